@@ -1,0 +1,161 @@
+"""Compose `conf/` into `params.yaml`, once; every stage then reads `params.yaml` and nothing else.
+
+`conf/` is source, `params.yaml` its generated and tracked image (a lock file for parameters). The composition
+is the one of `dvc exp run -S`, to the byte: Hydra's compose, interpolations resolved, `OmegaConf.to_yaml`.
+
+    python -m dplangevin.config                  compose, write params.yaml if it changed
+    python -m dplangevin.config scale=smoke      the same with Hydra overrides
+    python -m dplangevin.config --check          exit 1, naming the keys, if params.yaml is not that
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+PARAMS = "params.yaml"
+CONF = "conf"
+SHOWN = 20  # keys named in a message before "and n more"
+
+
+class ConfigError(ValueError):
+    """`conf/`, an override or `params.yaml` cannot be used; the message names the key and the fix."""
+
+
+def load(path: str | Path = PARAMS) -> DictConfig:
+    """The composed configuration. The one reader: PyYAML would take `1e-5` for a string."""
+    if not Path(path).exists():
+        raise ConfigError(f"{path} does not exist: write it with `python -m dplangevin.config`")
+    cfg = OmegaConf.load(path)
+    if not isinstance(cfg, DictConfig):
+        raise ConfigError(f"{path} is not a mapping: write it anew with `python -m dplangevin.config`")
+    return cfg
+
+
+def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
+    """The configuration of `conf/config.yaml` under Hydra overrides, resolved.
+
+    Raises ConfigError for an override that does not parse or names no key, a file or an interpolation that
+    does not exist, a mandatory value (`???`) left open, and a key of `conf/scale/` that nothing else in
+    `conf/` has.
+    """
+    folder = Path(conf).resolve()
+    if not (folder / "config.yaml").exists():
+        raise ConfigError(
+            f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
+        )
+    cfg = _compose(overrides, folder)
+    if missing := sorted(OmegaConf.missing_keys(cfg)):
+        raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
+    unscaled = _compose(["~scale", *(o for o in overrides if not o.startswith("scale="))], folder)
+    if unknown := sorted(flatten(cfg).keys() - flatten(unscaled).keys()):
+        raise ConfigError(f"{conf}/scale/{cfg.scale}.yaml sets keys that nothing reads: {_listed(unknown)}")
+    return cfg
+
+
+def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
+    try:
+        with initialize_config_dir(str(folder), version_base=None):
+            cfg = hydra_compose(config_name="config", overrides=list(overrides))
+        OmegaConf.resolve(cfg)
+    except (HydraException, OmegaConfBaseException) as error:
+        given = f" with {' '.join(overrides)}" if overrides else ""
+        why = f" ({str(error.__cause__).splitlines()[0]})" if error.__cause__ else ""
+        raise ConfigError(f"cannot compose {folder.name}/{given}: {error}{why}") from error
+    return cfg
+
+
+def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> value, e.g. {"method.ops.radius": 10.0}; lists and empty mappings are values."""
+    if isinstance(node, DictConfig):
+        node = OmegaConf.to_container(node)
+    if not isinstance(node, dict) or not node:
+        return {prefix: node}
+    return dict(_branches(node, prefix))
+
+
+def _branches(node: dict[Any, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        yield from flatten(value, f"{prefix}.{key}" if prefix else str(key)).items()
+
+
+def differences(old: DictConfig, new: DictConfig) -> list[str]:
+    """One line for every key whose value differs, `key: old -> new`, in the order of the keys."""
+    a, b = flatten(old), flatten(new)
+    absent = object()
+
+    def show(value: Any) -> str:
+        return "(absent)" if value is absent else repr(value)
+
+    pairs = [(key, a.get(key, absent), b.get(key, absent)) for key in sorted(a.keys() | b.keys())]
+    return [f"{key}: {show(x)} -> {show(y)}" for key, x, y in pairs if x != y]
+
+
+def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
+    """Write `cfg` atomically unless the file already holds the same bytes; True if it was written."""
+    target, text = Path(path), OmegaConf.to_yaml(cfg)
+    if target.exists() and target.read_text(encoding="utf-8") == text:
+        return False
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return True
+
+
+def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
+    """Raise ConfigError, naming the keys, if the file is not the image of `cfg`."""
+    old = load(path)
+    if Path(path).read_text(encoding="utf-8") == OmegaConf.to_yaml(cfg):
+        return
+    lines = differences(old, cfg) or ["(the same values, written differently)"]
+    more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    raise ConfigError(
+        "\n  ".join([f"{path} is out of step with {CONF}/:", *lines[:SHOWN], *more])
+        + "\nCompose it anew with `python -m dplangevin.config`, or run `make repro`, which does."
+    )
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:SHOWN]) + (f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else "")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m dplangevin.config", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only say whether params.yaml is in step with conf/"
+    )
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. scale=smoke method.ops.radius=3")
+    args = parser.parse_args(argv)
+    if args.check and os.environ.get("DVC_EXP_NAME"):
+        return 0  # an experiment's params.yaml is conf/ plus its own -S values
+    try:
+        cfg = compose(args.overrides)
+        if args.check:
+            check(cfg)
+        elif write(cfg):
+            print(f"{PARAMS} written")
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
