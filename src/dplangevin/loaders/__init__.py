@@ -1,0 +1,1 @@
+"""One module per data set: raw files (or a generator) to a `Dataset`."""

@@ -1,0 +1,32 @@
+"""What every test shares: one torch thread, no writing of user settings, fixed hypothesis examples."""
+
+import os
+from collections.abc import Iterator
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import hypothesis
+import numpy as np
+import pytest
+import torch
+
+torch.set_num_threads(1)
+hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=25)
+hypothesis.settings.load_profile("project")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator of the test's own."""
+    return np.random.default_rng(np.random.SeedSequence(20150706))
+
+
+@pytest.fixture(autouse=True)
+def _global_generators_untouched() -> Iterator[None]:
+    """Every random draw takes a generator: a test that moves a global one fails."""
+    before_numpy = np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
+    before_torch = torch.get_rng_state()
+    yield
+    assert np.array_equal(before_numpy, np.random.get_state()[1]), "NumPy's global generator was used"  # type: ignore[index]  # noqa: NPY002
+    assert torch.equal(before_torch, torch.get_rng_state()), "torch's global generator was used"

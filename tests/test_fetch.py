@@ -1,0 +1,299 @@
+"""Fetching and preparing when sources are absent, wrong, cut short or removed."""
+
+import doctest
+import functools
+import hashlib
+import http.server
+import importlib.util
+import lzma
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from omegaconf import OmegaConf
+
+from dplangevin import download
+from dplangevin.data import Dataset
+from dplangevin.download import DataUnavailable, fetch, mirrors
+
+ROOT = Path(__file__).parents[1]
+CONTENT = b"".join(b"M,0.455,0.365,0.095,0.514,0.2245,0.101,0.15,%d\n" % (i % 20) for i in range(500))
+SHA = hashlib.sha256(CONTENT).hexdigest()
+OTHER = b"<html>moved</html>"
+
+
+def entry(bundled: str | None = None, urls: tuple[str, ...] = ()) -> dict:
+    return {"name": "toy.data", "sha256": SHA, "size": len(CONTENT), "bundled": bundled, "urls": list(urls)}
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """(URL prefix, folder) of a local web server."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
+    ) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{httpd.server_address[1]}", folder
+        httpd.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    return tmp_path / "raw" / "toy"
+
+
+def put(folder: Path, content: bytes = CONTENT) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "toy.data").write_bytes(content)
+    return folder
+
+
+def only_the_right_file(raw: Path) -> bool:
+    return os.listdir(raw) == ["toy.data"] and (raw / "toy.data").read_bytes() == CONTENT
+
+
+def test_doctests() -> None:
+    assert doctest.testmod(download).failed == 0
+
+
+def test_mirror_folder(tmp_path: Path, raw: Path) -> None:
+    put(tmp_path / "mirror" / "toy")
+    fetch("toy", [entry()], raw, [str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_mirror_url(server: tuple[str, Path], raw: Path) -> None:
+    url, www = server
+    put(www / "data" / "toy")
+    fetch("toy", [entry()], raw, [f"{url}/data/"])
+    assert only_the_right_file(raw)
+
+
+def test_bundle(tmp_path: Path, raw: Path) -> None:
+    (tmp_path / "toy.xz").write_bytes(lzma.compress(CONTENT))
+    fetch("toy", [entry(str(tmp_path / "toy.xz"))], raw)
+    assert only_the_right_file(raw)
+
+
+def test_official_url_and_order_of_sources(server: tuple[str, Path], raw: Path, tmp_path: Path) -> None:
+    url, www = server
+    put(www)
+    (tmp_path / "cut.xz").write_bytes(lzma.compress(CONTENT)[:-40])
+    put(tmp_path / "mirror" / "toy", OTHER)
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", [entry(str(tmp_path / "cut.xz"), (f"{url}/absent",))], raw, [str(tmp_path / "mirror")])
+    text = str(caught.value)
+    places = [text.index(part) for part in ("mirror/toy/toy.data", "cut.xz", "/absent: HTTPError: 404")]
+    assert places == sorted(places)
+    fetch("toy", [entry(str(tmp_path / "cut.xz"), (f"{url}/absent", f"{url}/toy.data"))], raw)
+    assert only_the_right_file(raw)
+
+
+def test_unreachable_host_is_named_with_all_that_is_needed(raw: Path) -> None:
+    url = f"http://127.0.0.1:{closed_port()}/toy.data"
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", [entry("nowhere/toy.xz", (url,))], raw, ["no_such_folder"])
+    text = str(caught.value)
+    for part in (str(raw / "toy.data"), SHA, str(len(CONTENT)), "DATA_MIRROR", "toy/toy.data", "fetch@toy"):
+        assert part in text
+    assert f"tried {url}: ConnectionError" in text
+    assert "tried nowhere/toy.xz: FileNotFoundError" in text
+    assert "tried no_such_folder/toy/toy.data: FileNotFoundError" in text
+    assert os.listdir(raw) == []
+
+
+@pytest.mark.parametrize("content", [OTHER, CONTENT[:-100], b""])
+def test_wrong_or_truncated_bytes_move_on_to_the_next_source(
+    server: tuple[str, Path], raw: Path, tmp_path: Path, content: bytes
+) -> None:
+    url, www = server
+    put(www / "toy", content)
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", [entry()], raw, [url])
+    assert f"found sha256 {hashlib.sha256(content).hexdigest()} ({len(content)} bytes)" in str(caught.value)
+    assert os.listdir(raw) == []
+    put(tmp_path / "mirror" / "toy")
+    fetch("toy", [entry()], raw, [url, str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_a_connection_cut_short_leaves_nothing(raw: Path) -> None:
+    class Cut(Quiet):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(CONTENT)))
+            self.end_headers()
+            self.wfile.write(CONTENT[:5000])
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cut) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever)
+        thread.start()
+        with pytest.raises(DataUnavailable):
+            fetch("toy", [entry()], raw, [f"http://127.0.0.1:{httpd.server_address[1]}"])
+        httpd.shutdown()
+        thread.join()
+    assert os.listdir(raw) == []
+
+
+def test_a_right_file_is_kept_without_asking_any_source(raw: Path) -> None:
+    put(raw)
+    before = (raw / "toy.data").stat().st_mtime_ns
+    fetch("toy", [entry()], raw)
+    assert (raw / "toy.data").stat().st_mtime_ns == before
+
+
+def test_a_corrupt_file_is_fetched_again_or_else_left_and_named(raw: Path, tmp_path: Path) -> None:
+    put(raw, OTHER)
+    with pytest.raises(DataUnavailable, match=hashlib.sha256(OTHER).hexdigest()):
+        fetch("toy", [entry()], raw)
+    assert (raw / "toy.data").read_bytes() == OTHER
+    put(tmp_path / "mirror" / "toy")
+    fetch("toy", [entry()], raw, [str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_what_a_killed_download_left_is_gone_after_the_next(raw: Path, tmp_path: Path) -> None:
+    put(raw).joinpath("toy.data").rename(raw / ".toy.data.part")
+    put(tmp_path / "mirror" / "toy")
+    fetch("toy", [entry()], raw, [str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_every_file_is_tried_before_giving_up(raw: Path, tmp_path: Path) -> None:
+    put(tmp_path / "mirror" / "toy")
+    missing = entry() | {"name": "first.data"}
+    with pytest.raises(DataUnavailable, match=r"first\.data"):
+        fetch("toy", [missing, entry()], raw, [str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_a_data_set_without_files_is_an_empty_folder(raw: Path) -> None:
+    fetch("toy", [], raw)
+    assert os.listdir(raw) == []
+
+
+def test_mirrors_are_separated_by_spaces_or_commas(tmp_path: Path) -> None:
+    assert mirrors("") == []
+    assert mirrors("http://a:80/x,/b  c") == ["http://a:80/x", "/b", "c"]
+    (tmp_path / "my data").mkdir()
+    assert mirrors(str(tmp_path / "my data")) == [str(tmp_path / "my data")]
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "pipelines" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a params.yaml of all data sets, where the stages run."""
+    node = {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / "dataset").glob("*.yaml"))}
+    cfg = OmegaConf.create({"seed": 1, "repeats": 2, "dataset": node})
+    OmegaConf.resolve(cfg)
+    cfg.dataset.synthetic.loader.update({"n_train": 30, "n_test": 40})
+    for dataset in cfg.dataset.values():
+        for file in dataset.files:
+            file.urls = [f"http://127.0.0.1:{closed_port()}/{file.name}"]
+    OmegaConf.save(cfg, tmp_path / "params.yaml")
+    shutil.copytree(ROOT / "data" / "bundled", tmp_path / "data" / "bundled")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DATA_MIRROR", raising=False)
+    return tmp_path
+
+
+def test_stages_fetch_and_prepare_from_the_bundle(project: Path) -> None:
+    for key, features in (("abalone", 9), ("synthetic", 10)):
+        assert script("fetch").main([key]) == 0
+        assert script("prepare").main([key]) == 0
+        assert Dataset.load(project / "data" / "processed" / f"{key}.npz").x_train.shape[2] == features
+    assert os.listdir(project / "data" / "raw" / "synthetic") == []
+    assert not (project / "data" / "raw" / ".unavailable").exists()
+
+
+def test_fetch_stage_says_what_is_unavailable_and_forgets_it_on_success(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "data" / "bundled" / "abalone.data.xz").rename(project / "aside.xz")
+    marker = project / "data" / "raw" / ".unavailable" / "abalone.txt"
+    assert script("fetch").main(["abalone"]) == 69
+    message = capsys.readouterr().err
+    assert "DATA_MIRROR" in message
+    assert marker.read_text().strip() in message
+    (project / "mirror" / "abalone").mkdir(parents=True)
+    content = lzma.decompress((project / "aside.xz").read_bytes())
+    (project / "mirror" / "abalone" / "abalone.data").write_bytes(content)
+    monkeypatch.setenv("DATA_MIRROR", f"http://127.0.0.1:{closed_port()} {project / 'mirror'}")
+    assert script("fetch").main(["abalone"]) == 0
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("damage", ["removed", "truncated", "changed"])
+def test_prepare_stage_refuses_damaged_raw_files_and_keeps_the_earlier_result(
+    project: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    assert script("fetch").main(["abalone"]) == 0
+    assert script("prepare").main(["abalone"]) == 0
+    processed = project / "data" / "processed" / "abalone.npz"
+    before = processed.read_bytes()
+    path = project / "data" / "raw" / "abalone" / "abalone.data"
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "removed":
+        path.write_bytes(content[:1000] if damage == "truncated" else content.replace(b"M", b"F", 1))
+    assert script("prepare").main(["abalone"]) == 1
+    message = capsys.readouterr().err
+    assert "data/raw/abalone/abalone.data" in message
+    assert hashlib.sha256(content).hexdigest() in message
+    assert "dvc repro -f fetch@abalone" in message
+    assert processed.read_bytes() == before
+    assert os.listdir(processed.parent) == ["abalone.npz"]
+    assert script("fetch").main(["abalone"]) == 0
+    assert path.read_bytes() == content
+
+
+def test_a_file_removed_after_the_check_is_a_clear_error(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = script("prepare")
+    assert script("fetch").main(["abalone"]) == 0
+    monkeypatch.setattr(stage, "verify", lambda raw, files, key: (raw / "abalone.data").unlink())
+    assert stage.main(["abalone"]) == 1
+    assert "abalone.data is missing" in capsys.readouterr().err
+
+
+def test_an_unknown_data_set_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("fetch", "prepare"):
+        with pytest.raises(SystemExit) as caught:
+            script(name).main(["adlut"])
+        assert caught.value.code == 2
+        assert "adlut" in capsys.readouterr().err
