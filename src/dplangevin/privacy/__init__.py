@@ -1,0 +1,25 @@
+"""Privacy as a value: what was promised, what was done to the data, and what that costs."""
+
+from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.events import (
+    Adjacency,
+    Budget,
+    Guarantee,
+    ObjectivePerturbationDpEvent,
+    PosteriorSampleDpEvent,
+    PureObjectivePerturbationDpEvent,
+    Released,
+    Sampling,
+)
+
+__all__ = [
+    "Adjacency",
+    "Budget",
+    "Guarantee",
+    "ObjectivePerturbationDpEvent",
+    "PosteriorSampleDpEvent",
+    "PureObjectivePerturbationDpEvent",
+    "Released",
+    "Sampling",
+    "calibrate",
+]

@@ -1,0 +1,1 @@
+"""One accountant per file: the papers' own compositions, and tight ones."""

@@ -1,0 +1,31 @@
+"""Pure objective perturbation: Chaudhuri, Monteleoni, Sarwate (2011), Theorem 9 for Algorithm 2."""
+
+import math
+from dataclasses import dataclass
+
+from dp_accounting import DpEvent
+
+from dplangevin.privacy.accountants.protocol import refuse, trivial
+from dplangevin.privacy.events import Adjacency, PureObjectivePerturbationDpEvent, check_adjacency
+
+
+@dataclass(frozen=True)
+class Chaudhuri2011:
+    """epsilon = eps' + log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2).
+
+    Here eps' = 2 L rate, c = smoothness and n Lambda = ridge.
+    The paper's Algorithm 2 draws b with density proportional to exp(-eps' ||b|| / 2) for a 1-Lipschitz
+    loss. The proof is for replace_one (the paper's neighbours differ in one entry).
+    """
+
+    name: str = "Chaudhuri et al. 2011"
+
+    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Pure epsilon of a PureObjectivePerturbationDpEvent, whatever delta."""
+        check_adjacency(adjacency, ("replace_one",), self.name)
+        price = trivial(event, delta)
+        if price is not None:
+            return price
+        if not isinstance(event, PureObjectivePerturbationDpEvent):
+            raise refuse(self.name, event, "it prices pure objective perturbation only")
+        return 2 * event.lipschitz * event.rate + 2 * math.log1p(event.smoothness / event.ridge)

@@ -1,0 +1,45 @@
+"""Objective perturbation with Gaussian noise: Kifer, Smith, Thakurta (2012), Theorem 2."""
+
+import math
+from dataclasses import dataclass
+
+from dp_accounting import DpEvent
+
+from dplangevin.privacy.accountants.protocol import refuse, trivial
+from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent, check_adjacency
+
+
+@dataclass(frozen=True)
+class Kifer2012:
+    """The smallest epsilon that satisfies both conditions of the theorem (sum scale, ridge = Lambda):
+
+        noise_std^2 >= L^2 (8 ln(2/delta) + 4 epsilon) / epsilon^2   and   Lambda >= 2 beta / epsilon.
+
+    The theorem is for add_remove. Replace_one costs 1.5 times that, for losses of the margin, by this
+    argument. Write l = ln(2/delta) and eps' for the add_remove epsilon. Log-determinants: both Hessians are
+    A plus a rank-one term of size at most beta, with A >= Lambda I shared, so both determinants lie in [det
+    A, (1 + beta/Lambda) det A] and their log-ratio is at most log(1 + beta/Lambda) <= eps'/2, as for
+    add_remove. Gaussian part: the shift is c u - c' u' with ||u||, ||u'|| <= 1 and |c|, |c'| <= L; unless
+    |<b, u>| or |<b, u'>| exceeds noise_std sqrt(2 l), which has probability at most delta, it is at most (2
+    L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 = eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l), and
+    with w = (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 - w)^2/2 <= 1. Together 1.5 eps'.
+
+    Differs: the theorem has no replace_one statement.
+    """
+
+    name: str = "Kifer et al. 2012"
+
+    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Epsilon at delta of an ObjectivePerturbationDpEvent; inf at delta = 0."""
+        check_adjacency(adjacency, who=self.name)
+        price = trivial(event, delta)
+        if price is not None:
+            return price
+        if not isinstance(event, ObjectivePerturbationDpEvent):
+            raise refuse(self.name, event, "it prices objective perturbation with Gaussian noise only")
+        if delta == 0:
+            return math.inf
+        ratio = (event.lipschitz / event.noise_std) ** 2
+        noise = 2 * ratio + math.sqrt(4 * ratio**2 + 8 * ratio * math.log(2 / delta))
+        curvature = 2 * event.smoothness / event.ridge
+        return max(noise, curvature) * (1.5 if adjacency == "replace_one" else 1.0)

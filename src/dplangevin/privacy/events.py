@@ -1,0 +1,129 @@
+"""What was promised (`Budget`), what was done (`DpEvent`s) and both together (`Guarantee`).
+
+dp_accounting's events are used wherever they fit. The three classes here say what they cannot. In this
+project the `noise_multiplier` of a `GaussianDpEvent` is the noise's standard deviation divided by the bound
+on *one record's* norm (L, or the clip), whatever the adjacency; it is not relative to the replace-one
+sensitivity 2L.
+
+>>> Budget(1.0, 1e-5)
+Budget(epsilon=1.0, delta=1e-05)
+>>> PosteriorSampleDpEvent(rho=0.1, radius=5.0).range
+1.0
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import attr
+from dp_accounting import DpEvent
+
+Adjacency = Literal["replace_one", "add_remove"]
+Released = Literal["final", "all_iterates", "sample"]
+Sampling = Literal["poisson", "without_replacement", "full"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (epsilon, delta) to be spent. epsilon: in (0, inf], inf meaning no privacy. delta: in [0, 1)."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon = {self.epsilon} must be in (0, inf]; ask for a positive number")
+        check_delta(self.delta)
+
+
+class Guarantee(NamedTuple):
+    """What a release promises and why; one per budget.
+
+    epsilon, delta: what the paper's own theorem promises. event: what was done to the data, so that any
+    accountant can price it. adjacency: neighbouring data sets differ by replacing or by adding/removing one
+    record. released: what crosses the privacy boundary. sampling: how minibatches were drawn. assumptions:
+    conditions that the guarantee needs and the code cannot enforce, e.g. "exact posterior sample".
+    """
+
+    epsilon: float
+    delta: float
+    event: DpEvent
+    adjacency: Adjacency
+    released: Released
+    sampling: Sampling
+    assumptions: tuple[str, ...]
+
+
+def check_delta(delta: float) -> None:
+    """Raise ValueError unless 0 <= delta < 1."""
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta = {delta} must be in [0, 1); typical values are below 1 / number of records")
+
+
+def check_adjacency(
+    adjacency: str, supported: tuple[str, ...] = get_args(Adjacency), who: str = "dplangevin"
+) -> None:
+    """Raise ValueError unless adjacency is one of `supported`."""
+    if adjacency not in supported:
+        raise ValueError(f"{who} cannot price adjacency {adjacency!r}; it supports {', '.join(supported)}")
+
+
+def _positive(instance: object, attribute: attr.Attribute, value: float) -> None:
+    if not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be positive and finite")
+
+
+def _not_negative(instance: object, attribute: attr.Attribute, value: float) -> None:
+    if not (value >= 0 and math.isfinite(value)):
+        raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be finite and >= 0")
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class PosteriorSampleDpEvent(DpEvent):
+    """One exact draw from exp(-rho sum_i l(theta, z_i)) prior(theta), normalised, on ||theta|| <= radius.
+
+    l is the logistic loss log(1 + exp(-y x.theta)) with ||x|| <= 1 (wang2015 Algorithm 1). rho: scale of
+    the log-likelihood, > 0. radius: D > 0.
+    """
+
+    rho: float = attr.ib(validator=_positive)
+    radius: float = attr.ib(validator=_positive)
+
+    @property
+    def range(self) -> float:
+        """Replace-one bounded range, 2 rho D: how far log p(theta|X) - log p(theta|X') can vary over theta.
+
+        The loss falls with the margin, which lies in [-D, D] on the ball, so one record's loss has range at
+        most log(1 + e^D) - log(1 + e^-D) = D exactly, and the difference of two records' losses at most 2D.
+        (A loss that is only known to be 1-Lipschitz in the margin would have twice that.)
+        """
+        return 2.0 * self.rho * self.radius
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ObjectivePerturbationDpEvent(DpEvent):
+    """The exact minimiser of sum_i l(theta, z_i) + ridge/2 ||theta||^2 + b.theta, b ~ N(0, noise_std^2 I).
+
+    Sum scale throughout (Kifer, Smith, Thakurta 2012, Algorithm 1, times n). l is a convex, twice
+    differentiable function of the margin y x.theta. noise_std: > 0. lipschitz: L >= ||grad l||, > 0.
+    smoothness: beta, the largest eigenvalue of a record's Hessian, >= 0 (1/4 for the logistic loss with
+    ||x|| <= 1). ridge: Lambda, > 0.
+    """
+
+    noise_std: float = attr.ib(validator=_positive)
+    lipschitz: float = attr.ib(validator=_positive)
+    smoothness: float = attr.ib(validator=_not_negative)
+    ridge: float = attr.ib(validator=_positive)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class PureObjectivePerturbationDpEvent(DpEvent):
+    """As `ObjectivePerturbationDpEvent`, with b of density proportional to exp(-rate ||b||).
+
+    Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n. rate: > 0; the rest as there.
+    """
+
+    rate: float = attr.ib(validator=_positive)
+    lipschitz: float = attr.ib(validator=_positive)
+    smoothness: float = attr.ib(validator=_not_negative)
+    ridge: float = attr.ib(validator=_positive)

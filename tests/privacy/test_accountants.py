@@ -1,0 +1,165 @@
+"""The papers' accountants, pinned to the published formulas as evaluated by mpmath (40 digits)."""
+
+import math
+
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dplangevin.privacy import (
+    ObjectivePerturbationDpEvent,
+    PosteriorSampleDpEvent,
+    PureObjectivePerturbationDpEvent,
+)
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of, mu_for
+from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
+from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.accountants.wang2015 import Wang2015
+
+ALL = [Wang2015("paper"), Wang2015("range"), Kifer2012(), Chaudhuri2011(), AnalyticGaussian(), Tight()]
+
+
+def steps(multiplier, count, batch=180, records=32561):
+    sampled = SampledWithoutReplacementDpEvent(records, batch, GaussianDpEvent(multiplier))
+    return SelfComposedDpEvent(sampled, count)
+
+
+@pytest.mark.parametrize("accountant", ALL, ids=lambda accountant: accountant.name)
+def test_trivial_events(accountant):
+    assert accountant.epsilon(NoOpDpEvent(), 1e-5) == 0
+    assert accountant.epsilon(NonPrivateDpEvent(), 1e-5) == math.inf
+    assert accountant.epsilon(ComposedDpEvent([NoOpDpEvent(), NonPrivateDpEvent()]), 1e-5) == math.inf
+
+
+@pytest.mark.parametrize("accountant", ALL, ids=lambda accountant: accountant.name)
+def test_refusals_name_the_event_the_adjacency_and_delta(accountant):
+    with pytest.raises(ValueError, match=r"cannot price LaplaceDpEvent"):
+        accountant.epsilon(LaplaceDpEvent(1.0), 1e-5)
+    with pytest.raises(ValueError, match="'swap'"):
+        accountant.epsilon(NoOpDpEvent(), 1e-5, "swap")
+    with pytest.raises(ValueError, match=r"delta = 1\.5"):
+        accountant.epsilon(NoOpDpEvent(), 1.5)
+
+
+@pytest.mark.parametrize(
+    ("mu", "delta", "expected"),
+    [  # bisection on Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu) in mpmath
+        (1.0, 1e-5, 4.37717809568),
+        (0.1, 1e-3, 0.19753397324),
+        (2.0, 1e-6, 10.9971512142),
+        (10.0, 1e-10, 112.840326704),
+        (0.01, 1e-5, 0.0272194198146),
+        (0.5, 1e-12, 3.44905215048),
+        (40.0, 1e-5, 969.645591932),
+    ],
+)
+def test_gaussian_epsilon(mu, delta, expected):
+    assert epsilon_of(mu, delta) == pytest.approx(expected, rel=1e-10)
+    accountant = AnalyticGaussian()
+    assert accountant.epsilon(GaussianDpEvent(1 / mu), delta, "add_remove") == pytest.approx(
+        expected, rel=1e-9
+    )
+    assert accountant.epsilon(GaussianDpEvent(2 / mu), delta) == pytest.approx(expected, rel=1e-9)
+    four = SelfComposedDpEvent(GaussianDpEvent(4 / mu), 4)
+    assert accountant.epsilon(four, delta) == pytest.approx(expected, rel=1e-9)
+
+
+def test_gaussian_noise():
+    # Balle, Wang (2018) at (1, 1e-5); the second by bisection in mpmath
+    assert 1 / mu_for(1.0, 1e-5) == pytest.approx(3.73063163482, rel=1e-9)
+    assert 1 / mu_for(0.1, 1e-6) == pytest.approx(36.3046904262, rel=1e-9)
+
+
+def test_gaussian_limits():
+    assert epsilon_of(1.0, 0.0) == math.inf
+    assert epsilon_of(1e-3, 0.1) == 0
+    assert AnalyticGaussian().epsilon(GaussianDpEvent(0.0), 1e-5) == math.inf
+
+
+def test_wang2015_steps():
+    # (tau/N) sqrt(128 k ln(2.5 k/delta) ln(2/delta))/z in mpmath, N = 32561, tau = 180
+    assert Wang2015().epsilon(steps(100.0, 32561), 1e-5) == pytest.approx(1.8835417162, rel=1e-9)
+    assert Wang2015().epsilon(steps(5.0, 181), 1e-5) == pytest.approx(2.46851063298, rel=1e-9)
+
+
+def test_wang2015_is_algorithm_2s_variance():
+    # Algorithm 2's noise on eta (N/tau) sum_S grad, L = 1: solved for the multiplier of the minibatch sum
+    records, batch, passes, epsilon, delta = 32561, 180, 180, 1.0, 1e-5
+    count = records * passes / batch
+    variance = 128 * count / epsilon**2 * math.log(2.5 * count / delta) * math.log(2 / delta)
+    event = steps(math.sqrt(variance) * batch / records, int(count))
+    assert Wang2015().epsilon(event, delta) == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_wang2015_posterior_sample():
+    event = PosteriorSampleDpEvent(0.02, 10.0)
+    # 4 rho log(1 + e^10) in mpmath
+    assert Wang2015("paper").epsilon(event, 0.0) == pytest.approx(0.800003631912, rel=1e-10)
+    assert Wang2015("range").epsilon(event, 0.0) == pytest.approx(0.4, rel=1e-12)
+
+
+def test_wang2015_composition():
+    sample, gaussian = PosteriorSampleDpEvent(0.02, 10.0), steps(5.0, 181)
+    alone = Wang2015("range").epsilon(sample, 0.0), Wang2015("range").epsilon(gaussian, 1e-5)
+    both = ComposedDpEvent([sample, gaussian])
+    assert Wang2015("range").epsilon(both, 1e-5) == pytest.approx(sum(alone), rel=1e-12)
+    # different noise, one minibatch size: as if all steps had the smaller noise
+    mixed = ComposedDpEvent([steps(7.0, 100), steps(5.0, 81)])
+    assert Wang2015().epsilon(mixed, 1e-5) == pytest.approx(Wang2015().epsilon(gaussian, 1e-5), rel=1e-12)
+    with pytest.raises(ValueError, match="one minibatch size"):
+        Wang2015().epsilon(ComposedDpEvent([steps(5.0, 3), steps(5.0, 3, batch=90)]), 1e-5)
+
+
+def test_wang2015_condition_of_theorem_4():
+    accountant = Wang2015()
+    good, bad = steps(100.0, 32561), steps(0.01, 32561)
+    assert accountant.violated(good, 1e-5) == ()
+    assert accountant.violated(PosteriorSampleDpEvent(1.0, 1.0), 1e-5) == ()
+    needed = accountant.epsilon(bad, 1e-5) ** 2 * 32561 / (32 * 180 * math.log(2 / 1e-5))
+    assert accountant.violated(bad, 1e-5) == (f"T = 180 < eps^2 N/(32 tau ln(2/delta)) = {needed:.4g}",)
+    # in a composition the condition is that of the steps alone
+    assert accountant.violated(ComposedDpEvent([PosteriorSampleDpEvent(1.0, 99.0), good]), 1e-5) == ()
+    assert accountant.violated(ComposedDpEvent([PosteriorSampleDpEvent(1.0, 99.0), bad]), 1e-5) != ()
+
+
+def test_wang2015_refuses():
+    with pytest.raises(ValueError, match="add_remove"):
+        Wang2015().epsilon(PosteriorSampleDpEvent(1.0, 1.0), 0.0, "add_remove")
+    with pytest.raises(ValueError, match="PoissonSampledDpEvent"):
+        Wang2015().epsilon(PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0)), 1e-5)
+    with pytest.raises(ValueError, match="bound = 'gdp'"):
+        Wang2015("gdp")  # type: ignore[arg-type]
+
+
+def test_kifer2012():
+    # bisection in mpmath for the smallest epsilon that satisfies both conditions
+    event = ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0)
+    assert Kifer2012().epsilon(event, 1e-5, "add_remove") == pytest.approx(1.00837533945, rel=1e-10)
+    assert Kifer2012().epsilon(event, 1e-5) == pytest.approx(1.5 * 1.00837533945, rel=1e-10)
+    curved = ObjectivePerturbationDpEvent(50.0, 1.0, 0.25, 0.4)  # here the ridge decides: 2 beta/Lambda
+    assert Kifer2012().epsilon(curved, 1e-5, "add_remove") == pytest.approx(1.25, rel=1e-12)
+    assert Kifer2012().epsilon(event, 0.0) == math.inf
+
+
+@given(st.floats(1e-6, 1e6))
+def test_kifer2012_replacement_argument(u):
+    assert u / (2 * (1 + u)) + (1 + u) ** -0.5 <= 1 + 1e-15
+
+
+def test_chaudhuri2011():
+    # eps' + log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2) in mpmath, eps' = 0.8, c = 1/4, n Lambda = 5
+    event = PureObjectivePerturbationDpEvent(0.4, 1.0, 0.25, 5.0)
+    assert Chaudhuri2011().epsilon(event, 0.0) == pytest.approx(0.897580328339, rel=1e-10)
+    with pytest.raises(ValueError, match="add_remove"):
+        Chaudhuri2011().epsilon(event, 0.0, "add_remove")
