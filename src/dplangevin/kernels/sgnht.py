@@ -1,0 +1,34 @@
+"""Stochastic gradient Nose-Hoover thermostat."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from dplangevin.kernels import Kernel
+
+
+class SgnhtState(NamedTuple):
+    """theta, velocity ``(R, C, d)``; thermostat alpha ``(R, C, 1)``."""
+
+    theta: Tensor
+    velocity: Tensor
+    thermostat: Tensor
+
+
+def sgnht() -> Kernel:
+    r"""Wang, Fienberg and Smola (2015), eq. 4.5 (Ding et al. 2014 with ``v = h p``, ``eta = h^2``); targets exp(-U)::
+
+        theta_t = theta_{t-1} + v_{t-1}
+        v_t     = v_{t-1} - alpha_{t-1} v_{t-1} - eta grad(theta_{t-1}) + noise,   noise ~ N(0, 2 a eta I)
+        alpha_t = alpha_{t-1} + ||v_t||^2 / d - eta
+
+    Differs: the printed equation has ``u_{t-1}`` for ``v_{t-1}`` and ``grad(theta_s)``; read as above, as in 4.4.
+    init(theta, velocity, thermostat); step(state, gradient, noise, step_size).
+    """
+
+    def step(state: SgnhtState, gradient: Tensor, noise: Tensor, step_size: Tensor) -> SgnhtState:
+        velocity = state.velocity * (1 - state.thermostat) - step_size * gradient + noise
+        energy = velocity.square().mean(-1, keepdim=True)
+        return SgnhtState(state.theta + state.velocity, velocity, state.thermostat + energy - step_size)
+
+    return Kernel(SgnhtState, step)

@@ -1,0 +1,180 @@
+"""Exact posterior sampling by Hamiltonian Monte Carlo: all repeats, budgets and chains as one batched program."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from dplangevin.diagnostics import Mixing, mixing
+from dplangevin.kernels import Kernel
+from dplangevin.kernels.hmc import HmcState, Potential, reflective_hmc
+from dplangevin.kernels.sphere_hmc import sphere_hmc
+from dplangevin.minimise import minimise
+from dplangevin.problem import Problem
+
+R_HAT = 1.05  # chains whose split R-hat is below this count as converged
+
+
+class Posterior(NamedTuple):
+    """draws ``(draws, R, chains, E, d)`` after warm-up; mixing: r_hat and ess ``(groups, E)``, worst coordinate.
+
+    Repeats that share their data share their posterior: then there is one group, whose chains are all repeats'.
+    """
+
+    draws: Tensor
+    mixing: Mixing
+
+
+class Centre(NamedTuple):
+    """Where chains start and how wide they are, in the rotated coordinates ``theta @ basis``.
+
+    theta, curvature ``(R', E, d)``; multiplier ``(R', E)``; basis ``(R', d, d)``; R' = 1 for shared data, else R.
+    """
+
+    theta: Tensor
+    curvature: Tensor
+    multiplier: Tensor
+    basis: Tensor
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius`` (inf: everywhere).
+
+    boundary: "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`), two kernels with the same target; without a ball
+    plain HMC.  chains: per repeat, if repeats have data sets of their own (else the repeats are the chains).  Draws
+    come in blocks of `block` after `warmup` until the worst split R-hat is below 1.05 or `max_draws` is reached.
+    leapfrogs: mean trajectory length in steps; target: acceptance that warm-up tunes the step size for, one for each
+    budget.
+    """
+
+    boundary: Literal["sphere", "reflect"] = "sphere"
+    chains: int = 4
+    warmup: int = 150
+    block: int = 150
+    max_draws: int = 1500
+    leapfrogs: int = 3
+    target: float = 0.8
+
+    def __post_init__(self) -> None:
+        if self.boundary not in ("sphere", "reflect"):
+            raise ValueError(f'boundary must be "sphere" or "reflect", not {self.boundary!r}')
+        for name in ("chains", "warmup", "block", "max_draws", "leapfrogs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
+
+    def sample(
+        self, problem: Problem, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
+    ) -> Posterior:
+        """rho, precision: ``(E,)``, rho > 0, precision >= 0."""
+        chains = max(1, math.ceil(self.chains / problem.repeats)) if problem.shared else self.chains
+        centre = find_centre(problem, rho, precision, radius)
+        rotated = Problem(problem.x @ centre.basis, problem.y, problem.loss, problem.repeats)
+        weights, precisions = rho.repeat(chains), precision.repeat(chains)  # (C E,): chain-major
+
+        def potential(theta: Tensor) -> tuple[Tensor, Tensor]:
+            value, grad = rotated.value_and_grad(theta)
+            value = value * weights + 0.5 * precisions * theta.square().sum(-1)
+            return value, grad * weights[:, None] + precisions[:, None] * theta
+
+        kernel, start = self._kernel(potential, centre, rho, precision, radius, chains, problem.repeats, rng)
+        points = self._run(kernel, start, problem, len(rho), chains, rng)
+        scale = (
+            1.0 if points.shape[-1] == problem.d else radius
+        )  # points on the sphere have two more coordinates
+        theta = points[..., : problem.d] * scale @ centre.basis.mT
+        draws = theta.reshape(len(theta), problem.repeats, chains, len(rho), problem.d)
+        return Posterior(draws, mixing(_groups(draws, problem.shared)))
+
+    def _kernel(
+        self,
+        potential: Potential,
+        centre: Centre,
+        rho: Tensor,
+        precision: Tensor,
+        radius: float,
+        chains: int,
+        repeats: int,
+        rng: torch.Generator,
+    ) -> tuple[Kernel, Tensor]:
+        """The kernel and its starting points, spread twice as wide as the posterior's Gaussian approximation."""
+        d = centre.theta.shape[-1]
+        curvature = rho[:, None] * centre.curvature + precision[:, None]  # (R', E, d)
+        ball = 0.0 if radius == math.inf else (d + 2) / radius**2
+        normals = torch.randn(repeats, chains, 1, d, generator=rng)
+        if self.boundary == "reflect" or radius == math.inf:
+            scale = (curvature + ball).rsqrt()
+            theta = centre.theta[:, None] + 2 * scale[:, None] * normals
+            theta = theta * (0.99 * radius / theta.norm(dim=-1, keepdim=True)).clamp(max=1)
+            return reflective_hmc(potential, scale.repeat(1, chains, 1), radius), theta.flatten(1, 2)
+        extra = (rho * centre.multiplier)[..., None]  # (R', E, 1)
+        scale = torch.cat([curvature + extra, extra, extra], -1)
+        scale = (radius**2 * (scale + ball)).rsqrt()  # (R', E, d + 2)
+        theta = torch.cat([centre.theta / radius, torch.zeros(*centre.theta.shape[:2], 2)], -1)
+        normals = torch.cat([normals, torch.randn(repeats, chains, 1, 2, generator=rng)], -1)
+        points = theta[:, None] + 2 * scale[:, None] * normals
+        points = points / points.norm(dim=-1, keepdim=True)
+        return sphere_hmc(potential, scale.repeat(1, chains, 1), radius), points.flatten(1, 2)
+
+    def _run(
+        self, kernel: Kernel, start: Tensor, problem: Problem, budgets: int, chains: int, rng: torch.Generator
+    ) -> Tensor:
+        """Warm-up, then draws ``(draws, R, C E, d or d + 2)`` until all chains have mixed."""
+        repeats, width = problem.repeats, start.shape[-1]
+        bar = tqdm(total=self.warmup + self.max_draws, desc="HMC", unit="draw", leave=False, disable=None)
+
+        def transition(state: HmcState, step_size: Tensor) -> HmcState:
+            jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
+            leapfrogs = int(torch.randint(1, 2 * self.leapfrogs, (1,), generator=rng))
+            momentum = torch.randn(repeats, chains, 1, width, generator=rng).expand(-1, -1, budgets, -1)
+            uniform = torch.rand(repeats, chains, 1, generator=rng).expand(-1, -1, budgets)
+            bar.update()
+            sizes = (step_size * jitter).repeat(chains)
+            return kernel.step(state, momentum.flatten(1, 2), uniform.flatten(1, 2), sizes, leapfrogs)
+
+        state, log_step = kernel.init(start), torch.full((budgets,), math.log(0.3))
+        for i in range(self.warmup):
+            state = transition(state, log_step.exp())
+            accepted = state.accepted.view(repeats, chains, budgets).mean((0, 1))
+            log_step = log_step + 2 / (i + 5) ** 0.6 * (accepted - self.target)
+        draws: list[Tensor] = []
+        mixed = False
+        while not mixed and len(draws) < self.max_draws:
+            for _ in range(self.block):
+                state = transition(state, log_step.exp())
+                draws.append(state.theta)
+            grid = torch.stack(draws).view(-1, repeats, chains, budgets, width)
+            mixed = float(mixing(_groups(grid, problem.shared)).r_hat.max()) < R_HAT
+        bar.close()
+        return torch.stack(draws)
+
+
+def find_centre(problem: Problem, rho: Tensor, precision: Tensor, radius: float) -> Centre:
+    """Mode of the posterior in the ball, for each budget, and the curvature of U there.
+
+    The mode lies on the path ``theta(r) = argmin U + r/2 ||theta||^2``: at ``r = precision/rho`` if that is inside the
+    ball, else where the path meets its surface, and what r exceeds precision/rho by is the Lagrange multiplier.  A
+    logarithmic grid of r is exact enough, since the result only tunes the sampler.
+    """
+    ridges = problem.n * torch.logspace(-8, 1, 37)
+    path = minimise(
+        problem, ridges, torch.zeros(len(problem.x), len(ridges), problem.d), tolerance=1e-6
+    ).theta
+    inside = path.norm(dim=-1) <= 0.97 * radius  # (R', ridges)
+    wanted = (precision / rho)[None, :, None]  # (1, E, 1)
+    allowed = inside[:, None] & (ridges >= wanted * (1 - 1e-6))
+    index = torch.where(allowed.any(-1), allowed.int().argmax(-1), len(ridges) - 1)  # (R', E)
+    theta = path.gather(1, index[..., None].expand(-1, -1, problem.d)).float()
+    multiplier = (ridges[index] - wanted[..., 0]).clamp(min=0)
+    hessian = problem.hessian(theta)  # (R', E, d, d)
+    basis = torch.linalg.eigh(hessian[:, -1].double()).eigenvectors.float()  # where rho is largest
+    curvature = ((hessian @ basis[:, None]) * basis[:, None]).sum(-2).clamp(min=0)
+    return Centre(theta @ basis, curvature, multiplier, basis)
+
+
+def _groups(draws: Tensor, shared: bool) -> Tensor:
+    """``(draws, R, C, E, d)`` to ``(draws, groups, chains, E, d)``."""
+    return draws.flatten(1, 2)[:, None] if shared else draws

@@ -1,0 +1,35 @@
+"""Problems with known answers, shared by the tests."""
+
+import numpy as np
+import torch
+
+from dplangevin.problem import LOGISTIC, SQUARED, Problem
+
+
+def rows(repeats: int, n: int, d: int, seed: int = 0) -> np.ndarray:
+    """Rows of norm at most 1, correlated and of unequal scales, (repeats, n, d)."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(repeats, n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)) / d**0.5)
+    return x / np.maximum(1, np.linalg.norm(x, axis=-1, keepdims=True))
+
+
+def logistic(
+    repeats: int = 3, n: int = 400, d: int = 5, shared: bool = False, answers: int | None = None
+) -> Problem:
+    """Logistic regression with labels drawn from a fixed theta."""
+    x = rows(1 if shared else repeats, n, d)
+    theta = np.linspace(-2, 3, d)
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(x.shape[:2]) < 1 / (1 + np.exp(-x @ theta)), 1.0, -1.0)
+    tensors = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
+    return Problem(*tensors, LOGISTIC, answers or repeats)
+
+
+def gaussian(repeats: int = 8, n: int = 300, d: int = 4) -> tuple[Problem, torch.Tensor, torch.Tensor]:
+    """Linear regression with unit noise and flat prior: its posterior is N(mean, covariance), returned too."""
+    x = rows(1, n, d, seed=2)
+    y = x @ np.linspace(1, -1, d) + np.random.default_rng(3).normal(size=(1, n))
+    covariance = np.linalg.inv(x[0].T @ x[0])
+    mean = covariance @ x[0].T @ y[0]
+    tensors = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
+    return Problem(*tensors, SQUARED, repeats), torch.tensor(mean), torch.tensor(covariance)

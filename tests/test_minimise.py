@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+from scenarios import logistic
+from sklearn.linear_model import LogisticRegression
+
+from dplangevin.minimise import minimise
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_perturbed_minima_agree_with_scipy(shared: bool) -> None:
+    problem = logistic(shared=shared)
+    ridge = torch.tensor([0.5, 20.0])
+    linear = 5 * torch.randn(3, 2, problem.d, generator=torch.Generator().manual_seed(2))
+    found = minimise(problem, ridge, linear, tolerance=1e-10)
+    for r in range(3):
+        x, y = (t[0 if shared else r].double().numpy() for t in (problem.x, problem.y))
+        for e in range(2):
+            b, lam = linear[r, e].double().numpy(), float(ridge[e])
+
+            def objective(t: np.ndarray, x=x, y=y, b=b, lam=lam) -> tuple[float, np.ndarray]:
+                m = y * (x @ t)
+                value = np.logaddexp(0, -m).sum() + lam / 2 * t @ t + b @ t
+                return value, -(y / (1 + np.exp(m))) @ x + lam * t + b
+
+            other = scipy.optimize.minimize(
+                objective, np.zeros(5), jac=True, method="BFGS", options={"gtol": 1e-9}
+            )
+            assert np.abs(found.theta[r, e].numpy() - other.x).max() < 1e-6
+    assert float(found.gradient_norm.max()) < 1e-10
+
+
+def test_ridge_fit_agrees_with_scikit_learn() -> None:
+    problem = logistic(repeats=1)
+    found = minimise(problem, torch.tensor([2.0]), torch.zeros(1, 1, 5)).theta[0, 0].numpy()
+    other = LogisticRegression(C=1 / 2.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    other.fit(problem.x[0].double().numpy(), problem.y[0].numpy())
+    assert np.abs(found - other.coef_[0]).max() < 1e-6
+
+
+def test_an_unreachable_minimum_is_an_error_that_says_so() -> None:
+    problem = logistic(repeats=1)
+    separable = type(problem)(problem.x, torch.sign(problem.x[..., 0]), problem.loss, 1)
+    with pytest.raises(ValueError, match="no minimum to gradient norm/n 1e-12 within 5 steps"):
+        minimise(separable, torch.tensor([0.0]), torch.zeros(1, 1, 5), tolerance=1e-12, max_steps=5)
