@@ -1,0 +1,49 @@
+"""Write results/claims.csv (`claims`), or results/report/metrics.json and claims.md (`metrics`)."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+from omegaconf import DictConfig
+
+from dplangevin.claims.table import evaluate
+from dplangevin.config import load
+from dplangevin.data import DataError
+from dplangevin.exhibits import files, tables
+
+RESULTS = Path("results")
+
+
+def claims(cfg: DictConfig) -> None:
+    parts = []
+    for paper in cfg.claim.values():
+        runs = files.read_runs(paper.runs, files.composites(cfg.experiment))
+        facts = files.read_facts(paper.data)
+        parts.append(evaluate(paper, pd.concat([runs, facts], ignore_index=True)))
+    files.write(RESULTS, {"claims.csv": files.csv_bytes(pd.concat(parts))})
+
+
+def metrics(cfg: DictConfig) -> None:
+    names = sorted({name for paper in cfg.claim.values() for name in paper.runs})
+    nested = tables.metrics(files.read_runs(names, files.composites(cfg.experiment)))
+    page = tables.claims_markdown(files.read_claims(RESULTS / "claims.csv"))
+    text = json.dumps(nested, indent=2, sort_keys=True, allow_nan=False) + "\n"
+    files.write(RESULTS / "report", {"metrics.json": text.encode(), "claims.md": page.encode()})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=["claims", "metrics"])
+    write = {"claims": claims, "metrics": metrics}[parser.parse_args().what]
+    try:
+        write(load())
+    except (FileNotFoundError, DataError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

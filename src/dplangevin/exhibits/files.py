@@ -1,0 +1,117 @@
+"""The only reading and writing behind the exhibits: run files in, byte-stable and atomic files out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from dplangevin.data import Dataset, atomic_path
+from dplangevin.exhibits.style import RC
+
+RUNS = Path("results/runs")
+DATA = Path("data/processed")
+NUMBERS = ["epsilon", "delta", "epsilon_paper", "epsilon_tight", "repeat", "value"]
+COLUMNS = [
+    "experiment", "dataset", "model", "method", "variant", "scaling", "epsilon", "delta", "epsilon_paper",
+    "epsilon_tight", "accountant_tight", "adjacency", "released", "sampling", "repeat", "metric", "value",
+    "violated", "assumptions",
+]  # fmt: skip
+
+
+def run_names(exhibit: Mapping[str, Any]) -> list[str]:
+    """The runs an exhibit is drawn from: `files` (such as "ops" or "adult/ops") under the folder `runs`."""
+    return [f"{exhibit['runs']}/{file}" for file in exhibit["files"]]
+
+
+def composites(experiments: Mapping[str, Any]) -> set[str]:
+    """Names of the methods that some experiment builds from other methods: their DVC stages have a group of
+    their own."""
+    return {name for experiment in experiments.values() for name in experiment.get("composites", ())}
+
+
+def stage_of(name: str, composite: Iterable[str] = ()) -> str:
+    """The DVC stage that makes a run: "wang2015/adult/ops" -> "wang2015@adult-ops"; composite methods have
+    their own group."""
+    experiment, dataset, method = name.split("/")
+    return f"{experiment}{'_composite' if method in set(composite) else ''}@{dataset}-{method}"
+
+
+def read_runs(names: Iterable[str], composite: Iterable[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """Read runs named "experiment/dataset/method" into one long frame; empty text stays "".
+
+    Raises FileNotFoundError naming the file and the stage that makes it, ValueError for columns other than
+    the agreed ones.
+    """
+    frames = []
+    for name in names:
+        path = root / f"{name}.csv"
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path} is missing: make it with `dvc repro {stage_of(name, composite)}`"
+            )
+        frame = pd.read_csv(
+            path, keep_default_na=False, na_values={column: ["", "nan"] for column in NUMBERS}
+        )
+        if list(frame.columns) != COLUMNS:
+            raise ValueError(
+                f"{path} has columns {list(frame.columns)}, expected {COLUMNS}: "
+                f"make it again with `dvc repro -f {stage_of(name, composite)}`"
+            )
+        frames.append(frame.astype({column: float for column in NUMBERS if column != "repeat"}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def read_claims(path: Path) -> pd.DataFrame:
+    """The claims table. Raises FileNotFoundError naming the stage that makes it."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: make it with `dvc repro claims`")
+    return pd.read_csv(path)
+
+
+def image_bytes(figure: Figure, kind: str) -> bytes:
+    """A figure as png or pdf with nothing in the file that depends on the time, so that the same input gives
+    the same bytes."""
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}[kind]
+    buffer = io.BytesIO()
+    with rc_context(RC):
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """A frame as CSV with ten significant digits."""
+    return frame.to_csv(index=False, float_format="%.10g", lineterminator="\n").encode()
+
+
+def read_facts(datasets: Iterable[str], root: Path = DATA) -> pd.DataFrame:
+    """What the prepared data sets are, as rows like those of a run: metrics features, rows_train and rows
+    (train and test).
+
+    The rows have experiment and method "data". Raises DataError naming the file and the stage that makes it.
+    """
+    rows = []
+    for name in datasets:
+        data = Dataset.load(root / f"{name}.npz")
+        train, features = data.x_train.shape[1:]
+        counts = {"features": features, "rows_train": train, "rows": train + data.x_test.shape[1]}
+        fixed = {"experiment": "data", "dataset": name, "method": "data", "variant": "", "repeat": 0}
+        rows += [{**fixed, "metric": metric, "value": float(value)} for metric, value in counts.items()]
+    return pd.DataFrame(rows)
+
+
+def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:
+    """Write files into `folder`, each whole or not at all; with `only`, then remove every other file
+    there."""
+    for name, content in contents.items():
+        with atomic_path(folder / name) as part:
+            part.write_bytes(content)
+    if only:
+        for path in folder.iterdir():
+            if path.name not in contents:
+                path.unlink()

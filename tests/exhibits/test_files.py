@@ -1,0 +1,118 @@
+"""Reading runs with clear errors; byte-stable, atomic writing; the render and report scripts from end to
+end."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from dplangevin.data import Dataset
+from dplangevin.exhibits import figures, files
+
+TOP = Path(__file__).parents[2]
+
+
+def save(frame: pd.DataFrame, root: Path) -> None:
+    for (experiment, dataset, method), rows in frame.groupby(["experiment", "dataset", "method"]):
+        folder = root / str(experiment) / str(dataset)
+        folder.mkdir(parents=True, exist_ok=True)
+        rows.to_csv(folder / f"{method}.csv", index=False)
+
+
+def test_runs_come_back_as_written(runs: pd.DataFrame, tmp_path: Path) -> None:
+    save(runs, tmp_path)
+    read = files.read_runs(["wang2015/adult/nonprivate", "wang2015/adult/dp_sgld"], root=tmp_path)
+    wanted = runs[runs.dataset.eq("adult") & runs.method.isin(["nonprivate", "dp_sgld"])]
+    pd.testing.assert_frame_equal(read, wanted.reset_index(drop=True), check_dtype=False)
+    assert read.violated.eq("").any()
+
+
+def test_missing_run_names_the_file_and_its_stage(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"adult/ops\.csv is missing.*dvc repro wang2015@adult-ops"):
+        files.read_runs(["wang2015/adult/ops"], root=tmp_path)
+    composite = files.composites({"wang2015": {"composites": ["hybrid"]}, "other": {}})
+    with pytest.raises(FileNotFoundError, match="dvc repro wang2015_composite@adult-hybrid"):
+        files.read_runs(["wang2015/adult/hybrid"], composite, root=tmp_path)
+
+
+def test_wrong_columns_are_refused(runs: pd.DataFrame, tmp_path: Path) -> None:
+    save(runs[runs.dataset.eq("adult") & runs.method.eq("ops")], tmp_path)
+    path = tmp_path / "wang2015/adult/ops.csv"
+    pd.read_csv(path).drop(columns="violated").to_csv(path, index=False)
+    with pytest.raises(ValueError, match=r"expected .*violated"):
+        files.read_runs(["wang2015/adult/ops"], root=tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_same_input_gives_the_same_bytes(runs: pd.DataFrame, kind: str) -> None:
+    adult = runs[runs.dataset.eq("adult")]
+    drawn = [
+        files.image_bytes(figures.accuracy_vs_epsilon(adult, methods=["ops", "hybrid"], title="t"), kind)
+        for _ in range(2)
+    ]
+    assert drawn[0] == drawn[1]
+    assert b"CreationDate" not in drawn[0]
+
+
+def test_write_replaces_a_folder_and_leaves_no_scraps(tmp_path: Path) -> None:
+    (tmp_path / "old.png").write_bytes(b"old")
+    files.write(tmp_path, {"a.csv": b"1\n"}, only=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    with pytest.raises(TypeError):
+        files.write(tmp_path, {"a.csv": "text"})  # type: ignore[dict-item]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.csv": b"1\n"}
+
+
+def script(name: str, argument: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(TOP / "pipelines" / name), argument]
+    env = {
+        "PYTHONPATH": str(TOP / "src"),
+        "OMP_NUM_THREADS": "1",
+        "PATH": "/usr/bin:/bin",
+        "MPLCONFIGDIR": str(folder),
+    }
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_scripts_from_runs_to_exhibit_claims_and_metrics(
+    runs: pd.DataFrame, sensitivity_runs: pd.DataFrame, tmp_path: Path
+) -> None:
+    cfg = {
+        "experiment": {"wang2015": {"composites": ["hybrid"]}},
+        "exhibit": {"wang2015_fig1c": OmegaConf.load(TOP / "conf/exhibit/wang2015_fig1c.yaml")},
+        "claim": {"wang2015": OmegaConf.load(TOP / "conf/claim/wang2015.yaml")},
+    }
+    OmegaConf.save(OmegaConf.create(cfg), tmp_path / "params.yaml")
+    missing = script("render.py", "wang2015_fig1c", tmp_path)
+    assert missing.returncode == 1
+    assert "dvc repro wang2015@adult-nonprivate" in missing.stderr
+    assert "Traceback" not in missing.stderr
+    save(pd.concat([runs, sensitivity_runs]), tmp_path / "results/runs")
+
+    done = script("render.py", "wang2015_fig1c", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = tmp_path / "results/exhibits/wang2015_fig1c"
+    stems = ["wang2015_fig1c.csv"]
+    stems += [f"wang2015_fig1c{twin}.{kind}" for twin in ("", "_audited") for kind in ("png", "pdf")]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(stems)
+
+    absent = script("report.py", "claims", tmp_path)
+    assert absent.returncode == 1
+    assert "abalone.npz" in absent.stderr
+    for name in ("abalone", "adult"):
+        x = runs.value.to_numpy()[:40].reshape(1, 20, 2)
+        y = (x[..., 0] > 0) * 2.0 - 1.0
+        Dataset(x, y, x, y, {"name": name}).save(tmp_path / f"data/processed/{name}.npz")
+    for what in ("claims", "metrics"):
+        result = script("report.py", what, tmp_path)
+        assert (result.returncode, result.stderr) == (0, "")
+    claims = pd.read_csv(tmp_path / "results/claims.csv").set_index("id")
+    assert claims.loc["wang2015_features_adult", "verdict"] == "contradicted"
+    assert claims.loc["wang2015_features_adult", "ours"] == 2
+    nested = json.loads((tmp_path / "results/report/metrics.json").read_text())
+    assert "accuracy_at_eps_1" in nested["wang2015"]["adult"]["ops"]
+    assert (tmp_path / "results/report/claims.md").read_text().startswith("# Claims and verdicts")
