@@ -18,7 +18,7 @@ from dplangevin.experiment import COLUMNS, evaluate, plan, sweep
 @pytest.fixture
 def cfg() -> DictConfig:
     cfg = load()
-    return OmegaConf.merge(
+    merged = OmegaConf.merge(
         cfg,
         {
             "repeats": 3,
@@ -34,6 +34,8 @@ def cfg() -> DictConfig:
             },
         },
     )
+    assert isinstance(merged, DictConfig)
+    return merged
 
 
 @pytest.fixture
@@ -76,7 +78,8 @@ def test_methods_without_a_budget_have_one_row_per_repeat(
 def test_an_interrupted_sweep_goes_on_where_it_stopped(
     cfg: DictConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    units, real, calls = tmp_path / "units", experiment.run_unit, []
+    units, real = tmp_path / "units", experiment.run_unit
+    calls: list[Any] = []
 
     def dying(*args: Any) -> pd.DataFrame:
         if len(calls) == 3:
@@ -89,7 +92,12 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
         sweep(cfg, "toy", "toy", "objpert", data, units)
     assert len(list(units.glob("*.csv"))) == 3
     calls.clear()
-    monkeypatch.setattr(experiment, "run_unit", lambda *args: calls.append(args) or real(*args))
+
+    def counting(*args: Any) -> pd.DataFrame:
+        calls.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(experiment, "run_unit", counting)
     resumed = sweep(cfg, "toy", "toy", "objpert", data, units)
     assert len(calls) == 8 - 3
     assert resumed.to_csv() == sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "fresh").to_csv()

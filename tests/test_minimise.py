@@ -44,3 +44,13 @@ def test_an_unreachable_minimum_is_an_error_that_says_so() -> None:
     separable = type(problem)(problem.x, torch.sign(problem.x[..., 0]), problem.loss, 1)
     with pytest.raises(ValueError, match="no minimum to gradient norm/n 1e-12 within 5 steps"):
         minimise(separable, torch.tensor([0.0]), torch.zeros(1, 1, 5), tolerance=1e-12, max_steps=5)
+
+
+def test_large_perturbations_do_not_stall_in_single_precision() -> None:
+    problem = logistic(n=100)
+    linear = 3e6 * torch.randn(
+        3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+    )
+    found = minimise(problem, torch.tensor([300.0]), linear)
+    assert float(found.gradient_norm.max()) < 1e-8
+    assert found.steps < 100

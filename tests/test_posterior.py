@@ -4,11 +4,11 @@ import pytest
 import torch
 from scenarios import gaussian, logistic
 
-from dplangevin.posterior import R_HAT, Sampler
+from dplangevin.posterior import R_HAT, Boundary, Sampler
 
 
 @pytest.mark.parametrize(("boundary", "radius"), [("sphere", 50.0), ("reflect", 50.0), ("sphere", math.inf)])
-def test_a_gaussian_posterior_is_recovered_in_mean_and_covariance(boundary: str, radius: float) -> None:
+def test_a_gaussian_posterior_is_recovered_in_mean_and_covariance(boundary: Boundary, radius: float) -> None:
     problem, mean, covariance = gaussian()
     sampler = Sampler(boundary=boundary, block=800, max_draws=800)
     rho = torch.tensor([1.0, 0.25])
@@ -29,7 +29,8 @@ def test_both_kernels_agree_inside_and_pressed_against_the_ball(shared: bool, ra
     problem = logistic(repeats=4, n=300, d=4, shared=shared)
     rho, precision = torch.tensor([0.05, 1.0]), torch.tensor([0.0, 0.3])
     found = {}
-    for boundary, leapfrogs in (("sphere", 3), ("reflect", 12)):
+    kinds: list[tuple[Boundary, int]] = [("sphere", 3), ("reflect", 12)]
+    for boundary, leapfrogs in kinds:
         sampler = Sampler(boundary=boundary, chains=4, leapfrogs=leapfrogs, block=600, max_draws=2400)
         posterior = sampler.sample(problem, rho, precision, radius, torch.Generator().manual_seed(1))
         assert float(posterior.mixing.r_hat.max()) < R_HAT

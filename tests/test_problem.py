@@ -26,7 +26,7 @@ def test_value_gradient_and_hessian_agree_with_automatic_differentiation(shared:
             assert torch.allclose(value[r, e], out.detach(), rtol=1e-12)
             assert torch.allclose(grad[r, e], expected, rtol=1e-10, atol=1e-10)
             assert torch.allclose(problem.hessian(theta)[r, e], hessian, rtol=1e-9, atol=1e-9)
-    assert torch.allclose(problem.value(theta), value)
+    assert torch.equal(problem.grad(theta), grad)
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -15,6 +15,7 @@ from dplangevin.kernels.sphere_hmc import sphere_hmc
 from dplangevin.minimise import minimise
 from dplangevin.problem import Problem
 
+Boundary = Literal["sphere", "reflect"]
 R_HAT = 1.05  # chains whose split R-hat is below this count as converged
 
 
@@ -51,7 +52,7 @@ class Sampler:
     budget.
     """
 
-    boundary: Literal["sphere", "reflect"] = "sphere"
+    boundary: Boundary = "sphere"
     chains: int = 4
     warmup: int = 150
     block: int = 150

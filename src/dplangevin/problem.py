@@ -38,7 +38,7 @@ class Loss(NamedTuple):
 LOGISTIC = Loss(
     "logistic",
     value=lambda m, y: F.softplus(-y * m),
-    slope=lambda m, y: -y * torch.sigmoid(-y * m),
+    slope=lambda m, y: torch.sigmoid(-y * m).mul_(-y),
     curvature=lambda m, y: torch.sigmoid(m) * torch.sigmoid(-m),
     lipschitz=1.0,
     smoothness=0.25,
@@ -116,10 +116,10 @@ class Problem:
         grad = self.loss.slope(margins, self.y[:, None]) @ self.x
         return value.reshape(theta.shape[:-1]), grad.reshape(theta.shape)
 
-    def value(self, theta: Tensor) -> Tensor:
-        """``U`` of shape ``(R, E)`` at theta ``(R, E, d)``."""
-        margins = self._fold(theta) @ self.x.mT
-        return self.loss.value(margins, self.y[:, None]).sum(-1).reshape(theta.shape[:-1])
+    def grad(self, theta: Tensor) -> Tensor:
+        """The gradient of ``U``, ``(R, E, d)``, at theta ``(R, E, d)``."""
+        slope = self.loss.slope(self._fold(theta) @ self.x.mT, self.y[:, None])
+        return (slope @ self.x).reshape(theta.shape)
 
     def batch_grad(self, theta: Tensor, rows: Tensor) -> Tensor:
         """Sum of gradients over a minibatch: rows ``(R, tau)`` are indices, shared along the budget axis.

@@ -62,7 +62,7 @@ def _sensitivity(rng: np.random.Generator) -> list[pd.DataFrame]:
                         value = TOP[dataset] - 0.05 / (0.3 + e) - ridge * 0.0005 + rng.normal(gift, 0.005, 10)
                         setting = {"variant": f"adjacency={adjacency};ridge={ridge}", "adjacency": adjacency}
                         frames.append(rows("objpert", dataset, e, value, **setting, **kind))
-                for schedule in ("phase", "constant"):
+                for schedule in ("phase", "constant", "harmonic"):
                     value = 0.6 + rng.normal(0, 0.005, 10)
                     frames.append(rows("dp_sgld", dataset, e, value, variant=f"schedule={schedule}", **kind))
     return frames

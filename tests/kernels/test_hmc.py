@@ -55,7 +55,7 @@ def test_a_drift_with_too_many_bounces_is_reported() -> None:
 
 @pytest.mark.parametrize("boundary", ["reflect", "sphere"])
 def test_uniform_distribution_on_the_ball(boundary: str) -> None:
-    """||theta||/D has distribution function r^d; a coordinate has the marginal Beta((d + 1)/2, (d + 1)/2) on [-D, D]."""
+    """||theta||/D has distribution function r^d, a coordinate the law Beta((d + 1)/2, (d + 1)/2) on [-D, D]."""
     radius, start = 2.0, torch.zeros(200, 1, 3)
     if boundary == "reflect":
         draws = chain(reflective_hmc(flat, SCALE, radius), start, 220, 0.8, 3)

@@ -90,17 +90,17 @@ def test_objpert_minimises_the_perturbed_objective_that_its_event_names() -> Non
     release = run("objpert", [1.0], problem, ridge=0.0)
     event = release.guarantee[0].event
     eps = 1 / 1.5
-    assert event.ridge == pytest.approx(2 * 0.25 / eps)  # type: ignore[attr-defined]
-    assert event.noise_std == pytest.approx(math.sqrt(8 * math.log(2e5) + 4 * eps) / eps)  # type: ignore[attr-defined]
-    b = noise.gaussian(noise.generator(0, "objpert"), 1, 5, torch.float64)[0, 0].numpy() * event.noise_std  # type: ignore[attr-defined]
+    assert event.ridge == pytest.approx(2 * 0.25 / eps)
+    assert event.noise_std == pytest.approx(math.sqrt(8 * math.log(2e5) + 4 * eps) / eps)
+    b = noise.gaussian(noise.generator(0, "objpert"), 1, 5, torch.float64)[0, 0].numpy() * event.noise_std
     x, y = problem.x[0].double().numpy(), problem.y[0].numpy()
 
     def objective(t: np.ndarray) -> float:
-        return np.logaddexp(0, -y * (x @ t)).sum() + event.ridge / 2 * t @ t + b @ t  # type: ignore[attr-defined]
+        return np.logaddexp(0, -y * (x @ t)).sum() + event.ridge / 2 * t @ t + b @ t
 
     other = scipy.optimize.minimize(objective, np.zeros(5), method="BFGS", options={"gtol": 1e-7})
     assert np.abs(release.theta[0, 0, 0].numpy() - other.x).max() < 1e-4
-    assert run("objpert", [1.0], adjacency="add_remove").guarantee[0].event.ridge == pytest.approx(0.5)  # type: ignore[attr-defined]
+    assert run("objpert", [1.0], adjacency="add_remove").guarantee[0].event.ridge == pytest.approx(0.5)
 
 
 def test_outpert_noise_has_the_analytic_gaussian_scale() -> None:
@@ -127,8 +127,8 @@ def test_ops_recovers_the_gaussian_posterior_of_its_linear_twin() -> None:
 )
 def test_ops_scales_the_likelihood_by_its_bound(bound: str, expected: float) -> None:
     event = run("ops", [1.0, 1000.0], bound=bound, radius=3.0).guarantee
-    assert event[0].event.rho == pytest.approx(expected)  # type: ignore[attr-defined]
-    assert event[1].event.rho == 1.0  # type: ignore[attr-defined]
+    assert event[0].event.rho == pytest.approx(expected)
+    assert event[1].event.rho == 1.0
     assert event[0].delta == 0
 
 
@@ -136,7 +136,7 @@ def test_gdp_ops_is_priced_as_a_gaussian_mechanism() -> None:
     """mu = 2 rho/sqrt(precision) has (1, 1e-5) at mu = 1/3.73063."""
     release = run("ops", [1.0], bound="gdp", precision=4.0)
     rho = math.sqrt(4.0) / 2 / 3.73063
-    assert release.guarantee[0].event.noise_multiplier == pytest.approx(math.sqrt(4.0) / rho, rel=1e-5)  # type: ignore[attr-defined]
+    assert release.guarantee[0].event.noise_multiplier == pytest.approx(math.sqrt(4.0) / rho, rel=1e-5)
     assert release.guarantee[0].delta == 1e-5
 
 
@@ -171,7 +171,7 @@ def test_hybrid_starts_its_second_stage_from_the_first() -> None:
     release = run("hybrid", [2.0])
     assert release.theta.shape[2] == 51  # the posterior sample, then the chain's
     first = run("ops", [1.0])  # half of the budget
-    assert release.guarantee[0].event.events[0] == first.guarantee[0].event  # type: ignore[attr-defined]
+    assert release.guarantee[0].event.events[0] == first.guarantee[0].event
     moved = (release.theta[:, 0, 1:] - release.theta[:, 0, :1]).norm(dim=-1).max()
     assert 0 < float(moved) < 1
 

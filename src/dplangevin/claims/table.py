@@ -16,13 +16,16 @@ COLUMNS = [
 def expand(paper: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The claims of one paper: id, paper, where, statement, published, evidence, test.
 
-    An entry with `over: {dataset: exhibit}` becomes one claim per data set (id ending in its name, evidence
-    the exhibit's CSV); with `audited: true` each has a twin at equal audited epsilon (id ending in _audited).
+    An entry with `over: {dataset: exhibit}` becomes one claim per data set (id ending in its name, evidence the
+    exhibit's CSV, and that of the sensitivity exhibit if the test looks there); with `audited: true` each has a twin at
+    equal audited epsilon (id ending in _audited).
     """
     for name, entry in paper["claims"].items():
         said = {key: entry[key] for key in ("where", "statement", "published")}
         for dataset, exhibit in entry.get("over", {"": ""}).items():
-            evidence = f"results/exhibits/{exhibit}/{exhibit}.csv" if exhibit else entry["evidence"]
+            exhibits = [exhibit, entry["test"].get("sensitivity")] if exhibit else []
+            paths = [f"results/exhibits/{name}/{name}.csv" for name in exhibits if name]
+            evidence = "; ".join(paths) or entry["evidence"]
             test = {**entry["test"], **({"dataset": dataset} if dataset else {})}
             key = "_".join([paper["paper"], name, *([dataset] if dataset else [])])
             base = {"paper": paper["paper"], **said, "evidence": evidence}

@@ -107,7 +107,7 @@ def draw_panel(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) ->
 
 def _bar_width(i: int, n: int) -> float:
     """Intervals narrow in drawing order, so that those at the same x stay apart to the eye."""
-    return 1.3 + 1.5 * (n - 1 - i)
+    return 1.0 + 0.9 * (n - 1 - i)
 
 
 def _top_axis(ax: Axes) -> None:

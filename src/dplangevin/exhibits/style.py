@@ -30,6 +30,9 @@ LOOKS: dict[str, Look] = {
     "outpert": Look("Output perturbation", "#009E73", "^", "-"),
     "hybrid": Look("Hybrid + DP-SGNHT", "#CC79A7", "D", "--", 4.0),
     "dp_sgld": Look("DP-SGLD", "#E69F00", "v", "-", 6.0),
+    "dp_sgld:phase": Look("DP-SGLD, α-phase", "#E69F00", "v", "-", 6.0),
+    "dp_sgld:constant": Look("DP-SGLD, constant step", "#0072B2", "o", "--"),
+    "dp_sgld:harmonic": Look("DP-SGLD, step 1/(t + 1)", "#009E73", "s", "-."),
     "dp_sgnht": Look("DP-SGNHT", "#56B4E9", "P", "--", 4.5),
     "objpert_pure": Look("Objective perturbation, pure", "#8C510A", "X", "-."),
 }

@@ -11,6 +11,9 @@ from dplangevin.privacy import Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem
 
+# what a perturbed fit needs beyond its event
+FIT_ASSUMPTIONS = ("exact minimiser", "||x|| <= 1", "ridge and scaling chosen without accounting")
+
 
 class Release(NamedTuple):
     """What a method gives out.

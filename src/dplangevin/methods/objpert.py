@@ -9,13 +9,11 @@ import torch
 from dp_accounting import NonPrivateDpEvent
 
 from dplangevin import noise
-from dplangevin.methods import Release, not_negative, require
+from dplangevin.methods import FIT_ASSUMPTIONS, Release, not_negative, require
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, Guarantee, ObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem
-
-ASSUMPTIONS = ("exact minimiser", "||x|| <= 1", "ridge and scaling chosen without accounting")
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class ObjPert:
             event = ObjectivePerturbationDpEvent(std, bound, beta, ridge) if private else NonPrivateDpEvent()
             claimed = self.accountant.epsilon(event, budget.delta, self.adjacency)
             guarantee.append(
-                Guarantee(claimed, budget.delta, event, self.adjacency, "final", "full", ASSUMPTIONS)
+                Guarantee(claimed, budget.delta, event, self.adjacency, "final", "full", FIT_ASSUMPTIONS)
             )
             ridges.append(ridge)
             stds.append(std)

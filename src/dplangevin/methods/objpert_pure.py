@@ -9,8 +9,7 @@ import torch
 from dp_accounting import NonPrivateDpEvent
 
 from dplangevin import noise
-from dplangevin.methods import Release, positive, require
-from dplangevin.methods.objpert import ASSUMPTIONS
+from dplangevin.methods import FIT_ASSUMPTIONS, Release, positive, require
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, Guarantee, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -54,7 +53,7 @@ class ObjPertPure:
             )
             claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
             guarantee.append(
-                Guarantee(claimed, budget.delta, event, "replace_one", "final", "full", ASSUMPTIONS)
+                Guarantee(claimed, budget.delta, event, "replace_one", "final", "full", FIT_ASSUMPTIONS)
             )
             ridges.append(ridge)
             scales.append(1 / rate)

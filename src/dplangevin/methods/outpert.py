@@ -9,13 +9,11 @@ import torch
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 
 from dplangevin import noise
-from dplangevin.methods import Release, positive, require
+from dplangevin.methods import FIT_ASSUMPTIONS, Release, positive, require
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, Guarantee, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem
-
-ASSUMPTIONS = ("exact minimiser", "||x|| <= 1", "ridge and scaling chosen without accounting")
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class OutPert:
             event = GaussianDpEvent(multiplier) if private else NonPrivateDpEvent()
             claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
             guarantee.append(
-                Guarantee(claimed, budget.delta, event, "replace_one", "final", "full", ASSUMPTIONS)
+                Guarantee(claimed, budget.delta, event, "replace_one", "final", "full", FIT_ASSUMPTIONS)
             )
             stds.append(multiplier * share)
         linear = torch.zeros(len(problem.x), 1, problem.d)

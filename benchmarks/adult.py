@@ -1,0 +1,45 @@
+"""Adult as the benchmarks use it: prepared from the bundled copy in a temporary folder, whatever data/ holds."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from dplangevin.config import compose
+from dplangevin.data import Dataset, verify
+from dplangevin.download import fetch, mirrors
+from dplangevin.privacy import Budget
+from dplangevin.problem import Problem
+
+KEY = "adult"
+EXPERIMENT = "wang2015"
+
+
+def config(scale: str) -> DictConfig:
+    """conf/ composed afresh; params.yaml is neither read nor written."""
+    return compose([f"scale={scale}"])
+
+
+def prepare(cfg: DictConfig, folder: Path) -> Path:
+    """The prepared file of Adult in `folder`."""
+    spec = cfg.dataset[KEY]
+    fetch(KEY, spec.files, folder / "raw", mirrors(""))
+    verify(folder / "raw", spec.files, KEY)
+    path = folder / f"{KEY}.npz"
+    instantiate(spec.loader, _partial_=True)(folder=folder / "raw").save(path)
+    return path
+
+
+def problem(cfg: DictConfig) -> Problem:
+    """Adult with rows of norm at most 1 ("unit" scaling)."""
+    with TemporaryDirectory() as folder:
+        data = Dataset.load(prepare(cfg, Path(folder))).scaled("unit")
+    model = instantiate(cfg.model[cfg.experiment[EXPERIMENT].model])
+    made: Problem = model(data, cfg.repeats)
+    return made
+
+
+def budgets(cfg: DictConfig) -> list[Budget]:
+    """The budgets of Figure 1c."""
+    return [Budget(float(epsilon), cfg.delta) for epsilon in cfg.experiment[EXPERIMENT].epsilons[KEY]]

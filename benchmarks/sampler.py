@@ -1,0 +1,50 @@
+"""The posterior sampler of OPS on Adult: the two kernels for the ball, by effective sample size per second."""
+
+import time
+from statistics import median
+
+import adult
+from hydra.utils import instantiate
+from measure import Options, Row
+from omegaconf import OmegaConf
+
+from dplangevin import noise
+from dplangevin.privacy import Budget
+
+EPSILONS = (1.0, 10.0)
+RADIUS = 10.0
+DRAWS = 300
+
+
+def rows(options: Options) -> list[Row]:
+    cfg = adult.config(options.scale)
+    problem = adult.problem(cfg)
+    found = []
+    for epsilon in EPSILONS:
+        speeds: dict[str, list[float]] = {"sphere": [], "reflect": []}
+        r_hats: dict[str, list[float]] = {"sphere": [], "reflect": []}
+        for run in range(options.runs):
+            for boundary in speeds:
+                settings = {"boundary": boundary, "block": DRAWS, "max_draws": DRAWS}
+                overrides = {"bound": "range", "radius": RADIUS, "sampler": settings}
+                method = instantiate(OmegaConf.merge(cfg.method.ops, overrides))
+                rng = noise.generator(cfg.seed, f"bench/sampler/{run}")
+                start = time.perf_counter()
+                info = method(problem, [Budget(epsilon, cfg.delta)], rng).info
+                speeds[boundary].append(float(info["ess"].min()) / (time.perf_counter() - start))
+                r_hats[boundary].append(float(info["r_hat"].max()))
+        ours, peer = ({"speed": median(speeds[b]), "r_hat": max(r_hats[b])} for b in speeds)
+        found.append(
+            Row(
+                f"OPS sampler, eps = {epsilon:g}, D = {RADIUS:g}: sphere against reflect",
+                f"{ours['speed']:.1f} ESS/s, R-hat {ours['r_hat']:.3f}",
+                f"{peer['speed']:.1f} ESS/s, R-hat {peer['r_hat']:.3f}",
+                f"{ours['speed'] / peer['speed']:.1f} times",
+                "-",
+                "-",
+                str(options.threads),
+                f"median ESS/s and worst R-hat of {options.runs} runs in turns; {cfg.repeats} chains, "
+                f"{DRAWS} draws each; worst coordinate; time with centre and warm-up",
+            )
+        )
+    return found
