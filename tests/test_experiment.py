@@ -1,4 +1,9 @@
 import math
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -6,45 +11,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from omegaconf import DictConfig, OmegaConf
-from scenarios import rows
+import toy
+from omegaconf import DictConfig
 
 from dplangevin import experiment
-from dplangevin.config import load
 from dplangevin.data import Dataset
 from dplangevin.experiment import COLUMNS, evaluate, plan, sweep
 
 
 @pytest.fixture
 def cfg() -> DictConfig:
-    cfg = load()
-    merged = OmegaConf.merge(
-        cfg,
-        {
-            "repeats": 3,
-            "dataset": {"toy": {"assumptions": ["made up"]}},
-            "experiment": {
-                "toy": {
-                    "model": "logistic",
-                    "scalings": ["unit", "global"],
-                    "vary": {"objpert": {"ridge": [0.1, 5.0]}},
-                    "budgets_per_unit": 2,
-                    "epsilons": {"toy": [0.5, 1.0, 4.0]},
-                }
-            },
-        },
-    )
-    assert isinstance(merged, DictConfig)
-    return merged
+    return toy.config()
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    x = 3 * rows(1, 300, 4)
-    y = np.where(x @ np.array([1.0, -1.0, 0.5, 0.0]) > 0, 1.0, -1.0)
-    path = tmp_path / "toy.npz"
-    Dataset(x[:, :200], y[:, :200], x[:, 200:], y[:, 200:], {"name": "toy", "row_norm_bound": 3.0}).save(path)
-    return path
+    return toy.write(tmp_path / "toy.npz")
 
 
 def test_sweeps_give_every_row_once_priced_twice(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
@@ -105,6 +87,25 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
     cfg.seed = 1  # another computation: nothing is reused
     sweep(cfg, "toy", "toy", "objpert", data, units)
     assert len(calls) == 8
+
+
+def test_a_sweep_killed_outright_loses_at_most_the_unit_in_hand(data: Path, tmp_path: Path) -> None:
+    units = tmp_path / "units"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "tests"])}
+    process = subprocess.Popen([sys.executable, toy.__file__, data, units], env=env)
+    while len(list(units.glob("*.csv"))) < 3 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()  # SIGKILL
+    assert process.wait() == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in units.glob("[!.]*.csv")}
+    assert 3 <= len(kept) < 200
+    resumed = sweep(toy.many_units(), "toy", "toy", "objpert", data, units)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # read, not made again
+    assert len(list(units.glob("[!.]*.csv"))) == 200
+    assert (
+        resumed.to_csv()
+        == sweep(toy.many_units(), "toy", "toy", "objpert", data, tmp_path / "fresh").to_csv()
+    )
 
 
 def test_a_row_whose_event_costs_more_than_its_budget_is_refused(
