@@ -1,6 +1,7 @@
 """Exact posterior sampling by Hamiltonian Monte Carlo: all repeats, budgets and chains as one batched program."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -82,13 +83,15 @@ class Sampler:
             return value, grad * weights[:, None] + precisions[:, None] * theta
 
         kernel, start = self._kernel(potential, centre, rho, precision, radius, chains, problem.repeats, rng)
-        points = self._run(kernel, start, problem, len(rho), chains, rng)
         scale = (
-            1.0 if points.shape[-1] == problem.d else radius
-        )  # points on the sphere have two more coordinates
-        theta = points[..., : problem.d] * scale @ centre.basis.mT
-        draws = theta.reshape(len(theta), problem.repeats, chains, len(rho), problem.d)
-        return Posterior(draws, mixing(_groups(draws, problem.shared)))
+            1.0 if start.shape[-1] == problem.d else radius
+        )  # points on the sphere are in units of the radius
+
+        def to_theta(points: Tensor) -> Tensor:
+            theta = points[..., : problem.d] * scale @ centre.basis.mT
+            return theta.view(problem.repeats, chains, len(rho), problem.d)
+
+        return self._run(kernel, start, to_theta, problem.shared, rng)
 
     def _kernel(
         self,
@@ -121,20 +124,25 @@ class Sampler:
         return sphere_hmc(potential, scale.repeat(1, chains, 1), radius), points.flatten(1, 2)
 
     def _run(
-        self, kernel: Kernel, start: Tensor, problem: Problem, budgets: int, chains: int, rng: torch.Generator
-    ) -> Tensor:
-        """Warm-up, then draws ``(draws, R, C E, d or d + 2)`` until all chains have mixed."""
-        repeats, width = problem.repeats, start.shape[-1]
+        self,
+        kernel: Kernel,
+        start: Tensor,
+        to_theta: Callable[[Tensor], Tensor],
+        shared: bool,
+        rng: torch.Generator,
+    ) -> Posterior:
+        """Warm-up, then draws until all chains have mixed.  to_theta: states to ``(R, chains, E, d)``."""
+        repeats, chains, budgets, _ = to_theta(start).shape
         bar = tqdm(total=self.warmup + self.max_draws, desc="HMC", unit="draw", leave=False, disable=None)
 
         def transition(state: HmcState, step_size: Tensor) -> HmcState:
             jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
             leapfrogs = int(torch.randint(1, 2 * self.leapfrogs, (1,), generator=rng))
-            momentum = torch.randn(repeats, chains, 1, width, generator=rng).expand(-1, -1, budgets, -1)
-            uniform = torch.rand(repeats, chains, 1, generator=rng).expand(-1, -1, budgets)
+            momentum = torch.randn(repeats, chains, 1, start.shape[-1], generator=rng)
+            momentum = momentum.expand(-1, -1, budgets, -1).flatten(1, 2)
+            uniform = torch.rand(repeats, chains, 1, generator=rng).expand(-1, -1, budgets).flatten(1, 2)
             bar.update()
-            sizes = (step_size * jitter).repeat(chains)
-            return kernel.step(state, momentum.flatten(1, 2), uniform.flatten(1, 2), sizes, leapfrogs)
+            return kernel.step(state, momentum, uniform, (step_size * jitter).repeat(chains), leapfrogs)
 
         state, log_step = kernel.init(start), torch.full((budgets,), math.log(0.3))
         for i in range(self.warmup):
@@ -142,15 +150,15 @@ class Sampler:
             accepted = state.accepted.view(repeats, chains, budgets).mean((0, 1))
             log_step = log_step + 2 / (i + 5) ** 0.6 * (accepted - self.target)
         draws: list[Tensor] = []
-        mixed = False
-        while not mixed and len(draws) < self.max_draws:
+        while True:
             for _ in range(self.block):
                 state = transition(state, log_step.exp())
-                draws.append(state.theta)
-            grid = torch.stack(draws).view(-1, repeats, chains, budgets, width)
-            mixed = float(mixing(_groups(grid, problem.shared)).r_hat.max()) < R_HAT
-        bar.close()
-        return torch.stack(draws)
+                draws.append(to_theta(state.theta))
+            grid = torch.stack(draws)  # (draws, R, chains, E, d)
+            found = mixing(grid.flatten(1, 2)[:, None] if shared else grid)
+            if float(found.r_hat.max()) < R_HAT or len(draws) >= self.max_draws:
+                bar.close()
+                return Posterior(grid, found)
 
 
 def find_centre(problem: Problem, rho: Tensor, precision: Tensor, radius: float) -> Centre:
@@ -174,8 +182,3 @@ def find_centre(problem: Problem, rho: Tensor, precision: Tensor, radius: float)
     basis = torch.linalg.eigh(hessian[:, -1].double()).eigenvectors.float()  # where rho is largest
     curvature = ((hessian @ basis[:, None]) * basis[:, None]).sum(-2).clamp(min=0)
     return Centre(theta @ basis, curvature, multiplier, basis)
-
-
-def _groups(draws: Tensor, shared: bool) -> Tensor:
-    """``(draws, R, C, E, d)`` to ``(draws, groups, chains, E, d)``."""
-    return draws.flatten(1, 2)[:, None] if shared else draws
