@@ -9,9 +9,8 @@ from torch import Tensor
 from dplangevin.problem import Problem
 
 MEMORY = 12  # pairs kept by L-BFGS
-OVERSHOOT = (
-    2.0  # a step is halved while the slope at its end is this many times the slope at its start, and uphill
-)
+# A step is halved while the slope at its end is uphill and steeper than this many times the slope at its start.
+OVERSHOOT = 4.0
 
 Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (R, A, d), which budgets (A,) -> (R, A, d)
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class Loss(NamedTuple):
-    """A loss of the margin, its first two derivatives in ``m`` and the constants that bound them."""
+    """A loss of the margin, its first two derivatives in ``m`` and the constants that bound them.
+
+    `slope` works in place: it overwrites the margins it is given.
+    """
 
     name: str
     value: Callable[[Tensor, Tensor], Tensor]
@@ -38,7 +41,7 @@ class Loss(NamedTuple):
 LOGISTIC = Loss(
     "logistic",
     value=lambda m, y: F.softplus(-y * m),
-    slope=lambda m, y: torch.sigmoid(-y * m).mul_(-y),
+    slope=lambda m, y: m.mul_(-y).sigmoid_().mul_(-y),
     curvature=lambda m, y: torch.sigmoid(m) * torch.sigmoid(-m),
     lipschitz=1.0,
     smoothness=0.25,
@@ -46,7 +49,7 @@ LOGISTIC = Loss(
 SQUARED = Loss(
     "squared",
     value=lambda m, y: 0.5 * (m - y) ** 2,
-    slope=lambda m, y: m - y,
+    slope=lambda m, y: m.sub_(y),
     curvature=lambda m, y: torch.ones_like(m),
     lipschitz=float("inf"),
     smoothness=1.0,
