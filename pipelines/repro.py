@@ -9,7 +9,6 @@ cannot be used or an unknown exhibit; 130 on Ctrl-C.
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from dvc.stage.exceptions import StageCmdFailedError
 
 from dplangevin import config
 
-UNITS = Path("data/units")  # finished units of work of stages that were interrupted
+FORCED = Path("data/units/forced.txt")  # stages that an interrupted --force run has finished
 
 
 class Runner:
@@ -36,13 +35,15 @@ class Runner:
         self.repo = repo
         self.graph = nx.DiGraph()  # DVC's: an edge from each stage to those it depends on
         self.made: set[str] = set()
+        self.forced = set(FORCED.read_text(encoding="utf-8").split()) if FORCED.exists() else set()
         self.failed: dict[str, Exception] = {}
 
     def __call__(
         self, stage: Stage, upstream: Sequence[Stage], force: bool = False, **kwargs: Any
     ) -> Stage | None:
         self.graph = self.repo.index.graph  # as long as DVC holds it: building it takes a second
-        if not force and not self.out_of_step(stage, upstream):
+        again = force and stage.addressing not in self.forced
+        if not again and not self.out_of_step(stage, upstream):
             return None
         for producer in self.producers_of_missing(stage, upstream):
             self.run(producer, upstream=self.upstream(producer), **kwargs)
@@ -81,6 +82,10 @@ class Runner:
             raise
         if result:
             self.made.add(name)
+        if kwargs.get("force"):
+            FORCED.parent.mkdir(parents=True, exist_ok=True)
+            with FORCED.open("a", encoding="utf-8") as file:
+                file.write(f"{name}\n")
         return result
 
 
@@ -111,8 +116,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if config.write(cfg):
         print(f"{config.PARAMS} written from {config.CONF}/")
-    if args.force and UNITS.exists():
-        shutil.rmtree(UNITS)
+    if args.force and FORCED.exists():
+        print("Going on with an earlier --force run that was interrupted; remove data/units to start over.")
     # stages find this interpreter under the name `python`
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     locks.clear_stale(Path(".dvc/tmp"))
@@ -122,6 +127,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with Repo(config=None if Path(".git").exists() else {"core": {"no_scm": True}}) as repo:
             runner = reproduce(repo, targets, args.force)
             report = summary.Summary(runner.graph, runner.made, runner.failed)
+        if args.force:
+            FORCED.unlink(missing_ok=True)
     except KeyboardInterrupt:
         print(
             "\nInterrupted. What is finished is kept; the next `make repro` goes on from there.",

@@ -37,11 +37,11 @@ class Tree:
         (self.path / "data/ran.log").unlink(missing_ok=True)
         return self.run(sys.executable, "pipelines/repro.py", *options, **env)
 
-    def start(self, **env: str) -> subprocess.Popen[bytes]:
+    def start(self, *options: str, **env: str) -> subprocess.Popen[bytes]:
         """The driver in a process group of its own."""
         (self.path / "data/ran.log").unlink(missing_ok=True)
         return subprocess.Popen(
-            [sys.executable, "pipelines/repro.py"],
+            [sys.executable, "pipelines/repro.py", *options],
             cwd=self.path,
             env={**self.env, **env},
             start_new_session=True,

@@ -176,6 +176,22 @@ def test_killed_run_goes_on(tree: Tree) -> None:
     assert "wang2015@synthetic-ops" not in tree.ran  # finished before the kill
 
 
+def test_killed_forced_run_goes_on(tree: Tree) -> None:
+    process = tree.start("--exhibit", "wang2015_fig1c", "--force", STUB_HANG="wang2015@adult-ops")
+    tree.wait_until_runs("wang2015@adult-ops")
+    before = set(tree.ran) - {"wang2015@adult-ops"}
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = tree.repro("--exhibit", "wang2015_fig1c", "--force")
+    assert done.returncode == 0, done.stderr
+    assert "Going on with an earlier --force run" in done.stdout
+    assert "wang2015@adult-ops" in tree.ran
+    assert not before & set(tree.ran)  # finished before the kill
+    again = tree.repro("--exhibit", "wang2015_fig1c", "--force")
+    assert again.returncode == 0
+    assert before <= set(tree.ran)  # that run had ended, so this one starts over
+
+
 def test_interrupt_stops_the_whole_run(tree: Tree) -> None:
     tree.change_ops()
     process = tree.start(STUB_HANG="wang2015@abalone-ops")
