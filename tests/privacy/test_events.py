@@ -1,22 +1,20 @@
-"""Events, budgets and calibration."""
+"""Events and budgets."""
 
 import math
 
+import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
 from dplangevin.privacy import (
     Budget,
+    FisherScoringDpEvent,
     Guarantee,
+    LangevinDpEvent,
     ObjectivePerturbationDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
-    calibrate,
 )
-from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, mu_for
-from dplangevin.privacy.accountants.kifer2012 import Kifer2012
-from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.accountants.wang2015 import Wang2015
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan])
@@ -42,6 +40,11 @@ def test_budget_accepts_no_privacy():
         (lambda: PosteriorSampleDpEvent(1.0, math.inf), "radius = inf"),
         (lambda: ObjectivePerturbationDpEvent(1.0, 1.0, -0.25, 1.0), "smoothness = -0.25"),
         (lambda: PureObjectivePerturbationDpEvent(1.0, 1.0, 0.25, 0.0), "ridge = 0.0"),
+        (lambda: LangevinDpEvent(100, 101, 5, 0.1, 1.0, 1.0, 0.1, 1.0), "batch = 101 .*records = 100"),
+        (lambda: LangevinDpEvent(100, 10, 0, 0.1, 1.0, 1.0, 0.1, 1.0), "steps = 0"),
+        (lambda: LangevinDpEvent(100, 10, 5, 0.1, 1.0, 1.0, 2.0, 1.0), "strong_convexity = 2.0"),
+        (lambda: LangevinDpEvent(100, 10, 5, 0.1, 1.0, 1.0, 0.1, 1.0, -1.0), "decay = -1.0"),
+        (lambda: FisherScoringDpEvent(100, 1, 5, 1.0), "batch = 1 "),
     ],
 )
 def test_events_refuse_values_outside_their_domain(make, field):
@@ -57,35 +60,22 @@ def test_events_are_values():
     assert guarantee.event.range == 1.0
 
 
-def test_calibrate_recovers_the_gaussian_closed_form():
-    budget = Budget(1.0, 1e-5)
-    noise = calibrate(AnalyticGaussian(), GaussianDpEvent, budget, low=0.1, high=1e3, rtol=1e-6)
-    assert noise == pytest.approx(2 / mu_for(1.0, 1e-5), rel=2e-6)
-    assert AnalyticGaussian().epsilon(GaussianDpEvent(noise), 1e-5) <= 1.0
+def test_all_iterates_of_constant_steps() -> None:
+    event = LangevinDpEvent(1000, 50, 40, 0.02, 0.3, 1.5, 0.1, 1.0)
+    # noise sqrt(2 eta) sigma over one record's share eta L/batch
+    multiplier = math.sqrt(2 * 0.02) * 0.3 / (0.02 * 1.5 / 50)
+    found = event.all_iterates()
+    assert (found.count, found.event.sample_size, found.event.source_dataset_size) == (40, 50, 1000)
+    assert found.event.event.noise_multiplier == pytest.approx(multiplier, rel=1e-12)
+    whole = LangevinDpEvent(50, 50, 40, 0.02, 0.3, 1.5, 0.1, 1.0).all_iterates()
+    assert whole == SelfComposedDpEvent(GaussianDpEvent(found.event.event.noise_multiplier), 40)
 
 
-def test_calibrate_inverts_theorem_4():
-    def steps(noise):
-        return SelfComposedDpEvent(SampledWithoutReplacementDpEvent(1000, 30, GaussianDpEvent(noise)), 300)
-
-    noise = calibrate(Wang2015(), steps, Budget(0.5, 1e-5), low=1e-3, high=1e6)
-    reached = Wang2015().epsilon(steps(noise), 1e-5)
-    assert 0.5 * (1 - 2e-4) < reached <= 0.5
-
-
-def test_calibrate_returns_low_when_it_fits():
-    assert calibrate(AnalyticGaussian(), GaussianDpEvent, Budget(1.0, 1e-5), low=50.0, high=100.0) == 50.0
-    assert calibrate(Tight(), GaussianDpEvent, Budget(math.inf, 1e-5), low=0.5, high=1.0) == 0.5
-
-
-def test_calibrate_says_why_a_budget_is_out_of_reach():
-    def event(noise):
-        return ObjectivePerturbationDpEvent(noise, 1.0, 0.25, 0.01)  # Lambda = 0.01 needs epsilon >= 75
-
-    with pytest.raises(ValueError, match=r"epsilon = 1\.0 .*out of reach.*high = 1000\.0.*costs 75"):
-        calibrate(Kifer2012(), event, Budget(1.0, 1e-5), low=1.0, high=1000.0)
-
-
-def test_calibrate_refuses_bad_ends():
-    with pytest.raises(ValueError, match=r"low = 2\.0, high = 1\.0"):
-        calibrate(AnalyticGaussian(), GaussianDpEvent, Budget(1.0, 1e-5), low=2.0, high=1.0)
+def test_all_iterates_of_decreasing_steps_round_the_noise_down_by_at_most_2_percent() -> None:
+    event = LangevinDpEvent(1000, 50, 400, 0.5, 0.3, 1.5, 0.1, 1.0, decay=0.05)
+    exact = np.sqrt(2 / event.step_sizes()) * 0.3 * 50 / 1.5
+    parts = event.all_iterates().events
+    levels = np.repeat([p.event.event.noise_multiplier for p in parts], [p.count for p in parts])
+    assert len(parts) < 100
+    assert (levels <= exact).all()
+    assert (levels > exact / 1.0201).all()

@@ -13,7 +13,7 @@ from dplangevin.privacy import (
     PosteriorSampleDpEvent,
     calibrate,
 )
-from dplangevin.privacy.accountants import profiles
+from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 
@@ -72,7 +72,7 @@ def test_composed_posterior_samples():
     three = SelfComposedDpEvent(event, 3)
     assert TIGHT.epsilon(three, 0.0) == pytest.approx(3.0)
     assert 1.0 < TIGHT.epsilon(three, 1e-3) < 3 * TIGHT.epsilon(event, 1e-3 / 3)
-    single = profiles.compose([(profiles.discretised(profiles.bounded_range(1.0)), 1)], [1.0], DELTA)
+    single = composition.compose([(profiles.discretised(profiles.bounded_range(1.0)), 1)], [1.0], DELTA)
     assert single == pytest.approx(TIGHT.epsilon(event, DELTA), rel=1e-3)
 
 

@@ -1,6 +1,7 @@
 """Privacy as a value: what was promised, what was done to the data, and what that costs."""
 
 from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.chain_events import FisherScoringDpEvent, LangevinDpEvent
 from dplangevin.privacy.events import (
     Adjacency,
     Budget,
@@ -15,7 +16,9 @@ from dplangevin.privacy.events import (
 __all__ = [
     "Adjacency",
     "Budget",
+    "FisherScoringDpEvent",
     "Guarantee",
+    "LangevinDpEvent",
     "ObjectivePerturbationDpEvent",
     "PosteriorSampleDpEvent",
     "PureObjectivePerturbationDpEvent",

@@ -5,8 +5,12 @@ from collections.abc import Callable
 
 from dp_accounting import DpEvent
 
+from dplangevin.privacy.accountants import memo
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.events import Adjacency, Budget
+
+FINEST = 1e-12
+LEAP = 2.0
 
 
 def calibrate(
@@ -21,34 +25,92 @@ def calibrate(
 ) -> float:
     """The smallest noise in [low, high] whose event fits the budget, to a relative rtol; never above it.
 
-    Bisection on log(noise): accountant.epsilon(make_event(noise), budget.delta) must not increase with
-    noise. make_event: noise -> DpEvent. low, high: ends of the search, 0 < low < high. Returns `low` if
-    that already fits.
+    A bracket around the answer is kept in log(noise) and narrowed by secants of log(cost), or by halving
+    where those are slow; accountant.epsilon(make_event(noise), budget.delta) must not increase with noise.
+    Small noise, whose price can be slow to compute, is asked for last. Prices are remembered (`memo`).
+    make_event: noise -> DpEvent. low, high: ends of the search, 0 < low < high. rtol: >= 1e-12. Returns
+    `low` if that already fits, as everything does at epsilon = inf.
     Raises ValueError if even `high` costs more than the budget, or if the arguments are out of their
     domain.
     """
     if not 0 < low < high < math.inf:
         raise ValueError(f"low = {low}, high = {high}: need 0 < low < high < inf")
-    if not rtol > 0:
-        raise ValueError(f"rtol = {rtol} must be positive")
-
-    def cost(noise: float) -> float:
-        return accountant.epsilon(make_event(noise), budget.delta, adjacency)
-
-    if cost(low) <= budget.epsilon:
+    if not rtol >= FINEST:
+        raise ValueError(f"rtol = {rtol} must be at least {FINEST}")
+    if math.isinf(budget.epsilon):
         return low
-    least = cost(high)
-    if not least <= budget.epsilon:
-        raise ValueError(
-            f"epsilon = {budget.epsilon} at delta = {budget.delta} is out of reach: "
-            f"by {accountant.name} ({adjacency}) even the largest noise, high = {high}, costs {least}; "
-            "raise high, or the budget, or do less to the data (fewer steps, smaller batches)"
-        )
-    inside, outside = high, low
-    while inside > outside * (1 + rtol):
-        middle = math.sqrt(inside * outside)
-        if cost(middle) <= budget.epsilon:
-            inside = middle
+
+    def excess(noise: float) -> float:
+        """log(cost / budget): <= 0 where the event fits; never more than 0 by rounding of the log."""
+        cost = memo.epsilon(accountant, make_event(noise), budget.delta, adjacency)
+        if cost <= budget.epsilon:
+            return min(0.0, math.log(cost / budget.epsilon)) if cost > 0 else -math.inf
+        return math.log(cost / budget.epsilon) or math.ulp(0.0)
+
+    inside, below = high, excess(high)
+    if not below <= 0:
+        raise _out_of_reach(accountant, budget, adjacency, high, make_event)
+    outside, above = low, math.nan
+    leap = 0.05
+    while math.isnan(above):  # downwards from high until the budget is broken, or low is reached
+        if math.isfinite(below):  # as if cost fell as 1/noise; faster where it has not risen
+            leap = max(min(2 * leap, LEAP), -below * (1.05 if below > -0.5 else 0.9))
         else:
-            outside = middle
-    return inside
+            leap = math.log(inside / low) / 2
+        noise = inside * math.exp(-leap)
+        if noise <= low * (1 + rtol):
+            noise = low
+        found = excess(noise)
+        if found > 0:
+            outside, above = noise, found
+        elif noise == low:
+            return low
+        else:
+            inside, below = noise, found
+    return _narrowed(excess, (outside, above), (inside, below), math.log1p(rtol))
+
+
+def _narrowed(
+    excess: Callable[[float], float], outside: tuple[float, float], inside: tuple[float, float], width: float
+) -> float:
+    """The inside end, once log(inside / outside) <= width. Ends: (noise, excess), > 0 outside, <= 0 inside."""
+    (left, above), (right, below) = outside, inside
+    last, slow, span = 0, 0, math.log(right / left)
+    while span > width:
+        share = above / (above - below) if math.isfinite(above) and math.isfinite(below) else 0.5
+        if slow >= 4:
+            share, slow = 0.5, 0
+        edge = min(0.5, 0.9 * width / span)  # a good guess then closes the bracket from the other side
+        noise = left * math.exp(span * min(max(share, edge), 1 - edge))
+        found = excess(noise)
+        side = 1 if found > 0 else -1
+        if found > 0:
+            left, above = noise, found
+            below /= 2 if side == last else 1  # Illinois: an end that stays counts half
+        else:
+            right, below = noise, found
+            above /= 2 if side == last else 1
+        before, span, last = span, math.log(right / left), side
+        slow = slow + 1 if span > before / 2 else 0
+    return right
+
+
+def _out_of_reach(
+    accountant: Accountant,
+    budget: Budget,
+    adjacency: Adjacency,
+    high: float,
+    make_event: Callable[[float], DpEvent],
+) -> ValueError:
+    wanted = f"epsilon = {budget.epsilon} at delta = {budget.delta} is out of reach: "
+    floor = getattr(accountant, "least", None)
+    if floor is not None and floor(budget.delta) > budget.epsilon:
+        return ValueError(
+            f"{wanted}{accountant.name} cannot report an epsilon below ln(1/delta)/max_order = "
+            f"{floor(budget.delta):.4g}, whatever the noise; raise max_order or delta"
+        )
+    cost = memo.epsilon(accountant, make_event(high), budget.delta, adjacency)
+    return ValueError(
+        f"{wanted}by {accountant.name} ({adjacency}) even the largest noise, high = {high}, costs {cost}; "
+        "raise high, or the budget, or do less to the data (fewer steps, smaller batches)"
+    )

@@ -1,6 +1,6 @@
 """What was promised (`Budget`), what was done (`DpEvent`s) and both together (`Guarantee`).
 
-dp_accounting's events are used wherever they fit. The three classes here say what they cannot. In this
+dp_accounting's events are used wherever they fit. The classes here say what they cannot. In this
 project the `noise_multiplier` of a `GaussianDpEvent` is the noise's standard deviation divided by the bound
 on *one record's* norm (L, or the clip), whatever the adjacency; it is not relative to the replace-one
 sensitivity 2L.
@@ -68,12 +68,14 @@ def check_adjacency(
         raise ValueError(f"{who} cannot price adjacency {adjacency!r}; it supports {', '.join(supported)}")
 
 
-def _positive(instance: object, attribute: attr.Attribute, value: float) -> None:
+def positive(instance: object, attribute: attr.Attribute, value: float) -> None:
+    """Validator of an attrs class: positive and finite."""
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be positive and finite")
 
 
-def _not_negative(instance: object, attribute: attr.Attribute, value: float) -> None:
+def not_negative(instance: object, attribute: attr.Attribute, value: float) -> None:
+    """Validator of an attrs class: finite and >= 0."""
     if not (value >= 0 and math.isfinite(value)):
         raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be finite and >= 0")
 
@@ -86,8 +88,8 @@ class PosteriorSampleDpEvent(DpEvent):
     the log-likelihood, > 0. radius: D > 0.
     """
 
-    rho: float = attr.ib(validator=_positive)
-    radius: float = attr.ib(validator=_positive)
+    rho: float = attr.ib(validator=positive)
+    radius: float = attr.ib(validator=positive)
 
     @property
     def range(self) -> float:
@@ -110,10 +112,10 @@ class ObjectivePerturbationDpEvent(DpEvent):
     ||x|| <= 1). ridge: Lambda, > 0.
     """
 
-    noise_std: float = attr.ib(validator=_positive)
-    lipschitz: float = attr.ib(validator=_positive)
-    smoothness: float = attr.ib(validator=_not_negative)
-    ridge: float = attr.ib(validator=_positive)
+    noise_std: float = attr.ib(validator=positive)
+    lipschitz: float = attr.ib(validator=positive)
+    smoothness: float = attr.ib(validator=not_negative)
+    ridge: float = attr.ib(validator=positive)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -123,7 +125,7 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n. rate: > 0; the rest as there.
     """
 
-    rate: float = attr.ib(validator=_positive)
-    lipschitz: float = attr.ib(validator=_positive)
-    smoothness: float = attr.ib(validator=_not_negative)
-    ridge: float = attr.ib(validator=_positive)
+    rate: float = attr.ib(validator=positive)
+    lipschitz: float = attr.ib(validator=positive)
+    smoothness: float = attr.ib(validator=not_negative)
+    ridge: float = attr.ib(validator=positive)

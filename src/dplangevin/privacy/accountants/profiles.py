@@ -1,31 +1,24 @@
-"""Privacy profiles delta(epsilon), epsilon >= 0, and the numerical composition of mechanisms that have one.
+"""Privacy profiles delta(epsilon), epsilon >= 0, and their discretisation.
 
 A profile bounds the hockey-stick divergence of *both* directions of every neighbouring pair; by symmetry
 delta(-e) = 1 - exp(-e) + exp(-e) delta(e), so it fixes a dominating pair, and dominating pairs compose,
-adaptively too (Zhu, Dong, Wang 2022, Proposition 8 and Theorem 10). `compose` discretises it by "connect
-the dots" (Doroshenko et al. 2022), which only ever overstates the loss, and leaves the convolution to
-dp_accounting.
+adaptively too (Zhu, Dong, Wang 2022, Proposition 8 and Theorem 10). It is discretised by "connect the dots"
+(Doroshenko et al. 2022), which only ever overstates the loss; `composition.compose` does the rest.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from dp_accounting import NeighboringRelation
-from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
-from dp_accounting.pld.privacy_loss_distribution import (
-    PrivacyLossDistribution,
-    from_gaussian_mechanism,
-    identity,
-)
+from dp_accounting.pld.pld_pmf import DensePLDPmf
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
 
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.events import Adjacency
 
 TAIL = 1e-18
-SMALLEST_DELTA = 1e-10
-LARGEST_GRID = 2**20
-RELATIVE_CHANGE = 1e-3
+REACH = 9.0  # standard deviations of noise that a grid covers
 
 Profile = Callable[[np.ndarray], np.ndarray]
 Discretised = Callable[[float], PrivacyLossDistribution]
@@ -74,51 +67,66 @@ def discretised(profile: Profile) -> Discretised:
         epsilon = step * np.arange(count + 1)
         delta = np.minimum.accumulate(np.minimum(profile(epsilon), 1.0))
         mirrored = (-np.expm1(-epsilon) + np.exp(-epsilon) * delta)[:0:-1]
-        pmf = create_pmf_pessimistic_connect_dots_fixed_gap(
-            step, -count, count, np.concatenate([mirrored, delta])
-        )
-        return PrivacyLossDistribution(pmf)
+        return PrivacyLossDistribution(_connected(step, -count, np.concatenate([mirrored, delta])))
 
     return build
 
 
+def _connected(step: float, lowest: int, delta: np.ndarray) -> DensePLDPmf:
+    """Connect the dots: the distribution on step * (lowest, lowest + 1, ...) that has these deltas there.
+
+    Doroshenko et al. (2022), Algorithm 1. delta: (n,), n >= 2, not increasing up to rounding.
+    """
+    delta = np.minimum.accumulate(delta)
+    falls = -np.diff(delta)
+    mass = np.zeros(len(delta))
+    above = -1 / math.expm1(-step)
+    mass[1:] += falls * above
+    mass[:-1] -= falls * (above * math.exp(-step))
+    mass[0] += 1 - delta[0]
+    return DensePLDPmf(step, lowest, np.maximum(mass, 0.0), float(delta[-1]), True)
+
+
 def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> Discretised:
-    """step -> dp_accounting's distribution for the Poisson-sampled Gaussian mechanism.
+    """step -> the distributions of the Poisson-sampled Gaussian mechanism.
 
-    dp_accounting takes noise_multiplier relative to one record's norm under both relations, as this project
-    does.
+    replace_one is dp_accounting's, whose noise_multiplier is relative to one record's norm, as here. In
+    add_remove, with P0 = N(0, 1), P1 = N(mu, 1), mu = 1/noise_multiplier, and f(e) = log(1 + (exp(e) - 1)/q)
+    the loss before sampling,
+
+        removal, (1 - q) P0 + q P1 against P0:  q delta_mu(f(e)),               1 - exp(e) below log(1 - q)
+        addition, P0 against (1 - q) P0 + q P1: q exp(e + f(-e)) delta_mu(-f(-e)),  0 above -log(1 - q).
     """
-    relation = {
-        "replace_one": NeighboringRelation.REPLACE_ONE,
-        "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-    }[adjacency]
-    return lambda step: from_gaussian_mechanism(
-        noise_multiplier,
-        value_discretization_interval=step,
-        sampling_prob=rate,
-        neighboring_relation=relation,
-    )
-
-
-def compose(parts: Sequence[tuple[Discretised, int]], losses: Sequence[float], delta: float) -> float:
-    """Epsilon at delta of the composition of `parts`, each (distribution, how often); never understated.
-
-    The grid's step starts at 1/64 of the smallest of `losses`, the parts' largest single losses (but no
-    finer than 2^-18 of the largest), and is divided by 4 until epsilon moves by less than 0.1 % (the error
-    falls with the square of the step) or the grid is too long.
-    Raises ValueError for delta below 1e-10, where the rounding of the convolution would show.
-    """
-    if delta < SMALLEST_DELTA:
-        raise ValueError(
-            f"delta = {delta} is below {SMALLEST_DELTA}, the smallest that numerical composition resolves"
+    if adjacency == "replace_one" or rate == 1:
+        relation = {
+            "replace_one": NeighboringRelation.REPLACE_ONE,
+            "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
+        }[adjacency]
+        return lambda step: from_gaussian_mechanism(
+            noise_multiplier,
+            value_discretization_interval=step,
+            sampling_prob=rate,
+            neighboring_relation=relation,
         )
-    step, before = max(min(losses) / 64, max(losses) / (LARGEST_GRID / 4)), math.inf
-    while True:
-        total = identity(value_discretization_interval=step)
-        for build, count in parts:
-            total = total.compose(build(step).self_compose(count))
-        epsilon = float(total.get_epsilon_for_delta(delta))
-        size = total._pmf_remove.size
-        if before - epsilon <= RELATIVE_CHANGE * epsilon or 4 * size > LARGEST_GRID:
-            return min(epsilon, before)
-        step, before = step / 4, epsilon
+    mu = 1 / noise_multiplier
+    unsampled = REACH * mu + mu**2 / 2
+    lowest = math.log1p(rate * math.expm1(-unsampled))
+    highest = (
+        math.log1p(rate * math.expm1(unsampled)) if unsampled < 700 else unsampled + math.log(rate)
+    )  # of the loss of a removal
+
+    def before(loss: np.ndarray) -> np.ndarray:
+        ratio = np.expm1(np.minimum(loss, 700.0)) / rate
+        return np.where(loss < 700, np.log1p(np.maximum(ratio, np.nextafter(-1, 0))), loss - math.log(rate))
+
+    def build(step: float) -> PrivacyLossDistribution:
+        low, high = math.floor(lowest / step), math.ceil(highest / step)
+        grid = step * np.arange(low, high + 1)
+        edge = math.log1p(-rate)
+        removal = np.where(grid > edge, rate * delta_of(mu, before(grid)), -np.expm1(np.minimum(grid, 0)))
+        loss = np.minimum(step * np.arange(-high, -low + 1), -edge)
+        f = before(-loss)
+        addition = np.where(-loss > edge, rate * np.exp(loss + f) * delta_of(mu, -f), 0.0)
+        return PrivacyLossDistribution(_connected(step, low, removal), _connected(step, -high, addition))
+
+    return build

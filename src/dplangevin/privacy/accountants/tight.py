@@ -6,12 +6,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-import attr
-from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
 
-from dplangevin.privacy.accountants import profiles
+from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of, mu_of
+from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
+from dplangevin.privacy.chain_events import FisherScoringDpEvent, LangevinDpEvent
 from dplangevin.privacy.events import (
     Adjacency,
     ObjectivePerturbationDpEvent,
@@ -19,8 +27,7 @@ from dplangevin.privacy.events import (
     PureObjectivePerturbationDpEvent,
     check_adjacency,
 )
-
-LEVELS = 100
+from dplangevin.privacy.levels import is_sampled, merged, sampled
 
 Parts = tuple[tuple[DpEvent, int], ...]
 
@@ -38,7 +45,8 @@ class Tight:
 
     Gaussian mechanisms: exact. One posterior sample: the exact delta(epsilon) of its bounded range.
     Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, within
-    about 0.1 % from above.
+    about 0.1 % from above. DP-SGFS: as its Gaussian steps. The last iterate of DP-SGLD: the smaller of PLD of
+    all iterates and `Bok2024`; in a composition all iterates.
 
     Objective perturbation, sum scale, b ~ N(0, s^2 I), losses of the margin with a derivative of one sign
     (the logistic loss). Given theta, the neighbour's b differs by the records' gradients.
@@ -66,6 +74,10 @@ class Tight:
         known = trivial(event, delta)
         if known is not None:
             return Price(known, "none needed")
+        given = list(leaves(event))
+        if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent):
+            return _last_iterate(given[0][0], delta, adjacency)
+        event = _visible(event, adjacency)
         parts: Counter[DpEvent] = Counter()
         for leaf, count in leaves(event):
             _check(leaf, adjacency)
@@ -77,11 +89,29 @@ class Tight:
             single = _single(leaf, delta, adjacency)
             if single is not None:
                 return single
-        return _composed(tuple(sorted(_merged(parts).items(), key=repr)), delta, adjacency)
+        return _composed(tuple(sorted(merged(parts).items(), key=repr)), delta, adjacency)
+
+
+def _last_iterate(event: LangevinDpEvent, delta: float, adjacency: Adjacency) -> Price:
+    epsilon, source = Bok2024().price(event, delta, adjacency)
+    return Price(epsilon, "PLD" if source == "all iterates" else f"{Bok2024().name}, {source}")
+
+
+def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
+    """The event with every hidden or joint step replaced by the Gaussian steps that dominate it."""
+    shown: list[DpEvent] = []
+    for leaf, count in leaves(event):
+        if isinstance(leaf, LangevinDpEvent):
+            leaf = leaf.all_iterates()
+        elif isinstance(leaf, FisherScoringDpEvent):
+            check_adjacency(adjacency, ("replace_one",), "tight (DP-SGFS)")
+            leaf = leaf.gaussian_steps()
+        shown.append(SelfComposedDpEvent(leaf, count))
+    return ComposedDpEvent(shown)
 
 
 def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
-    if _is_sampled(leaf):
+    if is_sampled(leaf):
         if not isinstance(leaf.event, GaussianDpEvent):
             raise refuse("tight", leaf, "sampling is priced for Gaussian steps only")
         if isinstance(leaf, SampledWithoutReplacementDpEvent) and adjacency != "replace_one":
@@ -116,26 +146,6 @@ def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
     return None
 
 
-def _merged(parts: Counter[DpEvent]) -> Counter[DpEvent]:
-    """Many noise levels (decreasing step sizes) rounded down to about LEVELS, or fewer if 2 % apart."""
-    if len(parts) <= LEVELS:
-        return parts
-    levels = sorted({_sampled(leaf)[1] for leaf in parts if _is_sampled(leaf)})
-    if not levels or levels[0] == 0:
-        return parts
-    ratio = max(1.02, (levels[-1] / levels[0]) ** (1 / LEVELS))
-    floor, start = {}, levels[0]
-    for level in levels:
-        start = level if level > ratio * start else start
-        floor[level] = start
-    merged: Counter[DpEvent] = Counter()
-    for leaf, count in parts.items():
-        if _is_sampled(leaf):
-            leaf = attr.evolve(leaf, event=GaussianDpEvent(floor[_sampled(leaf)[1]]))
-        merged[leaf] += count
-    return merged
-
-
 @lru_cache(maxsize=4096)
 def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
     built, losses = [], []
@@ -143,7 +153,7 @@ def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
         if isinstance(leaf, PosteriorSampleDpEvent):
             profile = profiles.bounded_range(_range(leaf, adjacency))
         elif isinstance(leaf, GaussianDpEvent | PoissonSampledDpEvent | SampledWithoutReplacementDpEvent):
-            rate, multiplier = _sampled(leaf)
+            rate, multiplier = sampled(leaf)
             if rate == 0:
                 continue
             if multiplier == 0:
@@ -166,16 +176,4 @@ def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
         return Price(sum(pure) if len(pure) == len(built) else math.inf, "basic composition")
     if not built:
         return Price(0.0, "none needed")
-    return Price(profiles.compose(built, losses, delta), "PLD")
-
-
-def _is_sampled(leaf: DpEvent) -> bool:
-    return isinstance(leaf, PoissonSampledDpEvent | SampledWithoutReplacementDpEvent)
-
-
-def _sampled(leaf: DpEvent) -> tuple[float, float]:
-    if isinstance(leaf, PoissonSampledDpEvent):
-        return leaf.sampling_probability, leaf.event.noise_multiplier
-    if isinstance(leaf, SampledWithoutReplacementDpEvent):
-        return leaf.sample_size / leaf.source_dataset_size, leaf.event.noise_multiplier
-    return 1.0, leaf.noise_multiplier
+    return Price(composition.compose(built, losses, delta), "PLD")

@@ -1,4 +1,4 @@
-"""The paper's own composition: Wang, Fienberg, Smola (2015), Theorem 1, Theorem 4 and Algorithm 3."""
+"""The paper's own composition: Wang, Fienberg, Smola (2015), Theorems 1, 4 and 5, Algorithm 3."""
 
 import math
 from dataclasses import dataclass
@@ -7,14 +7,19 @@ from typing import Literal, get_args
 from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import Adjacency, PosteriorSampleDpEvent, check_adjacency
+from dplangevin.privacy.chain_events import FisherScoringDpEvent
+from dplangevin.privacy.events import (
+    Adjacency,
+    PosteriorSampleDpEvent,
+    check_adjacency,
+)
 
 Bound = Literal["paper", "range"]
 
 
 @dataclass(frozen=True)
 class Wang2015:
-    """Prices OPS, DP-SGLD and their composition as the paper does; replace_one.
+    """Prices OPS, DP-SGLD, DP-SGFS and their compositions as the paper does; replace_one.
 
     Posterior sample (pure): `bound="paper"` 4 rho log(1 + e^D) (Theorem 1 with Algorithm 1's B = log(1 +
     e^D)), `bound="range"` 2 rho D. k steps on minibatches of tau out of N, noise multiplier z (Theorem 4,
@@ -25,6 +30,15 @@ class Wang2015:
 
     Steps of different z cost as if all had the smallest. Sample and steps: epsilons add, delta goes to the
     steps.
+
+    k steps of DP-SGFS (Theorem 5, Algorithm 4): sigma^2 = 32 T ln(2.5 N T/(tau d)) ln(2/d)/(N tau e^2) is
+    (2 e, 2 d)-DP, so with d = delta/2
+
+        eps = 2 sqrt(32 k ln(2.5 k/d) ln(2/d))/(N sigma).
+
+    Differs: on this scale (mean gradient, F for L) Theorem 4's variance has 128 where Algorithm 4 has 32, as
+    if the sensitivity were L and not 2L: half of Theorem 4's multiplier for the same e. By Theorem 4 the
+    gradients alone would cost 2 e and both parts 3 e. The formula is as printed.
     Differs: the printed proof bounds a step's loss by eps sqrt(N)/sqrt(32 tau T ln(2/delta)); with its own
     sensitivity 2L and this noise the Gaussian mechanism gives 16 for the 32. Formula and condition are as
     printed.
@@ -41,38 +55,47 @@ class Wang2015:
         return f"Wang et al. 2015 ({self.bound})"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Epsilon at delta of posterior samples, sampled Gaussian steps, or both composed."""
+        """Epsilon at delta of posterior samples, with at most one run of Gaussian steps or of DP-SGFS."""
         check_adjacency(adjacency, ("replace_one",), self.name)
         price = trivial(event, delta)
         if price is not None:
             return price
-        samples, steps = self._parts(event)
+        samples, steps, scoring = self._parts(event)
         spent = sum(count * self._sample(sample) for sample, count in samples)
+        if scoring is not None:
+            spent += 2 * self._scoring(scoring, delta / 2)
         return spent + (self._steps(steps, delta) if steps else 0.0)
 
     def violated(self, event: DpEvent, delta: float) -> tuple[str, ...]:
-        """Conditions of Theorem 4 that the steps in `event` fail, as text with the values; () if none."""
-        if trivial(event, delta) is not None:
+        """Conditions of Theorem 4 or 5 that the steps in `event` fail, as text with the values; () if none."""
+        if trivial(event, delta) is not None or delta == 0:
             return ()
-        _, steps = self._parts(event)
-        if not steps or delta == 0:
+        _, steps, scoring = self._parts(event)
+        if scoring is not None:
+            records, batch, count = scoring.records, scoring.batch, scoring.steps
+            delta = delta / 2
+            epsilon = self._scoring(scoring, delta)
+        elif steps:
+            records, batch = steps[0][0].source_dataset_size, steps[0][0].sample_size
+            count, epsilon = sum(c for _, c in steps), self._steps(steps, delta)
+        else:
             return ()
-        records, batch, count = (
-            steps[0][0].source_dataset_size,
-            steps[0][0].sample_size,
-            sum(c for _, c in steps),
-        )
         passes = count * batch / records
-        needed = self._steps(steps, delta) ** 2 * records / (32 * batch * math.log(2 / delta))
+        needed = epsilon**2 * records / (32 * batch * math.log(2 / delta))
         if passes >= needed:
             return ()
         return (f"T = {passes:.4g} < eps^2 N/(32 tau ln(2/delta)) = {needed:.4g}",)
 
     def _parts(
         self, event: DpEvent
-    ) -> tuple[list[tuple[PosteriorSampleDpEvent, int]], list[tuple[SampledWithoutReplacementDpEvent, int]]]:
+    ) -> tuple[
+        list[tuple[PosteriorSampleDpEvent, int]],
+        list[tuple[SampledWithoutReplacementDpEvent, int]],
+        FisherScoringDpEvent | None,
+    ]:
         samples: list[tuple[PosteriorSampleDpEvent, int]] = []
         steps: list[tuple[SampledWithoutReplacementDpEvent, int]] = []
+        scoring: list[FisherScoringDpEvent] = []
         for leaf, count in leaves(event):
             if isinstance(leaf, PosteriorSampleDpEvent):
                 samples.append((leaf, count))
@@ -80,16 +103,22 @@ class Wang2015:
                 leaf.event, GaussianDpEvent
             ):
                 steps.append((leaf, count))
+            elif isinstance(leaf, FisherScoringDpEvent):
+                scoring += [leaf] * count
             else:
                 raise refuse(
-                    self.name, leaf, "it prices posterior samples and Gaussian steps without replacement"
+                    self.name,
+                    leaf,
+                    "it prices posterior samples, Gaussian steps without replacement and DP-SGFS",
                 )
+        if len(scoring) > 1 or (scoring and steps):
+            raise refuse(self.name, event, "Theorem 5 is for one run of DP-SGFS and no other steps")
         sizes = {(step.sample_size, step.source_dataset_size) for step, _ in steps}
         if len(sizes) > 1:
             raise refuse(
                 self.name, event, f"Theorem 4 needs one minibatch size, found (tau, N) = {sorted(sizes)}"
             )
-        return samples, steps
+        return samples, steps, scoring[0] if scoring else None
 
     def _sample(self, event: PosteriorSampleDpEvent) -> float:
         if self.bound == "range":
@@ -103,3 +132,9 @@ class Wang2015:
         k = sum(count for _, count in steps)
         rate = steps[0][0].sample_size / steps[0][0].source_dataset_size
         return rate * math.sqrt(128 * k * math.log(2.5 * k / delta) * math.log(2 / delta)) / multiplier
+
+    def _scoring(self, event: FisherScoringDpEvent, delta: float) -> float:
+        if delta == 0:
+            return math.inf
+        logs = math.log(2.5 * event.steps / delta) * math.log(2 / delta)
+        return math.sqrt(32 * event.steps * logs) / (event.records * event.noise_std)

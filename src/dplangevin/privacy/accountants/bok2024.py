@@ -1,0 +1,194 @@
+"""Last iterate with a hidden state: Bok, Su, Altschuler (2024), "Shifted interpolation for differential privacy"."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+from dplangevin.privacy.accountants import composition, profiles
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
+from dplangevin.privacy.chain_events import LangevinDpEvent
+from dplangevin.privacy.events import Adjacency, check_adjacency
+from dplangevin.privacy.levels import sampled, visible_steps
+
+ORDERS = 1 + np.geomspace(0.02, 255.0, 36)
+SHARES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
+SPENT = 0.1
+SMALLEST_MU, LARGEST_MU = 1e-9, 100.0
+
+
+@dataclass(frozen=True)
+class Bok2024:
+    """Prices a LangevinDpEvent whose inner iterates stay hidden; never above the price of all iterates.
+
+    Notation: a step moves one record's change by at most s_k = eta_k 2L/batch (add_remove: eta_k L/batch),
+    its noise has variance v_k = 2 eta_k sigma^2, and x - eta_k grad L_B(x) is c_k-Lipschitz with c_k =
+    max(|1 - eta_k lambda|, |1 - eta_k beta|), if every record's loss is lambda-strongly convex and
+    beta-smooth; c_k < 1 for lambda > 0 and eta_k < 2/beta. w_k = prod_(j > k) c_j. Projections do not
+    expand. A c_k above 1: the price of all iterates.
+
+    Full batch (their Theorem for NoisyGD, with steps that may differ): mu-GDP, mu^2 = (sum_k w_k s_k)^2 /
+    sum_k w_k^2 v_k. Proof sketch: H follows the neighbour's chain, shifted towards the chain A by a_k at
+    step k, so that H_K = A_K: sum_k w_k a_k = sum_k w_k s_k. Step k costs a_k/sqrt(v_k); sum a_k^2/v_k is
+    least at a_k proportional to w_k v_k, which is feasible since w_k does not decrease. Equality for a
+    quadratic loss. add_remove: `records` in the mean is a fixed number.
+
+    Sampled batches (in the manner of their section on NoisySGD), replace_one: couple the chains A, A' of the
+    two data sets by the same batches and noise. Let R bound ||A_t0 - A'_t0||. From step t0 on, split the
+    noise, v_k = v1_k + v2_k. H starts at A'_t0 and runs with A's data and batches, plus shifts a_k towards A,
+    with sum_(k >= t0) w_k a_k = R prod_(j >= t0) c_j. Given H_k = x, releasing W = x - eta_k grad L_B(x) + Z2
+    costs the sampled Gaussian step of s_k/sqrt(v2_k), as B is fresh; then W + shift + Z1 costs
+    a_k/sqrt(v1_k), as Z1 is independent of the shift and of W, and hockey-stick divergences are jointly
+    convex. Hence the last iterate is dominated by a Gaussian mechanism of mu = R prod_(j >= t0) c_j /
+    sqrt(sum_(k >= t0) w_k^2 v1_k) composed with K - t0 sampled steps. Every t0 and v1/v2 is valid; they are
+    chosen by a Renyi estimate, and the choice is priced by PLD, beside t0 = 0, all iterates.
+    Differs: R is not the worst case sum_(k < t0) g_k, g_k = s_k prod_(k < j < t0) c_j, but the smaller of it
+    and a Chernoff bound of sum_(k < t0) g_k b_k, b_k independent Bernoulli(batch/records) (is the record in
+    the batch?), that fails with probability delta/10; the rest is priced at 0.9 delta.
+    """
+
+    name: str = "Bok et al. 2024"
+
+    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Epsilon at delta of one LangevinDpEvent; see `price`."""
+        return self.price(event, delta, adjacency)[0]
+
+    def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> tuple[float, str]:
+        """Epsilon at delta and what gave it: "last iterate", or "all iterates" where that is no dearer."""
+        check_adjacency(adjacency, who=self.name)
+        known = trivial(event, delta)
+        if known is not None:
+            return known, "all iterates"
+        (leaf, count), *others = leaves(event)
+        if others or count != 1 or not isinstance(leaf, LangevinDpEvent):
+            raise refuse(self.name, event, "it prices one LangevinDpEvent")
+        if leaf.batch == leaf.records:
+            return epsilon_of(full_batch_mu(leaf, adjacency), delta), "last iterate"
+        check_adjacency(adjacency, ("replace_one",), f"{self.name} (sampled batches)")
+        return _sampled(leaf, delta) if delta > 0 else (math.inf, "all iterates")
+
+
+def contractions(event: LangevinDpEvent) -> np.ndarray:
+    """c_k, (steps,): Lipschitz constants of the noiseless steps."""
+    eta = event.step_sizes()
+    return np.maximum(np.abs(1 - eta * event.strong_convexity), np.abs(1 - eta * event.smoothness))
+
+
+def full_batch_mu(event: LangevinDpEvent, adjacency: Adjacency = "replace_one") -> float:
+    """mu of the last iterate with full batches, exact for a quadratic loss; see `Bok2024`."""
+    eta = event.step_sizes()
+    shift = eta * event.lipschitz / event.records * (2 if adjacency == "replace_one" else 1)
+    variance = 2 * eta * event.noise_std**2
+    if contractions(event).max() > 1:
+        return float(np.sqrt((shift**2 / variance).sum()))
+    weight = np.exp(_log_weights(event))
+    return float((weight * shift).sum() / np.sqrt((weight**2 * variance).sum()))
+
+
+def _log_weights(event: LangevinDpEvent) -> np.ndarray:
+    logs = np.log(np.maximum(contractions(event), 1e-12))
+    return np.concatenate([np.cumsum(logs[:0:-1])[::-1], [0.0]])
+
+
+@lru_cache(maxsize=4096)
+def _sampled(event: LangevinDpEvent, delta: float) -> tuple[float, str]:
+    last, estimate, visible = _candidate(event, delta)
+    best = (math.inf, "last iterate")
+    if last is not None:
+        best = (_compose(last, (1 - SPENT) * delta), "last iterate")
+    if max(best[0], estimate) <= 0.7 * visible and 2 / event.multipliers()[0] <= LARGEST_MU:
+        return best
+    return min((_compose(event.all_iterates(), delta), "all iterates"), best)
+
+
+def _candidate(event: LangevinDpEvent, delta: float) -> tuple[DpEvent | None, float, float]:
+    """The most promising (t0 > 0, v1/v) as an event, and estimates of its price and of all iterates' price."""
+    rate, k = event.batch / event.records, event.steps
+    multipliers = event.multipliers()
+    levels, where = np.unique(np.exp(np.floor(np.log(multipliers) * 50) / 50), return_inverse=True)
+    lengths = np.unique(np.floor(1.15 ** np.arange(math.log(k) / math.log(1.15)))).astype(int)
+    lengths = np.append(lengths[lengths < k], k)  # K - t0; the last is t0 = 0
+    counts = np.array([np.bincount(where[k - r :], minlength=len(levels)) for r in lengths])
+    visible = _estimate(counts[-1] @ _renyi(rate, 2 / levels), delta)
+    if contractions(event).max() > 1 or k == 1:
+        return None, math.inf, visible
+    weight = np.exp(_log_weights(event))
+    noise = np.cumsum((weight**2 * 2 * event.step_sizes() * event.noise_std**2)[::-1])
+    distances = _distances(event, k - lengths[:-1], SPENT * delta)
+    best: tuple[float, int, float, float] = (math.inf, 0, 0.0, 0.0)
+    for share in SHARES:
+        tails = counts @ _renyi(rate, 2 / (levels * math.sqrt(1 - share)))
+        for r, tail, distance in zip(lengths.tolist(), tails, distances, strict=False):
+            mu = max(float(distance / math.sqrt(share * noise[r - 1])), SMALLEST_MU)
+            best = min(best, (_estimate(tail + ORDERS * mu**2 / 2, (1 - SPENT) * delta), r, share, mu))
+    estimate, r, share, mu = best
+    if r == 0:
+        return None, math.inf, visible
+    steps = visible_steps(event.records, event.batch, multipliers[-r:] * math.sqrt(1 - share))
+    return ComposedDpEvent([GaussianDpEvent(2 / mu), steps]), estimate, visible
+
+
+def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> list[float]:
+    """R prod_(j >= t0) c_j for each t0 of `firsts` (decreasing), each exceeded with probability <= failure."""
+    rate = event.batch / event.records
+    gain = np.exp(_log_weights(event)) * event.step_sizes() * 2 * event.lipschitz / event.batch
+    total = np.cumsum(gain)
+    level = np.ceil(50 * np.log(np.maximum(gain, 1e-300))).astype(int)  # sizes rounded up by at most 2 %
+    lowest, theta = level.min(), np.geomspace(1e-3, 50.0, 60)
+    counts, end, found = np.bincount(level - lowest), len(gain), []
+    for first in firsts:
+        counts = counts - np.bincount(level[first:end] - lowest, minlength=len(counts))
+        end = first
+        size, present = np.exp((np.flatnonzero(counts) + lowest) / 50), counts[counts > 0]
+        common = size > 1e-3 * rate * size[-1]  # the others count as if they were always there
+        relative = size[common] / size[-1]
+        moment = (present[common] * np.log1p(rate * np.expm1(theta[:, None] * relative))).sum(axis=1)
+        bound = size[-1] * ((moment - math.log(failure)) / theta).min() + (size * present)[~common].sum()
+        found.append(float(min(total[first - 1], bound)))
+    return found
+
+
+def _renyi(rate: float, mu: np.ndarray) -> np.ndarray:
+    """R_alpha((1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)) by quadrature, (mu, ORDERS); 1e300 if far out."""
+    found = np.full((len(mu), len(ORDERS)), 1e300)
+    for i, j in itertools.product(range(len(mu)), range(len(ORDERS))):
+        far, order = ORDERS[j] * mu[i], ORDERS[j]
+        if far < 300:
+            x = np.linspace(-9.0, far + 9.0, 100 + int(8 * far))
+            ratio = np.logaddexp(math.log1p(-rate), math.log(rate) + mu[i] * x - mu[i] ** 2 / 2)
+            moment = logsumexp(order * ratio - x**2 / 2) + math.log((x[1] - x[0]) / math.sqrt(2 * math.pi))
+            found[i, j] = max(float(moment), 0.0) / (order - 1)
+    return found
+
+
+def _estimate(renyi: np.ndarray, delta: float) -> float:
+    """Epsilon from Renyi divergences at ORDERS (Canonne, Kamath, Steinke 2020, Proposition 12)."""
+    spare = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
+    return max(float((renyi + spare).min()), 0.0)
+
+
+def _compose(event: DpEvent, delta: float) -> float:
+    """PLD of Gaussian steps, full or without replacement, under replace_one.
+
+    Where a sampled step has mu > LARGEST_MU: with the batches known, at most h of the k sampled steps meet the
+    record but for probability delta/2, so mu^2 is at most h times the largest.
+    """
+    steps = [(*sampled(leaf), count) for leaf, count in leaves(event)]
+    rate, noise = min((rate, noise) for rate, noise, _ in steps)
+    if 2 / noise > LARGEST_MU:
+        hits = binom.isf(delta / 2, sum(count for q, _, count in steps if q == rate), rate)
+        square = sum(count * (2 / z) ** 2 for q, z, count in steps if q > rate) + hits * (2 / noise) ** 2
+        return epsilon_of(math.sqrt(square), delta / 2)
+    parts, losses = [], []
+    for rate, multiplier, count in steps:
+        mu = 2 / multiplier
+        profile = profiles.without_replacement(rate, mu)
+        parts.append((profiles.discretised(profile), count))
+        losses.append(profiles.largest_loss(profile))
+    return composition.compose(parts, losses, delta)

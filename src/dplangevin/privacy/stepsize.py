@@ -1,0 +1,114 @@
+"""From step size to noise multiplier and back: Li, Chen, Liu, Carin (2019), Algorithm 1, Theorems 3 and 4.
+
+A step moves by (eta/tau) times the minibatch sum of clipped gradients and adds N(0, (eta/N) I), so its noise
+is sqrt(eta/N), one record moves it by at most eta L/tau, and the noise multiplier is
+
+    sigma = sqrt(eta/N) / (eta L/tau) = tau / (L sqrt(eta N)).
+
+>>> round(multiplier_of(0.3, records=60_000, batch=128, lipschitz=0.3), 3)
+3.18
+>>> f"{wang_step(Budget(0.1, 1e-5), records=50_000, steps=10_000, lipschitz=1.0):.3e}"
+'1.479e-06'
+"""
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
+
+from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.events import Adjacency, Budget
+
+Schedule = Literal["fixed", "decreasing"]
+
+RATIO = 1.02  # between the noise levels that stand for a decreasing schedule
+SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers searched by `largest_step`
+
+
+def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) -> float:
+    """sigma = tau/(L sqrt(eta N)). step: eta > 0. records: N. batch: tau. lipschitz: L, or the clip."""
+    _check(step=step, records=records, batch=batch, lipschitz=lipschitz)
+    return batch / (lipschitz * math.sqrt(step * records))
+
+
+def step_of(multiplier: float, *, records: int, batch: float, lipschitz: float) -> float:
+    """eta = tau^2/(N L^2 sigma^2), the inverse of `multiplier_of`."""
+    _check(multiplier=multiplier, records=records, batch=batch, lipschitz=lipschitz)
+    return batch**2 / (records * (lipschitz * multiplier) ** 2)
+
+
+def steps_event(multiplier: float, *, rate: float, steps: int, schedule: Schedule) -> DpEvent:
+    """T Poisson-sampled Gaussian steps whose first has noise multiplier sigma_1.
+
+    "fixed": sigma_t = sigma_1. "decreasing": eta_t = eta_1 t^(-1/3), so sigma_t = sigma_1 t^(1/6); sigma_t
+    is rounded down to sigma_1 1.02^k, so that the event never claims more noise than there is.
+    rate: q = tau/N in (0, 1]. steps: T >= 1.
+    """
+    _check(multiplier=multiplier, rate=rate, steps=steps)
+    if schedule not in get_args(Schedule):
+        raise ValueError(f"schedule = {schedule!r} must be one of {', '.join(get_args(Schedule))}")
+    if schedule == "fixed":
+        return SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), steps)
+    counts = np.bincount(np.floor(np.log(np.arange(1, steps + 1)) / 6 / math.log(RATIO)).astype(int))
+    return ComposedDpEvent(
+        tuple(
+            SelfComposedDpEvent(
+                PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier * RATIO**level)), int(count)
+            )
+            for level, count in enumerate(counts)
+            if count
+        )
+    )
+
+
+def largest_step(
+    accountant: Accountant,
+    budget: Budget,
+    *,
+    records: int,
+    batch: int,
+    steps: int,
+    lipschitz: float,
+    schedule: Schedule,
+    adjacency: Adjacency,
+    high: float = LARGEST,
+    rtol: float = 1e-4,
+) -> float:
+    """The largest step size eta (decreasing: eta_1) whose T steps of Algorithm 1 fit the budget.
+
+    To a relative 2 rtol, from below. high: a noise multiplier known to fit. Raises ValueError where no step
+    fits, as `calibrate` does.
+    """
+    multiplier = calibrate(
+        accountant,
+        lambda sigma: steps_event(sigma, rate=batch / records, steps=steps, schedule=schedule),
+        budget,
+        low=SMALLEST,
+        high=high,
+        adjacency=adjacency,
+        rtol=rtol,
+    )
+    return step_of(multiplier, records=records, batch=batch, lipschitz=lipschitz)
+
+
+def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> float:
+    """wang2015's bound as li2019 prints it: eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta)).
+
+    Differs: the paper's worked example, 1.54e-6, is this without the 2.5.
+    """
+    logs = math.log(2.5 * steps / budget.delta) * math.log(2 / budget.delta)
+    return budget.epsilon**2 * records / (128 * lipschitz**2 * steps * logs)
+
+
+def _check(**values: float) -> None:
+    for name, value in values.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{name} = {value} must be positive and finite")

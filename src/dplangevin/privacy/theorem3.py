@@ -1,0 +1,118 @@
+"""Theorems 3 and 4 of Li, Chen, Liu, Carin (2019): their constants, computed, and where their proofs hold."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dplangevin.privacy.accountants.li2019 import lemma_2
+from dplangevin.privacy.events import Budget
+from dplangevin.privacy.stepsize import Schedule, multiplier_of
+
+
+def _scale(steps: int, schedule: Schedule) -> float:
+    """T of Theorem 4, T^(2/3) of Theorem 3."""
+    return steps ** (2 / 3) if schedule == "decreasing" else float(steps)
+
+
+def constant_of(multiplier: float, budget: Budget, *, rate: float, steps: int, schedule: Schedule) -> float:
+    """c of Theorem 4, or c_2 of Theorem 3, that a noise multiplier amounts to.
+
+    c = sigma eps/(q sqrt(T ln(1/delta))), c_2 = sigma_1 eps/(q sqrt(T^(2/3) ln(1/delta))). With the sigma
+    that an accountant calibrates, the theorems' third condition, eta < eps^2 N/(c^2 L^2 T ln(1/delta)), is
+    that accountant's largest step.
+    """
+    return (
+        multiplier * budget.epsilon / (rate * math.sqrt(_scale(steps, schedule) * math.log(1 / budget.delta)))
+    )
+
+
+def printed_constant(budget: Budget, *, steps: int, schedule: Schedule) -> float:
+    """c, or c_2, that conditions (2) of the printed proof give in closed form, with Remark 1's moments.
+
+    exp(-lambda eps/2) <= delta gives lambda = 2 ln(1/delta)/eps, and sum_t q^2 lambda (lambda + 1)/sigma_t^2
+    <= lambda eps/2 then c^2 = 2 (S/T') (2 + eps/ln(1/delta)), with S = T' = T for the fixed step, and S =
+    sum_t t^(-1/3) < 1.5 T', T' = T^(2/3), for the decreasing one.
+    Differs: the proof of Theorem 4 writes lambda^2 for lambda (lambda + 1), which would give c = 2.
+    """
+    total = float((np.arange(1, steps + 1) ** (-1 / 3)).sum()) if schedule == "decreasing" else float(steps)
+    return math.sqrt(2 * total / _scale(steps, schedule) * (2 + budget.epsilon / math.log(1 / budget.delta)))
+
+
+class Reach(NamedTuple):
+    """Where the printed proof holds: smallest < epsilon < largest. largest = c_1 q^2 T^(2/3), or c_1 q^2 T.
+
+    c_1 is 0, and both ends nan, where Lemma 2's conditions hold for no epsilon.
+    """
+
+    c_1: float
+    smallest: float
+    largest: float
+
+
+def printed_reach(delta: float, *, rate: float, steps: int, schedule: Schedule) -> Reach:
+    """c_1: the largest eps/(q^2 T^(2/3)), or eps/(q^2 T), at which Lemma 2 holds as the printed proof uses it.
+
+    There lambda = 2 ln(1/delta)/eps and sigma_1 = c q sqrt(T' ln(1/delta))/eps with `printed_constant`'s c.
+    sigma_1 >= 1 and lambda <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above; q < 1/(16 sigma_T) bounds it
+    from below, which the theorems do not mention.
+    """
+    scale, log = _scale(steps, schedule), math.log(1 / delta)
+    growth = steps ** (1 / 6) if schedule == "decreasing" else 1.0
+
+    def sigma(epsilon: float) -> float:
+        c = printed_constant(Budget(epsilon, delta), steps=steps, schedule=schedule)
+        return c * rate * math.sqrt(scale * log) / epsilon
+
+    def root(function: Callable[[float], float], low: float = 1e-12, high: float = 1e12) -> float:
+        return math.exp(brentq(lambda x: function(math.exp(x)), math.log(low), math.log(high), xtol=1e-13))
+
+    smallest = root(lambda e: 1 / (16 * rate) - growth * sigma(e))
+    unit = root(lambda e: sigma(e) - 1)
+    if smallest >= unit:
+        return Reach(0.0, math.nan, math.nan)
+
+    def room(epsilon: float) -> float:
+        s = sigma(epsilon)
+        return s * s * math.log(1 / (rate * s)) - 2 * log / epsilon
+
+    if room(smallest) < 0:
+        return Reach(0.0, math.nan, math.nan)
+    largest = unit if room(unit) >= 0 else root(room, smallest, unit)
+    return Reach(largest / (rate**2 * scale), smallest, largest)
+
+
+class Conditions(NamedTuple):
+    """Conditions 1 and 2 of Theorem 3, and what Lemma 2 asks for; all bounds on eta.
+
+    printed_low, printed_high: as printed. needed_low, needed_high: from 1 <= sigma < 1/(16 q). multiplier:
+    sigma at printed_high. failed: Lemma 2's conditions that sigma at printed_high breaks, at lambda = 1.
+    """
+
+    printed_low: float
+    printed_high: float
+    needed_low: float
+    needed_high: float
+    multiplier: float
+    failed: tuple[str, ...]
+
+
+def conditions(*, records: int, batch: int, lipschitz: float) -> Conditions:
+    """What Theorem 3 prints, q^2 N/(256 L^2) < eta <= N/L^2, beside what its proof needs.
+
+    With sigma^2 = q^2 N/(L^2 eta), sigma >= 1 is eta <= q^2 N/L^2 = tau^2/(N L^2), and q < 1/(16 sigma) is
+    eta > 256 q^4 N/L^2. The printed proof writes sigma^2 = N/(L^2 eta), without q^2, and has 256 as a
+    divisor where its own sigma gives a factor. At the printed limit eta = N/L^2 the multiplier is q.
+    """
+    rate, scale = batch / records, records / lipschitz**2
+    multiplier = multiplier_of(scale, records=records, batch=batch, lipschitz=lipschitz)
+    return Conditions(
+        printed_low=rate**2 * scale / 256,
+        printed_high=scale,
+        needed_low=256 * rate**4 * scale,
+        needed_high=rate**2 * scale,
+        multiplier=multiplier,
+        failed=lemma_2(rate, [multiplier], 1),
+    )

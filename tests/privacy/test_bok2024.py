@@ -1,0 +1,179 @@
+"""Last-iterate bounds against quadratic losses, where the law of the last iterate is known exactly."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from scipy.stats import binom, norm
+
+from dplangevin.privacy import LangevinDpEvent
+from dplangevin.privacy.accountants import bok2024
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.bok2024 import Bok2024, full_batch_mu
+from dplangevin.privacy.accountants.tight import Tight
+
+BOK, TIGHT = Bok2024(), Tight()
+DELTA = 1e-5
+
+
+def quadratic_mu(event: LangevinDpEvent, gap: float) -> float:
+    """Records l_i = lambda/2 theta^2 + g_i theta, one g_i differing by `gap`: mean and variance by recursion."""
+    mean, variance = 0.0, 0.0
+    for eta in event.step_sizes():
+        mean = (1 - eta * event.strong_convexity) * mean + eta * gap / event.records
+        variance = (1 - eta * event.strong_convexity) ** 2 * variance + 2 * eta * event.noise_std**2
+    return mean / math.sqrt(variance)
+
+
+def full(steps: int, decay: float, **changed: float) -> LangevinDpEvent:
+    given = {
+        "step_size": 0.3,
+        "noise_std": 0.05,
+        "lipschitz": 2.0,
+        "strong_convexity": 0.7,
+        "smoothness": 0.7,
+    }
+    return LangevinDpEvent(100, 100, steps, **(given | changed), decay=decay)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 30, 3000])
+@pytest.mark.parametrize("decay", [0.0, 0.35])
+@pytest.mark.parametrize(("adjacency", "gap"), [("replace_one", 4.0), ("add_remove", 2.0)])
+def test_full_batch_is_exact_on_a_quadratic(steps: int, decay: float, adjacency, gap: float) -> None:
+    event = full(steps, decay)
+    mu = quadratic_mu(event, gap)
+    epsilon = BOK.epsilon(event, DELTA, adjacency)
+    reached = norm.sf(epsilon / mu - mu / 2) - math.exp(epsilon) * norm.sf(epsilon / mu + mu / 2)
+    assert reached == pytest.approx(DELTA, rel=1e-9)
+    assert epsilon <= TIGHT.epsilon(event.all_iterates(), DELTA, adjacency) * (1 + 1e-12)
+
+
+def test_full_batch_closed_form_for_constant_steps() -> None:
+    event, t = full(50, 0.0, smoothness=6.5), 50
+    c = max(abs(1 - 0.3 * 0.7), abs(1 - 0.3 * 6.5))  # .95: here the smoothness decides
+    step = 0.3 * 4.0 / 100 / math.sqrt(2 * 0.3 * 0.05**2)
+    closed = step * math.sqrt((1 - c**t) / (1 + c**t) * (1 + c) / (1 - c))
+    assert full_batch_mu(event) == pytest.approx(closed, rel=1e-12)
+
+
+def test_an_expanding_step_costs_all_iterates() -> None:
+    event = full(20, 0.0, smoothness=10.0)
+    assert BOK.epsilon(event, DELTA) == pytest.approx(TIGHT.epsilon(event.all_iterates(), DELTA), rel=1e-9)
+    sampled = LangevinDpEvent(100, 10, 20, 0.3, 0.5, 2.0, 0.7, 10.0)
+    assert BOK.price(sampled, DELTA)[1] == "all iterates"
+
+
+def mixture_delta(event: LangevinDpEvent, epsilon: float, kept: int) -> float:
+    """Largest hockey-stick divergence of theta_K between g = -L and g = +L, all other records at +L.
+
+    Batch 1 of n. Given which of the last `kept` steps meet the record, theta_K is Gaussian with one variance.
+    """
+    eta = event.step_sizes()
+    weight = np.array([np.prod(1 - eta[k + 1 :] * event.strong_convexity) for k in range(event.steps)])
+    std = math.sqrt((weight**2 * 2 * eta).sum()) * event.noise_std
+    hits = np.array(list(itertools.product([0, 1], repeat=kept)))
+    rate = 1 / event.records
+    probability = rate ** hits.sum(1) * (1 - rate) ** (kept - hits.sum(1))
+    mean = hits @ (weight * eta * 2 * event.lipschitz)[-kept:] / std
+    x = np.linspace(-10, mean.max() + 10, 8001)
+    first, second = (probability[:, None] * norm.pdf(x - mean[:, None])).sum(0), norm.pdf(x)
+    over = np.maximum([first - math.exp(epsilon) * second, second - math.exp(epsilon) * first], 0.0)
+    return float(np.trapezoid(over, x).max())
+
+
+@pytest.mark.parametrize(
+    ("records", "noise_std", "curvature", "delta"),
+    [(5, 1.0, 0.5, 1e-3), (5, 3.0, 1.5, 1e-5), (20, 0.5, 1.9, 1e-3), (50, 2.0, 1.5, 1e-4)],
+)
+@pytest.mark.parametrize("steps", [1, 3, 8])
+def test_sampled_batches_cover_the_exact_mixture(
+    records: int, noise_std: float, curvature: float, delta: float, steps: int
+) -> None:
+    event = LangevinDpEvent(records, 1, steps, 0.5, noise_std, 1.0, curvature, curvature)
+    epsilon = BOK.epsilon(event, delta)
+    assert mixture_delta(event, epsilon, steps) <= delta
+    assert mixture_delta(event, 0.5 * epsilon, steps) > delta
+
+
+def test_one_sampled_step_is_tight() -> None:
+    event = LangevinDpEvent(20, 1, 1, 0.5, 0.5, 1.0, 1.9, 1.9)
+    assert mixture_delta(event, BOK.epsilon(event, 1e-3), 1) == pytest.approx(1e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.05])
+def test_long_chains_are_covered_cheaper_than_by_all_iterates(decay: float) -> None:
+    event = LangevinDpEvent(20, 1, 400, 0.5, 1.0, 1.0, 1.8, 1.8, decay)
+    epsilon, source = BOK.price(event, DELTA)
+    assert source == "last iterate"
+    assert epsilon < 0.5 * TIGHT.epsilon(event.all_iterates(), DELTA)
+    if decay == 0:  # a factor of .1 per step: ten steps are all that is left
+        assert mixture_delta(event, epsilon, 10) <= DELTA
+
+
+def sampled(steps: int, **changed: float) -> LangevinDpEvent:
+    given = {
+        "step_size": 0.05,
+        "noise_std": 0.2,
+        "lipschitz": 1.0,
+        "strong_convexity": 1.0,
+        "smoothness": 10.0,
+    }
+    return LangevinDpEvent(1000, 10, steps, **(given | changed))
+
+
+def test_sampled_price_saturates() -> None:
+    some, many = BOK.epsilon(sampled(2000), DELTA), BOK.epsilon(sampled(20_000), DELTA)
+    assert many == pytest.approx(some, rel=1e-6)
+    assert many < 0.1 * TIGHT.epsilon(sampled(20_000).all_iterates(), DELTA)
+
+
+def test_never_above_all_iterates() -> None:
+    for steps, noise in itertools.product([1, 10, 300], [0.05, 0.2, 1.0]):
+        event = sampled(steps, noise_std=noise)
+        assert BOK.epsilon(event, DELTA) <= TIGHT.epsilon(event.all_iterates(), DELTA) * (1 + 1e-9)
+
+
+def test_steps_with_hardly_any_noise() -> None:
+    # mu = 1000 per step, one step in 1000 seen in two: below delta/2 it is not seen
+    event = LangevinDpEvent(1000, 1, 2, 0.5, 1e-3, 1.0, 0.0, 1.0)
+    assert BOK.epsilon(event, 1e-3) == pytest.approx(epsilon_of(1000.0, 5e-4), rel=1e-9)
+    assert BOK.epsilon(event, 1e-2) == 0.0
+
+
+def test_distance_covers_a_binomial() -> None:
+    # no contraction: the distance is the number of hits times the largest step, 2 eta L/batch = .01
+    event = sampled(5001, strong_convexity=0.0)
+    for failure in (1e-2, 1e-6):
+        (bound,) = bok2024._distances(event, np.array([5000]), failure)
+        assert binom.sf(math.floor(bound / 0.01), 5000, 0.01) <= failure
+        assert bound < 0.01 * 1.25 * binom.isf(failure, 5000, 0.01)
+    assert bok2024._distances(event, np.array([5000]), 1e-300)[0] <= 0.01 * 5000 * (1 + 1e-12)
+
+
+def test_renyi_estimate_without_sampling_is_gaussian() -> None:
+    expected = bok2024.ORDERS * 0.5**2 / 2
+    assert bok2024._renyi(1 - 1e-12, np.array([0.5]))[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_tight_takes_the_smaller_and_names_it() -> None:
+    assert TIGHT.price(full(3000, 0.0), DELTA).accountant == "Bok et al. 2024, last iterate"
+    assert TIGHT.price(sampled(2000), DELTA).epsilon == BOK.epsilon(sampled(2000), DELTA)
+    weak = sampled(300, strong_convexity=0.0, noise_std=1.0)
+    assert TIGHT.price(weak, DELTA).accountant == "PLD"
+    assert TIGHT.epsilon(weak, DELTA) == pytest.approx(TIGHT.epsilon(weak.all_iterates(), DELTA), rel=1e-9)
+    twice = TIGHT.price(SelfComposedDpEvent(full(30, 0.0), 2), DELTA)  # composed: all iterates
+    assert twice.epsilon == pytest.approx(
+        epsilon_of(math.sqrt(60) * full_batch_mu(full(1, 0.0)), DELTA), rel=1e-9
+    )
+
+
+def test_refuses() -> None:
+    with pytest.raises(ValueError, match="add_remove"):
+        BOK.epsilon(sampled(10), DELTA, "add_remove")
+    with pytest.raises(ValueError, match="one LangevinDpEvent"):
+        BOK.epsilon(SelfComposedDpEvent(full(3, 0.0), 2), DELTA)
+    with pytest.raises(ValueError, match="GaussianDpEvent"):
+        BOK.epsilon(GaussianDpEvent(1.0), DELTA)
+    assert BOK.epsilon(sampled(10), 0.0) == math.inf

@@ -1,0 +1,138 @@
+"""Agreement with dp_accounting where both price the same thing."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NeighboringRelation,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from dp_accounting.rdp import RdpAccountant
+from sampled_steps import poisson, without_replacement
+
+from dplangevin.privacy.accountants import composition, profiles
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.li2019 import Li2019, log_moment
+from dplangevin.privacy.accountants.pld import Pld
+from dplangevin.privacy.accountants.rdp import Rdp
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import Adjacency
+
+DELTA = 1e-5
+RELATION = {
+    "replace_one": NeighboringRelation.REPLACE_ONE,
+    "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
+}
+EITHER = pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("multiplier", [0.3, 1.0, 4.0, 20.0])
+def test_log_moments_are_renyi_divergences(rate: float, multiplier: float) -> None:
+    # alpha(lambda) = lambda R_(lambda + 1); where alpha < 1e-9 dp_accounting's has no six digits left
+    orders = np.array([1, 2, 5, 16, 63, 255])
+    accountant = RdpAccountant(orders=orders + 1.0)
+    accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)))
+    expected = orders * accountant.rdp
+    known = expected > 1e-9
+    np.testing.assert_allclose(log_moment(rate, multiplier, orders)[known], expected[known], rtol=1e-6)
+
+
+def test_li2019_is_its_renyi_accountant_with_the_classical_conversion() -> None:
+    event = poisson(1.3, 5000, 0.004)
+    orders = np.arange(2, 34)
+    accountant = RdpAccountant(orders=orders)
+    accountant.compose(event)
+    expected = (accountant.rdp + math.log(1 / DELTA) / (orders - 1)).min()
+    assert Li2019().epsilon(event, DELTA, "add_remove") == pytest.approx(expected, rel=1e-6)
+
+
+def test_rdp_takes_our_multiplier() -> None:
+    event = ComposedDpEvent([poisson(1.3, 500, 0.004), GaussianDpEvent(9.0)])
+    accountant = RdpAccountant()
+    accountant.compose(event)
+    assert Rdp().epsilon(event, DELTA, "add_remove") == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-6)
+    halved = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    halved.compose(without_replacement(3.0, 200))
+    assert Rdp().epsilon(without_replacement(6.0, 200), DELTA) == pytest.approx(
+        halved.get_epsilon(DELTA), rel=1e-6
+    )
+
+
+@EITHER
+def test_rdp_of_a_gaussian_is_above_the_exact_price(adjacency: Adjacency) -> None:
+    sensitivity = 2.0 if adjacency == "replace_one" else 1.0
+    found = Rdp().epsilon(SelfComposedDpEvent(GaussianDpEvent(8.0), 4), DELTA, adjacency)
+    exact = epsilon_of(sensitivity * 2 / 8, DELTA)
+    assert exact < found < 1.15 * exact
+
+
+@EITHER
+def test_pld_takes_our_multiplier(adjacency: Adjacency) -> None:
+    event = ComposedDpEvent([poisson(1.3, 500, 0.004), GaussianDpEvent(9.0)])
+    accountant = PLDAccountant(RELATION[adjacency], 1e-3)
+    accountant.compose(event)
+    found = Pld(1e-3).epsilon(event, DELTA, adjacency)
+    assert found == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-6)
+    sensitivity = 2.0 if adjacency == "replace_one" else 1.0
+    gaussian = Pld().epsilon(GaussianDpEvent(2.0), DELTA, adjacency)
+    assert gaussian == pytest.approx(epsilon_of(sensitivity / 2, DELTA), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rate", "multiplier", "count"), [(0.00256, 1.0, 2000), (0.1, 3.0, 100), (0.9, 2.0, 5), (1e-4, 0.4, 500)]
+)
+def test_sampled_steps_on_dp_accountings_grid(rate: float, multiplier: float, count: int) -> None:
+    # our discretisation and convolution against theirs, on one grid
+    step = 1e-3
+    theirs = from_gaussian_mechanism(multiplier, value_discretization_interval=step, sampling_prob=rate)
+    parts = [(profiles.poisson(rate, multiplier, "add_remove")(step), count)]
+    both = ((theirs._pmf_remove, "_pmf_remove"), (theirs._pmf_add, "_pmf_add"))
+    for pmf, side in both:
+        ours = composition._convolved([(getattr(part, side).to_dense_pmf(), k) for part, k in parts])
+        expected = pmf.to_dense_pmf().self_compose(count).get_epsilon_for_delta(DELTA)
+        assert ours.get_epsilon_for_delta(DELTA) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_unequal_parts_on_dp_accountings_grid() -> None:
+    step = 1e-3
+    one = from_gaussian_mechanism(1.0, value_discretization_interval=step, sampling_prob=0.01)
+    two = from_gaussian_mechanism(5.0, value_discretization_interval=step)
+    expected = one.self_compose(300).compose(two.self_compose(3)).get_epsilon_for_delta(DELTA)
+    parts = [(one._pmf_remove.to_dense_pmf(), 300), (two._pmf_remove.to_dense_pmf(), 3)]
+    assert composition._convolved(parts).get_epsilon_for_delta(DELTA) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("rate", "multiplier", "count"), [(0.0021, 3.18, 9375), (0.01, 1.5, 1000)])
+@EITHER
+def test_prices_are_ordered(rate: float, multiplier: float, count: int, adjacency: Adjacency) -> None:
+    event = poisson(multiplier, count, rate)
+    tight, pld = Tight().epsilon(event, DELTA, adjacency), Pld(2e-4).epsilon(event, DELTA, adjacency)
+    assert tight == pytest.approx(pld, rel=0.01)
+    if adjacency == "add_remove":
+        rdp = Rdp().epsilon(event, DELTA, adjacency)
+        assert tight < rdp < Li2019(256).epsilon(event, DELTA, adjacency)
+
+
+def test_refusals() -> None:
+    for accountant in (Rdp(), Pld()):
+        with pytest.raises(ValueError, match="cannot price LaplaceDpEvent"):
+            accountant.epsilon(LaplaceDpEvent(1.0), DELTA)
+        assert accountant.epsilon(GaussianDpEvent(0.0), DELTA) == math.inf
+        assert accountant.epsilon(GaussianDpEvent(1.0), 0.0) == math.inf
+    with pytest.raises(ValueError, match="Poisson sampling needs add_remove"):
+        Rdp().epsilon(poisson(1.0, 1, 0.1), DELTA)
+    with pytest.raises(ValueError, match="without replacement replace_one"):
+        Rdp().epsilon(without_replacement(1.0, 1), DELTA, "add_remove")
+    with pytest.raises(ValueError, match="cannot price SampledWithoutReplacementDpEvent"):
+        Pld().epsilon(SampledWithoutReplacementDpEvent(9, 3, GaussianDpEvent(1.0)), DELTA)
+    with pytest.raises(ValueError, match=r"step = 0\.0"):
+        Pld(0.0)

@@ -1,0 +1,110 @@
+"""Ryffel et al. (2022), Theorem 3.1, against its printed formula and the authors' settings."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import ComposedDpEvent, GaussianDpEvent
+
+from dplangevin.privacy import LangevinDpEvent
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+
+REAL, INTEGER = Ryffel2022("real"), Ryffel2022("integer")
+
+
+def event(steps: int, **changed: float) -> LangevinDpEvent:
+    resnet: dict[str, float] = {
+        "step_size": 0.018,
+        "noise_std": 0.0022,
+        "lipschitz": 15.0,
+        "strong_convexity": 0.001,
+        "smoothness": 20.0,
+    }
+    return LangevinDpEvent(50_000, 128, steps, **(resnet | changed))
+
+
+@pytest.mark.parametrize(
+    ("accountant", "steps", "expected"),
+    [  # mpmath: a alpha + ln(1/delta)/(alpha - 1), over alpha = 2, 3, ..., or in closed form
+        (INTEGER, 30, 0.9817035705836439),
+        (INTEGER, 11719, 26.40374982424177),
+        (REAL, 30, 0.9817010237563568),
+        (REAL, 11719, 25.962266715990285),
+    ],
+)
+def test_resnet18_with_epochs_and_with_steps(accountant: Ryffel2022, steps: int, expected: float) -> None:
+    assert accountant.epsilon(event(steps), 1e-5) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("records", "settings", "delta", "steps", "expected"),
+    [
+        (50_000, (0.0038, 0.001, 15.0, 0.005), 1e-5, (30, 11719), (0.99, 26.7)),  # AlexNet
+        (5163, (0.0014, 0.0082, 18.0, 0.005), 1e-4, (50, 2017), (0.99, 7.1)),  # Pneumonia
+    ],
+)
+def test_the_other_settings(
+    records: int,
+    settings: tuple[float, float, float, float],
+    delta: float,
+    steps: tuple[int, int],
+    expected: tuple[float, float],
+) -> None:
+    for count, epsilon in zip(steps, expected, strict=True):
+        run = LangevinDpEvent(records, 128, count, *settings, 20.0)
+        assert INTEGER.epsilon(run, delta) == pytest.approx(epsilon, rel=1e-2)
+
+
+@pytest.mark.parametrize("steps", [1, 100, 10_000])
+def test_real_orders_minimise_over_alpha(steps: int) -> None:
+    alphas = 1 + np.geomspace(1e-3, 1e4, 200_000)
+    slope = REAL.renyi(event(steps), 2.0) / 2
+    assert REAL.epsilon(event(steps), 1e-5) == pytest.approx(
+        (slope * alphas + math.log(1e5) / (alphas - 1)).min(), rel=1e-6
+    )
+
+
+def test_corollary_32() -> None:
+    expected = 4 * 3.0 * 15**2 / (0.001 * 50_000**2 * 0.0022**2) * (1 - math.exp(-0.001 * 0.018 * 500 / 2))
+    assert REAL.renyi(event(500), 3.0) == pytest.approx(expected, rel=1e-12)
+
+
+def test_corollary_33_lies_between_the_sum_from_0_and_the_sum_from_1() -> None:
+    # beta = lambda = 1, K = 10: sums 2.69360 and 2.33646, printed 2 ln(1 + 10/4) = 2.50553
+    decreasing = event(10, step_size=0.5, strong_convexity=1.0, smoothness=1.0, decay=0.5)
+    assert decreasing.step_sizes() == pytest.approx([1 / (2 + k / 2) for k in range(10)], rel=1e-12)
+    scale = 4 * 2 * 15**2 / (50_000 * 0.0022) ** 2
+    from_one = 1 - math.exp(-sum(1 / (2 + k / 2) for k in range(1, 11)) / 2)
+    printed = 10 / (4 + 10)
+    assert scale * from_one < scale * printed < REAL.renyi(decreasing, 2.0)
+    assert REAL.renyi(decreasing, 2.0) == pytest.approx(scale * 0.7399289514910774, rel=1e-9)
+
+
+def test_many_steps_saturate() -> None:
+    run = event(200_000, strong_convexity=0.1)
+    assert REAL.renyi(run, 2.0) == pytest.approx(8 * 15**2 / (0.1 * (50_000 * 0.0022) ** 2), rel=1e-12)
+
+
+def test_runs_in_sequence_add_up() -> None:
+    both = ComposedDpEvent([event(30), event(30, noise_std=0.0044)])
+    slope = REAL.renyi(event(30), 2.0) / 2 * 1.25
+    assert REAL.epsilon(both, 1e-5) == pytest.approx(slope + 2 * math.sqrt(slope * math.log(1e5)), rel=1e-12)
+
+
+def test_condition_on_the_step_size() -> None:
+    assert REAL.violated(event(30), 1e-5) == ()
+    assert REAL.violated(event(30, smoothness=100.0), 1e-5) == ("eta = 0.018 >= 1/beta = 0.01",)
+
+
+def test_refuses() -> None:
+    with pytest.raises(ValueError, match="add_remove"):
+        REAL.epsilon(event(30), 1e-5, "add_remove")
+    with pytest.raises(ValueError, match="GaussianDpEvent"):
+        REAL.epsilon(GaussianDpEvent(1.0), 1e-5)
+    with pytest.raises(ValueError, match="strong_convexity > 0"):
+        REAL.epsilon(event(30, strong_convexity=0.0), 1e-5)
+    with pytest.raises(ValueError, match="alpha = 1"):
+        REAL.renyi(event(30), 1.0)
+    with pytest.raises(ValueError, match="orders = 'half'"):
+        Ryffel2022("half")  # type: ignore[arg-type]
+    assert REAL.epsilon(event(30), 0.0) == math.inf

@@ -1,0 +1,100 @@
+"""DP-SGFS: wang2015 Theorem 5 and its Gaussian steps."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import ComposedDpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from sampled_steps import without_replacement
+
+from dplangevin.privacy import FisherScoringDpEvent, PosteriorSampleDpEvent
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.accountants.wang2015 import Wang2015
+
+N, TAU, T, STEPS = 32561, 180, 180, 32561  # N T/tau steps
+
+
+def sigma(epsilon: float, delta: float) -> float:
+    """Algorithm 4's noise, as printed."""
+    variance = 32 * T * math.log(2.5 * N * T / (TAU * delta)) * math.log(2 / delta) / (N * TAU * epsilon**2)
+    return math.sqrt(variance)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.1, 1e-7)])
+def test_theorem_5_promises_twice_what_algorithm_4_is_given(epsilon: float, delta: float) -> None:
+    event = FisherScoringDpEvent(N, TAU, STEPS, sigma(epsilon, delta))
+    assert Wang2015().epsilon(event, 2 * delta) == pytest.approx(2 * epsilon, rel=1e-12)
+    assert Wang2015().violated(event, 2 * delta) == ()
+    both = ComposedDpEvent([PosteriorSampleDpEvent(0.1, 1.0), event])
+    assert Wang2015("range").epsilon(both, 2 * delta) == pytest.approx(2 * epsilon + 0.2, rel=1e-12)
+
+
+def test_condition_of_theorem_5() -> None:
+    event = FisherScoringDpEvent(N, TAU, STEPS, 1e-4)
+    needed = (Wang2015().epsilon(event, 2e-5) / 2) ** 2 * N / (32 * TAU * math.log(2 / 1e-5))
+    assert Wang2015().violated(event, 2e-5) == (f"T = 180 < eps^2 N/(32 tau ln(2/delta)) = {needed:.4g}",)
+
+
+def test_algorithm_4_has_half_the_multiplier_of_theorem_4() -> None:
+    # theorem 4 prices multiplier z at e; sigma tau is Algorithm 4's multiplier on the gradient at e
+    multiplier = sigma(1.0, 1e-5) * TAU
+    gradient = without_replacement(2 * multiplier, STEPS, TAU, N)
+    assert Wang2015().epsilon(gradient, 1e-5) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_gaussian_steps() -> None:
+    steps = FisherScoringDpEvent(1000, 100, 7, 0.5).gaussian_steps()
+    assert steps.count == 7
+    assert isinstance(steps.event, SampledWithoutReplacementDpEvent)
+    assert (steps.event.source_dataset_size, steps.event.sample_size) == (1000, 100)
+    # replace-one mu: 2/(sigma tau) for the gradient, 1/(sigma (tau - 1)) for the covariance
+    mu = math.hypot(2 / (0.5 * 100), 1 / (0.5 * 99))
+    assert 2 / steps.event.event.noise_multiplier == pytest.approx(mu, rel=1e-12)
+
+
+def test_full_batch_is_gaussian() -> None:
+    event = FisherScoringDpEvent(100, 100, 9, 0.5)
+    mu = 3 * math.hypot(2 / (0.5 * 100), 1 / (0.5 * 99))
+    assert Tight().epsilon(event, 1e-5) == pytest.approx(epsilon_of(mu, 1e-5), rel=1e-9)
+
+
+def test_adult_at_epsilon_1_by_pld() -> None:
+    event = FisherScoringDpEvent(N, TAU, STEPS, sigma(1.0, 1e-5))
+    price = Tight().price(event, 1e-5)
+    assert price.accountant == "PLD"
+    # dp_accounting's mixture against one component is one worst pair of data sets
+    mu = 2 / event.gaussian_steps().event.event.noise_multiplier
+    pair = from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-5, sampling_prob=TAU / N)
+    lower = pair.self_compose(STEPS).get_epsilon_for_delta(1e-5)
+    assert lower == pytest.approx(0.0707707, rel=1e-5)
+    assert lower * (1 - 1e-3) < price.epsilon < lower * 1.02
+
+
+def test_lemma_6_holds_and_4_would_do() -> None:
+    # replacing a by b: (u u^T - v v^T)/n, u = a - mean of the others, v = b - that mean; at most 4 L^2/n
+    rng, worst, n = np.random.default_rng(0), 0.0, 6
+    for _ in range(2000):
+        x = rng.normal(size=(n, 2))
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), rng.uniform(0.2, 1.0))
+        y = np.vstack([x[:-1], rng.uniform(-0.7, 0.7, size=2)])
+        change = float(np.linalg.norm(np.cov(x.T) - np.cov(y.T))) * n
+        worst = max(worst, change)
+    assert worst <= 4
+    x = np.array([[1.0, 0.0]] * (n - 1) + [[-1.0, 0.0]])
+    y = np.array([[1.0, 0.0]] * n)
+    assert np.linalg.norm(np.cov(x.T) - np.cov(y.T)) == pytest.approx(4 / n, rel=1e-12)
+    assert 4 / n < 7 / (n - 1)
+
+
+def test_refuses() -> None:
+    event = FisherScoringDpEvent(100, 10, 9, 0.5)
+    for both in ([event, event], [event, without_replacement(1.0, 3)]):
+        with pytest.raises(ValueError, match="Theorem 5 is for one run"):
+            Wang2015().epsilon(ComposedDpEvent(both), 1e-5)
+    with pytest.raises(ValueError, match="add_remove"):
+        Tight().epsilon(FisherScoringDpEvent(100, 100, 9, 0.5), 1e-5, "add_remove")
+    with pytest.raises(ValueError, match="GaussianDpEvent"):
+        Wang2015().epsilon(GaussianDpEvent(1.0), 1e-5)
+    assert Wang2015().epsilon(event, 0.0) == math.inf
