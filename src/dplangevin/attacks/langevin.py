@@ -1,0 +1,183 @@
+r"""The last iterate of DP-SGLD (ryffel2022 Algorithm 1), attacked on a one-dimensional pair whose law is known.
+
+C = [-radius, radius]; every loss is ``lambda/2 theta^2 + c theta``, so lambda-strongly convex and lambda-smooth.  The
+differing record has c = -g under D and c = g under D'.  Two pairs, by the other records:
+
+    "flat"      c = 0; the paths of D and D' mirror each other
+    "opposite"  c = g as the record under D', whose path is then plain autoregression; a batch with the record differs
+                by 2 g from one without it, but all drift together, by at most g times the sum of the step sizes
+
+``g = L - lambda radius`` makes all gradients at most L on C.  With radius = inf, ``g = L``: then L bounds the gradient
+of the linear part only, the part that differs, as if the ridge were not data-dependent.
+
+A step that uses the record (probability batch/records, whatever was used before) shifts theta by eta_k/batch times the
+difference of the gradients; all else is linear and Gaussian.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from scipy.special import ndtri
+from scipy.stats import binom
+from torch import Tensor
+from tqdm import tqdm
+
+from dplangevin.privacy.chain_events import LangevinDpEvent
+
+Others = Literal["flat", "opposite"]
+NEGLIGIBLE = 1e-12  # probability that any iterate of a run would leave C, where the radius is chosen here
+USES, DRIFT = 4.0, 0.5
+CHUNK = 2**20
+
+
+class Pair(NamedTuple):
+    """Drift per unit of step size without the record, and what the record adds when used, under D and under D'."""
+
+    drift: float
+    pushes: tuple[float, float]
+    radius: float
+
+
+def last_iterate(
+    event: LangevinDpEvent,
+    runs: int,
+    rng: torch.Generator,
+    init_std: float | None = None,
+    project: float | None = None,
+    others: Others | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """theta_K of Algorithm 1, ``(runs,)`` under D and D'; their likelihood ratio grows with theta.
+
+    init_std: theta_0 ~ Proj_C N(0, init_std^2), 0 for a fixed start; None: the paper's ``2 sigma^2/lambda``.
+    project: the radius of C.  A finite one is run step by step.  None: one so large that the projection acts with
+    probability below 1e-12 in a run; then, as for inf, the noise of all steps is drawn at once as the one Gaussian it
+    adds up to, and the steps that use the record one by one.  others: None takes `chosen_others`.
+    Raises ValueError for lambda = 0 without init_std, eta lambda > 1, or a radius that leaves no gradient.
+    """
+    if runs < 1:
+        raise ValueError(f"runs = {runs} must be at least 1")
+    spread = initial_std(event, init_std)
+    pair = pair_for(event, spread, project, others)
+    if project is not None and project < math.inf:
+        return _stepwise(event, pair, runs, rng, spread)
+    keep, shares = _weights(event)
+    variance = (keep * spread) ** 2 + float((2 * event.step_sizes() * shares**2).sum()) * event.noise_std**2
+    centre = pair.drift * float((event.step_sizes() * shares).sum())
+    sizes = torch.as_tensor(event.step_sizes() * shares)
+    out = []
+    for push in pair.pushes:
+        theta = centre + math.sqrt(variance) * torch.randn(runs, generator=rng, dtype=torch.float64)
+        if push and event.batch == event.records:
+            theta += push * float(sizes.sum())
+        elif push:
+            for run, step in _uses(event.batch / event.records, runs, event.steps, rng):
+                theta.index_add_(0, run, push * sizes[step])
+        out.append(theta.clamp(-pair.radius, pair.radius).numpy())
+    return out[0], out[1]
+
+
+def chosen_others(event: LangevinDpEvent) -> Others:
+    """A rule of thumb: "opposite" for sampled batches where the record is used at most `USES` times in the mean and
+    lambda times the sum of step sizes is at most `DRIFT`, else "flat".
+
+    The doubled difference tells in single uses; of many only their sum is seen, which drift makes smaller (smaller g).
+    """
+    rare = event.steps * event.batch <= USES * event.records
+    short = event.strong_convexity * float(event.step_sizes().sum()) <= DRIFT
+    return "opposite" if event.batch < event.records and rare and short else "flat"
+
+
+def pair_for(
+    event: LangevinDpEvent, init_std: float, project: float | None = None, others: Others | None = None
+) -> Pair:
+    """The pair of data sets, with its radius and the largest g that this radius allows."""
+    others = chosen_others(event) if others is None else others
+    if others not in get_args(Others):
+        raise ValueError(f"others = {others!r} must be one of {', '.join(get_args(Others))}")
+    ridge, etas = event.strong_convexity, event.step_sizes()
+    if event.step_size * ridge > 1:
+        raise ValueError(
+            f"step_size = {event.step_size} must be at most 1/strong_convexity = {1 / ridge:.4g}"
+        )
+    if project is None:
+        radius = _radius(event, init_std, others)
+    elif project > 0:
+        radius = project
+    else:
+        raise ValueError(f"project = {project} must be positive, or None for a radius that hardly matters")
+    g = event.lipschitz - (ridge * radius if radius < math.inf else 0.0)
+    if g <= 0:
+        raise ValueError(
+            f"radius = {radius:.4g} leaves no gradient: strong_convexity * radius must be below lipschitz = "
+            f"{event.lipschitz}; lower project or the noise (over {len(etas)} steps)"
+        )
+    if others == "flat":
+        return Pair(0.0, (g / event.batch, -g / event.batch), radius)
+    return Pair(-g, (2 * g / event.batch, 0.0), radius)
+
+
+def initial_std(event: LangevinDpEvent, init_std: float | None) -> float:
+    """init_std, or that of the paper's initial law where it is None."""
+    if init_std is not None:
+        if not init_std >= 0:
+            raise ValueError(f"init_std = {init_std} must be >= 0, or None for sqrt(2 sigma^2/lambda)")
+        return init_std
+    if event.strong_convexity == 0:
+        raise ValueError("strong_convexity = 0 has no initial law N(0, 2 sigma^2/lambda): give init_std")
+    return event.noise_std * math.sqrt(2 / event.strong_convexity)
+
+
+def _weights(event: LangevinDpEvent) -> tuple[float, np.ndarray]:
+    """What is left in theta_K of theta_0, and of a shift at each step, ``(steps,)``."""
+    kept = np.cumprod(1 - event.step_sizes()[::-1] * event.strong_convexity)[::-1]
+    return float(kept[0]), np.append(kept[1:], 1.0)
+
+
+def _radius(event: LangevinDpEvent, init_std: float, others: Others) -> float:
+    """r = noise + g reach with g = L - lambda r: all iterates stay within it but for NEGLIGIBLE."""
+    ridge, eta = event.strong_convexity, float(event.step_sizes()[0])
+    total = float(event.step_sizes().sum())
+    grown = init_std**2 + 2 * event.noise_std**2 * total
+    if ridge:
+        stationary = 2 * event.noise_std**2 / (ridge * (2 - eta * ridge))
+        grown = min(grown, max(init_std**2, stationary))
+    noise = -float(ndtri(NEGLIGIBLE / (4 * (event.steps + 1)))) * math.sqrt(grown)
+    most = float(binom.isf(NEGLIGIBLE / 2, event.steps, event.batch / event.records)) / event.batch
+    longest = min(total, 1 / ridge) if ridge else total
+    push = min(most * eta, longest / event.batch)
+    reach = push if others == "flat" else longest + 2 * push
+    return (noise + reach * event.lipschitz) / (1 + ridge * reach)
+
+
+def _uses(rate: float, runs: int, steps: int, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    """(run, step) of every step that uses the record, in pieces: a Bernoulli process by its geometric gaps."""
+    last, cells = -1, runs * steps
+    with tqdm(total=cells, unit="step", unit_scale=True, leave=False, disable=None) as bar:
+        while last < cells:
+            uniform = 1 - torch.rand(CHUNK, generator=rng, dtype=torch.float64)  # in (0, 1]
+            gaps = (uniform.log() / math.log1p(-rate)).floor().clamp(max=float(cells)).long() + 1
+            at = last + gaps.cumsum(0)
+            before, last = last, int(at[-1])
+            bar.update(min(last, cells) - max(before, 0))
+            at = at[at < cells]
+            yield at // steps, at % steps
+
+
+def _stepwise(
+    event: LangevinDpEvent, pair: Pair, runs: int, rng: torch.Generator, spread: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Algorithm 1 as printed, a clamp after each step."""
+    rate, out = event.batch / event.records, []
+    for push in pair.pushes:
+        theta = spread * torch.randn(runs, generator=rng, dtype=torch.float64)
+        theta.clamp_(-pair.radius, pair.radius)
+        for eta in tqdm(event.step_sizes().tolist(), unit="step", leave=False, disable=None):
+            used = torch.rand(runs, generator=rng, dtype=torch.float64) < rate
+            theta.mul_(1 - eta * event.strong_convexity).add_(eta * pair.drift).add_(used, alpha=eta * push)
+            normals = torch.randn(runs, generator=rng, dtype=torch.float64)
+            theta.add_(normals, alpha=math.sqrt(2 * eta) * event.noise_std).clamp_(-pair.radius, pair.radius)
+        out.append(theta.numpy())
+    return out[0], out[1]

@@ -1,0 +1,296 @@
+"""The attacks' laws against independent computations, and their strength against tight prices."""
+
+import math
+
+import attr
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from scipy.stats import ks_2samp, kstest, norm
+
+from dplangevin.attacks import langevin, pairs, posterior, sampled
+from dplangevin.attacks import law as exact
+from dplangevin.audit import audit
+from dplangevin.privacy.accountants.analytic_gaussian import delta_of
+from dplangevin.privacy.accountants.profiles import without_replacement
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.chain_events import LangevinDpEvent
+from dplangevin.privacy.events import Adjacency, PosteriorSampleDpEvent
+
+ONE_STEP = LangevinDpEvent(100, 1, 1, 0.1523, 0.0173, 1.0, 1.0, 1.0)
+FIVE = LangevinDpEvent(10, 1, 5, 0.3, 0.05, 1.0, 0.5, 1.0, decay=0.2)
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def poisson(rate: float, noise_multiplier: float, steps: int) -> DpEvent:
+    return SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(noise_multiplier)), steps)
+
+
+def without(records: int, batch: int, noise_multiplier: float, steps: int) -> DpEvent:
+    step = SampledWithoutReplacementDpEvent(records, batch, GaussianDpEvent(noise_multiplier))
+    return SelfComposedDpEvent(step, steps)
+
+
+STRENGTH: list[tuple[DpEvent, Adjacency, float]] = [
+    (poisson(0.01, 1.0, 10_000), "add_remove", 0.85),
+    (poisson(0.1, 4.0, 1_000), "replace_one", 0.7),
+    (without(1000, 100, 8.0, 1_000), "replace_one", 0.8),
+    (without(1000, 100, 2.0, 10), "replace_one", 0.6),
+    (SelfComposedDpEvent(GaussianDpEvent(10.0), 25), "add_remove", 0.8),
+]
+
+
+@pytest.mark.parametrize(("event", "adjacency", "strength"), STRENGTH)
+def test_chains_of_steps_are_found_out_and_not_beyond_their_price(
+    event: DpEvent, adjacency: Adjacency, strength: float
+) -> None:
+    found = audit(*sampled.all_iterates(event, 200_000, rng(), adjacency), 1e-2)
+    assert strength < found.epsilon / Tight().epsilon(event, 1e-2, adjacency) < 1
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_counting_cells_gives_the_ratios_of_drawing_every_step(
+    monkeypatch: pytest.MonkeyPatch, adjacency: Adjacency
+) -> None:
+    event, runs = poisson(0.05, 1.0, 400), 4000
+    counted = sampled.all_iterates(event, runs, rng(1), adjacency)
+    monkeypatch.setattr(sampled, "FEW", 400)
+    drawn = sampled.all_iterates(event, runs, rng(2), adjacency)
+    for one, other in zip(counted, drawn, strict=True):
+        assert ks_2samp(one, other).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("noise_multiplier", [0.02, 0.5, 3.0])
+@pytest.mark.parametrize("laws", [((0.01, 1.0), (0.01, -1.0)), ((0.3, 2.0), (0.0, 0.0))])
+def test_cells_hold_the_whole_mass_and_nearly_all_of_the_divergence(
+    noise_multiplier: float, laws: tuple[sampled.Law, sampled.Law]
+) -> None:
+    mass = sampled.cells(noise_multiplier, laws)
+    assert mass.sum(1) == pytest.approx(1, abs=1e-12)
+    assert (mass >= 0).all()
+    if noise_multiplier >= 0.5:
+        x = np.linspace(-3 - 9 * noise_multiplier, 3 + 9 * noise_multiplier, 400_001)
+        p, q = (
+            (1 - q) * norm.pdf(x, 0, noise_multiplier) + q * norm.pdf(x, s, noise_multiplier) for q, s in laws
+        )
+        exact = float(np.sum(p * np.log(p / q)) * (x[1] - x[0]))
+        assert float(np.sum(mass[0] * np.log(mass[0] / mass[1]))) == pytest.approx(exact, rel=5e-3)
+
+
+def test_the_pair_without_replacement_attains_theorem_11() -> None:
+    """delta(epsilon) of (1 - q) N(0, z^2) + q N(2, z^2) against N(0, z^2) by quadrature."""
+    rate, z, epsilon = 0.2, 1.5, 0.7
+    x = np.linspace(-20, 25, 2_000_001)
+    p = (1 - rate) * norm.pdf(x, 0, z) + rate * norm.pdf(x, 2, z)
+    gap = np.maximum(p - math.exp(epsilon) * norm.pdf(x, 0, z), 0).sum() * (x[1] - x[0])
+    assert gap == pytest.approx(float(without_replacement(rate, 2 / z)(np.array(epsilon))), rel=1e-6)
+
+
+def test_steps_of_several_kinds_add_up() -> None:
+    """Two levels of plain noise: the ratio is N(mu^2/2, mu^2) under D, mu^2 = sum of 1/z^2."""
+    event = ComposedDpEvent([SelfComposedDpEvent(GaussianDpEvent(5.0), 3), GaussianDpEvent(2.0)])
+    first, second = sampled.all_iterates(event, 20_000, rng(), "add_remove")
+    square = 3 / 25 + 1 / 4
+    assert kstest(first, norm(square / 2, math.sqrt(square)).cdf).pvalue > 1e-3
+    assert kstest(second, norm(-square / 2, math.sqrt(square)).cdf).pvalue > 1e-3
+    assert not sampled.all_iterates(NoOpDpEvent(), 5, rng())[0].any()
+
+
+def test_events_without_an_attack_are_refused() -> None:
+    with pytest.raises(ValueError, match="keeps the number of records"):
+        sampled.all_iterates(without(10, 2, 1.0, 3), 10, rng(), "add_remove")
+    with pytest.raises(ValueError, match="it attacks Gaussian steps"):
+        sampled.all_iterates(PosteriorSampleDpEvent(0.1, 1.0), 10, rng())
+    with pytest.raises(ValueError, match=r"noise multiplier 0\.0 must be positive"):
+        sampled.all_iterates(GaussianDpEvent(0.0), 10, rng())
+    with pytest.raises(ValueError, match="runs = 0 must be"):
+        sampled.all_iterates(GaussianDpEvent(1.0), 0, rng())
+
+
+def renyi_2(rate: float, first: float, second: float) -> float:
+    """R_2 of (1 - q) N(0, 1) + q N(first, 1) against the same with `second`, by mpmath."""
+
+    def density(x: float, shift: float) -> float:
+        return (1 - rate) * mp.npdf(x, 0, 1) + rate * mp.npdf(x, shift, 1)
+
+    ends = sorted({-40, 0, first, 2 * first, 2 * first + 40})
+    return float(mp.log(mp.quad(lambda x: density(x, first) ** 2 / density(x, second), ends)))
+
+
+@pytest.mark.parametrize(("others", "pinned"), [("flat", 35.2947563), ("opposite", 168.7698448)])
+def test_one_step_with_batch_one_breaks_theorem_3_1(others: langevin.Others, pinned: float) -> None:
+    """theta_1 is a mixture of two Gaussians, whose R_2 is 180 or 860 times what the theorem says."""
+    claimed = Ryffel2022().renyi(ONE_STEP, 2)
+    true = exact.renyi(exact.law(ONE_STEP, project=math.inf, others=others), 2)
+    eta, sigma = 0.1523, 0.0173
+    shift = eta / (sigma * math.sqrt(2 * (1 - eta) ** 2 + 2 * eta))
+    ends = (shift, -shift) if others == "flat" else (2 * shift, 0.0)
+    assert claimed == pytest.approx(0.195991, rel=1e-5)
+    assert true == pytest.approx(renyi_2(0.01, *ends), rel=1e-9)
+    assert true == pytest.approx(pinned, rel=1e-8)
+
+
+@pytest.mark.parametrize(("others", "pinned"), [("flat", 13.3838011), ("opposite", 47.3030514)])
+def test_theorem_3_1_breaks_with_every_gradient_at_most_l(others: langevin.Others, pinned: float) -> None:
+    pair = langevin.pair_for(ONE_STEP, 0.0173 * math.sqrt(2), others=others)
+    gradient = pair.radius + abs(pair.pushes[0]) / (1 if others == "flat" else 2)  # lambda = 1
+    assert gradient == pytest.approx(1)
+    assert exact.renyi(exact.law(ONE_STEP, others=others), 2) == pytest.approx(pinned, rel=1e-7)
+
+
+def test_the_audit_refutes_theorem_3_1() -> None:
+    first, second = langevin.last_iterate(ONE_STEP, 200_000, rng())
+    claimed = Ryffel2022().epsilon(ONE_STEP, 1e-5)
+    assert audit(first, second, 1e-5).epsilon > 2 * claimed
+
+
+@pytest.mark.parametrize("others", ["flat", "opposite"])
+@pytest.mark.parametrize("batch", [1, 10])
+def test_drawing_the_noise_at_once_is_algorithm_1(others: langevin.Others, batch: int) -> None:
+    event = attr.evolve(FIVE, batch=batch)
+    pair = langevin.pair_for(event, 0.1, others=others)
+    at_once = langevin.last_iterate(event, 20_000, rng(1), init_std=0.1, others=others)
+    stepwise = langevin.last_iterate(event, 20_000, rng(2), 0.1, pair.radius, others)
+    found = exact.law(event, 0.1, None, others)
+    for one, other, logs in zip(at_once, stepwise, (found.first, found.second), strict=True):
+        assert ks_2samp(one, other).pvalue > 1e-3
+        mean = float(np.exp(logs) @ found.points)
+        assert np.exp(logs).sum() == pytest.approx(1, abs=1e-9)
+        assert mean == pytest.approx(one.mean(), abs=5 * one.std() / math.sqrt(len(one)))
+
+
+def test_a_projection_that_acts_is_in_the_law() -> None:
+    event = attr.evolve(FIVE, noise_std=0.5)
+    found = exact.law(event, 0.0, 0.5, "opposite")
+    first, _ = langevin.last_iterate(event, 40_000, rng(), 0.0, 0.5, "opposite")
+    at_end = float(np.exp(found.first[0]))
+    assert 0.05 < at_end < 0.95
+    assert float(np.mean(first == -0.5)) == pytest.approx(at_end, abs=5 * math.sqrt(0.25 / 40_000))
+
+
+def test_full_batches_have_the_gaussian_law() -> None:
+    """Autoregression: mu = (difference of the means)/std, with delta and R_alpha in closed form."""
+    event = attr.evolve(FIVE, batch=10, decay=0.0)
+    found = exact.law(event, 0.0, math.inf)
+    keep = 1 - 0.3 * 0.5
+    share = (1 - keep**5) / (1 - keep)
+    std = 0.05 * math.sqrt(2 * 0.3 * (1 - keep**10) / (1 - keep**2))
+    mu = 2 * 0.3 * 1.0 / 10 * share / std
+    assert exact.renyi(found, 3.0) == pytest.approx(1.5 * mu**2, rel=1e-9)
+    assert exact.hockey_stick(found, 1.0) == pytest.approx(float(delta_of(mu, 1.0)), rel=1e-3)
+    first, second = langevin.last_iterate(event, 100_000, rng(), 0.0, math.inf)
+    assert audit(first, second, 1e-2).mu == pytest.approx(mu, rel=0.05)
+
+
+def test_many_steps_with_a_rare_record_have_the_right_moments() -> None:
+    event = LangevinDpEvent(5000, 1, 100_000, 0.018, 0.0022, 15.0, 0.001, 55.0)
+    runs = 20_000
+    first, second = langevin.last_iterate(event, runs, rng(), project=math.inf, others="flat")
+    keep = 1 - 0.018 * 0.001
+    weights = 0.018 * 15 * keep ** np.arange(100_000)
+    mean = weights.sum() / 5000
+    variance = (weights**2).sum() / 5000 * (1 - 1 / 5000)
+    variance += 2 * 0.018 * 0.0022**2 * (1 - keep**200_000) / (1 - keep**2)
+    variance += keep**200_000 * 2 * 0.0022**2 / 0.001
+    assert first.mean() == pytest.approx(mean, abs=5 * math.sqrt(variance / runs))
+    assert second.mean() == pytest.approx(-mean, abs=5 * math.sqrt(variance / runs))
+    assert first.var() == pytest.approx(variance, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "message"),
+    [
+        ({"strong_convexity": 0.0}, {}, "strong_convexity = 0 has no initial law"),
+        ({"step_size": 3.0, "decay": 0.0}, {}, "step_size = 3.0 must be at most 1/strong_convexity"),
+        ({}, {"project": 4.0}, "radius = 4 leaves no gradient"),
+        ({}, {"project": -1.0}, "project = -1.0 must be positive"),
+        ({}, {"init_std": -1.0}, "init_std = -1.0 must be >= 0"),
+        ({}, {"others": "many"}, "others = 'many' must be one of flat, opposite"),
+        ({}, {"runs": 0}, "runs = 0 must be at least 1"),
+        ({"noise_std": 5.0}, {}, "leaves no gradient"),
+    ],
+)
+def test_wrong_attacks_on_the_last_iterate_are_named(changes: dict, given: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        langevin.last_iterate(attr.evolve(FIVE, **changes), **{"runs": 10, "rng": rng(), **given})
+
+
+@pytest.mark.parametrize(("rho", "radius"), [(1.0, 1.0), (0.25, 10.0)])
+def test_a_posterior_sample_is_found_out_and_not_beyond_its_range(rho: float, radius: float) -> None:
+    event = PosteriorSampleDpEvent(rho, radius)
+    found = audit(*posterior.sample(event, 200_000, rng()), 0.0)
+    assert 0.45 < found.epsilon / event.range < 1
+    found = audit(*posterior.sample(event, 200_000, rng(), delta=1e-2), 1e-2)
+    assert 0.4 < found.epsilon / Tight().epsilon(event, 1e-2) < 1
+
+
+@pytest.mark.parametrize("pull", [0, 1, 64])
+def test_the_pair_attains_the_bounded_range(pull: int) -> None:
+    event = PosteriorSampleDpEvent(0.5, 3.0)
+    _, first, second = posterior.pair(event, pull)
+    assert np.ptp(np.log(first / second)) == pytest.approx(event.range, rel=1e-9)
+
+
+def test_posterior_samples_have_the_posteriors_law() -> None:
+    """Of one record, rho = 1: the density sigma(theta) on [-D, D] integrates to a difference of softplus."""
+    event = PosteriorSampleDpEvent(1.0, 2.0)
+    first, _ = posterior.sample(event, 20_000, rng(), 0)
+
+    def cdf(theta: np.ndarray) -> np.ndarray:
+        start = np.logaddexp(0, -2.0)
+        return np.clip((np.logaddexp(0, theta) - start) / (np.logaddexp(0, 2.0) - start), 0, 1)
+
+    assert kstest(first, cdf).pvalue > 1e-3  # the ratio is theta itself: both are normalised alike
+    with pytest.raises(ValueError, match="pull = -1 must be >= 0"):
+        posterior.pair(event, -1)
+    with pytest.raises(ValueError, match="runs = 0 must be"):
+        posterior.sample(event, 0, rng())
+
+
+def test_the_linear_loss_is_the_far_end_of_the_logistic() -> None:
+    margin, label = torch.tensor([-30.0, -40.0], dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    for part in ("value", "slope", "curvature"):
+        near = getattr(pairs.LOGISTIC, part)(margin.clone(), label)
+        assert torch.allclose(getattr(pairs.LINEAR, part)(margin.clone(), label), near, atol=1e-9)
+
+
+def test_pairs_of_other_losses_or_sizes_are_refused() -> None:
+    chain = pairs.Chain(2, 1, 0.1, 0.3)
+    steady = pairs.LOGISTIC._replace(name="shifted", slope=lambda m, y: m.mul_(m) - y)
+    assert pairs.sgld_ratio(torch.zeros(5, 4, 1), chain, steady).shape == (5,)
+    bent = pairs.LOGISTIC._replace(name="bent", slope=lambda m, y: m.mul_(m).mul_(-y))
+    with pytest.raises(ValueError, match="the bent loss moves a step by an amount that depends on theta"):
+        pairs.sgld_ratio(torch.arange(20.0).view(5, 4, 1), chain, bent)
+    with pytest.raises(ValueError, match="records = 0 and runs = 3"):
+        pairs.opposite(3, 0)
+
+
+def test_the_chosen_pair_is_the_stronger_one() -> None:
+    rare = LangevinDpEvent(5163, 1, 6000, 0.0014, 0.0082, 18.0, 0.005, 354.0)
+    for event in (rare, attr.evolve(rare, steps=60_000)):
+        found = {
+            others: audit(*langevin.last_iterate(event, 100_000, rng(), others=others), 1e-2).epsilon
+            for others in ("flat", "opposite")
+        }
+        assert max(found, key=lambda others: found[others]) == langevin.chosen_others(event)
+
+
+@pytest.mark.parametrize("steps", [3, 1000])
+def test_a_record_that_is_never_used_leaves_no_trace(steps: int) -> None:
+    first, second = sampled.all_iterates(poisson(0.0, 1.0, steps), 10, rng())
+    assert not first.any()
+    assert not second.any()
