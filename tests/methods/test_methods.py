@@ -23,6 +23,7 @@ LIMITS_TO_FIT = [
     "objpert_pure",
     "outpert",
 ]  # at eps = inf; samplers have a posterior there, not a fit
+COLD, WARM = {"temperature": "printed"}, {"temperature": "proper"}
 LIMITS_TO_CHAIN = ["dp_sgld", "dp_sgnht"]
 
 
@@ -167,6 +168,23 @@ def test_dp_sgld_never_adds_less_than_theorem_4_asks(schedule: str) -> None:
         assert eta[:3].tolist() == pytest.approx([1 / 2, 1 / 3, 1 / 4])
 
 
+@pytest.mark.parametrize(("temperature", "share"), [("printed", 0.5), ("proper", 1.0)])
+def test_dp_sgld_has_the_posteriors_covariance_only_if_proper(temperature: str, share: float) -> None:
+    problem, _, covariance = gaussian(repeats=400, n=200)
+    batches = {"batch": 200, "passes": 300}
+    settings = {"temperature": temperature, "schedule": "constant", "minibatches": batches, "burn_in": 0.3}
+    draws = run("dp_sgld", [math.inf], problem, step=0.3, **settings).theta[:, 0].double()
+    ratio = torch.linalg.solve(covariance, torch.cov(draws.flatten(0, 1).T)).trace() / problem.d
+    assert float(ratio) == pytest.approx(share, rel=0.08)
+
+
+def test_dp_sgld_is_as_printed_unless_asked() -> None:
+    default, printed, proper = (run("dp_sgld", [50.0], **kind) for kind in ({}, COLD, WARM))
+    assert default.theta.numpy().tobytes() == printed.theta.numpy().tobytes()
+    assert not torch.equal(printed.theta, proper.theta)
+    assert proper.guarantee[0].epsilon <= printed.guarantee[0].epsilon
+
+
 def test_hybrid_starts_its_second_stage_from_the_first() -> None:
     release = run("hybrid", [2.0])
     assert release.theta.shape[2] == 51  # the posterior sample, then the chain's
@@ -185,6 +203,7 @@ def test_hybrid_starts_its_second_stage_from_the_first() -> None:
         ("objpert", {"ridge": -0.1}, "ridge must be finite and >= 0, not -0.1"),
         ("outpert", {"ridge": 0.0}, "ridge must be positive and finite, not 0.0"),
         ("dp_sgld", {"schedule": "linear"}, "schedule must be one of"),
+        ("dp_sgld", {"temperature": "hot"}, r"temperature must be one of \('printed', 'proper'\), not 'hot'"),
         ("dp_sgld", {"alpha": 1.0}, r"alpha must be in \(0, 1\), not 1.0"),
         ("dp_sgnht", {"friction": 2.0}, r"friction must be in \(0, 1\), not 2.0"),
         ("hybrid", {"share": 0.0}, r"share must be in \(0, 1\), not 0.0"),

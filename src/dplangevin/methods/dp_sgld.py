@@ -26,7 +26,8 @@ class DpSgld:
     "constant": eta_0;
     "harmonic": ``max(1/(t + 1), eta_0)`` as printed, which is far from stable for losses summed over N rows.
     Differs: the phase schedule, which has no finite value at eps = inf, is cut at ``step/(beta N)``.
-    As printed the noise N(0, eta) makes exp(-2U) the target, not the posterior.
+    temperature "printed": as above, and the noise N(0, eta) makes exp(-2U) the target, not the posterior; "proper": the
+    variance is ``max(C eta_t^2, 2 eta_t)``, which targets exp(-U) and costs no more.
     theta_1 = 0 unless `start` is given; precision: of the Gaussian prior, >= 0; all iterates are released, of which
     `samples` after the `burn_in` share are kept.
     """
@@ -39,11 +40,17 @@ class DpSgld:
     burn_in: float
     accountant: Accountant
     alpha: float = 0.5
+    temperature: Literal["printed", "proper"] = "printed"
     minibatches: Minibatches = field(default_factory=Minibatches)
 
     def __post_init__(self) -> None:
         known = ("phase", "constant", "harmonic")
         require(self.schedule in known, f"schedule must be one of {known}, not {self.schedule!r}")
+        temperatures = ("printed", "proper")
+        require(
+            self.temperature in temperatures,
+            f"temperature must be one of {temperatures}, not {self.temperature!r}",
+        )
         positive(step=self.step, samples=self.samples)
         not_negative(precision=self.precision)
         require(0 < self.alpha < 1, f"alpha must be in (0, 1), not {self.alpha}")
@@ -57,7 +64,8 @@ class DpSgld:
         variances = [self.minibatches.gradient_variance(problem, b) for b in budgets]
         variance = torch.tensor(variances, dtype=torch.float64)
         eta = self.step_sizes(problem, steps, variance)  # (steps, E)
-        std = torch.maximum(variance * eta**2, eta).sqrt()
+        langevin = eta if self.temperature == "printed" else 2 * eta
+        std = torch.maximum(variance * eta**2, langevin).sqrt()
         guarantee = []
         for e, budget in enumerate(budgets):
             event = self.minibatches.event(problem, budget, std[:, e] / eta[:, e])
