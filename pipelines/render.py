@@ -1,5 +1,5 @@
-"""Render one exhibit: results/exhibits/<id>/<id>.{png,pdf,csv}, and its twin on the audited axis where the
-exhibit asks for it.
+"""Render one exhibit: results/exhibits/<id>/<id>.{png,pdf,csv}, its twin on the audited axis where the
+exhibit asks for it, and the table <id>.md where it has one.
 
 python pipelines/render.py wang2015_fig1c
 """
@@ -8,7 +8,9 @@ import argparse
 import sys
 from pathlib import Path
 
+import pandas as pd
 from hydra.utils import instantiate
+from omegaconf import DictConfig
 
 from dplangevin.config import load
 from dplangevin.exhibits import files
@@ -27,19 +29,31 @@ def main() -> int:
         return 1
     exhibit = cfg.exhibit[name]
     try:
-        runs = files.read_runs(files.run_names(exhibit), files.composites(cfg.experiment))
+        frame, numbers = read(exhibit, cfg)
     except FileNotFoundError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
     draw = instantiate(exhibit.draw, _partial_=True, _convert_="all", title=exhibit.title)
-    figures = {name: draw(runs)}
+    figures = {name: draw(frame)}
     if exhibit.get("audited"):
-        figures[f"{name}_audited"] = draw(runs, audited=True)
-    contents = {f"{name}.csv": files.csv_bytes(summary(runs))}
+        figures[f"{name}_audited"] = draw(frame, audited=True)
+    contents = {f"{name}.csv": files.csv_bytes(numbers)}
     for stem, figure in figures.items():
         contents |= {f"{stem}.{kind}": files.image_bytes(figure, kind) for kind in ("png", "pdf")}
+    if "table" in exhibit:
+        page = instantiate(exhibit.table, _partial_=True, _convert_="all", title=exhibit.title)
+        contents[f"{name}.md"] = page(frame).encode()
     files.write(EXHIBITS / name, contents, only=True)
     return 0
+
+
+def read(exhibit: DictConfig, cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What the exhibit is drawn from, and the numbers behind it: an analysis is both, runs are summarised."""
+    if exhibit.source.endswith(".csv"):
+        frame = files.read_analysis(Path(exhibit.source).stem)
+        return frame, frame
+    runs = files.read_runs(files.run_names(exhibit), files.composites(cfg.experiment))
+    return runs, summary(runs)
 
 
 if __name__ == "__main__":

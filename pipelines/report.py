@@ -19,14 +19,17 @@ RESULTS = Path("results")
 def claims(cfg: DictConfig) -> None:
     parts = []
     for paper in cfg.claim.values():
-        runs = files.read_runs(paper.runs, files.composites(cfg.experiment))
-        facts = files.read_facts(paper.data)
-        parts.append(evaluate(paper, pd.concat([runs, facts], ignore_index=True)))
+        analyses = {name: files.read_analysis(name) for name in paper.get("analyses", ())}
+        runs = pd.DataFrame()
+        if "runs" in paper:
+            runs = files.read_runs(paper.runs, files.composites(cfg.experiment))
+            runs = pd.concat([runs, files.read_facts(paper.data)], ignore_index=True)
+        parts.append(evaluate(paper, runs, analyses))
     files.write(RESULTS, {"claims.csv": files.csv_bytes(pd.concat(parts))})
 
 
 def metrics(cfg: DictConfig) -> None:
-    names = sorted({name for paper in cfg.claim.values() for name in paper.runs})
+    names = sorted({name for paper in cfg.claim.values() for name in paper.get("runs", ())})
     nested = tables.metrics(files.read_runs(names, files.composites(cfg.experiment)))
     page = tables.claims_markdown(files.read_claims(RESULTS / "claims.csv"))
     text = json.dumps(nested, indent=2, sort_keys=True, allow_nan=False) + "\n"

@@ -39,6 +39,8 @@ def main(script: str, argv: list[str]) -> int:
         case "run", [experiment, dataset, method]:
             assert (Path("data/processed") / f"{dataset}.npz").exists()
             write(Path("results/runs") / experiment / dataset / f"{method}.csv", new)
+        case "analyse", [name]:
+            write(Path("results/analyses") / f"{name}.csv", new)
         case "render", [exhibit]:
             write(Path("results/exhibits") / exhibit / f"{exhibit}.png", new)
         case "report", ["claims"]:

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from smoke import RESULTS, copy_tree
 
 ROOT = Path(__file__).parents[1]
-STUBBED = ("fetch", "prepare", "run", "render", "report")
+STUBBED = ("fetch", "prepare", "run", "analyse", "render", "report")
 
 
 class Tree:

@@ -13,8 +13,10 @@ from omegaconf import OmegaConf
 from dplangevin import claims
 from dplangevin.claims import numbers, orderings
 from dplangevin.claims.table import COLUMNS, evaluate, expand
+from dplangevin.exhibits.files import read_analysis
 
 CONF = Path(__file__).parents[1] / "conf" / "claim"
+RESULTS = Path(__file__).parents[1] / "results"
 EPSILONS = [0.1, 1.0, 10.0]
 WIGGLE = np.array([-0.01, 0.0, 0.01, 0.005, -0.005])
 WORDS = {"reproduced", "reproduced under stated choices", "not reproduced", "contradicted", "not testable"}
@@ -202,17 +204,18 @@ def committed(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_committed_claim_evaluates(path: Path) -> None:
     paper = committed(path)
-    frames = []
-    for i, name in enumerate(paper["runs"]):
+    frames = [pd.DataFrame()]
+    for i, name in enumerate(paper.get("runs", [])):
         experiment, dataset, method = name.split("/")
         means = [0.6 + 0.01 * (i % 3), 0.7, 0.8]
         for variant in ["a=1", "a=2"] if experiment.endswith("sensitivity") else [""]:
             frames.append(rows(method, means, experiment=experiment, dataset=dataset, variant=variant))
         if method == "nonprivate":
             frames[-1] = frames[-1][frames[-1].epsilon.eq(1.0)].assign(epsilon=np.inf, epsilon_tight=np.inf)
-    for dataset, metric in itertools.product(paper["data"], ["features", "rows_train", "rows"]):
+    for dataset, metric in itertools.product(paper.get("data", []), ["features", "rows_train", "rows"]):
         frames.append(fact(metric, 9.0).assign(dataset=dataset))
-    table = evaluate(paper, pd.concat(frames, ignore_index=True))
+    analyses = {name: read_analysis(name, RESULTS / "analyses") for name in paper.get("analyses", [])}
+    table = evaluate(paper, pd.concat(frames, ignore_index=True), analyses)
     assert list(table.columns) == COLUMNS
     assert table.id.is_unique
     assert set(table.verdict) <= WORDS
@@ -232,6 +235,17 @@ def test_expand_names_data_sets_and_twins() -> None:
     assert found["p_x_adult_audited"]["test"]["axis"] == "audited"
     assert found["p_x_adult"]["evidence"] == "results/exhibits/fig/fig.csv"
     assert found["p_y"]["evidence"] == "e"
+
+
+def test_claims_on_an_analysis_get_its_rows() -> None:
+    said = {"where": "w", "statement": "s", "published": "p"}
+    frame = pd.DataFrame([{"paper": "p", "id": "a", **said}, {"paper": "other", "id": "b", **said}])
+    entry = {"analysis": "priced", "test": {"_target_": "f"}}
+    paper = {"paper": "p", "claims": {"x": {**entry, **said}, "all": {**entry, "each": True}}}
+    found = {claim["id"]: claim for claim in expand(paper, {"priced": frame})}
+    assert list(found) == ["p_x", "p_a"]
+    assert found["p_a"]["test"] == {"_target_": "f", "id": "a"}
+    assert found["p_x"]["evidence"] == "results/exhibits/priced/priced.csv"
 
 
 def test_evidence_is_an_exhibit_that_exists() -> None:

@@ -8,6 +8,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import config
+from dplangevin.exhibits.files import run_names
 
 ROOT = Path(__file__).parents[1]
 CONF = ROOT / "conf"
@@ -68,10 +69,15 @@ def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
         methods = [*experiment.methods, *experiment.get("composites", [])]
         assert set(methods) <= set(cfg.method)
         runs |= {f"{name}/{dataset}/{method}" for dataset in experiment.datasets for method in methods}
-    for exhibit in cfg.exhibit.values():
-        assert {f"{exhibit.runs}/{file}" for file in exhibit.files} <= runs
+    for name, exhibit in cfg.exhibit.items():
+        if "files" in exhibit:
+            assert set(run_names(exhibit)) <= runs
+        else:
+            assert exhibit.source == f"results/analyses/{name}.csv"
+            assert name in cfg.analysis
     for claim in cfg.claim.values():
-        assert set(claim.runs) <= runs
+        assert set(claim.get("runs", [])) <= runs
+        assert set(claim.get("analyses", [])) <= set(cfg.analysis)
 
 
 def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> None:

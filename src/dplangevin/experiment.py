@@ -4,11 +4,10 @@ Work is cut into units (a scaling, a variant of the method, a block of budgets).
 the hash of all that went into it, so an interrupted sweep goes on where it stopped and a changed one starts afresh.
 """
 
-import hashlib
 import itertools
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +20,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from dplangevin import noise
-from dplangevin.data import Dataset, atomic_path, sha256
+from dplangevin.data import Dataset, sha256
 from dplangevin.methods import Method, Release
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.units import code_hash, kept
 
 SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
 SETTING = ["experiment", "dataset", "model", "method", "variant", "scaling"]
@@ -70,19 +70,9 @@ def sweep(
     }
     frames = []
     for unit in tqdm(list(plan(spec, dataset, method, budgeted(cfg, method))), unit="unit", disable=None):
-        key = hashlib.sha256(json.dumps([base, unit], sort_keys=True).encode()).hexdigest()[:32]
-        done = units / f"{key}.csv"
-        if not done.exists():
-            setting = dict(
-                zip(
-                    SETTING,
-                    [experiment, dataset, spec.model, method, unit.variant, unit.scaling],
-                    strict=True,
-                )
-            )
-            rows = run_unit(cfg, setting, unit, prepared)
-            with atomic_path(done) as part:
-                rows.to_csv(part, index=False)
+        names = [experiment, dataset, spec.model, method, unit.variant, unit.scaling]
+        setting = dict(zip(SETTING, names, strict=True))
+        done = kept(units, [base, unit], partial(run_unit, cfg, setting, unit, prepared))
         frames.append(pd.read_csv(done, keep_default_na=False))
     return pd.concat(frames, ignore_index=True)[COLUMNS]
 
@@ -178,11 +168,3 @@ def evaluate(theta: Tensor, data: Dataset) -> dict[str, Tensor]:
         yes, no = torch.logaddexp(yes, F.logsigmoid(margins)), torch.logaddexp(no, F.logsigmoid(-margins))
     right = (yes > no).float() + 0.5 * (yes == no).float()
     return {"accuracy": right.double().mean(-1), "log_loss": (math.log(samples) - yes).double().mean(-1)}
-
-
-def code_hash() -> str:
-    """SHA-256 of the package's sources."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.relative_to(Path(__file__).parent).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()

@@ -81,10 +81,13 @@ def script(name: str, argument: str, folder: Path) -> subprocess.CompletedProces
 def test_scripts_from_runs_to_exhibit_claims_and_metrics(
     runs: pd.DataFrame, sensitivity_runs: pd.DataFrame, tmp_path: Path
 ) -> None:
+    claim = OmegaConf.load(TOP / "conf/claim/wang2015.yaml")
+    claim.analyses = []
+    claim.claims = {key: entry for key, entry in claim.claims.items() if "analysis" not in entry}
     cfg = {
         "experiment": {"wang2015": {"composites": ["hybrid"]}},
         "exhibit": {"wang2015_fig1c": OmegaConf.load(TOP / "conf/exhibit/wang2015_fig1c.yaml")},
-        "claim": {"wang2015": OmegaConf.load(TOP / "conf/claim/wang2015.yaml")},
+        "claim": {"wang2015": claim},
     }
     OmegaConf.save(OmegaConf.create(cfg), tmp_path / "params.yaml")
     missing = script("render.py", "wang2015_fig1c", tmp_path)
@@ -116,3 +119,28 @@ def test_scripts_from_runs_to_exhibit_claims_and_metrics(
     nested = json.loads((tmp_path / "results/report/metrics.json").read_text())
     assert "accuracy_at_eps_1" in nested["wang2015"]["adult"]["ops"]
     assert (tmp_path / "results/report/claims.md").read_text().startswith("# Claims and verdicts")
+
+
+def test_scripts_from_analysis_to_exhibit_and_claims(tmp_path: Path) -> None:
+    """The temperature of the samplers, tiny: analysis, figure, claims."""
+    conf = OmegaConf.load(TOP / "params.yaml")
+    conf.analysis = {"temperature": {**conf.analysis.temperature, "chains": 20, "settle": 1, "keep": 1}}
+    entries = {key: e for key, e in conf.claim.wang2015.claims.items() if e.get("analysis") == "temperature"}
+    conf.claim = {"wang2015": {"paper": "wang2015", "analyses": ["temperature"], "claims": entries}}
+    OmegaConf.save(conf, tmp_path / "params.yaml")
+    for name in ("render.py", "report.py"):
+        missing = script(name, "claims" if name == "report.py" else "temperature", tmp_path)
+        assert missing.returncode == 1
+        assert "dvc repro analysis@temperature" in missing.stderr
+    unknown = script("analyse.py", "none", tmp_path)
+    assert unknown.returncode == 1
+    assert "temperature" in unknown.stderr
+    for name, what in (("analyse.py", "temperature"), ("render.py", "temperature"), ("report.py", "claims")):
+        result = script(name, what, tmp_path)
+        assert result.returncode == 0, result.stderr
+    found = {path.name for path in (tmp_path / "results/exhibits/temperature").iterdir()}
+    assert found == {f"temperature.{kind}" for kind in ("csv", "png", "pdf")}
+    claims = pd.read_csv(tmp_path / "results/claims.csv")
+    assert set(claims.id) == {f"wang2015_{key}" for key in entries}
+    assert set(claims.evidence) == {"results/exhibits/temperature/temperature.csv"}
+    assert not list((tmp_path / "data/units/analysis/temperature").glob("*.csv"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -11,17 +12,25 @@ from hydra.utils import instantiate
 COLUMNS = [
     "id", "paper", "where", "statement", "published", "ours", "low", "high", "verdict", "reason", "evidence",
 ]  # fmt: skip
+SAID = ("where", "statement", "published")  # the paper's side of a claim
+
+Analyses = Mapping[str, pd.DataFrame]
 
 
-def expand(paper: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The claims of one paper: id, paper, where, statement, published, evidence, test.
+def expand(paper: Mapping[str, Any], analyses: Analyses = MappingProxyType({})) -> Iterator[dict[str, Any]]:
+    """The claims of one paper: id, paper, where, statement, published, evidence, test, and for some the analysis.
 
     An entry with `over: {dataset: exhibit}` becomes one claim per data set (id ending in its name, evidence the
     exhibit's CSV, and that of the sensitivity exhibit if the test looks there); with `audited: true` each has a twin at
-    equal audited epsilon (id ending in _audited).
+    equal audited epsilon (id ending in _audited). An entry with `analysis: id` is tested on the rows of that analysis,
+    which are its evidence; with `each: true` it becomes one claim for every row of the analysis that names this paper,
+    with the id, where, statement and published of the row.
     """
     for name, entry in paper["claims"].items():
-        said = {key: entry[key] for key in ("where", "statement", "published")}
+        if "analysis" in entry:
+            yield from _on_analysis(paper["paper"], name, entry, analyses)
+            continue
+        said = {key: entry[key] for key in SAID}
         for dataset, exhibit in entry.get("over", {"": ""}).items():
             exhibits = [exhibit, entry["test"].get("sensitivity")] if exhibit else []
             paths = [f"results/exhibits/{name}/{name}.csv" for name in exhibits if name]
@@ -34,10 +43,30 @@ def expand(paper: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 yield {"id": f"{key}_audited", **base, "test": {**test, "axis": "audited"}}
 
 
-def evaluate(paper: Mapping[str, Any], runs: pd.DataFrame) -> pd.DataFrame:
-    """The claims table of one paper (columns COLUMNS): every claim of `conf/claim` against the run frame."""
+def _on_analysis(
+    paper: str, name: str, entry: Mapping[str, Any], analyses: Analyses
+) -> Iterator[dict[str, Any]]:
+    analysis = entry["analysis"]
+    base = {"paper": paper, "analysis": analysis, "evidence": f"results/exhibits/{analysis}/{analysis}.csv"}
+    if not entry.get("each", False):
+        said = {key: entry[key] for key in SAID}
+        yield {"id": f"{paper}_{name}", **base, **said, "test": entry["test"]}
+        return
+    if analysis not in analyses:
+        return
+    frame = analyses[analysis]
+    for row in frame[frame.paper.eq(paper)].to_dict("records"):
+        said = {key: row[key] for key in SAID}
+        yield {"id": f"{paper}_{row['id']}", **base, **said, "test": {**entry["test"], "id": row["id"]}}
+
+
+def evaluate(
+    paper: Mapping[str, Any], runs: pd.DataFrame, analyses: Analyses = MappingProxyType({})
+) -> pd.DataFrame:
+    """The claims table of one paper (columns COLUMNS): every claim of `conf/claim` against the run frame, or against
+    the rows of its analysis."""
     rows = []
-    for claim in expand(paper):
+    for claim in expand(paper, analyses):
         test = instantiate(claim["test"], _partial_=True, _convert_="all")
-        rows.append({**claim, **test(runs)})
+        rows.append({**claim, **test(analyses[claim["analysis"]] if "analysis" in claim else runs)})
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -15,6 +15,7 @@ from dplangevin.data import Dataset, atomic_path
 from dplangevin.exhibits.style import RC
 
 RUNS = Path("results/runs")
+ANALYSES = Path("results/analyses")
 DATA = Path("data/processed")
 NUMBERS = ["epsilon", "delta", "epsilon_paper", "epsilon_tight", "repeat", "value"]
 COLUMNS = [
@@ -25,8 +26,9 @@ COLUMNS = [
 
 
 def run_names(exhibit: Mapping[str, Any]) -> list[str]:
-    """The runs an exhibit is drawn from: `files` (such as "ops" or "adult/ops") under the folder `runs`."""
-    return [f"{exhibit['runs']}/{file}" for file in exhibit["files"]]
+    """The runs an exhibit is drawn from: `files` (such as "ops" or "adult/ops") under the folder `source`."""
+    folder = Path(exhibit["source"]).relative_to(RUNS).as_posix()
+    return [f"{folder}/{file}" for file in exhibit["files"]]
 
 
 def composites(experiments: Mapping[str, Any]) -> set[str]:
@@ -65,6 +67,14 @@ def read_runs(names: Iterable[str], composite: Iterable[str] = (), root: Path = 
             )
         frames.append(frame.astype({column: float for column in NUMBERS if column != "repeat"}))
     return pd.concat(frames, ignore_index=True)
+
+
+def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
+    """The rows of an analysis. Raises FileNotFoundError naming the file and the stage that makes it."""
+    path = root / f"{name}.csv"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: make it with `dvc repro analysis@{name}`")
+    return pd.read_csv(path)
 
 
 def read_claims(path: Path) -> pd.DataFrame:

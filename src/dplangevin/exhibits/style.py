@@ -83,3 +83,8 @@ def number(value: float) -> str:
     """A short number for captions: 1e-05 becomes 1e-5, 10.0 becomes 10."""
     mantissa, _, exponent = f"{value:g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def short(value: float) -> str:
+    """As `number`, to three significant digits."""
+    return number(float(f"{value:.3g}"))

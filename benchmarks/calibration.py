@@ -1,0 +1,86 @@
+"""Calibration: the noise that a budget needs, ours against dp_accounting's own search."""
+
+import time
+from collections.abc import Callable
+from statistics import median
+
+from dp_accounting import DpEvent, mechanism_calibration
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from measure import Options, Row, verdict
+
+from dplangevin.privacy import Budget, calibrate
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.rdp import Rdp
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.stepsize import Schedule, steps_event
+
+EPSILON, DELTA = 0.5, 1e-5
+RATE, STEPS = 128 / 50_000, 10_000  # li2019's sizes
+RENYI, COMPOSED = 1.0, 15.0  # seconds allowed
+LOW, HIGH = 0.1, 100.0
+
+
+def rows(options: Options) -> list[Row]:
+    peers: dict[str, Callable[[], object]] = {"RDP": RdpAccountant, "PLD": PLDAccountant}
+    cases: list[tuple[Accountant, Schedule, str, float]] = [
+        (Li2019(), "fixed", "RDP", RENYI),
+        (Li2019(256), "decreasing", "", RENYI),
+        (Rdp(), "fixed", "RDP", RENYI),
+        (Tight(), "fixed", "PLD", COMPOSED),
+        (Tight(), "decreasing", "", COMPOSED),
+    ]
+    found = []
+    for accountant, schedule, peer, allowed in cases:
+        noise, own = ours(accountant, schedule, options.runs)
+        other = "-"
+        if peer:
+            value, took = theirs(peers[peer], options.runs)
+            other = f"dp_accounting {peer}: {took:.2f} s, sigma {value:.4f}"
+        found.append(
+            Row(
+                f"calibrate, {accountant.name}, {schedule} steps",
+                f"{own:.2f} s, sigma {noise:.4f}",
+                other,
+                f"{own:.2f} s",
+                f"< {allowed:g} s",
+                verdict(own < allowed),
+                str(options.threads),
+                f"q = {RATE:g}, {STEPS} Poisson-sampled steps, ({EPSILON:g}, {DELTA:g}), add_remove, to 1e-4; "
+                f"median of {options.runs} runs, each at another epsilon so that nothing is remembered",
+            )
+        )
+    return found
+
+
+def event(schedule: Schedule) -> Callable[[float], DpEvent]:
+    return lambda sigma: steps_event(sigma, rate=RATE, steps=STEPS, schedule=schedule)
+
+
+def budgets(runs: int) -> list[Budget]:
+    """The budget once for each run, a little apart: prices are remembered by content."""
+    return [Budget(EPSILON * (1 + 1e-3 * run), DELTA) for run in reversed(range(runs))]
+
+
+def ours(accountant: Accountant, schedule: Schedule, runs: int) -> tuple[float, float]:
+    """Noise multiplier for EPSILON, and median seconds."""
+    times, noise = [], 0.0
+    for budget in budgets(runs):
+        start = time.perf_counter()
+        noise = calibrate(accountant, event(schedule), budget, low=LOW, high=HIGH, adjacency="add_remove")
+        times.append(time.perf_counter() - start)
+    return noise, median(times)
+
+
+def theirs(accountant: Callable[[], object], runs: int) -> tuple[float, float]:
+    """The same from dp_accounting's own search."""
+    times, noise = [], 0.0
+    bracket = mechanism_calibration.ExplicitBracketInterval(LOW, HIGH)
+    for budget in budgets(runs):
+        start = time.perf_counter()
+        noise = mechanism_calibration.calibrate_dp_mechanism(
+            accountant, event("fixed"), budget.epsilon, budget.delta, bracket, tol=1e-4
+        )
+        times.append(time.perf_counter() - start)
+    return noise, median(times)

@@ -1,0 +1,160 @@
+"""A one-dimensional pair of data sets that Theorem 3.1 of ryffel2022 does not cover, although its hypotheses hold.
+
+Losses on C = [-r, r]: -g theta + lambda/2 theta^2 for the record in question, g theta + lambda/2 theta^2 for its
+replacement, lambda/2 theta^2 for the n - 1 others, g = L - lambda r ("flat" in `attacks.langevin`). They are
+lambda-strongly convex and lambda-smooth on the whole line and L-Lipschitz on C, since |l'| <= g + lambda r = L; eta <
+1/beta = 1/lambda; theta_0 is drawn from Proj_C N(0, 2 sigma^2/lambda). Batches of one, K steps of Algorithm 1.
+
+After one step theta is, up to the projection, (1 - 1/n) N(0, s^2) + (1/n) N(+- eta g, s^2), s^2 = (1 - eta lambda)^2
+2 sigma^2/lambda + 2 eta sigma^2: a bump of weight 1/n on one side or on the other. Out there one law is e^(2 eta g
+|theta|/s^2) times the other, which 1/n only divides: R_2 is about mu^2 - 2 ln n, mu = eta g/s, where the theorem has a
+multiple of (mu/n)^2.
+
+Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B') 2L/m =
+2L/n, and takes that for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation there is the one *given*
+B, whose drifts differ by up to 2L/m if B has the record and not at all otherwise. Without B given, the law is a mixture
+over B. Its Renyi divergence is at most log E_B exp((alpha - 1) R_alpha(B))/(alpha - 1), which the rare batches with the
+record dominate; the divergence at the mean drift is no bound.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import brentq
+
+from dplangevin.attacks.langevin import last_iterate, pair_for
+from dplangevin.attacks.law import Law, hockey_stick, law, renyi
+from dplangevin.audit import audit
+from dplangevin.noise import generator
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.chain_events import LangevinDpEvent
+
+
+def epsilon_of(pair: Law, delta: float) -> float:
+    """The smallest epsilon >= 0 at which `hockey_stick` is at most delta, in (0, 1)."""
+    if hockey_stick(pair, 0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while hockey_stick(pair, high) > delta:
+        high *= 2
+    return float(brentq(lambda e: hockey_stick(pair, e) / delta - 1, 0.0, high, rtol=1e-12))
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Units: "density" (both laws after `shown` steps), "renyi" (R_order against K), "profile" (epsilon against delta
+    after `shown` steps, claimed, exact and audited) and "hypotheses" (each with what it needs and what is there).
+
+    records n, batch m, step_size eta, noise_std sigma, lipschitz L, strong_convexity lambda (= beta), radius r. steps:
+    values of K. nodes: of the quadrature. deltas: of the curves. audited: deltas of the audits. runs: per data set.
+    Columns: quantity, x, value, note; x is theta, K or delta.
+    """
+
+    records: int
+    batch: int
+    step_size: float
+    noise_std: float
+    lipschitz: float
+    strong_convexity: float
+    radius: float
+    order: float
+    shown: int
+    steps: Sequence[int]
+    nodes: int
+    deltas: Sequence[float]
+    audited: Sequence[float]
+    runs: int
+    confidence: float
+
+    def units(self) -> list[str]:
+        return ["density", "renyi", "profile", "hypotheses"]
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        if unit == "profile":
+            found = self._profile(generator(seed, unit))
+        else:
+            found = {"density": self._density, "renyi": self._renyi, "hypotheses": self._hypotheses}[unit]()
+        columns = ("quantity", "x", "value", "note")
+        return [{"kind": unit, **dict(zip(columns, row, strict=True))} for row in found]
+
+    def event(self, steps: int) -> LangevinDpEvent:
+        return LangevinDpEvent(
+            records=self.records,
+            batch=self.batch,
+            steps=steps,
+            step_size=self.step_size,
+            noise_std=self.noise_std,
+            lipschitz=self.lipschitz,
+            strong_convexity=self.strong_convexity,
+            smoothness=self.strong_convexity,
+        )
+
+    def law(self, steps: int) -> Law:
+        """Both laws of theta_K, exact, projections included."""
+        return law(self.event(steps), project=self.radius, others="flat", nodes=self.nodes)
+
+    def _density(self) -> list[tuple[str, float, float, str]]:
+        pair = self.law(self.shown)
+        width = self.radius * np.polynomial.legendre.leggauss(self.nodes)[1]
+        return [
+            (name, theta, density, f"K = {self.shown}")
+            for name, logs in (("first", pair.first), ("second", pair.second))
+            for theta, density in zip(pair.points[1:-1], np.exp(logs[1:-1]) / width, strict=True)
+        ]
+
+    def _renyi(self) -> list[tuple[str, float, float, str]]:
+        rows: list[tuple[str, float, float, str]] = []
+        note = f"order {self.order:g}"
+        for steps in self.steps:
+            event = self.event(steps)
+            rows.append(("claimed", steps, Ryffel2022().renyi(event, self.order), note))
+            rows.append(("exact", steps, renyi(self.law(steps), self.order), note))
+        return rows
+
+    def _profile(self, rng: torch.Generator) -> list[tuple[str, float, float, str]]:
+        event = self.event(self.shown)
+        pair, note = self.law(self.shown), f"K = {self.shown}"
+        rows = [("claimed", delta, Ryffel2022().epsilon(event, delta), note) for delta in self.deltas]
+        rows += [("exact", delta, epsilon_of(pair, delta), note) for delta in self.deltas]
+        first, second = last_iterate(event, self.runs, rng, project=self.radius, others="flat")
+        for delta in self.audited:
+            found = audit(first, second, delta, self.confidence)
+            text = f"{note}, {found.runs} runs per data set, confidence {found.confidence:g}"
+            rows.append(("audit", delta, found.epsilon, text))
+        return rows
+
+    def _hypotheses(self) -> list[tuple[str, float, float, str]]:
+        convexity = self.strong_convexity
+        start = self.noise_std * math.sqrt(2 / convexity)
+        pair = pair_for(self.event(1), start, self.radius, "flat")
+        ends = max(map(abs, pair.pushes)) * self.batch + convexity * pair.radius
+        return [
+            (
+                "Lipschitz: largest |gradient| on C, at most L",
+                self.lipschitz,
+                ends,
+                _held(ends <= self.lipschitz * (1 + 1e-12)),
+            ),
+            ("strongly convex: second derivative, at least lambda", convexity, convexity, _held(True)),
+            ("smooth: second derivative, at most beta", convexity, convexity, _held(True)),
+            (
+                "step size, less than 1/beta",
+                1 / convexity,
+                self.step_size,
+                _held(self.step_size < 1 / convexity),
+            ),
+            (
+                "start, before the projection: standard deviation sqrt(2/lambda) sigma",
+                start,
+                start,
+                _held(True),
+            ),
+        ]
+
+
+def _held(condition: bool) -> str:
+    return "holds" if condition else "fails"

@@ -1,0 +1,78 @@
+"""The authors' settings of ryffel2022 as events, and two prices of them that no accountant has."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import attr
+import numpy as np
+
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.chain_events import LangevinDpEvent
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One of the authors' commands.
+
+    records n, step_size eta, strong_convexity lambda, smoothness beta, lipschitz L (their clip), noise_std sigma.
+    epochs: passes over the data. decreasing: what changes with steps 1/(2 beta + lambda k/2).
+    """
+
+    records: int
+    step_size: float
+    strong_convexity: float
+    smoothness: float
+    lipschitz: float
+    noise_std: float
+    epochs: int
+    delta: float
+    decreasing: Mapping[str, float]
+
+    def steps(self, batch: int) -> int:
+        """K of their number of epochs."""
+        return round(self.epochs * self.records / batch)
+
+    def event(self, batch: int, steps: int, schedule: str = "constant") -> LangevinDpEvent:
+        """The last of `steps` iterates. schedule: "constant" or "decreasing"."""
+        constant = LangevinDpEvent(
+            records=self.records,
+            batch=batch,
+            steps=steps,
+            step_size=self.step_size,
+            noise_std=self.noise_std,
+            lipschitz=self.lipschitz,
+            strong_convexity=self.strong_convexity,
+            smoothness=self.smoothness,
+        )
+        if schedule == "constant":
+            return constant
+        return attr.evolve(
+            constant,
+            step_size=1 / (2 * self.smoothness),
+            decay=self.strong_convexity / 2,
+            lipschitz=self.decreasing.get("lipschitz", self.lipschitz),
+            noise_std=self.decreasing.get("noise_std", self.noise_std),
+        )
+
+
+def averaged_composition(event: LangevinDpEvent, delta: float) -> float:
+    """The paper's "baseline composition analysis": alpha a with a = L^2/(n^2 sigma^2) sum_k eta_k, by Proposition 2.1.
+
+    Composition of full-batch Gaussian steps; for sampled batches it averages the sensitivity too.
+    """
+    slope = (event.lipschitz / (event.records * event.noise_std)) ** 2 * float(event.step_sizes().sum())
+    return slope + 2 * math.sqrt(slope * -math.log(delta))
+
+
+def one_step(event: LangevinDpEvent, delta: float) -> float:
+    """Epsilon of the last step alone, exact; all iterates cost at least as much.
+
+    delta(eps) = q delta_mu(log(1 + (e^eps - 1)/q)), q = batch/records (Balle, Barthe, Gaboardi 2018, Theorem 11), so
+    eps = log(1 + q (e^eps' - 1)) with delta_mu(eps') = delta/q.
+    """
+    rate = event.batch / event.records
+    if delta >= rate:
+        return 0.0
+    alone = epsilon_of(2 / float(event.multipliers()[-1]), delta / rate)
+    return float(np.logaddexp(math.log(rate) + alone, math.log1p(-rate))) if rate < 1 else alone

@@ -1,0 +1,43 @@
+"""Figure 2 of Li, Chen, Liu, Carin (2019): the bounds as the data and the gradient bound grow."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dplangevin.analyses.stepsize import POWERS, Curve, Row, Setting, bounds, rescaled
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Figure 2: the bounds at delta = 1/N and T = N; one unit per N.
+
+    curves: name -> Curve. sizes: the N of panel records, with L = 1. size: the N of panel lipschitz, one of `sizes`.
+    lipschitz: the L of that panel, computed once and rescaled. batch: tau, which the paper does not state.
+    """
+
+    curves: Mapping[str, Curve]
+    epsilons: Sequence[float]
+    sizes: Sequence[int]
+    size: int
+    lipschitz: Sequence[float]
+    batch: int
+
+    def __post_init__(self) -> None:
+        if self.size not in self.sizes:
+            raise ValueError(f"size = {self.size} must be one of sizes = {list(self.sizes)}")
+
+    def units(self) -> list[str]:
+        return [str(n) for n in self.sizes]
+
+    def rows(self, unit: str, seed: int) -> list[Row]:
+        n = int(unit)
+        setting = Setting(n, self.batch, n, 1.0, 1 / n)
+        lines = [
+            line
+            for name, curve in self.curves.items()
+            for line in bounds("records", name, curve, tuple(POWERS), [setting], self.epsilons)
+        ]
+        if n != self.size:
+            return lines
+        return lines + [
+            rescaled(line, "lipschitz", lipschitz) for lipschitz in self.lipschitz for line in lines
+        ]

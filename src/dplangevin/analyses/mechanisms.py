@@ -1,0 +1,131 @@
+"""The papers' mechanisms as events, from the settings that the papers state."""
+
+import math
+from typing import Literal
+
+import attr
+from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
+
+from dplangevin.analyses.langevin import Setting
+from dplangevin.privacy.accountants.protocol import leaves
+from dplangevin.privacy.chain_events import FisherScoringDpEvent, LangevinDpEvent
+from dplangevin.privacy.events import PosteriorSampleDpEvent
+from dplangevin.privacy.levels import sampled
+from dplangevin.privacy.stepsize import Schedule, multiplier_of, steps_event
+
+
+def sgld(
+    *,
+    records: int,
+    batch: int,
+    step_size: float,
+    lipschitz: float,
+    steps: int | None = None,
+    epochs: float | None = None,
+    schedule: Schedule = "fixed",
+    sampling: Literal["poisson", "without_replacement"] = "poisson",
+) -> DpEvent:
+    """li2019 Algorithm 1, for `steps` steps or `epochs` passes. step_size: of the first step."""
+    count = steps or round((epochs or 0) * records / batch)
+    multiplier = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
+    if sampling == "poisson":
+        return steps_event(multiplier, rate=batch / records, steps=count, schedule=schedule)
+    return without_replacement(records, batch, count, multiplier)
+
+
+def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) -> DpEvent:
+    """DP-SGD as Opacus accounts it: Poisson sampling, noise_multiplier times the clip."""
+    steps = round(epochs * records / batch)
+    return steps_event(noise_multiplier, rate=batch / records, steps=steps, schedule="fixed")
+
+
+def langevin(
+    *, setting: Setting, batch: int, schedule: str, counted: Literal["steps", "epochs"] = "steps"
+) -> LangevinDpEvent:
+    """ryffel2022 Algorithm 1 for the setting's epochs; counted "epochs": as if an epoch were one step."""
+    steps = setting.steps(batch) if counted == "steps" else setting.epochs
+    return setting.event(batch, steps, schedule)
+
+
+def utility(*, setting: Setting, batch: int, dimension: int, epsilon: float, delta: float) -> LangevinDpEvent:
+    """ryffel2022 Section 4.1, for (epsilon, delta): eta = 1/(2 beta), sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2
+    lambda n^2), K = 2 beta/lambda ln(eps^2 n^2/(4 ln(1/delta) d)); d: `dimension`."""
+    log, strength = math.log(1 / delta), setting.strong_convexity
+    scale = (epsilon * setting.records) ** 2
+    steps = math.ceil(2 * setting.smoothness / strength * math.log(scale / (4 * log * dimension)))
+    noise_std = math.sqrt(8 * setting.lipschitz**2 * (epsilon + 2 * log) / (strength * scale))
+    event = setting.event(batch, steps)
+    return attr.evolve(event, step_size=1 / (2 * setting.smoothness), noise_std=noise_std)
+
+
+def posterior(*, epsilon: float, radius: float) -> PosteriorSampleDpEvent:
+    """wang2015 Algorithm 1: rho = min(1, epsilon/4B), B = log(1 + e^D)."""
+    return PosteriorSampleDpEvent(min(1.0, epsilon / (4 * math.log1p(math.exp(radius)))), radius)
+
+
+def noisy_gradients(
+    *,
+    records: int,
+    batch: int,
+    passes: float,
+    epsilon: float,
+    delta: float,
+    inner: float = 2.5,
+    outer: float = 2.0,
+) -> DpEvent:
+    """wang2015 Algorithm 2: k = floor(N T/tau) steps with the noise of Theorem 4, whose logarithms hold inner, outer.
+
+    On the minibatch sum: (z L)^2 = 128 k L^2/eps^2 (tau/N)^2 ln(inner k/delta) ln(outer/delta).
+    """
+    steps = math.floor(records * passes / batch)
+    logs = math.log(inner * steps / delta) * math.log(outer / delta)
+    return without_replacement(
+        records, batch, steps, batch / records * math.sqrt(128 * steps * logs) / epsilon
+    )
+
+
+def fisher_scoring(
+    *, records: int, batch: int, passes: float, epsilon: float, delta: float
+) -> FisherScoringDpEvent:
+    """wang2015 Algorithm 4: sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2)."""
+    steps = math.floor(records * passes / batch)
+    logs = math.log(2.5 * steps / delta) * math.log(2 / delta)
+    return FisherScoringDpEvent(
+        records, batch, steps, math.sqrt(32 * passes * logs / (records * batch)) / epsilon
+    )
+
+
+def non_spherical(*, epsilon: float, delta: float) -> GaussianDpEvent:
+    """wang2015 Lemma 5: a sum of gradients in F times the unit ball, plus F w; std of w: (1 + sqrt(ln(1/delta)))/eps.
+
+    Differs: the text has 1 log(1/delta) under the root, which is read as printed."""
+    return GaussianDpEvent((1 + math.sqrt(math.log(1 / delta))) / epsilon)
+
+
+def without_replacement(records: int, batch: int, steps: int, multiplier: float) -> DpEvent:
+    step = SampledWithoutReplacementDpEvent(records, batch, GaussianDpEvent(multiplier))
+    return SelfComposedDpEvent(step, steps)
+
+
+def described(event: DpEvent) -> str:
+    """The mechanism in a few words, with its numbers."""
+    parts: list[str] = []
+    steps: list[tuple[float, float, int]] = []
+    for leaf, count in leaves(event):
+        if isinstance(leaf, PosteriorSampleDpEvent):
+            parts.append(f"posterior sample, rho = {leaf.rho:.4g}, D = {leaf.radius:g}")
+        elif isinstance(leaf, LangevinDpEvent):
+            eta = f"eta = {leaf.step_size:.3g}{', decreasing' if leaf.decay else ''}"
+            shape = f"batch {leaf.batch} of {leaf.records}, {eta}, sigma = {leaf.noise_std:g}"
+            parts.append(f"last of {leaf.steps} steps, {shape}, L = {leaf.lipschitz:g}")
+        elif isinstance(leaf, FisherScoringDpEvent):
+            shape = f"batch {leaf.batch} of {leaf.records}, sigma = {leaf.noise_std:.4g}"
+            parts.append(f"{leaf.steps} steps of gradient and covariance, {shape}")
+        else:
+            steps.append((*sampled(leaf), count))
+    if steps:
+        rates, multipliers, counts = zip(*steps, strict=True)
+        least, most = (f"{end:.4g}" for end in (min(multipliers), max(multipliers)))
+        noise_text = least if least == most else f"{least} to {most}"
+        parts.append(f"{sum(counts)} steps, q = {rates[0]:.4g}, noise multiplier {noise_text}")
+    return "; ".join(parts)

@@ -1,0 +1,140 @@
+"""Which power of the posterior the papers' samplers target: their temperature on a Gaussian posterior.
+
+With ``U(theta) = theta^T H theta/2`` and exact gradients a sampler that targets ``exp(-U/T)`` settles, as its step goes
+to 0, at the covariance ``T H^-1``.  The chains below are the kernels' own; for those that are linear in theta the
+stationary covariance at a finite step is the solution S of ``S = A S A^T + Q``, beside which the simulation is set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.linalg import solve_discrete_lyapunov
+from torch import Tensor
+
+from dplangevin import noise
+from dplangevin.analyses.chains import Chain, fisher_scoring, hamiltonian, langevin
+from dplangevin.comparison import t_interval
+from dplangevin.kernels.sgnht import SgnhtState
+
+
+class Sampler(NamedTuple):
+    """One row of the table of samplers; limit: the temperature T of its target ``exp(-U/T)`` as the step goes to 0."""
+
+    paper: str
+    equation: str
+    variant: str  # printed or proper
+    setting: str  # what is chosen besides the step; gradients are exact unless it says otherwise
+    target: str
+    limit: float
+    chain: Callable[[Tensor, Tensor, float], Chain]
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Temperature of every sampler, simulated and in closed form, at the step sizes of `steps`, in the paper's units.
+
+    On N(0, 1) and on N(0, [[1, r], [r, 1]]), r the `correlation`, there along the two principal axes: the variance of
+    the chain over that of the posterior, unitless.  `chains` independent chains run for `settle` + `keep` relaxation
+    times of the slowest direction and are averaged over the latter; intervals are 95 % Student over chains.
+    friction: A of eq. 4.2 and 4.3, which makes ``a = A sqrt(eta)`` of 4.4 and 4.5.  momentum_loss: a once held fixed;
+    as it keeps ``E v^2 = eta``, SGNHT then settles at ``T = (1 + sqrt(1 - 2 a))/2``, below 1, as eta goes to 0.
+    records, batch: N and tau.  noise_variance: sigma^2 of ryffel2022, which targets ``exp(-L/sigma^2)`` and is not
+    meant to sample the posterior.
+    """
+
+    steps: Mapping[str, Sequence[float]]
+    chains: int
+    settle: float
+    keep: float
+    correlation: float
+    friction: float
+    momentum_loss: float
+    records: int
+    batch: int
+    noise_variance: float
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.steps) ^ set(self.samplers()):
+            raise ValueError(f"steps must name each sampler once, {sorted(unknown)} do not match")
+        if not -1 < self.correlation < 1:
+            raise ValueError(f"correlation must be in (-1, 1), not {self.correlation}")
+
+    def samplers(self) -> dict[str, Sampler]:
+        n, a, s2 = self.records, self.momentum_loss, self.noise_variance
+        plain, averaged = partial(langevin, records=1), partial(langevin, records=n)
+        momentum = partial(hamiltonian, friction=lambda eta: self.friction * math.sqrt(eta))
+        fixed = partial(hamiltonian, friction=lambda eta: a)
+        scoring = partial(fisher_scoring, records=n, batch=n, sampled=False)
+        sampled = partial(fisher_scoring, records=n, batch=self.batch, sampled=True)
+        whole, half, quarter = ("exp(-U)", 1.0), ("exp(-2U)", 0.5), ("exp(-4U)", 0.25)
+        cold = (1 + math.sqrt(1 - 2 * a)) / 2
+        chilled, diluted = (f"exp(-{1 / cold:.4g}U)", cold), (f"exp(-L/{s2:g})", s2)
+        sgld, li, ryffel = ("wang2015", "eq. 4.1"), ("li2019", "Alg. 1"), ("ryffel2022", "Alg. 1")
+        sghmc, sgnht, sgfs = (("wang2015", where) for where in ("eq. 4.4", "eq. 4.5", "Alg. 4"))
+        exact, lost, power = "exact gradients", f"a = {a:g}", f"σ² = {s2:g}"
+        table = {
+            "sgld": (*sgld, "printed", exact, *half, partial(plain, noise_variance=1.0)),
+            "sgld_proper": (*sgld, "proper", exact, *whole, partial(plain, noise_variance=2.0)),
+            "li": (*li, "printed", exact, *half, partial(averaged, noise_variance=1.0)),
+            "li_proper": (*li, "proper", exact, *whole, partial(averaged, noise_variance=2.0)),
+            "sgfs": (*sgfs, "printed", exact, *quarter, partial(scoring, noise=1.0)),
+            "sgfs_minibatch": (*sgfs, "printed", "minibatch noise", *quarter, partial(sampled, noise=1.0)),
+            "sgfs_proper": (*sgfs, "proper", exact, *whole, partial(scoring, noise=4.0)),
+            "sghmc": (*sghmc, "printed", exact, *whole, partial(momentum, thermostat=False)),
+            "sgnht": (*sgnht, "printed", exact, *whole, partial(momentum, thermostat=True)),
+            "sgnht_fixed": (*sgnht, "printed", lost, *chilled, partial(fixed, thermostat=True)),
+            "ryffel": (*ryffel, "printed", power, *diluted, partial(plain, noise_variance=2 * s2)),
+        }
+        return {name: Sampler(*row) for name, row in table.items()}
+
+    def units(self) -> list[str]:
+        return list(self.samplers())
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        """One row per problem, step size and kind (simulated, closed form); value, low, high: the temperature."""
+        sampler, rng = self.samplers()[unit], noise.generator(seed, f"temperature {unit}")
+        kept = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
+        r = self.correlation
+        problems = {("1-d",): [[1.0]], ("2-d, narrow axis", "2-d, wide axis"): [[1.0, r], [r, 1.0]]}
+        rows = []
+        for names, covariance in problems.items():
+            variances, axes = np.linalg.eigh(covariance)
+            for eta in self.steps[unit]:
+                theta = torch.zeros(self.chains, 1, len(names), dtype=torch.float64)
+                chain = sampler.chain(theta, torch.tensor(np.linalg.inv(covariance)), eta)
+                squares = self.simulate(chain, torch.tensor(axes), rng) / variances
+                exact = np.full(len(names), np.nan)
+                if not isinstance(chain.state, SgnhtState):
+                    exact = np.diag(axes.T @ stationary(chain)[: len(names), : len(names)] @ axes) / variances
+                for j, problem in enumerate(names):
+                    base = {"sampler": unit, **kept, "problem": problem, "step": float(eta)}
+                    found = t_interval(squares[:, j])
+                    numbers = {"value": found.mean, "low": found.low, "high": found.high}
+                    rows.append({**base, "kind": "simulated", **numbers})
+                    if np.isfinite(exact[j]):
+                        same = dict.fromkeys(numbers, float(exact[j]))
+                        rows.append({**base, "kind": "closed form", **same})
+        return rows
+
+    def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:
+        """Mean square of every chain along every axis, ``(chains, d)``."""
+        relaxation = -1 / math.log(float(np.abs(np.linalg.eigvals(chain.linear[0])).max()))
+        settle, keep = (math.ceil(times * relaxation) for times in (self.settle, self.keep))
+        state, total = chain.state, torch.zeros_like(chain.state.theta)
+        for t in range(settle + keep):
+            state = chain.step(state, rng)
+            if t >= settle:
+                total += (state.theta @ axes).square()
+        return (total[:, 0] / keep).numpy()
+
+
+def stationary(chain: Chain) -> np.ndarray:
+    """Stationary covariance of a linear chain: S with ``S = A S A^T + Q``."""
+    return solve_discrete_lyapunov(*chain.linear)

@@ -1,0 +1,197 @@
+"""The analyses of ryffel2022's privacy bound: each number against one that is worked out another way."""
+
+import math
+from pathlib import Path
+
+import attr
+import numpy as np
+import pandas as pd
+import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from dplangevin.analyses import counterexample, langevin, ryffel2022_privacy
+from dplangevin.attacks.langevin import last_iterate
+from dplangevin.attacks.law import renyi
+from dplangevin.audit import audit
+from dplangevin.noise import generator
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.tight import Tight
+
+ROOT = Path(__file__).parents[1]
+
+
+def built(name: str, **changes: object) -> ryffel2022_privacy.LangevinPrivacy | counterexample.Counterexample:
+    spec = OmegaConf.load(ROOT / f"conf/analysis/{name}.yaml")
+    shared = OmegaConf.load(ROOT / "conf/config.yaml")
+    tree = OmegaConf.merge(shared, {"analysis": spec}, {"analysis": changes})
+    return instantiate(tree.analysis, _convert_="all")
+
+
+@pytest.fixture(scope="module")
+def privacy() -> ryffel2022_privacy.LangevinPrivacy:
+    found = built(
+        "ryffel2022_privacy", steps=[1, 100, 3000], audited=[100], runs=20_000, batches=[8, 128, "full"]
+    )
+    assert isinstance(found, ryffel2022_privacy.LangevinPrivacy)
+    return found
+
+
+@pytest.fixture(scope="module")
+def published(privacy: ryffel2022_privacy.LangevinPrivacy) -> pd.DataFrame:
+    units = [unit for unit in privacy.units() if unit.endswith("published")]
+    return pd.DataFrame([row for unit in units for row in privacy.rows(unit, 1)])
+
+
+@pytest.fixture(scope="module")
+def pair() -> counterexample.Counterexample:
+    found = built("ryffel2022_counterexample")
+    assert isinstance(found, counterexample.Counterexample)
+    return found
+
+
+def test_one_step_is_what_composition_says_of_one_step(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    event = privacy.settings["cifar10_resnet18"].event(128, 1)
+    assert langevin.one_step(event, 1e-5) == pytest.approx(
+        Tight().epsilon(event.all_iterates(), 1e-5), rel=2e-3
+    )
+    assert langevin.one_step(attr.evolve(event, batch=1), 1e-4) == 0.0
+
+
+def test_averaged_composition_is_that_of_full_batches(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    event = privacy.settings["cifar10_alexnet"].event(50000, 40)
+    slope = (2 / event.multipliers() ** 2).sum()  # R_alpha = alpha mu^2/2 a step, mu = 2/z
+    assert langevin.averaged_composition(event, 1e-5) == pytest.approx(
+        slope + 2 * math.sqrt(slope * math.log(1e5))
+    )
+
+
+def test_published_settings_cost_one_in_epochs_and_far_more_in_steps(published: pd.DataFrame) -> None:
+    rows = published[published.schedule.eq("constant")].pivot(
+        index="setting", columns="quantity", values="epsilon"
+    )
+    assert rows.theorem_epochs.round(2).to_dict() == {
+        "cifar10_resnet18": 0.98,
+        "cifar10_alexnet": 0.99,
+        "pneumonia_resnet18": 0.99,
+    }
+    a = 4 * 18**2 / (0.005 * (5163 * 0.0082) ** 2) * -math.expm1(-0.005 * 0.0014 * 2017 / 2)
+    assert rows.theorem["pneumonia_resnet18"] == pytest.approx(a + 2 * math.sqrt(a * math.log(1e4)), rel=1e-9)
+    assert rows.theorem.round(1).tolist() == [26.3, 26.0, 7.1]
+
+
+def test_no_audit_beats_a_proof(published: pd.DataFrame) -> None:
+    rows = published.pivot(index=["setting", "schedule"], columns="quantity", values="epsilon")
+    assert (rows.audit <= rows.last_iterate).all()
+    assert (rows.audit_fixed_start <= rows.last_iterate).all()
+    assert (rows.last_iterate <= rows.all_iterates * (1 + 1e-9)).all()
+
+
+def test_a_price_beyond_the_ceiling_is_given_as_a_lower_bound(
+    privacy: ryffel2022_privacy.LangevinPrivacy,
+) -> None:
+    rows = pd.DataFrame(privacy.rows("cifar10_resnet18/8", 1)).set_index(["quantity", "steps"])
+    assert rows.sense["all_iterates", 100] == "lower"
+    assert rows.epsilon["all_iterates", 100] > privacy.ceiling
+
+
+def test_counting_epochs_prices_an_epoch_as_a_step(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    rows = pd.DataFrame(privacy.rows("cifar10_resnet18/128", 1)).set_index(["quantity", "steps"])
+    assert rows.epsilon["theorem_epochs", 391] == rows.epsilon["theorem", 1]
+
+
+def test_an_audit_refutes_the_theorem_for_batches_of_one(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    one = privacy.settings["cifar10_alexnet"].event(1, 100)
+    found = audit(*last_iterate(one, 400_000, generator(1, "one")), 1e-5, 0.999)
+    assert found.epsilon > 1.5 * Ryffel2022().epsilon(one, 1e-5)
+    full = privacy.settings["cifar10_alexnet"].event(50000, 3000)
+    found = audit(*last_iterate(full, 100_000, generator(1, "full")), 1e-5, 0.999)
+    assert found.epsilon < Ryffel2022().epsilon(full, 1e-5)
+
+
+def test_calibration_meets_the_target(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    rows = pd.DataFrame(privacy.rows("pneumonia_resnet18/calibrated", 1))
+    claimed = rows[rows.quantity.eq("theorem")]
+    assert claimed.epsilon.to_numpy() == pytest.approx(np.ones(3), rel=1e-3)
+    assert claimed.noise_std.is_monotonic_decreasing
+
+
+def test_settings_are_the_published_ones(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    table = pd.read_csv(ROOT / "data/published/ryffel2022.csv").set_index(["dataset", "quantity"]).value
+    table = table[~table.index.duplicated()]
+    for name, setting in privacy.settings.items():
+        for field, quantity in {"lipschitz": "clip", "delta": "delta_used"}.items():
+            assert getattr(setting, field) == table[name, quantity]
+        for field in ("records", "step_size", "strong_convexity", "smoothness", "noise_std", "epochs"):
+            assert getattr(setting, field) == table[name, field]
+        decreasing = setting.event(privacy.batch, 1, "decreasing")
+        assert decreasing.lipschitz == table[name, "clip_decreasing"]
+        assert decreasing.noise_std == table[name, "noise_std_decreasing"]
+        assert privacy.batch == table[name, "batch"]
+
+
+def two_bumps(x: float, sign: int, pair: counterexample.Counterexample) -> float:
+    """Density after one step without projection: the record is in the batch or not."""
+    eta, ridge = pair.step_size, pair.strong_convexity
+    std = pair.noise_std * math.sqrt((1 - eta * ridge) ** 2 * 2 / ridge + 2 * eta)
+    shift = sign * eta * (pair.lipschitz - ridge * pair.radius)
+    return float(0.99 * norm.pdf(x, 0, std) + 0.01 * norm.pdf(x, shift, std))
+
+
+def test_numbers_of_the_pair_by_another_quadrature(pair: counterexample.Counterexample) -> None:
+    found, r = pair.law(1), pair.radius
+    moment = quad(
+        lambda x: two_bumps(x, 1, pair) ** 2 / two_bumps(x, -1, pair), -r, r, limit=200, points=[0, 0.4]
+    )
+    assert counterexample.renyi(found, 2) == pytest.approx(
+        math.log(moment[0]), abs=0.3
+    )  # the projection adds the rest
+    epsilon = counterexample.epsilon_of(found, 1e-4)
+    stick = quad(
+        lambda x: max(two_bumps(x, 1, pair) - math.exp(epsilon) * two_bumps(x, -1, pair), 0), 0, r, limit=200
+    )
+    assert stick[0] == pytest.approx(1e-4, rel=0.02)
+
+
+def test_theorem_fails_on_the_pair_and_all_its_hypotheses_hold(pair: counterexample.Counterexample) -> None:
+    rows = pd.DataFrame(pair.rows("hypotheses", 1))
+    assert rows.note.eq("holds").all()
+    assert Ryffel2022().violated(pair.event(1), 1e-5) == ()
+    table = pd.DataFrame(pair.rows("renyi", 1)).pivot(index="x", columns="quantity", values="value")
+    assert (table.exact > 80 * table.claimed).all()
+
+
+def test_claimed_and_exact_divergence_of_the_committed_pair(pair: counterexample.Counterexample) -> None:
+    """.196 against 35.3 after one step."""
+    assert Ryffel2022().renyi(pair.event(1), 2) == pytest.approx(0.196, abs=5e-4)
+    assert renyi(pair.law(1), 2) == pytest.approx(35.3, abs=0.05)
+
+
+def test_theorem_holds_on_the_pair_with_full_batches(pair: counterexample.Counterexample) -> None:
+    for steps in (1, 5, 50):
+        event = attr.evolve(pair.event(steps), batch=pair.records)
+        exact = counterexample.renyi(
+            counterexample.law(event, project=pair.radius, others="flat", nodes=300), pair.order
+        )
+        assert 0 < exact < Ryffel2022().renyi(event, pair.order)
+
+
+def test_audit_of_the_pair_refutes_the_claim_and_stays_below_the_truth(
+    pair: counterexample.Counterexample,
+) -> None:
+    few = built("ryffel2022_counterexample", runs=100_000, audited=[1e-5], deltas=[1e-5])
+    rows = pd.DataFrame(few.rows("profile", 1)).set_index("quantity").value
+    assert rows.claimed < rows.audit < rows.exact
+
+
+def test_epsilon_inverts_the_hockey_stick(pair: counterexample.Counterexample) -> None:
+    found = pair.law(1)
+    assert counterexample.hockey_stick(found, counterexample.epsilon_of(found, 1e-4)) == pytest.approx(1e-4)
+    assert counterexample.epsilon_of(found, 0.5) == 0.0
+
+
+def test_radius_must_leave_a_gradient() -> None:
+    with pytest.raises(ValueError, match=r"radius = 1\.5 leaves no gradient"):
+        built("ryffel2022_counterexample", radius=1.5).rows("hypotheses", 1)
