@@ -101,6 +101,8 @@ def prune(conf: Path) -> None:
         OmegaConf.save(OmegaConf.merge(OmegaConf.load(path), kept), path)
     for path in conf.glob("claim/*.yaml"):
         OmegaConf.save({"paper": path.stem}, path)
+    for path in conf.glob("analysis/*.yaml"):
+        OmegaConf.save({"_target_": path.stem, "number": 1}, path)
     for path in conf.glob("dataset/*.yaml"):
         data = OmegaConf.load(path)
         data.loader = {}

@@ -221,6 +221,7 @@ def test_every_committed_claim_evaluates(path: Path) -> None:
     assert set(table.verdict) <= WORDS
     assert table.drop(columns=["ours", "low", "high"]).notna().all(axis=None)
     assert table.reason.ne("").all()
+    assert not table.reason.str.startswith("no row of the analysis").any()
 
 
 def test_expand_names_data_sets_and_twins() -> None:

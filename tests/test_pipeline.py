@@ -43,6 +43,10 @@ def clone(finished: Tree, tmp_path: Path) -> Tree:
     return Tree(tmp_path / "clone")
 
 
+def analyses() -> list[str]:
+    return [path.stem for path in (ROOT / "conf/analysis").glob("*.yaml")]
+
+
 def exhibits() -> list[str]:
     return sorted(path.stem for path in (ROOT / "conf/exhibit").glob("*.yaml"))
 
@@ -97,7 +101,14 @@ def test_changed_method_runs_alone(tree: Tree) -> None:
     assert tree.repro().returncode == 0
     methods = {stage.split("-")[1] for stage in tree.ran if stage.startswith("wang2015")}
     assert methods == {"ops", "hybrid"}
-    assert {f"render@{name}" for name in exhibits()} <= set(tree.ran)
+    renders = {stage for stage in tree.ran if stage.startswith("render@")}
+    assert renders == {f"render@{name}" for name in set(exhibits()) - set(analyses())}
+
+
+def test_changed_analysis_runs_alone(tree: Tree) -> None:
+    tree.edit("conf/analysis/temperature.yaml", "number: 1", "number: 2")
+    assert tree.repro().returncode == 0
+    assert set(tree.ran) == {"analysis@temperature", "render@temperature", "claims"}
 
 
 def test_unavailable_data_leave_earlier_results_and_the_rest_is_made(clone: Tree) -> None:

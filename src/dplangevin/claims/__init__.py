@@ -25,6 +25,10 @@ NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE = "not reproduced", "contradicted", "
 Verdict = dict[str, Any]
 
 
+class NoRows(ValueError):
+    """The rows that a rule is about are not there."""
+
+
 def result(interval: Interval, verdict: str, reason: str) -> Verdict:
     """One verdict with our number and its limits (nan where there are none)."""
     return {

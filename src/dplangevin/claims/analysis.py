@@ -18,6 +18,7 @@ from dplangevin.claims import (
     NOT_REPRODUCED,
     REPRODUCED,
     UNDER_CHOICES,
+    NoRows,
     Verdict,
     not_testable,
     result,
@@ -30,15 +31,13 @@ Bounds = Sequence[float | None]
 
 
 def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
-    """The rows in which every column of `where` has its value, or one of its values. ValueError if there are none."""
+    """The rows in which every column of `where` has its value, or one of its values. NoRows if there are none."""
     rows = frame
     for column, value in where.items():
         values = value if isinstance(value, list) else [value]
         rows = rows[rows[column].isin(values)]
     if rows.empty:
-        raise ValueError(
-            f"no row of the analysis has {dict(where)}: compare the claim's test with its columns"
-        )
+        raise NoRows(f"no row of the analysis has {dict(where)}: compare the claim's test with its columns")
     return rows
 
 

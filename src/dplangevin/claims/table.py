@@ -9,6 +9,8 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
+from dplangevin.claims import NoRows, not_testable
+
 COLUMNS = [
     "id", "paper", "where", "statement", "published", "ours", "low", "high", "verdict", "reason", "evidence",
 ]  # fmt: skip
@@ -64,9 +66,13 @@ def evaluate(
     paper: Mapping[str, Any], runs: pd.DataFrame, analyses: Analyses = MappingProxyType({})
 ) -> pd.DataFrame:
     """The claims table of one paper (columns COLUMNS): every claim of `conf/claim` against the run frame, or against
-    the rows of its analysis."""
+    the rows of its analysis; not testable where these lack what the claim is about, as at a smaller scale."""
     rows = []
     for claim in expand(paper, analyses):
         test = instantiate(claim["test"], _partial_=True, _convert_="all")
-        rows.append({**claim, **test(analyses[claim["analysis"]] if "analysis" in claim else runs)})
+        try:
+            found = test(analyses[claim["analysis"]] if "analysis" in claim else runs)
+        except NoRows as error:
+            found = not_testable(str(error))
+        rows.append({**claim, **found})
     return pd.DataFrame(rows, columns=COLUMNS)
