@@ -28,6 +28,7 @@ def rows(options: Options) -> list[Row]:
         (Li2019(), "fixed", "RDP", RENYI),
         (Li2019(256), "decreasing", "", RENYI),
         (Rdp(), "fixed", "RDP", RENYI),
+        (Rdp(), "decreasing", "", RENYI),
         (Tight(), "fixed", "PLD", COMPOSED),
         (Tight(), "decreasing", "", COMPOSED),
     ]
