@@ -29,7 +29,12 @@ def claims(cfg: DictConfig) -> None:
 
 
 def metrics(cfg: DictConfig) -> None:
-    names = sorted({name for paper in cfg.claim.values() for name in paper.get("runs", ())})
+    names = sorted(
+        f"{name}/{dataset}/{method}"
+        for name, experiment in cfg.experiment.items()
+        for dataset in experiment.datasets
+        for method in (*experiment.methods, *experiment.get("composites", ()))
+    )
     nested = tables.metrics(files.read_runs(names, files.composites(cfg.experiment)))
     page = tables.claims_markdown(files.read_claims(RESULTS / "claims.csv"))
     text = json.dumps(nested, indent=2, sort_keys=True, allow_nan=False) + "\n"

@@ -16,6 +16,7 @@ from typing import Any
 
 import locks
 import networkx as nx
+import params_once
 import summary
 from dvc.exceptions import DvcException, ReproductionError
 from dvc.repo import Repo
@@ -121,6 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # stages find this interpreter under the name `python`
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     locks.clear_stale(Path(".dvc/tmp"))
+    params_once.install()
     exhibits = [args.exhibit] if args.exhibit else list(cfg.exhibit)
     targets = [f"render@{args.exhibit}"] if args.exhibit else []
     try:

@@ -28,7 +28,8 @@ class Toy:
         return [{"unit": unit, "value": self.scale * seed, "note": ""}]
 
 
-def test_units_run_in_order_and_finished_ones_are_kept(tmp_path: Path) -> None:
+def test_finished_units_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPL_WORKERS", "1")
     spec = OmegaConf.create({"_target_": f"{__name__}.Toy", "scale": 0.5, "folder": str(tmp_path)})
     broken, log = tmp_path / "broken", tmp_path / "log"
     broken.touch()
@@ -43,3 +44,12 @@ def test_units_run_in_order_and_finished_ones_are_kept(tmp_path: Path) -> None:
     spec.scale = 1.0
     run(spec, 4, tmp_path / "units")
     assert log.read_text().split()[3:] == ["one", "two"] * 2
+
+
+def test_rows_do_not_depend_on_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = OmegaConf.create({"_target_": f"{__name__}.Toy", "scale": 0.5, "folder": str(tmp_path)})
+    frames = []
+    for workers in ("1", "2"):
+        monkeypatch.setenv("DPL_WORKERS", workers)
+        frames.append(run(spec, 3, tmp_path / workers))
+    assert frames[0].equals(frames[1])

@@ -17,8 +17,10 @@ from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from dp_accounting.rdp import RdpAccountant
 from sampled_steps import poisson, without_replacement
+from scipy.integrate import quad
+from scipy.stats import norm
 
-from dplangevin.privacy.accountants import composition, profiles
+from dplangevin.privacy.accountants import composition, profiles, rdp
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.li2019 import Li2019, log_moment
 from dplangevin.privacy.accountants.pld import Pld
@@ -44,6 +46,31 @@ def test_log_moments_are_renyi_divergences(rate: float, multiplier: float) -> No
     expected = orders * accountant.rdp
     known = expected > 1e-9
     np.testing.assert_allclose(log_moment(rate, multiplier, orders)[known], expected[known], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("rate", "multiplier"), [(0.05, 1.0), (0.002, 0.7), (0.5, 0.5), (0.002, 20.0)])
+@pytest.mark.parametrize("order", [0.1, 0.5, 1.7, 9.9])
+def test_log_moments_of_broken_orders(rate: float, multiplier: float, order: float) -> None:
+    # dp_accounting's series for these stops early: a quadrature instead
+    peak = max(1.0, order + 1)
+
+    def less_one(x: float) -> float:
+        t = rate * math.expm1((2 * x - 1) / (2 * multiplier**2))
+        return (math.expm1((order + 1) * math.log1p(t)) - (order + 1) * t) * norm.pdf(x, scale=multiplier)
+
+    ends = -9 * multiplier, peak + 9 * multiplier
+    found, _ = quad(less_one, *ends, points=[0, 0.5, peak], limit=400, epsabs=0, epsrel=1e-10)
+    assert log_moment(rate, multiplier, [order])[0] == pytest.approx(math.log1p(found), rel=1e-7)
+
+
+@pytest.mark.parametrize(("rate", "multiplier"), [(0.0026, 0.3), (0.0026, 0.6), (0.01, 4.0), (0.5, 1.0)])
+def test_divergence_without_replacement(rate: float, multiplier: float) -> None:
+    orders = np.array([2, 3, 4, 9, 32, 128, 256, 512])
+    accountant = RdpAccountant(orders, NeighboringRelation.REPLACE_ONE)
+    size = 10**6
+    accountant.compose(SampledWithoutReplacementDpEvent(size, int(rate * size), GaussianDpEvent(multiplier)))
+    found = rdp.without_replacement(rate, multiplier, orders)
+    np.testing.assert_allclose(found, (orders - 1) * accountant.rdp, rtol=1e-9)
 
 
 def test_li2019_is_its_renyi_accountant_with_the_classical_conversion() -> None:
@@ -118,8 +145,8 @@ def test_prices_are_ordered(rate: float, multiplier: float, count: int, adjacenc
     tight, pld = Tight().epsilon(event, DELTA, adjacency), Pld(2e-4).epsilon(event, DELTA, adjacency)
     assert tight == pytest.approx(pld, rel=0.01)
     if adjacency == "add_remove":
-        rdp = Rdp().epsilon(event, DELTA, adjacency)
-        assert tight < rdp < Li2019(256).epsilon(event, DELTA, adjacency)
+        renyi = Rdp().epsilon(event, DELTA, adjacency)
+        assert tight < renyi < Li2019(256).epsilon(event, DELTA, adjacency)
 
 
 def test_refusals() -> None:

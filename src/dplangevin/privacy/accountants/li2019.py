@@ -14,12 +14,12 @@ from dplangevin.privacy.events import Adjacency, check_adjacency
 
 Bound = Literal["numerical", "printed"]
 
-SPACING = 0.5  # of the integration grid, in noise standard deviations
+SPACING = 0.5  # of the integration grid, in noise standard deviations s; at most s/2 for orders that are not integers
 TAIL = 9.0  # standard deviations beyond the outermost Gaussian
 BLOCK, WIDEST = 32, 64  # orders that share a grid: how many, and the ratio between them
 
 
-def log_moment(rate: float, noise_multiplier: float, orders: Sequence[int] | np.ndarray) -> np.ndarray:
+def log_moment(rate: float, noise_multiplier: float, orders: Sequence[float] | np.ndarray) -> np.ndarray:
     """alpha(lambda) = log max(E1, E2) of one Poisson-sampled Gaussian step, add_remove.
 
     With mu0 = N(0, s^2) and mu = (1 - q) N(0, s^2) + q N(1, s^2), E1 = E_mu0[(mu0/mu)^lambda] and E2 =
@@ -30,12 +30,13 @@ def log_moment(rate: float, noise_multiplier: float, orders: Sequence[int] | np.
 
     since E_mu0[t] = 0: the integrand is >= 0, and no digits are lost where E2 is close to 1. For an integer
     a it is a sum of Gaussians in x/s of width 1, centred at k/s, k <= a, for which the trapezoid rule at
-    spacing 1/2 errs by exp(-8 pi^2).
-    rate: q in [0, 1]. noise_multiplier: s > 0. orders: (K,) integers lambda >= 1. Returns (K,).
+    spacing 1/2 errs by exp(-8 pi^2). For any other a the integrand is analytic within pi s of the real line
+    (where 1 + t = 0), and the rule at spacing h errs by exp(-2 pi^2 s/h).
+    rate: q in [0, 1]. noise_multiplier: s > 0. orders: (K,) numbers lambda > 0. Returns (K,).
     """
     powers = np.asarray(orders, dtype=float) + 1
-    if powers.ndim != 1 or not np.all((powers >= 2) & (powers == np.floor(powers))):
-        raise ValueError(f"orders = {orders} must be a sequence of integers >= 1")
+    if powers.ndim != 1 or not np.all(powers > 1):
+        raise ValueError(f"orders = {orders} must be a sequence of positive numbers")
     if not 0 <= rate <= 1:
         raise ValueError(f"rate = {rate} must be in [0, 1]")
     if not noise_multiplier > 0:
@@ -54,7 +55,9 @@ def log_moment(rate: float, noise_multiplier: float, orders: Sequence[int] | np.
 
 def _integrated(q: float, s: float, powers: np.ndarray) -> np.ndarray:
     """log E2 for powers a = lambda + 1, the largest less than WIDEST times the smallest; one grid for all."""
-    u = np.arange(-TAIL, powers.max() / s + TAIL, SPACING)  # x/s, (points,)
+    whole = np.all(powers == np.floor(powers))
+    spacing = SPACING if whole else min(SPACING, s / 2)
+    u = np.arange(-TAIL, powers.max() / s + TAIL, spacing)  # x/s, (points,)
     v = u / s - 1 / (2 * s * s)
     t = q * np.expm1(np.clip(v, -700.0, 700.0))
     log_ratio = np.where(v < 700, np.log1p(t), v + math.log(q)) if q < 1 else v  # log(1 + t), increasing
@@ -71,7 +74,7 @@ def _integrated(q: float, s: float, powers: np.ndarray) -> np.ndarray:
     # above it t times the density may overflow: as a difference of Gaussians
     shifted = q * (np.exp(-((u - 1 / s) ** 2) / 2) - density)[split:]
     far = np.exp(exponent[:, split:] - scale) - shrink * (density[split:] + a * shifted)
-    total = (shrink[:, 0] * near.sum(axis=1) + far.sum(axis=1)) * (SPACING / math.sqrt(2 * math.pi))
+    total = (shrink[:, 0] * near.sum(axis=1) + far.sum(axis=1)) * (spacing / math.sqrt(2 * math.pi))
     scale = scale[:, 0]
     return np.where(scale < 100, np.log1p(np.exp(np.minimum(scale, 100.0)) * total), scale + np.log(total))
 

@@ -1,24 +1,35 @@
-"""dp_accounting's Renyi accountant, under this project's convention for the noise multiplier."""
+"""Renyi accounting under this project's convention for the noise multiplier, at dp_accounting's default orders."""
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 
-from dp_accounting import DpEvent, GaussianDpEvent, NeighboringRelation
+import numpy as np
+from dp_accounting import DpEvent, GaussianDpEvent
 from dp_accounting import PoissonSampledDpEvent as Poisson
 from dp_accounting import SampledWithoutReplacementDpEvent as WithoutReplacement
-from dp_accounting.rdp import RdpAccountant
+from dp_accounting.rdp import compute_epsilon
+from scipy.special import gammaln, logsumexp
 
+from dplangevin.privacy.accountants.li2019 import log_moment
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
 from dplangevin.privacy.events import Adjacency, check_adjacency
+
+ORDERS = np.concatenate([np.arange(11, 110) / 10, np.arange(11, 64), [128, 256, 512, 1024]])
+EXACT = 256  # the largest order for which all terms of `without_replacement` are at their smallest
 
 
 @dataclass(frozen=True)
 class Rdp:
-    """Renyi differential privacy of Gaussian steps (Mironov 2017), at dp_accounting's default orders.
+    """Renyi differential privacy of Gaussian steps (Mironov 2017).
 
-    add_remove: full steps and Poisson sampling (Mironov, Talwar, Zhang 2019). replace_one: full steps and
-    sampling without replacement (Wang, Balle, Kasiviswanathan 2019). dp_accounting's multiplier is relative
-    to the sensitivity here, so under replace_one it is given half of ours.
+    add_remove: full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`. replace_one: full steps
+    and sampling without replacement, by `without_replacement`. All orders at once; from there to epsilon by
+    `dp_accounting.rdp.compute_epsilon`.
+    Differs: dp_accounting's own divergences of Poisson sampling at orders that are not integers come out too large
+    (18 % at q = .05, multiplier 1, order 1.5: its series stops early), and those of sampling without replacement lose
+    their digits where the noise is large; elsewhere they are these.
     """
 
     name: str = "RDP"
@@ -29,25 +40,80 @@ class Rdp:
         price = trivial(event, delta)
         if price is not None:
             return price
-        replace = adjacency == "replace_one"
-        relation = NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
-        accountant = RdpAccountant(neighboring_relation=relation)
+        steps: defaultdict[tuple[float, float], int] = defaultdict(int)
         for leaf, count in leaves(event):
-            gaussian = leaf if isinstance(leaf, GaussianDpEvent) else getattr(leaf, "event", None)
-            if not isinstance(gaussian, GaussianDpEvent):
-                raise refuse(self.name, leaf, "it prices Gaussian steps, sampled or full")
-            if gaussian.noise_multiplier == 0:
-                return math.inf
-            step = GaussianDpEvent(gaussian.noise_multiplier / (2 if replace else 1))
-            if isinstance(leaf, GaussianDpEvent):
-                accountant.compose(step, count)
-            elif isinstance(leaf, Poisson) and not replace:
-                accountant.compose(Poisson(leaf.sampling_probability, step), count)
-            elif isinstance(leaf, WithoutReplacement) and replace:
-                sampled = WithoutReplacement(leaf.source_dataset_size, leaf.sample_size, step)
-                accountant.compose(sampled, count)
-            else:
-                raise refuse(
-                    self.name, leaf, "Poisson sampling needs add_remove, without replacement replace_one"
-                )
-        return float(accountant.get_epsilon(delta))
+            steps[self._step(leaf, adjacency)] += count
+        if any(multiplier == 0 for _, multiplier in steps):
+            return math.inf
+        one = _poisson if adjacency == "add_remove" else _without_replacement
+        total = sum(count * one(rate, multiplier) for (rate, multiplier), count in steps.items())
+        return float(compute_epsilon(ORDERS, total, delta)[0])
+
+    def _step(self, leaf: DpEvent, adjacency: Adjacency) -> tuple[float, float]:
+        """Sampling rate, and noise multiplier relative to the sensitivity."""
+        sensitivity = 2 if adjacency == "replace_one" else 1
+        gaussian = leaf if isinstance(leaf, GaussianDpEvent) else getattr(leaf, "event", None)
+        if not isinstance(gaussian, GaussianDpEvent):
+            raise refuse(self.name, leaf, "it prices Gaussian steps, sampled or full")
+        multiplier = gaussian.noise_multiplier / sensitivity
+        if leaf is gaussian:
+            return 1.0, multiplier
+        if isinstance(leaf, Poisson) and adjacency == "add_remove":
+            return leaf.sampling_probability, multiplier
+        if isinstance(leaf, WithoutReplacement) and adjacency == "replace_one":
+            return leaf.sample_size / leaf.source_dataset_size, multiplier
+        raise refuse(self.name, leaf, "Poisson sampling needs add_remove, without replacement replace_one")
+
+
+@lru_cache(maxsize=4096)
+def _poisson(rate: float, multiplier: float) -> np.ndarray:
+    if rate == 1:
+        return ORDERS / (2 * multiplier**2)
+    return log_moment(rate, multiplier, ORDERS - 1) / (ORDERS - 1)
+
+
+@lru_cache(maxsize=4096)
+def _without_replacement(rate: float, multiplier: float) -> np.ndarray:
+    """(alpha - 1) times the divergence is linear between integer orders, 0 at alpha = 1 (their Corollary 10)."""
+    if rate == 1:
+        return ORDERS / (2 * multiplier**2)
+    whole = np.unique(np.concatenate([np.floor(ORDERS), np.ceil(ORDERS)]))[1:]
+    return np.interp(ORDERS, [1, *whole], [0, *without_replacement(rate, multiplier, whole)]) / (ORDERS - 1)
+
+
+def without_replacement(rate: float, multiplier: float, orders: np.ndarray) -> np.ndarray:
+    """(alpha - 1) times the Renyi divergence of a Gaussian step sampled without replacement, replace_one.
+
+    Wang, Balle, Kasiviswanathan (2019), Theorem 27, with r(i) = i (i - 1)/(2 s^2) and B(i) = E (mu/mu0 - 1)^i:
+
+        log(1 + sum over i = 2..alpha of C(alpha, i) q^i min(4 sqrt(B(2 floor(i/2)) B(2 ceil(i/2))), 2 exp r(i))).
+
+    Above order 256 the minimum is its second argument, as in dp_accounting. rate: q. multiplier: s, relative to the
+    sensitivity. orders: (K,) integers >= 2. Returns (K,).
+    """
+    i = np.arange(2, int(orders.max()) + 1)
+    crude = math.log(2) + i * (i - 1) / (2 * multiplier**2)
+    fine = np.full(len(i), np.inf)
+    few = i[i <= EXACT]
+    even = np.concatenate(
+        [[0.0], _central_moments(multiplier, np.arange(2, EXACT + 3, 2))]
+    )  # B at 0, 2, 4, ...
+    fine[: len(few)] = math.log(4) + (even[few // 2] + even[(few + 1) // 2]) / 2
+    a = orders[:, None]
+    term = gammaln(a + 1) - gammaln(i + 1) - gammaln(np.maximum(a - i, 0) + 1) + i * math.log(rate)
+    term = term + np.where(
+        a <= EXACT, np.minimum(crude, fine), np.where(i == 2, np.minimum(crude, fine), crude)
+    )
+    total = logsumexp(np.where(i <= a, term, -np.inf), axis=1)
+    return np.logaddexp(0.0, total)
+
+
+def _central_moments(s: float, powers: np.ndarray) -> np.ndarray:
+    """log E_mu0 (mu/mu0 - 1)^i, mu0 = N(0, s^2), mu = N(1, s^2), for even i: sums of Gaussians in x/s of width 1, for
+    which the trapezoid rule at spacing 1/2 errs by exp(-8 pi^2)."""
+    u = np.arange(-9, powers.max() / s + 9, 0.5)
+    v = u / s - 1 / (2 * s * s)
+    far = np.maximum(v, 1.0)
+    near = np.log(np.maximum(np.abs(np.expm1(np.minimum(v, 1.0))), 1e-300))
+    size = np.where(v > 1, far + np.log1p(-np.exp(-far)), near)
+    return logsumexp(powers[:, None] * size - u**2 / 2, axis=1) + math.log(0.5 / math.sqrt(2 * math.pi))
