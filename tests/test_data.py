@@ -53,6 +53,23 @@ def test_global_scaling_keeps_relative_lengths_up_to_the_clip() -> None:
     )
 
 
+def test_raw_scaling_only_shortens_rows_beyond_the_public_bound() -> None:
+    dataset = small(bound=9.0)
+    norms = row_norms(dataset.x_train)
+    raw = dataset.scaled("raw")
+    assert raw.meta == {**dataset.meta, "row_bound": 9.0}
+    kept = norms < 8.99
+    assert 0 < kept.sum() < kept.size
+    np.testing.assert_allclose(raw.x_train[kept], dataset.x_train[kept], rtol=1e-15)
+    longer = norms > 9.0
+    np.testing.assert_allclose(row_norms(raw.x_train[longer]), 9.0, rtol=1e-6)
+    factor = raw.x_train[longer] / dataset.x_train[longer]
+    np.testing.assert_allclose(factor, np.repeat(factor[:, :1], 7, axis=1), rtol=1e-12)
+    assert row_norms(raw.x_train.astype(np.float32)).max() <= 9.0
+    assert row_norms(raw.x_test).max() <= 9.0
+    assert raw.scaled("unit").meta["row_bound"] == 1.0
+
+
 def test_scaling_leaves_labels_meta_and_the_original_alone() -> None:
     dataset = small()
     before = dataset.x_train.copy()

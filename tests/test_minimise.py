@@ -1,11 +1,16 @@
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.special
 import torch
-from scenarios import logistic
+from scenarios import linear, logistic, multinomial
 from sklearn.linear_model import LogisticRegression
 
 from dplangevin.minimise import minimise
+from dplangevin.problem import Problem
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -39,6 +44,60 @@ def test_ridge_fit_agrees_with_scikit_learn() -> None:
     assert np.abs(found - other.coef_[0]).max() < 1e-6
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_softmax_fit_agrees_with_scikit_learn(classes: int) -> None:
+    problem = multinomial(classes=classes)
+    found = minimise(problem, torch.tensor([2.0]), torch.zeros(3, 1, problem.d)).theta[:, 0].numpy()
+    for r in range(3):
+        x, y = problem.x[r].double().numpy(), problem.y[r].numpy()
+        if classes > 2:
+            other = LogisticRegression(C=1 / 2.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(x, y)
+            expected = other.coef_
+        else:  # the weights are opposite, so their penalty is half of that on the difference
+            other = LogisticRegression(C=1 / 1.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(x, y)
+            expected = np.concatenate([-other.coef_, other.coef_]) / 2
+        assert np.abs(found[r].reshape(classes, -1) - expected).max() < 1e-6
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_clipped_linear_regression_agrees_with_scipy(shared: bool) -> None:
+    problem = linear(shared=shared)
+    ridge = torch.tensor([0.01, 20.0])
+    linear_term = 5 * torch.randn(3, 2, problem.d, generator=torch.Generator().manual_seed(2))
+    found = minimise(problem, ridge, linear_term, tolerance=1e-10)
+    for r in range(3):
+        x, y = (t[0 if shared else r].double().numpy() for t in (problem.x, problem.y))
+        for e in range(2):
+            b, lam = linear_term[r, e].double().numpy(), float(ridge[e])
+
+            def objective(t: np.ndarray, x=x, y=y, b=b, lam=lam) -> tuple[float, np.ndarray]:
+                residual = x @ t - y
+                value = scipy.special.huber(0.5, residual).sum() + lam / 2 * t @ t + b @ t
+                return value, np.clip(residual, -0.5, 0.5) @ x + lam * t + b
+
+            other = scipy.optimize.minimize(
+                objective, np.zeros(5), jac=True, method="BFGS", options={"gtol": 1e-9}
+            )
+            assert np.abs(found.theta[r, e].numpy() - other.x).max() < 1e-6
+
+
+def test_the_direction_that_softmax_does_not_see_is_left_to_the_ridge() -> None:
+    problem = multinomial(classes=4, n=2000)
+    push = torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    found = minimise(problem, torch.tensor([2.0]), push).theta
+    assert torch.allclose(found.view(3, 4, -1).mean(1), -push.view(3, 4, -1).mean(1) / 2, atol=1e-4)
+    free = minimise(problem, torch.tensor([1e-6]), torch.zeros_like(push))
+    assert free.steps < 30
+
+
+def test_rows_in_other_units_have_the_same_fit_in_those_units() -> None:
+    problem = logistic()
+    longer = replace(problem, x=problem.x * 10, row_bound=10.0)
+    fit = minimise(problem, torch.tensor([2.0]), torch.zeros(3, 1, 5)).theta
+    other = minimise(longer, torch.tensor([200.0]), torch.zeros(3, 1, 5)).theta
+    assert torch.allclose(other * 10, fit, atol=1e-6)
+
+
 def test_an_unreachable_minimum_is_an_error_that_says_so() -> None:
     problem = logistic(repeats=1)
     separable = type(problem)(problem.x, torch.sign(problem.x[..., 0]), problem.loss, 1)
@@ -46,8 +105,9 @@ def test_an_unreachable_minimum_is_an_error_that_says_so() -> None:
         minimise(separable, torch.tensor([0.0]), torch.zeros(1, 1, 5), tolerance=1e-12, max_steps=5)
 
 
-def test_large_perturbations_do_not_stall_in_single_precision() -> None:
-    problem = logistic(n=100)
+@pytest.mark.parametrize("make", [logistic, linear, multinomial])
+def test_large_perturbations_do_not_stall_in_single_precision(make: Callable[..., Problem]) -> None:
+    problem = make(n=100)
     linear = 3e6 * torch.randn(
         3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64
     )

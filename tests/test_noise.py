@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -53,3 +54,26 @@ def test_minibatch_streams_do_not_depend_on_their_length() -> None:
     for (rows, normals), (same_rows, same_normals) in zip(long[:4], short, strict=True):
         assert torch.equal(rows, same_rows)
         assert torch.equal(normals, same_normals)
+
+
+@pytest.mark.parametrize(("n", "rate"), [(10, 0.4), (100, 0.1)])
+def test_poisson_samples_hold_each_row_with_the_same_probability_independently(n: int, rate: float) -> None:
+    held = []
+    for rows, mask, normals in noise.poisson_stream(noise.generator(2, "p"), 100, n, rate, 3, 400):
+        assert normals.shape == (100, 1, 3)
+        held.append(torch.zeros(100, n + 1).scatter_(1, torch.where(mask, rows, n), 1.0)[:, :n])
+        assert torch.equal(held[-1].sum(1), mask.sum(1).float())  # no row twice
+    sample = torch.cat(held).numpy()  # (40,000, n)
+    count = sample.sum(0)
+    assert scipy.stats.chi2(n).sf(((count - 4e4 * rate) ** 2 / (4e4 * rate * (1 - rate))).sum()) > 1e-3
+    size = np.bincount(sample.sum(1).astype(int), minlength=n + 1)
+    expected = 4e4 * scipy.stats.binom(n, rate).pmf(np.arange(n + 1))
+    likely = expected > 10
+    assert scipy.stats.chi2(likely.sum()).sf(((size - expected) ** 2 / expected)[likely].sum()) > 1e-3
+    correlation = np.corrcoef(sample[:, 0], sample[:, -1])[0, 1]
+    assert abs(correlation) < 4 / math.sqrt(4e4)
+
+
+def test_poisson_samples_refuse_a_rate_that_is_none() -> None:
+    with pytest.raises(ValueError, match=r"rate must be in \(0, 1\], not 1.5"):
+        next(noise.poisson_stream(noise.generator(0, "p"), 1, 10, 1.5, 1, 1))

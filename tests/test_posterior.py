@@ -2,9 +2,12 @@ import math
 
 import pytest
 import torch
-from scenarios import gaussian, logistic
+import torch.nn.functional as F
+from scenarios import gaussian, linear, logistic
 
+from dplangevin.losses import Loss, softmax
 from dplangevin.posterior import R_HAT, Boundary, Sampler
+from dplangevin.problem import Problem
 
 
 @pytest.mark.parametrize(("boundary", "radius"), [("sphere", 50.0), ("reflect", 50.0), ("sphere", math.inf)])
@@ -21,6 +24,74 @@ def test_a_gaussian_posterior_is_recovered_in_mean_and_covariance(boundary: Boun
         assert float(((draws.mean(0) - mean) / deviation).abs().max()) < 4.5 / math.sqrt(ess)
         error = (torch.cov(draws.T) * scale - covariance) / deviation.outer(deviation) / scale
         assert float(error.abs().max()) < 0.12
+
+
+@pytest.mark.parametrize("boundary", ["sphere", "reflect"])
+def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance(boundary: Boundary) -> None:
+    """phi = (m - y 1)^T C (m - y 1)/2 has the posterior N((mean, mean), C^-1 (x) covariance)."""
+    problem, mean, covariance = gaussian()
+    coupling = torch.tensor([[1.0, 0.6], [0.6, 2.0]])
+
+    def slope(m: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return coupling.to(m.dtype) @ (m - y[..., None, :])
+
+    loss = Loss(
+        "coupled",
+        value=lambda m, y: 0.5 * (slope(m, y) * (m - y[..., None, :])).sum(-2),
+        slope=slope,
+        curvature=lambda m, y: coupling[..., None].to(m.dtype).expand(2, 2, m.shape[-1]),
+        lipschitz=math.inf,
+        smoothness=float(torch.linalg.eigvalsh(coupling).max()),
+        classes=2,
+        rank=2,
+    )
+    twice = Problem(problem.x, problem.y, loss, problem.repeats)
+    sampler = Sampler(boundary=boundary, block=800, max_draws=800)
+    posterior = sampler.sample(twice, torch.ones(1), torch.zeros(1), 50.0, torch.Generator().manual_seed(0))
+    assert float(posterior.mixing.r_hat.max()) < R_HAT
+    expected = torch.kron(torch.linalg.inv(coupling.double()).contiguous(), covariance)
+    deviation = expected.diagonal().sqrt()
+    draws = posterior.draws.reshape(-1, twice.d).double()
+    limit = 4.5 / math.sqrt(float(posterior.mixing.ess.min()))
+    assert float(((draws.mean(0) - mean.repeat(2)) / deviation).abs().max()) < limit
+    assert float(((torch.cov(draws.T) - expected) / deviation.outer(deviation)).abs().max()) < 0.12
+
+
+def test_two_classes_have_the_posterior_of_logistic_regression() -> None:
+    """Weights N(0, I/p) for each class are N(0, 2 I/p) on their difference."""
+    one = logistic(repeats=4, n=200, d=3, shared=True)
+    two = Problem(one.x, softmax(2).labels(one.y), softmax(2), 4)
+    sampler = Sampler(block=600, max_draws=600)
+    moments = []
+    for problem, precision in ((one, 0.5), (two, 1.0)):
+        rng = torch.Generator().manual_seed(1)
+        posterior = sampler.sample(problem, torch.ones(1), torch.full((1,), precision), math.inf, rng)
+        draws = posterior.draws.reshape(-1, problem.d).double()
+        if problem is two:
+            draws = draws[:, 3:] - draws[:, :3]
+        moments.append((draws.mean(0), draws.std(0), float(posterior.mixing.ess.min())))
+    (mean, deviation, ess), (other, spread, other_ess) = moments
+    limit = 4.5 * math.sqrt(1 / ess + 1 / other_ess)
+    assert float(((mean - other) / deviation).abs().max()) < limit
+    assert float((deviation / spread).log().abs().max()) < limit
+
+
+def test_clipped_regression_has_the_posterior_of_a_direct_integral() -> None:
+    problem = linear(repeats=4, n=30, d=1, shared=True)
+    sampler = Sampler(block=600, max_draws=600)
+    rng = torch.Generator().manual_seed(2)
+    posterior = sampler.sample(problem, torch.ones(1), torch.zeros(1), 2.0, rng)
+    draws = posterior.draws.flatten().double()
+    theta = torch.linspace(-2, 2, 4001, dtype=torch.float64)
+    value = F.huber_loss(
+        theta[:, None] * problem.x[0, :, 0], problem.y.expand(4001, -1), reduction="none", delta=0.5
+    ).sum(1)
+    weight = (-value).softmax(0)
+    mean = weight @ theta
+    deviation = (weight @ (theta - mean).square()).sqrt()
+    limit = 4.5 / math.sqrt(float(posterior.mixing.ess.min()))
+    assert abs(float((draws.mean() - mean) / deviation)) < limit
+    assert abs(math.log(float(draws.std() / deviation))) < limit
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -1,45 +1,101 @@
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
+import scipy.optimize
 import torch
-from scenarios import gaussian, logistic, rows
+import torch.nn.functional as F
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from scenarios import gaussian, linear, logistic, multinomial, rows
+from torch import Tensor
 
 from dplangevin.data import Dataset
-from dplangevin.problem import LOSSES, Problem
+from dplangevin.losses import LOSSES, Loss, huber, softmax
+from dplangevin.problem import Problem
+
+MAKERS: dict[str, Callable[..., Problem]] = {"logistic": logistic, "huber": linear, "softmax": multinomial}
+EVERY = [pytest.param(name, shared, id=f"{name}-{shared}") for name in MAKERS for shared in (True, False)]
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_value_gradient_and_hessian_agree_with_automatic_differentiation(shared: bool) -> None:
-    problem = logistic(shared=shared).to(torch.float64)
-    theta = torch.randn(3, 2, problem.d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+def draw(name: str, shared: bool) -> tuple[Problem, Tensor, Tensor]:
+    """A problem in float64, theta ``(3, 2, d)`` and minibatch rows ``(3, 4)``."""
+    problem = MAKERS[name](shared=shared, n=60).to(torch.float64)
+    rng = torch.Generator().manual_seed(0)
+    theta = torch.randn(3, 2, problem.d, dtype=torch.float64, generator=rng)
+    return problem, theta, torch.tensor([[0, 5, 59, 8], [7, 8, 9, 2], [1, 2, 3, 4]])
+
+
+def row_loss(problem: Problem, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """The loss of one row, by torch's own functions."""
+    if problem.loss.name == "softmax":
+        return F.cross_entropy((theta.view(problem.classes, -1) @ x)[None], y.long()[None])
+    if problem.loss.name == "huber":
+        return F.huber_loss(x @ theta, y, delta=0.5)
+    return F.binary_cross_entropy_with_logits(x @ theta, (y + 1) / 2)
+
+
+def row_grad(problem: Problem, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    at = theta.clone().requires_grad_()
+    return torch.autograd.grad(row_loss(problem, at, x, y), at)[0]
+
+
+@pytest.mark.parametrize(("name", "shared"), EVERY)
+def test_value_gradient_and_hessian_agree_with_automatic_differentiation(name: str, shared: bool) -> None:
+    problem, theta, _ = draw(name, shared)
     value, grad = problem.value_and_grad(theta)
-
-    def one(r: int, at: torch.Tensor) -> torch.Tensor:
-        x, y = problem.x[0 if shared else r], problem.y[0 if shared else r]
-        return torch.log1p(torch.exp(-y * (x @ at))).sum()
-
+    hessians = problem.hessian(theta)
     for r in range(3):
+        x, y = problem.x[0 if shared else r], problem.y[0 if shared else r]
+
+        def total(at: Tensor, x: Tensor = x, y: Tensor = y) -> Tensor:
+            parts = [row_loss(problem, at, row, label) for row, label in zip(x, y, strict=True)]
+            return torch.stack(parts).sum()
+
         for e in range(2):
             at = theta[r, e].clone().requires_grad_()
-            out = one(r, at)
+            out = total(at)
             (expected,) = torch.autograd.grad(out, at)
-            hessian = torch.autograd.functional.hessian(lambda t, r=r: one(r, t), theta[r, e])
             assert torch.allclose(value[r, e], out.detach(), rtol=1e-12)
             assert torch.allclose(grad[r, e], expected, rtol=1e-10, atol=1e-10)
-            assert torch.allclose(problem.hessian(theta)[r, e], hessian, rtol=1e-9, atol=1e-9)
+        hessian = torch.autograd.functional.hessian(total, theta[r, 0])
+        assert torch.allclose(hessians[r, 0], hessian, rtol=1e-9, atol=1e-9)
     assert torch.equal(problem.grad(theta), grad)
+    bound = torch.kron(torch.eye(problem.classes, dtype=torch.float64), problem.gram[0])
+    slack = problem.loss.smoothness * bound - hessians[0, 0]
+    assert float(torch.linalg.eigvalsh(slack).min()) > -1e-9
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_batch_gradients_are_sums_over_the_named_rows(shared: bool) -> None:
-    problem = logistic(shared=shared)
-    theta = torch.randn(3, 2, problem.d, generator=torch.Generator().manual_seed(0))
-    index = torch.tensor([[0, 5, 399], [7, 8, 9], [1, 2, 3]])
-    found = problem.batch_grad(theta, index)
+@pytest.mark.parametrize(("name", "shared"), EVERY)
+def test_minibatch_gradients_are_those_of_an_explicit_loop(name: str, shared: bool) -> None:
+    problem, theta, index = draw(name, shared)
+    mask = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1]]).bool()
+    weight = torch.rand(theta.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    clip = 0.3
+    whole, each = problem.batch_grad(theta, index), problem.example_grads(theta, index)
+    clipped = problem.clipped_grad(theta, index, mask, clip)
+    weighted = problem.clipped_grad(theta, index, mask, clip, weight)
+    free = problem.clipped_grad(theta, index, mask, math.inf)
+    cut = 0
     for r in range(3):
         at = 0 if shared else r
-        x, y = problem.x[at][index[r]], problem.y[at][index[r]]
-        part = Problem(x[None], y[None], problem.loss, 1)
-        assert torch.allclose(found[r : r + 1], part.value_and_grad(theta[r : r + 1])[1], atol=1e-5)
+        for e in range(2):
+            sums = torch.zeros(4, problem.d, dtype=torch.float64)
+            for i, row in enumerate(index[r]):
+                g = row_grad(problem, theta[r, e], problem.x[at, row], problem.y[at, row])
+                assert torch.allclose(each[r, e, i], g, atol=1e-12)
+                sums[0] += g
+                if mask[r, i]:
+                    sums[1] += g * min(1.0, clip / float(g.norm()))
+                    sums[2] += g * min(1.0, clip / float((weight[r, e] * g.square()).sum().sqrt()))
+                    sums[3] += g
+                    cut += float(g.norm()) > clip
+            found = torch.stack([sums_of[r, e] for sums_of in (whole, clipped, weighted, free)])
+            assert torch.allclose(found, sums, atol=1e-12)
+    assert 0 < cut < int(mask.sum()) * 2
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -54,11 +110,118 @@ def test_constants_bound_the_derivatives(name: str) -> None:
         assert torch.allclose(step, loss.slope(m.clone(), y), atol=1e-12)
 
 
-def test_row_gradients_of_logistic_regression_have_norm_at_most_one() -> None:
-    problem = logistic(repeats=1, n=50)
-    theta = 10 * torch.randn(1, 1, problem.d, generator=torch.Generator().manual_seed(1))
-    for i in range(problem.n):
-        assert float(problem.batch_grad(theta, torch.tensor([[i]])).norm()) <= problem.lipschitz + 1e-6
+@pytest.mark.parametrize("name", MAKERS)
+def test_constants_bound_every_rows_gradient_and_hessian(name: str) -> None:
+    problem = replace(MAKERS[name](repeats=1, n=50).to(torch.float64), row_bound=3.0)
+    problem = replace(problem, x=3 * problem.x / problem.x.norm(dim=-1, keepdim=True))
+    theta = torch.randn(1, 40, problem.d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    theta = theta * torch.logspace(-2, 1, 40, dtype=torch.float64)[:, None]
+    each = problem.example_grads(theta, torch.arange(50)[None])
+    assert 0.7 * problem.lipschitz < float(each.norm(dim=-1).max()) <= problem.lipschitz * (1 + 1e-12)
+    assert int(torch.linalg.matrix_rank(each[0, :, 0])) == problem.loss.rank  # of one row, over theta
+    for i in range(5):
+        one = Problem(problem.x[:, i : i + 1], problem.y[:, i : i + 1], problem.loss, 1)
+        spectrum = torch.linalg.eigvalsh(one.hessian(theta))[0]
+        assert float(spectrum.max()) <= problem.smoothness * (1 + 1e-9)
+        assert float(spectrum.sum(-1).max()) <= problem.loss.rank * problem.mean_curvature * (1 + 1e-9)
+        assert int((spectrum > 1e-9).sum(-1).max()) <= problem.loss.rank
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_softmax_constants_are_attained(classes: int) -> None:
+    loss = softmax(classes)
+    m = torch.zeros(classes, 1, dtype=torch.float64)
+    y = torch.zeros(1, dtype=torch.float64)
+    hessian = loss.curvature(m, y)[..., 0]
+    assert loss.trace == pytest.approx(float(hessian.trace()))
+    assert int(torch.linalg.matrix_rank(hessian)) == loss.rank
+    m[1] += 40
+    assert float(loss.slope(m.clone(), y).norm()) == pytest.approx(loss.lipschitz)
+    m[0] += 40
+    assert float(torch.linalg.eigvalsh(loss.curvature(m, y)[..., 0]).max()) == pytest.approx(loss.smoothness)
+
+
+def test_two_classes_are_logistic_regression_on_the_difference_of_the_weights() -> None:
+    problem = logistic(shared=True).to(torch.float64)
+    labels = softmax(2).labels(problem.y)
+    assert labels.unique().tolist() == [0, 1]
+    two = Problem(problem.x, labels, softmax(2), 3)
+    assert two.d == 2 * problem.d
+    theta = torch.randn(3, 4, two.d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    no, yes = theta[..., : problem.d], theta[..., problem.d :]
+    value, grad = two.value_and_grad(theta)
+    other, slope = problem.value_and_grad(yes - no)
+    assert torch.allclose(value, other, rtol=1e-12)
+    assert torch.allclose(grad, torch.cat([-slope, slope], -1), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [softmax(2), softmax(3), softmax(6), huber(0.5, 1.0)],
+    ids=lambda loss: f"{loss.name}-{loss.classes}",
+)
+@pytest.mark.parametrize("radius", [0.2, 1.0, 6.0])
+def test_largest_loss_and_range_on_the_ball_are_found_by_optimisation(loss: Loss, radius: float) -> None:
+    """Over theta in the ball and x of norm 2 = row_bound, two features, for each label."""
+    rng = np.random.default_rng(0)
+    x = torch.tensor([[[1.2, -1.6]]], dtype=torch.float64)
+    most, spread = -math.inf, -math.inf
+    for label in [0.0] if loss.classes > 1 else [-1.0, 0.3, 1.0]:
+        problem = Problem(x, torch.tensor([[label]], dtype=torch.float64), loss, 1, row_bound=2.0)
+
+        def on_ball(free: np.ndarray, sign: float, problem: Problem = problem) -> tuple[float, np.ndarray]:
+            z = torch.tensor(free, requires_grad=True)
+            theta = radius * z / z.norm().clamp(min=1)
+            value, grad = problem.value_and_grad(theta.detach()[None, None])
+            theta.backward(sign * grad[0, 0])
+            assert z.grad is not None
+            return sign * float(value), z.grad.numpy()
+
+        found = {}
+        for sign in (-1.0, 1.0):
+            starts = rng.normal(size=(12, problem.d))
+            ends = [scipy.optimize.minimize(on_ball, z, (sign,), jac=True).fun for z in starts]
+            found[sign] = sign * min(ends)
+        most, spread = max(most, found[-1.0]), max(spread, found[-1.0] - found[1.0])
+    largest, varies = problem.on_ball(radius)
+    assert most * (1 - 1e-6) <= largest <= most * (1 + 2e-4)
+    assert spread * (1 - 1e-6) <= varies <= spread * (1 + 2e-4)
+
+
+def test_logistic_bounds_on_the_ball_are_those_of_algorithm_1() -> None:
+    problem = replace(logistic(), row_bound=2.0)
+    assert problem.on_ball(3.0) == pytest.approx((math.log1p(math.e**6), 6.0), rel=1e-15)
+    with pytest.raises(ValueError, match="the squared loss has no bound on a ball: use the huber loss"):
+        gaussian()[0].on_ball(1.0)
+
+
+def test_labels_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"labels \[0.0, 3.0\] do not fit softmax with 3 classes"):
+        softmax(3).labels(torch.tensor([0.0, 3.0]))
+    with pytest.raises(ValueError, match="> label_bound 2: raise it or scale the labels"):
+        huber(1.0, 2.0).labels(torch.tensor([0.0, -2.5]))
+    with pytest.raises(ValueError, match="classes must be at least 2, not 1"):
+        softmax(1)
+    with pytest.raises(ValueError, match="threshold must be positive and finite, not 0"):
+        huber(0.0, 1.0)
+
+
+@pytest.mark.parametrize("model", ["softmax", "linear", "logistic"])
+def test_models_are_made_of_a_raw_data_set_with_its_row_bound_and_public_rows(model: str) -> None:
+    x = 4 * rows(1, 20, 3)
+    y = np.where(np.arange(20) % 2, 1.0, -1.0)[None]
+    data = Dataset(x, y, x[:, :7], y[:, :7], {"row_norm_bound": 2.0}).scaled("raw")
+    maker = instantiate(OmegaConf.load(Path(__file__).parents[1] / "conf" / "model" / f"{model}.yaml"))
+    problem = maker(data, 2)
+    assert problem.row_bound == 2.0
+    assert problem.lipschitz == 2 * problem.loss.lipschitz
+    assert problem.smoothness == 4 * problem.loss.smoothness
+    assert problem.d == problem.classes * problem.features == problem.classes * 3
+    assert float(problem.x.norm(dim=-1).max()) == pytest.approx(2.0)
+    assert problem.public is not None
+    assert torch.equal(problem.public, problem.x[:, :7])
+    unit = maker(data.scaled("unit"), 2)
+    assert (unit.row_bound, float(unit.x.norm(dim=-1).max())) == pytest.approx((1.0, 1.0))
 
 
 def test_problems_refuse_what_the_proofs_do_not_cover() -> None:

@@ -69,38 +69,41 @@ class Dataset:
         return (self.y_test == answer[:, None]).mean(axis=1)
 
     def scaled(self, how: str) -> "Dataset":
-        """Copy in float64 with every row of norm at most 1 (which is asserted).
+        """Copy in float64 with every row of norm at most 1, or B for "raw" (which is asserted).
 
         how = "unit": x / ||x||, zero rows unchanged; "global": x / B clipped to norm 1, x / max(B, ||x||),
-        with the public constant B = meta["row_norm_bound"]. Rows come out shorter by a factor 1 + 2^-22, so
-        that neither float64 nor float32 rounding takes them over 1. Raises ValueError for any other `how`.
+        with the public constant B = meta["row_norm_bound"]; "raw": x clipped to norm B, x / max(1, ||x|| / B),
+        and meta["row_bound"] = B, from which a `Problem` learns the bound. Rows come out shorter by a factor
+        1 + 2^-22 ("raw": those that are clipped), so that neither float64 nor float32 rounding takes them
+        over the bound. Raises ValueError for any other `how`.
         """
-        if how not in ("unit", "global"):
-            raise ValueError(f'scaling must be "unit" or "global", not {how!r}')
+        if how not in ("unit", "global", "raw"):
+            raise ValueError(f'scaling must be "unit", "global" or "raw", not {how!r}')
+        bound = float(self.meta["row_norm_bound"]) if how == "raw" else 1.0
 
         def rescale(x: np.ndarray) -> np.ndarray:
             norms = row_norms(x)
             if how == "unit":
                 divisor = np.where(norms > 0, norms, 1.0)
-            else:
+            elif how == "global":
                 divisor = np.maximum(norms, float(self.meta["row_norm_bound"]))
+            else:
+                divisor = np.maximum(norms / bound, 1 / MARGIN)
             out = x.astype(np.float64) / (divisor * MARGIN)[..., None]
             longest = float(row_norms(out).max(initial=0.0))
-            assert longest <= 1.0, f"a row has norm {longest!r} after scaling {how!r}"
+            assert longest <= bound, f"a row has norm {longest!r} after scaling {how!r}"
             return out
 
-        return replace(self, x_train=rescale(self.x_train), x_test=rescale(self.x_test))
+        meta = self.meta
+        if how == "raw" or "row_bound" in meta:
+            meta = {**meta, "row_bound": bound}
+        return replace(self, x_train=rescale(self.x_train), x_test=rescale(self.x_test), meta=meta)
 
     def save(self, path: str | Path) -> None:
         """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all."""
         header = json.dumps(self.meta, sort_keys=True).encode()
         members = {name: getattr(self, name) for name in ARRAYS} | {"meta": np.frombuffer(header, np.uint8)}
-        with atomic_path(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
-            for name, array in members.items():
-                info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-                info.create_system = 3
-                with archive.open(info, "w", force_zip64=True) as handle:
-                    np.lib.format.write_array(handle, np.ascontiguousarray(array), allow_pickle=False)
+        save_arrays(path, members)
 
     @classmethod
     def load(cls, path: str | Path) -> "Dataset":
@@ -114,6 +117,16 @@ class Dataset:
             raise DataError(
                 f"cannot read prepared data {path}: {error}. Make it again: dvc repro -f prepare@{key}"
             ) from error
+
+
+def save_arrays(path: str | Path, members: Mapping[str, np.ndarray]) -> None:
+    """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all."""
+    with atomic_path(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in members.items():
+            info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            info.create_system = 3
+            with archive.open(info, "w", force_zip64=True) as handle:
+                np.lib.format.write_array(handle, np.ascontiguousarray(array), allow_pickle=False)
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:

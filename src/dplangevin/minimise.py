@@ -11,6 +11,7 @@ from dplangevin.problem import Problem
 MEMORY = 12  # pairs kept by L-BFGS
 # A step is halved while the slope at its end is uphill and steeper than this many times the slope at its start.
 OVERSHOOT = 4.0
+OVERSHOOT_KINKED = 0.5  # where the curvature jumps, longer steps can go to and fro for ever
 
 Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (R, A, d), which budgets (A,) -> (R, A, d)
 
@@ -26,14 +27,15 @@ class Minimum(NamedTuple):
 def minimise(
     problem: Problem, ridge: Tensor, linear: Tensor, tolerance: float = 1e-8, max_steps: int = 500
 ) -> Minimum:
-    r"""Minimise ``sum_i phi(<x_i, theta>) + ridge/2 ||theta||^2 + <linear, theta>``.
+    r"""Minimise ``sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2 + <linear, theta>``.
 
     ridge: ``(E,)``, >= 0; linear: ``(R, E, d)``.  Stops when ``||gradient|| / n < tolerance`` for every entry, measured
     in float64.
 
     Limited-memory BFGS on the whole ``(R, E)`` grid, in three stages that differ in precision and in the initial
-    Hessian: in float32 the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988), then the
-    Hessian where that led (for shared data at the mean over repeats, one for each budget), then the same in float64.
+    Hessian: in float32 the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988; of K margins
+    the same for each), then the Hessian where that led (for shared data at the mean over repeats, one for each budget),
+    then the same in float64.
     Budgets whose repeats are all done leave the computation.
     Raises ValueError when max_steps do not suffice, for instance because ``ridge = 0`` and the rows are separable.
     """
@@ -58,15 +60,23 @@ def minimise(
 
 def _majoriser(problem: Problem, ridge: Tensor) -> Metric:
     """``g -> (smoothness X^T X + ridge I)^-1 g``, from one eigendecomposition per data set."""
-    spectrum, basis = torch.linalg.eigh(problem.gram)  # (R', d), (R', d, d)
-    bound = problem.smoothness * spectrum[:, None].clamp(min=0) + ridge + 1e-10 * spectrum.max()  # (R', E, d)
-    return lambda g, which: ((g @ basis) / bound[:, which]) @ basis.mT
+    spectrum, basis = torch.linalg.eigh(problem.gram)  # (R', features), (R', features, features)
+    bound = problem.loss.smoothness * spectrum[:, None].clamp(min=0) + ridge + 1e-10 * spectrum.max()
+
+    def metric(g: Tensor, which: Tensor) -> Tensor:
+        scale = bound[:, which].repeat_interleave(problem.classes, 1)  # (R', A K, features)
+        each = g.reshape(len(g), -1, problem.features)  # (R, A K, features)
+        return (((each @ basis) / scale) @ basis.mT).reshape(g.shape)
+
+    return metric
 
 
 def _newton(problem: Problem, theta: Tensor, ridge: Tensor) -> Metric:
     """``g -> (Hessian + ridge I)^-1 g``, for shared data at the mean of theta over the repeats."""
     at = theta.mean(0, keepdim=True) if problem.shared else theta
-    hessian = problem.to(torch.float32).hessian(at.float()).double()  # (R', E, d, d)
+    # with K margins the Hessian is singular but for the ridge, which single precision would hide
+    dtype = torch.float32 if problem.classes == 1 else torch.float64
+    hessian = problem.to(dtype).hessian(at.to(dtype)).double()  # (R', E, d, d)
     hessian.diagonal(dim1=-2, dim2=-1).add_(ridge + 1e-7 * hessian.diagonal(dim1=-2, dim2=-1).amax())
     factor = torch.linalg.cholesky(hessian)
     if problem.shared:
@@ -85,6 +95,7 @@ def _lbfgs(
 ) -> tuple[Tensor, Tensor, int]:
     """Descend in the problem's precision until all gradient norms/n are below `goal`: theta, norms, steps."""
     dtype = problem.x.dtype
+    overshoot = OVERSHOOT_KINKED if problem.loss.kinked else OVERSHOOT
 
     def gradient(at: Tensor, which: Tensor) -> Tensor:
         pull = ridge[which].to(dtype) * at + linear[:, which].to(dtype)
@@ -111,7 +122,7 @@ def _lbfgs(
         for _ in range(30):
             trial = at + direction
             trial_grad = gradient(trial, which)
-            over = (trial_grad * direction).sum(-1) > -OVERSHOOT * slope
+            over = (trial_grad * direction).sum(-1) > -overshoot * slope
             if not bool(over.any()):
                 break
             factor = torch.where(over, 0.5, 1.0)

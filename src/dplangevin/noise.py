@@ -38,17 +38,17 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     """Uniform random subsets of ``{0..n-1}`` of the given size, without replacement: indices ``(*shape, size)``.
 
     Draws with replacement and draws again, for each later copy of a value, until all differ.  Every step treats all
-    values alike, so by symmetry each subset of that size is equally likely.
+    values alike, so by symmetry each subset of that size is equally likely, and so is each start of it.
     """
     if not 0 < size <= n:
         raise ValueError(f"a subset of {size} of {n} rows does not exist: batch must be in 1..{n}")
     if size > n // 4:
         keys = torch.rand(*shape, n, generator=rng)
-        return keys.topk(size, dim=-1, sorted=False).indices
+        return keys.topk(size, dim=-1).indices
     out = torch.randint(n, (int(np.prod(shape)), size), generator=rng)
     rows = torch.arange(len(out))
     while len(rows):
-        values, order = out[rows].sort(dim=-1)
+        values, order = out[rows].sort(dim=-1, stable=True)
         copies = torch.zeros_like(values, dtype=torch.bool)
         copies[:, 1:] = values[:, 1:] == values[:, :-1]
         again = torch.zeros_like(copies).scatter_(-1, order, copies)
@@ -69,3 +69,26 @@ def minibatch_stream(
         rows = subsets(rng, (count, repeats), n, size)
         normals = torch.randn(count, repeats, 1, d, generator=rng)
         yield from zip(rows, normals, strict=True)
+
+
+def poisson_stream(
+    rng: torch.Generator, repeats: int, n: int, rate: float, d: int, steps: int, block: int = 64
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """`steps` triples: per repeat a Poisson sample of the rows, each in it with probability `rate`; standard normals.
+
+    The sample is padded: indices ``(repeats, size)`` and a mask ``(repeats, size)``, False for padding; normals
+    ``(repeats, 1, d)``.  A Binomial(n, rate) number of rows, then a uniform subset of that size; `size` is the largest
+    number in the block.
+    """
+    if not 0 < rate <= 1:
+        raise ValueError(f"rate must be in (0, 1], not {rate}: it is batch/n")
+    for start in range(0, steps, block):
+        count = min(block, steps - start)
+        numbers = torch.binomial(
+            torch.full((count, repeats), float(n)), torch.full((count, repeats), float(rate)), generator=rng
+        ).long()
+        size = max(1, int(numbers.max()))
+        rows = subsets(rng, (count, repeats), n, size)
+        mask = torch.arange(size) < numbers[..., None]
+        normals = torch.randn(count, repeats, 1, d, generator=rng)
+        yield from zip(rows, mask, normals, strict=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -74,11 +74,11 @@ class Sampler:
         """rho, precision: ``(E,)``, rho > 0, precision >= 0."""
         chains = max(1, math.ceil(self.chains / problem.repeats)) if problem.shared else self.chains
         centre = find_centre(problem, rho, precision, radius)
-        rotated = Problem(problem.x @ centre.basis, problem.y, problem.loss, problem.repeats)
+        rotated = _rotated(problem, centre.basis)
         weights, precisions = rho.repeat(chains), precision.repeat(chains)  # (C E,): chain-major
 
         def potential(theta: Tensor) -> tuple[Tensor, Tensor]:
-            value, grad = rotated.value_and_grad(theta)
+            value, grad = rotated(theta)
             value = value * weights + 0.5 * precisions * theta.square().sum(-1)
             return value, grad * weights[:, None] + precisions[:, None] * theta
 
@@ -161,6 +161,18 @@ class Sampler:
                 return Posterior(grid, found)
 
 
+def _rotated(problem: Problem, basis: Tensor) -> Potential:
+    """U and its gradient in the coordinates ``theta @ basis``; with one margin per row the rows turn, not theta."""
+    if problem.classes == 1:
+        return replace(problem, x=problem.x @ basis).value_and_grad
+
+    def potential(theta: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = problem.value_and_grad(theta @ basis.mT)
+        return value, grad @ basis
+
+    return potential
+
+
 def find_centre(problem: Problem, rho: Tensor, precision: Tensor, radius: float) -> Centre:
     """Mode of the posterior in the ball, for each budget, and the curvature of U there.
 
@@ -168,10 +180,9 @@ def find_centre(problem: Problem, rho: Tensor, precision: Tensor, radius: float)
     ball, else where the path meets its surface, and what r exceeds precision/rho by is the Lagrange multiplier.  A
     logarithmic grid of r is exact enough, since the result only tunes the sampler.
     """
-    ridges = problem.n * torch.logspace(-8, 1, 37)
-    path = minimise(
-        problem, ridges, torch.zeros(len(problem.x), len(ridges), problem.d), tolerance=1e-6
-    ).theta
+    ridges = problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37)
+    linear = torch.zeros(len(problem.x), len(ridges), problem.d)
+    path = minimise(problem, ridges, linear, tolerance=1e-6 * problem.row_bound).theta
     inside = path.norm(dim=-1) <= 0.97 * radius  # (R', ridges)
     wanted = (precision / rho)[None, :, None]  # (1, E, 1)
     allowed = inside[:, None] & (ridges >= wanted * (1 - 1e-6))

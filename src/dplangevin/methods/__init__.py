@@ -11,9 +11,6 @@ from dplangevin.privacy import Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem
 
-# what a perturbed fit needs beyond its event
-FIT_ASSUMPTIONS = ("exact minimiser", "||x|| <= 1", "ridge and scaling chosen without accounting")
-
 
 class Release(NamedTuple):
     """What a method gives out.
@@ -51,6 +48,24 @@ def require(condition: bool, message: str) -> None:
     """ValueError with this message unless the condition holds."""
     if not condition:
         raise ValueError(message)
+
+
+def bounded(problem: Problem, method: str) -> None:
+    """ValueError, naming the fix, unless the gradient of one row is bounded."""
+    require(
+        math.isfinite(problem.lipschitz),
+        f"{method} needs a Lipschitz loss, {problem.loss.name} is not: use the huber loss for linear regression",
+    )
+
+
+def fit_assumptions(problem: Problem) -> tuple[str, ...]:
+    """What a perturbed fit needs beyond its event."""
+    return ("exact minimiser", row_assumption(problem), "ridge and scaling chosen without accounting")
+
+
+def row_assumption(problem: Problem) -> str:
+    """The bound on the rows that the data set was prepared with."""
+    return f"||x|| <= {problem.row_bound:g}"
 
 
 def positive(**values: float) -> None:

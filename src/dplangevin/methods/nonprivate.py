@@ -17,7 +17,7 @@ from dplangevin.problem import Problem
 
 @dataclass(frozen=True)
 class NonPrivate:
-    """``argmin_theta sum_i phi(<x_i, theta>, y_i) + ridge/2 ||theta||^2``; ridge >= 0 (0 needs a unique minimum)."""
+    """``argmin_theta sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``; ridge >= 0 (0 needs a unique minimum)."""
 
     budgeted: ClassVar[bool] = False
     ridge: float

@@ -9,19 +9,22 @@ import torch
 from dp_accounting import NonPrivateDpEvent
 
 from dplangevin import noise
-from dplangevin.methods import FIT_ASSUMPTIONS, Release, not_negative, require
+from dplangevin.methods import Release, bounded, fit_assumptions, not_negative, require
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, Guarantee, ObjectivePerturbationDpEvent
+from dplangevin.privacy.accountants.objective import log_tail
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem
 
 
 @dataclass(frozen=True)
 class ObjPert:
-    r"""Minimise ``sum_i phi(<x_i, theta>, y_i) + Lambda/2 ||theta||^2 + <b, theta>``.
+    r"""Minimise ``sum_i phi(theta x_i, y_i) + Lambda/2 ||theta||^2 + <b, theta>``.
 
     ``b ~ N(0, L^2 (8 ln(2/delta) + 4 eps)/eps^2 I)`` and ``Lambda = max(2 beta/eps, ridge)``: Algorithm 1 of Kifer et
     al., times n.  Their proof is for adding or removing a record; under replace_one the same with eps/1.5 for eps.
+    Differs: they have one margin.  For K margins the loss's `rank` times the problem's `mean_curvature` stands for beta
+    and `log_tail` for ``ln(2/delta)`` (see accountants/objective).
     ridge: >= 0, what the user wants at least.  tolerance: gradient norm / n at which the minimum counts as exact.
     """
 
@@ -36,22 +39,26 @@ class ObjPert:
         require(self.adjacency in ("replace_one", "add_remove"), f"adjacency {self.adjacency!r} is unknown")
 
     def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        require(
-            math.isfinite(problem.lipschitz), f"objpert needs a Lipschitz loss, {problem.loss.name} is not"
-        )
+        bounded(problem, "objpert")
         factor = 1.5 if self.adjacency == "replace_one" else 1.0
-        bound, beta = problem.lipschitz, problem.smoothness
+        bound, beta, rank = problem.lipschitz, problem.mean_curvature, problem.loss.rank
         ridges, stds, guarantee = [], [], []
         for budget in budgets:
             require(budget.delta > 0, f"objpert needs delta > 0, not {budget.delta}: use objpert_pure")
             eps = budget.epsilon / factor
             private = eps < math.inf
-            std = bound * math.sqrt(8 * math.log(2 / budget.delta) + 4 * eps) / eps if private else 0.0
-            ridge = max(2 * beta / eps, self.ridge)
-            event = ObjectivePerturbationDpEvent(std, bound, beta, ridge) if private else NonPrivateDpEvent()
+            std = bound * math.sqrt(8 * log_tail(budget.delta, rank) + 4 * eps) / eps if private else 0.0
+            ridge = max(2 * rank * beta / eps, self.ridge)
+            event = (
+                ObjectivePerturbationDpEvent(std, bound, beta, ridge, rank, problem.loss.one_sided)
+                if private
+                else NonPrivateDpEvent()
+            )
             claimed = self.accountant.epsilon(event, budget.delta, self.adjacency)
             guarantee.append(
-                Guarantee(claimed, budget.delta, event, self.adjacency, "final", "full", FIT_ASSUMPTIONS)
+                Guarantee(
+                    claimed, budget.delta, event, self.adjacency, "final", "full", fit_assumptions(problem)
+                )
             )
             ridges.append(ridge)
             stds.append(std)

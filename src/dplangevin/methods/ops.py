@@ -8,14 +8,12 @@ from typing import ClassVar, Literal
 import torch
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 
-from dplangevin.methods import Release, not_negative, positive, require
+from dplangevin.methods import Release, bounded, not_negative, positive, require, row_assumption
 from dplangevin.posterior import R_HAT, Sampler
 from dplangevin.privacy import Budget, Guarantee, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problem import Problem
-
-ASSUMPTIONS = ("exact posterior sample", "||x|| <= 1", "radius, prior and scaling chosen without accounting")
 
 
 @dataclass(frozen=True)
@@ -23,9 +21,10 @@ class Ops:
     r"""One draw from the posterior whose log-likelihood is scaled by rho: ``exp(-rho U(theta)) prior(theta)``.
 
     bound, with theta in the ball ``||theta|| <= D = radius`` and pure eps:
-    "paper": ``rho = min(1, eps/4B)``, ``B = ln(1 + e^D)`` (Algorithm 1, Theorem 1); "range": ``rho = min(1, eps/2D)``,
-    since the logistic loss of one record varies by exactly D over the ball.  Prior: uniform on the ball, times
-    N(0, I/precision) tempered by rho as the algorithm says; precision >= 0.
+    "paper": ``rho = min(1, eps/4B)``, B the largest loss of one record on the ball (Theorem 1), for the logistic loss
+    ``B = ln(1 + e^D)`` (Algorithm 1); "range": ``rho = min(1, eps/2W)``, W the range of one record's loss on the ball,
+    for the logistic loss exactly D.  Prior: uniform on the ball, times N(0, I/precision) tempered by rho as the
+    algorithm says; precision >= 0.
     "gdp": no ball, prior ``N(0, I/precision)`` not tempered, precision > 0; the sample is mu-GDP with
     ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4), and rho follows from (eps, delta).
     Differs: the paper samples by SGNHT "long enough"; here HMC until split R-hat < 1.05 on all coordinates, and the
@@ -53,12 +52,17 @@ class Ops:
 
     def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
         rhos, guarantee = [], []
+        assumptions = (
+            "exact posterior sample",
+            row_assumption(problem),
+            "radius, prior and scaling chosen without accounting",
+        )
         for budget in budgets:
             rho, event = self._calibrate(problem, budget)
             # a posterior sample within the ball is pure: delta is not spent
             delta = budget.delta if self.bound == "gdp" else 0.0
             claimed = self.accountant.epsilon(event, delta, "replace_one")
-            guarantee.append(Guarantee(claimed, delta, event, "replace_one", "sample", "full", ASSUMPTIONS))
+            guarantee.append(Guarantee(claimed, delta, event, "replace_one", "sample", "full", assumptions))
             rhos.append(rho)
         scale = torch.tensor(rhos)
         precision = torch.full_like(scale, self.precision) * (1 if self.bound == "gdp" else scale)
@@ -76,11 +80,11 @@ class Ops:
         """The scale rho that spends the budget, and the event it makes."""
         if budget.epsilon == math.inf:
             return 1.0, NonPrivateDpEvent()
-        require(math.isfinite(problem.lipschitz), f"ops needs a Lipschitz loss, {problem.loss.name} is not")
+        bounded(problem, "ops")
         if self.bound == "gdp":
             multiplier = calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
             rho = min(1.0, math.sqrt(self.precision) / (multiplier * problem.lipschitz))
             return rho, GaussianDpEvent(math.sqrt(self.precision) / (rho * problem.lipschitz))
-        most = self.radius + math.log1p(math.exp(-self.radius))  # B = ln(1 + e^D)
-        rho = min(1.0, budget.epsilon / (4 * most if self.bound == "paper" else 2 * self.radius))
-        return rho, PosteriorSampleDpEvent(rho, self.radius)
+        most, spread = problem.on_ball(self.radius)
+        rho = min(1.0, budget.epsilon / (4 * most if self.bound == "paper" else 2 * spread))
+        return rho, PosteriorSampleDpEvent(rho, self.radius, most, spread)

@@ -9,7 +9,7 @@ import torch
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 
 from dplangevin import noise
-from dplangevin.methods import FIT_ASSUMPTIONS, Release, positive, require
+from dplangevin.methods import Release, bounded, fit_assumptions, positive
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, Guarantee, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -36,9 +36,7 @@ class OutPert:
         positive(ridge=self.ridge, tolerance=self.tolerance)
 
     def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        require(
-            math.isfinite(problem.lipschitz), f"outpert needs a Lipschitz loss, {problem.loss.name} is not"
-        )
+        bounded(problem, "outpert")
         share = problem.lipschitz / (problem.n * self.ridge)
         stds, guarantee = [], []
         for budget in budgets:
@@ -51,7 +49,9 @@ class OutPert:
             event = GaussianDpEvent(multiplier) if private else NonPrivateDpEvent()
             claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
             guarantee.append(
-                Guarantee(claimed, budget.delta, event, "replace_one", "final", "full", FIT_ASSUMPTIONS)
+                Guarantee(
+                    claimed, budget.delta, event, "replace_one", "final", "full", fit_assumptions(problem)
+                )
             )
             stds.append(multiplier * share)
         linear = torch.zeros(len(problem.x), 1, problem.d)

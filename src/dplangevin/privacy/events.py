@@ -74,6 +74,12 @@ def positive(instance: object, attribute: attr.Attribute, value: float) -> None:
         raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be positive and finite")
 
 
+def whole(instance: object, attribute: attr.Attribute, value: int) -> None:
+    """Validator of an attrs class: a whole number >= 1."""
+    if value < 1 or value != int(value):
+        raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be a whole number >= 1")
+
+
 def not_negative(instance: object, attribute: attr.Attribute, value: float) -> None:
     """Validator of an attrs class: finite and >= 0."""
     if not (value >= 0 and math.isfinite(value)):
@@ -84,38 +90,55 @@ def not_negative(instance: object, attribute: attr.Attribute, value: float) -> N
 class PosteriorSampleDpEvent(DpEvent):
     """One exact draw from exp(-rho sum_i l(theta, z_i)) prior(theta), normalised, on ||theta|| <= radius.
 
-    l is the logistic loss log(1 + exp(-y x.theta)) with ||x|| <= 1 (wang2015 Algorithm 1). rho: scale of
-    the log-likelihood, > 0. radius: D > 0.
+    wang2015 Algorithm 1. rho: scale of the log-likelihood, > 0. radius: D > 0. largest_loss: bound on |l| on
+    the ball; loss_range: how far one record's l can vary over the ball. Both default to those of the logistic
+    loss log(1 + exp(-y x.theta)) with ||x|| <= 1: log(1 + e^D) and, since it falls with the margin, which
+    lies in [-D, D], log(1 + e^D) - log(1 + e^-D) = D exactly.
     """
 
     rho: float = attr.ib(validator=positive)
     radius: float = attr.ib(validator=positive)
+    largest_loss: float = attr.ib(
+        default=attr.Factory(lambda self: self.radius + math.log1p(math.exp(-self.radius)), takes_self=True),
+        validator=positive,
+    )
+    loss_range: float = attr.ib(
+        default=attr.Factory(lambda self: self.radius, takes_self=True), validator=positive
+    )
 
     @property
     def range(self) -> float:
-        """Replace-one bounded range, 2 rho D: how far log p(theta|X) - log p(theta|X') can vary over theta.
+        """Replace-one bounded range: how far log p(theta|X) - log p(theta|X') can vary over theta.
 
-        The loss falls with the margin, which lies in [-D, D] on the ball, so one record's loss has range at
-        most log(1 + e^D) - log(1 + e^-D) = D exactly, and the difference of two records' losses at most 2D.
-        (A loss that is only known to be 1-Lipschitz in the margin would have twice that.)
+        Twice rho times `loss_range`, the range of the difference of two records' losses.  (A loss that is
+        only known to be 1-Lipschitz in the margin has a loss_range of 2 D.)
         """
-        return 2.0 * self.rho * self.radius
+        return 2.0 * self.rho * self.loss_range
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ObjectivePerturbationDpEvent(DpEvent):
     """The exact minimiser of sum_i l(theta, z_i) + ridge/2 ||theta||^2 + b.theta, b ~ N(0, noise_std^2 I).
 
-    Sum scale throughout (Kifer, Smith, Thakurta 2012, Algorithm 1, times n). l is a convex, twice
-    differentiable function of the margin y x.theta. noise_std: > 0. lipschitz: L >= ||grad l||, > 0.
-    smoothness: beta, the largest eigenvalue of a record's Hessian, >= 0 (1/4 for the logistic loss with
-    ||x|| <= 1). ridge: Lambda, > 0.
+    Sum scale throughout (Kifer, Smith, Thakurta 2012, Algorithm 1, times n). l is a convex function of the
+    margins of the record, with a Lipschitz gradient. noise_std: > 0. lipschitz: L >= ||grad l||, > 0. rank: of
+    the space that a record's gradients span, so at least that of its Hessian; 1 for one margin. smoothness:
+    beta, >= 0; a record's Hessian has trace at most rank beta (at rank 1 beta bounds its largest eigenvalue;
+    1/4 for the logistic loss with ||x|| <= 1). ridge: Lambda, > 0. one_sided: a record's gradients are all
+    multiples >= 0 of one vector, as for the logistic loss.
     """
 
     noise_std: float = attr.ib(validator=positive)
     lipschitz: float = attr.ib(validator=positive)
     smoothness: float = attr.ib(validator=not_negative)
     ridge: float = attr.ib(validator=positive)
+    rank: int = attr.ib(default=1, validator=whole)
+    one_sided: bool = True
+
+    @property
+    def log_determinant(self) -> float:
+        """rank log(1 + beta/Lambda): what one record can add to the log-determinant of the Hessian."""
+        return self.rank * math.log1p(self.smoothness / self.ridge)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -129,3 +152,9 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     lipschitz: float = attr.ib(validator=positive)
     smoothness: float = attr.ib(validator=not_negative)
     ridge: float = attr.ib(validator=positive)
+    rank: int = attr.ib(default=1, validator=whole)
+
+    @property
+    def log_determinant(self) -> float:
+        """As of `ObjectivePerturbationDpEvent`."""
+        return self.rank * math.log1p(self.smoothness / self.ridge)

@@ -1,6 +1,5 @@
 """Pure objective perturbation: Chaudhuri, Monteleoni, Sarwate (2011), Theorem 9 for Algorithm 2."""
 
-import math
 from dataclasses import dataclass
 
 from dp_accounting import DpEvent
@@ -11,11 +10,13 @@ from dplangevin.privacy.events import Adjacency, PureObjectivePerturbationDpEven
 
 @dataclass(frozen=True)
 class Chaudhuri2011:
-    """epsilon = eps' + log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2).
+    """epsilon = eps' + r log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2), with r = 1 in the paper.
 
     Here eps' = 2 L rate, c = smoothness and n Lambda = ridge.
     The paper's Algorithm 2 draws b with density proportional to exp(-eps' ||b|| / 2) for a 1-Lipschitz
-    loss. The proof is for replace_one (the paper's neighbours differ in one entry).
+    loss. The proof is for replace_one (the paper's neighbours differ in one entry) and one margin.
+    Differs: for K margins r = rank; each of the two records changes the determinant by at most (1 + c/(n
+    Lambda))^r, see `objective`.
     """
 
     name: str = "Chaudhuri et al. 2011"
@@ -28,4 +29,4 @@ class Chaudhuri2011:
             return price
         if not isinstance(event, PureObjectivePerturbationDpEvent):
             raise refuse(self.name, event, "it prices pure objective perturbation only")
-        return 2 * event.lipschitz * event.rate + 2 * math.log1p(event.smoothness / event.ridge)
+        return 2 * event.lipschitz * event.rate + 2 * event.log_determinant

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from dp_accounting import DpEvent
 
+from dplangevin.privacy.accountants.objective import log_tail
 from dplangevin.privacy.accountants.protocol import refuse, trivial
 from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent, check_adjacency
 
@@ -15,6 +16,11 @@ class Kifer2012:
 
         noise_std^2 >= L^2 (8 ln(2/delta) + 4 epsilon) / epsilon^2   and   Lambda >= 2 beta / epsilon.
 
+    Those are for one margin (a Hessian of rank 1). With K margins a record's gradient moves within a space of
+    dimension r = rank, so that it is not one Gaussian that the proof needs a tail of but a chi variable:
+    ln(2/delta) becomes `log_tail`, which is larger from r = 3 on, and the log-determinant r log(1 +
+    beta/Lambda), so Lambda >= 2 r beta / epsilon (`objective` has the argument). The rest is as follows.
+
     The theorem is for add_remove. Replace_one costs 1.5 times that, for losses of the margin, by this
     argument. Write l = ln(2/delta) and eps' for the add_remove epsilon. Log-determinants: both Hessians are
     A plus a rank-one term of size at most beta, with A >= Lambda I shared, so both determinants lie in [det
@@ -24,7 +30,7 @@ class Kifer2012:
     L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 = eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l), and
     with w = (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 - w)^2/2 <= 1. Together 1.5 eps'.
 
-    Differs: the theorem has no replace_one statement.
+    Differs: the theorem has no replace_one statement and none for a rank above 1.
     """
 
     name: str = "Kifer et al. 2012"
@@ -40,6 +46,6 @@ class Kifer2012:
         if delta == 0:
             return math.inf
         ratio = (event.lipschitz / event.noise_std) ** 2
-        noise = 2 * ratio + math.sqrt(4 * ratio**2 + 8 * ratio * math.log(2 / delta))
-        curvature = 2 * event.smoothness / event.ridge
+        noise = 2 * ratio + math.sqrt(4 * ratio**2 + 8 * ratio * log_tail(delta, event.rank))
+        curvature = 2 * event.rank * event.smoothness / event.ridge
         return max(noise, curvature) * (1.5 if adjacency == "replace_one" else 1.0)

@@ -1,0 +1,193 @@
+"""Convex losses of the margins of a row, and the constants that privacy proofs and samplers need."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Margins = Callable[[Tensor, Tensor], Tensor]
+CELLS = 2**16  # of the search in `largest_cross_entropy`
+
+
+class Loss(NamedTuple):
+    """A convex loss ``phi(m, y)`` of the margins m of a row with label y, and the constants that bound it.
+
+    With one margin per row (classes = 1) m is ``(..., n)``, with K of them ``(..., K, n)``; y is ``(..., n)``.
+    value: phi, ``(..., n)``.  slope: gradient in m, of m's shape; it may overwrite the margins it is given.
+    curvature: Hessian in m, ``(..., n)`` or ``(..., K, K, n)``.  labels: the labels of a data set as this loss has
+    them; ValueError where it has none such.
+    """
+
+    name: str
+    value: Margins
+    slope: Margins
+    curvature: Margins
+    lipschitz: float  # sup ||phi'||; inf where unbounded
+    smoothness: float  # sup ||phi''||
+    classes: int = 1
+    rank: int = 1  # dimension of the span of phi', which is no less than the rank of phi''
+    trace: float | None = None  # sup tr phi''; None: rank smoothness
+    kinked: bool = False  # phi'' jumps
+    one_sided: bool = False  # phi' is u >= 0 times a vector that only y decides
+    # t -> sup of phi over ||m|| <= t and y, sup over y of its range over ||m|| <= t; None where unbounded
+    on_ball: Callable[[float], tuple[float, float]] | None = None
+    labels: Callable[[Tensor], Tensor] = lambda y: y
+
+    @property
+    def mean_curvature(self) -> float:
+        """Bound on the mean of the `rank` eigenvalues of phi''."""
+        return self.smoothness if self.trace is None else self.trace / self.rank
+
+
+LOGISTIC = Loss(
+    "logistic",
+    value=lambda m, y: F.softplus(-y * m),
+    slope=lambda m, y: m.mul_(-y).sigmoid_().mul_(-y),
+    curvature=lambda m, y: torch.sigmoid(m) * torch.sigmoid(-m),
+    lipschitz=1.0,
+    smoothness=0.25,
+    one_sided=True,
+    on_ball=lambda t: (t + math.log1p(math.exp(-t)), t),  # log(1 + e^t), and less log(1 + e^-t)
+)
+SQUARED = Loss(
+    "squared",
+    value=lambda m, y: 0.5 * (m - y) ** 2,
+    slope=lambda m, y: m.sub_(y),
+    curvature=lambda m, y: torch.ones_like(m),
+    lipschitz=float("inf"),
+    smoothness=1.0,
+)
+
+
+def huber(threshold: float, label_bound: float) -> Loss:
+    r"""Linear regression with clipped residuals, ``phi' = clip(m - y, -h, h)`` for the threshold h (Huber 1964)::
+
+        phi = (m - y)^2/2 where |m - y| <= h, else h |m - y| - h^2/2
+
+    Least squares where no residual exceeds h.  label_bound: public Y with ``|y| <= Y``.  Over ``|m| <= t`` phi is at
+    most ``phi(t + Y)`` and, for one y, ranges over ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with |y|
+    because ``phi'`` grows.
+    """
+    for name, number in (("threshold", threshold), ("label_bound", label_bound)):
+        if not (number > 0 and math.isfinite(number)):
+            raise ValueError(f"{name} must be positive and finite, not {number}")
+
+    def value(m: Tensor, y: Tensor) -> Tensor:
+        size = (m - y).abs()
+        return torch.where(size <= threshold, size.square() / 2, threshold * (size - threshold / 2))
+
+    def at(residual: float) -> float:
+        return residual**2 / 2 if residual <= threshold else threshold * (residual - threshold / 2)
+
+    def labels(y: Tensor) -> Tensor:
+        size = float(y.abs().max())
+        if size > label_bound * (1 + 1e-6):
+            raise ValueError(
+                f"a label has absolute value {size:.4g} > label_bound {label_bound:g}: raise it or scale the labels"
+            )
+        return y
+
+    return Loss(
+        "huber",
+        value,
+        slope=lambda m, y: m.sub_(y).clamp_(-threshold, threshold),
+        curvature=lambda m, y: ((m - y).abs() <= threshold).to(m.dtype),
+        lipschitz=float(threshold),
+        smoothness=1.0,
+        kinked=True,
+        on_ball=lambda t: (at(t + label_bound), at(t + label_bound) - at(max(label_bound - t, 0.0))),
+        labels=labels,
+    )
+
+
+def softmax(classes: int) -> Loss:
+    r"""Softmax regression, ``phi = log sum_k e^(m_k) - m_y`` with labels 0, ..., K - 1.
+
+    With probabilities p: ``phi' = p - e_y``, whose squared norm ``(1 - p_y)^2 + sum_{k != y} p_k^2`` is below 2;
+    ``phi'' = diag(p) - p p^T`` has norm at most 1/2 (Boehning 1992), trace ``1 - sum p^2 <= 1 - 1/K`` and rank K - 1,
+    since ``phi'' 1 = 0``.  For K = 2 ``phi' = (1 - p_y)(e_k - e_y)``, one direction for each label.  For K = 2 the
+    labels -1 and +1 are read as 0 and 1.
+    """
+    if classes < 2:
+        raise ValueError(f"classes must be at least 2, not {classes}")
+
+    def chosen(m: Tensor, y: Tensor) -> Tensor:
+        index = y.long()[..., None, :].expand(*m.shape[:-2], 1, m.shape[-1])
+        return m.gather(-2, index).squeeze(-2)
+
+    def slope(m: Tensor, y: Tensor) -> Tensor:
+        each = torch.arange(classes, dtype=y.dtype)[:, None]
+        return m.softmax(-2).sub_((y[..., None, :] == each).to(m.dtype))
+
+    def curvature(m: Tensor, y: Tensor) -> Tensor:
+        p = m.softmax(-2)
+        unit = torch.eye(classes, dtype=m.dtype)[..., None]
+        return p[..., :, None, :] * (unit - p[..., None, :, :])
+
+    def labels(y: Tensor) -> Tensor:
+        if classes == 2 and bool((y.abs() == 1).all()):
+            y = (y > 0).to(y.dtype)
+        if not bool(torch.isin(y, torch.arange(classes, dtype=y.dtype)).all()):
+            found = y.unique()[:5].tolist()
+            raise ValueError(
+                f"labels {found} do not fit softmax with {classes} classes: need 0, ..., {classes - 1}"
+            )
+        return y
+
+    def on_ball(t: float) -> tuple[float, float]:
+        most = largest_cross_entropy(classes, t)
+        # least at equal m_k, k != y: averaging over their permutations lowers a convex phi, and the norm
+        least = float(np.logaddexp(0, math.log(classes - 1) - t * math.sqrt(classes / (classes - 1))))
+        return most, most - least
+
+    return Loss(
+        "softmax",
+        value=lambda m, y: m.logsumexp(-2) - chosen(m, y),
+        slope=slope,
+        curvature=curvature,
+        lipschitz=math.sqrt(2),
+        smoothness=0.5,
+        classes=classes,
+        rank=classes - 1,
+        trace=1 - 1 / classes,
+        one_sided=classes == 2,
+        on_ball=on_ball,
+        labels=labels,
+    )
+
+
+def largest_cross_entropy(classes: int, t: float) -> float:
+    r"""The largest ``phi = log(1 + sum_{k != y} e^(m_k - m_y))`` over ``||m|| <= t``, from above by a share below 1e-4.
+
+    phi is convex, so it is largest on the sphere, at a point where ``phi' = p - e_y = lambda m`` with lambda > 0: hence
+    ``sum m = 0`` and ``m_k = p_k/lambda > 0`` for k != y.  There ``phi'' - lambda I`` is not positive on tangents of
+    the sphere.  For ``m_k = m_l`` the tangent ``e_k - e_l`` gives ``2 p_k - 2 lambda <= 0``, that is ``m_k <= 1``.  All
+    ``m_k e^(-m_k)``, k != y, are one number, which has one root in (0, 1] and one above 1; the latter so belongs to at
+    most one class.  So m is u for one class, v <= u for the r = K - 2 others and ``-a = -(u + r v)`` for y, with
+    ``a^2 + u^2 + r v^2 = t^2``: a curve in ``v in [0, t/sqrt(K (K - 1))]``.  On it ``a + u = sqrt(2 t^2 - (r^2 + 2 r)
+    v^2)`` falls and ``a + v = (r + 2) v/2 + (a + u)/2`` grows, so each cell of a grid of v is bounded by its ends.
+    For K = 2 it is ``log(1 + e^(sqrt(2) t))``.
+    """
+    r = classes - 2
+    v = np.linspace(0.0, t / math.sqrt(classes * (classes - 1)), CELLS + 1)
+    high = np.sqrt(2 * t * t - (r * r + 2 * r) * v * v)  # a + u
+    low = (r + 2) * v / 2 + high / 2  # a + v
+    if r == 0:
+        return float(np.logaddexp(0, high[0]))
+    return float(np.logaddexp(np.logaddexp(0, high[:-1]), math.log(r) + low[1:]).max())
+
+
+LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARED)}
+
+
+def named(loss: str | Loss) -> Loss:
+    """The loss of that name, of those that need no settings; a `Loss` is itself."""
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in LOSSES:
+        raise ValueError(f"loss {loss!r} is unknown: choose one of {sorted(LOSSES)}")
+    return LOSSES[loss]

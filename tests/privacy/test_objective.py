@@ -1,0 +1,160 @@
+"""Objective perturbation of any convex loss: the price against exact problems in one and two dimensions."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import chi, chi2
+
+from dplangevin.privacy import ObjectivePerturbationDpEvent, PureObjectivePerturbationDpEvent
+from dplangevin.privacy.accountants import analytic_gaussian, objective
+from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
+from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.privacy.accountants.tight import Tight
+
+TIGHT = Tight()
+THIRD = 1 / 3  # mean eigenvalue of the softmax Hessian of three classes, at most
+
+
+def hockey_stick(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
+    """delta(epsilon) of two densities given as the masses of cells."""
+    assert first.sum() == pytest.approx(1.0, abs=2e-3)
+    return float(np.maximum(0.0, first - math.exp(epsilon) * second).sum())
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("freedom", [1, 2, 5])
+def test_profile_is_the_expectation_over_a_chi_variable(mu: float, freedom: int) -> None:
+    t = np.linspace(0, 30, 2_000_001)[1:]
+    density = chi.pdf(t, freedom) * (t[1] - t[0])
+    for epsilon in mu * np.array([0.0, 0.7, 2.0, 5.0]):
+        expected = density @ np.maximum(0.0, -np.expm1(np.minimum(epsilon - mu * t - mu**2 / 2, 0)))
+        assert objective.delta_of(freedom, mu, epsilon) == pytest.approx(expected, rel=1e-4, abs=1e-13)
+        if freedom == 1 and epsilon > mu**2 / 2:  # both halves of a Gaussian mechanism's loss
+            twice = 2 * float(analytic_gaussian.delta_of(mu, epsilon))
+            assert objective.delta_of(1, mu, epsilon) == pytest.approx(twice, rel=1e-9)
+
+
+def clipped_regression(event: ObjectivePerturbationDpEvent, records: list[tuple[float, float]]) -> np.ndarray:
+    """Masses of theta in one dimension, Huber loss with threshold L, by change of variables."""
+    reach = (14 * event.noise_std + 6 * event.lipschitz) / event.ridge
+    theta = np.linspace(-reach, reach, 400_001)
+    slope, curvature = event.ridge * theta, np.full_like(theta, event.ridge)
+    for x, y in records:
+        residual = x * theta - y
+        slope += x * np.clip(residual, -event.lipschitz, event.lipschitz)
+        curvature += x * x * (np.abs(residual) <= event.lipschitz)
+    b = slope / event.noise_std
+    return np.exp(-(b**2) / 2) / math.sqrt(2 * math.pi) * curvature / event.noise_std * (theta[1] - theta[0])
+
+
+@pytest.mark.parametrize(("noise_std", "ridge"), [(10.0, 5.0), (3.0, 1.0), (1.0, 0.5)])
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("delta", [1e-5, 1e-2])
+def test_price_bounds_exact_clipped_regression(noise_std, ridge, adjacency, delta):
+    event = ObjectivePerturbationDpEvent(noise_std, 0.7, 1.0, ridge, one_sided=False)
+    price = TIGHT.price(event, delta, adjacency)
+    assert price.accountant == "objective perturbation, any convex loss"
+    largest = 0.0
+    for others in ([], [(1.0, 0.4), (-0.5, 1.0)]):
+        one = [*others, (1.0, 1.0)]
+        neighbours = (
+            [others] if adjacency == "add_remove" else [[*others, (1.0, -1.0)], [*others, (0.3, 1.0)]]
+        )
+        for two in neighbours:
+            first, second = clipped_regression(event, one), clipped_regression(event, two)
+            for pair in ((first, second), (second, first)):
+                largest = max(largest, hockey_stick(*pair, price.epsilon))
+    assert largest <= delta * (1 + 1e-6)
+    kifer = Kifer2012().epsilon(event, delta, adjacency)
+    assert price.epsilon <= kifer
+    sided = ObjectivePerturbationDpEvent(noise_std, 0.7, 1.0, ridge)
+    assert TIGHT.epsilon(sided, delta, adjacency) < price.epsilon
+
+
+def three_classes(event: ObjectivePerturbationDpEvent, records: list[tuple[float, int]]) -> np.ndarray:
+    """Masses of theta for softmax of three classes on one feature, within the plane where the weights add up to 0.
+
+    Across it neither loss nor Hessian depends on theta, so data sets differ within it only.
+    """
+    reach = (6 * event.noise_std + 4 * event.lipschitz) / event.ridge
+    line = np.linspace(-reach, reach, 401)
+    plane = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
+    basis = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
+    theta = plane @ basis
+    slope = event.ridge * theta
+    hessian = event.ridge * np.tile(np.eye(2), (len(theta), 1, 1))
+    for x, label in records:
+        p = np.exp(x * theta - logsumexp(x * theta, axis=1, keepdims=True))
+        slope += x * (p - np.eye(3)[label])
+        within = p @ basis.T
+        hessian += (
+            x * x * (np.einsum("nk,ik,jk->nij", p, basis, basis) - within[:, :, None] * within[:, None])
+        )
+    b = slope @ basis.T / event.noise_std
+    density = np.exp(-(b**2).sum(1) / 2) / (2 * math.pi) / event.noise_std**2
+    return density * np.linalg.det(hessian) * (line[1] - line[0]) ** 2
+
+
+@pytest.mark.parametrize(("noise_std", "ridge"), [(8.0, 2.0), (2.0, 0.7)])
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_price_bounds_exact_softmax(noise_std, ridge, adjacency):
+    event = ObjectivePerturbationDpEvent(noise_std, math.sqrt(2), THIRD, ridge, rank=2, one_sided=False)
+    other = [(0.8, 1)]
+    first = three_classes(event, [*other, (1.0, 0)])
+    second = three_classes(event, other if adjacency == "add_remove" else [*other, (1.0, 2)])
+    for delta in (1e-4, 1e-2):
+        epsilon = TIGHT.epsilon(event, delta, adjacency)
+        for pair in ((first, second), (second, first)):
+            assert hockey_stick(*pair, epsilon) <= delta
+        assert epsilon <= Kifer2012().epsilon(event, delta, adjacency)
+    # the bound is no more than a few times what these two data sets show
+    assert hockey_stick(first, second, epsilon / 6) > 1e-2
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_one_record_adds_no_more_to_the_log_determinant(classes, rng):
+    event = ObjectivePerturbationDpEvent(1.0, 1.0, 1 / classes, 0.3, rank=classes - 1, one_sided=False)
+    largest = 0.0
+    for scale in (0.0, 0.1, 1.0, 5.0):
+        margins = scale * rng.normal(size=classes)
+        p = np.exp(margins - logsumexp(margins))
+        x = np.array([0.6, 0.8])
+        one = np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
+        shared = 0.3 * np.eye(2 * classes)
+        if scale:
+            rows = rng.normal(size=(4, 2 * classes))
+            shared += rows.T @ rows
+        added = np.linalg.slogdet(shared + one)[1] - np.linalg.slogdet(shared)[1]
+        assert added <= event.log_determinant * (1 + 1e-12)
+        largest = max(largest, added)
+    assert largest == pytest.approx(event.log_determinant)  # equal probabilities, ridge alone
+
+
+def test_tail_is_the_papers_up_to_rank_two_and_the_chi_variables_beyond():
+    for delta in (1e-3, 1e-8):
+        assert objective.log_tail(delta, 1) == objective.log_tail(delta, 2) == math.log(2 / delta)
+        for rank in (1, 2, 3, 9):
+            exceeded = chi2.sf(2 * objective.log_tail(delta, rank), rank)
+            assert exceeded <= delta / 2 * (1 + 1e-9)
+            if rank > 1:
+                assert exceeded == pytest.approx(delta / 2)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_prices_grow_with_the_rank(adjacency):
+    events = [
+        ObjectivePerturbationDpEvent(20.0, 1.0, 0.1, 1.0, rank=rank, one_sided=False) for rank in (1, 2, 5)
+    ]
+    for accountant in (TIGHT, Kifer2012()):
+        prices = [accountant.epsilon(event, 1e-5, adjacency) for event in events]
+        assert prices == sorted(prices)
+        assert prices[0] < prices[2]
+        assert accountant.epsilon(events[0], 0.0, adjacency) == math.inf
+    one, four = (PureObjectivePerturbationDpEvent(0.4, 1.0, 0.1, 1.0, rank) for rank in (1, 4))
+    more = Chaudhuri2011().epsilon(four, 0.0) - Chaudhuri2011().epsilon(one, 0.0)
+    assert more == pytest.approx(6 * math.log(1.1))
+    assert TIGHT.epsilon(four, 0.0) - TIGHT.epsilon(one, 0.0) == pytest.approx(3 * math.log(1.1))
+    with pytest.raises(ValueError, match="rank = 0 must be a whole number >= 1"):
+        PureObjectivePerturbationDpEvent(0.4, 1.0, 0.1, 1.0, 0)
