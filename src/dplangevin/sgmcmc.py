@@ -19,10 +19,10 @@ from tqdm import tqdm
 
 from dplangevin import noise
 from dplangevin.kernels import Kernel
+from dplangevin.methods import row_assumption
 from dplangevin.privacy import Budget, Guarantee
+from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem
-
-ASSUMPTIONS = ("||x|| <= 1", "step size, prior and scaling chosen without accounting")
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,31 @@ class Minibatches:
             parts.append(SelfComposedDpEvent(step, int(count)))
         return parts[0] if len(parts) == 1 else ComposedDpEvent(parts)
 
+    def momentum(
+        self,
+        problem: Problem,
+        budgets: Sequence[Budget],
+        friction: float,
+        share: float,
+        accountant: Accountant,
+    ) -> tuple[Tensor, list[Guarantee]]:
+        """Step sizes ``(E, 1)`` and guarantees of eq. 4.4 and 4.5, whose velocity gets N(0, 2 a eta I), a the friction.
+
+        That is Theorem 4's noise when ``2 a eta >= C eta^2``, so ``eta = min(2 a/C, share/(beta N))``.  (The paper
+        prints ``2 a >= C eta``, the same with eta divided out.)
+        """
+        steps, most = self.steps(problem), stable_step(problem, share)
+        guarantee, sizes = [], []
+        for budget in budgets:
+            variance = self.gradient_variance(problem, budget)
+            eta = min(most, 2 * friction / variance) if variance else most
+            gradient_std = torch.full((steps,), (2 * friction / eta) ** 0.5, dtype=torch.float64)
+            event = self.event(problem, budget, gradient_std)
+            claimed = accountant.epsilon(event, budget.delta, "replace_one")
+            guarantee.append(minibatch_guarantee(problem, claimed, budget, event))
+            sizes.append(eta)
+        return torch.tensor(sizes)[:, None], guarantee
+
     def run(
         self,
         problem: Problem,
@@ -119,10 +144,11 @@ class Minibatches:
         return torch.stack(kept, 2)
 
 
-def minibatch_guarantee(claimed: float, budget: Budget, event: DpEvent) -> Guarantee:
+def minibatch_guarantee(problem: Problem, claimed: float, budget: Budget, event: DpEvent) -> Guarantee:
     """The guarantee of a chain whose every iterate is released."""
+    assumptions = (row_assumption(problem), "step size, prior and scaling chosen without accounting")
     return Guarantee(
-        claimed, budget.delta, event, "replace_one", "all_iterates", "without_replacement", ASSUMPTIONS
+        claimed, budget.delta, event, "replace_one", "all_iterates", "without_replacement", assumptions
     )
 
 

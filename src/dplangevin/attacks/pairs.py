@@ -6,6 +6,7 @@ replace-one sensitivity to hide; with the logistic loss they differ by L, since 
 and the same margin.  `repeats` of the problems are the runs: one call of a method makes them all.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor
 
 from dplangevin.attacks.sampled import log_density
-from dplangevin.problem import LOGISTIC, Loss, Problem
+from dplangevin.losses import LOGISTIC, Loss
+from dplangevin.privacy import Adjacency
+from dplangevin.problem import Problem
 
 # What the logistic loss is, up to a constant, where the margin is far negative; the constants are those of the latter.
 LINEAR = Loss(
@@ -23,6 +26,7 @@ LINEAR = Loss(
     curvature=lambda m, y: torch.zeros_like(m),
     lipschitz=LOGISTIC.lipschitz,
     smoothness=LOGISTIC.smoothness,
+    one_sided=True,
 )
 
 
@@ -54,6 +58,20 @@ def opposite(
     return problems[0], problems[1]
 
 
+def alone(runs: int, records: int, adjacency: Adjacency, length: float = 1.0) -> tuple[Problem, Problem]:
+    """The problems of D and D', linear loss: all records but one are x = 0, whose gradient is 0.
+
+    The one is x = length, label +1, under D; under D' its label is -1 ("replace_one"), or it is 0 as well, as if it had
+    been taken away while N stays ("add_remove").  Against Poisson sampling this is the worst pair, since no other
+    record adds noise.
+    """
+    first, second = opposite(runs, records, LINEAR, length)
+    x = torch.zeros_like(first.x)
+    x[0, 0] = length
+    other = x if adjacency == "replace_one" else torch.zeros_like(x)
+    return replace(first, x=x), replace(second, x=other)
+
+
 def last(theta: Tensor) -> np.ndarray:
     """The last sample of each run, ``(runs,)``, of theta ``(runs, samples, 1)``; it grows with the record's label."""
     return theta[:, -1, 0].double().numpy()
@@ -80,6 +98,28 @@ def sgnht_ratio(theta: Tensor, chain: Chain, friction: float, loss: Loss = LINEA
         moves.append(after - (1 - thermostat) * before)
         thermostat = thermostat + after.square() - chain.step_size
     return _ratio(torch.stack(moves, 1), theta[:, : len(moves)], chain, loss)
+
+
+def sghmc_ratio(theta: Tensor, chain: Chain, friction: float, loss: Loss = LINEAR) -> np.ndarray:
+    """The same for `DpSghmc`, whose friction stays."""
+    theta = theta[..., 0].double()
+    velocity = theta[:, 1:] - theta[:, :-1]
+    moves = velocity[:, 1:] - (1 - friction) * velocity[:, :-1]
+    return _ratio(moves, theta[:, : moves.shape[1]], chain, loss)
+
+
+def poisson_ratio(
+    theta: Tensor, rate: float, unit: float, noise_std: float, adjacency: Adjacency
+) -> np.ndarray:
+    """Log-likelihood ratio ``(runs,)`` of all iterates on the pair `alone`, Poisson-sampled at `rate`, precision 0.
+
+    theta: ``(runs, 1 + steps, 1)``, theta_0 first.  unit: how far the record moves a step, eta clip/tau.  noise_std: of
+    a step.
+    """
+    theta = theta[..., 0].double()
+    x, noise = (theta[:, 1:] - theta[:, :-1]) / unit, noise_std / unit
+    away = (rate, -1.0) if adjacency == "replace_one" else (0.0, 0.0)
+    return (log_density(x, (rate, 1.0), noise) - log_density(x, away, noise)).sum(1).numpy()
 
 
 def _ratio(moves: Tensor, at: Tensor, chain: Chain, loss: Loss) -> np.ndarray:

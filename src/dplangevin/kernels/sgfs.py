@@ -10,10 +10,11 @@ from dplangevin.kernels import Kernel
 
 class SgfsState(NamedTuple):
     """theta ``(R, C, d)``; estimated Fisher information of one record, positive semi-definite, ``(R, C, d, d)`` or,
-    where chains share it, with 1 for R or C."""
+    where chains share it, with 1 for R or C; Cholesky factor of the last step's P, None before the first step."""
 
     theta: Tensor
     fisher: Tensor
+    cholesky: Tensor | None = None
 
 
 def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
@@ -31,7 +32,8 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
     as minus logarithms, so here as there the gradient is that of U and the sign is minus.
     init(theta, fisher); step(state, gradient, noise, step_size, covariance, rate): estimate of grad U and the noise on
     it, both ``(R, C, d)``; eta ``(C, 1)``; the minibatch's covariance of gradients V, of the shape of I and positive
-    semi-definite, private if the chain is to be; kappa ``(C, 1)`` in [0, 1].
+    semi-definite, private if the chain is to be; kappa ``(C, 1)`` in [0, 1].  Without covariance and rate, kappa is 0
+    and P stays as it was, for a step size that has not changed.  I and F may be of a wider type than theta.
     Raises ValueError for a batch outside 1..records or a factor that is not square.
     """
     if not 0 < batch <= records:
@@ -42,12 +44,21 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
     outer = 4 * factor @ factor.T
 
     def step(
-        state: SgfsState, gradient: Tensor, noise: Tensor, step_size: Tensor, covariance: Tensor, rate: Tensor
+        state: SgfsState,
+        gradient: Tensor,
+        noise: Tensor,
+        step_size: Tensor,
+        covariance: Tensor | None = None,
+        rate: Tensor | None = None,
     ) -> SgfsState:
-        kappa = rate[..., None]  # (C, 1, 1)
-        fisher = (1 - kappa) * state.fisher + kappa * covariance
-        cholesky = torch.linalg.cholesky(scale * fisher + outer / step_size[..., None])  # (R, C, d, d)
-        move = torch.cholesky_solve((gradient + noise)[..., None], cholesky)[..., 0]
-        return SgfsState(state.theta - 2 * move, fisher)
+        fisher, cholesky = state.fisher, state.cholesky
+        if covariance is not None and rate is not None:
+            kappa = rate[..., None]  # (C, 1, 1)
+            fisher, cholesky = (1 - kappa) * fisher + kappa * covariance, None
+        if cholesky is None:
+            cholesky = torch.linalg.cholesky(scale * fisher + outer / step_size[..., None])  # (R, C, d, d)
+        push = (gradient + noise).to(cholesky.dtype)
+        move = torch.cholesky_solve(push[..., None], cholesky)[..., 0]
+        return SgfsState(state.theta - 2 * move.to(state.theta.dtype), fisher, cholesky)
 
     return Kernel(SgfsState, step)

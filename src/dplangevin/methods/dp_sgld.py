@@ -70,7 +70,7 @@ class DpSgld:
         for e, budget in enumerate(budgets):
             event = self.minibatches.event(problem, budget, std[:, e] / eta[:, e])
             claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
-            guarantee.append(minibatch_guarantee(claimed, budget, event))
+            guarantee.append(minibatch_guarantee(problem, claimed, budget, event))
         eta, std = eta.float()[..., None], std.float()[..., None]  # (steps, E, 1)
         theta = torch.zeros(problem.repeats, len(budgets), problem.d) if start is None else start
         keep = thinned(steps, self.burn_in, self.samples)

@@ -69,6 +69,30 @@ def steps_event(multiplier: float, *, rate: float, steps: int, schedule: Schedul
     )
 
 
+def smallest_multiplier(
+    accountant: Accountant,
+    budget: Budget,
+    *,
+    rate: float,
+    steps: int,
+    schedule: Schedule,
+    adjacency: Adjacency,
+    low: float = SMALLEST,
+    high: float = LARGEST,
+    rtol: float = 1e-4,
+) -> float:
+    """The smallest noise multiplier in [low, high] (of the first step) whose T steps fit the budget.
+
+    To a relative rtol, from above; `low` if that fits. rate: q in (0, 1]. Raises ValueError where `high` does not fit,
+    as `calibrate` does.
+    """
+
+    def event(sigma: float) -> DpEvent:
+        return steps_event(sigma, rate=rate, steps=steps, schedule=schedule)
+
+    return calibrate(accountant, event, budget, low=low, high=high, adjacency=adjacency, rtol=rtol)
+
+
 def largest_step(
     accountant: Accountant,
     budget: Budget,
@@ -87,13 +111,14 @@ def largest_step(
     To a relative 2 rtol, from below. high: a noise multiplier known to fit. Raises ValueError where no step
     fits, as `calibrate` does.
     """
-    multiplier = calibrate(
+    multiplier = smallest_multiplier(
         accountant,
-        lambda sigma: steps_event(sigma, rate=batch / records, steps=steps, schedule=schedule),
         budget,
-        low=SMALLEST,
-        high=high,
+        rate=batch / records,
+        steps=steps,
+        schedule=schedule,
         adjacency=adjacency,
+        high=high,
         rtol=rtol,
     )
     return step_of(multiplier, records=records, batch=batch, lipschitz=lipschitz)

@@ -15,7 +15,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-from dplangevin.privacy.accountants import composition, profiles
+from dplangevin.privacy.accountants import composition, objective, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of, mu_of
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
@@ -28,6 +28,7 @@ from dplangevin.privacy.events import (
     check_adjacency,
 )
 from dplangevin.privacy.levels import is_sampled, merged, sampled
+from dplangevin.privacy.pate_event import PateDpEvent
 
 Parts = tuple[tuple[DpEvent, int], ...]
 
@@ -45,8 +46,8 @@ class Tight:
 
     Gaussian mechanisms: exact. One posterior sample: the exact delta(epsilon) of its bounded range.
     Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, within
-    about 0.1 % from above. DP-SGFS: as its Gaussian steps. The last iterate of DP-SGLD: the smaller of PLD of
-    all iterates and `Bok2024`; in a composition all iterates.
+    about 0.1 % from above. DP-SGFS and PATE: as their Gaussian steps. The last iterate of DP-SGLD: the smaller
+    of PLD of all iterates and `Bok2024`; in a composition all iterates.
 
     Objective perturbation, sum scale, b ~ N(0, s^2 I), losses of the margin with a derivative of one sign
     (the logistic loss). Given theta, the neighbour's b differs by the records' gradients.
@@ -60,6 +61,8 @@ class Tight:
     and G_(u+u'). For u = u' (one direction, opposite labels) that is max(0, G) with mu = 2L/s, and the same
     formula follows. That this angle is the worst is checked numerically over mu, epsilon and the angle
     (tests), not proved.
+
+    Other losses (two-sided, or of several margins): `objective`, which is proved for both adjacencies.
     """
 
     name: str = "tight"
@@ -106,6 +109,8 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
         elif isinstance(leaf, FisherScoringDpEvent):
             check_adjacency(adjacency, ("replace_one",), "tight (DP-SGFS)")
             leaf = leaf.gaussian_steps()
+        elif isinstance(leaf, PateDpEvent):
+            leaf = leaf.gaussian_steps(adjacency)
         shown.append(SelfComposedDpEvent(leaf, count))
     return ComposedDpEvent(shown)
 
@@ -134,15 +139,13 @@ def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
     if isinstance(leaf, PosteriorSampleDpEvent):
         return Price(profiles.bounded_range_epsilon(_range(leaf, adjacency), delta), "bounded range")
     if isinstance(leaf, ObjectivePerturbationDpEvent):
+        if not leaf.one_sided or leaf.rank > 1:
+            return Price(objective.epsilon(leaf, delta, adjacency), "objective perturbation, any convex loss")
         gaussian = epsilon_of(mu_of(leaf.noise_std / leaf.lipschitz, adjacency), delta)
-        return Price(
-            gaussian + math.log1p(leaf.smoothness / leaf.ridge), "objective perturbation, hockey stick"
-        )
+        return Price(gaussian + leaf.log_determinant, "objective perturbation, hockey stick")
     if isinstance(leaf, PureObjectivePerturbationDpEvent):
         shift = leaf.lipschitz * (2 if adjacency == "replace_one" else 1)
-        return Price(
-            leaf.rate * shift + math.log1p(leaf.smoothness / leaf.ridge), "objective perturbation, pure"
-        )
+        return Price(leaf.rate * shift + leaf.log_determinant, "objective perturbation, pure")
     return None
 
 

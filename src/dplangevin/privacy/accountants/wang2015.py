@@ -21,10 +21,11 @@ Bound = Literal["paper", "range"]
 class Wang2015:
     """Prices OPS, DP-SGLD, DP-SGFS and their compositions as the paper does; replace_one.
 
-    Posterior sample (pure): `bound="paper"` 4 rho log(1 + e^D) (Theorem 1 with Algorithm 1's B = log(1 +
-    e^D)), `bound="range"` 2 rho D. k steps on minibatches of tau out of N, noise multiplier z (Theorem 4,
-    Algorithm 2): the algorithm's noise variance, 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta))
-    ln(2/delta) eta^2 on (N/tau) times the minibatch sum, is (z L)^2 (N/tau)^2 eta^2, and k = N T/tau, so
+    Posterior sample (pure): `bound="paper"` 4 rho B (Theorem 1; Algorithm 1's B is log(1 + e^D), the
+    largest logistic loss on the ball), `bound="range"` 2 rho D, where D stands for the range of one record's
+    loss on the ball. k steps on minibatches of tau out of N, noise multiplier z (Theorem 4, Algorithm 2): the
+    algorithm's noise variance, 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta)) ln(2/delta) eta^2 on (N/tau)
+    times the minibatch sum, is (z L)^2 (N/tau)^2 eta^2, and k = N T/tau, so
 
         eps = (tau/N) sqrt(128 k ln(2.5 k/delta) ln(2/delta)) / z.
 
@@ -123,7 +124,7 @@ class Wang2015:
     def _sample(self, event: PosteriorSampleDpEvent) -> float:
         if self.bound == "range":
             return event.range
-        return 4 * event.rho * (event.radius + math.log1p(math.exp(-event.radius)))
+        return 4 * event.rho * event.largest_loss
 
     def _steps(self, steps: list[tuple[SampledWithoutReplacementDpEvent, int]], delta: float) -> float:
         multiplier = min(step.event.noise_multiplier for step, _ in steps)

@@ -1,0 +1,50 @@
+"""PATE's accountant: Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson (2018)."""
+
+import math
+from dataclasses import dataclass
+
+from dp_accounting import DpEvent
+
+from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
+from dplangevin.privacy.events import Adjacency, Budget, check_adjacency
+from dplangevin.privacy.pate_event import PateDpEvent
+
+
+@dataclass(frozen=True)
+class Papernot2018:
+    """Renyi privacy of Confident-GNMax, converted by epsilon = rdp(lambda) + ln(1/delta)/(lambda - 1).
+
+    Data-independent: rdp = rho lambda (Proposition 8), so epsilon = rho + 2 sqrt(rho ln(1/delta)) at the best real
+    order. Where an event carries a published data-dependent value (`PateDpEvent.released_rdp`), the smaller of
+    the two. The same under either adjacency: a record reaches one teacher.
+    """
+
+    name: str = "Papernot et al. 2018"
+
+    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Epsilon at delta of one PateDpEvent; inf at delta = 0."""
+        check_adjacency(adjacency, who=self.name)
+        price = trivial(event, delta)
+        if price is not None:
+            return price
+        parts = list(leaves(event))
+        (leaf, count), *more = parts
+        if more or count != 1 or not isinstance(leaf, PateDpEvent):
+            raise refuse(self.name, event, "it prices a single PateDpEvent")
+        if leaf.rho == 0:
+            return 0.0
+        if delta == 0:
+            return math.inf
+        log = math.log(1 / delta)
+        found = leaf.rho + 2 * math.sqrt(leaf.rho * log)
+        if leaf.order > 1:
+            found = min(found, leaf.released_rdp + log / (leaf.order - 1))
+        return max(found, 0.0)
+
+
+def rho_of(budget: Budget) -> float:
+    """The rho that spends the budget: rho + 2 sqrt(rho ln(1/delta)) = epsilon."""
+    if not (budget.delta > 0 and budget.epsilon < math.inf):
+        raise ValueError(f"PATE needs delta > 0 and a finite epsilon, not {budget}")
+    log = math.log(1 / budget.delta)
+    return (budget.epsilon / (math.sqrt(log + budget.epsilon) + math.sqrt(log))) ** 2

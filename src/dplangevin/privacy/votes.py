@@ -1,0 +1,121 @@
+r"""Data-dependent Renyi privacy of noisy votes, and its release by smooth sensitivity (Papernot et al. 2018).
+
+The noisy vote argmax_j (n_j + N(0, s^2)) has Renyi divergence of order lambda at most lambda/s^2 (Proposition 8).
+Where the teachers agree it is less, by q >= Pr[not the winner]; `renyi` gives it.  A threshold test at T on a count
+with noise N(0, s1^2) is the vote of two classes that are 2 |count - T| apart, with s = sqrt(2) s1: the same Renyi
+divergence lambda/(2 s1^2), the same q and the same change of q with one vote.  So both are priced by one function.
+
+The sum over all queries depends on the private votes.  To publish it, noise is scaled to its smooth sensitivity
+(Nissim, Raskhodnikova and Smith 2007).  In z, with q = (m - 1) erfc(z)/2, one vote moves z by at most 1/s, since
+erfc(erfc^-1(p) - 1/s) is concave in p: these are the paper's B_U and B_L.  The line of z is cut into cells of width
+1/(CELLS s) and the cost is that of a cell's left end, an upper bound; sensitivities are then maxima over windows.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.ndimage import maximum_filter1d
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
+
+CELLS = 4  # cells of z per vote; gaps of two classes then fall on the ends of cells
+
+
+def log_error(counts: np.ndarray, noise_std: float) -> np.ndarray:
+    """log q of Proposition 7, q = sum_{j != j*} erfc((n_j* - n_j)/(2 s))/2 >= Pr[the noisy winner is not j*].
+
+    counts: votes (..., m), m >= 2.  noise_std: s.  Returns (...); q may exceed 1 for m > 2.
+    """
+    ordered = np.sort(counts, axis=-1)
+    return logsumexp(log_ndtr((ordered[..., :-1] - ordered[..., -1:]) / (math.sqrt(2) * noise_std)), axis=-1)
+
+
+def renyi(log_q: np.ndarray, noise_std: float, order: np.ndarray | float) -> np.ndarray:
+    r"""Bound on D_lambda(M(D) || M(D')), Theorem 6 with Proposition 10's mu_2 = s sqrt(-log q), mu_1 = mu_2 + 1::
+
+        1/(lambda - 1) log((1 - q) A^(lambda - 1) + q B^(lambda - 1)),
+        A = (1 - q)/(1 - (q e^(mu_2/s^2))^((mu_2 - 1)/mu_2)),      B = e^(mu_1/s^2)/q^(1/mu_2),
+
+    where 1 < lambda <= mu_1, mu_2 > 1 and q <= e^((mu_2 - 1) mu_2/s^2) (mu_1/(mu_1 - 1) mu_2/(mu_2 - 1))^(-mu_2);
+    lambda/s^2 elsewhere, and wherever that is less.  log_q and order broadcast.  It holds for the votes of D as the
+    first argument only; D_lambda(M(D') || M(D)) may exceed it.
+    """
+    log_q, order = np.broadcast_arrays(np.asarray(log_q, float), np.asarray(order, float))
+    variance = noise_std**2
+    flat = order / variance
+    inside = log_q < -1 / variance  # mu_2 > 1
+    log_q = np.where(inside, log_q, -4 / variance - 1)  # any value within the domain of the formulas below
+    second = noise_std * np.sqrt(-log_q)  # mu_2
+    first = second + 1
+    most = (second - 1) * second / variance - second * np.log(first / (first - 1) * second / (second - 1))
+    inside = inside & (order <= first) & (log_q <= most)
+    other = np.minimum(
+        (second - 1) / second * (log_q + second / variance), -1e-12
+    )  # of p' = Pr[not j*] on D'
+    log_a = np.log1p(-np.exp(log_q)) - np.log(-np.expm1(other))
+    log_b = first / variance - log_q / second
+    stay = np.log1p(-np.exp(log_q)) + (order - 1) * log_a
+    leave = log_q + (order - 1) * log_b
+    return np.where(inside, np.minimum(np.logaddexp(stay, leave) / (order - 1), flat), flat)
+
+
+def cell(log_q: np.ndarray, noise_std: float, classes: int) -> np.ndarray:
+    """The cell of z >= 0, q = (m - 1) erfc(z)/2: integers of the shape of log_q."""
+    z = -ndtri_exp(np.minimum(log_q - math.log(classes - 1), -math.log(2))) / math.sqrt(2)
+    return np.floor(np.maximum(z, 0) * noise_std * CELLS + 1e-6).astype(int)  # rounding must not cost a cell
+
+
+def cell_costs(cells: int, noise_std: float, classes: int, order: float) -> np.ndarray:
+    """Renyi divergence in each of `cells` cells, (cells,): not increasing, an upper bound on `renyi` there."""
+    z = np.arange(cells) / (CELLS * noise_std)
+    log_q = np.minimum(math.log(classes - 1) + log_ndtr(-math.sqrt(2) * z), 0.0)
+    return np.maximum.accumulate(renyi(log_q, noise_std, order)[::-1])[::-1]
+
+
+def smooth_sensitivity(
+    groups: Sequence[tuple[np.ndarray, np.ndarray]], decay: float, distances: int
+) -> np.ndarray:
+    """max_d e^(-decay d) LS_d, (R,), of the sum of costs; d = 0..distances, the number of teachers.
+
+    groups: pairs of costs (cells,) and of how many queries are in each cell (R, cells).  A change of one teacher moves
+    every query by at most CELLS cells, so LS_d sums, over the queries, the largest change of cost by one vote within d
+    votes: it bounds the local sensitivity of every data set at distance d, and smoothness follows from LS_d on a
+    neighbour being at most LS_(d + 1) here.
+    """
+    spans = [_steps(costs) for costs, _ in groups]
+    best = np.zeros(len(groups[0][1]))
+    for distance in range(distances + 1):
+        total = sum(tally @ span for (_, tally), span in zip(groups, spans, strict=True))
+        best = np.maximum(best, math.exp(-decay * distance) * total)
+        spans = [maximum_filter1d(span, 2 * CELLS + 1, mode="nearest") for span in spans]
+    return best
+
+
+def _steps(costs: np.ndarray) -> np.ndarray:
+    """The largest change of cost by one vote, from each cell; costs are constant beyond both ends."""
+    padded = np.pad(costs, CELLS, mode="edge")
+    middle = slice(CELLS, -CELLS)
+    return np.maximum(padded[: -2 * CELLS] - padded[middle], padded[middle] - padded[2 * CELLS :])
+
+
+def release_cost(order: float, decay: float, multiplier: float) -> float:
+    """Renyi divergence of order lambda of publishing f(D) + multiplier SS(D) N(0, 1), SS e^decay-smooth.
+
+    With the other data set's standard deviation r times this one's, e^-decay <= r <= e^decay, and means at most
+    min(1, r) SS apart, Gaussians of unequal variance have divergence
+
+        (lambda log r - log(v)/2)/(lambda - 1) + lambda min(1, r)^2/(2 multiplier^2 v),   v = 1 - lambda + lambda r^2,
+
+    inf where v <= 0.  Its first part grows with |log r|, its second falls with r: the worst is at one of the ends.
+    Differs: exact, where the paper (GNSS) bounds it by lambda e^(2 decay)/multiplier^2 + (decay lambda - log(1 - 2
+    lambda decay)/2)/(lambda - 1).
+    """
+    found = []
+    for r, largest in ((math.exp(-decay), math.exp(-decay)), (math.exp(decay), 1.0)):
+        v = 1 - order + order * r * r
+        if v <= 0:
+            return math.inf
+        spread = (order * math.log(r) - math.log(v) / 2) / (order - 1)
+        shift = largest**2 / v if r < 1 else largest
+        found.append(spread + order * shift / (2 * multiplier**2))
+    return max(found)
