@@ -13,7 +13,10 @@ from dplangevin.experiment import sweep
 def main(experiment: str, dataset: str, method: str) -> None:
     start = time.perf_counter()
     units = Path("data/units") / experiment / dataset / method
-    frame = sweep(load(), experiment, dataset, method, Path(f"data/processed/{dataset}.npz"), units)
+    cfg = load()
+    compared = cfg.experiment[experiment].get("compared", False)
+    posterior = Path(f"data/reference/{dataset}.npz") if compared else None
+    frame = sweep(cfg, experiment, dataset, method, Path(f"data/processed/{dataset}.npz"), units, posterior)
     with atomic_path(Path("results/runs") / experiment / dataset / f"{method}.csv") as part:
         frame.to_csv(part, index=False, float_format="%.8g")
     for unit in units.glob("*.csv"):  # the result holds them now

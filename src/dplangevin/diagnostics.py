@@ -3,6 +3,7 @@
 import warnings
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import xarray
 from torch import Tensor
@@ -20,10 +21,29 @@ class Mixing(NamedTuple):
 
 
 def mixing(draws: Tensor) -> Mixing:
-    """Rank-normalised split R-hat and bulk ESS (Vehtari et al. 2021).  draws: ``(draws, groups, chains, E, d)``."""
-    axes = ("draw", "group", "chain", "budget", "coordinate")
-    posterior = xarray.Dataset({"theta": (axes, draws.double().numpy())})
-    r_hat = arviz.rhat(posterior, method="rank")["theta"].max("coordinate")
-    ess = arviz.ess(posterior, method="bulk")["theta"].min("coordinate")
+    """Rank-normalised split R-hat and bulk ESS (Vehtari et al. 2021).  draws: ``(draws, groups, chains, E, d)``.
+
+    R-hat compares chains; a single chain is cut into halves that count as two.  Coordinates that never move are left
+    out, nan if none does.  Raises ValueError for fewer draws than `least_draws`.
+    """
+    count, groups, chains, *rest = draws.shape
+    if count < least_draws(chains):
+        raise ValueError(f"{count} draws of {chains} chains are too few: keep {least_draws(chains)} or more")
+    halves = draws
+    if chains == 1:
+        halves = draws[count % 2 :].unflatten(0, (2, -1)).movedim(0, 2).reshape(-1, groups, 2, *rest)
+    with np.errstate(divide="ignore", invalid="ignore"):  # coordinates that never move
+        r_hat = arviz.rhat(_labelled(halves), method="rank")["theta"].max("coordinate")
+        ess = arviz.ess(_labelled(draws), method="bulk")["theta"].min("coordinate")
     order = ("group", "budget")
     return Mixing(*(torch.tensor(v.transpose(*order).values) for v in (r_hat, ess)))
+
+
+def least_draws(chains: int) -> int:
+    """The fewest draws per chain that `mixing` takes."""
+    return 4 if chains > 1 else 8
+
+
+def _labelled(draws: Tensor) -> xarray.Dataset:
+    axes = ("draw", "group", "chain", "budget", "coordinate")
+    return xarray.Dataset({"theta": (axes, draws.double().numpy())})

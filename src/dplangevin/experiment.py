@@ -4,26 +4,26 @@ Work is cut into units (a scaling, a variant of the method, a block of budgets).
 the hash of all that went into it, so an interrupted sweep goes on where it stopped and a changed one starts afresh.
 """
 
-import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from tqdm import tqdm
 
-from dplangevin import noise
+from dplangevin import noise, reference
 from dplangevin.data import Dataset, sha256
+from dplangevin.evaluation import REPORTED, evaluate, mixed
 from dplangevin.methods import Method, Release
+from dplangevin.plan import Unit, plan, settled
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import Adjacency
 from dplangevin.units import code_hash, kept
 
 SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
@@ -35,80 +35,99 @@ PRIVACY = [
     "epsilon_tight",
     "accountant_tight",
     "adjacency",
+    "adjacency_tight",
     "released",
     "sampling",
 ]
 COLUMNS = [*SETTING, *PRIVACY, "repeat", "metric", "value", "violated", "assumptions"]
 
 
-class Unit(NamedTuple):
-    """What is computed in one go: `overrides` of the method's config, by name."""
-
-    scaling: str
-    overrides: dict[str, Any]
-    epsilons: list[float]
-
-    @property
-    def variant(self) -> str:
-        return ";".join(f"{name}={value}" for name, value in self.overrides.items())
-
-
 def sweep(
-    cfg: DictConfig, experiment: str, dataset: str, method: str, data: Path, units: Path
+    cfg: DictConfig,
+    experiment: str,
+    dataset: str,
+    method: str,
+    data: Path,
+    units: Path,
+    posterior: Path | None = None,
 ) -> pd.DataFrame:
-    """All rows of one method on one data set.  data: its prepared file; units: the folder of finished units."""
+    """All rows of one method on one data set.
+
+    data: its prepared file; units: the folder of finished units; posterior: the file of `reference.save` that the
+    releases are compared with, for an experiment that has a `reference`.
+    """
     spec = cfg.experiment[experiment]
     prepared = Dataset.load(data)
+    config = settled(cfg.method[method], spec, method)
     base = {
         "code": code_hash(),
         "data": sha256(data),
+        "posterior": posterior and sha256(posterior),
         "seed": cfg.seed,
-        "delta": cfg.delta,
+        "delta": spec.get("delta", cfg.delta),
+        "audit": spec.get("audit"),
         "repeats": cfg.repeats,
-        "method": OmegaConf.to_container(cfg.method[method], resolve=True),
+        "method": config,
         "model": OmegaConf.to_container(cfg.model[spec.model], resolve=True),
     }
     frames = []
-    for unit in tqdm(list(plan(spec, dataset, method, budgeted(cfg, method))), unit="unit", disable=None):
+    has_budget = bool(instantiate(config).budgeted)
+    for unit in tqdm(list(plan(spec, dataset, method, has_budget)), unit="unit", disable=None):
         names = [experiment, dataset, spec.model, method, unit.variant, unit.scaling]
         setting = dict(zip(SETTING, names, strict=True))
-        done = kept(units, [base, unit], partial(run_unit, cfg, setting, unit, prepared))
-        frames.append(pd.read_csv(done, keep_default_na=False))
+        done = kept(units, [base, unit], partial(run_unit, cfg, setting, unit, prepared, posterior))
+        frames.append(pd.read_csv(done, keep_default_na=False, na_values={"value": [""]}))
     return pd.concat(frames, ignore_index=True)[COLUMNS]
 
 
-def plan(spec: DictConfig, dataset: str, method: str, has_budget: bool) -> Iterator[Unit]:
-    """The units of a sweep, in a fixed order."""
-    vary = OmegaConf.to_container(spec.vary.get(method, OmegaConf.create({})), resolve=True)
-    assert isinstance(vary, dict)
-    epsilons = [float(e) for e in spec.epsilons[dataset]] if has_budget else [math.inf]
-    size = spec.budgets_per_unit
-    for scaling in spec.scalings:
-        for values in itertools.product(*vary.values()):
-            overrides = dict(zip(map(str, vary), values, strict=True))
-            for start in range(0, len(epsilons), size):
-                yield Unit(scaling, overrides, epsilons[start : start + size])
-
-
-def budgeted(cfg: DictConfig, method: str) -> bool:
-    return bool(instantiate(cfg.method[method]).budgeted)
-
-
-def run_unit(cfg: DictConfig, setting: dict[str, str], unit: Unit, prepared: Dataset) -> pd.DataFrame:
+def run_unit(
+    cfg: DictConfig, setting: dict[str, str], unit: Unit, prepared: Dataset, posterior: Path | None
+) -> pd.DataFrame:
     """Train, price and test one unit."""
+    spec = cfg.experiment[setting["experiment"]]
     data = prepared.scaled(unit.scaling)
     problem = instantiate(cfg.model[setting["model"]])(data, cfg.repeats)
-    method: Method = instantiate(OmegaConf.merge(cfg.method[setting["method"]], unit.overrides))
-    budgets = [Budget(epsilon, cfg.delta) for epsilon in unit.epsilons]
+    config = settled(cfg.method[setting["method"]], spec, setting["method"], unit.overrides)
+    method: Method = instantiate(config)
+    budgets = [Budget(epsilon, spec.get("delta", cfg.delta)) for epsilon in unit.epsilons]
     # the same stream for every unit: budgets, variants and scalings are compared on the same noise
     rng = noise.generator(cfg.seed, f"{setting['dataset']}/{setting['method']}")
     release = method(problem, budgets, rng)
-    metrics = evaluate(release.theta, data)
-    metrics |= {name: release.info[name] for name in ("r_hat", "ess") if name in release.info}
+    if spec.get("compared") and posterior is None:
+        raise ValueError(
+            f"experiment {setting['experiment']!r} is compared with the exact posterior: name its file"
+        )
+    exact = None if posterior is None else reference.load(posterior, unit.scaling)
+    release, metrics = measured(release, problem.shared, data, exact)
     if not method.budgeted:
         metrics["majority_accuracy"] = torch.as_tensor(data.majority_accuracy)[:, None].expand(cfg.repeats, 1)
     assumptions = list(cfg.dataset[setting["dataset"]].assumptions)
-    return pd.DataFrame(rows(setting, method, budgets, release, metrics, assumptions), columns=COLUMNS)
+    found = rows(setting, method, budgets, release, metrics, assumptions, spec.get("audit"))
+    return pd.DataFrame(found, columns=COLUMNS)
+
+
+def measured(
+    release: Release, shared: bool, data: Dataset, exact: reference.Reference | None
+) -> tuple[Release, dict[str, Tensor]]:
+    """Metrics by name, ``(R, E)``, and the release.
+
+    A chain that has diverged has nan for every metric and is named in `violated`; so has the mixing of a budget that
+    has such a chain.
+    """
+    finite = release.theta.isfinite().all(-1).all(-1)  # (R, E)
+    theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
+    metrics = evaluate(theta, data)
+    if exact is not None:
+        metrics |= reference.distances(theta, metrics["log_loss"], exact)
+    metrics = {name: value.where(finite, torch.nan) for name, value in metrics.items()}
+    clean = finite.all(0) if shared else finite
+    metrics |= {name: value.where(clean, torch.nan) for name, value in mixed(theta, shared).items()}
+    metrics |= {name: release.info[name] for name in REPORTED if name in release.info}
+    notes = [
+        "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))
+        for note, lost in zip(release.info["violated"], (~finite).sum(0).tolist(), strict=True)
+    ]
+    return release._replace(info={**release.info, "violated": notes}), metrics
 
 
 def rows(
@@ -118,8 +137,12 @@ def rows(
     release: Release,
     metrics: Mapping[str, Tensor],
     assumptions: Sequence[str],
+    audit: Adjacency | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Long-form rows of a release.  Raises ValueError when the event costs more than its budget."""
+    """Long-form rows of a release.  Raises ValueError when the event costs more than its budget.
+
+    audit: the adjacency that epsilon_tight is priced under, by default the guarantee's own.
+    """
     for e, (budget, guarantee) in enumerate(zip(budgets, release.guarantee, strict=True)):
         claimed = method.accountant.epsilon(guarantee.event, guarantee.delta, guarantee.adjacency)
         if not (claimed <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta):
@@ -127,7 +150,8 @@ def rows(
                 f"{setting['method']} on {setting['dataset']} refused: by {method.accountant.name} its event costs "
                 f"({claimed:.6g}, {guarantee.delta:g}), more than the budget ({budget.epsilon:.6g}, {budget.delta:g})"
             )
-        tight = Tight().price(guarantee.event, budget.delta, guarantee.adjacency)
+        audited = audit or guarantee.adjacency
+        tight = Tight().price(guarantee.event, budget.delta, audited)
         failed = [*theorem_conditions(method, guarantee.event, guarantee.delta), release.info["violated"][e]]
         common = {
             **setting,
@@ -137,6 +161,7 @@ def rows(
             "epsilon_tight": tight.epsilon,
             "accountant_tight": tight.accountant,
             "adjacency": guarantee.adjacency,
+            "adjacency_tight": audited,
             "released": guarantee.released,
             "sampling": guarantee.sampling,
             "violated": "; ".join(text for text in failed if text),
@@ -151,20 +176,3 @@ def theorem_conditions(method: Method, event: Any, delta: float) -> tuple[str, .
     """Conditions of the paper's theorem that this event fails, as text."""
     check = getattr(method.accountant, "violated", None)
     return check(event, delta) if check else ()
-
-
-def evaluate(theta: Tensor, data: Dataset) -> dict[str, Tensor]:
-    """Accuracy and log loss (nats per row) on the test rows, each ``(R, E)``.
-
-    Of the posterior predictive ``p(y | x) = mean_s sigmoid(y x.theta_s)``; theta: ``(R, E, samples, d)``.
-    """
-    repeats, budgets, samples, _ = theta.shape
-    x = torch.as_tensor(data.x_test, dtype=torch.float32)  # (1 or R, m, d)
-    y = torch.as_tensor(data.y_test, dtype=torch.float32)[:, None]
-    yes = torch.full((repeats, budgets, x.shape[1]), -torch.inf)  # log of the summed probability of y
-    no = yes.clone()
-    for s in range(samples):
-        margins = y * (theta[:, :, s].float() @ x.mT)  # (R, E, m)
-        yes, no = torch.logaddexp(yes, F.logsigmoid(margins)), torch.logaddexp(no, F.logsigmoid(-margins))
-    right = (yes > no).float() + 0.5 * (yes == no).float()
-    return {"accuracy": right.double().mean(-1), "log_loss": (math.log(samples) - yes).double().mean(-1)}
