@@ -1,0 +1,127 @@
+"""Propositions 5 and 6 of li2019: error of a posterior average against the number of steps, by schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dplangevin import noise
+from dplangevin.analyses.averages import FUNCTIONS, Target
+from dplangevin.comparison import t_interval
+
+TEMPERATURES = {"printed": 1.0, "proper": 2.0}  # kappa: the noise is N(0, kappa eta/N)
+PRIVATE = ("private_fixed", "private_decreasing")
+SCHEDULES = ("optimal", "decreasing", *PRIVATE, "wang2015")
+
+
+@dataclass(frozen=True)
+class PosteriorAverages:
+    """Mean squared errors on the problem of `averages.Target`, simulated over `chains` chains and in closed form.
+
+    With ``eta~ = eps^2/(constant L^2 ln(1/delta))`` the step sizes of t = 1..T are
+
+        optimal             step_size T^(-1/3)                           Proposition 6
+        decreasing          step_size t^(-1/3)                           Theorem 3 without its privacy
+        private_fixed       eta~ N/T                                     Theorem 4
+        private_decreasing  eta~ N t^(-1/3) T^(-2/3)                     Theorem 3, Proposition 5
+        wang2015            eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta))
+
+    steps: the T of panel "steps", at `epsilon`.  Panel "budget": the private schedules at T = `budget_steps` for
+    every eps of `budgets`.  Panel "optimum": for every T of `optimum_steps`, the eta~ of the private decreasing
+    schedule with the least error (proper temperature, theta^2, closed form), among `grid` values up to where the
+    chain is unstable. constant: c_2^2 and c^2 of Theorems 3 and 4.
+    """
+
+    target: Target
+    steps: Sequence[int]
+    budgets: Sequence[float]
+    budget_steps: int
+    optimum_steps: Sequence[int]
+    chains: int
+    step_size: float
+    epsilon: float
+    delta: float
+    lipschitz: float
+    constant: float
+    grid: int
+
+    def units(self) -> list[str]:
+        return [*(f"steps {steps}" for steps in self.steps), "budget", "optimum"]
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        """One row per error; value, low, high: relative to the posterior variance, 95 % Student over chains."""
+        if unit == "optimum":
+            return [row for steps in self.optimum_steps for row in self.optimum(steps)]
+        if unit == "budget":
+            cases = [(name, epsilon) for name in PRIVATE for epsilon in self.budgets]
+            return self.errors("budget", cases, self.budget_steps, seed)
+        steps = int(unit.removeprefix("steps "))
+        return self.errors("steps", [(name, self.epsilon) for name in SCHEDULES], steps, seed)
+
+    def spent(self, epsilon: float) -> float:
+        """eta~."""
+        return epsilon**2 / (self.constant * self.lipschitz**2 * math.log(1 / self.delta))
+
+    def schedule(self, name: str, epsilon: float, steps: int) -> np.ndarray:
+        """Step sizes ``(T,)``."""
+        t = np.arange(1, steps + 1, dtype=float)
+        n, eta = self.target.records, self.spent(epsilon)
+        if name == "optimal":
+            return np.full(steps, self.step_size * steps ** (-1 / 3))
+        if name == "decreasing":
+            return self.step_size * t ** (-1 / 3)
+        if name == "private_fixed":
+            return np.full(steps, eta * n / steps)
+        if name == "private_decreasing":
+            return eta * n * t ** (-1 / 3) * steps ** (-2 / 3)
+        logs = math.log(2.5 * steps / self.delta) * math.log(2 / self.delta)
+        return np.full(steps, epsilon**2 * n / (128 * self.lipschitz**2 * steps * logs))
+
+    def errors(
+        self, panel: str, cases: Sequence[tuple[str, float]], steps: int, seed: int
+    ) -> list[dict[str, Any]]:
+        """The rows of some schedules and budgets at one T, all columns on the same noise."""
+        columns = [(*case, heat) for case in cases for heat in TEMPERATURES]
+        eta = np.stack([self.schedule(name, epsilon, steps) for name, epsilon, _ in columns], 1)
+        kappa = np.array([TEMPERATURES[heat] for *_, heat in columns])
+        exact = self.target.closed_form(eta, kappa)
+        rng = noise.generator(seed, f"li2019_mse {panel} {steps}")
+        squares = self.target.simulate(eta, kappa, self.chains, rng)
+        rows = []
+        for e, (name, epsilon, heat) in enumerate(columns):
+            private = name in PRIVATE
+            base = {
+                "panel": panel,
+                "schedule": name,
+                "temperature": heat,
+                "steps": steps,
+                "epsilon": epsilon if private or name == "wang2015" else math.nan,
+                "eta": self.spent(epsilon) if private else math.nan,
+            }
+            for f, function in enumerate(FUNCTIONS):
+                found = t_interval(squares[f, :, e])
+                numbers = {"value": found.mean, "low": found.low, "high": found.high}
+                rows.append({**base, "function": function, "kind": "simulated", **numbers})
+                same = dict.fromkeys(numbers, float(exact[f, e]))
+                rows.append({**base, "function": function, "kind": "closed form", **same})
+        return rows
+
+    def optimum(self, steps: int) -> list[dict[str, Any]]:
+        """The best eta~ at one T, and its error; nan where the best of the grid is at its edge."""
+        n, v = self.target.records, self.target.variance
+        largest = 1.5 * steps ** (2 / 3) * v  # then the first step is 1.5 relaxation times, unstable from 2
+        eta = np.geomspace(largest * 1e-4, largest, self.grid)
+        t = np.arange(1, steps + 1, dtype=float)[:, None]
+        _, error = self.target.closed_form(
+            eta * n * t ** (-1 / 3) * steps ** (-2 / 3), np.full(self.grid, TEMPERATURES["proper"])
+        )
+        best = int(error.argmin())
+        inside = 0 < best < self.grid - 1
+        base = {"panel": "optimum", "schedule": "private_decreasing", "temperature": "proper", "steps": steps}
+        base |= {"eta": float(eta[best]) if inside else math.nan, "function": "theta squared"}
+        value = float(error[best])
+        return [{**base, "kind": "closed form", "value": value, "low": value, "high": value}]

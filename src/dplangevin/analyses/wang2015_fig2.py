@@ -1,0 +1,176 @@
+"""Figure 2 of wang2015's supplement: SGLD, SGNHT and their private twins on a random two-dimensional linear regression.
+
+The model is ``y | x ~ N(<x, theta>, 1)`` with prior ``N(0, I/precision)``, so the posterior is normal in closed
+form.  Theorem 4 needs a bounded gradient, which least squares does not have.
+Differs: residuals are clipped to [-h, h] (`losses.huber`), so that a gradient has norm at most h on rows of norm at
+most 1, whatever the data; h is so large that no residual of these data is clipped within `MARGIN` standard deviations
+of the posterior mean, nor at the start, and there the two posteriors are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from dplangevin import noise
+from dplangevin.comparison import t_interval
+from dplangevin.losses import Loss, huber
+from dplangevin.methods import Method
+from dplangevin.methods.dp_sgld import DpSgld
+from dplangevin.methods.dp_sgnht import DpSgnht
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.accountants.wang2015 import Wang2015
+from dplangevin.problem import Problem
+
+MARGIN = 8.0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """sampler: sgld or sgnht.  step: of the chain without privacy, in 1/N."""
+
+    sampler: str
+    temperature: Literal["printed", "proper"]
+    step: float
+
+    def __post_init__(self) -> None:
+        if self.sampler not in ("sgld", "sgnht"):
+            raise ValueError(f"sampler must be sgld or sgnht, not {self.sampler!r}")
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Chains on one data set, private at (epsilon, delta) and not, on the same minibatches and normals.
+
+    Rows x have independent coordinates uniform on [-`width_i`, `width_i`], turned by 30 degrees; labels are
+    ``<x, theta_true>`` plus uniform noise on [-`label_noise`, `label_noise`].  h: threshold.
+    variants: by name.  friction, precision: as in `methods.dp_sgld` and `methods.dp_sgnht`, which are run with
+    batches and passes of sqrt(N).  `chains` chains start at 0; `samples` points of each are kept, evenly spaced;
+    those after the share `settle` are compared with the posterior.  shown: points of the first chain in the rows, and
+    a fifth of that number at its start.
+    """
+
+    variants: Mapping[str, Variant]
+    records: int
+    widths: Sequence[float]
+    theta_true: Sequence[float]
+    label_noise: float
+    threshold: float
+    precision: float
+    epsilon: float
+    delta: float
+    friction: float
+    chains: int
+    samples: int
+    settle: float
+    shown: int
+
+    def units(self) -> list[str]:
+        return list(self.variants)
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        """Rows by kind: path (points of the first chain), mean, covariance (of all chains); along the principal axes of
+        the posterior, with 95 % Student limits over chains, ratio (standard deviation over the exact one), within (the
+        same about each chain's own mean, what one run shows) and shift (mean minus exact, in exact deviations);
+        distance (length of the shifts), bias (largest of ``|ratio - 1|``).  The exact moments come first, as variant
+        exact."""
+        x, y = self.data(seed)
+        mean, covariance = self.posterior(x, y)
+        problem = Problem(
+            torch.as_tensor(x, dtype=torch.float32)[None],
+            torch.as_tensor(y, dtype=torch.float32)[None],
+            self.loss,
+            self.chains,
+        )
+        budgets = [Budget(self.epsilon, self.delta), Budget(math.inf, self.delta)]
+        rng = noise.generator(seed, "wang2015_fig2")
+        release = self.method(self.variants[unit])(problem, budgets, rng)
+        variant = self.variants[unit]
+        base = {"variant": unit, "sampler": variant.sampler, "temperature": variant.temperature}
+        rows = moments({"variant": "exact", "epsilon": math.inf}, mean, covariance)
+        rows = rows if unit == self.units()[0] else []
+        for e, budget in enumerate(budgets):
+            event = release.guarantee[e].event
+            private = budget.epsilon < math.inf
+            tight = Tight().epsilon(event, self.delta, "replace_one") if private else math.inf
+            kept = {**base, "epsilon": budget.epsilon, "epsilon_tight": tight}
+            rows += self.compare(kept, release.theta[:, e].double().numpy(), mean, covariance)
+        return rows
+
+    @cached_property
+    def loss(self) -> Loss:
+        largest = float(np.linalg.norm(self.theta_true)) + self.label_noise
+        return huber(self.threshold, largest)
+
+    def method(self, variant: Variant) -> Method:
+        args: dict[str, Any] = {"step": variant.step, "precision": self.precision, "samples": self.samples}
+        args |= {"burn_in": 0.0, "accountant": Wang2015()}
+        if variant.sampler == "sgnht":
+            return DpSgnht(friction=self.friction, **args)
+        return DpSgld(schedule="phase", temperature=variant.temperature, **args)
+
+    def data(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """x ``(n, 2)`` with rows of norm at most 1, y ``(n,)``."""
+        rng = np.random.default_rng([seed, self.records])
+        turn = np.array([[math.sqrt(3), -1], [1, math.sqrt(3)]]) / 2
+        x = rng.uniform(-1, 1, (self.records, 2)) * np.asarray(self.widths) @ turn.T
+        if (longest := float(np.linalg.norm(self.widths))) > 1:
+            raise ValueError(f"widths {list(self.widths)} allow rows of norm {longest:.4g} > 1: lower them")
+        spread = rng.uniform(-self.label_noise, self.label_noise, self.records)
+        return x, x @ np.asarray(self.theta_true) + spread
+
+    def posterior(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean ``(2,)`` and covariance ``(2, 2)``; ValueError where clipped residuals would change them."""
+        covariance = np.linalg.inv(x.T @ x + self.precision * np.eye(2))
+        mean = covariance @ x.T @ y
+        reach = MARGIN * np.sqrt(np.einsum("ni,ij,nj->n", x, covariance, x))
+        largest = max(float((np.abs(y - x @ mean) + reach).max()), float(np.abs(y).max()))
+        if largest > self.threshold:
+            raise ValueError(f"residuals reach {largest:.4g} > threshold {self.threshold:g}: raise it")
+        return mean, covariance
+
+    def compare(
+        self, base: dict[str, Any], theta: np.ndarray, mean: np.ndarray, covariance: np.ndarray
+    ) -> list[dict[str, Any]]:
+        """theta: ``(R, samples, 2)``."""
+        steps = np.linspace(0, 1, theta.shape[1] + 1)[1:]  # share of the run
+        even = np.linspace(0, theta.shape[1] - 1, self.shown).round().astype(int)
+        picked = np.union1d(even, np.arange(min(self.shown // 5, theta.shape[1])))  # the way in, closely
+        rows = [
+            {**base, "kind": "path", "step": steps[i], "theta_1": theta[0, i, 0], "theta_2": theta[0, i, 1]}
+            for i in picked
+        ]
+        late = theta[:, steps > self.settle]
+        pooled = late.reshape(-1, 2)
+        rows += moments(base, pooled.mean(0), np.cov(pooled.T))
+        variances, axes = np.linalg.eigh(covariance)
+        scaled = (late - mean) @ axes / np.sqrt(variances)  # (R, kept, 2)
+        shifts = scaled.mean((0, 1))
+        bias = 0.0
+        for i in range(2):
+            shift = t_interval(scaled[..., i].mean(1))
+            square = t_interval(((scaled[..., i] - shifts[i]) ** 2).mean(1))
+            sd = [math.sqrt(max(value, 0.0)) for value in square]
+            bias = max(bias, abs(sd[0] - 1))
+            own = [math.sqrt(max(value, 0.0)) for value in t_interval(scaled[..., i].var(1))]
+            for kind, found in (("ratio", sd), ("within", own), ("shift", list(shift))):
+                numbers = dict(zip(("value", "low", "high"), found, strict=True))
+                rows.append({**base, "kind": kind, "axis": i + 1, **numbers})
+        rows.append({**base, "kind": "distance", "value": float(np.hypot(*shifts))})
+        rows.append({**base, "kind": "bias", "value": bias})
+        return rows
+
+
+def moments(base: dict[str, Any], mean: np.ndarray, covariance: np.ndarray) -> list[dict[str, Any]]:
+    """A row for the mean and one for each line of the covariance."""
+    rows: list[dict[str, Any]] = [{**base, "kind": "mean", "theta_1": mean[0], "theta_2": mean[1]}]
+    for i, line in enumerate(covariance):
+        rows.append({**base, "kind": "covariance", "axis": i + 1, "theta_1": line[0], "theta_2": line[1]})
+    return rows
