@@ -16,7 +16,7 @@ from typing import Any
 
 import locks
 import networkx as nx
-import params_once
+import quick_dvc
 import summary
 from dvc.exceptions import DvcException, ReproductionError
 from dvc.repo import Repo
@@ -42,7 +42,8 @@ class Runner:
     def __call__(
         self, stage: Stage, upstream: Sequence[Stage], force: bool = False, **kwargs: Any
     ) -> Stage | None:
-        self.graph = self.repo.index.graph  # as long as DVC holds it: building it takes a second
+        if not self.graph:  # DVC drops it when a stage has run, and building it takes a second
+            self.graph = self.repo.index.graph
         again = force and stage.addressing not in self.forced
         if not again and not self.out_of_step(stage, upstream):
             return None
@@ -122,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # stages find this interpreter under the name `python`
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     locks.clear_stale(Path(".dvc/tmp"))
-    params_once.install()
+    quick_dvc.install()
     exhibits = [args.exhibit] if args.exhibit else list(cfg.exhibit)
     targets = [f"render@{args.exhibit}"] if args.exhibit else []
     try:

@@ -36,6 +36,9 @@ def main(script: str, argv: list[str]) -> int:
         case "prepare", [dataset]:
             assert (Path("data/raw") / dataset / "file").exists()
             write(Path("data/processed") / f"{dataset}.npz", dataset)
+        case "reference", [dataset]:
+            assert (Path("data/processed") / f"{dataset}.npz").exists()
+            write(Path("data/reference") / f"{dataset}.npz", dataset)
         case "run", [experiment, dataset, method]:
             assert (Path("data/processed") / f"{dataset}.npz").exists()
             write(Path("results/runs") / experiment / dataset / f"{method}.csv", new)

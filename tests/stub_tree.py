@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from smoke import RESULTS, copy_tree
 
 ROOT = Path(__file__).parents[1]
-STUBBED = ("fetch", "prepare", "run", "analyse", "render", "report")
+STUBBED = ("fetch", "prepare", "reference", "run", "analyse", "render", "report")
 
 
 class Tree:
@@ -96,6 +96,11 @@ def prune(conf: Path) -> None:
     for name, kept in {
         "wang2015": {"methods": ["ops", "objpert"]},
         "wang2015_sensitivity": {"datasets": ["adult"], "methods": ["ops"]},
+        "wang2015_family": {"methods": ["dp_sgld"], "composites": ["sgld"]},
+        "li2019_fig3": {"methods": ["pate"], "composites": ["sgld"]},
+        "li2019_sensitivity": {"methods": ["dp_sgd"]},
+        "li2019_steps": {"methods": ["dp_sgd"], "composites": ["sgld"]},
+        "compare": {"datasets": ["abalone"], "methods": ["pate"], "composites": ["sgld"]},
     }.items():
         path = conf / f"experiment/{name}.yaml"
         OmegaConf.save(OmegaConf.merge(OmegaConf.load(path), kept), path)
