@@ -1,4 +1,5 @@
-"""The complete grid of Figure 1c, Adult, through `dplangevin.experiment.sweep`: seconds and memory of each method."""
+"""Complete grids on Adult through `dplangevin.experiment.sweep`: Figure 1c of wang2015, Figure 3 of li2019; seconds and
+memory of each method."""
 
 import resource
 import sys
@@ -8,14 +9,33 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import adult
+from hydra.utils import instantiate
 from measure import Options, Row, isolated, verdict
 
+from dplangevin import noise
+from dplangevin.data import Dataset
 from dplangevin.experiment import sweep
 from dplangevin.posterior import R_HAT
+from dplangevin.reference import sample_reference, save
 
-EXHIBIT = "wang2015_fig1c"
-MINUTES, GIGABYTES = 6, 6
 TO_BYTES = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
+
+
+class Grid(NamedTuple):
+    """experiment, and the exhibit whose methods are run; what is allowed; mixed: R-hat must stay below 1.05."""
+
+    title: str
+    experiment: str
+    exhibit: str
+    minutes: float
+    gigabytes: float
+    mixed: bool
+
+
+GRIDS = (
+    Grid("Figure 1c", "wang2015", "wang2015_fig1c", 6, 6, True),
+    Grid("Figure 3", "li2019_fig3", "li2019_fig3", 15, 8, False),
+)
 
 
 class Cost(NamedTuple):
@@ -27,50 +47,84 @@ class Cost(NamedTuple):
 
 
 def rows(options: Options) -> list[Row]:
+    return [row for grid in GRIDS for row in measured(grid, options)]
+
+
+def measured(grid: Grid, options: Options) -> list[Row]:
+    """One row per method, the reference posterior among them where the grid needs it, and one for all."""
     cfg = adult.config(options.scale)
+    spec = cfg.experiment[grid.experiment]
+    compared = spec.get("compared", False)
     costs: dict[str, Cost] = {}
-    with TemporaryDirectory() as folder:
-        data = adult.prepare(cfg, Path(folder))
-        for method in cfg.exhibit[EXHIBIT].files:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        data, posterior = adult.prepare(cfg, folder), folder / "posterior.npz"
+        for method in [*(["reference"] if compared else []), *cfg.exhibit[grid.exhibit].files]:
             start = time.perf_counter()
-            memory, r_hat = isolated(
-                options.threads, one, method, options.scale, data, Path(folder) / "units"
-            )
+            if method == "reference":
+                memory, r_hat = isolated(options.threads, reference, options.scale, data, posterior)
+            else:
+                args = grid.experiment, method, options.scale, data, folder / "units"
+                memory, r_hat = isolated(options.threads, one, *args, posterior if compared else None)
             costs[method] = Cost(time.perf_counter() - start, memory, r_hat)
-    size = f"{len(adult.budgets(cfg))} budgets x {cfg.repeats} repeats"
-    found = [
+    size = f"{len(spec.epsilons[adult.KEY])} budgets x {cfg.repeats} repeats"
+    return [*each(grid, costs, size, options), total(grid, costs, options)]
+
+
+def each(grid: Grid, costs: dict[str, Cost], size: str, options: Options) -> list[Row]:
+    return [
         Row(
-            f"Figure 1c, {method}",
+            f"{grid.title}, {method}",
             f"{cost.seconds:.1f} s, {cost.gigabytes:.2f} GB",
             "-",
             "-" if cost.r_hat is None else f"worst R-hat {cost.r_hat:.3f}",
-            "-" if cost.r_hat is None else f"R-hat < {R_HAT}",
-            "-" if cost.r_hat is None else verdict(cost.r_hat < R_HAT),
+            "-" if cost.r_hat is None or not grid.mixed else f"R-hat < {R_HAT}",
+            "-" if cost.r_hat is None or not grid.mixed else verdict(cost.r_hat < R_HAT),
             str(options.threads),
-            f"one process, run once, {'one fit' if method == 'nonprivate' else size}",
+            f"one process, run once, {'once' if method in ('nonprivate', 'sgld', 'reference') else size}",
         )
         for method, cost in costs.items()
     ]
+
+
+def total(grid: Grid, costs: dict[str, Cost], options: Options) -> Row:
     mixed = all(cost.r_hat is None or cost.r_hat < R_HAT for cost in costs.values())
-    total, peak = sum(c.seconds for c in costs.values()), max(c.gigabytes for c in costs.values())
-    found.append(
-        Row(
-            f"Figure 1c, all {len(costs)} methods",
-            f"{total:.0f} s, {peak:.2f} GB",
-            "-",
-            f"{total / 60:.1f} minutes, {'all mixed' if mixed else 'not all mixed'}",
-            f"< {MINUTES} minutes, < {GIGABYTES} GB, R-hat < {R_HAT}",
-            verdict(mixed and total < 60 * MINUTES and peak < GIGABYTES),
-            str(options.threads),
-            "sum of seconds, largest memory; one process after the other",
-        )
+    seconds, peak = sum(c.seconds for c in costs.values()), max(c.gigabytes for c in costs.values())
+    met = seconds < 60 * grid.minutes and peak < grid.gigabytes and (mixed or not grid.mixed)
+    return Row(
+        f"{grid.title}, all",
+        f"{seconds:.0f} s, {peak:.2f} GB",
+        "-",
+        f"{seconds / 60:.1f} minutes"
+        + ((", all mixed" if mixed else ", not all mixed") if grid.mixed else ""),
+        f"< {grid.minutes} minutes, < {grid.gigabytes} GB" + (f", R-hat < {R_HAT}" if grid.mixed else ""),
+        verdict(met),
+        str(options.threads),
+        "sum of seconds, largest memory; one process after the other",
     )
-    return found
 
 
-def one(method: str, scale: str, data: Path, units: Path) -> tuple[float, float | None]:
+def one(
+    experiment: str, method: str, scale: str, data: Path, units: Path, posterior: Path | None
+) -> tuple[float, float | None]:
     """Run one method; peak memory of this process in GB (1e9 bytes) and the worst R-hat, None without chains."""
-    frame = sweep(adult.config(scale), adult.EXPERIMENT, adult.KEY, method, data, units)
+    frame = sweep(adult.config(scale), experiment, adult.KEY, method, data, units, posterior)
     r_hat = frame.loc[frame.metric == "r_hat", "value"]
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * TO_BYTES / 1e9
-    return memory, None if r_hat.empty else float(r_hat.max())
+    return peak_memory(), None if r_hat.empty else float(r_hat.max())
+
+
+def reference(scale: str, data: Path, posterior: Path) -> tuple[float, float | None]:
+    """Sample the exact posterior, as `pipelines/reference.py` does."""
+    cfg = adult.config(scale)
+    spec, prepared, found = cfg.reference, Dataset.load(data), {}
+    for scaling in spec.scalings:
+        scaled = prepared.scaled(scaling)
+        problem = instantiate(cfg.model[spec.model])(scaled, cfg.repeats)
+        args = problem, scaled, spec.precision, instantiate(spec.sampler), spec.predictive
+        found[scaling] = sample_reference(*args, noise.generator(cfg.seed, f"{adult.KEY}/reference"))
+    save(posterior, found)
+    return peak_memory(), float(max(exact.r_hat.max() for exact in found.values()))
+
+
+def peak_memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * TO_BYTES / 1e9

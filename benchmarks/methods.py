@@ -1,0 +1,104 @@
+"""Wall time of every method, 10 repeats x 3 budgets, on the data sets of `compare`: python benchmarks/methods.py.
+
+Only the call of the method is timed (calibration, fit or sampling), with the settings of conf/experiment/compare.yaml
+at eps = .1, 1 and 10; not the data, the pricing and the test. The prepared data must be there (`make repro`).
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+import pandas as pd
+from bench import BUSY, PINS
+from hydra.utils import instantiate
+from machine import cores, describe
+from measure import isolated, seconds
+
+from dplangevin import noise
+from dplangevin.config import compose
+from dplangevin.data import Dataset
+from dplangevin.plan import settled
+from dplangevin.privacy import Budget
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks/methods.csv"
+EXPERIMENT = "compare"
+EPSILONS = (0.1, 1.0, 10.0)
+SLOW = 30.0  # seconds; a method that takes longer is run once
+COLUMNS = ["dataset", "method", "seconds", "runs"]
+
+
+def one(dataset: str, method: str, runs: int, scale: str) -> tuple[float, int]:
+    """Median seconds of a call and how many calls it is taken of; the first, which warms up, counts only if slow."""
+    cfg = compose([f"scale={scale}"])
+    spec = cfg.experiment[EXPERIMENT]
+    data = Dataset.load(ROOT / f"data/processed/{dataset}.npz").scaled(spec.scalings[0])
+    problem = instantiate(cfg.model[spec.model])(data, cfg.repeats)
+    delta = spec.get("delta", cfg.delta)
+    learner = instantiate(settled(cfg.method[method], spec, method))
+    budgets = [Budget(epsilon, delta) for epsilon in (EPSILONS if learner.budgeted else [float("inf")])]
+
+    def call() -> None:
+        learner(problem, budgets, noise.generator(cfg.seed, f"{dataset}/{method}"))
+
+    first = seconds(call)
+    if first > SLOW or runs == 1:
+        return first, 1
+    return median(seconds(call) for _ in range(runs)), runs
+
+
+def measured(
+    datasets: Sequence[str], methods: Sequence[str], runs: int, threads: int, scale: str
+) -> Iterator[dict[str, str | float | int]]:
+    """One row per data set and method, each measured in a process of its own."""
+    for dataset in datasets:
+        for method in methods:
+            time, count = isolated(threads, one, dataset, method, runs, scale)
+            print(f"{dataset:12} {method:16} {time:9.2f} s, {count} runs", file=sys.stderr, flush=True)
+            yield {"dataset": dataset, "method": method, "seconds": round(time, 3), "runs": count}
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--datasets", nargs="+", help="default: those of compare")
+    parser.add_argument("--methods", nargs="+", help="default: those of compare")
+    parser.add_argument(
+        "--runs", type=int, default=3, help=f"calls of a method below {SLOW:g} s (default: 3)"
+    )
+    parser.add_argument("--threads", type=int, default=cores(), help="of torch and BLAS (default: the cores)")
+    parser.add_argument("--scale", default="laptop", help="a file of conf/scale/")
+    parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.relative_to(ROOT)}")
+    args = parser.parse_args(argv)
+    if args.runs < 1 or args.threads < 1:
+        parser.error(f"--runs {args.runs} and --threads {args.threads} must be 1 or more")
+    if args.write and args.scale != "laptop":
+        parser.error("--write is for the default scale: leave out --scale")
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = arguments(argv)
+    os.chdir(ROOT)
+    os.environ.update(dict.fromkeys(PINS, str(args.threads)))  # for the processes started below
+    if (load := os.getloadavg()[0]) > BUSY:
+        print(f"This machine is busy (load {load:.1f}): expect times that are too long.", file=sys.stderr)
+    spec = compose([f"scale={args.scale}"]).experiment[EXPERIMENT]
+    methods = args.methods or [*spec.methods, *spec.composites]
+    rows = measured(args.datasets or spec.datasets, methods, args.runs, args.threads, args.scale)
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    print(f"{describe(args.threads, args.scale)}\n")
+    print(table.pivot(index="method", columns="dataset", values="seconds").reindex(methods).to_string())
+    if args.write:
+        table = table.assign(machine=describe(args.threads, args.scale).replace("\n", " "))
+        if RESULTS.exists():  # rows that were not measured now stay
+            both = pd.concat([pd.read_csv(RESULTS), table])
+            table = both.drop_duplicates(["dataset", "method"], keep="last")
+        table.to_csv(RESULTS, index=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
