@@ -4,9 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from dplangevin import outputs
 from dplangevin.analyses import run
 from dplangevin.config import load
-from dplangevin.exhibits import files
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
         return 1
     units = Path("data/units/analysis") / name
     frame = run(cfg.analysis[name], cfg.seed, units)
-    files.write(files.ANALYSES, {f"{name}.csv": files.csv_bytes(frame)})
+    outputs.write(Path("results/analyses"), {f"{name}.csv": outputs.csv_bytes(frame)})
     for unit in units.glob("*.csv"):  # the result holds them now
         unit.unlink()
     return 0

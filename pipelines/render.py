@@ -12,6 +12,7 @@ import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from dplangevin import outputs
 from dplangevin.config import load
 from dplangevin.exhibits import files
 from dplangevin.exhibits.tables import summary
@@ -37,23 +38,29 @@ def main() -> int:
     figures = {name: draw(frame)}
     if exhibit.get("audited"):
         figures[f"{name}_audited"] = draw(frame, audited=True)
-    contents = {f"{name}.csv": files.csv_bytes(numbers)}
+    contents = {f"{name}.csv": outputs.csv_bytes(numbers)}
     for stem, figure in figures.items():
         contents |= {f"{stem}.{kind}": files.image_bytes(figure, kind) for kind in ("png", "pdf")}
     if "table" in exhibit:
         page = instantiate(exhibit.table, _partial_=True, _convert_="all", title=exhibit.title)
         contents[f"{name}.md"] = page(frame).encode()
-    files.write(EXHIBITS / name, contents, only=True)
+    outputs.write(EXHIBITS / name, contents, only=True)
     return 0
 
 
 def read(exhibit: DictConfig, cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the exhibit is drawn from, and the numbers behind it: an analysis is both, runs are summarised."""
+    """What the exhibit is drawn from, and the numbers behind it: an analysis is both, runs are summarised,
+    in the way that `numbers` of the exhibit says if it has one."""
     if exhibit.source.endswith(".csv"):
         frame = files.read_analysis(Path(exhibit.source).stem)
         return frame, frame
     runs = files.read_runs(files.run_names(exhibit), files.composites(cfg.experiment))
-    return runs, summary(runs)
+    if "timings" in exhibit:
+        runs = pd.concat([runs, files.read_timings(Path(exhibit.timings))], ignore_index=True)
+    numbers = (
+        instantiate(exhibit.numbers, _partial_=True, _convert_="all") if "numbers" in exhibit else summary
+    )
+    return runs, numbers(runs)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 from omegaconf import DictConfig
 
+from dplangevin import outputs
 from dplangevin.claims.table import evaluate
 from dplangevin.config import load
 from dplangevin.data import DataError
@@ -25,28 +26,24 @@ def claims(cfg: DictConfig) -> None:
             runs = files.read_runs(paper.runs, files.composites(cfg.experiment))
             runs = pd.concat([runs, files.read_facts(paper.data)], ignore_index=True)
         parts.append(evaluate(paper, runs, analyses))
-    files.write(RESULTS, {"claims.csv": files.csv_bytes(pd.concat(parts))})
+    outputs.write(RESULTS, {"claims.csv": outputs.csv_bytes(pd.concat(parts))})
 
 
-def metrics(cfg: DictConfig) -> None:
-    names = sorted(
-        f"{name}/{dataset}/{method}"
-        for name, experiment in cfg.experiment.items()
-        for dataset in experiment.datasets
-        for method in (*experiment.methods, *experiment.get("composites", ()))
-    )
-    nested = tables.metrics(files.read_runs(names, files.composites(cfg.experiment)))
+def metrics() -> None:
+    runs = RESULTS / "runs"
+    names = sorted(str(path.relative_to(runs).with_suffix("")) for path in runs.glob("*/*/*.csv"))
+    nested = tables.metrics(files.read_runs(names))
     page = tables.claims_markdown(files.read_claims(RESULTS / "claims.csv"))
     text = json.dumps(nested, indent=2, sort_keys=True, allow_nan=False) + "\n"
-    files.write(RESULTS / "report", {"metrics.json": text.encode(), "claims.md": page.encode()})
+    outputs.write(RESULTS / "report", {"metrics.json": text.encode(), "claims.md": page.encode()})
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=["claims", "metrics"])
-    write = {"claims": claims, "metrics": metrics}[parser.parse_args().what]
+    what = parser.parse_args().what
     try:
-        write(load())
+        claims(load()) if what == "claims" else metrics()
     except (FileNotFoundError, DataError) as error:
         print(error, file=sys.stderr)
         return 1

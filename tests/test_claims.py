@@ -18,6 +18,7 @@ from dplangevin.exhibits.files import read_analysis
 CONF = Path(__file__).parents[1] / "conf" / "claim"
 RESULTS = Path(__file__).parents[1] / "results"
 EPSILONS = [0.1, 1.0, 10.0]
+FAMILY = ["accuracy", "ess", "r_hat", "mean_distance", "covariance_distance", "log_loss", "brier", "ece"]
 WIGGLE = np.array([-0.01, 0.0, 0.01, 0.005, -0.005])
 WORDS = {"reproduced", "reproduced under stated choices", "not reproduced", "contradicted", "not testable"}
 
@@ -159,6 +160,53 @@ def test_equal_or_slightly_worse(means: list[float], verdict: str) -> None:
     assert found["verdict"] == claims.NOT_TESTABLE
 
 
+def test_one_setting_must_beat_all() -> None:
+    lost = rows("ops", [0.6, 0.7, 0.8])
+    there = {"experiment": "s", "scaling": "unit"}
+    half = rows("ops", [0.72, 0.77, 0.82], variant="radius=1.0", **there)  # beats one of the two
+    wins = rows("ops", [0.8, 0.85, 0.9], variant="radius=3.0", adjacency="add_remove", **there)
+    rivals = [OBJPERT, rows("outpert", [0.75, 0.8, 0.85])]
+
+    def found(*others: pd.DataFrame) -> claims.Verdict:
+        names = ["objpert", "outpert"]
+        runs = pd.concat([lost, *rivals, *others])
+        return orderings.beats_all(runs, dataset="adult", first="ops", others=names, sensitivity="s")
+
+    assert found(half)["verdict"] == claims.CONTRADICTED
+    assert "0 of 1 settings of ops in s agree" in found(half)["reason"]
+    assert found(half, wins)["verdict"] == claims.UNDER_CHOICES
+    assert "1 of 2 settings of ops in s agree, for example ops (radius=3.0)" in found(half, wins)["reason"]
+    assert "at least 0.05" in found(half, wins)["reason"]
+    elsewhere = wins.assign(scaling="raw")
+    assert "0 of 0 settings" in found(elsewhere)["reason"]
+    assert "s does not cover adult" in found()["reason"]
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([0.5, 0.6, 0.7], claims.REPRODUCED),
+        ([0.7, 0.75, 0.8], claims.NOT_REPRODUCED),
+        ([0.75, 0.8, 0.85], claims.CONTRADICTED),  # above one of them
+    ],
+)
+def test_worst_of_all(means: list[float], verdict: str) -> None:
+    runs = pd.concat([rows("pate", means), OBJPERT, rows("outpert", [0.9, 0.9, 0.9])])
+    found = orderings.worst_of_all(runs, dataset="adult", last="pate", others=["outpert", "objpert"])
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(0.75 - np.mean(means), abs=1e-12)
+
+
+def test_reason_names_neighbours_diverged_chains_and_metric() -> None:
+    wild = rows("ops", [0.75, 0.8, 0.85], violated="2 of 5 chains diverged", adjacency="add_remove")
+    found = beats(wild.assign(metric="ess"), OBJPERT.assign(metric="ess"), metric="ess")
+    assert found["verdict"] == claims.REPRODUCED
+    assert found["reason"].startswith("ess of ops minus objpert")
+    assert "budgets for different neighbours: ops add_remove, objpert replace_one" in found["reason"]
+    assert "ops has diverged chains at 3 of its budgets" in found["reason"]
+    assert "condition" not in found["reason"]
+
+
 @pytest.mark.parametrize(
     ("factor", "verdict"),
     [
@@ -208,10 +256,17 @@ def test_every_committed_claim_evaluates(path: Path) -> None:
     for i, name in enumerate(paper.get("runs", [])):
         experiment, dataset, method = name.split("/")
         means = [0.6 + 0.01 * (i % 3), 0.7, 0.8]
-        for variant in ["a=1", "a=2"] if experiment.endswith("sensitivity") else [""]:
-            frames.append(rows(method, means, experiment=experiment, dataset=dataset, variant=variant))
-        if method == "nonprivate":
-            frames[-1] = frames[-1][frames[-1].epsilon.eq(1.0)].assign(epsilon=np.inf, epsilon_tight=np.inf)
+        variants, metrics = [""], ["accuracy"]
+        if experiment.endswith("sensitivity"):
+            variants = ["a=1", "a=2"]
+        if experiment.endswith("family"):
+            variants, metrics = ["temperature=printed", "temperature=proper"], FAMILY
+        for variant, metric in itertools.product(variants, metrics):
+            other = {"experiment": experiment, "dataset": dataset, "variant": variant, "metric": metric}
+            frame = rows(method, means, **other)
+            if method in ("nonprivate", "sgld"):
+                frame = frame[frame.epsilon.eq(1.0)].assign(epsilon=np.inf, epsilon_tight=np.inf)
+            frames.append(frame)
     for dataset, metric in itertools.product(paper.get("data", []), ["features", "rows_train", "rows"]):
         frames.append(fact(metric, 9.0).assign(dataset=dataset))
     analyses = {name: read_analysis(name, RESULTS / "analyses") for name in paper.get("analyses", [])}

@@ -8,7 +8,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dplangevin.comparison import NoCommonRange, compare, curve, difference, select, t_interval
+from dplangevin.comparison import (
+    NoCommonRange,
+    compare,
+    curve,
+    difference,
+    holm,
+    paired_p,
+    read_off,
+    select,
+    t_interval,
+)
 
 EPSILONS = [0.1, 1.0, 10.0]
 
@@ -108,3 +118,63 @@ def test_what_cannot_be_compared_says_why() -> None:
         curve(line, "tight")
     with pytest.raises(ValueError, match="conf/claim"):
         select(line, "d", "b", "e")
+
+
+def test_read_off_interpolates_and_stays_inside() -> None:
+    line = {e: [0.5 + 0.1 * math.log(e), 0.3 - 0.1 * math.log(e)] for e in EPSILONS}
+    table = curve(rows("a", line, bill=0.5), "audited")
+    assert read_off(table, 2.0).to_numpy() == pytest.approx(
+        [0.5 + 0.1 * math.log(4), 0.3 - 0.1 * math.log(4)]
+    )
+    assert read_off(table, 5.01).to_numpy() == pytest.approx(
+        [0.5 + 0.1 * math.log(10), 0.3 - 0.1 * math.log(10)]
+    )
+    for outside in (0.04, 6.0):
+        with pytest.raises(NoCommonRange, match="outside"):
+            read_off(table, outside)
+    free = curve(rows("b", {math.inf: [0.9, 0.8]}), "audited")
+    assert read_off(free, 3.0).tolist() == [0.9, 0.8]
+    with pytest.raises(NoCommonRange, match="no point"):
+        read_off(curve(rows("a", line, bill=0.0), "audited"), 1.0)
+
+
+def test_paired_p_agrees_with_scipy(rng: np.random.Generator) -> None:
+    first, second = pd.Series(rng.normal(0.1, 1, 10)), pd.Series(rng.normal(0, 1, 10))
+    assert paired_p(first, second) == pytest.approx(stats.ttest_rel(first, second).pvalue)
+    assert paired_p(first, first) == 1.0
+    assert paired_p(pd.Series([0.75, 0.5]), pd.Series([0.5, 0.25])) == 0.0
+    assert math.isnan(paired_p(first[:1], second[:1]))
+
+
+def test_holm_rejects_what_its_steps_reject(rng: np.random.Generator) -> None:
+    """Against the step-down rule itself: reject while p_(k) <= a/(m - k + 1)."""
+    p = rng.uniform(0, 0.1, 12)
+    adjusted = holm(p.tolist())
+    for level in (0.01, 0.05, 0.2):
+        rejected = []
+        for k, i in enumerate(np.argsort(p)):
+            if p[i] > level / (len(p) - k):
+                break
+            rejected.append(i)
+        assert sorted(np.flatnonzero(adjusted <= level)) == sorted(rejected)
+    assert holm([0.7, 0.8]).tolist() == [1.0, 1.0]
+
+
+def test_diverged_repeats_are_left_out() -> None:
+    line = rows("a", {e: [0.7, 0.8, 0.9] for e in EPSILONS})
+    line.loc[line.epsilon.eq(0.1) & line.repeat.eq(2), "value"] = math.nan
+    other = rows("b", {e: [0.6, 0.65, 0.7] for e in EPSILONS})
+    found = compare(difference(line, other, "asked"))
+    assert found.interval.mean == pytest.approx(0.15)
+    assert found.above == pytest.approx([1.0, 10.0])  # at .1, two repeats are left
+    with pytest.raises(NoCommonRange, match="diverged"):
+        difference(line.assign(value=math.nan), other, "asked")
+
+
+def test_select_takes_the_variant_that_a_method_has() -> None:
+    hot, cold = (rows("a", {1.0: [value]}, variant=f"t={value}") for value in (0.5, 0.6))
+    one = rows("b", {1.0: [0.7]})
+    runs = pd.concat([hot, cold, one, one.assign(metric="ess", value=90.0)])
+    assert select(runs, "d", "a", "e", variant="t=0.6").value.tolist() == [0.6]
+    assert select(runs, "d", "b", "e", variant="t=0.6").value.tolist() == [0.7]
+    assert select(runs, "d", "b", "e", metric="ess").value.tolist() == [90.0]

@@ -9,6 +9,7 @@ methods' points differ and each repeat's accuracy is interpolated linearly in ln
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import pandas as pd
 from scipy import stats
 
 AXES = ("asked", "audited")
+NEAR = 5e-3  # in ln epsilon: how far outside a curve it is still read off, at its end
 
 
 class NoCommonRange(ValueError):
@@ -57,19 +59,30 @@ def t_interval(values: np.ndarray | pd.Series, level: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def select(runs: pd.DataFrame, dataset: str, method: str, experiment: str) -> pd.DataFrame:
-    """The accuracy rows of one method on one data set. Raises ValueError when there are none."""
+def select(
+    runs: pd.DataFrame,
+    dataset: str,
+    method: str,
+    experiment: str,
+    metric: str = "accuracy",
+    variant: str = "",
+) -> pd.DataFrame:
+    """The rows of one metric of one method on one data set; of the `variant`, if the method was run in it.
+
+    Raises ValueError when there are none.
+    """
     keep = (
-        runs.metric.eq("accuracy")
+        runs.metric.eq(metric)
         & runs.dataset.eq(dataset)
         & runs.method.eq(method)
         & runs.experiment.eq(experiment)
     )
     if not keep.any():
         raise ValueError(
-            f"no accuracy of {method!r} on {dataset!r} in {experiment!r}: name the run in conf/claim"
+            f"no {metric} of {method!r} on {dataset!r} in {experiment!r}: name the run in conf/claim"
         )
-    return runs[keep]
+    rows = runs[keep]
+    return rows[rows.variant.eq(variant)] if variant and rows.variant.eq(variant).any() else rows
 
 
 def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -95,6 +108,38 @@ def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     wide = wide.loc[:, keep]
     wide.columns = pd.Index(np.log(epsilons[keep]).round(12))
     return wide.sort_index(axis=1)
+
+
+def read_off(table: pd.DataFrame, epsilon: float) -> pd.Series:
+    """Values by repeat at one epsilon > 0, interpolated linearly in ln epsilon; table: as from `curve`.
+
+    Raises NoCommonRange where the curve ends below or begins above it, or has no point.
+    """
+    if table.shape[1] == 0:
+        raise NoCommonRange("no point has a finite, positive audited epsilon")
+    x, point = table.columns.to_numpy(float), np.log(epsilon)
+    if not np.isinf(x).all() and not x.min() - NEAR <= point <= x.max() + NEAR:
+        raise NoCommonRange(f"{epsilon:g} is outside [{np.exp(x.min()):.3g}, {np.exp(x.max()):.3g}]")
+    return _on(table, np.array([point])).iloc[:, 0]
+
+
+def paired_p(first: pd.Series, second: pd.Series) -> float:
+    """Two-sided p-value of the paired t-test over repeats; 1 for equal values, nan for a single repeat."""
+    gap = (first - second).dropna().to_numpy(float)
+    if len(gap) < 2:
+        return float("nan")
+    if gap.std(ddof=1) == 0:
+        return float(gap[0] == 0)
+    return float(2 * stats.t.sf(abs(gap.mean()) / (gap.std(ddof=1) / np.sqrt(len(gap))), len(gap) - 1))
+
+
+def holm(p: Sequence[float]) -> np.ndarray:
+    """p-values adjusted for their number (Holm 1979): those <= a are significant with a family-wise error of a."""
+    values = np.asarray(p, dtype=float)
+    order = np.argsort(values)
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    return np.minimum(adjusted, 1.0)
 
 
 def _on(table: pd.DataFrame, points: np.ndarray) -> pd.DataFrame:
@@ -137,14 +182,17 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
     if len(points) == 0:
         ranges = [f"[{np.exp(t.columns.min()):.3g}, {np.exp(t.columns.max()):.3g}]" for t in (one, two)]
         raise NoCommonRange(f"the ranges of epsilon {ranges[0]} and {ranges[1]} share no point")
-    return _on(one, points) - _on(two, points)
+    gap = (_on(one, points) - _on(two, points)).dropna(axis=1, how="all")
+    if gap.shape[1] == 0:
+        raise NoCommonRange("every chain has diverged at every point")
+    return gap
 
 
 def compare(gap: pd.DataFrame, bar: float = 0.0, level: float = 0.95) -> Comparison:
     """Compare a paired difference (repeats x points) with `bar`: its mean over points, and each point by its
-    own 95 % interval."""
-    each = [t_interval(gap[point]) for point in gap.columns]
+    own 95 % interval. Without the repeats in which a chain has diverged (nan)."""
+    each = [t_interval(gap[point].dropna()) for point in gap.columns]
     epsilons = [float(np.exp(point)) for point in gap.columns]
     above = [e for e, i in zip(epsilons, each, strict=True) if i.low > bar]
     below = [e for e, i in zip(epsilons, each, strict=True) if i.high < bar]
-    return Comparison(t_interval(gap.mean(axis=1), level), above, below, gap.shape[1], gap.shape[0])
+    return Comparison(t_interval(gap.mean(axis=1).dropna(), level), above, below, gap.shape[1], gap.shape[0])

@@ -19,7 +19,8 @@ def rows(method: str, dataset: str, epsilon: float, accuracy: np.ndarray, **othe
     fixed: dict[str, object] = {
         "experiment": "wang2015", "dataset": dataset, "model": "logistic", "method": method, "variant": "",
         "scaling": "unit", "epsilon": epsilon, "delta": 1e-5, "epsilon_paper": epsilon,
-        "epsilon_tight": tight, "accountant_tight": "pld", "adjacency": "replace_one", "released": "final",
+        "epsilon_tight": tight, "accountant_tight": "pld", "adjacency": "replace_one",
+        "adjacency_tight": "replace_one", "released": "final",
         "sampling": "full", "metric": "accuracy", "violated": "", "assumptions": "made up",
     }  # fmt: skip
     return pd.DataFrame([{**fixed, **other, "repeat": r, "value": a} for r, a in enumerate(accuracy)])[
@@ -78,3 +79,136 @@ def runs() -> pd.DataFrame:
 def sensitivity_runs() -> pd.DataFrame:
     """Runs of the sensitivity experiment."""
     return pd.concat(_sensitivity(np.random.default_rng(2)), ignore_index=True)
+
+
+def _baseline(rng: np.random.Generator) -> list[pd.DataFrame]:
+    """Figure 3 of li2019: DP-SGLD is SGLD from .1 on, where it costs .09; PATE is worst."""
+    kind = {"experiment": "li2019_fig3", "delta": 1e-4}
+    half = {
+        "dp_sgld_li2019": 0.02, "dp_sgd": 0.015, "ops": 0.3, "ops_gdp": 0.05, "objpert": 0.1, "dpvi": 0.08,
+        "pate": 0.9, "hybrid_sgld": 0.6,
+    }  # fmt: skip
+    frames = [rows("nonprivate", "adult", np.inf, np.full(10, 0.8525), **kind)]
+    frames.append(rows("nonprivate", "adult", np.inf, np.full(10, 0.76), metric="majority_accuracy", **kind))
+    frames.append(rows("sgld", "adult", np.inf, 0.85 + rng.normal(0, 0.001, 10), **kind))
+    for method, h in half.items():
+        for e in (0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.5, 1.0, 2.0):
+            capped = method == "dp_sgld_li2019" and e >= 0.1
+            cost = {"epsilon_paper": 0.09, "epsilon_tight": 0.05} if capped else {}
+            value = (0.85 if capped else 0.85 - 0.35 * h / (h + e)) + rng.normal(0, 0.002, 10)
+            frames.append(rows(method, "adult", e, value, **cost, **kind))
+    return frames
+
+
+def _clipping(rng: np.random.Generator) -> list[pd.DataFrame]:
+    frames = []
+    for scaling in ("unit", "global", "raw"):
+        for method in ("dp_sgld_li2019", "dp_sgd"):
+            for clip in (0.1, 0.3, 1.0):
+                for adjacency in ("replace_one", "add_remove"):
+                    for e in (0.05, 0.1, 0.5, 2.0):
+                        kind = {"experiment": "li2019_sensitivity", "delta": 1e-4, "scaling": scaling}
+                        kind |= {"variant": f"clip={clip};adjacency={adjacency}", "adjacency": adjacency}
+                        value = 0.84 - 0.02 / e**0.5 + rng.normal(0, 0.003, 10)
+                        frames.append(rows(method, "adult", e, value, **kind))
+    return frames
+
+
+def _steps(rng: np.random.Generator) -> list[pd.DataFrame]:
+    frames = []
+    for step in ("0.5", "0.05", "0.002"):
+        for method in ("sgld", "dp_sgld_li2019", "dp_sgd"):
+            for e in [np.inf] if method == "sgld" else [0.1, 0.5, 2.0]:
+                kind = {"experiment": "li2019_steps", "delta": 1e-4, "variant": f"step={step}"}
+                value = 0.85 - 0.02 / e**0.5 + rng.normal(0, 0.003, 10)
+                frames.append(rows(method, "adult", e, value, **kind))
+    return frames
+
+
+SCORES = {"accuracy": 0.85, "log_loss": 0.32, "brier": 0.1, "ece": 0.01}
+POSTERIOR = {
+    "mean_distance": 1.0,
+    "covariance_distance": 0.5,
+    "predictive_gap": 0.01,
+    "r_hat": 1.01,
+    "ess": 200.0,
+}
+
+
+def _family(rng: np.random.Generator) -> list[pd.DataFrame]:
+    """The samplers of wang2015: two chains of DP-SGFS diverge at the smallest budget."""
+    frames = []
+    choice = ("temperature=printed", "temperature=proper")
+    for method, variants in {
+        "sgld": choice,
+        "dp_sgld": choice,
+        "dp_sghmc": [""],
+        "dp_sgnht": [""],
+        "dp_sgfs": choice,
+    }.items():
+        for variant in variants:
+            for e in [np.inf] if method == "sgld" else [0.1, 1.0, 10.0, 100.0]:
+                for metric, best in {**SCORES, **POSTERIOR}.items():
+                    value = (
+                        best
+                        * (0.6 if metric == "accuracy" else 1 + 10 / e)
+                        * (1 + 0.01 * rng.normal(size=10))
+                    )
+                    lost = method == "dp_sgfs" and e == 0.1
+                    value[: 2 if lost else 0] = np.nan
+                    kind = {"experiment": "wang2015_family", "variant": variant, "metric": metric}
+                    note = {"violated": "2 of 10 chains diverged"} if lost else {}
+                    frames.append(rows(method, "adult", e, value, epsilon_tight=e / 20, **kind, **note))
+    return frames
+
+
+def _compare(rng: np.random.Generator) -> list[pd.DataFrame]:
+    """Every method of `compare`: OPS is best; DP-SGLD ends at an audited epsilon of .5."""
+    half = {
+        "ops": 0.05, "ops_gdp": 0.1, "objpert": 0.08, "objpert_pure": 0.2, "outpert": 0.3, "hybrid": 0.4,
+        "hybrid_sgld": 0.3, "dp_sgld": 3.0, "dp_sgld_li2019": 0.06, "dp_sgd": 0.05, "dp_sghmc": 2.0, "dp_sgnht": 2.0,
+        "dp_sgfs": 2.5, "dpvi": 0.15, "pate": 0.6,
+    }  # fmt: skip
+    frames = []
+    for dataset, top in TOP.items():
+        for metric, best in {**SCORES, "accuracy": top}.items():
+            kind = {"experiment": "compare", "metric": metric}
+            for method in ("nonprivate", "sgld"):
+                frames.append(rows(method, dataset, np.inf, best + rng.normal(0, 0.001, 10), **kind))
+            for method, h in half.items():
+                for e in (0.05, 0.2, 0.5, 2.0, 5.0, 20.0):
+                    sign = -1 if metric == "accuracy" else 1
+                    value = best + sign * 0.3 * h / (h + e) + rng.normal(0, 0.002, 10)
+                    tight = min(e, 0.5) if method == "dp_sgld" else e
+                    frames.append(rows(method, dataset, e, value, epsilon_tight=tight, **kind))
+    return frames
+
+
+@pytest.fixture(scope="session")
+def baseline_runs() -> pd.DataFrame:
+    """Runs of Figure 3 of li2019."""
+    return pd.concat(_baseline(np.random.default_rng(3)), ignore_index=True)
+
+
+@pytest.fixture(scope="session")
+def clipping_runs() -> pd.DataFrame:
+    """Runs of its sensitivity experiment."""
+    return pd.concat(_clipping(np.random.default_rng(4)), ignore_index=True)
+
+
+@pytest.fixture(scope="session")
+def step_runs() -> pd.DataFrame:
+    """SGLD, DP-SGLD and DP-SGD under three standard step sizes."""
+    return pd.concat(_steps(np.random.default_rng(7)), ignore_index=True)
+
+
+@pytest.fixture(scope="session")
+def family_runs() -> pd.DataFrame:
+    """Runs of the samplers of wang2015 beside the posterior."""
+    return pd.concat(_family(np.random.default_rng(5)), ignore_index=True)
+
+
+@pytest.fixture(scope="session")
+def compare_runs() -> pd.DataFrame:
+    """Runs of every method at equal audited epsilon."""
+    return pd.concat(_compare(np.random.default_rng(6)), ignore_index=True)

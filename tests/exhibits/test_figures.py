@@ -42,11 +42,26 @@ def captions(figure: Figure) -> str:
     return "\n".join(text.get_text() for text in figure.texts)
 
 
-def test_every_exhibit_of_the_configuration_draws(runs: pd.DataFrame, sensitivity_runs: pd.DataFrame) -> None:
-    everything = pd.concat([runs, sensitivity_runs])
+@pytest.fixture(scope="module")
+def everything(
+    runs: pd.DataFrame,
+    sensitivity_runs: pd.DataFrame,
+    baseline_runs: pd.DataFrame,
+    clipping_runs: pd.DataFrame,
+    step_runs: pd.DataFrame,
+    family_runs: pd.DataFrame,
+    compare_runs: pd.DataFrame,
+) -> pd.DataFrame:
+    others = [clipping_runs, step_runs, family_runs, compare_runs]
+    return pd.concat([runs, sensitivity_runs, baseline_runs, *others])
+
+
+def test_every_exhibit_of_runs_in_the_configuration_draws(everything: pd.DataFrame) -> None:
     names = everything.experiment + "/" + everything.dataset + "/" + everything.method
-    for path in sorted(CONF.glob("wang2015_*.yaml")):
+    for path in sorted(CONF.glob("*.yaml")):
         exhibit = OmegaConf.load(path)
+        if "files" not in exhibit:
+            continue
         wanted = files.run_names(exhibit)  # type: ignore[arg-type]
         assert set(wanted) <= set(names)
         draw = instantiate(exhibit.draw, _partial_=True, _convert_="all", title=exhibit.title)
@@ -54,8 +69,14 @@ def test_every_exhibit_of_the_configuration_draws(runs: pd.DataFrame, sensitivit
         for audited in (False, True) if exhibit.audited else (False,):
             figure = draw(frame, audited=True) if audited else draw(frame)
             assert figure._suptitle.get_text() == exhibit.title
-            assert "δ = 1e-5" in captions(figure)
-            assert "replace-one" in captions(figure)
+            files.image_bytes(figure, "png")  # no warning from the layout
+            if exhibit.draw._target_.endswith(("accuracy_vs_epsilon", "plain", "family", "against_baseline")):
+                assert f"δ = {style.number(frame.delta.iloc[0])}" in captions(figure)
+                assert "replace-one" in captions(figure)
+        if "table" in exhibit:
+            page = instantiate(exhibit.table, _partial_=True, _convert_="all", title=exhibit.title)(frame)
+            assert page.startswith(f"# {exhibit.title}\n")
+            assert "nan" not in page
 
 
 def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) -> None:
@@ -111,11 +132,17 @@ def test_errors_name_the_fix(runs: pd.DataFrame) -> None:
 
 
 def test_looks_differ_in_colour_and_marker() -> None:
+    """Within every panel of the configuration; over all methods, in one of the two."""
     private = [
         look for name, look in style.LOOKS.items() if name not in figures.REFERENCES and ":" not in name
     ]
-    assert len({look.colour for look in private}) == len(private)
-    assert len({look.marker for look in private}) == len(private)
+    assert len({(look.colour, look.marker) for look in private}) == len(private)
+    drawn = [OmegaConf.load(path).draw for path in CONF.glob("*.yaml")]
+    panels = [draw.methods for draw in drawn if "methods" in draw]
+    panels += OmegaConf.load(CONF / "li2019_fig3.yaml").draw.panels.values()
+    for panel in panels:
+        looks = [style.look(method) for method in panel]
+        assert len({look.colour for look in looks}) == len({look.marker for look in looks}) == len(panel)
 
 
 def _triangles(figure: Figure) -> list[Line2D]:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from dplangevin import outputs
 from dplangevin.data import Dataset
 from dplangevin.exhibits import figures, files
 
@@ -60,10 +61,10 @@ def test_same_input_gives_the_same_bytes(runs: pd.DataFrame, kind: str) -> None:
 
 def test_write_replaces_a_folder_and_leaves_no_scraps(tmp_path: Path) -> None:
     (tmp_path / "old.png").write_bytes(b"old")
-    files.write(tmp_path, {"a.csv": b"1\n"}, only=True)
+    outputs.write(tmp_path, {"a.csv": b"1\n"}, only=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
     with pytest.raises(TypeError):
-        files.write(tmp_path, {"a.csv": "text"})  # type: ignore[dict-item]
+        outputs.write(tmp_path, {"a.csv": "text"})  # type: ignore[dict-item]
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.csv": b"1\n"}
 
 
@@ -83,7 +84,12 @@ def test_scripts_from_runs_to_exhibit_claims_and_metrics(
 ) -> None:
     claim = OmegaConf.load(TOP / "conf/claim/wang2015.yaml")
     claim.analyses = []
-    claim.claims = {key: entry for key, entry in claim.claims.items() if "analysis" not in entry}
+    claim.runs = [name for name in claim.runs if not name.startswith("wang2015_family")]
+    claim.claims = {
+        key: entry
+        for key, entry in claim.claims.items()
+        if "analysis" not in entry and entry.test.get("experiment") != "wang2015_family"
+    }
     cfg = {
         "experiment": {"wang2015": {"composites": ["hybrid"]}},
         "exhibit": {"wang2015_fig1c": OmegaConf.load(TOP / "conf/exhibit/wang2015_fig1c.yaml")},
@@ -144,3 +150,20 @@ def test_scripts_from_analysis_to_exhibit_and_claims(tmp_path: Path) -> None:
     assert set(claims.id) == {f"wang2015_{key}" for key in entries}
     assert set(claims.evidence) == {"results/exhibits/temperature/temperature.csv"}
     assert not list((tmp_path / "data/units/analysis/temperature").glob("*.csv"))
+
+
+def test_render_adds_timings_and_the_exhibits_own_numbers(compare_runs: pd.DataFrame, tmp_path: Path) -> None:
+    save(compare_runs[compare_runs.dataset.eq("adult")], tmp_path / "results/runs")
+    exhibit = OmegaConf.load(TOP / "conf/exhibit/compare.yaml")
+    exhibit.files = [name for name in exhibit.files if name.startswith("adult/")]
+    exhibit.draw.datasets = exhibit.table.datasets = {"adult": "Adult"}
+    OmegaConf.save({"experiment": {}, "exhibit": {"compare": exhibit}}, tmp_path / "params.yaml")
+    path = tmp_path / exhibit.timings
+    assert pd.concat([compare_runs, files.read_timings(path)]).value.dtype == float  # nothing timed
+    path.parent.mkdir()
+    pd.DataFrame([{"dataset": "adult", "method": "ops", "seconds": 12.5}]).to_csv(path, index=False)
+    done = script("render.py", "compare", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = tmp_path / "results/exhibits/compare"
+    assert pd.read_csv(folder / "compare.csv").seconds.dropna().unique().tolist() == [12.5]
+    assert "| 12.5 |" in (folder / "compare.md").read_text()

@@ -68,3 +68,13 @@ def test_claims_page_shows_every_row() -> None:
     assert "| a_c | A above B | 32561 | **reproduced** |" in page
     assert "- a_b: why. Numbers: `x.csv`." in page
     assert page.count("> A beats B") == 1
+
+
+def test_every_non_private_method_may_name_the_majority_class(runs: pd.DataFrame) -> None:
+    other = runs[runs.method.eq("nonprivate")].assign(method="sgld")
+    both, alone = tables.summary(pd.concat([runs, other])), tables.summary(runs)
+    assert (
+        both[both.method.eq("majority")]
+        .reset_index(drop=True)
+        .equals(alone[alone.method.eq("majority")].reset_index(drop=True))
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from dplangevin.claims import (
@@ -18,7 +17,8 @@ from dplangevin.claims import (
     not_testable,
     result,
 )
-from dplangevin.claims.choices import search
+from dplangevin.claims.choices import search, search_all
+from dplangevin.claims.words import counts, neighbours, points, violations
 from dplangevin.comparison import Comparison, Interval, NoCommonRange, compare, difference, select
 from dplangevin.exhibits.style import number
 
@@ -43,6 +43,8 @@ def beats(
     margin: float = 0.0,
     factor: float = 1.0,
     sensitivity: str = "",
+    metric: str = "accuracy",
+    variant: str = "",
 ) -> Verdict:
     """First beats second in accuracy on one data set: the paired difference first - second, averaged over the
     budgets within each repeat, is above -margin with 95 % confidence, and significantly below it at no budget
@@ -51,9 +53,11 @@ def beats(
     margin: accuracy given away, in [0, 1); 0 asks for a strict win, more for "as well as". axis: "asked", or
     "audited" for the comparison at equal audited epsilon, where curves are interpolated linearly in ln
     epsilon. factor: the second method is read at factor * epsilon. sensitivity: an experiment with other
-    settings of the methods, in which the claim is tried as well (see `choices.search`).
+    settings of the methods, in which the claim is tried as well (see `choices.search`). metric: another one than
+    accuracy, in its own unit, where "beats" is "is above". variant: the settings in which a method counts that was run
+    in several.
     """
-    sides = [select(runs, dataset, method, experiment) for method in (first, second)]
+    sides = [select(runs, dataset, method, experiment, metric, variant) for method in (first, second)]
     try:
         gap = difference(sides[0], sides[1], axis, factor)
     except NoCommonRange as error:
@@ -61,8 +65,9 @@ def beats(
     found = compare(gap, -margin)
     verdict = ordering(found, -margin)
     at = f"{first} minus {second}" + (f" at {number(factor)} eps" if factor != 1 else "")
-    over = f"{found.points} {_points(axis, gap)} and {found.repeats} repeats"
-    reason = f"accuracy of {at}, mean over {over}; {_counts(found, -margin)}{_violations(*sides)}"
+    over = f"{found.points} {points(axis, gap)} and {found.repeats} repeats"
+    reason = f"{metric} of {at}, mean over {over}; {counts(found, -margin)}{violations(*sides)}"
+    reason += neighbours(*sides) if axis == "asked" else ""
     if sensitivity:
 
         def holds(other: pd.DataFrame, level: float) -> Interval | None:
@@ -76,46 +81,60 @@ def beats(
     return result(found.interval, verdict, reason)
 
 
-def _points(axis: str, gap: pd.DataFrame) -> str:
-    if axis == "asked":
-        return "budgets"
-    low, high = np.exp([gap.columns.min(), gap.columns.max()])
-    return f"points of equal audited epsilon in [{low:.3g}, {high:.3g}] (linear interpolation in ln eps)"
-
-
-def _counts(found: Comparison, bar: float) -> str:
-    def at(points: list[float]) -> str:
-        if len(points) in (0, found.points):
-            return "all" if points else "none"
-        if len(points) > 6:
-            return f"{len(points)}, between eps {min(points):.2g} and {max(points):.2g}"
-        return f"{len(points)} (eps {', '.join(f'{e:.2g}' for e in points)})"
-
-    return (
-        f"above {number(bar + 0.0)} with 95 % confidence at {at(found.above)}, below it at {at(found.below)}"
-    )
-
-
-def _violations(*sides: pd.DataFrame) -> str:
-    """Says how many budgets of each side violate a condition of its guarantee."""
-    counts = {rows.method.iloc[0]: rows[rows.violated.ne("")].epsilon.nunique() for rows in sides}
-    return "".join(
-        f"; {name} violates a condition of its guarantee at {n} of its budgets"
-        for name, n in counts.items()
-        if n
-    )
-
-
-def beats_all(runs: pd.DataFrame, *, dataset: str, first: str, others: list[str], **settings: Any) -> Verdict:
+def beats_all(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    others: list[str],
+    axis: str = "asked",
+    experiment: str = "wang2015",
+    sensitivity: str = "",
+) -> Verdict:
     """First beats each of `others` (see `beats`): reproduced if it beats all, contradicted if it is beaten by
     one, otherwise not reproduced. ours is the smallest mean difference, against the strongest of the
-    others."""
-    tested = {name: beats(runs, dataset=dataset, first=first, second=name, **settings) for name in others}
+    others. sensitivity: as for `beats`, one setting that beats all of them (see `choices.search_all`)."""
+    where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
+    tested = {name: beats(runs, first=first, second=name, **where) for name in others}
     verdicts = [found["verdict"] for found in tested.values()]
     verdict = next((v for v in (CONTRADICTED, NOT_TESTABLE, NOT_REPRODUCED) if v in verdicts), REPRODUCED)
     worst = min(tested.values(), key=lambda found: math.inf if math.isnan(found["ours"]) else found["ours"])
     each = "; ".join(f"{name}: {found['verdict']}" for name, found in tested.items())
-    return {**worst, "verdict": verdict, "reason": f"{each}; the strongest: {worst['reason']}"}
+    reason = f"{each}; the strongest: {worst['reason']}"
+    if sensitivity:
+
+        def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+            tried = compare(gap, level=level)
+            return tried.interval if ordering(tried, 0.0) == REPRODUCED else None
+
+        text, any_holds = search_all(runs, dataset, first, others, axis, (sensitivity, experiment), holds)
+        reason += text
+        if any_holds and verdict != REPRODUCED:
+            verdict = UNDER_CHOICES
+    return {**worst, "verdict": verdict, "reason": reason}
+
+
+def worst_of_all(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    last: str,
+    others: list[str],
+    axis: str = "asked",
+    experiment: str = "wang2015",
+) -> Verdict:
+    """Each of `others` beats `last` (see `beats`): reproduced if all do, contradicted if `last` beats one of them (mean
+    difference below 0 with 95 % confidence), otherwise not reproduced. ours is the smallest mean difference other -
+    last, that of the next to last."""
+    where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
+    tested = {name: beats(runs, first=name, second=last, **where) for name in others}
+    verdicts = [found["verdict"] for found in tested.values()]
+    verdict = next((v for v in (CONTRADICTED, NOT_TESTABLE, NOT_REPRODUCED) if v in verdicts), REPRODUCED)
+    next_to_last = min(
+        tested.values(), key=lambda found: math.inf if math.isnan(found["ours"]) else found["ours"]
+    )
+    each = "; ".join(f"{name}: {found['verdict']}" for name, found in tested.items())
+    return {**next_to_last, "verdict": verdict, "reason": f"{each}; the nearest: {next_to_last['reason']}"}
 
 
 def equal_or_slightly_worse(
@@ -140,9 +159,9 @@ def equal_or_slightly_worse(
         return not_testable(f"{first} and {second} cannot be compared: {error}")
     interval, (better, agree, worse) = compare(gap).interval, _three_ways(gap, slight)
     verdict = _often(interval, 2 * agree >= gap.shape[1], slight)
-    reason = f"accuracy of {first} minus {second}, {gap.shape[1]} {_points(axis, gap)}: "
+    reason = f"accuracy of {first} minus {second}, {gap.shape[1]} {points(axis, gap)}: "
     reason += f"equal or worse by at most {number(slight)} at {agree}"
-    reason += f", better (95 % confidence) at {better}, worse by more at {worse}{_violations(*sides)}"
+    reason += f", better (95 % confidence) at {better}, worse by more at {worse}{violations(*sides)}"
     if sensitivity:
 
         def holds(other: pd.DataFrame, level: float) -> Interval | None:

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from dplangevin.exhibits import style
 from dplangevin.exhibits.tables import summary
 
-REFERENCES = ("nonprivate", "majority")
+REFERENCES = ("nonprivate", "sgld", "majority")
 TOP_TICKS = [m * 10.0**k for k in range(-6, 5) for m in (1, 3)]
 
 
@@ -69,14 +69,14 @@ def _panels(
         for ax, (dataset, name) in zip(axes, panels.items(), strict=True):
             draw_panel(ax, table[table.dataset.eq(dataset)], methods, x)
             ax.set_title(name)
-            ax.set_xlabel(_xlabel(runs, audited))
+            ax.set_xlabel(xlabel(runs, audited))
         axes[0].set_ylabel("test accuracy")
         drawn = table[table.method.isin([*methods, *REFERENCES]) & table.dataset.isin(list(panels))]
-        handles = [_handle(method) for method in [*methods, *REFERENCES] if method in set(drawn.method)]
+        handles = [handle(method) for method in [*methods, *REFERENCES] if method in set(drawn.method)]
         private = drawn[drawn.method.isin(methods)]
         if private.violated.ne("").any():
             handles.append(hollow_handle())
-        text = caption(runs, table) + _undrawn(private, x)
+        text = caption(runs, table) + undrawn(private, x)
         frame(figure, title, text, handles, side=len(panels) == 1)
     return figure
 
@@ -84,7 +84,7 @@ def _panels(
 def draw_panel(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
     """Draw the summary `table` of one data set into `ax`; x: the column ln_epsilon or ln_epsilon_tight."""
     for i, method in enumerate(methods):
-        rows = table[table.method.eq(method) & np.isfinite(table[x])].sort_values(x)
+        rows = table[table.method.eq(method) & np.isfinite(table[x]) & table["mean"].notna()].sort_values(x)
         if rows[["variant", "scaling"]].drop_duplicates().shape[0] > 1:
             raise ValueError(
                 f"{method} has several variants, one curve shows one: {sorted(set(rows.variant))}"
@@ -102,7 +102,7 @@ def draw_panel(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) ->
             ax.axhline(mean, color=look.colour, ls=look.line, lw=1.1, zorder=1)
             if high > low:
                 ax.axhspan(low, high, color=look.colour, alpha=0.1, lw=0, zorder=0)
-    _top_axis(ax)
+    top_axis(ax)
 
 
 def _bar_width(i: int, n: int) -> float:
@@ -110,7 +110,8 @@ def _bar_width(i: int, n: int) -> float:
     return 1.0 + 0.9 * (n - 1 - i)
 
 
-def _top_axis(ax: Axes) -> None:
+def top_axis(ax: Axes) -> None:
+    """Epsilon itself along the top of an axis of ln epsilon."""
     ax.set_xlim(*ax.get_xlim())
     low, high = ax.get_xlim()
     inside = [e for e in TOP_TICKS if low <= np.log(e) <= high]
@@ -127,7 +128,8 @@ def _marker(look: style.Look) -> dict[str, Any]:
     return {"marker": look.marker, "ms": look.size}
 
 
-def _handle(method: str) -> Line2D:
+def handle(method: str) -> Line2D:
+    """The legend entry of a method."""
     look = style.look(method)
     return Line2D([], [], color=look.colour, ls=look.line, label=look.label, **_marker(look))
 
@@ -139,28 +141,31 @@ def _private(runs: pd.DataFrame, column: str) -> str:
     return " / ".join(style.number(v) if isinstance(v, float) else str(v) for v in values)
 
 
-def _adjacency(runs: pd.DataFrame) -> str:
-    return _private(runs, "adjacency").replace("_", "-")
+def _adjacency(runs: pd.DataFrame, column: str = "adjacency") -> str:
+    return _private(runs, column).replace("_", "-")
 
 
-def _xlabel(runs: pd.DataFrame, audited: bool) -> str:
+def xlabel(runs: pd.DataFrame, audited: bool) -> str:
+    """Name of the axis of epsilon, read off the runs."""
     if not audited:
         return "privacy loss: ln ε"
     return (
-        f"audited privacy loss: ln ε\n(tight accountant, {_adjacency(runs)}, δ = {_private(runs, 'delta')})"
+        "audited privacy loss: ln ε\n"
+        f"(tight accountant, {_adjacency(runs, 'adjacency_tight')}, δ = {_private(runs, 'delta')})"
     )
 
 
-def caption(runs: pd.DataFrame, table: pd.DataFrame) -> str:
+def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
     """Repeats, delta and adjacency in one line, read off the runs."""
     repeats = " to ".join(str(r) for r in sorted({table.repeats.min(), table.repeats.max()}))
     return (
-        f"Mean and 95 % t-interval over {repeats} repeats. "
+        f"Mean and {spread} over {repeats} repeats. "
         f"δ = {_private(runs, 'delta')} where the method uses one, adjacency {_adjacency(runs)}."
     )
 
 
-def _undrawn(rows: pd.DataFrame, x: str) -> str:
+def undrawn(rows: pd.DataFrame, x: str) -> str:
+    """Says how many points of each method have no place on a logarithmic axis."""
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
     listed = ", ".join(f"{style.look(str(method)).label} {n}" for method, n in counts.items())
     return f"\nPoints without a finite, positive audited ε are not drawn: {listed}." if listed else ""

@@ -1,4 +1,4 @@
-"""The only reading and writing behind the exhibits: run files in, byte-stable and atomic files out."""
+"""The only reading behind the exhibits, and figures as bytes that do not change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from dplangevin.data import Dataset, atomic_path
+from dplangevin.data import Dataset
 from dplangevin.exhibits.style import RC
 
 RUNS = Path("results/runs")
@@ -20,8 +20,8 @@ DATA = Path("data/processed")
 NUMBERS = ["epsilon", "delta", "epsilon_paper", "epsilon_tight", "repeat", "value"]
 COLUMNS = [
     "experiment", "dataset", "model", "method", "variant", "scaling", "epsilon", "delta", "epsilon_paper",
-    "epsilon_tight", "accountant_tight", "adjacency", "released", "sampling", "repeat", "metric", "value",
-    "violated", "assumptions",
+    "epsilon_tight", "accountant_tight", "adjacency", "adjacency_tight", "released", "sampling", "repeat",
+    "metric", "value", "violated", "assumptions",
 ]  # fmt: skip
 
 
@@ -94,11 +94,6 @@ def image_bytes(figure: Figure, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def csv_bytes(frame: pd.DataFrame) -> bytes:
-    """A frame as CSV with ten significant digits."""
-    return frame.to_csv(index=False, float_format="%.10g", lineterminator="\n").encode()
-
-
 def read_facts(datasets: Iterable[str], root: Path = DATA) -> pd.DataFrame:
     """What the prepared data sets are, as rows like those of a run: metrics features, rows_train and rows
     (train and test).
@@ -115,13 +110,11 @@ def read_facts(datasets: Iterable[str], root: Path = DATA) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:
-    """Write files into `folder`, each whole or not at all; with `only`, then remove every other file
-    there."""
-    for name, content in contents.items():
-        with atomic_path(folder / name) as part:
-            part.write_bytes(content)
-    if only:
-        for path in folder.iterdir():
-            if path.name not in contents:
-                path.unlink()
+def read_timings(path: Path) -> pd.DataFrame:
+    """Seconds that each method takes (`benchmarks/methods.py`), as rows like those of a run: experiment "benchmark",
+    metric "seconds". No rows where nothing has been measured."""
+    columns = ["experiment", "dataset", "method", "metric", "value"]
+    if not path.is_file():
+        return pd.DataFrame(columns=columns).astype({"value": float})
+    table = pd.read_csv(path).rename(columns={"seconds": "value"})
+    return table.assign(experiment="benchmark", metric="seconds")[columns]

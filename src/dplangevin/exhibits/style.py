@@ -1,8 +1,9 @@
 """The look of every figure: one colour, marker, line and label per method, and the matplotlib settings.
 
-Colours are those of Okabe and Ito (2008), readable with every common colour-vision deficiency and, with the
-markers and line styles, in black and white. A hollow marker is reserved for points at which a condition of
-the theorem behind the guarantee fails.
+Colours are those of Okabe and Ito (2008), then of Paul Tol, readable with every common colour-vision
+deficiency and, with the markers and line styles, in black and white; variants of a method share its colour.
+A hollow marker is reserved for points at which a condition of the theorem behind the guarantee fails, or
+chains have diverged.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Look(NamedTuple):
     label: str
     colour: str
     marker: str
-    line: str = "-"
+    line: Any = "-"
     size: float = 5.0
 
 
@@ -35,9 +36,18 @@ LOOKS: dict[str, Look] = {
     "dp_sgld:harmonic": Look("DP-SGLD, step 1/(t + 1)", "#009E73", "s", "-."),
     "dp_sgnht": Look("DP-SGNHT", "#56B4E9", "P", "--", 4.5),
     "objpert_pure": Look("Objective perturbation, pure", "#8C510A", "X", "-."),
+    "sgld": Look("SGLD, not private", "#000000", "", (0, (6, 2))),
+    "dp_sgld_li2019": Look("DP-SGLD (li2019)", "#E69F00", "<", "-", 6.0),
+    "dp_sgd": Look("DP-SGD", "#882255", "h", "--", 5.5),
+    "ops_gdp": Look("OPS, GDP accounting", "#0072B2", "p", "-.", 5.5),
+    "dpvi": Look("DPVI", "#009E73", ">", "--", 5.0),
+    "pate": Look("Confident-GNMax (PATE)", "#661100", "*", "-.", 7.0),
+    "hybrid_sgld": Look("Hybrid + DP-SGLD", "#CC79A7", "d", "--", 5.0),
+    "dp_sghmc": Look("DP-SGHMC", "#332288", "s", "-", 4.5),
+    "dp_sgfs": Look("DP-SGFS", "#117733", "D", "-.", 4.0),
 }
 
-HOLLOW_LABEL = "hollow: a condition of the guarantee fails"
+HOLLOW_LABEL = "hollow: a condition of the guarantee fails, or chains diverged"
 
 RC: Any = {
     "font.family": "DejaVu Sans",
@@ -80,8 +90,12 @@ def tint(colour: str, strength: float = 0.55) -> tuple[float, float, float]:
 
 
 def number(value: float) -> str:
-    """A short number for captions: 1e-05 becomes 1e-5, 10.0 becomes 10."""
-    mantissa, _, exponent = f"{value:g}".partition("e")
+    """A short number for captions: 1e-05 becomes 1e-5, 0.0001 becomes 1e-4, 10.0 becomes 10."""
+    text = f"{value:g}"
+    if text.startswith("0.000"):
+        digits, _, power = f"{value:.5e}".partition("e")
+        text = f"{digits.rstrip('0').rstrip('.')}e{power}"
+    mantissa, _, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 

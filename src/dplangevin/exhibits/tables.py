@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dplangevin.comparison import t_interval
+from dplangevin.comparison import Interval, t_interval
 from dplangevin.exhibits.style import number
 
 SUMMARY_COLUMNS = [
     "dataset", "method", "variant", "scaling", "epsilon", "ln_epsilon", "epsilon_paper", "epsilon_tight",
-    "ln_epsilon_tight", "mean", "low", "high", "repeats", "violated",
+    "ln_epsilon_tight", "mean", "sd", "low", "high", "repeats", "diverged",
+    "violated",
 ]  # fmt: skip
-METRIC_METHOD = {"accuracy": None, "majority_accuracy": "majority"}
+MAJORITY = "majority_accuracy"
 
 
 def ln(epsilon: float) -> float:
@@ -24,20 +25,22 @@ def ln(epsilon: float) -> float:
     return math.log(epsilon) if epsilon > 0 else -math.inf
 
 
-def summary(runs: pd.DataFrame) -> pd.DataFrame:
-    """Mean accuracy and 95 % Student interval over repeats, one row per data set, method, variant, scaling
-    and budget.
+def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
+    """Mean, standard deviation and 95 % Student interval of a metric over repeats, one row per data set, method,
+    variant, scaling and budget.
 
-    runs: long form, one row per repeat and metric. The share of the majority class (metric
-    `majority_accuracy`) becomes rows of the method `majority`. `epsilon_tight` is the largest over the
-    repeats; `violated` joins the distinct texts. low and high are nan for a single repeat. Raises ValueError
-    when a repeat occurs twice.
+    runs: long form, one row per repeat and metric. The share of the majority class (metric `majority_accuracy`) becomes
+    rows of the method `majority` in a summary of accuracy. `epsilon_tight` is the largest over the repeats; `violated`
+    joins the distinct texts. Values that are not finite, of chains that have diverged, are left out and counted in
+    `diverged`. sd, low and high are nan for a single repeat, as is the mean for none. Raises ValueError when a repeat
+    occurs twice.
     """
-    kept = runs[runs.metric.isin(list(METRIC_METHOD))].copy()
-    kept["method"] = [
-        METRIC_METHOD[metric] or method for metric, method in zip(kept.metric, kept.method, strict=True)
-    ]
+    kept = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
+    kept.loc[kept.metric.eq(MAJORITY), "method"] = "majority"
     keys = ["dataset", "method", "variant", "scaling", "epsilon"]
+    # every non-private method says what the majority class is worth
+    again = kept.method.eq("majority") & kept.duplicated([*keys, "repeat", "value"])
+    kept = kept[~again]
     twice = kept.duplicated([*keys, "repeat"])
     if twice.any():
         raise ValueError(
@@ -45,7 +48,8 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
         )
     rows = []
     for values, group in kept.groupby(keys, sort=False):
-        interval = t_interval(group.value)
+        finite = group.value[np.isfinite(group.value)]
+        interval = t_interval(finite) if len(finite) else Interval(math.nan, math.nan, math.nan)
         row: dict[str, Any] = dict(zip(keys, values, strict=True))
         tight = float(group.epsilon_tight.max())
         row |= {"epsilon_paper": float(group.epsilon_paper.max()), "epsilon_tight": tight}
@@ -53,7 +57,13 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
             "ln_epsilon": ln(float(group.epsilon.iloc[0])),
             "ln_epsilon_tight": ln(tight) if not math.isnan(tight) else math.nan,
         }
-        row |= {"mean": interval.mean, "low": interval.low, "high": interval.high, "repeats": len(group)}
+        row |= {
+            "mean": interval.mean,
+            "sd": float(finite.std(ddof=1)),
+            "low": interval.low,
+            "high": interval.high,
+        }
+        row |= {"repeats": len(finite), "diverged": len(group) - len(finite)}
         row["violated"] = " | ".join(sorted({text for text in group.violated if text}))
         rows.append(row)
     table = pd.DataFrame(rows, columns=SUMMARY_COLUMNS)
@@ -79,6 +89,9 @@ def metrics(runs: pd.DataFrame, epsilon: float = 1.0) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for experiment, frame in runs[runs.variant.eq("")].groupby("experiment"):
         for (dataset, method), rows in summary(frame).groupby(["dataset", "method"]):
+            rows = rows[rows["mean"].notna()]
+            if rows.empty:
+                continue
             finite = rows[np.isfinite(rows.epsilon)]
             here = (
                 nested.setdefault(str(experiment), {})

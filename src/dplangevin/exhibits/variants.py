@@ -1,4 +1,4 @@
-"""A method against itself: one curve for each value of one of its settings."""
+"""Methods under several values of one setting: a curve for each value, or a panel for each."""
 
 from __future__ import annotations
 
@@ -31,3 +31,19 @@ def by_setting(
     rows["variant"] = ""
     names = [f"{method}:{value}" for value in values]
     return plain(rows, panels=panels, methods=names, title=title, audited=audited)
+
+
+def panel_by_setting(
+    runs: pd.DataFrame,
+    *,
+    setting: str,
+    methods: Sequence[str],
+    panels: Mapping[str, str],
+    title: str = "",
+    audited: bool = False,
+) -> Figure:
+    """One panel per value of `setting` (value -> panel title) with all methods at that value, on one data set."""
+    rows = runs.copy()
+    rows["dataset"] = [variant_settings(variant)[setting] for variant in rows.variant]
+    rows["variant"] = ""
+    return plain(rows, panels=panels, methods=methods, title=title, audited=audited)
