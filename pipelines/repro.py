@@ -18,6 +18,7 @@ import locks
 import networkx as nx
 import quick_dvc
 import summary
+import warm
 from dvc.exceptions import DvcException, ReproductionError
 from dvc.repo import Repo
 from dvc.repo.reproduce import _reproduce_stage
@@ -124,6 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     locks.clear_stale(Path(".dvc/tmp"))
     quick_dvc.install()
+    warm.install()
     exhibits = [args.exhibit] if args.exhibit else list(cfg.exhibit)
     targets = [f"render@{args.exhibit}"] if args.exhibit else []
     try:
