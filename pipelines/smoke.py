@@ -1,5 +1,6 @@
 """Run every stage at scale=smoke in a temporary copy of the working tree, from no results and no data."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy2
 
+import miniature
 from omegaconf import OmegaConf
 
 RESULTS = ("results/", "dvc.lock", "params.yaml")
@@ -37,7 +39,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="smoke-") as name:
         copy_tree(Path.cwd(), Path(name), RESULTS)
         set_scale(Path(name) / "conf/config.yaml", "smoke")
-        code = subprocess.run([sys.executable, "pipelines/repro.py", "--strict"], cwd=name).returncode
+        miniature.write(mirror := Path(name) / "data/miniature")  # what conf/scale/smoke.yaml names
+        command, env = [sys.executable, "pipelines/repro.py", "--strict"], {"DATA_MIRROR": str(mirror)}
+        code = subprocess.run(command, cwd=name, env=os.environ | env).returncode
     print(f"Smoke run {'failed' if code else 'finished'} after {time.monotonic() - started:.0f} s.")
     return code
 

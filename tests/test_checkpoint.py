@@ -1,0 +1,43 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from dplangevin.checkpoint import Checkpoint
+
+
+def test_state_comes_back_as_it_was(tmp_path: Path) -> None:
+    theta, rng = torch.arange(6.0).view(2, 3), torch.Generator().manual_seed(1).get_state()
+    state = {"theta": theta, "curve": [{"epoch": 0.5, "seed": 1}], "step": 7, "rng": rng}
+    Checkpoint(tmp_path / "a.pt", "key").save(lambda: state, force=True)
+    found = Checkpoint(tmp_path / "a.pt", "key").load()
+    assert found is not None
+    assert torch.equal(found["theta"], theta)
+    assert torch.equal(found["rng"], rng)
+    assert (found["curve"], found["step"]) == (state["curve"], 7)
+
+
+def test_state_of_another_computation_or_a_damaged_one_is_not_picked_up(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    assert Checkpoint(path, "key").load() is None
+    Checkpoint(path, "key").save(lambda: {"step": 1}, force=True)
+    assert Checkpoint(path, "other").load() is None
+    whole = path.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], b"x" * 100):
+        path.write_bytes(damaged)
+        assert Checkpoint(path, "key").load() is None
+
+
+def test_written_only_when_time_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("dplangevin.checkpoint.time.monotonic", lambda: now)
+    checkpoint = Checkpoint(tmp_path / "a.pt", "key", every=30)
+    checkpoint.save(lambda: {"step": 1})
+    assert not checkpoint.path.exists()
+    now = 130.0
+    checkpoint.save(lambda: {"step": 2})
+    now = 159.0
+    checkpoint.save(lambda: {"step": 3})
+    assert checkpoint.load() == {"step": 2}
+    checkpoint.remove()
+    assert list(tmp_path.iterdir()) == []
