@@ -49,12 +49,15 @@ def main() -> int:
 
 
 def read(exhibit: DictConfig, cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the exhibit is drawn from, and the numbers behind it: an analysis is both, runs are summarised,
-    in the way that `numbers` of the exhibit says if it has one."""
+    """What the exhibit is drawn from, and the numbers behind it: an analysis is both, runs (or one `part` of
+    training runs) are summarised, in the way that `numbers` of the exhibit says if it has one."""
     if exhibit.source.endswith(".csv"):
         frame = files.read_analysis(Path(exhibit.source).stem)
         return frame, frame
-    runs = files.read_runs(files.run_names(exhibit), files.composites(cfg.experiment))
+    if "part" in exhibit:
+        runs = files.read_training(Path(exhibit.source).name, exhibit.runs, exhibit.part)
+    else:
+        runs = files.read_runs(files.run_names(exhibit), files.composites(cfg.experiment))
     if "timings" in exhibit:
         runs = pd.concat([runs, files.read_timings(Path(exhibit.timings))], ignore_index=True)
     numbers = (

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -25,8 +26,20 @@ def claims(cfg: DictConfig) -> None:
         if "runs" in paper:
             runs = files.read_runs(paper.runs, files.composites(cfg.experiment))
             runs = pd.concat([runs, files.read_facts(paper.data)], ignore_index=True)
-        parts.append(evaluate(paper, runs, analyses))
+        parts.append(evaluate(paper, runs, analyses, trained(paper.get("training", {}), cfg)))
     outputs.write(RESULTS, {"claims.csv": outputs.csv_bytes(pd.concat(parts))})
+
+
+def trained(experiments: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.DataFrame]:
+    """The runs of training experiments; one with a text may be missing, in whole or in part, and is then left out."""
+    found = {}
+    for name, missing in experiments.items():
+        try:
+            found[name] = files.read_training(name, cfg.training[name].runs)
+        except FileNotFoundError:
+            if missing is None:
+                raise
+    return found
 
 
 def metrics() -> None:

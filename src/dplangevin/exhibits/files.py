@@ -16,6 +16,7 @@ from dplangevin.exhibits.style import RC
 
 RUNS = Path("results/runs")
 ANALYSES = Path("results/analyses")
+TRAINING = Path("results/training")
 DATA = Path("data/processed")
 NUMBERS = ["epsilon", "delta", "epsilon_paper", "epsilon_tight", "repeat", "value"]
 COLUMNS = [
@@ -23,6 +24,37 @@ COLUMNS = [
     "epsilon_tight", "accountant_tight", "adjacency", "adjacency_tight", "released", "sampling", "repeat",
     "metric", "value", "violated", "assumptions",
 ]  # fmt: skip
+TRAINED = [
+    "experiment",
+    "run",
+    "dataset",
+    "network",
+    "method",
+    "epsilon",
+    "seed",
+]  # in every file of a training run
+PARTS = {
+    "final": [
+        *TRAINED, "block", "delta", "epsilon_formula", "epsilon_add_remove", "epsilon_replace_one", "accountant",
+        "step", "batch", "epochs", "clip", "noise_multiplier", "accuracy", "log_loss", "ece", "log_loss_single",
+        "ece_single", "violated",
+    ],
+    "curve": [*TRAINED, "epoch", "accuracy", "epsilon_add_remove", "epsilon_replace_one"],
+    "reliability": [*TRAINED, "predictor", "bin", "confidence", "accuracy", "count"],
+}  # fmt: skip
+TEXT = [
+    "experiment",
+    "run",
+    "block",
+    "dataset",
+    "network",
+    "method",
+    "sampling",
+    "released",
+    "accountant",
+    "predictor",
+]
+TEXT += ["violated", "assumptions"]
 
 
 def run_names(exhibit: Mapping[str, Any]) -> list[str]:
@@ -75,6 +107,45 @@ def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: make it with `dvc repro analysis@{name}`")
     return pd.read_csv(path)
+
+
+def training_stage(experiment: str, run: str) -> str:
+    """The DVC stage that makes a training run."""
+    return f"{experiment}@{run}"
+
+
+def read_training(
+    experiment: str, runs: Iterable[str], part: str = "final", root: Path = TRAINING
+) -> pd.DataFrame:
+    """One part (final, curve or reliability) of the named training runs of an experiment, in one frame; empty text
+    stays "". Rows of reliability also have the log loss and the ECE of their predictor, from final.
+
+    Raises FileNotFoundError naming the file and the stage that makes it, ValueError for columns that are missing.
+    """
+    frames = []
+    for run in runs:
+        path, stage = root / experiment / run / f"{part}.csv", training_stage(experiment, run)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is missing: make it with `dvc repro {stage}`")
+        frame = pd.read_csv(path, dtype={**dict.fromkeys(TEXT, str), "epsilon": float})
+        if absent := [column for column in PARTS[part] if column not in frame]:
+            raise ValueError(f"{path} has no column {absent}: make it again with `dvc repro -f {stage}`")
+        text = [column for column in TEXT if column in frame]
+        frames.append(frame.assign(**{column: frame[column].fillna("") for column in text}))
+    if part == "reliability":
+        scores = _by_predictor(read_training(experiment, runs, root=root))
+        keys = [*TRAINED, "predictor"]
+        frames = [frame.merge(scores, "left", keys, validate="many_to_one") for frame in frames]
+    filled = [frame for frame in frames if len(frame)]
+    return pd.concat(filled, ignore_index=True) if filled else frames[0]
+
+
+def _by_predictor(final: pd.DataFrame) -> pd.DataFrame:
+    """Log loss and ECE of the posterior average and of the single sample, one below the other."""
+    average = final[[*TRAINED, "log_loss", "ece"]].assign(predictor="average")
+    single = final[[*TRAINED, "log_loss_single", "ece_single"]].assign(predictor="single")
+    single = single.rename(columns={"log_loss_single": "log_loss", "ece_single": "ece"})
+    return pd.concat([average, single], ignore_index=True)
 
 
 def read_claims(path: Path) -> pd.DataFrame:

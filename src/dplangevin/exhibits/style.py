@@ -45,6 +45,10 @@ LOOKS: dict[str, Look] = {
     "hybrid_sgld": Look("Hybrid + DP-SGLD", "#CC79A7", "d", "--", 5.0),
     "dp_sghmc": Look("DP-SGHMC", "#332288", "s", "-", 4.5),
     "dp_sgfs": Look("DP-SGFS", "#117733", "D", "-.", 4.0),
+    "sgd": Look("SGD, not private", "#000000", "", "-"),
+    "pate:network": Look(
+        "Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0
+    ),  # beside stars for published numbers
 }
 
 HOLLOW_LABEL = "hollow: a condition of the guarantee fails, or chains diverged"
