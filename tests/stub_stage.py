@@ -42,6 +42,8 @@ def main(script: str, argv: list[str]) -> int:
         case "run", [experiment, dataset, method]:
             assert (Path("data/processed") / f"{dataset}.npz").exists()
             write(Path("results/runs") / experiment / dataset / f"{method}.csv", new)
+        case "train", [experiment, run]:
+            write(Path("results/training") / experiment / run / "final.csv", new)
         case "analyse", [name]:
             write(Path("results/analyses") / f"{name}.csv", new)
         case "render", [exhibit]:

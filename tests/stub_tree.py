@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from smoke import RESULTS, copy_tree
 
 ROOT = Path(__file__).parents[1]
-STUBBED = ("fetch", "prepare", "reference", "run", "analyse", "render", "report")
+STUBBED = ("fetch", "prepare", "reference", "run", "train", "analyse", "render", "report")
 
 
 class Tree:
@@ -104,6 +104,10 @@ def prune(conf: Path) -> None:
     }.items():
         path = conf / f"experiment/{name}.yaml"
         OmegaConf.save(OmegaConf.merge(OmegaConf.load(path), kept), path)
+    for path in conf.glob("training/*.yaml"):
+        training = OmegaConf.load(path)
+        training.runs = dict(list(training.runs.items())[:2])
+        OmegaConf.save(training, path)
     for path in conf.glob("claim/*.yaml"):
         OmegaConf.save({"paper": path.stem}, path)
     for path in conf.glob("analysis/*.yaml"):

@@ -13,7 +13,13 @@ from dplangevin.exhibits.files import run_names
 ROOT = Path(__file__).parents[1]
 CONF = ROOT / "conf"
 GROUPS = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name != "scale")
-DATA_ONLY = {"dataset", "experiment", "exhibit", "claim"}  # groups whose files are values, not one object
+DATA_ONLY = {
+    "dataset",
+    "experiment",
+    "training",
+    "exhibit",
+    "claim",
+}  # groups whose files are values, not one object
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +75,16 @@ def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
         methods = [*experiment.methods, *experiment.get("composites", [])]
         assert set(methods) <= set(cfg.method)
         runs |= {f"{name}/{dataset}/{method}" for dataset in experiment.datasets for method in methods}
+    for name, spec in cfg.training.items():
+        assert spec.dataset in cfg.dataset
+        for entry in spec.runs.values():
+            assert entry.learner in cfg.learner
+            assert entry.network in cfg.network
     for name, exhibit in cfg.exhibit.items():
-        if "files" in exhibit:
+        if "part" in exhibit:
+            experiment = exhibit.source.removeprefix("results/training/")
+            assert set(exhibit.runs) <= set(cfg.training[experiment].runs)
+        elif "files" in exhibit:
             assert set(run_names(exhibit)) <= runs
         else:
             assert exhibit.source == f"results/analyses/{name}.csv"
@@ -78,6 +92,7 @@ def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
     for claim in cfg.claim.values():
         assert set(claim.get("runs", [])) <= runs
         assert set(claim.get("analyses", [])) <= set(cfg.analysis)
+        assert set(claim.get("training", [])) <= set(cfg.training)
 
 
 def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> None:

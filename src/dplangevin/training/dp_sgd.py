@@ -1,0 +1,57 @@
+"""Differentially private SGD of networks (Abadi et al. 2016, Algorithm 1)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+
+from dplangevin.methods import require
+from dplangevin.privacy import Adjacency
+from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.stepsize import smallest_multiplier
+from dplangevin.training import Task, Trained
+from dplangevin.training.loop import Steps, Updates
+from dplangevin.training.prices import Prices
+from dplangevin.training.promises import check_settings, private
+from dplangevin.training.sgd import cosine
+
+
+@dataclass(frozen=True)
+class DpSgd:
+    """``v <- momentum v + (1/tau) (sum_S clipped(grad l) + N(0, (sigma C)^2 I)) + precision/n theta``.
+
+    ``theta <- theta - eta v``, eta the `step`, or with `schedule` "cosine" that of `sgd.cosine`, which starts there.
+
+    S is a Poisson sample at q = tau/n, clipped gradients of one example have norm at most C (`clip`), and the noise
+    multiplier sigma is the smallest that `accountant` allows.  Momentum acts on what is private already.
+    """
+
+    budgeted: ClassVar[bool] = True
+    shares: ClassVar[bool] = False
+    step: float
+    schedule: Literal["fixed", "cosine"]
+    momentum: float
+    clip: float
+    precision: float
+    minibatches: Steps
+    accountant: Accountant
+    adjacency: Adjacency = "add_remove"
+
+    def __post_init__(self) -> None:
+        check_settings(self.precision, self.momentum, step=self.step, clip=self.clip)
+        known = ("fixed", "cosine")
+        require(self.schedule in known, f"schedule must be one of {known}, not {self.schedule!r}")
+
+    def __call__(self, task: Task) -> Trained:
+        n, budget = len(task.images.x_train), task.budget
+        steps, rate = self.minibatches.count(n), self.minibatches.rate(n)
+        multiplier = smallest_multiplier(
+            self.accountant, budget, rate=rate, steps=steps, schedule="fixed", adjacency=self.adjacency
+        )
+        sizes = cosine(self.step, steps) if self.schedule == "cosine" else torch.full((steps,), self.step)
+        std = torch.full((steps,), multiplier * self.clip)
+        updates = Updates(sizes, std, self.clip, self.precision, self.momentum)
+        predicted, curve = self.minibatches.run(task, updates, Prices(multiplier, rate, budget.delta))
+        guarantee = private(self.accountant, budget, multiplier, rate, steps, "fixed", self.adjacency)
+        settings = {"step": self.step, "clip": self.clip, "noise_multiplier": multiplier}
+        return Trained(predicted, curve, guarantee, settings, {})

@@ -1,0 +1,155 @@
+"""Networks from configuration: their sizes, first values and logits."""
+
+import copy
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from one_by_one import problem, with_parameters
+from torch import nn
+
+from dplangevin.networks import Network, build
+from dplangevin.recognise import layers
+
+CONF = Path(__file__).resolve().parents[1] / "conf/network"
+
+
+def of(name: str) -> Network:
+    return instantiate(OmegaConf.load(CONF / f"{name}.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "d", "shape"),
+    [
+        ("tanh", 16 * 65 + 32 * (16 * 16 + 1) + 32 * 513 + 10 * 33, (1, 28, 28)),
+        ("li2019", 32 * 26 + 64 * (32 * 25 + 1) + 200 * 1025 + 10 * 201, (1, 28, 28)),
+        (
+            "li2019_svhn",
+            32 * 76 + 32 * (32 * 25 + 1) + 64 * (32 * 25 + 1) + 64 * (64 * 25 + 1) + 200 * 257 + 10 * 201,
+            (3, 32, 32),
+        ),
+    ],
+)
+def test_committed_networks(name, d, shape):
+    network = of(name)
+    assert (network.d, network.shape, network.classes) == (d, shape, 10)
+    assert network.module(torch.zeros(2, *shape)).shape == (2, 10)
+    assert len(layers(network.module)) == len(list(network.module.children()))  # all known to the engine
+
+
+def test_the_small_network_is_the_usual_one():
+    assert of("tanh").d == 26_010
+
+
+def test_every_file_is_tested():
+    assert {path.stem for path in CONF.glob("*.yaml")} == {"tanh", "li2019", "li2019_svhn"}
+
+
+def test_entries_become_layers():
+    made = build(
+        [
+            {
+                "conv": 4,
+                "kernel": [3, 2],
+                "stride": 2,
+                "padding": 1,
+                "dilation": 1,
+                "groups": 2,
+                "bias": False,
+            },
+            {"activation": "relu"},
+            {"max_pool": 2},
+            {"avg_pool": 2, "stride": 1},
+            {"flatten": True},
+            {"linear": 5, "bias": False},
+            {"activation": "tanh"},
+            {"linear": 3},
+        ],
+        shape=[2, 11, 12],
+        classes=3,
+    )
+    kinds = [type(layer).__name__ for layer in made.module.children()]
+    assert kinds == ["Conv2d", "ReLU", "MaxPool2d", "AvgPool2d", "Flatten", "Linear", "Tanh", "Linear"]
+    conv = next(made.module.children())
+    assert isinstance(conv, nn.Conv2d)
+    assert (conv.in_channels, conv.out_channels, conv.kernel_size) == (2, 4, (3, 2))
+    assert (conv.stride, conv.padding, conv.groups, conv.bias) == ((2, 2), (1, 1), 2, None)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([{"dense": 3}], "unknown layer {'dense': 3}: its first word must be one of conv, linear"),
+        ([{}], "unknown layer {}"),
+        ([{"linear": 3, "stride": 2}], r"unknown words \['stride'\] in layer linear: 3"),
+        ([{"conv": 3}], "lacks its kernel"),
+        ([{"conv": 3, "kernel": 9}], r"does not fit its input \[1, 4, 4\]"),
+        ([{"activation": "swish"}], "unknown activation swish: it must be one of relu, tanh"),
+        ([{"linear": 4}], r"gives \[4\], not the 3 logits"),
+        ([{"conv": 3, "kernel": 1}], r"gives \[3, 4, 4\], not the 3 logits"),
+    ],
+)
+def test_entries_that_mean_nothing_are_refused(layers, message):
+    with pytest.raises(ValueError, match=message):
+        build(layers, shape=[1, 4, 4], classes=3)
+
+
+def test_shapes_are_channels_height_width():
+    with pytest.raises(ValueError, match="channels, height, width"):
+        build([{"linear": 3}], shape=[4, 4], classes=3)
+
+
+def test_first_values_follow_pytorch_s_law():
+    """The same bounds, mean and variance as `reset_parameters`, layer by layer, and other seeds draw other values."""
+    network = of("tanh")
+    theta = network.init(torch.Generator().manual_seed(3), 40)
+    assert theta.shape == (40, network.d)
+    assert theta.dtype == torch.float32
+    with torch.random.fork_rng(devices=[]):
+        peer = copy.deepcopy(network.module)
+        for layer in peer.children():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                layer.reset_parameters()
+    start = 0
+    for parameter in (p.detach() for p in peer.parameters()):
+        ours = theta[:, start : start + parameter.numel()]
+        start += parameter.numel()
+        bound = float(ours.abs().max())
+        assert float(parameter.abs().max()) <= bound * 1.05
+        assert float(ours.std()) == pytest.approx(bound / math.sqrt(3), rel=0.05)  # uniform
+        if parameter.numel() > 1000:
+            assert float(parameter.abs().max()) == pytest.approx(bound, rel=0.02)
+            assert float(parameter.std()) == pytest.approx(float(ours.std()), rel=0.05)
+    assert not torch.equal(theta[0], theta[1])
+
+
+def test_first_values_come_from_the_generator():
+    network = of("tanh")
+    one, same, other = (network.init(torch.Generator().manual_seed(seed), 2) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_other_layers_start_at_the_template_s_values():
+    with torch.random.fork_rng(devices=[]):
+        module = nn.Sequential(nn.GroupNorm(1, 2), nn.Flatten(), nn.Linear(8, 3))
+    theta = Network(module, (2, 2, 2), 3).init(torch.Generator().manual_seed(0), 2)
+    assert theta[:, :4].tolist() == [[1, 1, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("memory", ["", "0.01"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_logits_are_the_module_s(shared, memory, monkeypatch):
+    monkeypatch.setenv("DPL_MEMORY", memory)
+    network = of("tanh")
+    theta, x, _, _ = problem(network, seeds=3, batch=5)
+    rows = x[:1] if shared else x
+    found = network.logits(theta.requires_grad_(), rows)
+    assert found.shape == (3, 5, 10)
+    assert not found.requires_grad
+    for s in range(3):
+        wanted = with_parameters(network.module, theta[s].detach())(rows[0 if shared else s])
+        torch.testing.assert_close(found[s], wanted.detach())
