@@ -75,7 +75,7 @@ def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
         methods = [*experiment.methods, *experiment.get("composites", [])]
         assert set(methods) <= set(cfg.method)
         runs |= {f"{name}/{dataset}/{method}" for dataset in experiment.datasets for method in methods}
-    for name, spec in cfg.training.items():
+    for spec in cfg.training.values():
         assert spec.dataset in cfg.dataset
         for entry in spec.runs.values():
             assert entry.learner in cfg.learner

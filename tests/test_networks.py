@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from one_by_one import problem, with_parameters
 from torch import nn
 
+from dplangevin.engine.recognise import layers
 from dplangevin.networks import Network, build
-from dplangevin.recognise import layers
 
 CONF = Path(__file__).resolve().parents[1] / "conf/network"
 

@@ -1,0 +1,170 @@
+"""One private step of the networks on images: ours, PyTorch's without privacy, and every mode of Opacus.
+
+Always on one thread.  Times are of the processor, not of the clock, so that other work on the machine counts less.
+"""
+
+import math
+import os
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from measure import Options, Row, isolated, verdict
+from network_steps import BATCH, MODES, Step, private, side, sides
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+NETWORKS = {"tanh": 1.6, "li2019": 1.7}  # and the ratio to the non-private step that is required
+PINS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+ROUNDS = 5
+EPOCHS, EXAMPLES, LARGE, MINUTES = 20, 60_000, 512, 8
+
+
+def rows(options: Options) -> list[Row]:
+    os.environ.update(dict.fromkeys(PINS, "1"))  # for the processes started below
+    torch.set_num_threads(1)
+    return [row for name in NETWORKS for row in of(name, options)] + epochs(options)
+
+
+def of(name: str, options: Options) -> list[Row]:
+    """Time and peak memory of one network's steps, each memory in a process of its own."""
+    steps = sides(name)
+    seconds = times(steps, ROUNDS * options.runs)
+    spread = {who: 1e3 * value for who, value in seconds.items()}
+    plain, ours = best(spread, "plain"), spread["ours"]
+    peers = {mode: best(spread, mode) for mode in MODES}
+    memory = {who: isolated(1, peak, name, who) for who in steps if who != "ours"}
+    own = isolated(1, peak, name, "ours")
+    lean = {mode: best(memory, mode) for mode in MODES}
+    how = (
+        f"processor time, median of {ROUNDS * options.runs} steps in turns, the better memory format of each"
+    )
+    counts = "; ".join(
+        f"{who} {work(step)}" for who, step in steps.items() if who in ("ours", "plain, channels last")
+    )
+    return [
+        Row(
+            f"private step, network {name}, batch {BATCH}",
+            f"{ours:.2f} ms",
+            f"non-private {plain:.2f} ms",
+            f"{ours / plain:.2f} times",
+            f"<= {NETWORKS[name]} times",
+            verdict(ours / plain <= NETWORKS[name]),
+            "1",
+            f"{how}; {counts}; ours goes to {shares(steps['ours'])}",
+        ),
+        Row(
+            f"private step, network {name}, against Opacus",
+            f"{ours / plain:.2f} times non-private",
+            "; ".join(f"{mode} {value / plain:.2f}" for mode, value in peers.items()),
+            f"{min(peers.values()) / ours:.2f} times faster than its fastest",
+            "faster than every mode",
+            verdict(ours < min(peers.values())),
+            "1",
+            how,
+        ),
+        Row(
+            f"peak memory, network {name}, batch {BATCH}",
+            f"{own:.0f} MB",
+            f"non-private {best(memory, 'plain'):.0f} MB; "
+            + "; ".join(f"{mode} {value:.0f} MB" for mode, value in lean.items()),
+            f"{own / min(lean.values()):.2f} of its leanest",
+            "< Opacus's leanest",
+            verdict(own < min(lean.values())),
+            "1",
+            "largest resident set over that before the first step, a process each",
+        ),
+    ]
+
+
+def epochs(options: Options) -> list[Row]:
+    """20 epochs of DP-SGD on the small network, from the time of a step."""
+    found = []
+    for seeds in (1, 3):
+        step = private("tanh", seeds, LARGE)
+        seconds = times({"ours": step}, 3 * options.runs)["ours"]
+        minutes = seconds * EPOCHS * math.ceil(EXAMPLES / LARGE) / 60
+        found.append(
+            Row(
+                f"{EPOCHS} epochs of DP-SGD, network tanh, {seeds} {'seeds' if seeds > 1 else 'seed'}",
+                f"{minutes:.1f} minutes",
+                "-",
+                f"{1e3 * seconds:.0f} ms a step of {LARGE}",
+                f"< {MINUTES} minutes" if seeds == 1 else "-",
+                verdict(minutes < MINUTES) if seeds == 1 else "-",
+                "1",
+                f"extrapolated from {3 * options.runs} steps of {math.ceil(EXAMPLES / LARGE)} an epoch",
+            )
+        )
+    return found
+
+
+def best(values: dict[str, float], who: str) -> float:
+    """The least over memory formats."""
+    return min(value for key, value in values.items() if key.split(",")[0] == who)
+
+
+def times(steps: dict[str, Step], rounds: int) -> dict[str, float]:
+    """Median seconds of the processor, the steps in turns; before each a step untimed, as in training."""
+    found: dict[str, list[float]] = {who: [] for who in steps}
+    for _ in range(rounds):
+        for who, step in steps.items():
+            step()
+            start = time.process_time()
+            step()
+            found[who].append(time.process_time() - start)
+    return {who: median(values) for who, values in found.items()}
+
+
+def peak(name: str, who: str, steps: int = 4) -> float:
+    """MB that the resident set grows by at most, from before the first step."""
+    step = side(name, who)
+    Path("/proc/self/clear_refs").write_text("5")  # resets the mark of the largest
+    before = resident("VmRSS")
+    for _ in range(steps):
+        step()
+    return resident("VmHWM") - before
+
+
+def resident(line: str) -> float:
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(text.partition(f"{line}:")[2].split()[0]) / 1024
+
+
+class Bytes(TorchDispatchMode):
+    """Counts bytes that operations read and write, views left out."""
+
+    total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            outputs = results if isinstance(results, tuple | list) else (results,)
+            self.total += sum(
+                t.numel() * t.element_size() for t in (*args, *outputs) if isinstance(t, Tensor)
+            )
+        return results
+
+
+def work(step: Step) -> str:
+    """Operations (of products and convolutions) and bytes of one step."""
+    with FlopCounterMode(display=False) as operations:
+        step()
+    with Bytes() as traffic:
+        step()
+    return f"{operations.get_total_flops() / 1e9:.2f} GFLOP, {traffic.total / 1e6:.0f} MB"
+
+
+def shares(step: Step, first: int = 7) -> str:
+    """The operations that most of the time of a step goes to."""
+    with torch.profiler.profile() as profile:
+        for _ in range(10):
+            step()
+    events = sorted(profile.key_averages(), key=lambda e: e.self_cpu_time_total, reverse=True)
+    total = sum(e.self_cpu_time_total for e in events)
+    return ", ".join(
+        f"{e.key.removeprefix('aten::')} {e.self_cpu_time_total / total:.0%}" for e in events[:first]
+    )

@@ -1,0 +1,131 @@
+"""Which networks the engine runs by its own layers, which by torch.func, and which have no gradient of one example."""
+
+import logging
+import math
+import weakref
+
+from torch import nn
+
+from dplangevin.engine.convolution import Conv2d
+from dplangevin.engine.free import BY_AUTOGRAD, BY_HAND, Differentiated
+from dplangevin.engine.layers import Layer, Linear
+
+log = logging.getLogger(__name__)
+Plan = list[Layer]
+_told: "weakref.WeakKeyDictionary[nn.Module, str]" = weakref.WeakKeyDictionary()
+
+
+def plan(module: nn.Module) -> Plan | None:
+    """The engine's layers for a module; None, with one log line, where torch.func is to differentiate it.
+
+    ValueError for layers whose output for one example depends on the others or on random numbers, and for frozen
+    parameters.
+    """
+    refuse(module)
+    try:
+        return layers(module)
+    except Unknown as reason:
+        if _told.get(module) != str(reason):
+            log.warning("%s: gradients by torch.func, which is slower", reason)
+            _told[module] = str(reason)
+        return None
+
+
+def written(layers: Plan | None, d: int) -> int:
+    """Numbers in the gradient of an example that are written out for its norm, at most."""
+    return d if layers is None else sum(math.prod(m.sizes[0]) for m in layers if isinstance(m, Conv2d))
+
+
+class Unknown(Exception):
+    """Why the engine's own layers do not make up a module."""
+
+
+def refuse(module: nn.Module) -> None:
+    """ValueError if examples have no gradient of their own in a module, or a parameter is not trained."""
+    for name, layer in module.named_modules():
+        who = f"layer {name or 'itself'} ({type(layer).__name__})"
+        if isinstance(layer, nn.modules.batchnorm._NormBase) and (
+            layer.training or layer.running_mean is None
+        ):
+            own = isinstance(layer, nn.modules.instancenorm._InstanceNorm) and not layer.track_running_stats
+            if not own:
+                raise ValueError(
+                    f"{who} mixes the examples of a batch, so that none has a gradient of its own: use "
+                    "nn.GroupNorm, or put a layer with running statistics into evaluation mode by .eval()"
+                )
+        random = isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0 and layer.training
+        random |= isinstance(layer, nn.RReLU) and layer.training
+        if random or isinstance(layer, nn.FractionalMaxPool2d):
+            raise ValueError(f"{who} is random: leave it out, or put it into evaluation mode by .eval()")
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            raise ValueError(
+                f"parameter {name} is frozen, but every parameter of a network is trained: make it a buffer, or "
+                "call .requires_grad_(True)"
+            )
+
+
+def layers(module: nn.Module) -> Plan:
+    """The engine's layers in order.  `Unknown` if it does not know them all.
+
+    An activation h that grows, before max-pooling, is applied after it, to fewer numbers: max and h commute, and the
+    gradient goes to the same place.  Where h rounds different inputs to one value, as beyond ReLU's kink and in tanh's
+    tails, the place may differ, but there h' is 0 or of the size of rounding.
+    """
+    named = _flat(module, "")
+    if (shared := len(list(module.parameters()))) != sum(len(list(m.parameters())) for _, m in named):
+        raise Unknown(f"one of its {shared} parameters is used twice in {type(module).__name__}")
+    for i in range(len(named) - 1):
+        if type(named[i][1]) in (nn.ReLU, nn.Tanh) and type(named[i + 1][1]) is nn.MaxPool2d:
+            named[i], named[i + 1] = named[i + 1], named[i]
+    return [_layer(layer, f"layer {name} ({type(layer).__name__})") for name, layer in named]
+
+
+def _flat(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
+    """Layers with their names, in the order in which they run, those of Sequentials within a Sequential too."""
+    if type(module) is not nn.Sequential:
+        return [(name or "itself", module)]
+    _untouched(module, f"layer {name or 'itself'} (Sequential)")
+    return [
+        pair
+        for key, child in module._modules.items()
+        if child
+        for pair in _flat(child, f"{name}.{key}".lstrip("."))
+    ]
+
+
+def _untouched(layer: nn.Module, who: str) -> None:
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    if any(getattr(layer, hook) for hook in hooks) or "forward" in vars(layer):
+        raise Unknown(f"{who} has hooks or a forward of its own")
+
+
+def _layer(layer: nn.Module, who: str) -> Layer:
+    _untouched(layer, who)
+    kind = type(layer)
+    if isinstance(layer, nn.Linear) and kind is nn.Linear:
+        return Linear(layer)
+    if isinstance(layer, nn.Conv2d) and kind is nn.Conv2d:
+        return Conv2d(layer, _padding(layer, who))
+    if kind is nn.Flatten and (layer.start_dim, layer.end_dim) != (1, -1):
+        raise Unknown(f"{who} does not flatten all of an example")
+    if kind is nn.MaxPool2d and layer.return_indices:
+        raise Unknown(f"{who} returns indices")
+    if kind in BY_HAND:
+        return BY_HAND[kind](layer)
+    if kind in BY_AUTOGRAD and not getattr(layer, "inplace", False):
+        return Differentiated(layer)
+    raise Unknown(f"{who} is not one that the engine knows")
+
+
+def _padding(layer: nn.Conv2d, who: str) -> tuple[int, int]:
+    if layer.padding_mode != "zeros":
+        raise Unknown(f"{who} pads with something other than zeros")
+    if not isinstance(layer.padding, str):
+        return layer.padding[0], layer.padding[1]
+    if layer.padding == "valid":
+        return 0, 0
+    both = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
+    if any(total % 2 for total in both):
+        raise Unknown(f"{who} pads its sides unequally")
+    return both[0] // 2, both[1] // 2

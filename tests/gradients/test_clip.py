@@ -1,0 +1,144 @@
+"""What one example contributes: never more than the clip, and nothing that is not finite."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from one_by_one import network_of, problem
+from torch import Tensor, nn
+
+from dplangevin.engine import ghost
+from dplangevin.gradients import clipped_sum
+from dplangevin.networks import Network
+
+SCALES = [0.0, 1e-30, 1e-12, 1e-3, 1.0, 1e3, 1e8]
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """One to three convolutions with pools and activations, then linear layers."""
+    layers: list[nn.Module] = []
+    channels, side = draw(st.integers(1, 3)), draw(st.integers(5, 9))
+    shape = (channels, side, side)
+    for _ in range(draw(st.integers(0, 3))):
+        kernel, stride, padding = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(0, 1))
+        after = (side + 2 * padding - kernel) // stride + 1
+        if after < 2:
+            break
+        groups = draw(st.sampled_from([g for g in (1, 2, 3) if channels % g == 0]))
+        width = groups * draw(st.integers(1, 2))
+        bias = draw(st.booleans())
+        layers.append(nn.Conv2d(channels, width, kernel, stride, padding, groups=groups, bias=bias))
+        layers += draw(
+            st.sampled_from([[nn.ReLU()], [nn.Tanh()], [nn.ReLU(), nn.MaxPool2d(2, 1)], [nn.GELU()], []])
+        )
+        channels, side = width, after - isinstance(layers[-1], nn.MaxPool2d)
+    if draw(st.booleans()):
+        layers += [nn.Flatten(), nn.Linear(channels * side**2, 4), nn.Tanh()]
+    return network_of(*layers, shape=shape)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    network=networks(),
+    scale=st.sampled_from(SCALES),
+    spread=st.sampled_from([0.0, 1.0, 30.0]),
+    clip=st.sampled_from([1e-9, 0.3, 5.0]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    gram=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_no_example_contributes_more_than_the_clip(network, scale, spread, clip, dtype, gram, seed):
+    theta, x, y, mask = problem(network, batch=3, dtype=dtype, seed=seed)
+    theta, x = theta * spread, x * scale
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ghost, "gram_is_cheaper", lambda *sizes: gram)
+        for i in range(3):
+            alone = mask & (torch.arange(3) == i)
+            try:
+                found = clipped_sum(network, theta, x, y, alone, clip)
+            except ValueError as error:
+                refusal = str(error)
+            else:
+                refusal = ""
+            if refusal:  # too large for its type
+                assert f"example {i} of network 0" in refusal
+                continue
+            assert float(found.gradient.double().norm()) <= clip * (1 + 1e-6)
+
+
+def test_gradients_that_cancel_are_clipped_in_the_gram_form(monkeypatch):
+    """Places whose terms cancel, where the Gram form loses digits and the sum is made of products of its own."""
+    monkeypatch.setattr(ghost, "gram_is_cheaper", lambda *sizes: True)
+    network = network_of(nn.Conv2d(2, 3, 2), nn.AvgPool2d(7), shape=(2, 8, 8))
+    theta, _, y, mask = problem(network, batch=40, dtype=torch.float32)
+    rng = torch.Generator().manual_seed(1)
+    x = torch.randn(1, 40, 2, 8, 8, generator=rng)
+    x -= x.mean((3, 4), keepdim=True)
+    for i in range(40):
+        alone = clipped_sum(network, theta, x, y, mask & (torch.arange(40) == i), 1e-3)
+        assert float(alone.gradient.double().norm()) <= 1e-3 * (1 + 1e-6)
+
+
+@pytest.fixture
+def network() -> Network:
+    return network_of(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2), shape=(1, 8, 8))
+
+
+@pytest.mark.parametrize(
+    ("value", "clip"),
+    [(v, c) for v in (math.inf, -math.inf, math.nan) for c in (0.5, math.inf)] + [(3e38, 0.5)],
+)
+@pytest.mark.parametrize("size", [1, 8])
+def test_inputs_that_are_not_finite_are_refused_by_name(network, value, clip, size):
+    theta, x, y, mask = problem(network, seeds=2, batch=4, dtype=torch.float32)
+    x[1, 2, 0, 3, 3] = value
+    with pytest.raises(ValueError, match=r"example 2 of network 1: its loss .* is not finite"):
+        clipped_sum(network, theta, x, y, mask, clip, micro_batch=size)
+
+
+def test_an_infinite_pixel_that_no_logit_sees_is_refused_by_its_gradient(network):
+    """Behind a ReLU that is shut, the loss stays finite; the gradient is 0 times infinity."""
+    theta, x, y, mask = problem(network, dtype=torch.float32)
+    theta[:, :27] = -theta[:, :27].abs()  # filters
+    x[0, 1] = math.inf
+    assert bool(torch.isfinite(network.logits(theta, x)).all())
+    with pytest.raises(ValueError, match="example 1 of network 0"):
+        clipped_sum(network, theta, x, y, mask, 0.5)
+    with pytest.raises(ValueError, match="example 1 of network 0"):
+        clipped_sum(network, theta, x, y, mask, math.inf)
+
+
+def test_gradients_too_large_to_square_are_refused():
+    network = Network(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), (1, 2, 2), 2)
+    theta, x, y, mask = problem(network, dtype=torch.float32)
+    x[0, 3] = 1e25
+    with pytest.raises(ValueError, match="example 3 of network 0"):
+        clipped_sum(network, theta * 0, x, y, mask, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g | {"clip": 0.0}, "clip must be positive"),
+        (lambda g: g | {"clip": math.nan}, "clip must be positive"),
+        (lambda g: g | {"x": g["x"].double()}, "convert x"),
+        (lambda g: g | {"x": g["x"][:, :2]}, "x is"),
+        (lambda g: g | {"y": g["y"][:, :2]}, "y is"),
+        (lambda g: g | {"y": g["y"] + 3}, "labels must be 0, ..., 2"),
+        (lambda g: g | {"theta": g["theta"][:, 1:]}, "theta is"),
+        (lambda g: g | {"micro_batch": 0}, "micro_batch must be at least 1"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(network, change, message):
+    theta, x, y, mask = problem(network, dtype=torch.float32)
+    given: dict[str, Tensor | float] = {"theta": theta, "x": x, "y": y, "mask": mask, "clip": 1.0}
+    with pytest.raises(ValueError, match=message):
+        clipped_sum(network, **change(given))
