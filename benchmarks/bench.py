@@ -15,7 +15,7 @@ from measure import Options, Row, isolated, table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results.md"
-BENCHMARKS = ("objpert", "dp_sgld", "kernels", "grid", "sampler", "calibration", "attack", "noop")
+BENCHMARKS = ("objpert", "dp_sgld", "kernels", "grid", "sampler", "calibration", "attack", "networks", "noop")
 BUSY = 0.5  # load average; above it a warning
 PINS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 

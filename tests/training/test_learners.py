@@ -35,7 +35,14 @@ def dp_sgld(**changes: Any) -> DpSgld:
 
 
 def dp_sgd(**changes: Any) -> DpSgd:
-    settings = {"step": 0.5, "schedule": "fixed", "momentum": 0.0, "clip": 1.0, "precision": 0.0}
+    settings = {
+        "step": 0.5,
+        "calm": 100.0,
+        "schedule": "fixed",
+        "momentum": 0.0,
+        "clip": 1.0,
+        "precision": 0.0,
+    }
     return DpSgd(**{**settings, "minibatches": STEPS, "accountant": TIGHT, **changes})
 
 
@@ -68,6 +75,14 @@ def test_dp_sgd_spends_its_budget(task: Make) -> None:
     assert 0.99 < TIGHT.epsilon(event, 1e-3, "add_remove") <= 1.0
     assert trained.guarantee.epsilon == TIGHT.epsilon(event, 1e-3, "add_remove")
     assert trained.curve[-1]["epsilon_add_remove"] == trained.guarantee.epsilon
+
+
+def test_dp_sgd_shortens_its_steps_where_noise_is_large(task: Make) -> None:
+    sigma = dp_sgd()(task(epsilon=1.0)).settings["noise_multiplier"]
+    for number, (calm, share) in enumerate(((sigma / 2, 0.5), (sigma * 2, 1.0))):
+        trained = dp_sgd(calm=calm)(task(epsilon=1.0, folder=str(number)))
+        assert trained.settings["step"] == pytest.approx(0.5 * share)
+        assert trained.settings["noise_multiplier"] == sigma
 
 
 @pytest.mark.parametrize("schedule", ["fixed", "decreasing"])

@@ -20,8 +20,8 @@ from dplangevin.training.sgd import cosine
 class DpSgd:
     """``v <- momentum v + (1/tau) (sum_S clipped(grad l) + N(0, (sigma C)^2 I)) + precision/n theta``.
 
-    ``theta <- theta - eta v``, eta the `step`, or with `schedule` "cosine" that of `sgd.cosine`, which starts there.
-
+    ``theta <- theta - eta v``, with ``eta = step min(1, calm/sigma)``, or with `schedule` "cosine" that of `sgd.cosine`
+    which starts there: the more noise, the shorter the steps.
     S is a Poisson sample at q = tau/n, clipped gradients of one example have norm at most C (`clip`), and the noise
     multiplier sigma is the smallest that `accountant` allows.  Momentum acts on what is private already.
     """
@@ -29,6 +29,7 @@ class DpSgd:
     budgeted: ClassVar[bool] = True
     shares: ClassVar[bool] = False
     step: float
+    calm: float
     schedule: Literal["fixed", "cosine"]
     momentum: float
     clip: float
@@ -38,7 +39,7 @@ class DpSgd:
     adjacency: Adjacency = "add_remove"
 
     def __post_init__(self) -> None:
-        check_settings(self.precision, self.momentum, step=self.step, clip=self.clip)
+        check_settings(self.precision, self.momentum, step=self.step, calm=self.calm, clip=self.clip)
         known = ("fixed", "cosine")
         require(self.schedule in known, f"schedule must be one of {known}, not {self.schedule!r}")
 
@@ -48,10 +49,11 @@ class DpSgd:
         multiplier = smallest_multiplier(
             self.accountant, budget, rate=rate, steps=steps, schedule="fixed", adjacency=self.adjacency
         )
-        sizes = cosine(self.step, steps) if self.schedule == "cosine" else torch.full((steps,), self.step)
+        step = self.step * min(1.0, self.calm / multiplier)
+        sizes = cosine(step, steps) if self.schedule == "cosine" else torch.full((steps,), step)
         std = torch.full((steps,), multiplier * self.clip)
         updates = Updates(sizes, std, self.clip, self.precision, self.momentum)
         predicted, curve = self.minibatches.run(task, updates, Prices(multiplier, rate, budget.delta))
         guarantee = private(self.accountant, budget, multiplier, rate, steps, "fixed", self.adjacency)
-        settings = {"step": self.step, "clip": self.clip, "noise_multiplier": multiplier}
+        settings = {"step": step, "clip": self.clip, "noise_multiplier": multiplier}
         return Trained(predicted, curve, guarantee, settings, {})
