@@ -14,7 +14,7 @@ from machine import cores, describe
 from measure import Options, Row, isolated, table
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks/results.md"
+FOLDER = ROOT / "benchmarks"
 BENCHMARKS = ("objpert", "dp_sgld", "kernels", "grid", "sampler", "calibration", "attack", "networks", "noop")
 BUSY = 0.5  # load average; above it a warning
 PINS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -33,7 +33,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--full", action="store_true", help="all scipy solves, nothing extrapolated (minutes)"
     )
-    parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.relative_to(ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help="also write benchmarks/results.md, or NAME.md with --only NAME"
+    )
     parser.add_argument(
         "--runs", type=int, default=5, help="repetitions that a median is taken of (default: 5)"
     )
@@ -49,8 +51,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.runs < 1 or args.threads < 1:
         parser.error(f"--runs {args.runs} and --threads {args.threads} must be 1 or more")
-    if args.write and (args.only or args.scale != "laptop"):
-        parser.error("--write is for the whole table at the default scale: leave out --only and --scale")
+    if args.write and args.scale != "laptop":
+        parser.error("--write is for the default scale: leave out --scale")
     return args
 
 
@@ -68,7 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = f"{describe(args.threads, args.scale)}\n\n{table(found)}"
     print(text)
     if args.write:
-        RESULTS.write_text(f"# Benchmarks\n\nMade by `make bench`; README.md explains the rows.\n\n{text}\n")
+        made = f"python benchmarks/bench.py --only {args.only}" if args.only else "make bench"
+        (FOLDER / f"{args.only or 'results'}.md").write_text(
+            f"# Benchmarks\n\nMade by `{made}`; README.md explains the rows.\n\n{text}\n"
+        )
     return 0
 
 

@@ -51,6 +51,18 @@ def accuracy(trained: Trained, task: Task, predictor: str = "single") -> float:
     return float(right.double().mean())
 
 
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What learners ask of the loop, which then does nothing."""
+    seen: list[Any] = []
+
+    def run(self: Steps, task: Task, *given: Any) -> tuple[dict[str, torch.Tensor], list[dict[str, float]]]:
+        seen.append(given)
+        return {}, []
+
+    monkeypatch.setattr(Steps, "run", run)
+    return seen
+
+
 def test_all_learn(task: Make) -> None:
     for number, learner in enumerate(
         [
@@ -110,9 +122,8 @@ def test_printed_settings_cost_what_they_cost(task: Make) -> None:
 def test_noise_of_the_chain_is_the_one_accounted(task: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise on the sum, over the clip, is the multiplier of the event, step by step."""
     for learner in (dp_sgd(), dp_sgld(), dp_sgld(schedule="decreasing", accountant=Li2019())):
-        seen: list[Any] = []
         with monkeypatch.context() as context:
-            context.setattr(Steps, "run", lambda self, task, *given: (seen.append(given), ({}, []))[1])  # noqa: B023
+            seen = recorded(context)
             trained = learner(task(epsilon=1.0))
         updates, prices = seen[0][:2]
         sigma = updates.noise_std.double() / updates.clip
@@ -124,11 +135,10 @@ def test_noise_of_the_chain_is_the_one_accounted(task: Make, monkeypatch: pytest
 
 
 def test_without_clipping_sgld_has_the_noise_of_dp_sgld(task: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
-    monkeypatch.setattr(Steps, "run", lambda self, task, *given: (seen.append(given[0]), ({}, []))[1])
+    seen = recorded(monkeypatch)
     Sgld(0.2, "fixed", 1.0, 5, 0.5, STEPS)(task())
     dp_sgld(step=0.2)(task(epsilon=1.0))
-    free, private = seen
+    free, private = (given[0] for given in seen)
     assert torch.equal(free.noise_std, private.noise_std)
     assert torch.equal(free.step_size, private.step_size)
     assert (free.clip, private.clip) == (math.inf, 1.0)

@@ -84,12 +84,12 @@ def test_tables(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
     found = sweep(cfg, "tried", "private", data, tmp_path / "units")
     final, curve, bins = found["final"], found["curve"], found["reliability"]
     assert list(zip(final.epsilon, final.seed, strict=True)) == [(0.5, 0), (0.5, 1), (2.0, 0), (2.0, 1)]
-    for row in final.itertuples():
-        event = steps_event(row.noise_multiplier, rate=0.1, steps=10, schedule="fixed")
-        assert row.epsilon_formula == pytest.approx(Li2019(64).epsilon(event, 1e-3, "add_remove"))
-        assert row.epsilon_replace_one == pytest.approx(Tight().epsilon(event, 1e-3, "replace_one"))
-        assert 0.98 * row.epsilon < row.epsilon_add_remove <= row.epsilon
-        assert row.assumptions.endswith("rows drawn at random; as asked")
+    for row in final.to_dict("records"):
+        event = steps_event(row["noise_multiplier"], rate=0.1, steps=10, schedule="fixed")
+        assert row["epsilon_formula"] == pytest.approx(Li2019(64).epsilon(event, 1e-3, "add_remove"))
+        assert row["epsilon_replace_one"] == pytest.approx(Tight().epsilon(event, 1e-3, "replace_one"))
+        assert 0.98 * row["epsilon"] < row["epsilon_add_remove"] <= row["epsilon"]
+        assert row["assumptions"].endswith("rows drawn at random; as asked")
     assert final.accuracy.between(0, 1).all()
     assert (final.log_loss != final.log_loss_single).all()
     assert set(curve.epoch) == {0.5, 1.0}
