@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,11 @@ from dplangevin.training import Task
 
 @pytest.fixture(scope="session")
 def network() -> Network:
-    layers = [{"conv": 4, "kernel": 3, "stride": 2}, {"activation": "tanh"}, {"linear": 3}]
+    layers: list[dict[str, Any]] = [
+        {"conv": 4, "kernel": 3, "stride": 2},
+        {"activation": "tanh"},
+        {"linear": 3},
+    ]
     return build(layers, [1, 8, 8], 3)
 
 

@@ -10,7 +10,7 @@ import torch
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.stepsize import steps_event
-from dplangevin.training import Task, Trained
+from dplangevin.training import Learner, Task, Trained
 from dplangevin.training.dp_sgd import DpSgd
 from dplangevin.training.dp_sgld import DpSgld
 from dplangevin.training.loop import Steps
@@ -31,7 +31,7 @@ def dp_sgld(**changes: Any) -> DpSgld:
         "samples": 5,
         "burn_in": 0.5,
     }
-    return DpSgld(**{**settings, "minibatches": STEPS, "accountant": TIGHT, **changes})  # type: ignore[arg-type]
+    return DpSgld(**{**settings, "minibatches": STEPS, "accountant": TIGHT, **changes})
 
 
 def dp_sgd(**changes: Any) -> DpSgd:
@@ -64,14 +64,13 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_all_learn(task: Make) -> None:
-    for number, learner in enumerate(
-        [
-            Sgd(0.2, 0.9, 0.0, STEPS),
-            Sgld(0.2, "fixed", 1.0, 5, 0.5, STEPS),
-            dp_sgd(),
-            dp_sgld(step=0.2, clip=None),
-        ]
-    ):
+    learners: list[Learner] = [
+        Sgd(0.2, 0.9, 0.0, STEPS),
+        Sgld(0.2, "fixed", 1.0, 5, 0.5, STEPS),
+        dp_sgd(),
+        dp_sgld(step=0.2, clip=None),
+    ]
+    for number, learner in enumerate(learners):
         here = task(epsilon=8.0 if learner.budgeted else math.inf, folder=str(number))
         trained = learner(here)
         assert accuracy(trained, here) > 0.6, learner
