@@ -69,6 +69,7 @@ def finals() -> dict[str, pd.DataFrame]:
         "li2019_sgd": final("li2019_sgd", [0.9931], [INF], **public, **one),
         "li2019_sgld": final("li2019_sgld", [0.99], [INF], **public, **one),
         "li2019_dp_sgld_printed": final("li2019_dp_sgld_printed", [0.85], [0.99], **printed, **one),
+        "li2019_dp_sgld": final("li2019_dp_sgld", [0.95], [0.99], **one),
         "li2019_dp_sgd": final("li2019_dp_sgd", [0.94, 0.97], [0.5, 8.0], **one),
         "li2019_pate": final("li2019_pate", [0.955], [1.97], **queries, **one),
     }
