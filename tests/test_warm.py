@@ -13,13 +13,14 @@ from dvc.stage import run as dvc_run
 from dvc.stage.exceptions import StageCmdFailedError
 
 SCRIPT = """
-import json, os, sys
+import json, os, signal, sys
 from pathlib import Path
 import helper
 Path(sys.argv[1]).write_text(json.dumps([sys.argv, __name__, helper.VALUE, os.environ["MARK"], os.getcwd()]))
 if sys.argv[2:] == ["text"]:
     sys.exit("no such thing")
 if sys.argv[2:] == ["interrupt"]:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     os.kill(os.getpid(), 2)
 if sys.argv[2:] == ["kill"]:
     os.kill(os.getpid(), 9)
