@@ -38,7 +38,9 @@ def drawn(ax: Axes, colour: str, marker: str) -> list[tuple[float, float]]:
 
 
 def hollow(figure: Figure) -> set[str]:
-    lines = [line for ax in figure.axes for line in ax.lines if line.get_markerfacecolor() == "white"]
+    lines = [
+        line for ax in figure.axes for line in ax.lines if line.get_markerfacecolor() in ("white", "none")
+    ]
     return {str(line.get_marker()) for line in lines}
 
 

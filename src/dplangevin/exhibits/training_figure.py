@@ -21,7 +21,7 @@ LOGIT = (0.005, 0.9995)  # the ends of the axis: accuracies 0 and 1 have no plac
 EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
 SINGLES = {"printed": "^", "reference": "p"}  # marker of a run that is one point, by block
 UNPRINTED = "X"  # and of one for which no number was published
-STAR: dict[str, Any] = {"marker": "*", "ms": 12.0, "mfc": "white", "ls": "", "mew": 1.2}
+STAR: dict[str, Any] = {"marker": "*", "ms": 12.0, "mfc": "none", "ls": "", "mew": 1.2}
 TEXT = (
     "Mean over seeds; bars: standard deviation (none for one seed). x: the tight price under add/remove, δ = {delta}; "
     "stars at the ε that was published.\nDotted: from there to the tight price of the same settings. Vertical axis: "
