@@ -13,7 +13,8 @@ from dvc.stage import run as dvc_run
 from dvc.stage.exceptions import StageCmdFailedError
 
 SCRIPT = """
-import json, os, signal, sys
+import atexit, json, os, signal, sys
+atexit.register(lambda: Path(sys.argv[1] + ".ended").touch())
 from pathlib import Path
 import helper
 Path(sys.argv[1]).write_text(json.dumps([sys.argv, __name__, helper.VALUE, os.environ["MARK"], os.getcwd()]))
@@ -67,6 +68,7 @@ def test_status_and_surroundings_are_those_of_a_process(
     status = server.run("pipelines/script.py", ["forked", *arguments], env, str(folder))
     expected = {-2: 130}.get(alone.returncode, alone.returncode)  # DVC's word for an interrupt is either
     assert status == expected
+    assert (folder / "forked.ended").exists() == (folder / "alone.ended").exists() == (argument != "kill")
     assert (folder / "forked").read_text() == (folder / "alone").read_text().replace("alone", "forked")
 
 
