@@ -19,7 +19,16 @@ from typing import Any
 
 PREFIX = ["PYTHONPATH=src", "python"]
 AFTER = 3  # stages that run as ever before a server is worth its start
-LIBRARIES = ("torch", "pandas", "hydra.utils", "scipy.stats", "scipy.optimize", "dp_accounting", "joblib", "arviz")
+LIBRARIES = (
+    "torch",
+    "pandas",
+    "hydra.utils",
+    "scipy.stats",
+    "scipy.optimize",
+    "dp_accounting",
+    "joblib",
+    "arviz",
+)
 
 
 class Server:
