@@ -68,7 +68,7 @@ def learner(name: str, adjacency: Adjacency, batch: int) -> Learner:
         "adjacency": adjacency,
     }
     if name == "dp_sgd":
-        return DpSgd(step=1.0, schedule="fixed", momentum=0.0, precision=1.0, **shared)
+        return DpSgd(step=1.0, calm=100.0, schedule="fixed", momentum=0.0, precision=1.0, **shared)
     return DpSgld(step=None, schedule="fixed", precision=0.0, samples=1, burn_in=0.0, **shared)
 
 

@@ -142,3 +142,10 @@ def test_block_without_rows_is_left_out() -> None:
     page = training_table.page(final("svhn_dp_sgld", [0.8], [2.97], seeds=1), published=[], networks={})
     assert [line for line in page.splitlines() if line.startswith("## ")] == ["## At equal audited ε"]
     assert "| svhn | DP-SGLD |" in page
+
+
+def test_whole_settings_are_not_rounded() -> None:
+    row = pd.Series(
+        {"step": 0.034567, "batch": 1024.0, "epochs": 50.0, "clip": 0.1, "noise_multiplier": 1.5061}
+    )
+    assert training_table.settings(row) == "η 0.0346, batch 1024, epochs 50, clip 0.1, σ 1.51"

@@ -170,9 +170,13 @@ def _block(rows: pd.DataFrame) -> list[str]:
 
 
 def settings(row: pd.Series) -> str:
-    """What a row was trained with, in short; what its method does not have is left out."""
+    """What a row was trained with, whole numbers as they are, others in short; what its method lacks is left out."""
     parts = {name: row.get(column, math.nan) for column, name in SHOWN.items()}
-    return ", ".join(f"{name} {short(value)}" for name, value in parts.items() if np.isfinite(value))
+    return ", ".join(
+        f"{name} {style.number(value) if float(value).is_integer() else short(value)}"
+        for name, value in parts.items()
+        if np.isfinite(value)
+    )
 
 
 def _percent(share: float) -> str:
