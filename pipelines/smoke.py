@@ -43,6 +43,7 @@ def main() -> int:
         command = [sys.executable, "pipelines/repro.py", "--strict"]
         # a second worker would take longer to start than to do its work
         env = {"DPL_WORKERS": "1", **os.environ, "DATA_MIRROR": str(mirror)}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # else each stage would compile the package again
         code = subprocess.run(command, cwd=name, env=env).returncode
     print(f"Smoke run {'failed' if code else 'finished'} after {time.monotonic() - started:.0f} s.")
     return code

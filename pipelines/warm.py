@@ -5,6 +5,7 @@ a process for each; any other command runs as ever.  The server imports librarie
 started once a few stages have run, in the background: a run with little to do never has one.
 """
 
+import atexit
 import importlib
 import json
 import os
@@ -13,9 +14,10 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 PREFIX = ["PYTHONPATH=src", "python"]
 AFTER = 3  # stages that run as ever before a server is worth its start
@@ -100,14 +102,26 @@ def serve(requests: int, answers: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in LIBRARIES:
         importlib.import_module(name)
+    yaml: Any = importlib.import_module("yaml")
+    if yaml.__with_libyaml__:  # OmegaConf derives its loader from this one; Python's takes half a second
+        yaml.SafeLoader = yaml.CSafeLoader
     os.write(answers, b"\n")
     stream = os.fdopen(requests, "rb")
     while size := stream.readline():
         request = json.loads(stream.read(int(size)))
         child = os.fork()
         if not child:
-            sys.exit(stage(**request))  # not os._exit: what the stage has registered for its end must run
+            leave(stage(**request))
         os.write(answers, f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n".encode())
+
+
+def leave(status: int) -> NoReturn:
+    """End a fork as multiprocessing does: what the stage has registered for its end runs, nothing is torn down."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
 
 
 def stage(script: str, argv: list[str], env: dict[str, str], cwd: str) -> int:
@@ -130,8 +144,6 @@ def stage(script: str, argv: list[str], env: dict[str, str], cwd: str) -> int:
     except BaseException:
         traceback.print_exc()
         status = 1
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
     return status
 
 
