@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -45,6 +46,9 @@ class Tree:
             cwd=self.path,
             env={**self.env, **env},
             start_new_session=True,
+            preexec_fn=lambda: signal.signal(
+                signal.SIGINT, signal.SIG_DFL
+            ),  # a job in the background ignores it
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
