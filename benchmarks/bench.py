@@ -15,7 +15,10 @@ from measure import Options, Row, isolated, table
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
-BENCHMARKS = ("objpert", "dp_sgld", "kernels", "grid", "sampler", "calibration", "attack", "networks", "noop")
+BENCHMARKS = (
+    *("objpert", "dp_sgld", "kernels", "grid", "sampler", "calibration", "attack"),
+    *("networks", "extraction", "softmax_heads", "noop"),
+)
 BUSY = 0.5  # load average; above it a warning
 PINS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 

@@ -1,7 +1,8 @@
 """Stage fetch@<dataset>: the raw files of one data set, to data/raw/<dataset>/.
 
-Exit status 69 when no source has them: the message is then also in data/raw/.unavailable/<dataset>.txt,
-which the summary of a run reads and which a later success removes.
+Stage weights@<key> (--weights <key>): the files of published weights, to data/weights/. Exit status 69 when
+no source has them: the message is then also in data/raw/.unavailable/<dataset>.txt or weights_<key>.txt, which
+the summary of a run reads and which a later success removes.
 """
 
 import argparse
@@ -14,17 +15,27 @@ from dplangevin.config import load
 from dplangevin.download import DataUnavailable, fetch, mirrors
 
 RAW = Path("data/raw")
+WEIGHTS = Path("data/weights")  # beside those that `pretrain` makes
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    datasets = load().dataset
+    cfg = load()
+    datasets, weights = cfg.dataset, cfg.get("weights", {})
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("key", choices=list(datasets), help="a data set of conf/dataset/")
-    key = parser.parse_args(argv).key
-    marker = RAW / ".unavailable" / f"{key}.txt"
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("key", nargs="?", choices=list(datasets), help="a data set of conf/dataset/")
+    what.add_argument("--weights", choices=list(weights), help="weights of conf/weights/")
+    args = parser.parse_args(argv)
+    if args.weights:
+        group, folder, stage = "weights", WEIGHTS, f"weights@{args.weights}"
+        files = weights[args.weights].files
+    else:
+        group, folder, stage = args.key, RAW / args.key, f"fetch@{args.key}"
+        files = datasets[args.key].files
+    marker = RAW / ".unavailable" / f"{f'weights_{args.weights}' if args.weights else args.key}.txt"
     try:
-        fetch(key, datasets[key].files, RAW / key, mirrors(os.environ.get("DATA_MIRROR", "")))
+        fetch(group, files, folder, mirrors(os.environ.get("DATA_MIRROR", "")), stage)
     except DataUnavailable as error:
         print(error, file=sys.stderr)
         marker.parent.mkdir(parents=True, exist_ok=True)

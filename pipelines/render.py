@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from dplangevin import outputs
 from dplangevin.config import load
-from dplangevin.exhibits import files
+from dplangevin.exhibits import files, head_files
 from dplangevin.exhibits.tables import summary
 
 EXHIBITS = Path("results/exhibits")
@@ -50,12 +50,17 @@ def main() -> int:
 
 def read(exhibit: DictConfig, cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What the exhibit is drawn from, and the numbers behind it: an analysis is both, runs (or one `part` of
-    training runs) are summarised, in the way that `numbers` of the exhibit says if it has one."""
+    training runs, or runs on features or of fine-tuning) are summarised, in the way that `numbers` of the exhibit
+    says if it has one."""
     if exhibit.source.endswith(".csv"):
         frame = files.read_analysis(Path(exhibit.source).stem)
         return frame, frame
     if "part" in exhibit:
         runs = files.read_training(Path(exhibit.source).name, exhibit.runs, exhibit.part)
+    elif "heads" in exhibit:
+        runs = head_files.read_heads(exhibit.heads)
+    elif "finetune" in exhibit:
+        runs = head_files.read_finetune(exhibit.finetune)
     else:
         runs = files.read_runs(files.run_names(exhibit), files.composites(cfg.experiment))
     if "timings" in exhibit:

@@ -3,7 +3,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,7 @@ from dplangevin import outputs
 from dplangevin.claims.table import evaluate
 from dplangevin.config import load
 from dplangevin.data import DataError
-from dplangevin.exhibits import files, tables
+from dplangevin.exhibits import files, head_files, tables
 
 RESULTS = Path("results")
 
@@ -26,20 +27,27 @@ def claims(cfg: DictConfig) -> None:
         if "runs" in paper:
             runs = files.read_runs(paper.runs, files.composites(cfg.experiment))
             runs = pd.concat([runs, files.read_facts(paper.data)], ignore_index=True)
-        parts.append(evaluate(paper, runs, analyses, trained(paper.get("training", {}), cfg)))
+        training = found(paper.get("training", {}), partial(training_runs, cfg))
+        heads = found(paper.get("heads", {}), lambda name: head_files.read_heads([name]))
+        finetune = found(paper.get("finetune", {}), lambda name: head_files.read_finetune([name]))
+        parts.append(evaluate(paper, runs, analyses, training, heads, finetune))
     outputs.write(RESULTS, {"claims.csv": outputs.csv_bytes(pd.concat(parts))})
 
 
-def trained(experiments: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.DataFrame]:
-    """The runs of training experiments; one with a text may be missing, in whole or in part, and is then left out."""
-    found = {}
-    for name, missing in experiments.items():
+def training_runs(cfg: DictConfig, experiment: str) -> pd.DataFrame:
+    return files.read_training(experiment, cfg.training[experiment].runs)
+
+
+def found(sources: Mapping[str, str | None], read: Callable[[str], pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """What `read` makes of each source; one with a text may be missing, in whole or in part, and is then left out."""
+    frames = {}
+    for name, missing in sources.items():
         try:
-            found[name] = files.read_training(name, cfg.training[name].runs)
+            frames[name] = read(name)
         except FileNotFoundError:
             if missing is None:
                 raise
-    return found
+    return frames
 
 
 def metrics() -> None:

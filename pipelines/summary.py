@@ -8,7 +8,9 @@ from pathlib import Path
 import networkx as nx
 from dvc.stage import Stage
 
-UNAVAILABLE = Path("data/raw/.unavailable")  # <data set>.txt, written by pipelines/fetch.py
+UNAVAILABLE = Path(
+    "data/raw/.unavailable"
+)  # <data set>.txt, weights_<key>.txt, written by pipelines/fetch.py
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
 PAGE = Path("results/report/claims.md")
@@ -62,7 +64,7 @@ class Summary:
 
 
 def unavailable(stage: str) -> str:
-    """What fetch@<data set> left when no source had its files, indented; "" for any other stage."""
+    """What fetch@<data set> or weights@<key> left when no source had its files, indented; else ""."""
     path = marker(stage)
     return (
         path.read_text(encoding="utf-8").strip().replace("\n", "\n      ") if path and path.exists() else ""
@@ -70,9 +72,10 @@ def unavailable(stage: str) -> str:
 
 
 def marker(stage: str) -> Path | None:
-    """The file in which fetch@<data set> says that no source had its files; None for any other stage."""
-    group, _, dataset = stage.partition("@")
-    return UNAVAILABLE / f"{dataset}.txt" if group == "fetch" else None
+    """The file in which fetch@<data set> or weights@<key> says that no source had its files; else None."""
+    group, _, key = stage.partition("@")
+    name = {"fetch": key, "weights": f"weights_{key}"}.get(group)
+    return UNAVAILABLE / f"{name}.txt" if name else None
 
 
 def read_verdicts(path: Path = CLAIMS) -> dict[str, Counter[str]]:

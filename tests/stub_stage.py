@@ -33,6 +33,12 @@ def main(script: str, argv: list[str]) -> int:
                 return 69
             (UNAVAILABLE / f"{dataset}.txt").unlink(missing_ok=True)
             write(Path("data/raw") / dataset / "file", dataset)
+        case "fetch", ["--weights", key]:
+            write(Path("data/weights") / f"{key}.npz", key)
+        case "pretrain", [backbone]:
+            write(Path("data/weights") / f"{backbone}.npz", backbone)
+        case "features", [key]:
+            write(Path("data/features") / f"{key}.npz", key)
         case "prepare", [dataset]:
             assert (Path("data/raw") / dataset / "file").exists()
             write(Path("data/processed") / f"{dataset}.npz", dataset)
@@ -44,6 +50,8 @@ def main(script: str, argv: list[str]) -> int:
             write(Path("results/runs") / experiment / dataset / f"{method}.csv", new)
         case "train", [experiment, run]:
             write(Path("results/training") / experiment / run / "final.csv", new)
+        case "heads" | "finetune", [key]:
+            write(Path("results") / script / f"{key}.csv", new)
         case "analyse", [name]:
             write(Path("results/analyses") / f"{name}.csv", new)
         case "render", [exhibit]:

@@ -12,7 +12,10 @@ from omegaconf import OmegaConf
 from smoke import RESULTS, copy_tree
 
 ROOT = Path(__file__).parents[1]
-STUBBED = ("fetch", "prepare", "reference", "run", "train", "analyse", "render", "report")
+STUBBED = (
+    *("fetch", "prepare", "pretrain", "features", "reference"),
+    *("run", "train", "heads", "finetune", "analyse", "render", "report"),
+)
 
 
 class Tree:

@@ -17,6 +17,11 @@ DATA_ONLY = {
     "dataset",
     "experiment",
     "training",
+    "weights",
+    "pretrain",
+    "features",
+    "heads",
+    "finetune",
     "exhibit",
     "claim",
 }  # groups whose files are values, not one object
@@ -80,10 +85,22 @@ def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
         for entry in spec.runs.values():
             assert entry.learner in cfg.learner
             assert entry.network in cfg.network
+    for entry in cfg.features.values():
+        assert {entry.dataset, entry.public} <= set(cfg.dataset)
+        assert entry.backbone in cfg.backbone
+    for spec in cfg.heads.values():
+        assert spec.features in cfg.features
+        assert {entry.head for entry in spec.runs.values()} <= set(cfg.head)
+    for entry in cfg.finetune.values():
+        assert entry.dataset in cfg.dataset
+        assert entry.backbone in cfg.backbone
     for name, exhibit in cfg.exhibit.items():
         if "part" in exhibit:
             experiment = exhibit.source.removeprefix("results/training/")
             assert set(exhibit.runs) <= set(cfg.training[experiment].runs)
+        elif {"heads", "finetune"} & set(exhibit):
+            assert set(exhibit.get("heads", [])) <= set(cfg.heads)
+            assert set(exhibit.get("finetune", [])) <= set(cfg.finetune)
         elif "files" in exhibit:
             assert set(run_names(exhibit)) <= runs
         else:
@@ -93,6 +110,8 @@ def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
         assert set(claim.get("runs", [])) <= runs
         assert set(claim.get("analyses", [])) <= set(cfg.analysis)
         assert set(claim.get("training", [])) <= set(cfg.training)
+        assert set(claim.get("heads", [])) <= set(cfg.heads)
+        assert set(claim.get("finetune", [])) <= set(cfg.finetune)
 
 
 def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> None:

@@ -1,21 +1,22 @@
 """Fetching and preparing when sources are absent, wrong, cut short or removed."""
 
 import doctest
-import functools
 import hashlib
-import http.server
 import importlib.util
 import lzma
 import os
 import shutil
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import miniature
+import numpy as np
 import pytest
+import summary
+from formats import npz
 from omegaconf import OmegaConf
+from web import Quiet, closed_port, served
 
 from dplangevin import download
 from dplangevin.data import Dataset
@@ -31,17 +32,6 @@ def entry(bundled: str | None = None, urls: tuple[str, ...] = ()) -> dict:
     return {"name": "toy.data", "sha256": SHA, "size": len(CONTENT), "bundled": bundled, "urls": list(urls)}
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -53,14 +43,8 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """(URL prefix, folder) of a local web server."""
     folder = tmp_path / "www"
     folder.mkdir()
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
-    ) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_address[1]}", folder
-        httpd.shutdown()
-        thread.join()
+    with served(folder) as url:
+        yield url, folder
 
 
 @pytest.fixture
@@ -143,7 +127,7 @@ def test_wrong_or_truncated_bytes_move_on_to_the_next_source(
     assert only_the_right_file(raw)
 
 
-def test_a_connection_cut_short_leaves_nothing(raw: Path) -> None:
+def test_a_connection_cut_short_leaves_nothing(raw: Path, tmp_path: Path) -> None:
     class Cut(Quiet):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -151,13 +135,8 @@ def test_a_connection_cut_short_leaves_nothing(raw: Path) -> None:
             self.end_headers()
             self.wfile.write(CONTENT[:5000])
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cut) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever)
-        thread.start()
-        with pytest.raises(DataUnavailable):
-            fetch("toy", [entry()], raw, [f"http://127.0.0.1:{httpd.server_address[1]}"])
-        httpd.shutdown()
-        thread.join()
+    with served(tmp_path, Cut) as url, pytest.raises(DataUnavailable):
+        fetch("toy", [entry()], raw, [url])
     assert os.listdir(raw) == []
 
 
@@ -216,14 +195,19 @@ def script(name: str) -> ModuleType:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a params.yaml of all data sets, where the stages run."""
-    node = {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / "dataset").glob("*.yaml"))}
-    cfg = OmegaConf.create({"seed": 1, "repeats": 2, "dataset": node})
+    """A folder with a params.yaml of all data sets and weights, where the stages run."""
+    groups = {
+        group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
+        for group in ("dataset", "weights")
+    }
+    cfg = OmegaConf.create({"seed": 1, "repeats": 2, **groups})
     OmegaConf.resolve(cfg)
     cfg.dataset.synthetic.loader.update({"n_train": 30, "n_test": 40})
     for dataset in cfg.dataset.values():
         for file in dataset.files:
             file.urls = [f"http://127.0.0.1:{closed_port()}/{file.name}"]
+            if "archive" in file:
+                file.archive.urls = [f"http://127.0.0.1:{closed_port()}/{file.archive.name}"]
     OmegaConf.save(cfg, tmp_path / "params.yaml")
     shutil.copytree(ROOT / "data" / "bundled", tmp_path / "data" / "bundled")
     monkeypatch.chdir(tmp_path)
@@ -297,3 +281,53 @@ def test_an_unknown_data_set_is_refused(project: Path, capsys: pytest.CaptureFix
             script(name).main(["adlut"])
         assert caught.value.code == 2
         assert "adlut" in capsys.readouterr().err
+
+
+def test_weights_are_fetched_from_the_folder_weights_of_a_mirror(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = project / "data" / "raw" / ".unavailable" / "weights_resnet20_cifar100.txt"
+    argv = ["--weights", "resnet20_cifar100"]
+    assert script("fetch").main(argv) == 69
+    message = capsys.readouterr().err
+    for part in (
+        "weights/resnet20_cifar100.npz (several",
+        "dvc repro weights@resnet20_cifar100",
+        "no source",
+    ):
+        assert part in message
+    assert marker.read_text().strip() in message
+    (project / "mirror" / "weights").mkdir(parents=True)
+    arrays = npz(miniature.resnet20())
+    (project / "mirror" / "weights" / "resnet20_cifar100.npz").write_bytes(arrays)
+    monkeypatch.setenv("DATA_MIRROR", f"nowhere {project / 'mirror'}")
+    assert script("fetch").main(argv) == 69  # these are not the published ones
+    cfg = OmegaConf.load("params.yaml")
+    cfg.weights.resnet20_cifar100.files[0].sha256 = hashlib.sha256(arrays).hexdigest()
+    OmegaConf.save(cfg, "params.yaml")
+    assert script("fetch").main(argv) == 0
+    assert not marker.exists()
+    assert os.listdir("data/weights") == ["resnet20_cifar100.npz"]
+    assert np.load("data/weights/resnet20_cifar100.npz")["linear.weight"].shape == (100, 256)
+
+
+def test_the_stage_wants_a_data_set_or_weights_and_not_both(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv in ([], ["adult", "--weights", "resnet20_cifar100"], ["--weights", "resnet21"]):
+        with pytest.raises(SystemExit) as caught:
+            script("fetch").main(argv)
+        assert caught.value.code == 2
+    assert "resnet20_cifar100" in capsys.readouterr().err
+
+
+def test_the_summary_of_a_run_reads_what_both_stages_leave(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv in (["cifar10"], ["--weights", "resnet20_cifar100"]):
+        assert script("fetch").main(argv) == 69
+    capsys.readouterr()
+    assert "cifar-10-python.tar.gz, which holds" in summary.unavailable("fetch@cifar10")
+    assert "resnet20_cifar100.npz is not available" in summary.unavailable("weights@resnet20_cifar100")
+    assert summary.unavailable("fetch@cifar100") == summary.unavailable("weights@cifar10") == ""
+    assert summary.marker("prepare@cifar10") is None

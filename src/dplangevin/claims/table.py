@@ -20,17 +20,19 @@ Analyses = Mapping[str, pd.DataFrame]
 
 
 def expand(paper: Mapping[str, Any], analyses: Analyses = MappingProxyType({})) -> Iterator[dict[str, Any]]:
-    """The claims of one paper: id, paper, where, statement, published, evidence, test, and for some the analysis or the
-    training experiment.
+    """The claims of one paper: id, paper, where, statement, published, evidence, test, and for some the analysis, the
+    training experiment, the experiments on features (heads) or the fine-tuning runs.
 
     An entry with `over: {dataset: exhibit}` becomes one claim per data set (id ending in its name, evidence the
     exhibit's CSV, and that of the sensitivity exhibit if the test looks there); with `audited: true` each has a twin at
     equal audited epsilon (id ending in _audited). An entry with `analysis: id` is tested on the rows of that analysis,
-    which are its evidence; one with `training: id` on the runs of that training experiment. With `each: true` an
-    analysis becomes one claim for every row of it that names this paper, with the id, where, statement and published of
-    the row.
+    which are its evidence; one with `training: id` on the runs of that training experiment, one with `heads: [id, ...]`
+    or `finetune: [run, ...]` on those that there are of these. With `each: true` an analysis becomes one claim for
+    every row of it that names this paper, with the id, where, statement and published of the row. An entry with `rows:
+    {name: {...}}` becomes one claim per name (id ending in it), in which the row's keys, and those of its test, stand
+    in for the entry's.
     """
-    for name, entry in paper["claims"].items():
+    for name, entry in _by_row(paper["claims"]):
         if "analysis" in entry:
             yield from _on_analysis(paper["paper"], name, entry, analyses)
             continue
@@ -38,6 +40,11 @@ def expand(paper: Mapping[str, Any], analyses: Analyses = MappingProxyType({})) 
         if "training" in entry:
             of = entry["training"]
             base = {"paper": paper["paper"], "training": of, "evidence": f"results/exhibits/{of}/{of}.csv"}
+            yield {"id": f"{paper['paper']}_{name}", **base, **said, "test": entry["test"]}
+            continue
+        if "heads" in entry or "finetune" in entry:
+            kind = "heads" if "heads" in entry else "finetune"
+            base = {"paper": paper["paper"], kind: entry[kind], "evidence": entry["evidence"]}
             yield {"id": f"{paper['paper']}_{name}", **base, **said, "test": entry["test"]}
             continue
         for dataset, exhibit in entry.get("over", {"": ""}).items():
@@ -50,6 +57,17 @@ def expand(paper: Mapping[str, Any], analyses: Analyses = MappingProxyType({})) 
             yield {"id": key, **base, "test": test}
             if entry.get("audited", False):
                 yield {"id": f"{key}_audited", **base, "test": {**test, "axis": "audited"}}
+
+
+def _by_row(claims: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, entry in claims.items():
+        if "rows" not in entry:
+            yield name, entry
+            continue
+        shared = {key: value for key, value in entry.items() if key != "rows"}
+        for row, own in entry["rows"].items():
+            test = {**entry["test"], **own.get("test", {})}
+            yield f"{name}_{row}", {**shared, **own, "test": test}
 
 
 def _on_analysis(
@@ -74,17 +92,20 @@ def evaluate(
     runs: pd.DataFrame,
     analyses: Analyses = MappingProxyType({}),
     training: Analyses = MappingProxyType({}),
+    heads: Analyses = MappingProxyType({}),
+    finetune: Analyses = MappingProxyType({}),
 ) -> pd.DataFrame:
     """The claims table of one paper (columns COLUMNS): every claim of `conf/claim` against the run frame, or against
-    the rows of its analysis or training experiment; not testable where these lack what the claim is about, as at a
-    smaller scale. `paper["training"]`: experiment -> what to say where its runs are missing, None if they must be
-    there.
+    the rows of its analysis, training experiment, experiments on features (heads) or fine-tuning runs; not testable
+    where these lack what the claim is about, as at a smaller scale. `training`, `heads` and `finetune` of the paper are
+    name -> what to say where its runs are missing, None if they must be there.
     """
+    sources = {"training": training, "heads": heads, "finetune": finetune}
     rows = []
     for claim in expand(paper, analyses):
         test = instantiate(claim["test"], _partial_=True, _convert_="all")
         try:
-            found = test(_frame(claim, paper, runs, analyses, training))
+            found = test(_frame(claim, paper, runs, analyses, sources))
         except NoRows as error:
             found = not_testable(str(error))
         rows.append({**claim, **found})
@@ -96,14 +117,16 @@ def _frame(
     paper: Mapping[str, Any],
     runs: pd.DataFrame,
     analyses: Analyses,
-    training: Analyses,
+    sources: Mapping[str, Analyses],
 ) -> pd.DataFrame:
-    """What a claim is tested on. NoRows for a training experiment that was not run."""
+    """What a claim is tested on. NoRows where nothing of it was run."""
     if "analysis" in claim:
         return analyses[claim["analysis"]]
-    if "training" not in claim:
+    kind = next((name for name in sources if name in claim), None)
+    if kind is None:
         return runs
-    name = claim["training"]
-    if name not in training:
-        raise NoRows(paper["training"][name] or f"no run of {name} was read")
-    return training[name]
+    names = [claim[kind]] if isinstance(claim[kind], str) else list(claim[kind])
+    found = [sources[kind][name] for name in names if name in sources[kind]]
+    if not found:
+        raise NoRows(paper[kind][names[0]] or f"no run of {', '.join(names)} was read")
+    return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)

@@ -46,6 +46,8 @@ LOOKS: dict[str, Look] = {
     "dp_sghmc": Look("DP-SGHMC", "#332288", "s", "-", 4.5),
     "dp_sgfs": Look("DP-SGFS", "#117733", "D", "-.", 4.0),
     "sgd": Look("SGD, not private", "#000000", "", "-"),
+    "none": Look("No privacy", "#000000", "o", "-"),  # on features and in fine-tuning
+    "dp_langevin": Look("DP-Langevin", "#E69F00", "d", "-", 6.5),
     "pate:network": Look(
         "Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0
     ),  # beside stars for published numbers

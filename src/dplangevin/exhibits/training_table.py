@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 
 from dplangevin.comparison import t_interval
 from dplangevin.exhibits import style
+from dplangevin.exhibits.markdown import head, line, percent, price
 from dplangevin.exhibits.style import short
 
 KEYS = ["dataset", "network", "block", "run", "method", "epsilon"]
@@ -128,44 +129,44 @@ def _notes(table: pd.DataFrame) -> str:
 def _side_by_side(rows: pd.DataFrame) -> list[str]:
     """Networks x budgets down, methods across; a printed number stands in brackets beside ours."""
     methods = {method: style.look(method).label for method in rows.method.unique()}
-    lines = _head(["network", "tight ε at most", *methods.values()], text=1)
+    lines = head(["network", "tight ε at most", *methods.values()], text=1)
     order = rows.network.map({network: i for i, network in enumerate(rows.network.unique())})
     for _, group in rows.groupby([order, "epsilon"]):
         cells = [group.network.iloc[0], style.number(float(group.epsilon.iloc[0]))]
         for method in methods:
             found = group[group.method.eq(method)]
             cells.append(_beside(found.iloc[0]) if len(found) else "")
-        lines.append(_line(cells))
+        lines.append(line(cells))
     return lines
 
 
 def _beside(row: pd.Series) -> str:
     text = (
-        f"{_percent(row.accuracy)} ± {_percent(row.sd)}"
+        f"{percent(row.accuracy)} ± {percent(row.sd)}"
         if row.seeds > 1
-        else f"{_percent(row.accuracy)} (1 seed)"
+        else f"{percent(row.accuracy)} (1 seed)"
     )
-    paper = "" if math.isnan(row.accuracy_paper) else f" [{_percent(row.accuracy_paper)}]"
+    paper = "" if math.isnan(row.accuracy_paper) else f" [{percent(row.accuracy_paper)}]"
     return f"{text}{'†' if row.violated else ''}{paper}"
 
 
 def _block(rows: pd.DataFrame) -> list[str]:
-    head = ["network", "method", "settings", "published", "ours", "sd", "seeds", "paper's ε", "formula ε"]
-    lines = _head([*head, "tight ε, add/remove", "tight ε, replace-one"], text=3)
+    names = ["network", "method", "settings", "published", "ours", "sd", "seeds", "paper's ε", "formula ε"]
+    lines = head([*names, "tight ε, add/remove", "tight ε, replace-one"], text=3)
     for _, row in rows.iterrows():
-        ours = _percent(row.accuracy) + ("†" if row.violated else "")
+        ours = percent(row.accuracy) + ("†" if row.violated else "")
         seeds = f"{row.seeds}" if row.seeds > 1 else "1 seed"
         cells = [
             row.network,
             row.label,
             settings(row),
-            _percent(row.accuracy_paper),
+            percent(row.accuracy_paper),
             ours,
-            _percent(row.sd),
+            percent(row.sd),
             seeds,
         ]
-        cells += [_price(row.epsilon_paper), *(_price(row[column]) for column in PRICES)]
-        lines.append(_line(cells))
+        cells += [price(row.epsilon_paper), *(price(row[column]) for column in PRICES)]
+        lines.append(line(cells))
     return lines
 
 
@@ -177,22 +178,3 @@ def settings(row: pd.Series) -> str:
         for name, value in parts.items()
         if np.isfinite(value)
     )
-
-
-def _percent(share: float) -> str:
-    return "" if math.isnan(share) else f"{100 * share:.2f}"
-
-
-def _price(epsilon: float) -> str:
-    if math.isnan(epsilon):
-        return ""
-    return "∞" if math.isinf(epsilon) else short(epsilon)
-
-
-def _head(names: Sequence[str], text: int) -> list[str]:
-    """Names and alignment of columns, the first `text` of them to the left."""
-    return [_line(names), _line(["---"] * text + ["---:"] * (len(names) - text))]
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"

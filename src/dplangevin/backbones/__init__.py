@@ -1,0 +1,101 @@
+"""Networks that were trained on public images, whose last layer but one gives features of other images."""
+
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from hydra.utils import instantiate
+from torch import Tensor, nn
+
+from dplangevin.backbones.inputs import Inputs
+from dplangevin.data import DataError, sha256
+
+KEYS_SHOWN = 4
+Kind = TypeVar("Kind", bound=nn.Module)
+
+
+class Backbone(nn.Module):
+    """``logits = head(features(x))``, x: images as `inputs` gives them, (B, 3, H, W) float32.
+
+    A network defines `features`, (B, p), and `linear`, the layer from them to the classes of the public set; `layer`
+    says in words what the features are.  In every module a batch normalisation is registered right after the
+    convolution that it follows; `fused` relies on it.
+    """
+
+    inputs: Inputs
+    linear: nn.Linear
+    layer: str
+
+    @property
+    def head(self) -> nn.Linear:
+        return self.linear
+
+    def features(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.features(x))
+        return logits
+
+
+def empty(make: Callable[[], Kind]) -> Kind:
+    """A module whose parameters and statistics are 0, to be set: nothing is drawn from a global generator."""
+    with torch.device("meta"):
+        module = make()
+    module = module.to_empty(device="cpu")
+    for value in module.state_dict().values():
+        value.zero_()
+    return module
+
+
+def load(cfg: Mapping[str, Any], root: str | Path = ".") -> tuple[Backbone, str]:
+    """The network of an entry of conf/backbone/ with its weights, in evaluation mode on the CPU, and their sha256.
+
+    cfg: `_target_` and its arguments; `weights`, the file below `root`; `made_by`, the stage that makes it.  DataError
+    for a file that is missing, damaged or of another network, naming the parameters and the stage to repeat.
+    """
+    path, stage = Path(root) / cfg["weights"], cfg["made_by"]
+    module = network(cfg)
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files if name != "meta"}
+        set_weights(module, arrays)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, DataError) as error:
+        raise DataError(
+            f"cannot read the weights {path}: {error}. Make them again: dvc repro -f {stage}"
+        ) from error
+    return module.eval(), sha256(path)
+
+
+def network(cfg: Mapping[str, Any]) -> Backbone:
+    """The network of an entry of conf/backbone/ without its weights."""
+    made: Backbone = instantiate({k: v for k, v in cfg.items() if k not in ("weights", "made_by")})
+    return made
+
+
+def set_weights(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
+    """Set every parameter and running statistic from arrays by name.  DataError unless names and shapes are its own.
+
+    A single number may also come as an array of one, which `data.save_arrays` makes of it.
+    """
+    own = module.state_dict()
+    arrays = {k: v[0] if v.shape == (1,) and k in own and not own[k].ndim else v for k, v in arrays.items()}
+    if missing := sorted(own.keys() - arrays.keys()):
+        raise DataError(f"no array for {_some(missing)} of {type(module).__name__}")
+    if unknown := sorted(arrays.keys() - own.keys()):
+        raise DataError(f"{_some(unknown)}: {type(module).__name__} has no such parameter")
+    for name, value in own.items():
+        if arrays[name].shape != tuple(value.shape):
+            raise DataError(f"{name} has shape {arrays[name].shape}: need {tuple(value.shape)}")
+        if not np.isfinite(arrays[name]).all():
+            raise DataError(f"{name} has values that are not finite")
+    # copied: torch.from_numpy warns of arrays that cannot be written to
+    module.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in own})
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - KEYS_SHOWN} more" if len(names) > KEYS_SHOWN else ""
+    return ", ".join(names[:KEYS_SHOWN]) + more

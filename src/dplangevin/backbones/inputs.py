@@ -1,0 +1,63 @@
+"""From the bytes of images to what a network was trained on: size, three channels and public normalisation.
+
+>>> Inputs(2, [0.0, 0.0, 0.0], [1.0, 0.5, 1.0])(torch.full((1, 1, 2, 2), 51, dtype=torch.uint8))[0, :, 0, 0]
+tensor([0.2000, 0.4000, 0.2000])
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+RESIZE = ("none", "antialias", "area")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """``(resized(x / 255) - mean_c) / std_c`` in channel c of three.
+
+    size: height and width that the network takes.  mean, std: of pixels in [0, 1], a number a channel; they belong to
+    the weights, being constants of the public set that these were trained on, and are read off no other images.
+    ValueError for numbers of them other than three and for a std that is not positive.
+    """
+
+    size: int
+    mean: Sequence[float]
+    std: Sequence[float]
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise ValueError(
+                f"mean {list(self.mean)} and std {list(self.std)}: give three numbers each, std > 0"
+            )
+
+    def __call__(self, pixels: Tensor, resize: str = "none") -> Tensor:
+        """Images ``(B, C, H, W)`` uint8, C = 1 (grey, repeated) or 3, to ``(B, 3, size, size)`` float32.
+
+        resize, for images of another size: "antialias", bilinear with a triangle filter as wide as the reduction, or
+        "area", means over the pixels that a new one touches; "none" takes images of that size only.  ValueError for
+        another type or size, another number of channels and another word.
+        """
+        if resize not in RESIZE:
+            raise ValueError(f"resize = {resize!r} must be one of {', '.join(RESIZE)}")
+        if pixels.dtype != torch.uint8 or pixels.ndim != 4:
+            raise ValueError(f"pixels are {pixels.dtype} {tuple(pixels.shape)}: give uint8 (B, C, H, W)")
+        if pixels.shape[1] not in (1, 3):
+            raise ValueError(
+                f"images have {pixels.shape[1]} channels: a backbone takes 1 (grey) or 3 (colour)"
+            )
+        x = pixels.to(torch.float32).div_(255)
+        side = (self.size, self.size)
+        if pixels.shape[2:] != side:
+            found = f"images are {pixels.shape[2]}x{pixels.shape[3]}"
+            if resize == "none":
+                raise ValueError(
+                    f"{found}, the backbone takes {self.size}x{self.size}: set resize to antialias or area"
+                )
+            smooth = resize == "antialias"
+            mode = "bilinear" if smooth else "area"
+            x = F.interpolate(x, side, mode=mode, antialias=smooth)
+        mean, std = (torch.tensor(list(v), device=x.device).view(3, 1, 1) for v in (self.mean, self.std))
+        return (x - mean) / std

@@ -1,0 +1,108 @@
+"""DP-SGD (Abadi et al. 2016, Algorithm 1) on softmax regression: the paper's comparison."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from dp_accounting import DpEvent
+
+from dplangevin.attacks.sampled import all_iterates
+from dplangevin.audit import audit
+from dplangevin.heads import Found, Setting, Trained, steps_of
+from dplangevin.heads.chains import Chain, Schedule, step_sizes, stream_of
+from dplangevin.heads.dp_langevin import DpLangevin
+from dplangevin.methods import not_negative, positive, require
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import Budget
+from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
+from dplangevin.problem import Problem
+
+
+@dataclass(frozen=True)
+class DpSgd:
+    """``theta <- theta - eta_k ((1/m) (sum_S clipped(grad l) + N(0, (z C)^2 I)) + lambda theta)`` from theta_0 = 0.
+
+    S is a Poisson sample in which each row is with probability batch/n (m = batch, a constant), C the `clip`, the steps
+    those of `chains.step_sizes`.  calibration, of the noise multiplier z: "published", `noise_multiplier`; "tight", PLD
+    of all iterates under replace_one at the epsilon asked for.
+    """
+
+    name: ClassVar[str] = "dp_sgd"
+    calibration: Literal["published", "tight"]
+    schedule: Schedule
+    batch: int
+    epochs: float
+    precision: float
+    clip: float
+    noise_multiplier: float | None = None
+
+    def __post_init__(self) -> None:
+        not_negative(precision=self.precision)
+        positive(clip=self.clip)
+        require(self.calibration in ("published", "tight"), f"calibration {self.calibration!r} is unknown")
+        given = self.noise_multiplier is not None
+        require(
+            given == (self.calibration == "published"),
+            "noise_multiplier belongs to the published calibration",
+        )
+
+    def stream(self, setting: Setting) -> str:
+        return stream_of(self.batch, self.epochs)
+
+    def calibrated(self, setting: Setting, epsilon: float) -> float:
+        """z."""
+        if self.noise_multiplier is not None:
+            return self.noise_multiplier
+        return smallest_multiplier(
+            Tight(),
+            Budget(epsilon, setting.delta),
+            rate=self.batch / setting.records,
+            steps=steps_of(setting.records, self.batch, self.epochs),
+            schedule="fixed",
+            adjacency="replace_one",
+        )
+
+    def event(self, setting: Setting, noise: float) -> DpEvent:
+        """All iterates; noise: z."""
+        steps = steps_of(setting.records, self.batch, self.epochs)
+        return steps_event(noise, rate=self.batch / setting.records, steps=steps, schedule="fixed")
+
+    def chain(self, setting: Setting, noise: float) -> Chain:
+        """noise: z."""
+        steps = steps_of(setting.records, self.batch, self.epochs)
+        sizes = step_sizes(self.schedule, setting.beta(self.precision), self.precision, steps)
+        std = sizes * (noise * self.clip / self.batch)
+        return Chain(sizes, std, self.precision, "poisson", self.clip)
+
+    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Found:
+        noise = self.calibrated(setting, epsilon)
+        event, chain = self.event(setting, noise), self.chain(setting, noise)
+        tight = Tight().price(event, setting.delta, "replace_one")
+        runs = all_iterates(event, setting.audits.chain, rng, "replace_one")
+        found = audit(*runs, setting.delta, setting.audits.confidence)
+        return {
+            "noise": noise,
+            "epsilon_tight": tight.epsilon,
+            "accountant_tight": tight.accountant,
+            "adjacency_tight": "replace_one",
+            "epsilon_tight_add_remove": Tight().epsilon(event, setting.delta, "add_remove"),
+            "epsilon_audit": found.epsilon,
+            "audit_confidence": found.confidence,
+            "step_size": float(chain.step_sizes[0]),
+            "precision": self.precision,
+            "beta": setting.beta(self.precision),
+            "clip": self.clip,
+            "noise_multiplier": noise,
+            "batch": self.batch,
+            "epochs": self.epochs,
+            "steps": len(chain.step_sizes),
+            "violated": "",
+            "assumptions": "number of records public; step size from beta of the private features",
+        }
+
+    @staticmethod
+    def trained(
+        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Found]], rng: torch.Generator
+    ) -> Trained:
+        return DpLangevin.trained(problem, setting, runs, rng)

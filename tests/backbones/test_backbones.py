@@ -1,0 +1,198 @@
+"""The networks: shapes, weights by name, fused batch normalisation, and the accuracy that is published."""
+
+import doctest
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import DictConfig
+from torch import nn
+
+from dplangevin import noise
+from dplangevin.backbones import Backbone, alexnet, inputs, load, network, resnet18, resnet20, set_weights
+from dplangevin.backbones.fuse import fused
+from dplangevin.backbones.inputs import Inputs
+from dplangevin.backbones.pretrain import accuracy, initialise
+from dplangevin.data import DataError, save_arrays, sha256
+from dplangevin.images import ImageSet
+
+ROOT = Path(__file__).parents[2]
+WEIGHTS, IMAGES = ROOT / "data/weights/resnet20_cifar100.npz", ROOT / "data/processed/cifar100.npz"
+DIMENSIONS = {resnet20.ResNet20: 256, resnet18.ResNet18: 32, alexnet.AlexNet: 24}
+Entry = Callable[..., DictConfig]
+
+
+def pixels(rng: np.random.Generator, count: int = 6, channels: int = 3, side: int = 32) -> torch.Tensor:
+    return torch.from_numpy(rng.integers(0, 256, (count, channels, side, side), dtype=np.uint8))
+
+
+def test_doctests() -> None:
+    assert doctest.testmod(inputs).failed == 0
+
+
+@torch.no_grad()
+def test_features_and_logits(backbone: Backbone, rng: np.random.Generator) -> None:
+    x = backbone.inputs(pixels(rng))
+    features = backbone.features(x)
+    assert features.shape == (6, DIMENSIONS[type(backbone)])
+    logits = features @ backbone.head.weight.T + backbone.head.bias
+    assert torch.allclose(backbone(x), logits, atol=1e-4)
+    assert bool((features >= 0).all())  # they come after a ReLU
+    assert float(features.std()) > 0
+    alone = torch.cat([backbone.features(row[None]) for row in x])
+    assert torch.allclose(features, alone, rtol=1e-4, atol=1e-4)  # no image changes another's
+
+
+@torch.no_grad()
+def test_fused_equals_unfused(backbone: Backbone, rng: np.random.Generator) -> None:
+    x = backbone.inputs(pixels(rng))
+    before = {name: value.clone() for name, value in backbone.state_dict().items()}
+    network = fused(backbone)
+    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in network.modules())
+    expected = backbone.features(x)
+    assert torch.allclose(network.features(x), expected, rtol=1e-4, atol=1e-4 * float(expected.max()))
+    assert all(torch.equal(value, before[name]) for name, value in backbone.state_dict().items())
+
+
+def test_fusing_refuses_what_it_cannot_do(backbone: Backbone) -> None:
+    with pytest.raises(ValueError, match=r"call \.eval\(\)"):
+        fused(backbone.train())
+    backbone.eval().add_module("late", nn.BatchNorm2d(5))
+    with pytest.raises(ValueError, match=r"late normalises 5 channels, but .* is Linear"):
+        fused(backbone)
+
+
+def test_trunk_last_block_and_tail_make_up_the_features(backbone: Backbone, rng: np.random.Generator) -> None:
+    if not isinstance(backbone, resnet18.ResNet18 | resnet20.ResNet20):
+        assert not hasattr(backbone, "trunk")  # AlexNet has no blocks
+        return
+    x = backbone.inputs(pixels(rng))
+    middle = backbone.trunk(x)
+    assert middle.shape == (6, *((64, 8, 8) if isinstance(backbone, resnet20.ResNet20) else (16, 8, 8)))
+    assert torch.equal(backbone.tail(backbone.last_block(middle)), backbone.features(x))
+    assert not list(backbone.tail.parameters())
+    assert sum(isinstance(m, nn.Conv2d) for m in backbone.last_block.modules()) == (
+        2 if isinstance(backbone, resnet20.ResNet20) else 5
+    )
+
+
+def test_resnet20_has_no_relu_after_a_sum_within_a_stage(entry: Entry) -> None:
+    """With convolutions of 0, a block without a shortcut of its own is the identity, negative values included."""
+    block = network(entry("resnet20_cifar100")).get_submodule("layer3.1")
+    assert isinstance(block, resnet20.Block)
+    x = torch.linspace(-1, 1, 64 * 64).view(1, 64, 8, 8)
+    assert torch.equal(block.eval()(x), x)
+
+
+def test_resnet20_by_formula(entry: Entry, rng: np.random.Generator) -> None:
+    """The network written out from the description of its weights, with functions only."""
+    module = network(entry("resnet20_cifar100"))
+    w = {
+        name: torch.from_numpy(rng.uniform(0.1 if "var" in name else -0.1, 0.2, tuple(value.shape))).float()
+        for name, value in module.state_dict().items()
+    }
+    set_weights(module, {name: value.numpy() for name, value in w.items()})
+    f = nn.functional
+
+    def conv(x: torch.Tensor, name: str, norm: str, stride: int = 1) -> torch.Tensor:
+        kernel = w[f"{name}.weight"]
+        x = f.conv2d(x, kernel, stride=stride, padding=kernel.shape[-1] // 2)
+        parts = [w[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")]
+        mean, var, scale, shift = (part.view(-1, 1, 1) for part in parts)
+        return (x - mean) / (var + 1e-5).sqrt() * scale + shift
+
+    image = pixels(rng, 2)
+    x = (image / 255 - torch.tensor([0.507, 0.487, 0.441]).view(3, 1, 1)) / torch.tensor(
+        [0.267, 0.256, 0.276]
+    ).view(3, 1, 1)
+    x = conv(x, "conv1", "bn1").relu()
+    for stage in (1, 2, 3):
+        for block in (0, 1, 2):
+            at, stride = f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1
+            inner = conv(conv(x, f"{at}.conv1", f"{at}.bn1", stride).relu(), f"{at}.conv2", f"{at}.bn2")
+            x = inner + (conv(x, f"{at}.shortcut.0", f"{at}.shortcut.1", stride) if block == 0 else x)
+        x = x.relu()
+    expected = f.avg_pool2d(x, 4).flatten(1) @ w["linear.weight"].T + w["linear.bias"]
+    with torch.no_grad():
+        found = module.eval()(module.inputs(image))
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_load(entry: Entry, tmp_path: Path) -> None:
+    cfg = entry("resnet20_cifar100", {"weights": "w.npz"})
+    random = network(cfg)
+    initialise(random, noise.generator(4, "load"))
+    arrays = {name: value.numpy() for name, value in random.state_dict().items()}
+    save_arrays(tmp_path / "w.npz", arrays)
+    module, digest = load(cfg, tmp_path)
+    assert digest == sha256(tmp_path / "w.npz")
+    assert not module.training
+    assert all(np.array_equal(value, arrays[name]) for name, value in module.state_dict().items())
+    save_arrays(tmp_path / "w.npz", {**arrays, "meta": np.frombuffer(b"{}", np.uint8)})  # as pretraining does
+    load(cfg, tmp_path)
+    (tmp_path / "w.npz").write_bytes(b"nothing")
+    with pytest.raises(DataError, match=r"w\.npz: .*dvc repro -f weights@resnet20_cifar100"):
+        load(cfg, tmp_path)
+    (tmp_path / "w.npz").unlink()
+    with pytest.raises(DataError, match=r"No such file.*dvc repro -f weights@resnet20_cifar100"):
+        load(cfg, tmp_path)
+
+
+def test_weights_of_another_network_are_named(entry: Entry) -> None:
+    module = network(entry("resnet20_cifar100"))
+    arrays = {name: value.numpy() for name, value in module.state_dict().items()}
+    with pytest.raises(DataError, match=r"conv1\.weight has shape \(3,\): need \(64, 3, 3, 3\)"):
+        set_weights(module, {**arrays, "conv1.weight": np.zeros(3, np.float32)})
+    with pytest.raises(DataError, match="more: ResNet20 has no such parameter"):
+        set_weights(module, {**arrays, "more": np.zeros(3)})
+    with pytest.raises(DataError, match=r"no array for bn1\.bias of ResNet20"):
+        set_weights(module, {name: value for name, value in arrays.items() if name != "bn1.bias"})
+    with pytest.raises(DataError, match=r"linear\.bias has values that are not finite"):
+        set_weights(module, {**arrays, "linear.bias": np.full(100, np.nan, np.float32)})
+
+
+def test_inputs_of_grey_images(rng: np.random.Generator) -> None:
+    made = Inputs(32, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
+    grey = pixels(rng, 2, 1, 64)
+    found = made(grey, "area") * torch.tensor([0.2, 0.3, 0.4]).view(3, 1, 1)
+    found += torch.tensor([0.5, 0.4, 0.3]).view(3, 1, 1)
+    halved = grey.view(2, 1, 32, 2, 32, 2).float().mean((3, 5)) / 255
+    assert torch.allclose(found, halved.expand(2, 3, 32, 32), atol=1e-6)
+    flat = torch.full((1, 1, 112, 112), 102, dtype=torch.uint8)
+    assert torch.allclose(Inputs(32, [0] * 3, [1] * 3)(flat, "antialias"), torch.tensor(0.4))
+    thin = torch.zeros(1, 1, 112, 112, dtype=torch.uint8)
+    thin[..., 50] = 255  # a line that sampling without a filter could miss
+    reduced = Inputs(32, [0] * 3, [1] * 3)(thin, "antialias")[0, 0, 5]
+    assert float(reduced.sum()) == pytest.approx(32 / 112, rel=0.05)
+
+
+def test_inputs_refuse_what_does_not_fit(rng: np.random.Generator) -> None:
+    made = Inputs(32, [0.5] * 3, [0.2] * 3)
+    with pytest.raises(ValueError, match="images are 112x112, the backbone takes 32x32: set resize"):
+        made(pixels(rng, 1, 1, 112))
+    with pytest.raises(ValueError, match="images have 2 channels"):
+        made(pixels(rng, 1, 2))
+    with pytest.raises(ValueError, match=r"torch\.float32 \(1, 3, 32, 32\): give uint8"):
+        made(torch.zeros(1, 3, 32, 32))
+    with pytest.raises(ValueError, match="'nearest' must be one of none, antialias, area"):
+        made(pixels(rng), "nearest")
+    with pytest.raises(ValueError, match="three numbers each"):
+        Inputs(32, [0.5], [0.2])
+    with pytest.raises(ValueError, match="size = 64"):
+        resnet20.build(10, 64, [0.5] * 3, [0.2] * 3)
+
+
+@pytest.mark.slow
+def test_resnet20_reaches_its_published_accuracy(entry: Entry) -> None:
+    if not WEIGHTS.exists() or not IMAGES.exists():
+        pytest.skip(f"needs {WEIGHTS} and {IMAGES}: dvc repro prepare@cifar100 weights@resnet20_cifar100")
+    images = ImageSet.load(IMAGES)
+    if len(images.x_test) < 10_000:
+        pytest.skip("needs the whole test set of CIFAR-100, not a miniature")
+    module, digest = load(entry("resnet20_cifar100"), ROOT)
+    assert digest == "25f6fd9ed3ef750bfd89bc8d26b7f0b283c9bea818ca15e441b56cac710464ee"
+    assert accuracy(fused(module), images.x_test, images.y_test, torch.device("cpu")) == pytest.approx(
+        0.697, abs=5e-4
+    )

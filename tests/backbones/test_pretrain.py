@@ -1,0 +1,215 @@
+"""Pretraining: crops and mirror images, learning a toy set, going on after a stop, the stage."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pretrain as stage
+import pytest
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from dplangevin import noise
+from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
+from dplangevin.backbones.augment import shifted
+from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise
+from dplangevin.checkpoint import Checkpoint
+from dplangevin.data import sha256
+from dplangevin.images import ImageSet
+
+ROOT = Path(__file__).parents[2]
+CPU = torch.device("cpu")
+PLAN = Pretraining(
+    epochs=6,
+    batch=20,
+    step_size=0.05,
+    momentum=0.9,
+    weight_decay=5e-4,
+    label_smoothing=0.1,
+    padding=2,
+    flip=True,
+)
+
+
+def toy(n: int = 90, m: int = 60) -> ImageSet:
+    """Three classes: the channel that is brighter than the others."""
+    rng = np.random.default_rng(4)
+    parts: list[np.ndarray] = []
+    for rows in (n, m):
+        y = rng.integers(0, 3, rows)
+        x = rng.integers(0, 156, (rows, 3, 16, 16), dtype=np.uint8)
+        x[np.arange(rows), y] += 60
+        parts += [x, y]
+    return ImageSet(parts[0], parts[1], parts[2], parts[3], {"name": "toy", "classes": 3})
+
+
+def narrow() -> Backbone:
+    return resnet18.build(3, 4, 16, [0.35] * 3, [0.2] * 3)
+
+
+class Stop(Exception):
+    pass
+
+
+class Stopping(Checkpoint):
+    """Writes its state at a step and stops there, as a kill right after a write does."""
+
+    def __init__(self, path: Path, at: int) -> None:
+        super().__init__(path, "key")
+        self.left = at
+
+    def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
+        self.left -= 1
+        if not self.left:
+            super().save(make, force=True)
+            raise Stop
+
+
+def test_every_crop_and_mirror_image_and_no_other() -> None:
+    image = torch.arange(2 * 3 * 4, dtype=torch.uint8).view(1, 2, 3, 4) + 1
+    framed = torch.nn.functional.pad(image, (1, 1, 1, 1))
+    possible = {
+        bytes((part.flip(3) if mirrored else part).numpy().tobytes())
+        for top in range(3)
+        for left in range(3)
+        for mirrored in (False, True)
+        for part in [framed[:, :, top : top + 3, left : left + 4]]
+    }
+    found = shifted(image.expand(500, 2, 3, 4), 1, True, noise.generator(1, "crops"))
+    assert found.dtype == torch.uint8
+    assert {row.contiguous().numpy().tobytes() for row in found} == possible
+    assert len(possible) == 18
+    plain = shifted(image.expand(5, 2, 3, 4), 0, False, noise.generator(1, "none"))
+    assert torch.equal(plain, image.expand(5, 2, 3, 4))
+
+
+@pytest.mark.parametrize("build", [narrow, lambda: alexnet.build(3, 4, 16, 16, [0.35] * 3, [0.2] * 3)])
+def test_a_toy_set_is_learned(build: Callable[[], Backbone], tmp_path: Path) -> None:
+    module, images = build(), toy()
+    arrays, right = PLAN.run(
+        module, images, noise.generator(1, "toy"), CPU, Checkpoint(tmp_path / "c.pt", "key")
+    )
+    assert right > 0.9
+    assert right == accuracy(module, images.x_test, images.y_test, CPU)
+    assert arrays.keys() == module.state_dict().keys()
+
+
+def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    images = toy()
+    whole, right = PLAN.run(
+        narrow(), images, noise.generator(1, "toy"), CPU, Checkpoint(tmp_path / "a.pt", "key")
+    )
+    path = tmp_path / "b.pt"
+    for stop in (7, 4):  # in the middle of epochs of four steps, then at the end of one
+        with pytest.raises(Stop):
+            PLAN.run(narrow(), images, noise.generator(1, "toy"), CPU, Stopping(path, stop))
+    state = Checkpoint(path, "key").load()
+    assert state is not None
+    assert state["step"] == 11
+    resumed, again = PLAN.run(narrow(), images, noise.generator(99, "other"), CPU, Checkpoint(path, "key"))
+    assert again == right
+    assert all(resumed[name].tobytes() == value.tobytes() for name, value in whole.items())
+    other, _ = PLAN.run(
+        narrow(), images, noise.generator(2, "toy"), CPU, Checkpoint(tmp_path / "d.pt", "key")
+    )
+    assert not np.array_equal(other["conv1.weight"], whole["conv1.weight"])
+
+
+def test_one_step_is_the_formula() -> None:
+    """Against the update written out: momentum, weight decay, the cosine and the smoothed loss."""
+    plan = replace(PLAN, padding=0, flip=False, weight_decay=0.1)
+    images, module = toy(), narrow()
+    session = Session(plan, module, images, noise.generator(5, "formula"), CPU)
+    session.start(None)
+    twin = narrow()
+    twin.load_state_dict(module.state_dict())
+    twin.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    order = torch.randperm(90, generator=torch.Generator().set_state(session.rng.get_state()))
+    velocity = [torch.zeros_like(p) for p in twin.parameters()]
+    for t, rate in ((0, 0.05), (1, 0.05 * (1 + np.cos(np.pi / 4)) / 2)):
+        session.advance(4)
+        rows = order[20 * t : 20 * t + 20]
+        logp = twin(twin.inputs(torch.from_numpy(images.x_train)[rows])).log_softmax(1)
+        chosen = logp.gather(1, torch.from_numpy(images.y_train)[rows, None])[:, 0]
+        loss = -(0.9 * chosen + 0.1 * logp.mean(1)).mean()
+        gradients = torch.autograd.grad(loss, list(twin.parameters()))
+        with torch.no_grad():
+            for i, (p, g) in enumerate(zip(twin.parameters(), gradients, strict=True)):
+                velocity[i] = 0.9 * velocity[i] + g + 0.1 * p
+                p.sub_(rate * velocity[i])
+    for p, q in zip(module.parameters(), twin.parameters(), strict=True):
+        assert torch.allclose(p, q, atol=3e-4)
+
+
+def test_initial_law() -> None:
+    module = resnet18.build(100, 32, 32, [0.5] * 3, [0.2] * 3)
+    initialise(module, noise.generator(1, "law"))
+    weight = module.state_dict()["layer3.1.conv2.weight"]
+    assert float(weight.std()) == pytest.approx((2 / (128 * 9)) ** 0.5, rel=0.01)
+    assert float(module.head.weight.detach().abs().max()) == pytest.approx(1 / 16, rel=0.01)
+    norm = module.get_submodule("bn1")
+    assert isinstance(norm, torch.nn.BatchNorm2d)
+    assert norm.running_var is not None
+    assert bool((norm.weight == 1).all())
+    assert bool((norm.running_var == 1).all())
+    with pytest.raises(ValueError, match="GroupNorm"):
+        initialise(torch.nn.Sequential(torch.nn.GroupNorm(2, 4)), noise.generator(1, "law"))
+
+
+def test_what_cannot_be_trained_is_named(tmp_path: Path) -> None:
+    images, rng, checkpoint = toy(), noise.generator(1, "toy"), Checkpoint(tmp_path / "c.pt", "key")
+    with pytest.raises(ValueError, match="3 classes, but the backbone has 5"):
+        PLAN.run(resnet18.build(5, 4, 16, [0.3] * 3, [0.2] * 3), images, rng, CPU, checkpoint)
+    with pytest.raises(ValueError, match=r"batch = 100 is larger than the data set \(90 images\)"):
+        replace(PLAN, batch=100).run(narrow(), images, rng, CPU, checkpoint)
+    with pytest.raises(ValueError, match="the loss is nan; lower step_size"):
+        replace(PLAN, step_size=1e20).run(narrow(), images, rng, CPU, checkpoint)
+    with pytest.raises(ValueError, match="epochs must be positive"):
+        replace(PLAN, epochs=0)
+    with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), not 1"):
+        replace(PLAN, label_smoothing=1)
+
+
+def test_the_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backbone = OmegaConf.load(ROOT / "conf/backbone/resnet18_cifar100.yaml")
+    training = OmegaConf.load(ROOT / "conf/pretrain/resnet18_cifar100.yaml")
+    small = OmegaConf.create({"classes": 3, "width": 4, "size": 16})
+    few = OmegaConf.create({"training": {"epochs": 2, "batch": 30}})
+    cfg = {
+        "seed": 3,
+        "backbone": {"resnet18_cifar100": OmegaConf.merge(backbone, small)},
+        "pretrain": {"resnet18_cifar100": OmegaConf.merge(training, few)},
+    }
+    OmegaConf.save(OmegaConf.create(cfg), tmp_path / "params.yaml")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPL_DEVICE", "cpu")
+    assert stage.main(["resnet18_cifar100"]) == 1
+    assert "dvc repro -f prepare@cifar100" in capsys.readouterr().err
+    toy().save("data/processed/cifar100.npz")
+    digests = set()
+    for _ in range(2):
+        assert stage.main(["resnet18_cifar100"]) == 0
+        digests.add(sha256("data/weights/resnet18_cifar100.npz"))
+    assert len(digests) == 1
+    with np.load("data/weights/resnet18_cifar100.npz") as archive:
+        meta = json.loads(archive["meta"].tobytes())
+    assert (meta["epochs"], meta["seed"], meta["images"], meta["device"]) == (2, 3, 90, "cpu")
+    assert not list(Path("data/units").rglob("*.pt"))
+    made, _ = load(OmegaConf.load("params.yaml").backbone.resnet18_cifar100)
+    data = toy()
+    assert accuracy(made, data.x_test, data.y_test, CPU) == meta["accuracy"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "conf/pretrain").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_entry_trains_a_backbone_that_is_there(path: Path) -> None:
+    assert isinstance(instantiate(OmegaConf.load(path).training), Pretraining)
+    cfg = OmegaConf.load(ROOT / f"conf/backbone/{path.stem}.yaml")
+    assert isinstance(cfg, DictConfig)
+    module = network(cfg)
+    assert module.head.out_features == 100

@@ -1,0 +1,156 @@
+"""The trained parts against the network that they are cut from, and their gradients against autograd."""
+
+import logging
+import math
+
+import pytest
+import torch
+from one_by_one import expected, gap, with_parameters
+from torch import Tensor, nn
+
+from dplangevin.backbones.resnet20 import Block, ResNet20
+from dplangevin.finetune.layers import Branch, Shortcut, frozen
+from dplangevin.finetune.parts import Head, LastBlock, start
+from dplangevin.gradients import clipped_sum
+from dplangevin.networks import Network
+
+
+def entering(n: int = 6, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(n, 64, 8, 8, generator=torch.Generator().manual_seed(1), dtype=dtype)
+
+
+def problem(network: Network, dtype: torch.dtype, seeds: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Parameters near the start, of which each network has its own; inputs, labels and a mask with a gap."""
+    rng = torch.Generator().manual_seed(2)
+    theta = start(network, seeds).to(dtype)
+    theta = theta + torch.randn(theta.shape, generator=rng, dtype=dtype) / 50
+    x = torch.randn(seeds, 5, *network.shape, generator=rng, dtype=dtype)
+    y = torch.randint(0, network.classes, (seeds, 5), generator=rng)
+    mask = torch.ones(seeds, 5, dtype=torch.bool)
+    mask[1, 3] = False
+    return theta, x, y, mask
+
+
+@pytest.fixture(params=[LastBlock(), Head()], ids=["block", "head"])
+def network(request: pytest.FixtureRequest, backbone: ResNet20) -> Network:
+    made: Network = request.param.network(backbone, 4)
+    return made
+
+
+def test_frozen_is_batch_norm_in_evaluation_mode() -> None:
+    norm = nn.BatchNorm2d(5, eps=1e-2).eval()
+    rng = torch.Generator().manual_seed(0)
+    for value in (norm.weight.data, norm.bias.data, norm.running_mean):
+        assert value is not None
+        value.copy_(torch.randn(5, generator=rng))
+    assert norm.running_var is not None
+    norm.running_var.copy_(torch.rand(5, generator=rng))
+    x = torch.randn(3, 5, 4, 2, generator=rng)
+    made = frozen(norm)
+    torch.testing.assert_close(made(x), norm(x).detach())
+    assert not list(made.parameters())
+    before = made(x)
+    norm.weight.data.zero_()
+    assert torch.equal(made(x), before)  # constants of its own
+
+
+def test_only_norms_with_statistics_can_be_frozen() -> None:
+    with pytest.raises(ValueError, match=r"cannot be frozen: it needs running statistics"):
+        frozen(nn.BatchNorm2d(2, track_running_stats=False))
+    with pytest.raises(ValueError, match=r"weight and bias"):
+        frozen(nn.BatchNorm2d(2, affine=False))
+
+
+def test_block_starts_as_the_public_network(backbone: ResNet20) -> None:
+    """At the start it gives the features of the backbone, and logits of 0."""
+    rng = torch.Generator().manual_seed(3)
+    x = torch.randn(4, 3, 32, 32, generator=rng)
+    with torch.no_grad():
+        block = LastBlock().network(backbone, 10)
+        features = block.module[:-1](backbone.trunk(x))  # type: ignore[index]
+        torch.testing.assert_close(features, backbone.features(x))
+        head = Head().inputs(backbone, backbone.trunk(x))
+        torch.testing.assert_close(head.flatten(1), backbone.features(x))
+    assert block.d == 2 * 64 * 64 * 9 + 2570 == 76_298
+    assert not block.logits(start(block, 2), entering()[None]).any()
+
+
+def test_head_is_its_last_layer_alone(backbone: ResNet20) -> None:
+    """With the block's convolutions as they are, both parts have the same logits."""
+    block, head = (part.network(backbone, 4) for part in (LastBlock(), Head()))
+    weights = torch.randn(1, head.d, generator=torch.Generator().manual_seed(4))
+    theta = start(block, 1)
+    theta[:, -head.d :] = weights
+    expected_logits = head.logits(weights, Head().inputs(backbone, entering())[None])
+    torch.testing.assert_close(block.logits(theta, entering()[None]), expected_logits)
+
+
+def test_start_does_not_share_the_public_weights(backbone: ResNet20) -> None:
+    network = LastBlock().network(backbone, 4)
+    block = backbone.last_block
+    assert isinstance(block, Block)
+    before = block.conv1.weight.detach().clone()
+    start(network, 2).zero_()
+    for parameter in network.module.parameters():
+        parameter.data.fill_(1.0)
+    assert torch.equal(block.conv1.weight, before)
+
+
+@pytest.mark.parametrize("clip", [0.3, math.inf])
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+def test_gradients_are_those_of_single_examples(
+    network: Network, clip: float, dtype: torch.dtype, close: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the engine's own layers, not by torch.func, which would say so in the log."""
+    network.module.to(dtype)
+    given = problem(network, dtype)
+    with caplog.at_level(logging.WARNING):
+        found = clipped_sum(network, *given, clip)
+    assert not caplog.records
+    wanted = expected(network, *given, clip)
+    assert gap(found.gradient, wanted.gradient) < close
+    torch.testing.assert_close(found.loss, wanted.loss)
+    torch.testing.assert_close(found.norm, wanted.norm, equal_nan=True)
+    parts = clipped_sum(network, *given, clip, micro_batch=2)
+    assert gap(parts.gradient, found.gradient) < close
+
+
+def test_no_example_adds_more_than_the_clip(network: Network) -> None:
+    theta, x, y, mask = problem(network, torch.float32)
+    for i in range(5):
+        one = (theta, 9 * x[:, [i]], y[:, [i]], mask[:, [i]])
+        sums = clipped_sum(network, *one, 0.01)
+        taken = mask[:, i]
+        assert (sums.norm[taken] > 0.01).all()  # else the clip would have nothing to do
+        assert (sums.gradient.norm(dim=1) <= 0.01 * (1 + 1e-5)).all()
+        assert not sums.gradient[~taken].any()
+
+
+def test_logits_are_the_module_s(network: Network) -> None:
+    theta, x, _, _ = problem(network, torch.float32)
+    wanted = torch.stack([with_parameters(network.module, t)(rows) for t, rows in zip(theta, x, strict=True)])
+    torch.testing.assert_close(network.logits(theta, x), wanted.detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_last_block_must_be_one_with_an_identity(backbone: ResNet20) -> None:
+    del backbone.layer3[1:]  # the first one's shortcut is a convolution
+    with pytest.raises(
+        ValueError, match=r"last block Block is no .* identity: give the backbone of a ResNet20"
+    ):
+        LastBlock().network(backbone, 4)
+
+
+def test_branch_stands_before_all_that_is_trained() -> None:
+    """Behind a trained layer the gradient through the shortcut would be missing: refused, never wrong."""
+    branch = Branch()
+    with torch.random.fork_rng(devices=[]):  # of PyTorch's own start
+        layers = [nn.Flatten(), nn.Linear(4, 4), branch, nn.Tanh(), Shortcut(branch), nn.Linear(4, 2)]
+    network = Network(nn.Sequential(*layers), (1, 2, 2), 2)
+    theta, x, y, mask = problem(network, torch.float32)
+    with pytest.raises(ValueError, match="a Branch must come before every layer that is trained"):
+        clipped_sum(network, theta, x, y, mask, 1.0)
+
+
+def test_shortcut_needs_its_branch() -> None:
+    with pytest.raises(ValueError, match="put the branch before it"):
+        Shortcut(Branch())(torch.zeros(1))

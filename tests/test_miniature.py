@@ -1,0 +1,108 @@
+"""The stand-ins of the smoke run: the same bytes every time, and what conf/ asks for."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import miniature
+import numpy as np
+import pytest
+from formats import npz, pickled
+from omegaconf import OmegaConf
+
+from dplangevin.data import sha256
+
+ROOT = Path(__file__).parents[1]
+# sha256 of the list of all files' sha256, in the order of their paths.
+BYTES = "6a3c7c7e753c72db96019eb1a70f2c3eb78b3d447545f0ec277dec8a61d63dff"
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): sha256(path) for path in paths}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("mini")
+    miniature.write(made)
+    return made
+
+
+def test_bytes_are_the_same_in_another_process_and_on_any_machine(folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "pipelines/miniature.py"), str(tmp_path / "again")]
+    env = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "PYTHONPATH": str(ROOT / "src")}
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
+    assert hashes(tmp_path / "again") == hashes(folder)
+    assert hashlib.sha256(json.dumps(hashes(folder)).encode()).hexdigest() == BYTES
+    smoke = OmegaConf.create(printed)
+    files = [(key, file) for key, value in smoke.dataset.items() for file in value.files]
+    files += [("weights", file) for value in smoke.weights.values() for file in value.files]
+    assert {f"{key}/{file.name}": file.sha256 for key, file in files} == hashes(folder)
+    for key, file in files:
+        assert (folder / key / file.name).stat().st_size == file.size
+        assert file.bundled is None
+        assert file.urls == []
+
+
+def test_there_is_every_file_that_conf_names(folder: Path) -> None:
+    named = {
+        f"{path.stem}/{file.name}"
+        for path in (ROOT / "conf/dataset").glob("*.yaml")
+        for file in OmegaConf.load(path).files
+        if not file.bundled
+    }
+    named |= {
+        f"weights/{file.name}"
+        for path in (ROOT / "conf/weights").glob("*.yaml")
+        for file in OmegaConf.load(path).files
+    }
+    assert named == set(hashes(folder))
+
+
+def test_the_files_are_small(folder: Path) -> None:
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 12e6
+
+
+def test_weights_have_the_names_and_shapes_of_a_resnet20(folder: Path) -> None:
+    with np.load(folder / "weights/resnet20_cifar100.npz") as archive:
+        weights = dict(archive)
+    norms = [name for name in weights if name.endswith("running_var")]
+    assert len(norms) == 1 + 9 * 2 + 3  # after the first convolution, two a block, three shortcuts
+    assert len(weights) == 5 * len(norms) + 1 + 9 * 2 + 3 + 2
+    assert weights["conv1.weight"].shape == (64, 3, 3, 3)
+    assert weights["layer1.0.conv1.weight"].shape == (16, 64, 3, 3)
+    assert weights["layer3.0.shortcut.0.weight"].shape == (64, 32, 1, 1)
+    assert weights["layer3.2.conv2.weight"].shape == (64, 64, 3, 3)
+    assert weights["linear.weight"].shape == (100, 256)
+    assert weights["bn1.num_batches_tracked"].shape == ()
+    for name, value in weights.items():
+        assert np.isfinite(value).all()
+        assert value.dtype == (np.int64 if name.endswith("num_batches_tracked") else np.float32)
+    spread = weights["layer3.1.conv1.weight"].std() * np.sqrt(64 * 9)
+    assert spread == pytest.approx(1.0, abs=0.02)
+
+
+def test_an_archive_keeps_axes_types_and_order() -> None:
+    arrays: dict[str, np.ndarray] = {
+        "b": np.array(3, np.int64),
+        "a": np.zeros((0, 2), np.float32),
+        "c": np.array(["x", "yy"]),
+    }
+    first = npz(arrays)
+    assert first == npz(arrays)
+    with np.load(io.BytesIO(first)) as archive:
+        assert archive.files == ["b", "a", "c"]
+        for name, array in arrays.items():
+            assert archive[name].shape == array.shape
+            assert archive[name].dtype == array.dtype
+            assert np.array_equal(archive[name], array)
+
+
+def test_only_what_a_batch_holds_can_be_pickled() -> None:
+    with pytest.raises(TypeError, match="float has no place in a batch"):
+        pickled({"data": 1.5})
