@@ -32,7 +32,7 @@ class ObjPert:
     schedule: ClassVar[str] = ""
     calibration: ClassVar[str] = "tight"
     precision: float
-    share: float = 0.5
+    share: float = 0.05
     tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
