@@ -56,3 +56,9 @@ def test_stages_depend_on_all_they_import() -> None:
             if lost := [file for file in used if not any(file.is_relative_to(dep) for dep in deps)]:
                 missing[stage.addressing] = sorted(str(file.relative_to(ROOT)) for file in lost)
     assert missing == {}
+
+
+def test_tables_depend_on_the_features_that_they_read() -> None:
+    stages = OmegaConf.load(ROOT / "dvc.yaml").stages
+    heads = config.load(ROOT / "params.yaml").heads
+    assert dict(stages.heads.foreach) == {key: entry.features for key, entry in heads.items()}
