@@ -73,7 +73,7 @@ def test_accuracy_in_other_settings() -> None:
 
 def test_rows_that_do_not_fit() -> None:
     frame = both(0.94, 0.95)
-    with pytest.raises(claims.NoRows, match=r"no training run with \(equal, pate"):
+    with pytest.raises(claims.NoRows, match=r"no run with \(equal, pate"):
         training.accuracy(frame, where={"block": "equal", "method": "pate"}, published=0.9, margin=0.1)
     with pytest.raises(ValueError, match=r"several networks \['li2019', 'tanh'\]"):
         training.accuracy(frame, where=CELL, published=0.9, margin=0.1)

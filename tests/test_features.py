@@ -85,11 +85,11 @@ def test_a_saved_file_gives_the_same_values(tmp_path: Path) -> None:
 
 def test_a_missing_or_damaged_file_is_named_with_the_fix(tmp_path: Path) -> None:
     path = tmp_path / "cifar10_resnet20.npz"
-    with pytest.raises(DataError, match="dvc repro -f features@cifar10_resnet20"):
+    with pytest.raises(DataError, match="dvc repro -f features@cifar10-resnet20"):
         FeatureSet.load(path)
     small().save(path)
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(DataError, match=r"cifar10_resnet20\.npz: .*features@cifar10_resnet20"):
+    with pytest.raises(DataError, match=r"cifar10_resnet20\.npz: .*features@cifar10-resnet20"):
         FeatureSet.load(path)
 
 

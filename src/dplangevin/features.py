@@ -89,8 +89,9 @@ class FeatureSet:
                 meta = json.loads(archive["meta"].tobytes())
                 return cls(**{name: archive[name] for name in ARRAYS}, meta=meta)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, DataError) as error:
+            stage = "-".join(Path(path).stem.rsplit("_", 1))  # data set and network, as DVC names a matrix
             raise DataError(
-                f"cannot read features {path}: {error}. Make them again: dvc repro -f features@{Path(path).stem}"
+                f"cannot read features {path}: {error}. Make them again: dvc repro -f features@{stage}"
             ) from error
 
 

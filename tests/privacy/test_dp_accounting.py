@@ -14,16 +14,14 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
-from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from dp_accounting.rdp import RdpAccountant
 from sampled_steps import poisson, without_replacement
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from dplangevin.privacy.accountants import composition, profiles, rdp
+from dplangevin.privacy.accountants import rdp
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.li2019 import Li2019, log_moment
-from dplangevin.privacy.accountants.pld import Pld
 from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency
@@ -102,55 +100,39 @@ def test_rdp_of_a_gaussian_is_above_the_exact_price(adjacency: Adjacency) -> Non
     assert exact < found < 1.15 * exact
 
 
-@EITHER
-def test_pld_takes_our_multiplier(adjacency: Adjacency) -> None:
-    event = ComposedDpEvent([poisson(1.3, 500, 0.004), GaussianDpEvent(9.0)])
-    accountant = PLDAccountant(RELATION[adjacency], 1e-3)
-    accountant.compose(event)
-    found = Pld(1e-3).epsilon(event, DELTA, adjacency)
-    assert found == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-6)
-    sensitivity = 2.0 if adjacency == "replace_one" else 1.0
-    gaussian = Pld().epsilon(GaussianDpEvent(2.0), DELTA, adjacency)
-    assert gaussian == pytest.approx(epsilon_of(sensitivity / 2, DELTA), rel=1e-5)
-
-
 @pytest.mark.parametrize(
-    ("rate", "multiplier", "count"), [(0.00256, 1.0, 2000), (0.1, 3.0, 100), (0.9, 2.0, 5), (1e-4, 0.4, 500)]
+    ("rate", "multiplier", "count"),
+    [
+        (0.00256, 1.0, 2000),
+        (0.1, 3.0, 100),
+        (0.9, 2.0, 5),
+        (0.0021, 3.18, 9375),
+        (0.01, 1.5, 1000),
+        (1.0, 2.0, 1),
+    ],
 )
-def test_sampled_steps_on_dp_accountings_grid(rate: float, multiplier: float, count: int) -> None:
-    # our discretisation and convolution against theirs, on one grid
-    step = 1e-3
-    theirs = from_gaussian_mechanism(multiplier, value_discretization_interval=step, sampling_prob=rate)
-    parts = [(profiles.poisson(rate, multiplier, "add_remove")(step), count)]
-    both = ((theirs._pmf_remove, "_pmf_remove"), (theirs._pmf_add, "_pmf_add"))
-    for pmf, side in both:
-        ours = composition._convolved([(getattr(part, side).to_dense_pmf(), k) for part, k in parts])
-        expected = pmf.to_dense_pmf().self_compose(count).get_epsilon_for_delta(DELTA)
-        assert ours.get_epsilon_for_delta(DELTA) == pytest.approx(expected, rel=1e-6, abs=1e-9)
-
-
-def test_unequal_parts_on_dp_accountings_grid() -> None:
-    step = 1e-3
-    one = from_gaussian_mechanism(1.0, value_discretization_interval=step, sampling_prob=0.01)
-    two = from_gaussian_mechanism(5.0, value_discretization_interval=step)
-    expected = one.self_compose(300).compose(two.self_compose(3)).get_epsilon_for_delta(DELTA)
-    parts = [(one._pmf_remove.to_dense_pmf(), 300), (two._pmf_remove.to_dense_pmf(), 3)]
-    assert composition._convolved(parts).get_epsilon_for_delta(DELTA) == pytest.approx(expected, rel=1e-6)
+@EITHER
+def test_tight_is_just_below_pld_on_a_fine_grid(
+    rate: float, multiplier: float, count: int, adjacency: Adjacency
+) -> None:
+    # dp_accounting's connect-the-dots at one step: above the truth by what its grid adds
+    event = ComposedDpEvent([poisson(multiplier, count, rate), GaussianDpEvent(9.0)])
+    accountant = PLDAccountant(RELATION[adjacency], 1e-4)
+    accountant.compose(event)
+    theirs, ours = accountant.get_epsilon(DELTA), Tight().price(event, DELTA, adjacency)
+    assert ours.epsilon <= theirs * (1 + 1e-4)
+    assert ours.epsilon == pytest.approx(theirs, rel=5e-3)
 
 
 @pytest.mark.parametrize(("rate", "multiplier", "count"), [(0.0021, 3.18, 9375), (0.01, 1.5, 1000)])
-@EITHER
-def test_prices_are_ordered(rate: float, multiplier: float, count: int, adjacency: Adjacency) -> None:
+def test_prices_are_ordered(rate: float, multiplier: float, count: int) -> None:
     event = poisson(multiplier, count, rate)
-    tight, pld = Tight().epsilon(event, DELTA, adjacency), Pld(2e-4).epsilon(event, DELTA, adjacency)
-    assert tight == pytest.approx(pld, rel=0.01)
-    if adjacency == "add_remove":
-        renyi = Rdp().epsilon(event, DELTA, adjacency)
-        assert tight < renyi < Li2019(256).epsilon(event, DELTA, adjacency)
+    tight, renyi = (a.epsilon(event, DELTA, "add_remove") for a in (Tight(), Rdp()))
+    assert tight < renyi < Li2019(256).epsilon(event, DELTA, "add_remove")
 
 
 def test_refusals() -> None:
-    for accountant in (Rdp(), Pld()):
+    for accountant in (Rdp(), Tight()):
         with pytest.raises(ValueError, match="cannot price LaplaceDpEvent"):
             accountant.epsilon(LaplaceDpEvent(1.0), DELTA)
         assert accountant.epsilon(GaussianDpEvent(0.0), DELTA) == math.inf
@@ -159,7 +141,3 @@ def test_refusals() -> None:
         Rdp().epsilon(poisson(1.0, 1, 0.1), DELTA)
     with pytest.raises(ValueError, match="without replacement replace_one"):
         Rdp().epsilon(without_replacement(1.0, 1), DELTA, "add_remove")
-    with pytest.raises(ValueError, match="cannot price SampledWithoutReplacementDpEvent"):
-        Pld().epsilon(SampledWithoutReplacementDpEvent(9, 3, GaussianDpEvent(1.0)), DELTA)
-    with pytest.raises(ValueError, match=r"step = 0\.0"):
-        Pld(0.0)

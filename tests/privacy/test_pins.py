@@ -21,7 +21,6 @@ from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, m
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.li2019 import Li2019, log_moment
-from dplangevin.privacy.accountants.pld import Pld
 from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
@@ -209,12 +208,6 @@ PINS = [
         lambda: Rdp().epsilon(without_replacement(20.0, 2000), DELTA),
         0.1817418479,
         "dp_accounting 0.6.0, RdpAccountant(REPLACE_ONE) at multiplier 10",
-    ),
-    Pin(
-        "PLD, Poisson, z = 1.5, q = 0.01, 1000 steps, replace_one",
-        lambda: Pld(1e-3).epsilon(poisson(1.5, 1000, 0.01), DELTA),
-        1.677070409,
-        "dp_accounting 0.6.0, PLDAccountant(REPLACE_ONE, 1e-3)",
     ),
     Pin(
         "wang2015's step bound",

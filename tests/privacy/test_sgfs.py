@@ -63,7 +63,7 @@ def test_full_batch_is_gaussian() -> None:
 def test_adult_at_epsilon_1_by_pld() -> None:
     event = FisherScoringDpEvent(N, TAU, STEPS, sigma(1.0, 1e-5))
     price = Tight().price(event, 1e-5)
-    assert price.accountant == "PLD"
+    assert price.accountant == "PLD, larger of both directions"
     # dp_accounting's mixture against one component is one worst pair of data sets
     mu = 2 / event.gaussian_steps().event.event.noise_multiplier
     pair = from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-5, sampling_prob=TAU / N)

@@ -29,7 +29,7 @@ TIGHT = Tight()
 noise = st.floats(0.5, 100.0)
 more = st.floats(1.05, 5.0)
 deltas = st.floats(1e-8, 1e-3)
-SLACK = 1 + 2e-3  # the grid of the numerical composition
+SLACK = 1 + 3e-4  # how far grids of different fineness can be apart
 
 
 def kinds(multiplier, count=100):
@@ -81,7 +81,7 @@ def test_hockey_stick_is_never_above_kifer(noise_std, ridge, smoothness, delta):
 @given(st.floats(1e-3, 50.0), st.floats(1e-9, 0.5))
 def test_bounded_range_inverse(eta, delta):
     epsilon = profiles.bounded_range_epsilon(eta, delta)
-    reached = float(profiles.bounded_range(eta)(np.array(epsilon)))
+    reached = math.expm1(min(epsilon - eta, 0.0) / 2) ** 2 / -math.expm1(-eta)  # the profile
     assert reached <= delta * (1 + 1e-6)
     if epsilon > 0:
         assert reached == pytest.approx(delta, rel=1e-6)

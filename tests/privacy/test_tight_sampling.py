@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from dp_accounting import (
     ComposedDpEvent,
@@ -36,14 +35,14 @@ def test_full_rate_poisson_is_gaussian(multiplier, adjacency, sensitivity):
     exact = epsilon_of(sensitivity * 3 / multiplier, DELTA)
     price = TIGHT.price(poisson(multiplier, 9, 1.0), DELTA, adjacency)
     assert price.accountant == "PLD"
-    assert exact * (1 - 1e-6) <= price.epsilon <= exact * (1 + 1e-3)
+    assert exact <= price.epsilon <= exact * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("multiplier", [0.7, 4.0, 80.0])
 def test_full_batch_without_replacement_is_gaussian(multiplier):
     exact = epsilon_of(2 * 3 / multiplier, DELTA)
     found = TIGHT.epsilon(without_replacement(multiplier, 9, batch=100, records=100), DELTA)
-    assert exact * (1 - 1e-6) <= found <= exact * (1 + 1e-3)
+    assert exact <= found <= exact * (1 + 1e-4)
 
 
 def test_rate_tends_to_one_continuously():
@@ -72,16 +71,6 @@ def test_poisson_agrees_with_dp_accounting(relation):
     assert TIGHT.epsilon(poisson(1.5, 1000, 0.01), DELTA, relation) == pytest.approx(expected, rel=2e-3)
 
 
-@pytest.mark.parametrize(("rate", "mu"), [(0.01, 0.5), (0.2, 2.0), (0.005, 4.0)])
-def test_one_step_without_replacement_is_the_mixture_against_one_component(rate, mu):
-    # (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1): dp_accounting's REMOVE direction at noise multiplier 1/mu
-    mixture = from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3, sampling_prob=rate)
-    profile = profiles.without_replacement(rate, mu)
-    for epsilon in (0.0, 0.05, 0.2):
-        expected = mixture._pmf_remove.get_delta_for_epsilon(epsilon)
-        assert float(profile(np.array(epsilon))) == pytest.approx(expected, rel=1e-3, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("multiplier", "count", "batch"), [(188.0, 32561, 180), (20.0, 2000, 180), (4.0, 500, 600)]
 )
@@ -90,7 +79,7 @@ def test_without_replacement_lies_between_a_worst_pair_and_rdp(multiplier, count
     # Balle, Kasiviswanathan 2019), whose multiplier is relative to the sensitivity 2
     event = without_replacement(multiplier, count, batch)
     found = TIGHT.epsilon(event, DELTA)
-    step = profiles.largest_loss(profiles.without_replacement(batch / 32561, 2 / multiplier)) / 256
+    step = profiles.without_replacement(batch / 32561, 2 / multiplier).spread / 16
     pair = from_gaussian_mechanism(
         multiplier / 2, value_discretization_interval=step, sampling_prob=batch / 32561
     ).self_compose(count)
@@ -100,18 +89,6 @@ def test_without_replacement_lies_between_a_worst_pair_and_rdp(multiplier, count
     sampled = SampledWithoutReplacementDpEvent(32561, batch, GaussianDpEvent(multiplier / 2))
     accountant.compose(sampled, count)
     assert pair.get_epsilon_for_delta(DELTA) * (1 - 3e-3) <= found <= accountant.get_epsilon(DELTA)
-
-
-@pytest.mark.parametrize(
-    ("multiplier", "count", "batch"),
-    [(1.0, 3000, 325), (188.0, 32561, 180), (0.5, 500, 325), (3.18, 7800, 83)],
-)
-def test_grid_is_fine_enough(multiplier, count, batch):
-    profile = profiles.without_replacement(batch / 32561, 2 / multiplier)
-    scale = min(0.5, (batch / 32561) * math.sqrt(math.expm1((2 / multiplier) ** 2)))
-    fine = profiles.discretised(profile)(scale / 30).self_compose(count).get_epsilon_for_delta(DELTA)
-    found = TIGHT.epsilon(without_replacement(multiplier, count, batch), DELTA)
-    assert fine * (1 - 1e-3) <= found <= fine * (1 + 2e-3)
 
 
 def test_theorem_4_at_epsilon_1_on_adult():
@@ -135,7 +112,5 @@ def test_without_replacement_needs_replace_one():
         TIGHT.epsilon(without_replacement(1.0, 1), DELTA, "add_remove")
 
 
-def test_delta_too_small_for_the_convolution():
+def test_no_delta_no_bound() -> None:
     assert TIGHT.epsilon(without_replacement(1.0, 1), 0.0) == math.inf
-    with pytest.raises(ValueError, match="delta = 1e-14"):
-        TIGHT.epsilon(without_replacement(1.0, 1), 1e-14)

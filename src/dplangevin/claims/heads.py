@@ -25,21 +25,11 @@ from dplangevin.claims import (
     result,
 )
 from dplangevin.claims.sides import LEVEL, Side, limits, percent, points, verdict
-from dplangevin.claims.training import said
+from dplangevin.claims.training import said, select
 from dplangevin.comparison import Interval, t_interval
 from dplangevin.exhibits.style import number, short
 
 Where = Mapping[str, Any]
-
-
-def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
-    """The rows in which every column of `where` has its value, or one of its values. NoRows if there are none."""
-    rows = frame
-    for column, value in where.items():
-        rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
-    if rows.empty:
-        raise NoRows(f"no run with {said(where)}")
-    return rows
 
 
 def cell(

@@ -24,7 +24,7 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
     for column, value in where.items():
         rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
     if rows.empty:
-        raise NoRows(f"no training run with {said(where)}")
+        raise NoRows(f"no run with {said(where)}")
     return rows
 
 

@@ -185,10 +185,5 @@ def _compose(event: DpEvent, delta: float) -> float:
         hits = binom.isf(delta / 2, sum(count for q, _, count in steps if q == rate), rate)
         square = sum(count * (2 / z) ** 2 for q, z, count in steps if q > rate) + hits * (2 / noise) ** 2
         return epsilon_of(math.sqrt(square), delta / 2)
-    parts, losses = [], []
-    for rate, multiplier, count in steps:
-        mu = 2 / multiplier
-        profile = profiles.without_replacement(rate, mu)
-        parts.append((profiles.discretised(profile), count))
-        losses.append(profiles.largest_loss(profile))
-    return composition.compose(parts, losses, delta)
+    parts = [(profiles.without_replacement(rate, 2 / multiplier), count) for rate, multiplier, count in steps]
+    return composition.compose(parts, delta).epsilon

@@ -1,132 +1,221 @@
-"""Privacy profiles delta(epsilon), epsilon >= 0, and their discretisation.
+r"""Dominating pairs of distributions: the laws whose privacy losses `composition` adds up.
 
-A profile bounds the hockey-stick divergence of *both* directions of every neighbouring pair; by symmetry
-delta(-e) = 1 - exp(-e) + exp(-e) delta(e), so it fixes a dominating pair, and dominating pairs compose,
-adaptively too (Zhu, Dong, Wang 2022, Proposition 8 and Theorem 10). It is discretised by "connect the dots"
-(Doroshenko et al. 2022), which only ever overstates the loss; `composition.compose` does the rest.
+A pair (P, Q) dominates a mechanism if its hockey-stick divergence, ``delta(e) = E_P max(0, 1 - exp(e - L))`` with the
+privacy loss L = log dP/dQ, is at least that of the mechanism on neighbouring data sets, for every e.  Dominating pairs
+compose, adaptively too (Zhu, Dong, Wang 2022, Theorem 10).  Here x, in which a pair is given, is a number that L
+grows with.
 """
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld.pld_pmf import DensePLDPmf
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.events import Adjacency
 
-TAIL = 1e-18
-REACH = 9.0  # standard deviations of noise that a grid covers
 
-Profile = Callable[[np.ndarray], np.ndarray]
-Discretised = Callable[[float], PrivacyLossDistribution]
+class Pair(Protocol):
+    """(P, Q) by a coordinate x.  symmetric: only losses above 0 are those of the pair; see `GaussianMixtures`."""
+
+    @property
+    def symmetric(self) -> bool: ...
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of L under P."""
+        ...
+
+    def reach(self, below: float, above: float) -> tuple[float, float]:
+        """Losses (lowest, highest): L is lower, and is higher, with at most these probabilities under P."""
+        ...
+
+    def place(self, loss: np.ndarray) -> np.ndarray:
+        """x at these losses, not decreasing; the end of x's range where L takes no such value."""
+        ...
+
+    def loss(self, x: np.ndarray) -> np.ndarray: ...
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Of x under P."""
+        ...
+
+    def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """P and Q of the intervals between neighbours in x, (n - 1,), each relatively accurate."""
+        ...
+
+    def above(self, x: float) -> float:
+        """P of what lies above x."""
+        ...
 
 
-def bounded_range(eta: float) -> Profile:
-    """The exact profile of eta-bounded range, (1 - exp((e - eta)/2))^2/(1 - exp(-eta)) for e <= eta.
+@dataclass(frozen=True)
+class GaussianMixtures:
+    """P = (1 - rate) N(0, 1) + rate N(first, 1) against Q = (1 - rate) N(0, 1) + rate N(second, 1), first > second.
 
-    Dong, Durfee, Rogers (2020): the worst pair has losses t and t - eta, the first with probability p_t =
-    (1 - exp(t - eta))/(1 - exp(-eta)); delta(e) = sup_t p_t (1 - exp(e - t)), attained at t = (eta + e)/2.
+    One of the shifts is 0, or they are opposite numbers, or rate is 1.  With mu = 1/(noise multiplier) this is the
+    Poisson-sampled Gaussian mechanism: removal (mu, 0), addition (0, -mu), replace_one (mu, -mu).
+
+    symmetric: the profile of (P, Q) where L > 0, mirrored, ``delta(-e) = 1 - exp(-e) + exp(-e) delta(e)``, where L < 0,
+    the rest of the mass at L = 0.  With (mu, 0), mu = 2/(noise multiplier), this is sampling without replacement under
+    replace_one: the pointwise larger of both directions, since rate delta_mu(log(1 + (exp(e) - 1)/rate)) bounds either
+    (Balle, Barthe, Gaboardi 2018, Theorem 11).
     """
-    return lambda epsilon: np.expm1(np.minimum(epsilon - eta, 0.0) / 2) ** 2 / -math.expm1(-eta)
+
+    rate: float
+    first: float
+    second: float
+    symmetric: bool = False
+
+    @property
+    def edge(self) -> float:
+        """The lowest loss of a removal, log(1 - rate); -inf at rate 1."""
+        return math.log1p(-self.rate) if self.rate < 1 else -math.inf
+
+    @cached_property
+    def spread(self) -> float:
+        x = np.linspace(min(self.second, 0.0) - 10, max(self.first, 0.0) + 10, 20_001)
+        weight, loss = self.density(x), self.loss(x)
+        if self.symmetric:
+            known = np.where(loss > 0, weight * loss**2 * (1 + np.exp(-np.maximum(loss, 0))), 0.0)
+            return math.sqrt(float(np.trapezoid(known, x)))
+        mean = np.trapezoid(weight * loss, x)
+        return math.sqrt(float(np.trapezoid(weight * (loss - mean) ** 2, x)))
+
+    def reach(self, below: float, above: float) -> tuple[float, float]:
+        away = [-float(ndtri_exp(math.log(mass))) for mass in (below, above)]
+        ends = np.array([min(self.first, 0.0) - away[0], max(self.first, 0.0) + away[1]])
+        low, high = self.loss(ends).tolist()
+        return (max(low, -high), high) if self.symmetric else (low, high)
+
+    def place(self, loss: np.ndarray) -> np.ndarray:
+        if self.rate == 1:
+            gap = self.first - self.second
+            return loss / gap + (self.first + self.second) / 2
+        if self.second == 0:
+            return self._removal(loss, self.first)
+        if self.first == 0:
+            return -self._removal(-loss, -self.second)
+        # opposite shifts: sinh(mu x - L/2) = (1 - q)/q exp(mu^2/2) sinh(L/2)
+        half = np.abs(loss) / 2
+        log_ratio = math.log((1 - self.rate) / self.rate) + self.first**2 / 2
+        with np.errstate(divide="ignore"):
+            log_sinh = log_ratio + half + np.log(-np.expm1(-2 * half) / 2)
+        grown = np.where(
+            log_sinh > 30, log_sinh + math.log(2), np.arcsinh(np.exp(np.minimum(log_sinh, 30.0)))
+        )
+        return np.sign(loss) * (grown + half) / self.first
+
+    def _removal(self, loss: np.ndarray, mu: float) -> np.ndarray:
+        """x at which log(1 - q + q exp(mu x - mu^2/2)) is `loss`; -inf where it never is."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 700.0)) / self.rate, -1.0))
+            large = loss + np.log1p(-(1 - self.rate) * np.exp(-np.maximum(loss, 1.0))) - math.log(self.rate)
+        found: np.ndarray = np.where(loss < 1, small, large) / mu + mu / 2
+        return found
+
+    def _log_ratio(self, x: np.ndarray, shift: float) -> np.ndarray:
+        """log((1 - q) + q exp(shift x - shift^2/2)), of one mixture to N(0, 1)."""
+        power = shift * x - shift**2 / 2
+        if self.rate == 1:
+            return power
+        small = np.log1p(self.rate * np.expm1(np.minimum(power, 1.0)))
+        large = (
+            power
+            + np.log(self.rate)
+            + np.log1p((1 - self.rate) / self.rate * np.exp(-np.maximum(power, 1.0)))
+        )
+        return np.where(power < 1, small, large)
+
+    def loss(self, x: np.ndarray) -> np.ndarray:
+        return self._log_ratio(x, self.first) - self._log_ratio(x, self.second)
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        bells = [np.exp(-((x - shift) ** 2) / 2) for shift in (0.0, self.first)]
+        return ((1 - self.rate) * bells[0] + self.rate * bells[1]) / math.sqrt(2 * math.pi)
+
+    def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        bell = _normal(x)
+        return (
+            (1 - self.rate) * bell + self.rate * _normal(x - self.first),
+            (1 - self.rate) * bell + self.rate * _normal(x - self.second),
+        )
+
+    def above(self, x: float) -> float:
+        return float((1 - self.rate) * ndtr(-x) + self.rate * ndtr(self.first - x))
+
+
+@dataclass(frozen=True)
+class BoundedRange:
+    """The exact pair of eta-bounded range: P(L > e) = (1 - exp((e - eta)/2))/(1 - exp(-eta)), -eta <= e <= eta; x is L.
+
+    Its profile is (1 - exp((e - eta)/2))^2/(1 - exp(-eta)).  Dong, Durfee, Rogers (2020): the worst pair has losses t
+    and t - eta, the first with probability p_t = (1 - exp(t - eta))/(1 - exp(-eta)); delta(e) = sup_t p_t (1 - exp(e -
+    t)), attained at t = (eta + e)/2.
+    """
+
+    eta: float
+    symmetric: bool = False
+
+    @cached_property
+    def spread(self) -> float:
+        x = np.linspace(-self.eta, self.eta, 2001)
+        weight = self.density(x)
+        mean = np.trapezoid(weight * x, x)
+        return math.sqrt(float(np.trapezoid(weight * (x - mean) ** 2, x)))
+
+    def reach(self, below: float, above: float) -> tuple[float, float]:
+        return -self.eta, self.eta
+
+    def place(self, loss: np.ndarray) -> np.ndarray:
+        return np.clip(loss, -self.eta, self.eta)
+
+    def loss(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        return np.exp((x - self.eta) / 2) / (-2 * math.expm1(-self.eta))
+
+    def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        whole = -math.expm1(-self.eta)
+        p = np.exp((x[:-1] - self.eta) / 2) * np.expm1(np.diff(x) / 2) / whole
+        q = np.exp((-x[1:] - self.eta) / 2) * np.expm1(np.diff(x) / 2) / whole
+        return p, q
+
+    def above(self, x: float) -> float:
+        return max(0.0, math.expm1((x - self.eta) / 2) / math.expm1(-self.eta))
+
+
+def gaussian(mu: float) -> GaussianMixtures:
+    """The Gaussian mechanism."""
+    return GaussianMixtures(1.0, mu, 0.0)
+
+
+def without_replacement(rate: float, mu: float) -> GaussianMixtures:
+    """Gaussian mechanism (replace_one mu) on a uniform subset of fixed size; rate = batch/records in (0, 1]."""
+    return GaussianMixtures(rate, mu, 0.0, symmetric=rate < 1)
+
+
+def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[GaussianMixtures]:
+    """Poisson-sampled Gaussian mechanism: a pair for each direction (one under replace_one, which has both alike)."""
+    mu = 1 / noise_multiplier
+    if adjacency == "replace_one":
+        return [GaussianMixtures(rate, mu, -mu)]
+    return [GaussianMixtures(rate, mu, 0.0), GaussianMixtures(rate, 0.0, -mu)]
 
 
 def bounded_range_epsilon(eta: float, delta: float) -> float:
-    """The inverse of `bounded_range`: eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0."""
+    """The inverse of `BoundedRange`'s profile: eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0."""
     return max(0.0, eta + 2 * math.log1p(-math.sqrt(delta * -math.expm1(-eta))))
 
 
-def without_replacement(rate: float, mu: float) -> Profile:
-    """Gaussian mechanism (replace_one mu) on a uniform subset of fixed size; rate = batch/records in (0, 1].
-
-    rate delta_mu(log(1 + (exp(e) - 1)/rate)): Balle, Barthe, Gaboardi (2018), Theorem 11, replace_one.
-    """
-
-    def profile(epsilon: np.ndarray) -> np.ndarray:
-        return rate * delta_of(mu, epsilon + np.log1p((1 - rate) / rate * -np.expm1(-epsilon)))
-
-    return profile
-
-
-def largest_loss(profile: Profile) -> float:
-    """A power of two times 1e-9 beyond which the profile is below TAIL: where its discretisation may end."""
-    loss = 1e-9
-    while float(profile(np.array(loss))) > TAIL:
-        loss *= 2
-    return loss
-
-
-def discretised(profile: Profile) -> Discretised:
-    """step -> the profile's privacy loss distribution on multiples of step, pessimistic."""
-    end = largest_loss(profile)
-
-    def build(step: float) -> PrivacyLossDistribution:
-        count = math.ceil(end / step)
-        epsilon = step * np.arange(count + 1)
-        delta = np.minimum.accumulate(np.minimum(profile(epsilon), 1.0))
-        mirrored = (-np.expm1(-epsilon) + np.exp(-epsilon) * delta)[:0:-1]
-        return PrivacyLossDistribution(_connected(step, -count, np.concatenate([mirrored, delta])))
-
-    return build
-
-
-def _connected(step: float, lowest: int, delta: np.ndarray) -> DensePLDPmf:
-    """Connect the dots: the distribution on step * (lowest, lowest + 1, ...) that has these deltas there.
-
-    Doroshenko et al. (2022), Algorithm 1. delta: (n,), n >= 2, not increasing up to rounding.
-    """
-    delta = np.minimum.accumulate(delta)
-    falls = -np.diff(delta)
-    mass = np.zeros(len(delta))
-    above = -1 / math.expm1(-step)
-    mass[1:] += falls * above
-    mass[:-1] -= falls * (above * math.exp(-step))
-    mass[0] += 1 - delta[0]
-    return DensePLDPmf(step, lowest, np.maximum(mass, 0.0), float(delta[-1]), True)
-
-
-def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> Discretised:
-    """step -> the distributions of the Poisson-sampled Gaussian mechanism.
-
-    replace_one is dp_accounting's, whose noise_multiplier is relative to one record's norm, as here. In
-    add_remove, with P0 = N(0, 1), P1 = N(mu, 1), mu = 1/noise_multiplier, and f(e) = log(1 + (exp(e) - 1)/q)
-    the loss before sampling,
-
-        removal, (1 - q) P0 + q P1 against P0:  q delta_mu(f(e)),               1 - exp(e) below log(1 - q)
-        addition, P0 against (1 - q) P0 + q P1: q exp(e + f(-e)) delta_mu(-f(-e)),  0 above -log(1 - q).
-    """
-    if adjacency == "replace_one" or rate == 1:
-        relation = {
-            "replace_one": NeighboringRelation.REPLACE_ONE,
-            "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-        }[adjacency]
-        return lambda step: from_gaussian_mechanism(
-            noise_multiplier,
-            value_discretization_interval=step,
-            sampling_prob=rate,
-            neighboring_relation=relation,
-        )
-    mu = 1 / noise_multiplier
-    unsampled = REACH * mu + mu**2 / 2
-    lowest = math.log1p(rate * math.expm1(-unsampled))
-    highest = (
-        math.log1p(rate * math.expm1(unsampled)) if unsampled < 700 else unsampled + math.log(rate)
-    )  # of the loss of a removal
-
-    def before(loss: np.ndarray) -> np.ndarray:
-        ratio = np.expm1(np.minimum(loss, 700.0)) / rate
-        return np.where(loss < 700, np.log1p(np.maximum(ratio, np.nextafter(-1, 0))), loss - math.log(rate))
-
-    def build(step: float) -> PrivacyLossDistribution:
-        low, high = math.floor(lowest / step), math.ceil(highest / step)
-        grid = step * np.arange(low, high + 1)
-        edge = math.log1p(-rate)
-        removal = np.where(grid > edge, rate * delta_of(mu, before(grid)), -np.expm1(np.minimum(grid, 0)))
-        loss = np.minimum(step * np.arange(-high, -low + 1), -edge)
-        f = before(-loss)
-        addition = np.where(-loss > edge, rate * np.exp(loss + f) * delta_of(mu, -f), 0.0)
-        return PrivacyLossDistribution(_connected(step, low, removal), _connected(step, -high, addition))
-
-    return build
+def _normal(x: np.ndarray) -> np.ndarray:
+    """Standard normal probability between neighbours in x, from whichever tail is the smaller."""
+    low, high = x[:-1], x[1:]
+    flip = low > 0
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    with np.errstate(invalid="ignore"):
+        share = -np.expm1(np.minimum(log_ndtr(low) - log_ndtr(high), 0.0))
+    return np.where(high > low, ndtr(high) * share, 0.0)
