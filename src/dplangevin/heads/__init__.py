@@ -73,7 +73,7 @@ class Setting:
     """What the methods know of a data set besides its rows.
 
     records n, features p, classes K; row_bound: ``||x|| <= row_bound``, public, inf for none; spread: the largest
-    eigenvalue of ``X^T X/n``, read off the rows; delta of every epsilon.
+    eigenvalue of ``X^T X/n``, read off the private rows, or its public bound row_bound^2; delta of every epsilon.
     """
 
     records: int
@@ -83,6 +83,14 @@ class Setting:
     spread: float
     delta: float
     audits: Audits
+    public: bool = False  # spread is the public bound
+
+    @property
+    def step_source(self) -> str:
+        """Where the step sizes of `chains.step_sizes` come from, for a row's assumptions."""
+        if self.public:
+            return "step size from the public bound on smoothness, row_bound^2/2 + lambda"
+        return "step size from the largest eigenvalue of the private features, not accounted"
 
     @property
     def lipschitz(self) -> float:

@@ -182,7 +182,7 @@ class DpLangevin:
             bound = (
                 f"last-iterate bound: every record's loss {setting.record_beta(self.precision):.4g}-smooth"
             )
-        return ["number of records public", "step size from beta of the private features", bound]
+        return ["number of records public", setting.step_source, bound]
 
     @staticmethod
     def trained(

@@ -98,7 +98,7 @@ class DpSgd:
             "epochs": self.epochs,
             "steps": len(chain.step_sizes),
             "violated": "",
-            "assumptions": "number of records public; step size from beta of the private features",
+            "assumptions": f"number of records public; {setting.step_source}",
         }
 
     @staticmethod

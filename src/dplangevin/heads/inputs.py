@@ -23,16 +23,23 @@ def scaled(features: FeatureSet, spec: Mapping[str, Any]) -> FeatureSet:
 
 
 def setting_of(features: FeatureSet, spec: Mapping[str, Any]) -> Setting:
-    """Of features that are scaled."""
+    """Of features that are scaled.  spec["smoothness"]: "private", from the rows, or "public", from their bound."""
+    if spec["smoothness"] not in ("private", "public"):
+        raise ValueError(f"smoothness = {spec['smoothness']!r} must be private or public")
+    public = spec["smoothness"] == "public"
+    bound = features.meta["row_bound"]
+    if public and not bound < math.inf:
+        raise ValueError("smoothness = public needs rows with a public bound: set row_norm")
     problem = problem_of(features.x_train, features.y_train, features.classes, 1, features.meta["row_bound"])
     return Setting(
         records=problem.n,
         features=problem.features,
         classes=problem.classes,
         row_bound=problem.row_bound,
-        spread=spread(problem),
+        spread=bound**2 if public else spread(problem),
         delta=float(spec["delta"]),
         audits=Audits(**spec["audits"]),
+        public=public,
     )
 
 

@@ -168,7 +168,9 @@ def _split(
     if len(wide):
         p, q = (found[wide] for found in pair.mass(x))
         mass[wide] = p
-        up[wide] = np.clip((p - np.exp(loss[wide]) * q) * share, 0.0, p)
+        with np.errstate(divide="ignore"):
+            down = np.exp(np.minimum(loss[wide] + np.log(q), 700.0))
+        up[wide] = np.clip((p - down) * share, 0.0, p)
         split[wide] = up[wide] * (1 - up[wide] / np.maximum(p, 1e-300))
     finite = np.where(np.isfinite(x), x, 0.0)
     far = np.maximum(np.abs(finite[:-1]), np.abs(finite[1:]))
