@@ -1,9 +1,9 @@
-"""Exact posterior sampling by Hamiltonian Monte Carlo: all repeats, budgets and chains as one batched program."""
+"""Posterior sampling, all repeats and budgets as one batched program: Hamiltonian Monte Carlo, or exact rejection."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -51,7 +51,16 @@ class Sampler:
     come in blocks of `block` after `warmup` until the worst split R-hat is below 1.05 or `max_draws` is reached.
     leapfrogs: mean trajectory length in steps; target: acceptance that warm-up tunes the step size for, one for each
     budget.
+
+    How far the law of a draw is from the posterior is not bounded: R-hat below 1.05 says nothing about total variation,
+    and nothing about the largest log-ratio.
     """
+
+    total_variation: ClassVar[float] = 0.0  # that is charged
+    assumption: ClassVar[str] = (
+        "the promise is that of an exact posterior sample; how far the HMC that is run is from it is not bounded, and "
+        "R-hat does not bound it"
+    )
 
     boundary: Boundary = "sphere"
     chains: int = 4
@@ -171,6 +180,86 @@ def _rotated(problem: Problem, basis: Tensor) -> Potential:
         return value, grad @ basis
 
     return potential
+
+
+@dataclass(frozen=True)
+class Rejection:
+    r"""Rejection sampling of ``exp(-f)``, ``f = rho U + precision/2 ||theta||^2`` with precision > 0, without a ball.
+
+    Proposals N(theta*, I/precision), theta* the minimiser of f, are accepted with probability exp(f(theta*) - f(theta) +
+    precision/2 ||theta - theta*||^2), at most 1 since f is precision-strongly convex.  As f(theta) is at most f(theta*)
+    plus half the quadratic form of ``rho beta X^T X + precision I`` (beta: smoothness of the loss in the margin), that
+    happens with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.  An accepted proposal is an
+    exact draw.  After ``w log(1/total_variation)`` proposals in vain, which has at most that probability, theta* is
+    returned: so the law of the answer is within `total_variation` of the posterior.
+
+    For few features, few records or a strong prior: ValueError where it would take more than `most` proposals.
+    Losses of one margin.
+    """
+
+    total_variation: float = 1e-9
+    most: float = 1e8
+    batch: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 0 < self.total_variation < 1:
+            raise ValueError(f"total_variation must be in (0, 1), not {self.total_variation}")
+
+    @property
+    def assumption(self) -> str:
+        return (
+            f"rejection sampling, within total variation {self.total_variation:g} of the posterior, which is charged: "
+            "delta + (1 + e^epsilon) tv (Wang et al. 2015, Proposition 3)"
+        )
+
+    def proposals(self, problem: Problem, rho: Tensor, precision: Tensor) -> Tensor:
+        """``w log(1/total_variation)``, ``(R', E)``: how many proposals a draw may take."""
+        moment = problem.x.double().mT @ problem.x.double()  # (R', d, d)
+        values = torch.linalg.eigvalsh(moment).clamp(min=0)[:, None]
+        scale = (rho.double() * problem.loss.smoothness / precision.double())[:, None]
+        return (0.5 * torch.log1p(scale * values).sum(-1)).exp() * -math.log(self.total_variation)
+
+    def sample(
+        self, problem: Problem, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
+    ) -> Posterior:
+        """As `Sampler.sample`: one draw for each repeat and budget, ``(1, R, 1, E, d)``; R-hat and ess are nan."""
+        if radius < math.inf or problem.classes > 1 or not bool((precision > 0).all()):
+            raise ValueError("rejection sampling needs a Gaussian prior, no ball, and a loss of one margin")
+        limits = self.proposals(problem, rho, precision)
+        if float(limits.max()) > self.most:
+            raise ValueError(
+                f"rejection sampling may take {float(limits.max()):.3g} proposals for a draw, more than most = "
+                f"{self.most:.3g}: raise precision, lower epsilon, or sample by HMC (posterior.Sampler)"
+            )
+        exact = problem.to(torch.float64)
+        repeats, budgets = problem.repeats, len(rho)
+        start = torch.zeros(repeats, budgets, problem.d, dtype=torch.float64)
+        mode = minimise(exact, precision.double() / rho.double(), start, tolerance=1e-10).theta
+        draws = mode.clone()
+        for r in range(repeats):
+            rows = slice(0, 1) if exact.shared else slice(r, r + 1)
+            one = replace(exact, x=exact.x[rows], y=exact.y[rows], repeats=1)
+            for e in range(budgets):
+                weight, ridge = float(rho[e]), float(precision[e])
+                left = math.ceil(float(limits[0 if len(limits) == 1 else r, e]))
+                low, _ = one.value_and_grad(mode[r : r + 1, e : e + 1])
+                while left > 0:
+                    away = torch.randn(
+                        1, min(self.batch, left), problem.d, generator=rng, dtype=torch.float64
+                    )
+                    away /= math.sqrt(ridge)
+                    theta = mode[r, e] + away
+                    value, _ = one.value_and_grad(theta)
+                    squares = theta.square().sum(-1) - mode[r, e].square().sum() - away.square().sum(-1)
+                    log_accept = weight * (low - value) - 0.5 * ridge * squares
+                    uniform = torch.rand(log_accept.shape, generator=rng, dtype=torch.float64)
+                    accepted = torch.nonzero(uniform[0].log() < log_accept[0])
+                    if len(accepted):
+                        draws[r, e] = theta[0, int(accepted[0])]
+                        break
+                    left -= theta.shape[1]
+        unknown = torch.full((1 if problem.shared else repeats, budgets), math.nan)
+        return Posterior(draws[None, :, None].to(problem.x.dtype), Mixing(unknown, unknown))
 
 
 def find_centre(problem: Problem, rho: Tensor, precision: Tensor, radius: float) -> Centre:

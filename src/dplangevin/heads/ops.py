@@ -16,7 +16,7 @@ from dplangevin.heads.softmax import estimated
 from dplangevin.kernels.hmc import HmcState, reflective_hmc
 from dplangevin.methods import positive, require
 from dplangevin.minimise import minimise
-from dplangevin.posterior import R_HAT
+from dplangevin.posterior import R_HAT, Sampler
 from dplangevin.privacy.accountants.analytic_gaussian import mu_for
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problem import Problem
@@ -64,7 +64,7 @@ class Ops:
             "clip": setting.lipschitz,
             "noise_multiplier": event.noise_multiplier,
             "violated": "",
-            "assumptions": "number of records public; exact posterior sample; prior chosen without accounting",
+            "assumptions": f"number of records public; {Sampler.assumption}; prior chosen without accounting",
         }
 
     @staticmethod

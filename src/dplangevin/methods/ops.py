@@ -9,8 +9,8 @@ import torch
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 
 from dplangevin.methods import Release, bounded, not_negative, positive, require, row_assumption
-from dplangevin.posterior import R_HAT, Sampler
-from dplangevin.privacy import Budget, Guarantee, PosteriorSampleDpEvent, calibrate
+from dplangevin.posterior import R_HAT, Rejection, Sampler
+from dplangevin.privacy import Budget, Guarantee, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problem import Problem
@@ -29,13 +29,15 @@ class Ops:
     ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4), and rho follows from (eps, delta).
     Differs: the paper samples by SGNHT "long enough"; here HMC until split R-hat < 1.05 on all coordinates, and the
     row says so when that was not reached.
+    Either way the promise is that of an exact sample.  With "gdp" and `posterior.Rejection` the sample is within a known
+    total variation tv of it, for which delta pays (1 + e^eps) tv (Proposition 3); a pure promise cannot pay.
     """
 
     budgeted: ClassVar[bool] = True
     bound: Literal["paper", "range", "gdp"]
     radius: float
     precision: float
-    sampler: Sampler = field(default_factory=Sampler)
+    sampler: Sampler | Rejection = field(default_factory=Sampler)
 
     def __post_init__(self) -> None:
         require(
@@ -45,6 +47,10 @@ class Ops:
         positive(radius=self.radius)
         not_negative(precision=self.precision)
         require(self.bound != "gdp" or self.precision > 0, 'bound "gdp" needs precision > 0')
+        require(
+            self.bound == "gdp" or not self.sampler.total_variation,
+            f'a total variation of {self.sampler.total_variation:g} breaks the pure bound "{self.bound}": use "gdp"',
+        )
 
     @property
     def accountant(self) -> AnalyticGaussian | Wang2015:
@@ -53,7 +59,7 @@ class Ops:
     def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
         rhos, guarantee = [], []
         assumptions = (
-            "exact posterior sample",
+            self.sampler.assumption,
             row_assumption(problem),
             "radius, prior and scaling chosen without accounting",
         )
@@ -71,7 +77,10 @@ class Ops:
         theta = posterior.draws[-1, :, 0, :, None]  # the last draw of each repeat's first chain: (R, E, 1, d)
         r_hat = posterior.mixing.r_hat
         worst = r_hat.amax(0).tolist()
-        violated = ["" if value < R_HAT else f"R-hat {value:.3f} >= {R_HAT}" for value in worst]
+        chains = not self.sampler.total_variation  # draws by rejection are independent and need no R-hat
+        violated = [
+            f"R-hat {value:.3f} >= {R_HAT}" if chains and not value < R_HAT else "" for value in worst
+        ]
         shape = (problem.repeats, len(budgets))
         info = {"r_hat": r_hat.expand(shape), "ess": posterior.mixing.ess.expand(shape), "violated": violated}
         return Release(theta, guarantee, info)
@@ -82,9 +91,14 @@ class Ops:
             return 1.0, NonPrivateDpEvent()
         bounded(problem, "ops")
         if self.bound == "gdp":
-            multiplier = calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
+            multiplier = calibrate(self.accountant, self._gaussian, budget, low=1e-3, high=1e6, rtol=1e-10)
             rho = min(1.0, math.sqrt(self.precision) / (multiplier * problem.lipschitz))
-            return rho, GaussianDpEvent(math.sqrt(self.precision) / (rho * problem.lipschitz))
+            return rho, self._gaussian(math.sqrt(self.precision) / (rho * problem.lipschitz))
         most, spread = problem.on_ball(self.radius)
         rho = min(1.0, budget.epsilon / (4 * most if self.bound == "paper" else 2 * spread))
         return rho, PosteriorSampleDpEvent(rho, self.radius, most, spread)
+
+    def _gaussian(self, multiplier: float) -> DpEvent:
+        """What a sample under the Gaussian prior costs: mu-GDP with mu = 2/multiplier, and the sampler's distance."""
+        event, away = GaussianDpEvent(multiplier), self.sampler.total_variation
+        return NearbyDpEvent(event, away) if away else event

@@ -42,7 +42,7 @@ class Guarantee(NamedTuple):
     epsilon, delta: what the paper's own theorem promises. event: what was done to the data, so that any
     accountant can price it. adjacency: neighbouring data sets differ by replacing or by adding/removing one
     record. released: what crosses the privacy boundary. sampling: how minibatches were drawn. assumptions:
-    conditions that the guarantee needs and the code cannot enforce, e.g. "exact posterior sample".
+    conditions that the guarantee needs and the code cannot enforce, e.g. "number of records public".
     """
 
     epsilon: float
@@ -158,3 +158,16 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     def log_determinant(self) -> float:
         """As of `ObjectivePerturbationDpEvent`."""
         return self.rank * math.log1p(self.smoothness / self.ridge)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class NearbyDpEvent(DpEvent):
+    """A release whose law is within `total_variation` of what `event` describes, on every data set.
+
+    If the event is (eps, delta)-DP, the release is (eps, delta + (1 + e^eps) total_variation)-DP: P'(E) <= P(E) + tv <=
+    e^eps Q(E) + delta + tv <= e^eps (Q'(E) + tv) + delta + tv (wang2015, Proposition 3, in L1 distance). total_variation:
+    in [0, 1).
+    """
+
+    event: DpEvent
+    total_variation: float = attr.ib(validator=not_negative)

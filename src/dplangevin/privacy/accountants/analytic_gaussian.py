@@ -12,7 +12,7 @@ from dp_accounting import DpEvent, GaussianDpEvent
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
+from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, trivial
 from dplangevin.privacy.events import Adjacency, check_adjacency, check_delta
 
 
@@ -71,9 +71,11 @@ class AnalyticGaussian:
     name: str = "analytic Gaussian"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Exact epsilon at delta. event: GaussianDpEvents, composed at will."""
+        """Exact epsilon at delta. event: GaussianDpEvents, composed at will, or a NearbyDpEvent of them."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
+        if price is None:
+            price = nearby(event, delta, lambda inner, spare: self.epsilon(inner, spare, adjacency))
         if price is not None:
             return price
         square = 0.0

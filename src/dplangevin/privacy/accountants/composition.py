@@ -112,6 +112,9 @@ def _fits(parts: Parts, step: float, delta: float) -> bool:
     reaches = [pair.reach(*_cuts(parts, count, delta)) for pair, count in parts]
     if max(high - low for low, high in reaches) > LARGEST_PMF * step:
         return False
+    farthest = sum(count * max(-low, high) for (low, high), (_, count) in zip(reaches, parts, strict=True))
+    if farthest > 2**45 * step:  # whole numbers and losses keep their digits
+        return False
     spread = math.sqrt(sum(count * pair.spread**2 for pair, count in parts))
     return ROOM * spread <= LARGEST_SUM * step
 

@@ -1,12 +1,12 @@
 """What every accountant answers, and how it refuses."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from dp_accounting import ComposedDpEvent, DpEvent, NonPrivateDpEvent, NoOpDpEvent, SelfComposedDpEvent
 
-from dplangevin.privacy.events import Adjacency, check_delta
+from dplangevin.privacy.events import Adjacency, NearbyDpEvent, check_delta
 
 
 class Accountant(Protocol):
@@ -48,3 +48,22 @@ def leaves(event: DpEvent, count: int = 1) -> Iterator[tuple[DpEvent, int]]:
             yield from leaves(part, count)
     else:
         yield event, count
+
+
+def nearby(event: DpEvent, delta: float, price: Callable[[DpEvent, float], float]) -> float | None:
+    """The price of a `NearbyDpEvent`; None if `event` is none, or a composition.
+
+    The least epsilon with epsilon >= price(inner event, delta - (1 + e^epsilon) total_variation): from below by
+    iteration, since the right-hand side does not decrease with epsilon; inf where delta does not suffice.
+    """
+    if not isinstance(event, NearbyDpEvent):
+        return None
+    epsilon = 0.0
+    while True:
+        spare = delta - (1 + math.exp(min(epsilon, 700.0))) * event.total_variation
+        if spare < 0 or (spare == 0 and delta > 0):
+            return math.inf
+        found = price(event.event, spare)
+        if found <= epsilon:
+            return epsilon
+        epsilon = found * (1 + 1e-12)

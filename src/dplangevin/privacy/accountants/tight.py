@@ -18,7 +18,7 @@ from dp_accounting import (
 from dplangevin.privacy.accountants import composition, objective, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of, mu_of
 from dplangevin.privacy.accountants.bok2024 import Bok2024
-from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
+from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, trivial
 from dplangevin.privacy.chain_events import FisherScoringDpEvent, LangevinDpEvent
 from dplangevin.privacy.events import (
     Adjacency,
@@ -88,6 +88,9 @@ class Tight:
         known = trivial(event, delta)
         if known is not None:
             return Price(known, "none needed")
+        close = nearby(event, delta, lambda inner, spare: self.epsilon(inner, spare, adjacency))
+        if close is not None:
+            return Price(close, "total variation charged to delta")
         given = list(leaves(event))
         if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent):
             return _last_iterate(given[0][0], delta, adjacency)
