@@ -13,8 +13,9 @@ from dplangevin.images import ImageSet
 
 STEPS = {"_target_": "dplangevin.training.loop.Steps", "batch": 20, "epochs": 1, "measured": 2}
 SGD: dict[str, Any] = {"_target_": "dplangevin.finetune.sgd.Sgd", "step": 0.01, "minibatches": STEPS}
+CLIP = 2.5  # not 1, or noise that ignores it would look right
 DP_SGD: dict[str, Any] = {
-    "_target_": "dplangevin.finetune.dp_sgd.DpSgd", "step": 0.01, "clip": 1.0, "minibatches": STEPS,
+    "_target_": "dplangevin.finetune.dp_sgd.DpSgd", "step": 0.01, "clip": CLIP, "minibatches": STEPS,
     "accountant": {"_target_": "dplangevin.privacy.accountants.rdp.Rdp"}, "adjacency": "add_remove",
 }  # fmt: skip
 PARTS = {"block": "LastBlock", "head": "Head"}

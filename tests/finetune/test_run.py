@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from one_by_one import with_parameters
+from planted import watched_checkpoints
 
 from dplangevin import noise
 from dplangevin.backbones.resnet20 import ResNet20
@@ -76,6 +77,7 @@ def test_rows(cfg: DictConfig, data: Path, run: str) -> None:
         assert found.epsilon_paper.isna().all()
         assert (found.assumptions == "drawn at random; ours").all()
         return
+    assert (found["clip"] == 2.5).all()
     event = steps_event(found.noise_multiplier[0], rate=0.2, steps=5, schedule="fixed")
     assert found.epsilon_paper[0] == pytest.approx(Rdp().epsilon(event, 1e-3, "add_remove"))
     assert 0.999 < found.epsilon_paper[0] <= 1.0 == found.epsilon[0]
@@ -115,7 +117,7 @@ def test_loop_is_an_explicit_one(backbone: ResNet20, inputs: Inputs, tmp_path: P
 def test_interrupted_run_ends_in_the_same_bytes(
     backbone: ResNet20, inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = (STEPS, Descent(0.1, 1.0, 0.5), Prices(1.0, 0.2, 1e-3))
+    arguments = (STEPS, Descent(0.1, 2.5, 0.5), Prices(1.0, 0.2, 1e-3))
     whole = descend(task(backbone, inputs, tmp_path / "whole"), *arguments)
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # write after every step
     calls = 0
@@ -233,6 +235,36 @@ def test_noise_follows_from_the_budget(
     assert strict.noise_multiplier > 2 * loose.noise_multiplier
     assert strict.guarantee.epsilon <= 0.5 < loose.guarantee.epsilon <= 8.0
     assert strict.guarantee.sampling == "poisson"
+
+
+@pytest.mark.parametrize("clip", [0.4, 2.5])
+def test_noise_in_the_steps_is_what_is_priced(
+    cfg: DictConfig, backbone: ResNet20, inputs: Inputs, tmp_path: Path, clip: float
+) -> None:
+    """Halved noise, noise that ignores the clip: each iterate less what its gradients alone would make of the last.
+
+    The deviation of what is left, in units of eta clip/tau, is the multiplier that the guarantee is for.
+    """
+    cfg.finetune.head_dp_sgd.learner.clip = clip
+    entering = [Head().inputs(backbone, x) for x in (inputs.x_train, inputs.x_test)]
+    given = task(backbone, inputs, tmp_path)._replace(
+        network=Head().network(backbone, 3),
+        inputs=Inputs(entering[0], inputs.y_train, entering[1], inputs.y_test),
+        seeds=20,
+    )
+    with watched_checkpoints() as seen:
+        tuned = instantiate(cfg.finetune.head_dp_sgd.learner)(given)
+    rng, theta, left = noise.generator(1, "test"), start(given.network, 20), []
+    for after in seen:
+        rows, mask, _ = next(noise.poisson_stream(rng, 20, 100, 0.2, given.network.d, 1, 1))
+        batch = entering[0][rows], inputs.y_train[rows], mask
+        total = clipped_sum(given.network, theta, *batch, clip).gradient
+        left.append((theta - after) * 20 / tuned.step_size - total)
+        theta = after
+    assert len(left) == 5
+    event = steps_event(float(torch.stack(left).std()) / clip, rate=0.2, steps=5, schedule="fixed")
+    found = Rdp().epsilon(event, 1e-3, "add_remove")
+    assert found == pytest.approx(tuned.guarantee.epsilon, rel=0.03)
 
 
 def test_a_run_that_costs_more_than_asked_says_so(

@@ -119,8 +119,14 @@ def test_printed_settings_cost_what_they_cost(task: Make) -> None:
 
 
 def test_noise_of_the_chain_is_the_one_accounted(task: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise on the sum, over the clip, is the multiplier of the event, step by step."""
-    for learner in (dp_sgd(), dp_sgld(), dp_sgld(schedule="decreasing", accountant=Li2019())):
+    """Noise on the sum, over the clip, is the multiplier of the event, step by step; at a clip of 1 it would be without
+    the division."""
+    clip = {"clip": 2.5}
+    for learner in (
+        dp_sgd(**clip),
+        dp_sgld(**clip),
+        dp_sgld(**clip, schedule="decreasing", accountant=Li2019()),
+    ):
         with monkeypatch.context() as context:
             seen = recorded(context)
             trained = learner(task(epsilon=1.0))

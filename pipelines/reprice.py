@@ -1,0 +1,93 @@
+"""Prices of trained networks again, from the settings in their rows: no training, and no other column is touched.
+
+After a change of an accountant, `python pipelines/reprice.py` rewrites the price columns of results/training and
+results/finetune and prints the largest relative move in each file; `dvc commit` then enters the files.
+"""
+
+import math
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from dplangevin import config
+from dplangevin.outputs import csv_bytes, write
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.stepsize import Schedule, steps_event
+from dplangevin.training.prices import Prices
+
+RECORDS = {"mnist": 60_000, "cifar10": 50_000}
+PRICED = "epsilon_add_remove", "epsilon_replace_one"
+
+
+def training(folder: Path, schedule: Schedule, records: int) -> float:
+    """`final.csv` and `curve.csv` of one run; the largest relative move."""
+    frames = {name: read(folder / f"{name}.csv") for name in ("final", "curve")}
+    final, curve = frames["final"], frames["curve"]
+    if not final.noise_multiplier.notna().any() or final.method.iloc[0] == "pate":
+        return 0.0  # without privacy, or in closed form
+    settings = final.drop_duplicates("epsilon").set_index("epsilon")
+    moved = 0.0
+    for label, row in settings.iterrows():
+        epsilon = float(str(label))
+        rate = row.batch / records
+        prices = Prices(row.noise_multiplier, rate, row.delta, schedule)
+        whole = math.floor(records * row.epochs / row.batch)
+        moved = max(moved, put(final, final.epsilon.eq(epsilon), prices.after(whole)))
+        for epoch in curve.epoch[curve.epsilon.eq(epsilon)].unique():
+            rows = curve.epsilon.eq(epsilon) & curve.epoch.eq(epoch)
+            moved = max(moved, put(curve, rows, prices.after(round(epoch * records / row.batch))))
+    write(folder, {f"{name}.csv": csv_bytes(frame) for name, frame in frames.items()})
+    return moved
+
+
+def finetune(path: Path, records: int) -> float:
+    """One file of results/finetune; the largest relative move."""
+    frame = read(path)
+    if not frame.noise_multiplier.gt(0).any():
+        return 0.0
+    row = frame.iloc[0]
+    event = steps_event(
+        row.noise_multiplier, rate=row.batch / records, steps=int(row.steps), schedule="fixed"
+    )
+    columns = {"epsilon_tight": "replace_one", "epsilon_tight_add_remove": "add_remove"}
+    found = {column: Tight().epsilon(event, row.delta, kind) for column, kind in columns.items()}  # type: ignore[arg-type]
+    moved = put(frame, frame.seed.notna(), found)
+    write(path.parent, {path.name: csv_bytes(frame)})
+    return moved
+
+
+def put(frame: pd.DataFrame, rows: pd.Series, prices: dict[str, float]) -> float:
+    """Write prices into `rows`; the largest relative move."""
+    moved = 0.0
+    for column, price in prices.items():
+        moved = max(moved, float((frame.loc[rows, column] / price - 1).abs().max()))
+        frame.loc[rows, column] = price
+    return moved
+
+
+def read(path: Path) -> pd.DataFrame:
+    return pd.read_csv(
+        path, keep_default_na=False, na_values={"noise_multiplier": [""], "step": [""], "clip": [""]}
+    )
+
+
+def main() -> int:
+    cfg, moves = config.load(), {}
+    for experiment, entry in cfg.training.items():
+        for name in entry.runs:
+            folder = Path("results/training", str(experiment), str(name))
+            if folder.exists():
+                schedule = entry.runs[name].settings.get("schedule", "fixed")
+                moves[folder] = training(folder, schedule, RECORDS[entry.dataset])
+    for name, entry in cfg.finetune.items():
+        path = Path("results/finetune", f"{name}.csv")
+        if path.exists():
+            moves[path] = finetune(path, RECORDS[entry.dataset])
+    for path, moved in moves.items():
+        print(f"{path}: prices moved by at most {moved:.2g}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
