@@ -186,12 +186,12 @@ def _rotated(problem: Problem, basis: Tensor) -> Potential:
 class Rejection:
     r"""Rejection sampling of ``exp(-f)``, ``f = rho U + precision/2 ||theta||^2`` with precision > 0, without a ball.
 
-    Proposals N(theta*, I/precision), theta* the minimiser of f, are accepted with probability exp(f(theta*) - f(theta) +
-    precision/2 ||theta - theta*||^2), at most 1 since f is precision-strongly convex.  As f(theta) is at most f(theta*)
-    plus half the quadratic form of ``rho beta X^T X + precision I`` (beta: smoothness of the loss in the margin), that
-    happens with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.  An accepted proposal is an
-    exact draw.  After ``w log(1/total_variation)`` proposals in vain, which has at most that probability, theta* is
-    returned: so the law of the answer is within `total_variation` of the posterior.
+    Proposals N(theta*, I/precision), theta* the minimiser of f, are accepted with probability exp(f(theta*) - f(theta)
+    + precision/2 ||theta - theta*||^2), at most 1 since f is precision-strongly convex.  As f(theta) is at most
+    f(theta*) plus half the quadratic form of ``rho beta X^T X + precision I`` (beta: smoothness of the loss in the
+    margin), that happens with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.  An accepted
+    proposal is an exact draw.  After ``w log(1/total_variation)`` proposals in vain, which has at most that chance,
+    theta* is returned: so the law of the answer is within `total_variation` of the posterior.
 
     For few features, few records or a strong prior: ValueError where it would take more than `most` proposals.
     Losses of one margin.
@@ -242,11 +242,10 @@ class Rejection:
             for e in range(budgets):
                 weight, ridge = float(rho[e]), float(precision[e])
                 left = math.ceil(float(limits[0 if len(limits) == 1 else r, e]))
+                few = min(self.batch, math.ceil(-2 * left / math.log(self.total_variation)))  # 2 w
                 low, _ = one.value_and_grad(mode[r : r + 1, e : e + 1])
                 while left > 0:
-                    away = torch.randn(
-                        1, min(self.batch, left), problem.d, generator=rng, dtype=torch.float64
-                    )
+                    away = torch.randn(1, min(few, left), problem.d, generator=rng, dtype=torch.float64)
                     away /= math.sqrt(ridge)
                     theta = mode[r, e] + away
                     value, _ = one.value_and_grad(theta)

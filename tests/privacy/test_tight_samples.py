@@ -1,19 +1,24 @@
 """Posterior samples and the hybrid: the tight price against exact densities and simulation."""
 
+import math
+
 import numpy as np
 import pytest
 from dp_accounting import (
     ComposedDpEvent,
+    GaussianDpEvent,
     SelfComposedDpEvent,
 )
 from sampled_steps import without_replacement
 
 from dplangevin.privacy import (
     Budget,
+    NearbyDpEvent,
     PosteriorSampleDpEvent,
     calibrate,
 )
 from dplangevin.privacy.accountants import composition, profiles
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, delta_of
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 
@@ -91,3 +96,15 @@ def test_hybrid_is_between_its_parts_and_their_sum(nominal):
     parts = TIGHT.epsilon(sample, DELTA / 2) + TIGHT.epsilon(gaussian, DELTA / 2)
     assert TIGHT.epsilon(sample, DELTA) * (1 - 1e-3) <= found.epsilon <= parts * (1 + 1e-3)
     assert found.epsilon <= nominal
+
+
+@pytest.mark.parametrize(("multiplier", "away"), [(5.0, 1e-9), (5.0, 5e-7), (40.0, 1e-7)])
+def test_distance_of_a_sampler_is_charged_to_delta(multiplier: float, away: float) -> None:
+    event = NearbyDpEvent(GaussianDpEvent(multiplier), away)
+    for accountant in (TIGHT, AnalyticGaussian()):
+        epsilon = accountant.epsilon(event, DELTA)
+        spent = float(delta_of(2 / multiplier, epsilon)) + (1 + math.exp(epsilon)) * away
+        assert DELTA * (1 - 1e-6) <= spent <= DELTA * (1 + 1e-9)
+        assert epsilon > accountant.epsilon(GaussianDpEvent(multiplier), DELTA)
+        assert accountant.epsilon(NearbyDpEvent(GaussianDpEvent(multiplier), 0.0), DELTA) <= epsilon
+        assert accountant.epsilon(NearbyDpEvent(GaussianDpEvent(multiplier), 6e-6), DELTA) == math.inf

@@ -29,8 +29,8 @@ class Ops:
     ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4), and rho follows from (eps, delta).
     Differs: the paper samples by SGNHT "long enough"; here HMC until split R-hat < 1.05 on all coordinates, and the
     row says so when that was not reached.
-    Either way the promise is that of an exact sample.  With "gdp" and `posterior.Rejection` the sample is within a known
-    total variation tv of it, for which delta pays (1 + e^eps) tv (Proposition 3); a pure promise cannot pay.
+    Either way the promise is that of an exact sample.  With "gdp" and `posterior.Rejection` the sample is within a
+    known total variation tv of it, for which delta pays (1 + e^eps) tv (Proposition 3); a pure promise cannot pay.
     """
 
     budgeted: ClassVar[bool] = True
@@ -64,7 +64,7 @@ class Ops:
             "radius, prior and scaling chosen without accounting",
         )
         for budget in budgets:
-            rho, event = self._calibrate(problem, budget)
+            rho, event = self.calibrated(problem, budget)
             # a posterior sample within the ball is pure: delta is not spent
             delta = budget.delta if self.bound == "gdp" else 0.0
             claimed = self.accountant.epsilon(event, delta, "replace_one")
@@ -85,7 +85,7 @@ class Ops:
         info = {"r_hat": r_hat.expand(shape), "ess": posterior.mixing.ess.expand(shape), "violated": violated}
         return Release(theta, guarantee, info)
 
-    def _calibrate(self, problem: Problem, budget: Budget) -> tuple[float, DpEvent]:
+    def calibrated(self, problem: Problem, budget: Budget) -> tuple[float, DpEvent]:
         """The scale rho that spends the budget, and the event it makes."""
         if budget.epsilon == math.inf:
             return 1.0, NonPrivateDpEvent()

@@ -164,9 +164,9 @@ class PureObjectivePerturbationDpEvent(DpEvent):
 class NearbyDpEvent(DpEvent):
     """A release whose law is within `total_variation` of what `event` describes, on every data set.
 
-    If the event is (eps, delta)-DP, the release is (eps, delta + (1 + e^eps) total_variation)-DP: P'(E) <= P(E) + tv <=
-    e^eps Q(E) + delta + tv <= e^eps (Q'(E) + tv) + delta + tv (wang2015, Proposition 3, in L1 distance). total_variation:
-    in [0, 1).
+    If the event is (eps, delta)-DP, the release is (eps, delta + (1 + e^eps) total_variation)-DP: P'(E) <= P(E)
+    + tv <= e^eps Q(E) + delta + tv <= e^eps (Q'(E) + tv) + delta + tv (wang2015, Proposition 3, in L1 distance).
+    total_variation: in [0, 1).
     """
 
     event: DpEvent
