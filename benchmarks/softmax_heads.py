@@ -96,7 +96,7 @@ def chains_of(setting: Setting) -> list[Chain]:
     cfg = OmegaConf.create(
         {
             "delta": 1e-5,
-            "audit_runs": {"single": 1, "chain": 1},
+            "audit_runs": {"row_single": 8, "row_chain": 8},
             "heads": {"ryffel2022_cifar10": OmegaConf.load(CONF / "heads/ryffel2022_cifar10.yaml")},
             "head": {path.stem: OmegaConf.load(path) for path in (CONF / "head").glob("*.yaml")},
         }

@@ -30,6 +30,7 @@ def run(features: str, name: str, mean: float, **other: Any) -> pd.DataFrame:
     base |= {
         "adjacency_tight": "replace_one",
         "audit_confidence": 0.95,
+        "audit_pair": "x to -x",
         "step_size": 0.018,
         "precision": 0.001,
     }

@@ -23,7 +23,11 @@ IDS = ("ryffel2022_tab1", "ryffel2022_tab2", "ryffel2022_tab3", "ryffel2022_tab4
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """results/heads and results/finetune with made-up rows."""
     folder = tmp_path_factory.mktemp("tree") / "results"
-    frame = pd.concat([head_rows.heads(), head_rows.pneumonia(), head_rows.curve()], ignore_index=True)
+    both = pd.concat([head_rows.heads(), head_rows.pneumonia()])
+    public = both[both.calibration.isin(["", "tight"])].assign(
+        experiment=lambda rows: rows.experiment + "_public", block="public"
+    )
+    frame = pd.concat([both, public, head_rows.curve()], ignore_index=True)
     head_rows.write(folder / "heads", frame, list(frame.experiment.unique()))
     tuned = head_rows.finetune()
     head_rows.write(folder / "finetune", tuned, list(tuned.run.unique()))

@@ -122,6 +122,8 @@ def test_page(frame: pd.DataFrame) -> None:
     assert "constant step size" in page
     assert "Lungs: Small. In 112 pixels." in page
     assert "another network" in page
+    assert "| attack on this row, at least |" in page
+    assert "a pair of records that this problem admits" in page
     titles = [heads_table.BLOCKS[block] for block in ("published", "equal")]
     assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == titles
     row = cells(page, "Pictures", "Small", "DP-Langevin", "the authors'")

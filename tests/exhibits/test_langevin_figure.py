@@ -107,7 +107,8 @@ def test_published_epsilon_is_marked_at_the_authors_batch_only(prices: pd.DataFr
 def test_pair_s_numbers_are_in_the_caption(pair: pd.DataFrame) -> None:
     text = captions(counterexample(pair))
     assert "R claimed 0.1, exact 7" in text
-    assert "claimed 2.25, exact 38.5, audit at least 8.12 (K = 1, 9 runs)" in text
+    assert "attack is on the theorem's hypotheses" in text
+    assert "claimed 2.25, exact 38.5, attack at least 8.12 (K = 1, 9 runs)" in text
     assert "1 of 2" in text
 
 

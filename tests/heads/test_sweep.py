@@ -1,5 +1,6 @@
 """From the config of an entry to its rows."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from dplangevin.attacks.softmax import pairs
 from dplangevin.features import FeatureSet
 from dplangevin.heads import COLUMNS, Audits, Setting, sweep
 from dplangevin.heads.inputs import scaled
@@ -21,7 +23,7 @@ N, P, K = 120, 5, 3
 
 def configured() -> DictConfig:
     """conf/head and conf/heads as they are composed."""
-    cfg = OmegaConf.create({"seed": 5, "delta": 1e-3, "audit_runs": {"single": 400, "chain": 100}})
+    cfg = OmegaConf.create({"seed": 5, "delta": 1e-3, "audit_runs": {"row_single": 400, "row_chain": 100}})
     for group in ("head", "heads"):
         cfg[group] = {path.stem: OmegaConf.load(path) for path in (CONF / group).glob("*.yaml")}
     return cfg
@@ -75,6 +77,9 @@ def test_rows_of_every_run(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
     asked = found[found.epsilon.notna() & found.calibration.ne("formula")]
     np.testing.assert_allclose(asked.epsilon_tight, asked.epsilon, rtol=1e-3)
     assert (found.epsilon_audit.dropna() <= found.epsilon_tight[found.epsilon_audit.notna()]).all()
+    attacked = found.method.isin(["dp_langevin", "dp_sgd"])
+    assert found.audit_pair[attacked].isin([pair.name for pair in pairs(15 / math.sqrt(2))]).all()
+    assert found.epsilon_audit.notna().equals(attacked)
     only = found[found.run == "dp_langevin_constant_published"].iloc[0]
     assert (only["clip"], only["noise_std"], only["steps"]) == (pytest.approx(15), 0.0022, 15)
     assert only.epsilon_last <= only.epsilon_tight

@@ -2,9 +2,10 @@
 
 A row is one promise. epsilon_claimed, delta: what is printed. epsilon_formula: by the paper's formula (`formula`
 names it and, where there is one, another reading with its value). epsilon_add_remove, epsilon_replace_one: by `Tight`;
-missing where the sampling has no such neighbours. audit_epsilon: lower bound, 95 %. chosen: settings that the paper
-leaves out, as they are here. solved: the settings that would keep the promise; rescued: 1 if the paper leaves them
-open. violated: conditions of the formula's theorem that fail. A promise without settings has no mechanism, no prices.
+missing where the sampling has no such neighbours. audit_epsilon: lower bound by an attack on the hypotheses, 95 %.
+chosen: settings that the paper leaves out, as they are here. solved: the settings that would keep the promise; rescued:
+1 if the paper leaves them open. violated: conditions of the formula's theorem that fail. A promise without settings has
+no mechanism, no prices.
 """
 
 import math

@@ -7,7 +7,7 @@ theorem_epochs   Theorem 3.1 with K counted in passes over the data, as the auth
 composition      the baseline they compare with, alpha L^2/(n^2 sigma^2) sum_k eta_k: sensitivity averaged (claimed)
 all_iterates     PLD of every step, batches sampled without replacement (upper)
 last_iterate     Bok, Su, Altschuler (2024), iterates hidden (upper)
-audit            an attack on one pair of data sets, from the theorem's own initial law (lower)
+audit            an attack on the theorem's hypotheses, any admissible loss, from its own initial law (lower)
 audit_fixed_start  the same from a public start, theta_0 = 0, to which the theorem does not apply (lower)
 
 The proof of Theorem 3.1 averages the sensitivity of a step over batches to 2L/n. The law of a step is a mixture over

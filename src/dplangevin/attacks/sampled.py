@@ -1,4 +1,8 @@
-"""The whole visible chain of sampled Gaussian steps, attacked on the worst one-dimensional pair."""
+"""The whole visible chain of sampled Gaussian steps, attacked on the worst one-dimensional pair.
+
+An attack on the hypotheses of a price: gradients of any direction up to the clip, as some loss has, not those of the
+softmax regression or network that a paper trains.  For an attack on such a row see `attacks.softmax`.
+"""
 
 import math
 from collections.abc import Iterator

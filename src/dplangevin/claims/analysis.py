@@ -43,10 +43,10 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
 
 def promise(frame: pd.DataFrame, *, id: str) -> Verdict:
     """A printed (epsilon, delta). ours: the tight price for replace-one neighbours (the papers' own) at the default
-    choice; low: the audit's lower bound; high: the larger tight price.
+    choice; low: the lower bound by an attack on the theorem's hypotheses; high: the larger tight price.
 
     Reproduced if ours is at most the claimed epsilon; under stated choices if that holds for add/remove neighbours only
-    or for other settings that the paper leaves open; contradicted if neither and the audit exceeds the claim; else not
+    or for other settings that the paper leaves open; contradicted if neither and the attack exceeds the claim; else not
     reproduced. Not testable without settings."""
     row = select(frame, {"id": id}).iloc[0]
     text = {
@@ -60,7 +60,10 @@ def promise(frame: pd.DataFrame, *, id: str) -> Verdict:
     if not math.isnan(row.epsilon_formula):
         said += f"; by the paper's formula {short(row.epsilon_formula)} ({row.formula})"
     if not math.isnan(row.audit_epsilon):
-        said += f"; attack with {short(row.audit_runs)} runs: at least {short(row.audit_epsilon)}"
+        said += (
+            f"; an attack on the theorem's hypotheses with {short(row.audit_runs)} runs: "
+            f"at least {short(row.audit_epsilon)}"
+        )
     if ours <= claimed:
         verdict = REPRODUCED
         said += f"; {claimed / ours:.2g} times what it costs"

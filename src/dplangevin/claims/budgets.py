@@ -21,7 +21,7 @@ ROUNDED = 1.005  # times the claim: what prints as 1.00
 
 def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     """A row that is printed as (claimed, delta)-private. ours: the smallest proven price for replace-one neighbours,
-    of all iterates or of the last; low: the attack's lower bound; high: the larger of the proven prices.
+    of all iterates or of the last; low: the lower bound by an attack on these rows; high: the larger proven price.
 
     Reproduced if ours is at most what rounds to the claim; under stated choices if the price for add/remove neighbours
     is; contradicted if neither and the attack exceeds it; else not reproduced."""
@@ -46,7 +46,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
         reason += "" if math.isnan(price) else f"; by the paper's formula with {name} {short(price)}"
     if not math.isnan(shown):
         confidence = 100 * rows.audit_confidence.iloc[0]
-        reason += f"; an attack shows at least {short(shown)} ({confidence:g} % confidence)"
+        reason += f"; an attack on these rows shows at least {short(shown)} ({confidence:g} % confidence)"
     interval = Interval(ours, shown, max(own))
     if ours <= most:
         return result(interval, REPRODUCED, reason)

@@ -17,7 +17,7 @@ LOOKS = {
     "second": style.Look("θ with one record replaced", "#E69F00", "", "--"),
     "claimed": style.Look("Theorem 3.1 (claimed upper bound)", "#D55E00", "s", "--", 4.0),
     "exact": style.Look("exact", "#000000", "o", "-", 4.0),
-    "audit": style.Look("audit (lower bound)", "#009E73", "^", "", 7.0),
+    "audit": style.Look("attack on the theorem's hypotheses (lower bound)", "#009E73", "^", "", 7.0),
 }
 
 
@@ -74,7 +74,8 @@ def _caption(parts: dict[str, pd.DataFrame]) -> str:
     return (
         f"K = {renyi.x.min():g}: R claimed {first.claimed:.3g}, exact {first.exact:.3g}. "
         f"ε at δ = {style.number(delta)}: claimed {at.claimed:.3g}, exact {at.exact:.3g}, "
-        f"audit at least {at.audit:.3g} ({audits.note.iloc[0]}).\n"
+        f"attack at least {at.audit:.3g} ({audits.note.iloc[0]}).\n"
+        "The attack is on the theorem's hypotheses (any L-Lipschitz, strongly convex, smooth loss). "
         f"Hypotheses of Theorem 3.1 that hold: {held.note.eq('holds').sum()} of {len(held)}. "
         "Batches of one: the record is rare, but when it is drawn it shows."
     )

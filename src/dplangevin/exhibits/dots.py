@@ -24,7 +24,7 @@ EPSILONS = {
     "epsilon_tight": style.Look("all iterates, replace-one (upper bound)", "#0072B2", "o", "", 7.0),
     "epsilon_tight_add_remove": style.Look("all iterates, add/remove (upper bound)", "#56B4E9", "<", "", 5.5),
     "epsilon_last": style.Look("last iterate (upper bound)", "#009E73", "x", "", 5.5),
-    "epsilon_audit": style.Look("attack (lower bound)", "#000000", "^", "", 5.5),
+    "epsilon_audit": style.Look("attack on this row (lower bound)", "#000000", "^", "", 5.5),
 }
 MARKS = {
     "paper_resnet18": style.Look("the paper, ResNet-18", "#555555", "*", "", 10.0),

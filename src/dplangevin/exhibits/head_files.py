@@ -13,8 +13,8 @@ HEAD_COLUMNS = [
     "experiment", "features", "run", "block", "method", "schedule", "calibration", "seed", "accuracy", "log_loss",
     "epsilon", "delta", "epsilon_paper", "epsilon_formula_epochs", "epsilon_formula_steps", "epsilon_tight",
     "accountant_tight", "adjacency_tight", "epsilon_tight_add_remove", "epsilon_last", "epsilon_audit",
-    "audit_confidence", "step_size", "precision", "beta", "clip", "noise_std", "noise_multiplier", "batch", "epochs",
-    "steps", "row_bound", "records", "features_dim", "classes", "violated", "assumptions",
+    "audit_confidence", "audit_pair", "step_size", "precision", "beta", "clip", "noise_std", "noise_multiplier",
+    "batch", "epochs", "steps", "row_bound", "records", "features_dim", "classes", "violated", "assumptions",
 ]  # fmt: skip
 FINETUNE_COLUMNS = [
     "run", "method", "trained", "seed", "epoch", "accuracy", "log_loss", "epsilon", "delta", "epsilon_paper",
@@ -23,7 +23,7 @@ FINETUNE_COLUMNS = [
 ]  # fmt: skip
 TEXT = [
     "experiment", "features", "run", "block", "method", "schedule", "calibration", "accountant_tight",
-    "adjacency_tight", "trained", "violated", "assumptions",
+    "adjacency_tight", "audit_pair", "trained", "violated", "assumptions",
 ]  # fmt: skip
 
 

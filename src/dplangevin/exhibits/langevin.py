@@ -20,7 +20,7 @@ LOOKS = {
     "composition": style.Look("composition as they quote it (averaged sensitivity)", "#999999", "", "-."),
     "all_iterates": style.Look("PLD, all iterates visible (upper bound)", "#0072B2", "", "-"),
     "last_iterate": style.Look("last iterate, Bok et al. 2024 (upper bound)", "#009E73", "", "--"),
-    "audit": style.Look("audit of the last iterate (lower bound)", "#000000", "^", "", 5.0),
+    "audit": style.Look("attack on the theorem's hypotheses (lower bound)", "#000000", "^", "", 5.0),
 }
 THEIRS = style.Look("published: ε = 1.0", "#CC79A7", "*", "", 11.0)
 EPOCHS = style.Look("K of their number of epochs", "#CC79A7", "", ":")
@@ -31,7 +31,7 @@ def privacy(table: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") 
     """Rows are settings (`panels`: setting -> name), columns batch sizes; both axes are logarithmic.
 
     table: rows of `analyses.langevin.LangevinPrivacy`; those of kind "curve" are drawn. Epsilon is cut at 0.01 and 1e4:
-    curves that lie above are named at the top of their panel, and audits that show less than 0.01 are not drawn.
+    curves that lie above are named at the top of their panel, and attacks that show less than 0.01 are not drawn.
     """
     curves = table[table.kind.eq("curve")]
     columns = {name: sorted(curves[curves.setting.eq(name)].batch.unique()) for name in panels}
@@ -103,7 +103,8 @@ def _line(look: style.Look) -> dict[str, Any]:
 def _caption(table: pd.DataFrame) -> str:
     audit = table[table.quantity.eq("audit")].note.iloc[0]
     return (
-        f"Replace-one. Audits: {audit}; the start has the theorem's initial law. They cannot show more than about "
-        f"ln(runs/8); less than {LOW:g} is not drawn.\n"
+        "Replace-one. Attacks on the theorem's hypotheses (any L-Lipschitz, strongly convex, smooth loss) see the last "
+        f"iterate: {audit};\nthe start has the theorem's initial law. They show at most about ln(runs/8); less than "
+        f"{LOW:g} is not drawn.\n"
         "A claimed curve below a lower bound is refuted. The proof of Theorem 3.1 covers full batches only."
     )

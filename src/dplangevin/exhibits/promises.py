@@ -24,7 +24,12 @@ MARKERS = {
     "epsilon_add_remove": ("tight, add/remove", "<", "#56B4E9", 5.5),
     "epsilon_replace_one": ("tight, replace-one", "o", "#0072B2", 5.5),
 }
-AUDIT = ("attack: at least (95 %)", "#D55E00")
+AUDIT = ("attack on the hypotheses: at least (95 %)", "#D55E00")
+ATTACKS = (
+    "All attacks are on hypotheses, not on a paper's own problem: where all iterates are visible, gradients of any "
+    "direction up to the clip (any loss); on the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth "
+    "loss; on posterior samples, the logistic loss with any other records."
+)
 VERDICTS = {
     claims.REPRODUCED: "#009E73",
     claims.UNDER_CHOICES: "#6B6B00",
@@ -38,8 +43,8 @@ PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2
 
 def chart(frame: pd.DataFrame, *, title: str) -> Figure:
     """One row per promise on a log epsilon axis, grouped by paper: markers for what is claimed and what it costs, a bar
-    up to the attack's lower bound, and the verdict at the right. Promises without settings show the claim alone; what
-    lies beyond the axis is drawn at its end, hollow."""
+    up to the lower bound by an attack on the hypotheses, and the verdict at the right. Promises without settings show
+    the claim alone; what lies beyond the axis is drawn at its end, hollow."""
     rows = frame[np.isfinite(frame.epsilon_claimed)]
     lines: list[tuple[str, pd.Series | None]] = []
     for paper, group in rows.groupby("paper", sort=False):
@@ -117,7 +122,8 @@ def table(frame: pd.DataFrame, *, title: str) -> str:
     """A page of Markdown: per paper one row per promise, then for each its words, settings and verdict."""
     lines = [f"# {title}", ""]
     lines += [
-        "ε at the δ of the promise; tight: the smallest ε we can prove, attack: a lower bound (95 %).",
+        "ε at the δ of the promise; tight: the smallest ε we can prove, attack: a lower bound (95 %). "
+        + ATTACKS,
         "",
     ]
     for paper, group in frame.groupby("paper", sort=False):

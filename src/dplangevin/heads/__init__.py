@@ -41,6 +41,7 @@ COLUMNS = [
     "epsilon_last",
     "epsilon_audit",
     "audit_confidence",
+    "audit_pair",
     "step_size",
     "precision",
     "beta",
@@ -61,7 +62,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Audits:
-    """Runs of an attack per data set: `single`, of one that sees the end of a run; `chain`, of one that sees all."""
+    """Runs of an attack on a row, per data set: `single`, if it sees the last iterate; `chain`, if it sees all."""
 
     single: int
     chain: int

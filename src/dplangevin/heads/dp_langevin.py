@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from dp_accounting import DpEvent
 
-from dplangevin.attacks.langevin import last_iterate
+from dplangevin.attacks.softmax import Training, last_iterate
 from dplangevin.audit import audit
 from dplangevin.heads import NAN, Found, Setting, Trained, steps_of
 from dplangevin.heads.chains import Chain, Schedule, step_sizes, stream_of, train
@@ -130,7 +130,8 @@ class DpLangevin:
         last = NAN
         if not clips:  # what all iterates tell includes the last
             last = min(Bok2024().epsilon(self.provable(setting, sigma), delta), all_iterates.epsilon)
-        found = audit(*self.attacked(setting, event, rng), delta, setting.audits.confidence)
+        attack = last_iterate(self.attacked(setting, sigma), setting.audits.single, rng, delta)
+        found = audit(attack.first, attack.second, delta, setting.audits.confidence)
         return {
             "noise": sigma,
             "epsilon_formula_epochs": Ryffel2022().epsilon(passes, delta),
@@ -141,6 +142,7 @@ class DpLangevin:
             "epsilon_last": last,
             "epsilon_audit": found.epsilon,
             "audit_confidence": found.confidence,
+            "audit_pair": attack.pair.name,
             "step_size": event.step_size,
             "precision": self.precision,
             "beta": event.smoothness,
@@ -154,13 +156,10 @@ class DpLangevin:
             "assumptions": "; ".join(self.assumptions(setting)),
         }
 
-    def attacked(
-        self, setting: Setting, event: LangevinDpEvent, rng: torch.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Runs of the attack on the last iterate; the ridge is not clipped, so the pair has the whole clip."""
-        start = None if self.initial == "theorem" else 0.0
-        radius = math.inf if self.radius is None else self.radius
-        return last_iterate(event, setting.audits.single, rng, start, radius)
+    def attacked(self, setting: Setting, noise: float) -> Training:
+        """What an attack on this row sees the last iterate of; noise: sigma."""
+        chain, row = self.chain(setting, noise), (setting.classes, setting.features, setting.row_bound)
+        return Training(chain, setting.records, self.batch, *row)
 
     def violated(self, setting: Setting, event: LangevinDpEvent) -> list[str]:
         """What Theorem 3.1 needs and this run does not have."""

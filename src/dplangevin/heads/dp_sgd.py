@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from dp_accounting import DpEvent
 
-from dplangevin.attacks.sampled import all_iterates
+from dplangevin.attacks.softmax import Training, all_iterates
 from dplangevin.audit import audit
 from dplangevin.heads import Found, Setting, Trained, steps_of
 from dplangevin.heads.chains import Chain, Schedule, step_sizes, stream_of
@@ -75,12 +75,17 @@ class DpSgd:
         std = sizes * (noise * self.clip / self.batch)
         return Chain(sizes, std, self.precision, "poisson", self.clip)
 
+    def attacked(self, setting: Setting, noise: float) -> Training:
+        """What an attack on this row sees all iterates of; noise: z."""
+        chain, row = self.chain(setting, noise), (setting.classes, setting.features, setting.row_bound)
+        return Training(chain, setting.records, self.batch, *row)
+
     def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Found:
         noise = self.calibrated(setting, epsilon)
         event, chain = self.event(setting, noise), self.chain(setting, noise)
         tight = Tight().price(event, setting.delta, "replace_one")
-        runs = all_iterates(event, setting.audits.chain, rng, "replace_one")
-        found = audit(*runs, setting.delta, setting.audits.confidence)
+        attack = all_iterates(self.attacked(setting, noise), setting.audits.chain, rng)
+        found = audit(attack.first, attack.second, setting.delta, setting.audits.confidence)
         return {
             "noise": noise,
             "epsilon_tight": tight.epsilon,
@@ -89,6 +94,7 @@ class DpSgd:
             "epsilon_tight_add_remove": Tight().epsilon(event, setting.delta, "add_remove"),
             "epsilon_audit": found.epsilon,
             "audit_confidence": found.confidence,
+            "audit_pair": attack.pair.name,
             "step_size": float(chain.step_sizes[0]),
             "precision": self.precision,
             "beta": setting.beta(self.precision),

@@ -160,7 +160,7 @@ def rows(
 def read(path: Path) -> pd.DataFrame:
     """A finished piece; the texts may be empty."""
     frame = pd.read_csv(path)
-    for name in ("violated", "assumptions", "note", "accountant_tight", "adjacency_tight"):
+    for name in ("violated", "assumptions", "note", "accountant_tight", "adjacency_tight", "audit_pair"):
         if name in frame:
             frame[name] = frame[name].astype(object).where(frame[name].notna(), "")
     return frame
