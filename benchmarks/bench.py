@@ -16,7 +16,7 @@ from measure import Options, Row, isolated, table
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
 BENCHMARKS = (
-    *("objpert", "dp_sgld", "kernels", "grid", "sampler", "calibration", "attack"),
+    *("objpert", "dp_sgld", "kernels", "grid", "sampler", "calibration", "composition", "attack"),
     *("networks", "extraction", "softmax_heads", "noop"),
 )
 BUSY = 0.5  # load average; above it a warning

@@ -1,0 +1,97 @@
+"""Composition of privacy losses: error and time, ours against dp-accounting's PLD and prv-accountant."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import TypeVar
+
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from measure import Options, Row, verdict
+from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+
+from dplangevin.privacy.accountants import profiles
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.composition import compose
+from dplangevin.privacy.accountants.tight import Tight
+
+Value = TypeVar("Value")
+
+GAUSSIAN = [  # mu, T, delta
+    (1.0, 10**3, 1e-5),
+    (1.0, 10**5, 1e-12),
+    (0.1, 3 * 10**7, 1e-10),
+    (2.0, 10**8, 1e-9),
+    (1.0, 10**8, 1e-14),
+]
+SAMPLED = [  # q, noise multiplier, T, delta
+    (0.01, 1.0, 10**3, 1e-5),
+    (0.002, 0.8, 2 * 10**4, 1e-8),
+    (0.01, 10.0, 10**6, 1e-10),
+]
+STEP = 1e-4  # of dp-accounting's grid
+LONGEST = 10**5  # steps that dp-accounting is asked for
+ALLOWED = 1e-3  # relative error
+
+
+def rows(options: Options) -> list[Row]:
+    gaussian = [_gaussian(options, *case) for case in GAUSSIAN]
+    return gaussian + [_sampled(options, *case) for case in SAMPLED]
+
+
+def _gaussian(options: Options, mu: float, steps: int, delta: float) -> Row:
+    exact, noise = epsilon_of(mu, delta), math.sqrt(steps) / mu
+    ours, took = timed(lambda: compose([(profiles.gaussian(1 / noise), steps)], delta))
+    error, peer = ours.epsilon / exact - 1, "-"
+    if steps <= LONGEST:
+        theirs, spent = timed(lambda: pld(noise, steps, delta))
+        peer = f"dp_accounting PLD: {theirs / exact - 1:+.1e} in {spent:.2f} s"
+    return Row(
+        f"compose {steps:.0e} Gaussian steps, {mu:g}-GDP, delta {delta:g}",
+        f"{error:+.1e} in {took:.2f} s",
+        peer,
+        f"{ours.epsilon:.5f}, exact {exact:.5f}",
+        f"0 to {ALLOWED:g} above",
+        verdict(0 <= error <= ALLOWED),
+        str(options.threads),
+        f"relative error and time of one price; stated excess {ours.excess / exact:.1e}",
+    )
+
+
+def _sampled(options: Options, rate: float, multiplier: float, steps: int, delta: float) -> Row:
+    event = SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), steps)
+    price, took = timed(lambda: Tight().price(event, delta, "add_remove"))
+    (low, _, high), spent = timed(lambda: prv(rate, multiplier, steps, delta, 3e-3 * price.epsilon))
+    return Row(
+        f"compose {steps:.0e} Poisson-sampled steps, q {rate:g}, z {multiplier:g}, delta {delta:g}",
+        f"{price.epsilon:.5f} in {took:.2f} s",
+        f"prv-accountant: {low:.4f} to {high:.4f} in {spent:.1f} s",
+        f"{spent / took:.0f} times faster",
+        "within its bracket",
+        verdict(low <= price.epsilon <= high),
+        str(options.threads),
+        f"one price, add_remove; prv-accountant to .3 %, stated excess of ours {price.excess / price.epsilon:.1e}",
+    )
+
+
+def timed(work: Callable[[], Value]) -> tuple[Value, float]:
+    start = time.perf_counter()
+    return work(), time.perf_counter() - start
+
+
+def pld(multiplier: float, steps: int, delta: float) -> float:
+    accountant = PLDAccountant(value_discretization_interval=STEP)
+    accountant.compose(SelfComposedDpEvent(GaussianDpEvent(multiplier), steps))
+    return float(accountant.get_epsilon(delta))
+
+
+def prv(rate: float, multiplier: float, steps: int, delta: float, error: float) -> tuple[float, float, float]:
+    step = PoissonSubsampledGaussianMechanism(sampling_probability=rate, noise_multiplier=multiplier)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        accountant = PRVAccountant(
+            [step], max_self_compositions=[steps], eps_error=error, delta_error=delta / 1000
+        )
+        low, middle, high = accountant.compute_epsilon(delta=delta, num_self_compositions=[steps])
+    return low, middle, high
