@@ -13,7 +13,7 @@ from sampled_steps import poisson, without_replacement
 from scipy.stats import binom
 
 from dplangevin.privacy.accountants import composition, profiles
-from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
 from dplangevin.privacy.accountants.composition import LossSum, Pmf, compose
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency
@@ -68,6 +68,26 @@ def test_rounding_of_a_binomial_sum(steps: int, delta: float) -> None:
     least = found.epsilon * (1 - 1e-6) - 2 * found.excess
     assert found.epsilon == 0 or spent(least) > delta * (1 - known)
     assert steps == 1 or found.excess <= 1e-3 * found.epsilon
+
+
+@pytest.mark.parametrize(
+    ("eta", "mu", "delta"), [(5e-4, 2e-4, 1e-5), (5e-3, 2e-3, 1e-4), (0.5, 0.2, 1e-6), (3.0, 0.01, 1e-3)]
+)
+def test_a_posterior_sample_and_gaussian_steps(eta: float, mu: float, delta: float) -> None:
+    # exact: the profile of the steps, which are one Gaussian, over the losses of the sample; losses far below 1 too
+    steps, law = 10_000, profiles.BoundedRange(eta)
+    found = compose([(law, 1), (profiles.gaussian(mu / math.sqrt(steps)), steps)], delta)
+    x = np.linspace(-eta, eta, 200_001)
+    mass = law.density(x)
+
+    def spent(epsilon: float) -> float:
+        rest = epsilon - x
+        known = delta_of(mu, np.abs(rest))  # delta(-e) = 1 - exp(-e) + exp(-e) delta(e)
+        below = -np.expm1(np.minimum(rest, 0.0)) + np.exp(np.minimum(rest, 0.0)) * known
+        return float(np.trapezoid(mass * np.where(rest < 0, below, known), x))
+
+    assert spent(found.epsilon) <= delta * (1 + 1e-6)
+    assert spent(found.epsilon * (1 - 2e-3)) > delta
 
 
 def test_rounding_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ ROOM = 24.0  # standard deviations of the sum that its grid is expected to need
 CUT = 1e-8  # of delta: what all upper tails together may weigh
 BELOW = 1e-7  # probability of all lower tails together, which are counted as their upper end
 WRAPPED = 1e-12  # of the tilted sum, at either end of its grid
+FAR = 16.0  # exp(FAR) WRAPPED is 1e-5
 TOLERANCE = 2.5e-4  # of epsilon: what the grid may add before it is refined
 UNIT = 2.0**-53
 FOURIER = 4 * UNIT
@@ -272,14 +273,19 @@ class LossSum:
 
     def _convolved(self) -> tuple[float, float]:
         """epsilon, and what of delta it spends on rounding and cut tails."""
-        for _ in range(8):
+        for _ in range(16):
             value, mean, variance = self.cumulants(self.tilt)
             low, high, above = self._room(mean, math.sqrt(variance))
-            if high - low < LARGEST_SUM:
-                break
-            self.tilt /= math.sqrt(2)  # rare large losses, which a smaller tilt keeps rare
-        else:
-            return math.inf, 0.0
+            if high - low < LARGEST_SUM:  # else rare large losses, which a smaller tilt keeps rare
+                epsilon, spent = self._on_grid(value, low, high, above)
+                # what wraps around must not show at epsilon, exp(tilt (mean - epsilon)) times as likely there
+                if epsilon in (0.0, math.inf) or self.tilt * (mean - epsilon) <= FAR:
+                    return epsilon, spent
+            self.tilt /= math.sqrt(2)
+        return math.inf, 0.0
+
+    def _on_grid(self, value: float, low: int, high: int, above: float) -> tuple[float, float]:
+        """As `_convolved`, with the sum on h (low, ..., high); value: K; above: bound on P beyond it."""
         tilt, size = self.tilt, next_fast_len(max(high - low + 1, 16), real=True)
         logs = np.zeros(size // 2 + 1, dtype=complex)
         live = np.arange(len(logs))
@@ -339,7 +345,7 @@ class LossSum:
         weights = mass * np.exp(log_weight)
         tails, sticks = _hockey_stick(weights, step)
         # rounding at epsilon = jh: errors in L1 by the largest exp(-tilt s) (1 - exp(-s)), in max norm by their sum
-        peak = math.exp(tilt * math.log(tilt / (1 + tilt)) - math.log1p(tilt))
+        peak = math.exp(_log_peak(tilt))
         total = -1 / math.expm1(-tilt * step) + 1 / math.expm1(-(1 + tilt) * step)
         charge = np.exp(log_weight) * (2 * l1 * peak + error * total)
         allowed = math.exp(min(math.log(self.delta - fixed) - scale, 700.0))
@@ -372,10 +378,13 @@ class LossSum:
             tilt = float(factor) * self.tilt
             value = self.cumulants(tilt)[0]
             value += self.count * UNIT * (128 + 16 * tilt * largest)
-            found.append(
-                (value - math.log(spare) + tilt * math.log(tilt / (1 + tilt)) - math.log1p(tilt)) / tilt
-            )
+            found.append((value - math.log(spare) + _log_peak(tilt)) / tilt)
         return max(0.0, min(found))
+
+
+def _log_peak(tilt: float) -> float:
+    """log of the largest value of exp(-tilt s) (1 - exp(-s)), s > 0."""
+    return -tilt * math.log1p(1 / tilt) - math.log1p(tilt)
 
 
 def _hockey_stick(mass: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
