@@ -17,7 +17,8 @@ from dplangevin.exhibits.at_epsilon import ABOVE, BELOW, FREE, REACHED, at_epsil
 from dplangevin.exhibits.figures import frame
 
 NOTES = """\
-Each repeat is read off at the audited ε (tight accountant, {adjacency}, δ = {delta}), linearly in ln ε between the
+Each repeat is read off at the audited ε (tight accountant, {adjacency}, δ = {delta}; steps without replacement, those
+of wang2015's samplers, by the larger of both directions, up to 25 % above each alone), linearly in ln ε between the
 method's neighbouring budgets. Mean over {repeats} repeats. **Bold**: the best private method; ≈: its difference to the
 best is not significant. Differences are paired by repeat, their 95 % Student intervals are those of one comparison.
 Significance is stricter: p-values by Holm's method over all pairs of methods that reach this ε on the data set, at a

@@ -56,11 +56,12 @@ which it prints ε = 1.0 (they stand in both blocks), are of **another network**
 epoch on the test set. The five ε, at the δ of the row, for replace-one neighbours: the paper's Theorem 3.1 with K =
 epochs, as its code counts (the steps are those of our features, so it is not quite 1), and with K = steps, as the
 theorem says (no bound for batches: the proof covers full batches); the smallest ε that we can prove with all iterates
-visible; a bound for the last iterate alone (Bok, Su, Altschuler 2024), where it applies; what an attack on this row
-shows to be lost at least ({confidence} confidence). That attack is on a pair of records that this problem admits, the
-best of a flipped label, x and -x, and pairs of other lengths, all other rows being zero, through the step that trains;
-an attack on the theorem's hypotheses, any loss with gradients as long, shows more. Add/remove: the price for the other
-kind of neighbours with Poisson batches, which is what the authors' accountant for DP-SGD computes."""
+visible (for DP-Langevin's subsets by the larger of both directions of a step, up to 25 % above each alone); a bound for
+the last iterate alone (Bok, Su, Altschuler 2024), where it applies; what an attack on this row shows to be lost at
+least ({confidence} confidence). That attack is on a pair of records that this problem admits, the best of a flipped
+label, x and -x, and pairs of other lengths, all other rows being zero, through the step that trains; an attack on the
+theorem's hypotheses, any loss with gradients as long, shows more. Add/remove: the price for the other kind of
+neighbours with Poisson batches, which is what the authors' accountant for DP-SGD computes."""
 
 
 def summary(

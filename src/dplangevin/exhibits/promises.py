@@ -122,8 +122,8 @@ def table(frame: pd.DataFrame, *, title: str) -> str:
     """A page of Markdown: per paper one row per promise, then for each its words, settings and verdict."""
     lines = [f"# {title}", ""]
     lines += [
-        "ε at the δ of the promise; tight: the smallest ε we can prove, attack: a lower bound (95 %). "
-        + ATTACKS,
+        "ε at the δ of the promise; tight: the smallest ε we can prove (steps without replacement by the "
+        "larger of both directions, up to 25 % above each alone), attack: a lower bound (95 %). " + ATTACKS,
         "",
     ]
     for paper, group in frame.groupby("paper", sort=False):
