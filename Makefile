@@ -6,34 +6,48 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-export PYTHONPATH := src
+export PYTHONPATH := src$(if $(PYTHONPATH),:$(PYTHONPATH))
 on = $(filter-out 0 no false,$(1))
+
+# $(call reproduce,target,options of the summary): FORCE=1 computes again what is committed, too
+define reproduce
+log=$$(mktemp -d) && export DPL_LOG=$$log DPL_PYTHON="$(abspath $(RUN))" DPL_SET="$(SET)" $(if $(call on,$(FORCE)),DPL_RECOMPUTE=1); \
+trap 'rm -rf "$$log"; echo "Interrupted. Finished units are kept; the next run goes on from there." >&2; exit 130' INT; \
+$(RUN) -m dvc repro --keep-going $(if $(call on,$(FORCE)),--force) $(1); status=$$?; \
+$(RUN) pipelines/summary.py --log "$$log" --status $$status $(2) $(if $(call on,$(STRICT)),--strict); status=$$?; \
+rm -rf "$$log"; exit $$status
+endef
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "PYTHON=python3.12 picks the interpreter of the virtual environment (3.11 or 3.12)."
 
-setup: $(VENV)/installed  ## virtual environment .venv from requirements.lock
+setup: $(VENV)/installed  ## virtual environment .venv from requirements.lock: minutes, and 1.6 GB
 
 $(VENV)/installed: requirements.lock pyproject.toml
+	@command -v "$(PYTHON)" >/dev/null || { echo "There is no $(PYTHON) on this machine: name a Python 3.11 or 3.12 with PYTHON=" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11))' || \
-		{ echo "Python 3.11 or later is needed; name one with PYTHON=python3.12" >&2; exit 1; }
+		{ echo "$(PYTHON) is too old: Python 3.11 or later is needed; name one with PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON): this takes some minutes and 1.6 GB."
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-repro: $(VENV)/installed  ## every exhibit: compose conf/, run what changed, say what came of it (FORCE=1, STRICT=1)
-	@$(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
+repro: $(VENV)/installed  ## every exhibit: compose conf/, run what changed, say what came of it (FORCE=1, STRICT=1, SET=pipeline=svhn)
+	@$(RUN) -m dplangevin.config $(SET)
+	@$(call reproduce,,)
 
 exhibit: $(VENV)/installed  ## one exhibit and what it needs: make exhibit ID=wang2015_fig1c (FORCE=1, STRICT=1)
-	@$(RUN) pipelines/repro.py --exhibit "$(ID)" $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
+	@$(RUN) -m dplangevin.config $(SET)
+	@$(RUN) pipelines/summary.py --known "$(ID)"
+	@$(call reproduce,render@$(ID),--exhibit $(ID))
 
 smoke: $(VENV)/installed  ## every stage at scale=smoke in a temporary copy; no network, minutes
 	@$(RUN) pipelines/smoke.py
 
-test: $(VENV)/installed  ## the tests
-	@$(RUN) -m pytest
+test: $(VENV)/installed  ## the tests, on all cores
+	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile
 
 lint: $(VENV)/installed  ## ruff (lint, format) and mypy
 	@$(RUN) -m ruff check .

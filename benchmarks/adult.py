@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 
 from dplangevin.config import compose
 from dplangevin.data import Dataset, verify
-from dplangevin.download import fetch, mirrors
+from dplangevin.data.fetch import fetch, mirrors
 from dplangevin.privacy import Budget
 from dplangevin.problem import Problem
 

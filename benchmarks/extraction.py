@@ -13,9 +13,9 @@ from omegaconf import OmegaConf
 
 from dplangevin import noise
 from dplangevin.backbones import Backbone, network
+from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import initialise
 from dplangevin.config import ConfigError
-from dplangevin.features import Extraction
 
 BACKBONE, FEATURES = Path("conf/backbone/resnet20_cifar100.yaml"), Path("conf/features/cifar10_resnet20.yaml")
 IMAGES, FULL = 2_000, 20_000

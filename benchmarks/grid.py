@@ -1,6 +1,7 @@
 """Complete grids on Adult through `dplangevin.experiment.sweep`: Figure 1c of wang2015, Figure 3 of li2019; seconds and
 memory of each method."""
 
+import io
 import resource
 import sys
 import time
@@ -9,10 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import adult
+import pandas as pd
 from hydra.utils import instantiate
 from measure import Options, Row, isolated, verdict
 
 from dplangevin import noise
+from dplangevin.cache import File, Store
+from dplangevin.config import content
 from dplangevin.data import Dataset
 from dplangevin.experiment import sweep
 from dplangevin.posterior import R_HAT
@@ -59,7 +63,7 @@ def measured(grid: Grid, options: Options) -> list[Row]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         data, posterior = adult.prepare(cfg, folder), folder / "posterior.npz"
-        for method in [*(["reference"] if compared else []), *cfg.exhibit[grid.exhibit].files]:
+        for method in [*(["reference"] if compared else []), *content("exhibit", grid.exhibit, cfg)["files"]]:
             start = time.perf_counter()
             if method == "reference":
                 memory, r_hat = isolated(options.threads, reference, options.scale, data, posterior)
@@ -108,7 +112,10 @@ def one(
     experiment: str, method: str, scale: str, data: Path, units: Path, posterior: Path | None
 ) -> tuple[float, float | None]:
     """Run one method; peak memory of this process in GB (1e9 bytes) and the worst R-hat, None without chains."""
-    frame = sweep(adult.config(scale), experiment, adult.KEY, method, data, units, posterior)
+    store = Store(units / "absent.csv", units, digits=17)
+    exact = None if posterior is None else File.at(posterior)
+    keys = sweep(adult.config(scale), experiment, adult.KEY, method, File.at(data), store, exact)
+    frame = pd.read_csv(io.StringIO(store.tables(keys)[0]))
     r_hat = frame.loc[frame.metric == "r_hat", "value"]
     return peak_memory(), None if r_hat.empty else float(r_hat.max())
 

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
-from dplangevin.gradients import clipped_sum
+from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
 
 CONF = Path(__file__).resolve().parents[1] / "conf/network"

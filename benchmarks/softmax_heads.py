@@ -19,9 +19,10 @@ from measure import Options, Row, isolated, verdict
 from omegaconf import OmegaConf
 
 from dplangevin import noise
+from dplangevin.chains.linear import Chain, train
+from dplangevin.data import clip_rows
 from dplangevin.heads import Audits, Setting, steps_of
-from dplangevin.heads.chains import Chain, train
-from dplangevin.heads.softmax import bounded_rows, problem_of, spread
+from dplangevin.heads.softmax import problem_of, spread
 from dplangevin.plan import merged, plain
 from dplangevin.problem import Problem
 
@@ -115,7 +116,7 @@ def chains_of(setting: Setting) -> list[Chain]:
 def data() -> tuple[Problem, Setting]:
     rng = np.random.default_rng(1)
     bound = 15 / math.sqrt(2)
-    x = bounded_rows(np.abs(rng.normal(size=(RECORDS, FEATURES))).astype(np.float32), 16.0, bound)
+    x = clip_rows(np.abs(rng.normal(size=(RECORDS, FEATURES))).astype(np.float32), 16.0, bound)
     problem = problem_of(x, rng.integers(0, CLASSES, RECORDS), CLASSES, SEEDS, bound)
     return problem, Setting(
         RECORDS, FEATURES, CLASSES, bound, spread(problem), 1e-5, Audits(single=100, chain=100)

@@ -1,28 +1,33 @@
-"""Run one analysis of conf/analysis: python pipelines/analyse.py ID."""
+"""Run one analysis of conf/analysis: python pipelines/analyse.py ID, to results/analyses/ID.csv."""
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
-from dplangevin import outputs
+from omegaconf import DictConfig
+from stage import finish
+
 from dplangevin.analyses import run
-from dplangevin.config import load
+from dplangevin.cache import Store
+from dplangevin.config import content, load
+from dplangevin.plan import plain
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("id", help="a key of conf/analysis")
-    name = parser.parse_args().id
     cfg = load()
-    if name not in cfg.analysis:
-        print(f"no analysis {name!r}: conf/analysis has {', '.join(cfg.analysis)}", file=sys.stderr)
-        return 1
-    units = Path("data/units/analysis") / name
-    frame = run(cfg.analysis[name], cfg.seed, units)
-    outputs.write(Path("results/analyses"), {f"{name}.csv": outputs.csv_bytes(frame)})
-    for unit in units.glob("*.csv"):  # the result holds them now
-        unit.unlink()
-    return 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("id", choices=list(cfg.analysis), metavar="ID")
+    name = parser.parse_args().id
+    store = Store(Path("results/analyses") / f"{name}.csv", Path("data/units/analysis") / name)
+    return finish(lambda: store.write(run(described(cfg, name), cfg.seed, store)), name)
+
+
+def described(cfg: DictConfig, name: str) -> dict[str, Any]:
+    """The analysis of conf/analysis/<id>.yaml, with arguments in conf/<folder>/<id>.yaml for `content: <folder>`."""
+    spec = plain(cfg.analysis, name)
+    folder = spec.pop("content", None)
+    return spec if folder is None else {**spec, **content(folder, name, cfg)}
 
 
 if __name__ == "__main__":

@@ -1,39 +1,35 @@
-"""Run one entry of conf/finetune: python pipelines/finetune.py RUN, to results/finetune/RUN.csv."""
+"""Run the entries of conf/finetune: python pipelines/finetune.py [RUN ...], to results/finetune/RUN.csv."""
 
 import argparse
 import sys
 from pathlib import Path
 
-import pandas as pd
+from stage import finish_each
 
-from dplangevin import outputs
+from dplangevin import manifest
+from dplangevin.cache import Store
 from dplangevin.config import load
-from dplangevin.data import DataError
-from dplangevin.finetune.run import rows
+from dplangevin.finetune.run import finish
 
 UNITS = Path("data/units/finetune")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("run", help="a key of conf/finetune")
-    name = parser.parse_args().run
     cfg = load()
-    if name not in cfg.finetune:
-        print(f"no run {name!r}: conf/finetune has {', '.join(cfg.finetune)}", file=sys.stderr)
-        return 1
-    try:
-        found = rows(cfg, name, Path(f"data/processed/{cfg.finetune[name].dataset}.npz"), UNITS)
-    except (ValueError, DataError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 1
-    content = outputs.csv_bytes(pd.read_csv(found))
-    outputs.write(Path("results/finetune"), {f"{name}.csv": content})
-    for piece in (
-        UNITS / name
-    ).iterdir():  # the results hold them now; the activations stay for the other runs
-        piece.unlink()
-    return 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("runs", nargs="*", metavar="RUN")
+    runs = parser.parse_args().runs or list(cfg.finetune)
+    if unknown := [run for run in runs if run not in cfg.finetune]:
+        parser.error(f"no run {unknown[0]!r}: conf/finetune has {', '.join(cfg.finetune)}")
+
+    def work(run: str) -> None:
+        entry = cfg.finetune[run]
+        data = manifest.file(cfg, "dataset", entry.dataset)
+        weights = manifest.file(cfg, "weights", entry.backbone)
+        store = Store(Path("results/finetune") / f"{run}.csv", UNITS / run)
+        store.write(finish(cfg, run, data, weights, UNITS, store))
+
+    return finish_each(runs, work)
 
 
 if __name__ == "__main__":

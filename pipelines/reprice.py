@@ -1,20 +1,26 @@
 """Prices of trained networks again, from the settings in their rows: no training, and no other column is touched.
 
 After a change of an accountant, `python pipelines/reprice.py` rewrites the price columns of results/training and
-results/finetune and prints the largest relative move in each file; `dvc commit` then enters the files.
+results/finetune and prints the largest relative move in each file. Each unit gets the key of the accountant as it
+now is, so that nothing is computed again; `dvc commit` then enters the files.
 """
 
+import json
 import math
 import sys
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pandas as pd
 
-from dplangevin import config
-from dplangevin.outputs import csv_bytes, write
+from dplangevin import config, manifest
+from dplangevin.cache import beside, csv_bytes, listing, write
+from dplangevin.finetune import run
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.stepsize import Schedule, steps_event
+from dplangevin.training import sweep
 from dplangevin.training.prices import Prices
+from dplangevin.training.tables import TABLES
 
 RECORDS = {"mnist": 60_000, "cifar10": 50_000}
 PRICED = "epsilon_add_remove", "epsilon_replace_one"
@@ -66,6 +72,15 @@ def put(frame: pd.DataFrame, rows: pd.Series, prices: dict[str, float]) -> float
     return moved
 
 
+def relist(path: Path, keys: list[str]) -> None:
+    """Give the units of a result, whose rows are as many as before, these keys."""
+    units = json.loads(beside(path).read_text(encoding="utf-8"))
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[1:]
+    ends = list(accumulate(unit["rows"] for unit in units))
+    texts = ["".join(lines[start:end]) for start, end in pairwise([0, *ends])]
+    write(path.parent, {beside(path).name: listing(keys, texts).encode()})
+
+
 def read(path: Path) -> pd.DataFrame:
     return pd.read_csv(
         path, keep_default_na=False, na_values={"noise_multiplier": [""], "step": [""], "clip": [""]}
@@ -80,10 +95,19 @@ def main() -> int:
             if folder.exists():
                 schedule = entry.runs[name].settings.get("schedule", "fixed")
                 moves[folder] = training(folder, schedule, RECORDS[entry.dataset])
+                data = manifest.file(cfg, "dataset", entry.dataset).sha256
+                keys = sweep.keys_of(cfg, str(experiment), str(name), data)
+                for table in TABLES:
+                    relist(folder / f"{table}.csv", keys)
     for name, entry in cfg.finetune.items():
         path = Path("results/finetune", f"{name}.csv")
         if path.exists():
             moves[path] = finetune(path, RECORDS[entry.dataset])
+            data, weights = (
+                manifest.file(cfg, kind, entry[of]).sha256
+                for kind, of in (("dataset", "dataset"), ("weights", "backbone"))
+            )
+            relist(path, [run.keys(cfg, str(name), data, weights)[1]])
     for path, moved in moves.items():
         print(f"{path}: prices moved by at most {moved:.2g}")
     return 0

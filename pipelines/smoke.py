@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy2
 
-import miniature
 from omegaconf import OmegaConf
 
-RESULTS = ("results/", "dvc.lock", "params.yaml")
+RESULTS = ("results/", "data/manifest/", "dvc.lock", "params.yaml")
 
 
 def copy_tree(source: Path, target: Path, leave_out: Sequence[str] = ()) -> None:
@@ -37,14 +36,22 @@ def set_scale(path: Path, scale: str) -> None:
 def main() -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="smoke-") as name:
-        copy_tree(Path.cwd(), Path(name), RESULTS)
-        set_scale(Path(name) / "conf/config.yaml", "smoke")
-        miniature.write(mirror := Path(name) / "data/miniature")  # what conf/scale/smoke.yaml names
-        command = [sys.executable, "pipelines/repro.py", "--strict"]
+        tree = Path(name)
+        copy_tree(Path.cwd(), tree, RESULTS)
+        set_scale(tree / "conf/config.yaml", "smoke")
+        (tree / "log").mkdir()
         # a second worker would take longer to start than to do its work
-        env = {"DPL_WORKERS": "1", **os.environ, "DATA_MIRROR": str(mirror)}
+        env = {"DPL_WORKERS": "1", **os.environ, "DPL_PYTHON": sys.executable, "DPL_LOG": str(tree / "log")}
+        env = {**env, "PYTHONPATH": "src"}
         env.pop("PYTHONDONTWRITEBYTECODE", None)  # else each stage would compile the package again
-        code = subprocess.run(command, cwd=name, env=env).returncode
+
+        def run(*command: str) -> int:
+            return subprocess.run([sys.executable, *command], cwd=tree, env=env).returncode
+
+        (tree / ".dvc").mkdir(exist_ok=True)
+        run("-m", "dvc", "config", "core.no_scm", "true")
+        code = run("-m", "dplangevin.config") or run("-m", "dvc", "repro", "--keep-going")
+        code = run("pipelines/summary.py", "--log", "log", "--status", str(code), "--strict")
     print(f"Smoke run {'failed' if code else 'finished'} after {time.monotonic() - started:.0f} s.")
     return code
 

@@ -1,47 +1,61 @@
-"""What a run came to, in plain words: every exhibit with its state, its path and its verdicts."""
+"""What `dvc repro --keep-going` came to: every exhibit with its state, path and verdicts, and why one is not made.
 
+python pipelines/summary.py --log FOLDER --status N [--exhibit ID] [--strict]. FOLDER is that of DPL_LOG:
+pipelines/python.sh wrote there which stages ran and how they ended, pipelines/stage.py what no source has. What a
+stage needs says dvc.lock. Exit status: 0; 1 when a stage failed, except, without --strict, for the reason that no
+source of its data could be reached.
+"""
+
+import argparse
 import csv
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-import networkx as nx
-from dvc.stage import Stage
+import yaml
 
-UNAVAILABLE = Path(
-    "data/raw/.unavailable"
-)  # <data set>.txt, weights_<key>.txt, written by pipelines/fetch.py
+UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
 PAGE = Path("results/report/claims.md")
 
 
-class Summary:
-    """graph: DVC's, with an edge from each stage to those it depends on; made, failed: stages by name."""
+class Run:
+    """Of one run of DVC: exit status of each stage that ran, what each needs, and what no source has."""
 
-    def __init__(self, graph: nx.DiGraph, made: Iterable[str], failed: Mapping[str, Exception]) -> None:
-        self.needs = {stage.addressing: _names(nx.descendants(graph, stage)) for stage in graph}
-        self.made = set(made)
-        self.failed = dict(failed)
+    def __init__(self, ended: Mapping[str, int], needs: Mapping[str, set[str]], missing: Mapping[str, str]):
+        self.ended, self.needs, self.missing = dict(ended), dict(needs), dict(missing)
+
+    @property
+    def failed(self) -> list[str]:
+        return [stage for stage, status in self.ended.items() if status]
 
     @property
     def unexcused(self) -> list[str]:
         """Stages that failed for another reason than that no source had their data."""
-        excused = {name for name in self.failed if unavailable(name)}
-        return [name for name in self.failed if name not in excused and not self.needs[name] & excused]
+        return [stage for stage in self.failed if self.ended[stage] != UNAVAILABLE]
+
+    def above(self, stage: str) -> set[str]:
+        """All that a stage needs, directly or not."""
+        seen: set[str] = set()
+        todo = [stage]
+        while todo:
+            todo += (new := self.needs.get(todo.pop(), set()) - seen)
+            seen |= new
+        return seen
 
     def cause(self, stage: str) -> str:
-        """Why a stage was not made: the first failures among what it needs and itself; "" if none."""
-        failed = [name for name in self.failed if name in self.needs[stage] or name == stage]
-        roots = [name for name in failed if not self.needs[name] & set(failed)]
-        return "\n      ".join(
-            f"{name}: {unavailable(name)}" if unavailable(name) else f"{name} failed" for name in roots
-        )
+        """Why a stage was not made: what failed among itself and all that it needs; "" if nothing did."""
+        above = self.above(stage) | {stage}
+        texts = [self.missing.get(name, f"{name} failed") for name in self.failed if name in above]
+        return "\n      ".join(text.strip().replace("\n", "\n      ") for text in texts)
 
     def state(self, stage: str) -> str:
-        if stage in self.made:
-            return "made"
-        return f"not made\n      {cause}" if (cause := self.cause(stage)) else "up to date"
+        if cause := self.cause(stage):
+            return f"not made: {cause}"
+        return "made" if stage in self.ended else "up to date"
 
     def text(self, exhibits: Iterable[str]) -> str:
         verdicts = read_verdicts()
@@ -57,25 +71,44 @@ class Summary:
                 lines.append(f"    claims: {counts}")
         for stage, path in (("claims", CLAIMS), ("report", PAGE)):
             lines += ["", f"{path}: {self.state(stage)}"]
-        if self.unexcused:
-            lines += ["", "Failed (the messages are above)"]
-            lines += [f"  {name}: {self.failed[name]}" for name in self.unexcused]
+        shown = {f"render@{name}" for name in exhibits} | {"claims", "report"}
+        others = [stage for stage in self.failed if not any(stage in self.above(name) for name in shown)]
+        if others := [stage for stage in others if stage not in shown]:
+            lines += ["", "Not made"]
+            lines += [
+                f"  {stage}: {self.missing.get(stage, 'failed, see above')}".rstrip() for stage in others
+            ]
         return "\n".join(lines)
 
 
-def unavailable(stage: str) -> str:
-    """What fetch@<data set> or weights@<key> left when no source had its files, indented; else ""."""
-    path = marker(stage)
-    return (
-        path.read_text(encoding="utf-8").strip().replace("\n", "\n      ") if path and path.exists() else ""
-    )
+def read(log: Path, lock: Path = Path("dvc.lock")) -> Run:
+    """What a run wrote into its log."""
+    stages = log / "stages"
+    words = [line.split() for line in stages.read_text().splitlines()] if stages.exists() else []
+    missing = {path.stem: path.read_text(encoding="utf-8").strip() for path in log.glob("*.txt")}
+    return Run({stage: int(status) for stage, status in words}, needs_of(lock), missing)
 
 
-def marker(stage: str) -> Path | None:
-    """The file in which fetch@<data set> or weights@<key> says that no source had its files; else None."""
-    group, _, key = stage.partition("@")
-    name = {"fetch": key, "weights": f"weights_{key}"}.get(group)
-    return UNAVAILABLE / f"{name}.txt" if name else None
+def needs_of(lock: Path) -> dict[str, set[str]]:
+    """Stage -> the stages that make what it reads."""
+    if not lock.exists():
+        return {}
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    stages: dict[str, Any] = yaml.load(lock.read_text(encoding="utf-8"), Loader=loader).get("stages", {})
+    makers = {out["path"]: name for name, stage in stages.items() for out in stage.get("outs", [])}
+    found = {}
+    for name, stage in stages.items():
+        read = [dep["path"] for dep in stage.get("deps", [])]
+        read += [path for path in stage.get("params", {}) if path != "params.yaml"]
+        found[name] = {maker for out, maker in makers.items() if any(_within(out, path) for path in read)} - {
+            name
+        }
+    return found
+
+
+def _within(out: str, path: str) -> bool:
+    """Whether one is the other, or a folder around it."""
+    return out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")
 
 
 def read_verdicts(path: Path = CLAIMS) -> dict[str, Counter[str]]:
@@ -91,5 +124,36 @@ def read_verdicts(path: Path = CLAIMS) -> dict[str, Counter[str]]:
     return found
 
 
-def _names(stages: Iterable[Stage]) -> set[str]:
-    return {stage.addressing for stage in stages}
+def exhibits_of(params: Path = Path("params.yaml")) -> list[str]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return list(yaml.load(params.read_text(encoding="utf-8"), Loader=loader)["pipeline"]["exhibits"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--log", type=Path, help="the folder of DPL_LOG")
+    parser.add_argument("--status", type=int, default=0, help="exit status of dvc repro")
+    parser.add_argument("--exhibit", help="only this one")
+    parser.add_argument("--strict", action="store_true", help="data that cannot be had are a failure too")
+    parser.add_argument(
+        "--known", metavar="ID", help="only say whether there is this exhibit, and which there are"
+    )
+    args = parser.parse_args()
+    exhibits = exhibits_of()
+    if args.known is not None:
+        if args.known in exhibits:
+            return 0
+        wrong = (
+            f"no exhibit {args.known!r}" if args.known else "name an exhibit: make exhibit ID=wang2015_fig1c"
+        )
+        print(f"{wrong}; there are: {', '.join(exhibits)}", file=sys.stderr)
+        return 2
+    run = read(args.log)
+    print(run.text([args.exhibit] if args.exhibit else exhibits))
+    if run.unexcused or (args.strict and run.failed):
+        return 1
+    return 0 if run.failed else min(args.status, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,26 +1,35 @@
-"""Run one entry of conf/training: python pipelines/train.py EXPERIMENT RUN, to results/training/EXPERIMENT/RUN/."""
+"""Run all entries of a training experiment: python pipelines/train.py li2019_tab1."""
 
+import argparse
 import sys
 from pathlib import Path
 
-from dplangevin import outputs
+from stage import finish_each
+
+from dplangevin import manifest
+from dplangevin.cache import Store
 from dplangevin.config import load
 from dplangevin.training.sweep import sweep
+from dplangevin.training.tables import TABLES
+
+TRAINING = Path("results/training")
+UNITS = Path("data/units/training")
 
 
-def main(experiment: str, run: str) -> None:
+def main() -> int:
     cfg = load()
-    units = Path("data/units/training") / experiment / run
-    dataset = cfg.training[experiment].dataset
-    found = sweep(cfg, experiment, run, Path(f"data/processed/{dataset}.npz"), units)
-    contents = {f"{name}.csv": outputs.csv_bytes(frame) for name, frame in found.items()}
-    outputs.write(Path("results/training") / experiment / run, contents, only=True)
-    for piece in units.iterdir():  # the results hold them now
-        piece.unlink()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("experiment", choices=list(cfg.training))
+    experiment = parser.parse_args().experiment
+    spec = cfg.training[experiment]
+
+    def work(run: str) -> None:
+        paths = [TRAINING / experiment / run / f"{table}.csv" for table in TABLES]
+        store = Store(paths, UNITS / experiment / run)
+        store.write(sweep(cfg, experiment, run, manifest.file(cfg, "dataset", spec.dataset), store))
+
+    return finish_each(spec.runs, work)
 
 
 if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except ValueError as error:
-        sys.exit(f"{' '.join(sys.argv[1:])}: {error}")
+    sys.exit(main())

@@ -22,14 +22,12 @@ from torch import Tensor, nn
 
 from dplangevin import noise
 from dplangevin.attacks.pairs import LINEAR
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.finetune import dp_sgd as finetune_dp_sgd
-from dplangevin.finetune.activations import Inputs
-from dplangevin.finetune.loop import Task as Finetuning
-from dplangevin.heads import Audits, Setting, chains
+from dplangevin.cache import Checkpoint
+from dplangevin.chains import linear as chains
+from dplangevin.data import Dataset
+from dplangevin.heads import Audits, Setting
 from dplangevin.heads.dp_langevin import DpLangevin as HeadLangevin
 from dplangevin.heads.dp_sgd import DpSgd as HeadDpSgd
-from dplangevin.images import ImageSet
 from dplangevin.losses import softmax
 from dplangevin.methods.dp_sgd import DpSgd as ConvexDpSgd
 from dplangevin.methods.dp_sgld import DpSgld as ConvexDpSgld
@@ -40,6 +38,7 @@ from dplangevin.poisson import Poisson
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problem import Problem
+from dplangevin.problems.network import NetworkProblem
 from dplangevin.sgmcmc import Minibatches
 from dplangevin.training import Task as Training
 from dplangevin.training.attack import CERTAIN, Chosen
@@ -248,7 +247,7 @@ def watched_checkpoints() -> Iterator[list[Tensor]]:
 
     def watching(self: Checkpoint, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
         if not force:
-            seen.append(make()["theta"].clone())
+            seen.append(make()["theta"][:, 0].clone())
         save(self, make, force)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -281,19 +280,21 @@ def training_task(plan: Plan, record: int, runs: int, folder: Path, generator: t
     if plan.opposed:
         x[1:], y[1:] = 64, 1  # pixels of -.5
     network = Chosen(NETWORK.module, NETWORK.shape, NETWORK.classes, certain(torch.empty(NETWORK.d)))
-    images = ImageSet(x, y, x[:1], y[:1], {"name": "pair", "classes": 2})
-    return Training(network, images, BUDGET, runs, generator, CPU, folder, "key")
+    images = Dataset.from_arrays(x, y, x[:1], y[:1], {"name": "pair", "classes": 2})
+    problem = NetworkProblem.of_images(network, images, CPU)
+    return Training(problem, BUDGET, runs, generator, folder, "key")
 
 
-def finetune_task(plan: Plan, record: int, runs: int, folder: Path, generator: torch.Generator) -> Finetuning:
-    """As `training_task`, with one input to the layer."""
+def finetune_task(plan: Plan, record: int, runs: int, folder: Path, generator: torch.Generator) -> Training:
+    """As `training_task`, of one input that is no pixel, from the template's parameters."""
     x, y = torch.full((plan.records, 1, 1, 1), 20.0), torch.zeros(plan.records, dtype=torch.long)
     y[0] = record
     if plan.opposed:
         x[1:], y[1:] = -5.0, 1
     network = build([{"linear": 2}], (1, 1, 1), 2)
     nn.utils.vector_to_parameters(certain(torch.empty(network.d)), network.module.parameters())
-    return Finetuning(network, Inputs(x, y, x[:1], y[:1]), BUDGET, runs, generator, CPU, folder, "key")
+    problem = NetworkProblem(network, x, y, x[:1], y[:1], pretrained=True)
+    return Training(problem, BUDGET, runs, generator, folder, "key")
 
 
 def networks_moved(learner: Any, make: Callable[..., Any], unit: Tensor, plan: Plan) -> Moves:
@@ -311,11 +312,9 @@ WHITE, TWENTY = along(torch.ones(SIDE * SIDE)), along(torch.tensor([20.0]))
 
 def network_learner(kind: str, plan: Plan, adjacency: Adjacency = "add_remove") -> Any:
     steps = Steps(plan.batch, plan.epochs, measured=1)
-    if kind == "dp_sgd":
-        return NetworkDpSgd(0.1, 100.0, "fixed", 0.0, CLIP, 0.0, steps, TIGHT, adjacency)
     if kind == "dp_sgld":
         return NetworkDpSgld(None, CLIP, "fixed", 0.0, 1, 0.0, steps, TIGHT, adjacency=adjacency)
-    return finetune_dp_sgd.DpSgd(0.1, CLIP, steps, TIGHT, adjacency)
+    return NetworkDpSgd(0.1, "fixed", 0.0, CLIP, 0.0, steps, TIGHT, adjacency)
 
 
 def training_dp_sgd(plan: Plan, adjacency: Adjacency) -> Moves:

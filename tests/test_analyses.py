@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import swept
 from omegaconf import OmegaConf
-
-from dplangevin.analyses import run
 
 
 @dataclass(frozen=True)
@@ -34,15 +33,15 @@ def test_finished_units_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     broken, log = tmp_path / "broken", tmp_path / "log"
     broken.touch()
     with pytest.raises(KeyboardInterrupt):
-        run(spec, 3, tmp_path / "units")
+        swept.analysis(spec, 3, tmp_path / "units")
     broken.unlink()
-    frame = run(spec, 3, tmp_path / "units")
+    frame = swept.analysis(spec, 3, tmp_path / "units")
     assert frame.unit.tolist() == ["one", "two"]
     assert frame.value.tolist() == [1.5, 1.5]
     assert log.read_text().split() == ["one", "two", "two"]
-    run(spec, 4, tmp_path / "units")  # another seed, other settings: computed anew
+    swept.analysis(spec, 4, tmp_path / "units")  # another seed, other settings: computed anew
     spec.scale = 1.0
-    run(spec, 4, tmp_path / "units")
+    swept.analysis(spec, 4, tmp_path / "units")
     assert log.read_text().split()[3:] == ["one", "two"] * 2
 
 
@@ -51,5 +50,5 @@ def test_rows_do_not_depend_on_the_workers(tmp_path: Path, monkeypatch: pytest.M
     frames = []
     for workers in ("1", "2"):
         monkeypatch.setenv("DPL_WORKERS", workers)
-        frames.append(run(spec, 3, tmp_path / workers))
+        frames.append(swept.analysis(spec, 3, tmp_path / workers))
     assert frames[0].equals(frames[1])

@@ -8,11 +8,13 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import config
-from dplangevin.exhibits.files import run_names
+from dplangevin.exhibits.read import run_names
 
 ROOT = Path(__file__).parents[1]
 CONF = ROOT / "conf"
-GROUPS = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name != "scale")
+CONTENT = ("exhibit", "claim", "promise")  # read by stages from their files
+CHOSEN = ("scale", "pipeline")  # of which one file is chosen
+GROUPS = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in (*CONTENT, *CHOSEN))
 DATA_ONLY = {
     "dataset",
     "experiment",
@@ -22,8 +24,6 @@ DATA_ONLY = {
     "features",
     "heads",
     "finetune",
-    "exhibit",
-    "claim",
 }  # groups whose files are values, not one object
 
 
@@ -94,24 +94,66 @@ def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
     for entry in cfg.finetune.values():
         assert entry.dataset in cfg.dataset
         assert entry.backbone in cfg.backbone
-    for name, exhibit in cfg.exhibit.items():
+    for name in stems("exhibit"):
+        exhibit = config.content("exhibit", name, cfg)
         if "part" in exhibit:
-            experiment = exhibit.source.removeprefix("results/training/")
-            assert set(exhibit.runs) <= set(cfg.training[experiment].runs)
+            experiment = exhibit["source"].removeprefix("results/training/")
+            assert set(exhibit["runs"]) <= set(cfg.training[experiment].runs)
         elif {"heads", "finetune"} & set(exhibit):
             assert set(exhibit.get("heads", [])) <= set(cfg.heads)
             assert set(exhibit.get("finetune", [])) <= set(cfg.finetune)
+        elif "methods" in exhibit:
+            assert set(exhibit["methods"]) <= set(cfg.method)
         elif "files" in exhibit:
             assert set(run_names(exhibit)) <= runs
         else:
-            assert exhibit.source == f"results/analyses/{name}.csv"
+            assert exhibit["source"] == f"results/analyses/{name}.csv"
             assert name in cfg.analysis
-    for claim in cfg.claim.values():
+    for name in stems("claim"):
+        claim = config.content("claim", name, cfg)
         assert set(claim.get("runs", [])) <= runs
         assert set(claim.get("analyses", [])) <= set(cfg.analysis)
         assert set(claim.get("training", [])) <= set(cfg.training)
         assert set(claim.get("heads", [])) <= set(cfg.heads)
         assert set(claim.get("finetune", [])) <= set(cfg.finetune)
+
+
+def stems(kind: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("choice", ["default", "svhn"])
+def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
+    """But for SVHN, which only its own choice has."""
+    cfg = config.compose([f"pipeline={choice}"])
+    wanted = {f"{name}-{dataset}" for name, spec in cfg.experiment.items() for dataset in spec.datasets}
+    assert set(cfg.pipeline.runs) == wanted
+    for name, run in cfg.pipeline.runs.items():
+        assert name == f"{run.experiment}-{run.dataset}"
+    out = set() if choice == "svhn" else {"svhn", "li2019_tab1_svhn"}
+    assert set(cfg.pipeline.datasets) == set(cfg.dataset) - out
+    assert dict(cfg.pipeline.training) == {n: s.dataset for n, s in cfg.training.items() if n not in out}
+    assert set(cfg.pipeline.analyses) == set(cfg.analysis)
+    assert set(cfg.pipeline.papers) == set(stems("claim"))
+    sources = {name: config.content("exhibit", name, cfg)["source"] for name in stems("exhibit")}
+    assert dict(cfg.pipeline.exhibits) == {n: source for n, source in sources.items() if n not in out}
+    for path in cfg.pipeline.analyses.values():
+        assert Path(path).exists()
+
+
+def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
+    tmp_path: Path, cfg: DictConfig
+) -> None:
+    (tmp_path / "exhibit").mkdir()
+    (tmp_path / "exhibit/a.yaml").write_text("budget: ${delta}\nsame: ${exhibit.b.draw}\n")
+    (tmp_path / "exhibit/b.yaml").write_text("draw:\n  title: ${exhibit.c.title}\n")
+    (tmp_path / "exhibit/c.yaml").write_text("title: t\n")
+    assert config.content("exhibit", "a", cfg, tmp_path) == {"budget": 1e-5, "same": {"title": "t"}}
+    (tmp_path / "exhibit/c.yaml").write_text("title: ${nowhere}\n")
+    with pytest.raises(config.ConfigError, match=r"a\.yaml: .*nowhere"):
+        config.content("exhibit", "a", cfg, tmp_path)
+    with pytest.raises(config.ConfigError, match=r"no exhibit 'wang2015_fig1'; did you mean wang2015_fig1"):
+        config.content("exhibit", "wang2015_fig1", cfg)
 
 
 def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> None:
@@ -123,7 +165,8 @@ def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> No
 @pytest.mark.parametrize(
     ("override", "named"),
     [
-        ("method.ops.radiu=3", "radiu"),
+        ("method.ops.radiu=3", "did you mean method.ops.radius"),
+        ("scal=smoke", "did you mean scale"),
         ("scale=huge", "huge"),
         ("method.ops.radius=[", "method.ops.radius=["),
         ("method.ops.radius=${nowhere}", "nowhere"),
@@ -175,4 +218,19 @@ def test_check_names_the_keys_and_the_fix(tmp_path: Path) -> None:
     assert stale.returncode == 1
     assert "method.ops.radius: 3 -> 10.0" in stale.stderr
     assert "python -m dplangevin.config" in stale.stderr
+    assert run_check(tmp_path, DVC_EXP_NAME="an-experiment").returncode == 0
+    assert run_check(tmp_path, DPL_SET="method.ops.radius=3").returncode == 0
+
+
+def test_an_experiment_may_not_set_what_nothing_reads(tmp_path: Path) -> None:
+    (tmp_path / "conf").symlink_to(CONF)
+    for override, said in (
+        ("+method.ops.radus=3", "did you mean method.ops.radius"),
+        ("+sed=3", "mean seed"),
+    ):
+        config.write(config.compose([override]), tmp_path / "params.yaml")
+        stray = run_check(tmp_path, DVC_EXP_NAME="an-experiment")
+        assert stray.returncode == 1
+        assert said in stray.stderr
+    config.write(config.compose(["+method.mine={_target_: mine.Method}"]), tmp_path / "params.yaml")
     assert run_check(tmp_path, DVC_EXP_NAME="an-experiment").returncode == 0

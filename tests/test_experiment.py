@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import swept
 import torch
 import toy
 from hydra.utils import instantiate
@@ -16,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import experiment, noise
 from dplangevin.data import Dataset
-from dplangevin.experiment import COLUMNS, measured, sweep
+from dplangevin.experiment import COLUMNS, measured
 from dplangevin.methods import Release
 from dplangevin.methods.nonprivate import NonPrivate
 from dplangevin.methods.objpert import ObjPert
@@ -37,7 +38,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_sweeps_give_every_row_once_priced_twice(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    frame = sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
     assert list(frame.columns) == COLUMNS
     accuracy = frame[frame.metric == "accuracy"]
     assert len(accuracy) == 2 * 2 * 3 * 3  # scalings, ridges, budgets, repeats
@@ -51,14 +52,16 @@ def test_sweeps_give_every_row_once_priced_twice(cfg: DictConfig, data: Path, tm
 
 def test_the_same_seed_gives_the_same_bytes(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
     for method in ("objpert", "dp_sgld"):
-        first, second = (sweep(cfg, "toy", "toy", method, data, tmp_path / name).to_csv() for name in "ab")
+        first, second = (
+            swept.experiment(cfg, "toy", "toy", method, data, tmp_path / name).to_csv() for name in "ab"
+        )
         assert first == second
 
 
 def test_methods_without_a_budget_have_one_row_per_repeat(
     cfg: DictConfig, data: Path, tmp_path: Path
 ) -> None:
-    frame = sweep(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
+    frame = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
     assert set(frame.epsilon) == {math.inf}
     assert set(frame.metric) == {"accuracy", "log_loss", "brier", "ece", "majority_accuracy"}
     assert len(frame) == 2 * 5 * 3
@@ -78,7 +81,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
 
     monkeypatch.setattr(experiment, "run_unit", dying)
     with pytest.raises(KeyboardInterrupt):
-        sweep(cfg, "toy", "toy", "objpert", data, units)
+        swept.experiment(cfg, "toy", "toy", "objpert", data, units)
     assert len(list(units.glob("*.csv"))) == 3
     calls.clear()
 
@@ -87,12 +90,14 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(
         return real(*args)
 
     monkeypatch.setattr(experiment, "run_unit", counting)
-    resumed = sweep(cfg, "toy", "toy", "objpert", data, units)
+    resumed = swept.experiment(cfg, "toy", "toy", "objpert", data, units)
     assert len(calls) == 8 - 3
-    assert resumed.to_csv() == sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "fresh").to_csv()
+    assert (
+        resumed.to_csv() == swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "fresh").to_csv()
+    )
     calls.clear()
     cfg.seed = 1  # another computation: nothing is reused
-    sweep(cfg, "toy", "toy", "objpert", data, units)
+    swept.experiment(cfg, "toy", "toy", "objpert", data, units)
     assert len(calls) == 8
 
 
@@ -106,12 +111,12 @@ def test_a_sweep_killed_outright_loses_at_most_the_unit_in_hand(data: Path, tmp_
     assert process.wait() == -signal.SIGKILL
     kept = {path: path.stat().st_mtime_ns for path in units.glob("[!.]*.csv")}
     assert 3 <= len(kept) < 200
-    resumed = sweep(toy.many_units(), "toy", "toy", "objpert", data, units)
+    resumed = swept.experiment(toy.many_units(), "toy", "toy", "objpert", data, units)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept  # read, not made again
     assert len(list(units.glob("[!.]*.csv"))) == 200
     assert (
         resumed.to_csv()
-        == sweep(toy.many_units(), "toy", "toy", "objpert", data, tmp_path / "fresh").to_csv()
+        == swept.experiment(toy.many_units(), "toy", "toy", "objpert", data, tmp_path / "fresh").to_csv()
     )
 
 
@@ -129,12 +134,12 @@ def test_a_row_whose_event_costs_more_than_its_budget_is_refused(
     with pytest.raises(
         ValueError, match=r"objpert on toy refused: by .* its event costs \(.*more than the budget"
     ):
-        sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+        swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
 
 
 def test_violated_conditions_are_written_in_the_row(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
     cfg.experiment.toy.epsilons.toy = [0.5, 40.0]
-    frame = sweep(cfg, "toy", "toy", "dp_sgld", data, tmp_path / "units")
+    frame = swept.experiment(cfg, "toy", "toy", "dp_sgld", data, tmp_path / "units")
     text = frame.groupby("epsilon").violated.first()
     assert text[0.5] == ""
     assert text[40.0].startswith("T = ")
@@ -148,9 +153,9 @@ def test_plans_are_the_product_of_scalings_variants_and_budget_blocks(cfg: DictC
 
 
 def test_an_experiments_delta_has_the_last_word(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    assert set(sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units").delta) == {1e-5}
+    assert set(swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units").delta) == {1e-5}
     cfg.experiment.toy.delta = 1e-3
-    frame = sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
     assert set(frame.delta) == {1e-3}
     event = ObjPert(0.1, instantiate(cfg.accountant.kifer2012))  # of the same budget, by hand
     problem = instantiate(cfg.model.logistic)(Dataset.load(data).scaled("unit"), 3)
@@ -162,17 +167,17 @@ def test_an_experiments_delta_has_the_last_word(cfg: DictConfig, data: Path, tmp
 
 def test_settings_change_the_method_and_not_the_variant(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
     cfg.experiment.toy.scalings = ["unit"]
-    first = sweep(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
+    first = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
     cfg.experiment.toy.settings = {"nonprivate": {"ridge": 30.0}}
-    second = sweep(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
+    second = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
     assert set(second.variant) == {""}
     assert not (first.value == second.value).all()
     cfg.method.nonprivate.ridge = 30.0
     cfg.experiment.toy.settings = {}
-    third = sweep(cfg, "toy", "toy", "nonprivate", data, tmp_path / "other")
+    third = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "other")
     assert second.to_csv() == third.to_csv()
     cfg.experiment.toy.settings = {"objpert": {"ridge": 9.0, "adjacency": "add_remove"}}  # vary comes after
-    frame = sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
     assert set(frame.variant) == {"ridge=0.1", "ridge=5.0"}
     assert set(frame.adjacency) == {"add_remove"}
 
@@ -196,10 +201,10 @@ def test_settings_replace_objects_as_a_whole() -> None:
 
 def test_the_audit_adjacency_prices_every_method(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
     cfg.experiment.toy.settings = {"objpert": {"adjacency": "add_remove"}}
-    own = sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+    own = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
     assert set(own.adjacency_tight) == set(own.adjacency) == {"add_remove"}
     cfg.experiment.toy.audit = "replace_one"
-    frame = sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
     assert set(frame.adjacency) == {"add_remove"}
     assert set(frame.adjacency_tight) == {"replace_one"}
     assert (frame.epsilon_tight > own.epsilon_tight).all()
@@ -207,7 +212,7 @@ def test_the_audit_adjacency_prices_every_method(cfg: DictConfig, data: Path, tm
     assert frame.value.equals(own.value)  # a price is no input of the method
     cfg.experiment.toy.audit = "replace_two"
     with pytest.raises(ValueError, match="replace_two"):
-        sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+        swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
 
 
 def test_budgets_by_method() -> None:
@@ -229,20 +234,20 @@ def test_chains_are_diagnosed_and_compared_with_the_posterior(
     with pytest.raises(
         ValueError, match="experiment 'toy' is compared with the exact posterior: name its file"
     ):
-        sweep(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
+        swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
     scaled, path = Dataset.load(data).scaled("unit"), tmp_path / "posterior.npz"
     problem = instantiate(cfg.model.logistic)(scaled, 3)
     sampler = Sampler(warmup=50, block=100, max_draws=300)
     save(
         path, {"unit": sample_reference(problem, scaled, 1.0, sampler, 100, noise.generator(0, "reference"))}
     )
-    frame = sweep(cfg, "toy", "toy", "dp_sgld", data, tmp_path / "units", path)
+    frame = swept.experiment(cfg, "toy", "toy", "dp_sgld", data, tmp_path / "units", path)
     assert {"r_hat", "ess", "mean_distance", "covariance_distance", "predictive_gap"} < set(frame.metric)
     wide = frame.pivot(index=["epsilon", "repeat"], columns="metric", values="value")
     wanted = wide.log_loss - float(load(path, "unit").log_loss)
     assert wide.predictive_gap.tolist() == pytest.approx(wanted.tolist())
     cfg.experiment.toy.settings = {"nonprivate": {"ridge": 1.0}}
-    mode = sweep(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units", path)
+    mode = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units", path)
     near = mode[mode.metric.eq("mean_distance")].value
     assert near.max() < 0.5  # the mode of the same posterior
     assert near.max() < wide.mean_distance.min()
@@ -260,7 +265,7 @@ def test_what_a_method_reports_is_a_metric(
         return found
 
     monkeypatch.setattr(NonPrivate, "__call__", reporting)
-    frame = sweep(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
+    frame = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
     assert frame[frame.metric.eq("epsilon_released")].value.tolist() == [0.0, 1.0, 2.0] * 2
     assert not frame.metric.eq("steps").any()
 
@@ -276,9 +281,9 @@ def test_chains_that_have_diverged_have_no_value_and_say_so(
         return found
 
     cfg.experiment.toy.scalings = ["unit"]
-    whole = sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+    whole = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
     monkeypatch.setattr(ObjPert, "__call__", diverged)
-    frame = sweep(cfg, "toy", "toy", "objpert", data, tmp_path / "other")
+    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "other")
     lost = frame.repeat.eq(1) & frame.epsilon.isin([0.5, 4.0])  # the first budget of each unit
     assert frame.value.isna().equals(lost)
     assert frame.value[~lost].equals(whole.value[~lost])

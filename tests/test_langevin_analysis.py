@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from dplangevin.analyses import counterexample, langevin, ryffel2022_privacy
 from dplangevin.attacks.langevin import last_iterate
-from dplangevin.attacks.law import renyi
+from dplangevin.attacks.quadrature import renyi
 from dplangevin.audit import audit
 from dplangevin.noise import generator
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -141,7 +141,7 @@ def two_bumps(x: float, sign: int, pair: counterexample.Counterexample) -> float
 
 
 def test_numbers_of_the_pair_by_another_quadrature(pair: counterexample.Counterexample) -> None:
-    found, r = pair.law(1), pair.radius
+    found, r = pair.distributions(1), pair.radius
     moment = quad(
         lambda x: two_bumps(x, 1, pair) ** 2 / two_bumps(x, -1, pair), -r, r, limit=200, points=[0, 0.4]
     )
@@ -166,14 +166,15 @@ def test_theorem_fails_on_the_pair_and_all_its_hypotheses_hold(pair: counterexam
 def test_claimed_and_exact_divergence_of_the_committed_pair(pair: counterexample.Counterexample) -> None:
     """.196 against 35.3 after one step."""
     assert Ryffel2022().renyi(pair.event(1), 2) == pytest.approx(0.196, abs=5e-4)
-    assert renyi(pair.law(1), 2) == pytest.approx(35.3, abs=0.05)
+    assert renyi(pair.distributions(1), 2) == pytest.approx(35.3, abs=0.05)
 
 
 def test_theorem_holds_on_the_pair_with_full_batches(pair: counterexample.Counterexample) -> None:
     for steps in (1, 5, 50):
         event = attr.evolve(pair.event(steps), batch=pair.records)
         exact = counterexample.renyi(
-            counterexample.law(event, project=pair.radius, others="flat", nodes=300), pair.order
+            counterexample.last_iterate_distributions(event, project=pair.radius, others="flat", nodes=300),
+            pair.order,
         )
         assert 0 < exact < Ryffel2022().renyi(event, pair.order)
 
@@ -187,7 +188,7 @@ def test_audit_of_the_pair_refutes_the_claim_and_stays_below_the_truth(
 
 
 def test_epsilon_inverts_the_hockey_stick(pair: counterexample.Counterexample) -> None:
-    found = pair.law(1)
+    found = pair.distributions(1)
     assert counterexample.hockey_stick(found, counterexample.epsilon_of(found, 1e-4)) == pytest.approx(1e-4)
     assert counterexample.epsilon_of(found, 0.5) == 0.0
 

@@ -8,13 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import miniature
 import numpy as np
 import pytest
-from formats import npz, pickled
 from omegaconf import OmegaConf
 
-from dplangevin.data import sha256
+from dplangevin.data import miniature, sha256
+from dplangevin.data.miniature import npz, pickled
 
 ROOT = Path(__file__).parents[1]
 # sha256 of the list of all files' sha256, in the order of their paths.
@@ -34,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_bytes_are_the_same_in_another_process_and_on_any_machine(folder: Path, tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "pipelines/miniature.py"), str(tmp_path / "again")]
+    command = [sys.executable, "-m", "dplangevin.data.miniature", str(tmp_path / "again")]
     env = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "PYTHONPATH": str(ROOT / "src")}
     printed = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
     assert hashes(tmp_path / "again") == hashes(folder)
@@ -46,7 +45,7 @@ def test_bytes_are_the_same_in_another_process_and_on_any_machine(folder: Path, 
     for key, file in files:
         assert (folder / key / file.name).stat().st_size == file.size
         assert file.bundled is None
-        assert file.urls == []
+        assert file.urls == [miniature.SOURCE]
 
 
 def test_there_is_every_file_that_conf_names(folder: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from scenarios import linear, logistic, multinomial
 from sklearn.linear_model import LogisticRegression
 
-from dplangevin.minimise import minimise
+from dplangevin.minimise import follow, minimise, newton, one_of
 from dplangevin.problem import Problem
 
 
@@ -101,8 +101,37 @@ def test_rows_in_other_units_have_the_same_fit_in_those_units() -> None:
 def test_an_unreachable_minimum_is_an_error_that_says_so() -> None:
     problem = logistic(repeats=1)
     separable = type(problem)(problem.x, torch.sign(problem.x[..., 0]), problem.loss, 1)
-    with pytest.raises(ValueError, match="no minimum to gradient norm/n 1e-12 within 5 steps"):
-        minimise(separable, torch.tensor([0.0]), torch.zeros(1, 1, 5), tolerance=1e-12, max_steps=5)
+    with pytest.raises(ValueError, match=r"no minimum at ridge = 0: .* set ridge > 0"):
+        minimise(separable, torch.tensor([0.0]), torch.zeros(1, 1, 5), max_steps=5)
+    with pytest.raises(ValueError, match=r"no minimum to gradient norm/n 1e-30 within .* raise the ridge"):
+        minimise(problem, torch.tensor([1.0]), torch.zeros(1, 1, 5), tolerance=1e-30, max_steps=5)
+
+
+@pytest.mark.parametrize("make", [logistic, linear, multinomial])
+@pytest.mark.parametrize("ridge", [1e-3, 2.0])
+def test_newton_arrives_where_the_descent_does(make: Callable[..., Problem], ridge: float) -> None:
+    problem = make()
+    push = 5 * torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    fit = minimise(problem, torch.tensor([ridge], dtype=torch.float64), push, tolerance=1e-11).theta
+    for r in range(3):
+        one, far = one_of(problem, r), 30 * torch.ones(problem.d)
+        theta, norm, steps = newton(one, ridge, push[r, 0], far, 1e-11)
+        assert norm < 1e-11
+        assert steps < 30
+        assert torch.allclose(theta, fit[r, 0], atol=1e-5, rtol=1e-6)
+        theta, norm, _ = follow(one, ridge, push[r, 0], 1e-11)
+        assert norm < 1e-11
+        assert torch.allclose(theta, fit[r, 0], atol=1e-5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [logistic, linear, multinomial])
+def test_a_push_beyond_all_gradients_is_held_by_a_faint_ridge(make: Callable[..., Problem]) -> None:
+    """Its theta is 1e6 long, where the loss is all but piecewise linear."""
+    problem = make(n=100)
+    push = torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    found = minimise(problem, torch.tensor([1e-6], dtype=torch.float64), 100 * push)
+    assert float(found.gradient_norm.max()) < 1e-8
+    assert float(found.theta.norm(dim=-1).min()) > 1e6
 
 
 @pytest.mark.parametrize("make", [logistic, linear, multinomial])

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from one_by_one import problem, with_parameters
 from torch import nn
 
-from dplangevin.engine.recognise import layers
+from dplangevin.engine.recognise import layers_of
 from dplangevin.networks import Network, build
 
 CONF = Path(__file__).resolve().parents[1] / "conf/network"
@@ -37,7 +37,7 @@ def test_committed_networks(name, d, shape):
     network = of(name)
     assert (network.d, network.shape, network.classes) == (d, shape, 10)
     assert network.module(torch.zeros(2, *shape)).shape == (2, 10)
-    assert len(layers(network.module)) == len(list(network.module.children()))  # all known to the engine
+    assert len(layers_of(network.module)) == len(list(network.module.children()))  # all known to the engine
 
 
 def test_the_small_network_is_the_usual_one():

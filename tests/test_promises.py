@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from analyse import described
 from dp_accounting import DpEvent, GaussianDpEvent
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
 
+from dplangevin import config
 from dplangevin.analyses import mechanisms, promises
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import leaves
@@ -87,12 +88,9 @@ def test_smallest_batch_is_found(wanted: int) -> None:
     assert solve(exact / 1e4, 1e-5, "replace_one") is None
 
 
-def test_configuration_names_every_promise_once_and_fits_its_columns() -> None:
-    groups = {
-        g: {f.stem: OmegaConf.load(f) for f in (CONF / g).glob("*.yaml")} for g in ("analysis", "accountant")
-    }
-    cfg = OmegaConf.merge(OmegaConf.load(CONF / "config.yaml"), groups)
-    table = instantiate(cfg.analysis.privacy_claims, _convert_="all")
+def test_configuration_names_every_promise_once_and_fits_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CONF.parent)
+    table = instantiate(described(config.load(), "privacy_claims"), _convert_="all")
     found = table.promises.values()
     assert {promise.paper for promise in found} == {"li2019", "ryffel2022", "wang2015"}
     assert all(promise.event or promise.note for promise in found)

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from dplangevin import noise
 from dplangevin.config import load
 from dplangevin.data import Dataset
-from dplangevin.download import fetch, mirrors
+from dplangevin.data.fetch import fetch, mirrors
 from dplangevin.experiment import evaluate
 from dplangevin.privacy import Budget
 

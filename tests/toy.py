@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import swept
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.config import load
 from dplangevin.data import Dataset
-from dplangevin.experiment import sweep
 
 
 def config() -> DictConfig:
@@ -47,4 +47,4 @@ def write(path: Path) -> Path:
 
 
 if __name__ == "__main__":
-    sweep(many_units(), "toy", "toy", "objpert", Path(sys.argv[1]), Path(sys.argv[2]))
+    swept.experiment(many_units(), "toy", "toy", "objpert", Path(sys.argv[1]), Path(sys.argv[2]))

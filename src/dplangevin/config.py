@@ -6,13 +6,17 @@ is the one of `dvc exp run -S`, to the byte: Hydra's compose, interpolations res
     python -m dplangevin.config                  compose, write params.yaml if it changed
     python -m dplangevin.config scale=smoke      the same with Hydra overrides
     python -m dplangevin.config --check          exit 1, naming the keys, if params.yaml is not that
+
+What exhibits show and what papers claim is content, not parameters: the stage that uses it reads it from its file, see
+`content`.
 """
 
 import argparse
 import os
+import re
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +26,11 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dplangevin.cache import atomic_path
+
 PARAMS = "params.yaml"
 CONF = "conf"
+SET = "DPL_SET"  # environment: the overrides that params.yaml was composed with (make repro SET=...)
 SHOWN = 20  # keys named in a message before "and n more"
 
 
@@ -39,6 +46,33 @@ def load(path: str | Path = PARAMS) -> DictConfig:
     if not isinstance(cfg, DictConfig):
         raise ConfigError(f"{path} is not a mapping: write it anew with `python -m dplangevin.config`")
     return cfg
+
+
+def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
+    """`conf/<kind>/<name>.yaml` as plain values, interpolations resolved in `cfg` and in the files beside it.
+
+    Raises ConfigError for a file that is not there, naming those that are, and for an interpolation that leads nowhere.
+    """
+    folder = Path(conf) / kind
+    there = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in there:
+        raise ConfigError(f"no {kind} {name!r}{_meant(name, there)}; {folder}/ has {', '.join(there)}")
+    texts = {name: (folder / f"{name}.yaml").read_text(encoding="utf-8")}
+    todo = [name]
+    while todo:
+        for other in re.findall(rf"\$\{{{kind}\.(\w+)", texts[todo.pop()]):
+            if other in there and other not in texts:
+                texts[other] = (folder / f"{other}.yaml").read_text(encoding="utf-8")
+                todo.append(other)
+    groups = set(re.findall(r"\$\{(\w+)", "".join(texts.values()))) - {kind}
+    try:
+        around = OmegaConf.create({group: cfg[group] for group in groups if group in cfg})
+        around[kind] = {key: OmegaConf.load(folder / f"{key}.yaml") for key in texts}
+        found = OmegaConf.to_container(around[kind][name], resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{folder / f'{name}.yaml'}: {error}") from error
+    assert isinstance(found, dict)
+    return {str(key): value for key, value in found.items()}
 
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
@@ -70,8 +104,35 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
     except (HydraException, OmegaConfBaseException) as error:
         given = f" with {' '.join(overrides)}" if overrides else ""
         why = f" ({str(error.__cause__).splitlines()[0]})" if error.__cause__ else ""
-        raise ConfigError(f"cannot compose {folder.name}/{given}: {error}{why}") from error
+        hint = _hint(overrides, folder)
+        raise ConfigError(f"cannot compose {folder.name}/{given}: {error}{why}{hint}") from error
     return cfg
+
+
+def _hint(overrides: Sequence[str], folder: Path) -> str:
+    """Near names for overrides of keys that do not exist; "" where there is nothing to say."""
+    names = [override.lstrip("+~").partition("=")[0] for override in overrides]
+    if not names:
+        return ""
+    try:
+        known = keys_of(_compose([], folder))
+    except ConfigError:
+        return ""
+    return "".join(_meant(name, known) for name in names if name not in known)
+
+
+def keys_of(cfg: DictConfig) -> set[str]:
+    """Every dotted key, of values and of the mappings around them."""
+    found: set[str] = set()
+    for leaf in flatten(cfg):
+        parts = leaf.split(".")
+        found.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
+    return found
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, sorted(known), n=3, cutoff=0.7)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
@@ -105,15 +166,8 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
     target, text = Path(path), OmegaConf.to_yaml(cfg)
     if target.exists() and target.read_text(encoding="utf-8") == text:
         return False
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with atomic_path(target) as part:
+        part.write_text(text, encoding="utf-8")
     return True
 
 
@@ -130,6 +184,22 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     )
 
 
+def check_keys(cfg: DictConfig, path: str | Path = PARAMS) -> None:
+    """Raise ConfigError if the file has keys that `cfg` has not: what an experiment adds by `+` is read by nothing."""
+    groups = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
+    known = keys_of(cfg)
+    unknown = [key for key in flatten(load(path)) if key not in known and _stray(key, known, groups)]
+    if unknown:
+        lines = [f"{key}{_meant(key, known)}" for key in unknown[:SHOWN]]
+        raise ConfigError("\n  ".join([f"{path} sets keys that nothing reads:", *lines]))
+
+
+def _stray(key: str, known: set[str], groups: set[str]) -> bool:
+    """Whether a key of an experiment is no new entry of a group, such as `method.mine`."""
+    parts = key.split(".")
+    return parts[0] not in groups or ".".join(parts[:2]) in known
+
+
 def _listed(keys: Sequence[str]) -> str:
     return ", ".join(keys[:SHOWN]) + (f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else "")
 
@@ -143,11 +213,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. scale=smoke method.ops.radius=3")
     args = parser.parse_args(argv)
-    if args.check and os.environ.get("DVC_EXP_NAME"):
-        return 0  # an experiment's params.yaml is conf/ plus its own -S values
+    experiment = bool(os.environ.get("DVC_EXP_NAME"))
     try:
-        cfg = compose(args.overrides)
-        if args.check:
+        cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
+        if args.check and experiment:
+            check_keys(cfg)  # its params.yaml is conf/ and its own -S values
+        elif args.check:
             check(cfg)
         elif write(cfg):
             print(f"{PARAMS} written")

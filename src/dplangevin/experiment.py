@@ -1,30 +1,30 @@
 """The sweep: one method on one data set over all budgets and repeats, to tidy rows priced twice.
 
-Work is cut into units (a scaling, a variant of the method, a block of budgets).  A finished unit is kept on disk under
-the hash of all that went into it, so an interrupted sweep goes on where it stopped and a changed one starts afresh.
+Work is cut into units (a scaling, a variant of the method, a block of budgets), which `cache.Store` keeps: an
+interrupted sweep goes on where it stopped, and only the units are computed whose parameters, data or code have
+changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor
 from tqdm import tqdm
 
 from dplangevin import noise, reference
-from dplangevin.data import Dataset, sha256
+from dplangevin.cache import File, Store, code_hash, key, targets
+from dplangevin.data import Dataset
 from dplangevin.evaluation import REPORTED, evaluate, mixed
 from dplangevin.methods import Method, Release
-from dplangevin.plan import Unit, plan, settled
+from dplangevin.plan import Unit, plain, plan, settled
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency
-from dplangevin.units import code_hash, kept
 
 SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
 SETTING = ["experiment", "dataset", "model", "method", "variant", "scaling"]
@@ -47,37 +47,67 @@ def sweep(
     experiment: str,
     dataset: str,
     method: str,
-    data: Path,
-    units: Path,
-    posterior: Path | None = None,
-) -> pd.DataFrame:
-    """All rows of one method on one data set.
+    data: File,
+    store: Store,
+    posterior: File | None = None,
+) -> list[str]:
+    """Finish all units of one method on one data set; their keys, in order.
 
-    data: its prepared file; units: the folder of finished units; posterior: the file of `reference.save` that the
-    releases are compared with, for an experiment that has a `reference`.
+    data: its prepared file; posterior: the file of `reference.save` that the releases are compared with, for an
+    experiment that has a `reference`.
     """
     spec = cfg.experiment[experiment]
-    prepared = Dataset.load(data)
-    config = settled(cfg.method[method], spec, method)
+    asked = units(cfg, experiment, dataset, method)
+    keys = unit_keys(cfg, experiment, dataset, method, data, posterior, asked)
+    prepared: Dataset | None = None
+    for unit, name in zip(tqdm(asked, unit="unit", disable=None), keys, strict=True):
+        if store.find(name):
+            continue
+        if prepared is None:
+            prepared = Dataset.load(data.get())
+        names = [experiment, dataset, spec.model, method, unit.variant, unit.scaling]
+        setting = dict(zip(SETTING, names, strict=True))
+        store.keep(name, run_unit(cfg, setting, unit, prepared, posterior and posterior.get()))
+    return keys
+
+
+def units(cfg: DictConfig, experiment: str, dataset: str, method: str) -> list[Unit]:
+    """The units of one method on one data set, in order."""
+    spec = cfg.experiment[experiment]
+    has_budget = bool(instantiate(settled(cfg.method[method], spec, method)).budgeted)
+    return list(plan(spec, dataset, method, has_budget))
+
+
+def unit_keys(
+    cfg: DictConfig,
+    experiment: str,
+    dataset: str,
+    method: str,
+    data: File,
+    posterior: File | None,
+    asked: Sequence[Unit],
+) -> list[str]:
+    """The keys of units: all that decides their rows."""
+    spec = cfg.experiment[experiment]
+    model = plain(cfg.model, spec.model)
     base = {
-        "code": code_hash(),
-        "data": sha256(data),
-        "posterior": posterior and sha256(posterior),
+        "names": [experiment, dataset, spec.model, method],
+        "data": data.sha256,
+        "posterior": posterior and posterior.sha256,
+        "compared": spec.get("compared", False),
         "seed": cfg.seed,
         "delta": spec.get("delta", cfg.delta),
         "audit": spec.get("audit"),
         "repeats": cfg.repeats,
-        "method": config,
-        "model": OmegaConf.to_container(cfg.model[spec.model], resolve=True),
+        "model": model,
+        "assumptions": list(cfg.dataset[dataset].assumptions),
     }
-    frames = []
-    has_budget = bool(instantiate(config).budgeted)
-    for unit in tqdm(list(plan(spec, dataset, method, has_budget)), unit="unit", disable=None):
-        names = [experiment, dataset, spec.model, method, unit.variant, unit.scaling]
-        setting = dict(zip(SETTING, names, strict=True))
-        done = kept(units, [base, unit], partial(run_unit, cfg, setting, unit, prepared, posterior))
-        frames.append(pd.read_csv(done, keep_default_na=False, na_values={"value": [""]}))
-    return pd.concat(frames, ignore_index=True)[COLUMNS]
+    found = []
+    for unit in asked:
+        config = settled(cfg.method[method], spec, method, unit.overrides)
+        code = code_hash(__name__, *targets(config, model))
+        found.append(key([base, code, config, unit]))
+    return found
 
 
 def run_unit(

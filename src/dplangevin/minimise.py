@@ -1,6 +1,7 @@
 """Batched minimisation of ridge-regularised, linearly perturbed losses: all repeats and budgets at once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,10 @@ MEMORY = 12  # pairs kept by L-BFGS
 # A step is halved while the slope at its end is uphill and steeper than this many times the slope at its start.
 OVERSHOOT = 4.0
 OVERSHOOT_KINKED = 0.5  # where the curvature jumps, longer steps can go to and fro for ever
+NEWTON = (
+    100  # most steps of Newton's method at one ridge; a few do, from the minimum at a ridge 4 times as large
+)
+AWAY = 0.1  # a Newton step that moves a margin by more than this is not at a minimum
 
 Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (R, A, d), which budgets (A,) -> (R, A, d)
 
@@ -29,15 +34,41 @@ def minimise(
 ) -> Minimum:
     r"""Minimise ``sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2 + <linear, theta>``.
 
-    ridge: ``(E,)``, >= 0; linear: ``(R, E, d)``.  Stops when ``||gradient|| / n < tolerance`` for every entry, measured
-    in float64.
+    ridge: ``(E,)``, >= 0; linear: ``(R, E, d)``.  Ends when ``||gradient|| / n < tolerance`` for every entry, measured
+    in float64.  By `descend`, and `follow` for the entries that it leaves after max_steps: with ridge > 0, rows that a
+    hyperplane separates have their minimum too.
+    ValueError where it is not reached, and where ridge = 0 and a loss without kinks has no minimum: it falls for ever
+    along some direction if a hyperplane separates the rows (Albert and Anderson 1984).
+    """
+    linear = linear.double()
+    theta, norm, steps = descend(problem, ridge, linear, tolerance, max_steps)
+    for r, e in (~(norm < tolerance)).nonzero().tolist():
+        theta[r, e], norm[r, e], taken = follow(one_of(problem, r), float(ridge[e]), linear[r, e], tolerance)
+        steps += taken
+    if not bool((norm < tolerance).all()):
+        raise ValueError(
+            f"no minimum to gradient norm/n {tolerance:g} within {steps} steps (reached {float(norm.max()):.3g}; "
+            f"smallest ridge {float(ridge.min()):g}): raise the ridge or the tolerance"
+        )
+    for e in (ridge == 0).nonzero().flatten().tolist():
+        for r in range(0 if problem.loss.kinked else len(theta)):
+            moved = _newton_step_in_margins(one_of(problem, r), linear[r, e], theta[r, e])
+            if not moved < AWAY:
+                raise ValueError(
+                    f"no minimum at ridge = 0: at gradient norm/n {float(norm[r, e]):.1g} a Newton step still moves a "
+                    f"margin by {moved:.2g}, as where a hyperplane separates the rows by their labels: set ridge > 0"
+                )
+    return Minimum(theta, norm, steps)
+
+
+def descend(problem: Problem, ridge: Tensor, linear: Tensor, tolerance: float, max_steps: int) -> Minimum:
+    """As `minimise`, but entries that max_steps do not suffice for are left where they are: see their gradient_norm.
 
     Limited-memory BFGS on the whole ``(R, E)`` grid, in three stages that differ in precision and in the initial
     Hessian: in float32 the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988; of K margins
     the same for each), then the Hessian where that led (for shared data at the mean over repeats, one for each budget),
     then the same in float64.
     Budgets whose repeats are all done leave the computation.
-    Raises ValueError when max_steps do not suffice, for instance because ``ridge = 0`` and the rows are separable.
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
@@ -49,13 +80,80 @@ def minimise(
         theta, norm, taken = _lbfgs(stage, theta, ridge, linear, metric, goal, min(limit, max_steps - steps))
         steps += taken
         if goal > tolerance:
-            metric = _newton(exact, theta, ridge)
-    if not bool((norm < tolerance).all()):
-        raise ValueError(
-            f"no minimum to gradient norm/n {tolerance:g} within {max_steps} steps (reached {float(norm.max()):.3g}; "
-            f"smallest ridge {float(ridge.min()):g}): raise the ridge or the tolerance"
-        )
+            metric = _hessian_metric(exact, theta, ridge)
     return Minimum(theta, norm, steps)
+
+
+def follow(problem: Problem, ridge: float, linear: Tensor, tolerance: float) -> tuple[Tensor, float, int]:
+    """The minimum for one data set, down the path of ridges: theta ``(d,)``, gradient norm/n, steps.
+
+    linear: ``(d,)``.  From n row_bound^2 down by factors of 4, each minimum by `newton` from the one before: where
+    theta is long, the loss has sharp bends along it, in which a descent from afar is caught.
+    """
+    theta, steps = torch.zeros(problem.d, dtype=torch.float64), 0
+    far = float(problem.n * problem.row_bound**2)
+    stop = max(ridge, 1e-10 * far)
+    while far > stop:
+        theta, _, taken = newton(problem, far, linear, theta, max(tolerance, 1e-4 * problem.row_bound))
+        far, steps = far / 4, steps + taken
+    theta, norm, taken = newton(problem, ridge, linear, theta, tolerance)
+    return theta, norm, steps + taken
+
+
+def newton(
+    problem: Problem, ridge: float, linear: Tensor, start: Tensor, tolerance: float
+) -> tuple[Tensor, float, int]:
+    """Newton's method with halved steps (Armijo 1966) for one data set: theta ``(d,)``, gradient norm/n, steps.
+
+    linear, start: ``(d,)``.  From `start` or 0, whichever is lower.  In float64, at a Hessian for each step: slow where
+    there are many entries, but it arrives wherever ridge > 0, since the objective falls with each step.
+    """
+    exact, linear = problem.to(torch.float64), linear.double()
+
+    def objective(theta: Tensor) -> tuple[float, Tensor]:
+        value, grad = exact.value_and_grad(theta[None, None])
+        pull = ridge * theta + linear
+        return float(value[0, 0] + theta @ (0.5 * ridge * theta + linear)), grad[0, 0] + pull
+
+    theta = torch.zeros(exact.d, dtype=torch.float64)
+    value, grad = objective(theta)
+    other, other_grad = objective(start.double())
+    if other < value:
+        theta, value, grad = start.double(), other, other_grad
+    for step in range(NEWTON):  # noqa: B007
+        if float(grad.norm()) / exact.n < tolerance:
+            break
+        direction = -torch.cholesky_solve(grad[:, None], _factor(exact, theta, ridge))[:, 0]
+        slope = float(direction @ grad)
+        for halvings in range(50):
+            trial = theta + 0.5**halvings * direction
+            trial_value, trial_grad = objective(trial)
+            if trial_value <= value + 1e-4 * 0.5**halvings * slope + 1e-14 * abs(value):
+                break
+        theta, value, grad = trial, trial_value, trial_grad
+    return theta, float(grad.norm()) / exact.n, step
+
+
+def one_of(problem: Problem, repeat: int) -> Problem:
+    """The data of one repeat."""
+    row = 0 if problem.shared else repeat
+    return replace(problem, x=problem.x[row : row + 1], y=problem.y[row : row + 1], repeats=1)
+
+
+def _factor(problem: Problem, theta: Tensor, ridge: float) -> Tensor:
+    """Cholesky factor ``(d, d)`` of ``Hessian + ridge I``, raised by a little where that is singular."""
+    hessian = problem.hessian(theta[None, None])[0, 0]
+    size = problem.loss.smoothness * float(problem.x.square().sum())
+    hessian.diagonal().add_(ridge + 1e-14 * size)
+    return torch.linalg.cholesky(hessian)
+
+
+def _newton_step_in_margins(problem: Problem, linear: Tensor, theta: Tensor) -> float:
+    """How far a Newton step at ridge 0 moves a row's margin, at most."""
+    exact = problem.to(torch.float64)
+    grad = exact.grad(theta[None, None])[0, 0] + linear
+    step = torch.cholesky_solve(grad[:, None], _factor(exact, theta, 0.0))[:, 0]
+    return float((exact.x[0] @ step.view(-1, exact.features).T).abs().max())
 
 
 def _majoriser(problem: Problem, ridge: Tensor) -> Metric:
@@ -71,7 +169,7 @@ def _majoriser(problem: Problem, ridge: Tensor) -> Metric:
     return metric
 
 
-def _newton(problem: Problem, theta: Tensor, ridge: Tensor) -> Metric:
+def _hessian_metric(problem: Problem, theta: Tensor, ridge: Tensor) -> Metric:
     """``g -> (Hessian + ridge I)^-1 g``, for shared data at the mean of theta over the repeats."""
     at = theta.mean(0, keepdim=True) if problem.shared else theta
     # with K margins the Hessian is singular but for the ridge, which single precision would hide

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dplangevin.engine.clipped import forward
+
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten")
 
@@ -51,8 +53,6 @@ class Network:
 
     def logits(self, theta: Tensor, x: Tensor) -> Tensor:
         """f(x; theta_s) without a graph.  theta: (S, d).  x: (S or 1, B, C, H, W).  Returns (S, B, K)."""
-        from dplangevin.gradients import forward  # which imports this module
-
         return forward(self, theta, x)
 
 

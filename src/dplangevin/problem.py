@@ -94,6 +94,11 @@ class Problem:
     def mean_curvature(self) -> float:
         return self.loss.mean_curvature * self.row_bound**2
 
+    @property
+    def row_assumption(self) -> str:
+        """The bound on the rows that the data set was prepared with, as a guarantee names it."""
+        return f"||x|| <= {self.row_bound:g}"
+
     def on_ball(self, radius: float) -> tuple[float, float]:
         """The largest loss of one row, and the range of one row's loss, over the ball ``||theta|| <= radius``."""
         if self.loss.on_ball is None:

@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from dplangevin import noise
 from dplangevin.kernels import Kernel
-from dplangevin.methods import row_assumption
 from dplangevin.privacy import Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem
@@ -146,7 +145,7 @@ class Minibatches:
 
 def minibatch_guarantee(problem: Problem, claimed: float, budget: Budget, event: DpEvent) -> Guarantee:
     """The guarantee of a chain whose every iterate is released."""
-    assumptions = (row_assumption(problem), "step size, prior and scaling chosen without accounting")
+    assumptions = (problem.row_assumption, "step size, prior and scaling chosen without accounting")
     return Guarantee(
         claimed, budget.delta, event, "replace_one", "all_iterates", "without_replacement", assumptions
     )

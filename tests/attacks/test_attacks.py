@@ -18,8 +18,7 @@ from dp_accounting import (
 )
 from scipy.stats import ks_2samp, kstest, norm
 
-from dplangevin.attacks import langevin, pairs, posterior, sampled
-from dplangevin.attacks import law as exact
+from dplangevin.attacks import langevin, pairs, posterior, quadrature, sampled
 from dplangevin.audit import audit
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -74,17 +73,18 @@ def test_counting_cells_gives_the_ratios_of_drawing_every_step(
 
 
 @pytest.mark.parametrize("noise_multiplier", [0.02, 0.5, 3.0])
-@pytest.mark.parametrize("laws", [((0.01, 1.0), (0.01, -1.0)), ((0.3, 2.0), (0.0, 0.0))])
+@pytest.mark.parametrize("mixtures", [((0.01, 1.0), (0.01, -1.0)), ((0.3, 2.0), (0.0, 0.0))])
 def test_cells_hold_the_whole_mass_and_nearly_all_of_the_divergence(
-    noise_multiplier: float, laws: tuple[sampled.Law, sampled.Law]
+    noise_multiplier: float, mixtures: tuple[sampled.Mixture, sampled.Mixture]
 ) -> None:
-    mass = sampled.cells(noise_multiplier, laws)
+    mass = sampled.cells(noise_multiplier, mixtures)
     assert mass.sum(1) == pytest.approx(1, abs=1e-12)
     assert (mass >= 0).all()
     if noise_multiplier >= 0.5:
         x = np.linspace(-3 - 9 * noise_multiplier, 3 + 9 * noise_multiplier, 400_001)
         p, q = (
-            (1 - q) * norm.pdf(x, 0, noise_multiplier) + q * norm.pdf(x, s, noise_multiplier) for q, s in laws
+            (1 - q) * norm.pdf(x, 0, noise_multiplier) + q * norm.pdf(x, s, noise_multiplier)
+            for q, s in mixtures
         )
         exact = float(np.sum(p * np.log(p / q)) * (x[1] - x[0]))
         assert float(np.sum(mass[0] * np.log(mass[0] / mass[1]))) == pytest.approx(exact, rel=5e-3)
@@ -135,7 +135,9 @@ def renyi_2(rate: float, first: float, second: float) -> float:
 def test_one_step_with_batch_one_breaks_theorem_3_1(others: langevin.Others, pinned: float) -> None:
     """theta_1 is a mixture of two Gaussians, whose R_2 is 180 or 860 times what the theorem says."""
     claimed = Ryffel2022().renyi(ONE_STEP, 2)
-    true = exact.renyi(exact.law(ONE_STEP, project=math.inf, others=others), 2)
+    true = quadrature.renyi(
+        quadrature.last_iterate_distributions(ONE_STEP, project=math.inf, others=others), 2
+    )
     eta, sigma = 0.1523, 0.0173
     shift = eta / (sigma * math.sqrt(2 * (1 - eta) ** 2 + 2 * eta))
     ends = (shift, -shift) if others == "flat" else (2 * shift, 0.0)
@@ -149,7 +151,8 @@ def test_theorem_3_1_breaks_with_every_gradient_at_most_l(others: langevin.Other
     pair = langevin.pair_for(ONE_STEP, 0.0173 * math.sqrt(2), others=others)
     gradient = pair.radius + abs(pair.pushes[0]) / (1 if others == "flat" else 2)  # lambda = 1
     assert gradient == pytest.approx(1)
-    assert exact.renyi(exact.law(ONE_STEP, others=others), 2) == pytest.approx(pinned, rel=1e-7)
+    found = quadrature.last_iterate_distributions(ONE_STEP, others=others)
+    assert quadrature.renyi(found, 2) == pytest.approx(pinned, rel=1e-7)
 
 
 def test_the_audit_refutes_theorem_3_1() -> None:
@@ -165,7 +168,7 @@ def test_drawing_the_noise_at_once_is_algorithm_1(others: langevin.Others, batch
     pair = langevin.pair_for(event, 0.1, others=others)
     at_once = langevin.last_iterate(event, 20_000, rng(1), init_std=0.1, others=others)
     stepwise = langevin.last_iterate(event, 20_000, rng(2), 0.1, pair.radius, others)
-    found = exact.law(event, 0.1, None, others)
+    found = quadrature.last_iterate_distributions(event, 0.1, None, others)
     for one, other, logs in zip(at_once, stepwise, (found.first, found.second), strict=True):
         assert ks_2samp(one, other).pvalue > 1e-3
         mean = float(np.exp(logs) @ found.points)
@@ -175,7 +178,7 @@ def test_drawing_the_noise_at_once_is_algorithm_1(others: langevin.Others, batch
 
 def test_a_projection_that_acts_is_in_the_law() -> None:
     event = attr.evolve(FIVE, noise_std=0.5)
-    found = exact.law(event, 0.0, 0.5, "opposite")
+    found = quadrature.last_iterate_distributions(event, 0.0, 0.5, "opposite")
     first, _ = langevin.last_iterate(event, 40_000, rng(), 0.0, 0.5, "opposite")
     at_end = float(np.exp(found.first[0]))
     assert 0.05 < at_end < 0.95
@@ -185,13 +188,13 @@ def test_a_projection_that_acts_is_in_the_law() -> None:
 def test_full_batches_have_the_gaussian_law() -> None:
     """Autoregression: mu = (difference of the means)/std, with delta and R_alpha in closed form."""
     event = attr.evolve(FIVE, batch=10, decay=0.0)
-    found = exact.law(event, 0.0, math.inf)
+    found = quadrature.last_iterate_distributions(event, 0.0, math.inf)
     keep = 1 - 0.3 * 0.5
     share = (1 - keep**5) / (1 - keep)
     std = 0.05 * math.sqrt(2 * 0.3 * (1 - keep**10) / (1 - keep**2))
     mu = 2 * 0.3 * 1.0 / 10 * share / std
-    assert exact.renyi(found, 3.0) == pytest.approx(1.5 * mu**2, rel=1e-9)
-    assert exact.hockey_stick(found, 1.0) == pytest.approx(float(delta_of(mu, 1.0)), rel=1e-3)
+    assert quadrature.renyi(found, 3.0) == pytest.approx(1.5 * mu**2, rel=1e-9)
+    assert quadrature.hockey_stick(found, 1.0) == pytest.approx(float(delta_of(mu, 1.0)), rel=1e-3)
     first, second = langevin.last_iterate(event, 100_000, rng(), 0.0, math.inf)
     assert audit(first, second, 1e-2).mu == pytest.approx(mu, rel=0.05)
 

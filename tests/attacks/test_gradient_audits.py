@@ -19,12 +19,14 @@ from torch.nn.functional import cross_entropy
 
 from dplangevin import noise
 from dplangevin.audit import Audit, audit
-from dplangevin.gradients import Sums, clipped_sum
-from dplangevin.images import scaled
+from dplangevin.chains.chain import Chain
+from dplangevin.data.pixels import scaled
+from dplangevin.engine.clipped import Sums, clipped_sum
 from dplangevin.networks import Network, build
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.training import Learner, loop
+from dplangevin.problems import network as network_problem
+from dplangevin.training import Learner, Task
 from dplangevin.training.attack import attack, chosen, pair
 from dplangevin.training.dp_sgd import DpSgd
 from dplangevin.training.dp_sgld import DpSgld
@@ -68,7 +70,7 @@ def learner(name: str, adjacency: Adjacency, batch: int) -> Learner:
         "adjacency": adjacency,
     }
     if name == "dp_sgd":
-        return DpSgd(step=1.0, calm=100.0, schedule="fixed", momentum=0.0, precision=1.0, **shared)
+        return DpSgd(step=1.0, full_step_noise=100.0, schedule="fixed", momentum=0.0, precision=1.0, **shared)
     return DpSgld(step=None, schedule="fixed", precision=0.0, samples=1, burn_in=0.0, **shared)
 
 
@@ -123,15 +125,6 @@ def layer_by_layer(network: Network, theta: Tensor, x: Tensor, y: Tensor, mask: 
     return Sums(counts[0] * clipped[0] + counts[1] * clipped[1], empty, empty, mask)
 
 
-def noise_by_micro_batch(
-    network: Network, theta: Tensor, batch: Any, clip: float, noise: Tensor, size: int
-) -> tuple[Tensor, Sums]:
-    """The mistake: noise for micro-batches of one, as if a micro-batch were the whole."""
-    x, y, mask = batch
-    sums = clipped_sum(network, theta, x, y, mask, clip)
-    return (sums.gradient + noise / size) / size, sums
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_no_promise_is_refuted_and_the_attack_comes_near(case: tuple[str, Adjacency, int]) -> None:
     found = audited(*case)
@@ -147,7 +140,7 @@ def test_micro_batches_add_no_noise_and_take_none_away(
     runs = 500
     whole = audited("dp_sgd", adjacency, 4, runs=runs)
     engine = partial(clipped_sum, micro_batch=3)
-    monkeypatch.setattr(loop, "clipped_sum", engine)
+    monkeypatch.setattr(network_problem, "clipped_sum", engine)
     found = audited("dp_sgd", adjacency, 4, engine, runs)
     assert found.audit == pytest.approx(whole.audit, rel=1e-3)
 
@@ -156,7 +149,7 @@ def test_micro_batches_add_no_noise_and_take_none_away(
 def test_a_clip_per_layer_is_caught(
     case: tuple[str, Adjacency, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "clipped_sum", layer_by_layer)
+    monkeypatch.setattr(network_problem, "clipped_sum", layer_by_layer)
     found = audited(*case, layer_by_layer, FEWER)
     assert found.audit.epsilon > found.tight
 
@@ -165,7 +158,13 @@ def test_a_clip_per_layer_is_caught(
 def test_noise_scaled_by_the_micro_batch_is_caught(
     case: tuple[str, Adjacency, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "noisy_gradient", noise_by_micro_batch)
+    """Noise for micro-batches of one, as if a micro-batch were the whole."""
+    run = Steps.run
+
+    def scaled_down(self: Steps, task: Task, chain: Chain, *rest: Any) -> Any:
+        return run(self, task, chain._replace(noise_std=chain.noise_std / self.batch), *rest)
+
+    monkeypatch.setattr(Steps, "run", scaled_down)
     found = audited(*case, runs=FEWER)
     assert found.audit.epsilon > found.tight
 
@@ -175,7 +174,7 @@ def test_the_pair_is_the_worst_by_autograd(adjacency: Adjacency) -> None:
     """The record moves the sum by the clip, or by twice the clip; layer by layer by sqrt(3) times that."""
     start = chosen(NETWORK, adjacency, noise.generator(0, "step"))
     images = pair(NETWORK, RECORDS)[0]
-    x = scaled(torch.as_tensor(images.x_train))
+    x = scaled(torch.as_tensor(images.x_train[0]))
 
     def loss(theta: Tensor, label: Tensor) -> Tensor:
         logits = functional_call(NETWORK.module, unstacked(NETWORK, theta), (x[:1],))

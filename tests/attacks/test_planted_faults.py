@@ -38,10 +38,12 @@ from torch import Tensor
 
 from dplangevin import noise
 from dplangevin.audit import audit
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.finetune import dp_sgd as finetune_dp_sgd
-from dplangevin.gradients import Sums, clipped_sum
-from dplangevin.heads import chains
+from dplangevin.cache import Checkpoint
+from dplangevin.chains import chain as chain_module
+from dplangevin.chains import linear as chains
+from dplangevin.chains.chain import Chain
+from dplangevin.chains.sampling import Batch
+from dplangevin.engine.clipped import Sums, clipped_sum
 from dplangevin.heads import dp_langevin as head_langevin
 from dplangevin.heads import dp_sgd as head_dp_sgd
 from dplangevin.methods import dp_sgd as convex_dp_sgd
@@ -50,6 +52,7 @@ from dplangevin.methods import dpvi
 from dplangevin.poisson import Poisson
 from dplangevin.privacy import Adjacency
 from dplangevin.problem import Problem
+from dplangevin.problems import network as network_problem
 from dplangevin.sgmcmc import Minibatches
 from dplangevin.training import dp_sgd, dp_sgld, loop, promises
 
@@ -92,20 +95,13 @@ def scaled_noise(factor: float, name: str, patch: Patch) -> None:
                 return run_all(self, problem, kernel, state, eta, lambda t: factor * std(t), *rest)
 
             patch.setattr(Minibatches, "run", langevin)
-        case "training.dp_sgd" | "training.dp_sgld":
+        case "training.dp_sgd" | "training.dp_sgld" | "finetune.dp_sgd":
             steps = loop.Steps.run
 
-            def networks(self: Any, task: Any, updates: loop.Updates, *rest: Any) -> Any:
-                return steps(self, task, updates._replace(noise_std=factor * updates.noise_std), *rest)
+            def networks(self: Any, task: Any, chain: Chain, *rest: Any) -> Any:
+                return steps(self, task, chain._replace(noise_std=factor * chain.noise_std), *rest)
 
             patch.setattr(loop.Steps, "run", networks)
-        case "finetune.dp_sgd":
-            descend = finetune_dp_sgd.descend
-
-            def block(task: Any, steps: Any, descent: Any, prices: Any) -> Tensor:
-                return descend(task, steps, descent._replace(noise_std=factor * descent.noise_std), prices)
-
-            patch.setattr(finetune_dp_sgd, "descend", block)
         case _:
             method: Any = {
                 "heads.dp_sgd": head_dp_sgd.DpSgd,
@@ -192,7 +188,7 @@ def clip_per_block(rule: Callable[[Tensor, Any, float], Tensor], name: str, patc
             sums = clipped_sum(net, theta, x, y, mask, float("inf"))
             return sums._replace(gradient=rule(sums.gradient, mask.sum(1).clamp(min=1)[:, None], clip))
 
-        patch.setattr(loop, "clipped_sum", network)
+        patch.setattr(network_problem, "clipped_sum", network)
 
 
 def clip_of_the_sum(name: str, patch: Patch) -> None:
@@ -209,16 +205,17 @@ def clip_of_the_mean(name: str, patch: Patch) -> None:
 def drawn_again(again: Callable[[tuple, tuple], tuple], name: str, patch: Patch) -> None:
     """again: from the first draw of a generator and this one to what is used; noise is the last of a draw."""
     family = name.split(".")[0]
-    place: Any = chains if family == "heads" else noise
-    drawer = {"heads": "batches", "methods.dp_sgld": "minibatch_stream"}.get(
-        name if name == "methods.dp_sgld" else family, "poisson_stream"
-    )
+    place: Any = noise
+    drawer = "minibatch_stream" if name == "methods.dp_sgld" else "poisson_stream"
+    if family != "methods":
+        place, drawer = chains if family == "heads" else chain_module, "batches"
     stream = getattr(place, drawer)
     firsts: dict[torch.Generator, tuple] = {}
 
     def planted(generator: torch.Generator, *args: Any, **more: Any) -> Iterator[tuple]:
         for drawn in stream(generator, *args, **more):
-            yield again(firsts.setdefault(generator, drawn), drawn)
+            used = again(firsts.setdefault(generator, drawn), drawn)
+            yield Batch(*used) if isinstance(drawn, Batch) else used
 
     patch.setattr(place, drawer, planted)
 
@@ -257,7 +254,7 @@ def one_step_fewer(name: str, patch: Patch) -> None:
         "methods.dpvi": (dpvi, dpvi),
         "training.dp_sgd": (dp_sgd, promises),
         "training.dp_sgld": (dp_sgld, promises),
-        "finetune.dp_sgd": (finetune_dp_sgd, promises),
+        "finetune.dp_sgd": (dp_sgd, promises),
         "heads.dp_sgd": (head_dp_sgd, head_dp_sgd),
     }[name]
     for module, function in ((calibrated, "smallest_multiplier"), (priced, "steps_event")):
@@ -360,7 +357,7 @@ def iterates(name: str, folder: Path) -> list[Tensor]:
 
 def interrupted(name: str, folder: Path, patch: Patch) -> list[Tensor]:
     """The same with an interrupt in the third step and a new call after it."""
-    calls, engine = 0, loop.clipped_sum
+    calls, engine = 0, network_problem.clipped_sum
 
     def stopping(*given: Any) -> Sums:
         nonlocal calls
@@ -370,7 +367,7 @@ def interrupted(name: str, folder: Path, patch: Patch) -> list[Tensor]:
         return engine(*given)
 
     patch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # write after every step
-    patch.setattr(loop, "clipped_sum", stopping)
+    patch.setattr(network_problem, "clipped_sum", stopping)
     before = iterates(name, folder)
     assert len(before) == 2
     after = iterates(name, folder)

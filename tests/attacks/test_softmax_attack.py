@@ -14,8 +14,8 @@ from dplangevin import noise
 from dplangevin.attacks import softmax
 from dplangevin.attacks.softmax import Pair, Record, Training, flipped, opposite, pairs
 from dplangevin.audit import audit
+from dplangevin.chains.linear import Chain, batches, descent, run, train
 from dplangevin.heads import Audits, Setting
-from dplangevin.heads.chains import Chain, batches, descent, run, train
 from dplangevin.heads.dp_langevin import DpLangevin
 from dplangevin.heads.dp_sgd import DpSgd
 from dplangevin.heads.softmax import problem_of

@@ -15,8 +15,7 @@ from dplangevin.backbones import Backbone, alexnet, inputs, load, network, resne
 from dplangevin.backbones.fuse import fused
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.backbones.pretrain import accuracy, initialise
-from dplangevin.data import DataError, save_arrays, sha256
-from dplangevin.images import ImageSet
+from dplangevin.data import DataError, Dataset, save_arrays, sha256
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS, IMAGES = ROOT / "data/weights/resnet20_cifar100.npz", ROOT / "data/processed/cifar100.npz"
@@ -126,18 +125,18 @@ def test_load(entry: Entry, tmp_path: Path) -> None:
     initialise(random, noise.generator(4, "load"))
     arrays = {name: value.numpy() for name, value in random.state_dict().items()}
     save_arrays(tmp_path / "w.npz", arrays)
-    module, digest = load(cfg, tmp_path)
+    module, digest = load(cfg, tmp_path / "w.npz")
     assert digest == sha256(tmp_path / "w.npz")
     assert not module.training
     assert all(np.array_equal(value, arrays[name]) for name, value in module.state_dict().items())
     save_arrays(tmp_path / "w.npz", {**arrays, "meta": np.frombuffer(b"{}", np.uint8)})  # as pretraining does
-    load(cfg, tmp_path)
+    load(cfg, tmp_path / "w.npz")
     (tmp_path / "w.npz").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"w\.npz: .*dvc repro -f weights@resnet20_cifar100"):
-        load(cfg, tmp_path)
+        load(cfg, tmp_path / "w.npz")
     (tmp_path / "w.npz").unlink()
     with pytest.raises(DataError, match=r"No such file.*dvc repro -f weights@resnet20_cifar100"):
-        load(cfg, tmp_path)
+        load(cfg, tmp_path / "w.npz")
 
 
 def test_weights_of_another_network_are_named(entry: Entry) -> None:
@@ -188,10 +187,10 @@ def test_inputs_refuse_what_does_not_fit(rng: np.random.Generator) -> None:
 def test_resnet20_reaches_its_published_accuracy(entry: Entry) -> None:
     if not WEIGHTS.exists() or not IMAGES.exists():
         pytest.skip(f"needs {WEIGHTS} and {IMAGES}: dvc repro prepare@cifar100 weights@resnet20_cifar100")
-    images = ImageSet.load(IMAGES)
+    images = Dataset.load(IMAGES).arrays()
     if len(images.x_test) < 10_000:
         pytest.skip("needs the whole test set of CIFAR-100, not a miniature")
-    module, digest = load(entry("resnet20_cifar100"), ROOT)
+    module, digest = load(entry("resnet20_cifar100"), WEIGHTS)
     assert digest == "25f6fd9ed3ef750bfd89bc8d26b7f0b283c9bea818ca15e441b56cac710464ee"
     assert accuracy(fused(module), images.x_test, images.y_test, torch.device("cpu")) == pytest.approx(
         0.697, abs=5e-4

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pretrain as stage
 import pytest
 import torch
 from hydra.utils import instantiate
@@ -16,10 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin import noise
 from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
 from dplangevin.backbones.augment import shifted
-from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.data import sha256
-from dplangevin.images import ImageSet
+from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
+from dplangevin.cache import Checkpoint
+from dplangevin.data import Dataset, sha256
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -35,7 +33,7 @@ PLAN = Pretraining(
 )
 
 
-def toy(n: int = 90, m: int = 60) -> ImageSet:
+def toy(n: int = 90, m: int = 60) -> Dataset:
     """Three classes: the channel that is brighter than the others."""
     rng = np.random.default_rng(4)
     parts: list[np.ndarray] = []
@@ -44,7 +42,7 @@ def toy(n: int = 90, m: int = 60) -> ImageSet:
         x = rng.integers(0, 156, (rows, 3, 16, 16), dtype=np.uint8)
         x[np.arange(rows), y] += 60
         parts += [x, y]
-    return ImageSet(parts[0], parts[1], parts[2], parts[3], {"name": "toy", "classes": 3})
+    return Dataset.from_arrays(parts[0], parts[1], parts[2], parts[3], {"name": "toy", "classes": 3})
 
 
 def narrow() -> Backbone:
@@ -94,7 +92,7 @@ def test_a_toy_set_is_learned(build: Callable[[], Backbone], tmp_path: Path) -> 
         module, images, noise.generator(1, "toy"), CPU, Checkpoint(tmp_path / "c.pt", "key")
     )
     assert right > 0.9
-    assert right == accuracy(module, images.x_test, images.y_test, CPU)
+    assert right == accuracy(module, images.x_test[0], images.y_test[0], CPU)
     assert arrays.keys() == module.state_dict().keys()
 
 
@@ -133,8 +131,8 @@ def test_one_step_is_the_formula() -> None:
     for t, rate in ((0, 0.05), (1, 0.05 * (1 + np.cos(np.pi / 4)) / 2)):
         session.advance(4)
         rows = order[20 * t : 20 * t + 20]
-        logp = twin(twin.inputs(torch.from_numpy(images.x_train)[rows])).log_softmax(1)
-        chosen = logp.gather(1, torch.from_numpy(images.y_train)[rows, None])[:, 0]
+        logp = twin(twin.inputs(torch.from_numpy(images.x_train[0])[rows])).log_softmax(1)
+        chosen = logp.gather(1, torch.from_numpy(images.y_train[0])[rows, None])[:, 0]
         loss = -(0.9 * chosen + 0.1 * logp.mean(1)).mean()
         gradients = torch.autograd.grad(loss, list(twin.parameters()))
         with torch.no_grad():
@@ -174,35 +172,32 @@ def test_what_cannot_be_trained_is_named(tmp_path: Path) -> None:
         replace(PLAN, label_smoothing=1)
 
 
-def test_the_stage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_entry_to_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backbone = OmegaConf.load(ROOT / "conf/backbone/resnet18_cifar100.yaml")
     training = OmegaConf.load(ROOT / "conf/pretrain/resnet18_cifar100.yaml")
     small = OmegaConf.create({"classes": 3, "width": 4, "size": 16})
     few = OmegaConf.create({"training": {"epochs": 2, "batch": 30}})
-    cfg = {
-        "seed": 3,
-        "backbone": {"resnet18_cifar100": OmegaConf.merge(backbone, small)},
-        "pretrain": {"resnet18_cifar100": OmegaConf.merge(training, few)},
-    }
-    OmegaConf.save(OmegaConf.create(cfg), tmp_path / "params.yaml")
+    cfg = OmegaConf.create(
+        {
+            "seed": 3,
+            "backbone": {"resnet18_cifar100": OmegaConf.merge(backbone, small)},
+            "pretrain": {"resnet18_cifar100": OmegaConf.merge(training, few)},
+        }
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPL_DEVICE", "cpu")
-    assert stage.main(["resnet18_cifar100"]) == 1
-    assert "dvc repro -f prepare@cifar100" in capsys.readouterr().err
-    toy().save("data/processed/cifar100.npz")
+    toy().save("cifar100.npz")
     digests = set()
     for _ in range(2):
-        assert stage.main(["resnet18_cifar100"]) == 0
-        digests.add(sha256("data/weights/resnet18_cifar100.npz"))
+        pretrain(cfg, "resnet18_cifar100", Path("cifar100.npz"), Path("weights.npz"))
+        digests.add(sha256("weights.npz"))
     assert len(digests) == 1
-    with np.load("data/weights/resnet18_cifar100.npz") as archive:
+    with np.load("weights.npz") as archive:
         meta = json.loads(archive["meta"].tobytes())
     assert (meta["epochs"], meta["seed"], meta["images"], meta["device"]) == (2, 3, 90, "cpu")
     assert not list(Path("data/units").rglob("*.pt"))
-    made, _ = load(OmegaConf.load("params.yaml").backbone.resnet18_cifar100)
-    data = toy()
+    made, _ = load(cfg.backbone.resnet18_cifar100, Path("weights.npz"))
+    data = toy().arrays()
     assert accuracy(made, data.x_test, data.y_test, CPU) == meta["accuracy"]
 
 

@@ -9,13 +9,14 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.backbones.resnet20 import ResNet20, build
-from dplangevin.images import ImageSet
+from dplangevin.data import Dataset
 
 STEPS = {"_target_": "dplangevin.training.loop.Steps", "batch": 20, "epochs": 1, "measured": 2}
-SGD: dict[str, Any] = {"_target_": "dplangevin.finetune.sgd.Sgd", "step": 0.01, "minibatches": STEPS}
+PLAIN: dict[str, Any] = {"schedule": "fixed", "momentum": 0.0, "precision": 0.0, "minibatches": STEPS}
+SGD: dict[str, Any] = {"_target_": "dplangevin.training.sgd.Sgd", "step": 0.01, **PLAIN}
 CLIP = 2.5  # not 1, or noise that ignores it would look right
 DP_SGD: dict[str, Any] = {
-    "_target_": "dplangevin.finetune.dp_sgd.DpSgd", "step": 0.01, "clip": CLIP, "minibatches": STEPS,
+    "_target_": "dplangevin.training.dp_sgd.DpSgd", "step": 0.01, "clip": CLIP, **PLAIN,
     "accountant": {"_target_": "dplangevin.privacy.accountants.rdp.Rdp"}, "adjacency": "add_remove",
 }  # fmt: skip
 PARTS = {"block": "LastBlock", "head": "Head"}
@@ -42,7 +43,7 @@ def filled(network: ResNet20, seed: int) -> ResNet20:
 
 
 @pytest.fixture(scope="session")
-def images() -> ImageSet:
+def images() -> Dataset:
     rng = np.random.default_rng(0)
 
     def part(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,11 +52,11 @@ def images() -> ImageSet:
         x[np.arange(n), y] += 120  # a colour says the class
         return x.astype(np.uint8), y
 
-    return ImageSet(*part(100), *part(40), {"name": "colours", "classes": 3})
+    return Dataset.from_arrays(*part(100), *part(40), {"name": "colours", "classes": 3})
 
 
 @pytest.fixture
-def data(images: ImageSet, tmp_path: Path) -> Path:
+def data(images: Dataset, tmp_path: Path) -> Path:
     images.save(tmp_path / "colours.npz")
     return tmp_path / "colours.npz"
 
@@ -70,7 +71,8 @@ def cfg(backbone: ResNet20, tmp_path: Path) -> DictConfig:
             "dataset": "colours", "backbone": "small", "limit": None, "seeds": 2,
             "delta": 1e-3, "assumptions": ["ours"],
             "trained": {"_target_": f"dplangevin.finetune.parts.{target}"},
-            "epsilon": None if learner == "none" else 1.0, "learner": SGD if learner == "none" else DP_SGD,
+            "epsilon": None if learner == "none" else 1.0, "method": learner,
+            "learner": SGD if learner == "none" else DP_SGD,
         }
         for part, target in PARTS.items()
         for learner in ("none", "dp_sgd")

@@ -9,14 +9,20 @@ from one_by_one import expected, gap, with_parameters
 from torch import Tensor, nn
 
 from dplangevin.backbones.resnet20 import Block, ResNet20
+from dplangevin.engine.clipped import clipped_sum
 from dplangevin.finetune.layers import Branch, Shortcut, frozen
-from dplangevin.finetune.parts import Head, LastBlock, start
-from dplangevin.gradients import clipped_sum
+from dplangevin.finetune.parts import Head, LastBlock
 from dplangevin.networks import Network
+from dplangevin.problems.network import NetworkProblem
 
 
 def entering(n: int = 6, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(n, 64, 8, 8, generator=torch.Generator().manual_seed(1), dtype=dtype)
+
+
+def start(network: Network, seeds: int) -> Tensor:
+    none = torch.empty(0)
+    return NetworkProblem(network, none, none, none, none, pretrained=True).init(seeds, torch.Generator())
 
 
 def problem(network: Network, dtype: torch.dtype, seeds: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -9,6 +9,9 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from dplangevin import manifest
+from dplangevin.cache import File
+
 CONF = Path(__file__).resolve().parents[2] / "conf"
 RUNS = ("block_none", "block_dp_sgd", "head_none", "head_dp_sgd")
 
@@ -23,14 +26,15 @@ def test_stage(
 ) -> None:
     monkeypatch.chdir(data.parent)
     OmegaConf.save(cfg, "params.yaml")
-    Path("data/processed").mkdir(parents=True)
-    data.rename("data/processed/colours.npz")
+    paths = {"dataset": data, "weights": Path("weights.npz")}
+    monkeypatch.setattr(manifest, "file", lambda _, kind, __: File(kind, lambda: paths[kind]))
     assert stage(monkeypatch, "head_dp_sgd") == 0
     found = pd.read_csv("results/finetune/head_dp_sgd.csv")
     assert list(found.seed) == [0, 1]
     assert not list(Path("data/units/finetune/head_dp_sgd").iterdir())
     assert len(list(Path("data/units/finetune").glob("trunk-*.npy"))) == 1
-    assert stage(monkeypatch, "head") == 1
+    with pytest.raises(SystemExit, match="2"):
+        stage(monkeypatch, "head")
     assert "no run 'head': conf/finetune has block_none, block_dp_sgd" in capsys.readouterr().err
     Path("weights.npz").unlink()
     assert stage(monkeypatch, "head_none") == 1
@@ -52,10 +56,10 @@ def test_committed_runs_differ_in_what_they_say(committed: DictConfig) -> None:
     assert sorted(path.stem for path in (CONF / "finetune").glob("*.yaml")) == sorted(RUNS)
     for name, learner in learners.items():
         entry, part = committed[name], instantiate(committed[name].trained)
-        assert name == f"{part.name}_{learner.name}"
+        assert name == f"{part.name}_{entry.method}"
         assert learner.minibatches == learners["block_none"].minibatches
         assert learner.step == learners["block_none"].step
-        assert entry.epsilon == (1.0 if learner.name == "dp_sgd" else None)
+        assert entry.epsilon == (1.0 if entry.method == "dp_sgd" else None)
         assert entry.delta == 1e-5
         assert any("frozen" in line for line in entry.assumptions)
     assert learners["head_dp_sgd"] == learners["block_dp_sgd"]

@@ -1,5 +1,6 @@
 """A run from the config to its rows; its loop against an explicit one; interrupted runs."""
 
+import io
 import math
 import os
 import signal
@@ -7,55 +8,36 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+import swept
 import torch
-import torch.nn.functional as F
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from one_by_one import with_parameters
 from planted import watched_checkpoints
 
 from dplangevin import noise
 from dplangevin.backbones.resnet20 import ResNet20
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.data import DataError
-from dplangevin.finetune.activations import Inputs, activations, limited
-from dplangevin.finetune.loop import Descent, Task, descend
-from dplangevin.finetune.parts import Head, LastBlock, start
-from dplangevin.finetune.run import rows
-from dplangevin.gradients import clipped_sum
-from dplangevin.images import ImageSet
-from dplangevin.privacy import Budget
+from dplangevin.cache import Checkpoint
+from dplangevin.chains.sampling import batches
+from dplangevin.data import DataError, Dataset
+from dplangevin.finetune.activations import activations
 from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.stepsize import steps_event
-from dplangevin.training.loop import Steps
-from dplangevin.training.prices import Prices
+from dplangevin.problems.network import NetworkProblem
 
 COLUMNS = [
     "run", "method", "trained", "seed", "epoch", "accuracy", "log_loss", "epsilon", "delta",
     "epsilon_paper", "epsilon_tight", "adjacency_tight", "epsilon_tight_add_remove", "step_size", "clip",
     "noise_multiplier", "batch", "epochs", "steps", "parameters", "violated", "assumptions",
 ]  # fmt: skip
-STEPS = Steps(batch=20, epochs=1, measured=2)
 CPU = torch.device("cpu")
 
 
 def table(cfg: DictConfig, run: str, data: Path) -> pd.DataFrame:
-    return pd.read_csv(rows(cfg, run, data, data.parent / "units", data.parent))
-
-
-@pytest.fixture
-def inputs(backbone: ResNet20, images: ImageSet, tmp_path: Path) -> Inputs:
-    found = activations(backbone, images, CPU, tmp_path, "key")
-    return Inputs(found[:100], torch.as_tensor(images.y_train), found[100:], torch.as_tensor(images.y_test))
-
-
-def task(backbone: ResNet20, inputs: Inputs, folder: Path) -> Task:
-    network = LastBlock().network(backbone, 3)
-    return Task(network, inputs, Budget(1.0, 1e-3), 2, noise.generator(1, "test"), CPU, folder, "key")
+    return pd.read_csv(io.StringIO(swept.finetune(cfg, run, data, data.parent / "units")))
 
 
 @pytest.mark.parametrize("run", ["block_none", "block_dp_sgd", "head_none", "head_dp_sgd"])
@@ -91,62 +73,17 @@ def test_it_learns(cfg: DictConfig, data: Path) -> None:
     assert (table(cfg, "head_none", data).accuracy > 0.8).all()  # of three classes
 
 
-def test_loop_is_an_explicit_one(backbone: ResNet20, inputs: Inputs, tmp_path: Path) -> None:
-    """Clipped gradients by autograd, one example at a time, on the same draws; division by the expected size."""
-    eta, clip, std = 0.5, 0.4, 0.05
-    given = task(backbone, inputs, tmp_path)
-    found = descend(given, STEPS, Descent(eta, clip, std), Prices(1.0, 0.2, 1e-3))
-    rng, network = noise.generator(1, "test"), given.network
-    theta = start(network, 2)
-    for _ in range(5):
-        drawn, mask, normals = next(noise.poisson_stream(rng, 2, 100, 0.2, network.d, 1, 1))
-        for s in range(2):
-            module, total = with_parameters(network.module, theta[s]), std * normals[s, 0]
-            for i in drawn[s][mask[s]]:
-                loss = F.cross_entropy(module(inputs.x_train[i][None]), inputs.y_train[i][None])
-                g = torch.cat(
-                    [part.flatten() for part in torch.autograd.grad(loss, list(module.parameters()))]
-                )
-                total = total + g * min(1.0, clip / float(g.norm()))
-            theta[s] -= eta / 20 * total
-    with torch.no_grad():
-        wanted = [with_parameters(network.module, t)(inputs.x_test).softmax(-1) for t in theta]
-    torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-4, atol=1e-5)
-
-
-def test_interrupted_run_ends_in_the_same_bytes(
-    backbone: ResNet20, inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = (STEPS, Descent(0.1, 2.5, 0.5), Prices(1.0, 0.2, 1e-3))
-    whole = descend(task(backbone, inputs, tmp_path / "whole"), *arguments)
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # write after every step
-    calls = 0
-
-    def stopping(*given: object, **more: object) -> object:
-        nonlocal calls
-        calls += 1
-        if calls > 3:
-            raise KeyboardInterrupt
-        return clipped_sum(*given, **more)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as context:
-        context.setattr("dplangevin.training.loop.clipped_sum", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            descend(task(backbone, inputs, tmp_path / "cut"), *arguments)
-    again = descend(task(backbone, inputs, tmp_path / "cut")._replace(rng=torch.Generator()), *arguments)
-    assert torch.equal(again, whole)
-
-
 SCRIPT = """
 import sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 from omegaconf import OmegaConf
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.finetune.run import rows
+from dplangevin.chains.sampling import batches
+from dplangevin.cache import Checkpoint
+import swept
 Checkpoint.__init__.__defaults__ = (0.02,)
 folder = Path(sys.argv[1])
-rows(OmegaConf.load(folder / "cfg.yaml"), "head_dp_sgd", folder / "colours.npz", folder / "units", folder)
+swept.finetune(OmegaConf.load(folder / "cfg.yaml"), "head_dp_sgd", folder / "colours.npz", folder / "units")
 """
 
 
@@ -154,7 +91,7 @@ def test_killed_run_ends_in_the_same_bytes(cfg: DictConfig, data: Path) -> None:
     """SIGKILL at some moment after the first checkpoint; the whole run and the rest are computed here."""
     cfg.finetune.head_dp_sgd.learner.minibatches.epochs = 200
     OmegaConf.save(cfg, data.parent / "cfg.yaml")
-    whole = rows(cfg, "head_dp_sgd", data, data.parent / "whole", data.parent).read_bytes()
+    whole = swept.finetune(cfg, "head_dp_sgd", data, data.parent / "whole")
     units = data.parent / "units/head_dp_sgd"
     command = [sys.executable, "-c", SCRIPT.format(path=sys.path[:3]), str(data.parent)]
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
@@ -168,7 +105,7 @@ def test_killed_run_ends_in_the_same_bytes(cfg: DictConfig, data: Path) -> None:
     state = Checkpoint(kept, kept.stem).load()
     assert state is not None
     assert 0 < state["step"] < 1000
-    assert rows(cfg, "head_dp_sgd", data, units.parent, data.parent).read_bytes() == whole
+    assert swept.finetune(cfg, "head_dp_sgd", data, units.parent) == whole
 
 
 def test_finished_runs_are_kept_and_activations_shared(
@@ -186,14 +123,13 @@ def test_finished_runs_are_kept_and_activations_shared(
     assert new != old
 
 
-def test_activations(backbone: ResNet20, images: ImageSet, tmp_path: Path) -> None:
-    few = limited(images, 3)
+def test_activations(backbone: ResNet20, images: Dataset, tmp_path: Path) -> None:
+    few = images.limited(3)
     found = activations(backbone, few, CPU, tmp_path, "few")
-    pixels = torch.cat([torch.as_tensor(x[:3]) for x in (images.x_train, images.x_test)])
+    pixels = torch.cat([torch.as_tensor(x[0, :3]) for x in (images.x_train, images.x_test)])
     with torch.no_grad():
         torch.testing.assert_close(found, backbone.trunk(backbone.inputs(pixels)))
     assert torch.equal(activations(backbone, few, CPU, tmp_path, "few"), found)
-    assert limited(images, None) is images
     (tmp_path / "trunk-few.npy").write_bytes(b"damaged")
     with pytest.raises(DataError, match=r"trunk-few\.npy.*Delete the file and run again"):
         activations(backbone, few, CPU, tmp_path, "few")
@@ -210,7 +146,7 @@ def test_activations(backbone: ResNet20, images: ImageSet, tmp_path: Path) -> No
             "batch = 101 is larger than the data set",
         ),
         ({"epsilon": -1.0}, r"epsilon = -1\.0 must be in \(0, inf\]"),
-        ({"learner": {"step": 1e38, "clip": 1e3}}, r"step \d+: .*lower its step size 1e\+38"),
+        ({"learner": {"step": 1e38, "clip": 1e3}}, r"step \d+: .*lower its step size"),
     ],
 )
 def test_settings_out_of_their_domain(cfg: DictConfig, data: Path, change: dict, message: str) -> None:
@@ -219,58 +155,53 @@ def test_settings_out_of_their_domain(cfg: DictConfig, data: Path, change: dict,
         table(cfg, "head_dp_sgd", data)
 
 
-def test_noise_follows_from_the_budget(
-    cfg: DictConfig, backbone: ResNet20, inputs: Inputs, tmp_path: Path
-) -> None:
-    entering = [Head().inputs(backbone, x) for x in (inputs.x_train, inputs.x_test)]
-    given = task(backbone, inputs, tmp_path)._replace(
-        network=Head().network(backbone, 3),
-        inputs=Inputs(entering[0], inputs.y_train, entering[1], inputs.y_test),
-    )
-    learner = instantiate(cfg.finetune.head_dp_sgd.learner)
-    strict, loose = (
-        learner(given._replace(budget=Budget(epsilon, 1e-3), folder=tmp_path / str(epsilon)))
-        for epsilon in (0.5, 8.0)
-    )
-    assert strict.noise_multiplier > 2 * loose.noise_multiplier
-    assert strict.guarantee.epsilon <= 0.5 < loose.guarantee.epsilon <= 8.0
-    assert strict.guarantee.sampling == "poisson"
+def test_noise_follows_from_the_budget(cfg: DictConfig, data: Path) -> None:
+    found = []
+    for epsilon in (0.5, 8.0):
+        cfg.finetune.head_dp_sgd.epsilon = epsilon
+        found.append(table(cfg, "head_dp_sgd", data))
+    strict, loose = found
+    assert strict.noise_multiplier[0] > 2 * loose.noise_multiplier[0]
+    assert strict.epsilon_paper[0] <= 0.5 < loose.epsilon_paper[0] <= 8.0
 
 
 @pytest.mark.parametrize("clip", [0.4, 2.5])
-def test_noise_in_the_steps_is_what_is_priced(
-    cfg: DictConfig, backbone: ResNet20, inputs: Inputs, tmp_path: Path, clip: float
-) -> None:
+def test_noise_in_the_steps_is_what_is_priced(cfg: DictConfig, data: Path, clip: float) -> None:
     """Halved noise, noise that ignores the clip: each iterate less what its gradients alone would make of the last.
 
     The deviation of what is left, in units of eta clip/tau, is the multiplier that the guarantee is for.
     """
-    cfg.finetune.head_dp_sgd.learner.clip = clip
-    entering = [Head().inputs(backbone, x) for x in (inputs.x_train, inputs.x_test)]
-    given = task(backbone, inputs, tmp_path)._replace(
-        network=Head().network(backbone, 3),
-        inputs=Inputs(entering[0], inputs.y_train, entering[1], inputs.y_test),
-        seeds=20,
-    )
-    with watched_checkpoints() as seen:
-        tuned = instantiate(cfg.finetune.head_dp_sgd.learner)(given)
-    rng, theta, left = noise.generator(1, "test"), start(given.network, 20), []
-    for after in seen:
-        rows, mask, _ = next(noise.poisson_stream(rng, 20, 100, 0.2, given.network.d, 1, 1))
-        batch = entering[0][rows], inputs.y_train[rows], mask
-        total = clipped_sum(given.network, theta, *batch, clip).gradient
-        left.append((theta - after) * 20 / tuned.step_size - total)
+    cfg.finetune.head_dp_sgd.learner.clip, cfg.finetune.head_dp_sgd.seeds = clip, 20
+    seen: list[NetworkProblem] = []
+    made = NetworkProblem.__init__
+
+    def remembered(self: NetworkProblem, *args: Any, **more: Any) -> None:
+        made(self, *args, **more)
+        seen.append(self)
+
+    with pytest.MonkeyPatch.context() as patch, watched_checkpoints() as iterates:
+        patch.setattr(NetworkProblem, "__init__", remembered)
+        found = table(cfg, "head_dp_sgd", data)
+    (problem,) = seen
+    rng = noise.generator(3, "finetune/colours/small/head")
+    theta, left = problem.init(20, rng), []
+    for after in iterates:
+        drawn = next(batches(rng, {"poisson"}, 20, 100, 20, problem.facts.d, 1, 1))
+        assert drawn.sizes is not None
+        mask = torch.arange(drawn.rows.shape[1]) < drawn.sizes[:, None]
+        sums = problem.clipped_sum(theta[:, None], drawn.rows, mask[:, None], torch.tensor([clip]))
+        left.append((theta - after) * 20 / found.step_size[0] - sums.gradient[:, 0])
         theta = after
     assert len(left) == 5
     event = steps_event(float(torch.stack(left).std()) / clip, rate=0.2, steps=5, schedule="fixed")
-    found = Rdp().epsilon(event, 1e-3, "add_remove")
-    assert found == pytest.approx(tuned.guarantee.epsilon, rel=0.03)
+    price = Rdp().epsilon(event, 1e-3, "add_remove")
+    assert price == pytest.approx(found.epsilon_paper[0], rel=0.1)
 
 
 def test_a_run_that_costs_more_than_asked_says_so(
     cfg: DictConfig, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dplangevin.finetune.dp_sgd.smallest_multiplier", lambda *_, **__: 0.5)
+    monkeypatch.setattr("dplangevin.training.dp_sgd.smallest_multiplier", lambda *_, **__: 0.5)
     found = table(cfg, "head_dp_sgd", data)
     assert (found.epsilon_paper > 1).all()
     assert found.violated.str.fullmatch(r"costs [\d.]+, more than the 1 asked").all()

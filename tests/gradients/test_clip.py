@@ -10,7 +10,7 @@ from one_by_one import network_of, problem
 from torch import Tensor, nn
 
 from dplangevin.engine import ghost
-from dplangevin.gradients import clipped_sum
+from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
 
 SCALES = [0.0, 1e-30, 1e-12, 1e-3, 1.0, 1e3, 1e8]

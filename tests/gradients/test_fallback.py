@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from one_by_one import expected, gap, network_of, problem, with_parameters
 from torch import nn
 
-from dplangevin.gradients import clipped_sum
+from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
 
 

@@ -9,8 +9,8 @@ from one_by_one import expected, gap, network_of, problem
 from torch import nn
 
 from dplangevin.engine import ghost
-from dplangevin.engine.columns import Columns
-from dplangevin.gradients import clipped_sum
+from dplangevin.engine.clipped import clipped_sum
+from dplangevin.engine.convolution import Columns
 from dplangevin.networks import Network
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -74,13 +74,13 @@ def no_fallback(caplog):
 @pytest.fixture(params=["written out", "gram"])
 def form(request, monkeypatch):
     called = []
-    real = ghost.gram
+    real = ghost.gram_squared_norms
 
     def counted(a, g):
         called.append(len(a))
         return real(a, g)
 
-    monkeypatch.setattr(ghost, "gram", counted)
+    monkeypatch.setattr(ghost, "gram_squared_norms", counted)
     monkeypatch.setattr(ghost, "gram_is_cheaper", lambda *sizes: request.param == "gram")
     yield request.param
     assert bool(called) == (request.param == "gram")
@@ -164,8 +164,8 @@ def test_no_norms_are_computed_without_a_clip(network, monkeypatch):
     def refused(*given):
         raise AssertionError
 
-    monkeypatch.setattr(ghost, "squares", refused)
-    monkeypatch.setattr(ghost, "gram", refused)
+    monkeypatch.setattr(ghost, "squared_norms", refused)
+    monkeypatch.setattr(ghost, "gram_squared_norms", refused)
     compare(network, clip=math.inf)
 
 

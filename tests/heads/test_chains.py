@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dplangevin import noise
+from dplangevin.chains.linear import Batch, Chain, batches, descent, run, step_sizes
 from dplangevin.heads import Audits, Setting, steps_of
-from dplangevin.heads.chains import Batch, Chain, batches, descent, run, step_sizes
 from dplangevin.heads.dp_langevin import DpLangevin
 from dplangevin.heads.dp_sgd import DpSgd
 from dplangevin.heads.sgd import Sgd
@@ -133,7 +133,7 @@ def test_seeds_go_in_parts(problem: Problem, setting: Setting, monkeypatch: pyte
     ]
     chosen = [(method, {"noise": 0.2}) for method in methods]
     first = DpSgd.trained(problem, setting, chosen, noise.generator(9, "parts")).theta
-    monkeypatch.setattr("dplangevin.heads.chains.CELLS", 1)
+    monkeypatch.setattr("dplangevin.chains.linear.CELLS", 1)
     second = DpSgd.trained(problem, setting, chosen, noise.generator(9, "parts")).theta
     torch.testing.assert_close(first, second)
     for e, pair in enumerate(chosen):

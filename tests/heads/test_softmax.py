@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from dplangevin.heads.chains import Chain, train
-from dplangevin.heads.softmax import accuracy_and_loss, bounded_rows, estimated, problem_of, spread
+from dplangevin.chains.linear import Chain, train
+from dplangevin.data import clip_rows
+from dplangevin.heads.softmax import accuracy_and_loss, estimated, problem_of, spread
 from dplangevin.minimise import minimise
 
 N, P, K = 60, 4, 3
@@ -53,22 +54,11 @@ def test_beta_and_lambda_bound_the_hessian(rows: tuple[np.ndarray, np.ndarray]) 
 
 
 def test_gradients_stay_below_lipschitz(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    x = bounded_rows(rows[0], 2.0, 3.0)
+    x = clip_rows(rows[0], 2.0, 3.0)
     problem = problem_of(x, rows[1], K, 1, 3.0)
     theta = 30 * torch.randn(1, 50, P * K, generator=torch.Generator().manual_seed(4))
     norms = problem.example_grads(theta, torch.arange(N)[None]).norm(dim=-1)
     assert math.sqrt(2) * 3.0 * 0.98 < norms.max() <= math.sqrt(2) * 3.0
-
-
-def test_bounded_rows(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    x, norms = rows[0], np.linalg.norm(rows[0], axis=1)
-    found = bounded_rows(x, 2.0, 0.5)
-    lengths = np.linalg.norm(found.astype(np.float64), axis=1)
-    np.testing.assert_allclose(lengths, np.minimum(norms, 2.0) / 4, rtol=1e-6)
-    assert lengths.max() <= 0.5
-    np.testing.assert_array_equal(bounded_rows(x, math.inf, math.inf), x)
-    with pytest.raises(ValueError, match="both finite or neither"):
-        bounded_rows(x, math.inf, 1.0)
 
 
 def test_the_fit_is_that_of_scikit_learn(rows: tuple[np.ndarray, np.ndarray]) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import swept
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.attacks.softmax import pairs
-from dplangevin.features import FeatureSet
+from dplangevin.data import Dataset
 from dplangevin.heads import COLUMNS, Audits, Setting, sweep
-from dplangevin.heads.inputs import scaled
 from dplangevin.heads.sweep import runs_of
 from dplangevin.plan import plain
 
@@ -59,12 +59,12 @@ def data(rng: np.random.Generator, tmp_path: Path) -> Path:
     x = (rng.normal(size=(N + 60, P)) + 3 * np.eye(K, P)[y]).astype(np.float32)
     public = {"set": "others", "images": 9, "norm_mean": 3.0, "norm_q99": 4.0, "norm_max": 5.0}
     meta = {"name": "small", "classes": K, "public": public}
-    FeatureSet(x[:N], y[:N], x[N:], y[N:], meta).save(tmp_path / "small.npz")
+    Dataset.from_arrays(x[:N], y[:N], x[N:], y[N:], meta).save(tmp_path / "small.npz")
     return tmp_path / "small.npz"
 
 
 def test_rows_of_every_run(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    found = sweep.sweep(cfg, "tried", data, tmp_path / "units")
+    found = swept.heads(cfg, "tried", data, tmp_path / "units")
     assert list(found.columns) == COLUMNS
     runs = cfg.heads.tried.runs
     counts = {name: len(run.epsilons or [None]) * run.get("seeds", 3) for name, run in runs.items()}
@@ -93,8 +93,8 @@ def test_finished_units_are_kept(
     runs = cfg.heads.tried.runs
     cfg.heads.tried.runs = {name: runs[name] for name in ("none_constant", "dp_sgd_constant_tight")}
     units = tmp_path / "units"
-    first = sweep.sweep(cfg, "tried", data, units)
-    assert len(list(units.iterdir())) == 3  # a price of each, one stream
+    first = swept.heads(cfg, "tried", data, units)
+    assert len(list(units.glob("*.csv"))) == 5  # a price of each, one stream, two units
 
     def not_again(*args: Any) -> pd.DataFrame:
         raise AssertionError("a finished piece was computed again")
@@ -102,10 +102,10 @@ def test_finished_units_are_kept(
     with monkeypatch.context() as patch:
         patch.setattr(sweep, "price", not_again)
         patch.setattr(sweep, "train", not_again)
-        pd.testing.assert_frame_equal(sweep.sweep(cfg, "tried", data, units), first)
+        pd.testing.assert_frame_equal(swept.heads(cfg, "tried", data, units), first)
         cfg.heads.tried.seeds = 2
         with pytest.raises(AssertionError, match="computed again"):
-            sweep.sweep(cfg, "tried", data, units)
+            swept.heads(cfg, "tried", data, units)
 
 
 def test_more_runs_change_nothing_of_the_others(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
@@ -114,21 +114,9 @@ def test_more_runs_change_nothing_of_the_others(cfg: DictConfig, data: Path, tmp
     both = []
     for chosen in (names[:2], names):
         cfg.heads.tried.runs = {name: runs[name] for name in chosen}
-        found = sweep.sweep(cfg, "tried", data, tmp_path / str(len(chosen)))
+        found = swept.heads(cfg, "tried", data, tmp_path / str(len(chosen)))
         both.append(found[found.run.isin(names[:2])].reset_index(drop=True))
     pd.testing.assert_frame_equal(both[0], both[1])
-
-
-def test_rows_are_cut_and_scaled(data: Path) -> None:
-    features = FeatureSet.load(data)
-    cut = scaled(features, {"row_norm": "norm_q99", "row_bound": 2.0})
-    assert cut.meta["row_bound"] == 2.0
-    assert np.linalg.norm(cut.x_test, axis=1).max() <= 2.0
-    lengths = np.linalg.norm(features.x_train, axis=1)
-    np.testing.assert_allclose(np.linalg.norm(cut.x_train, axis=1), np.minimum(lengths, 4) / 2, rtol=1e-6)
-    assert scaled(features, {"row_norm": 3, "row_bound": None}).meta["row_bound"] == 3.0
-    free = scaled(features, {"row_norm": None, "row_bound": None})
-    np.testing.assert_array_equal(free.x_train, features.x_train)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "heads").glob("*.yaml")))

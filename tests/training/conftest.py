@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from dplangevin import noise
-from dplangevin.images import ImageSet
+from dplangevin.data import Dataset
 from dplangevin.networks import Network, build
 from dplangevin.privacy import Budget
+from dplangevin.problems.network import NetworkProblem
 from dplangevin.training import Task
 
 
@@ -27,7 +28,7 @@ def network() -> Network:
 
 
 @pytest.fixture(scope="session")
-def images() -> ImageSet:
+def images() -> Dataset:
     rng = np.random.default_rng(0)
 
     def part(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -36,14 +37,15 @@ def images() -> ImageSet:
         x[np.arange(n), 0, 2 * y] += 120  # a bright row says the class
         return x.astype(np.uint8), y
 
-    return ImageSet(*part(400), *part(90), {"name": "rows", "classes": 3})
+    return Dataset.from_arrays(*part(400), *part(90), {"name": "rows", "classes": 3})
 
 
 @pytest.fixture
-def task(network: Network, images: ImageSet, tmp_path: Path) -> Callable[..., Task]:
+def task(network: Network, images: Dataset, tmp_path: Path) -> Callable[..., Task]:
     def make(epsilon: float = math.inf, seeds: int = 2, folder: str = "units") -> Task:
         rng = noise.generator(1, "test")
         budget = Budget(epsilon, 1e-3)
-        return Task(network, images, budget, seeds, rng, torch.device("cpu"), tmp_path / folder, "key")
+        problem = NetworkProblem.of_images(network, images, torch.device("cpu"))
+        return Task(problem, budget, seeds, rng, tmp_path / folder, "key")
 
     return make

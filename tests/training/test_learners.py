@@ -37,7 +37,7 @@ def dp_sgld(**changes: Any) -> DpSgld:
 def dp_sgd(**changes: Any) -> DpSgd:
     settings = {
         "step": 0.5,
-        "calm": 100.0,
+        "full_step_noise": 100.0,
         "schedule": "fixed",
         "momentum": 0.0,
         "clip": 1.0,
@@ -47,7 +47,7 @@ def dp_sgd(**changes: Any) -> DpSgd:
 
 
 def accuracy(trained: Trained, task: Task, predictor: str = "single") -> float:
-    right = trained.predicted[predictor].argmax(-1) == torch.as_tensor(task.images.y_test)
+    right = trained.predicted[predictor].argmax(-1) == task.problem.y_test
     return float(right.double().mean())
 
 
@@ -90,8 +90,8 @@ def test_dp_sgd_spends_its_budget(task: Make) -> None:
 
 def test_dp_sgd_shortens_its_steps_where_noise_is_large(task: Make) -> None:
     sigma = dp_sgd()(task(epsilon=1.0)).settings["noise_multiplier"]
-    for number, (calm, share) in enumerate(((sigma / 2, 0.5), (sigma * 2, 1.0))):
-        trained = dp_sgd(calm=calm)(task(epsilon=1.0, folder=str(number)))
+    for number, (noise, share) in enumerate(((sigma / 2, 0.5), (sigma * 2, 1.0))):
+        trained = dp_sgd(full_step_noise=noise)(task(epsilon=1.0, folder=str(number)))
         assert trained.settings["step"] == pytest.approx(0.5 * share)
         assert trained.settings["noise_multiplier"] == sigma
 
@@ -145,11 +145,11 @@ def test_without_clipping_sgld_has_the_noise_of_dp_sgld(task: Make, monkeypatch:
     dp_sgld(step=0.2)(task(epsilon=1.0))
     free, private = (given[0] for given in seen)
     assert torch.equal(free.noise_std, private.noise_std)
-    assert torch.equal(free.step_size, private.step_size)
+    assert torch.equal(free.step, private.step)
     assert (free.clip, private.clip) == (math.inf, 1.0)
     # eta times the noise on the mean gradient has variance eta/n
-    move = free.step_size * free.noise_std / 40
-    torch.testing.assert_close(move.square(), free.step_size / 400)
+    move = free.step * free.noise_std / 40
+    torch.testing.assert_close(move.square(), free.step / 400)
 
 
 def test_cosine() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,14 @@ import torch.nn.functional as F
 from torch.func import functional_call
 
 from dplangevin import noise
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.gradients import clipped_sum
-from dplangevin.images import ImageSet, scaled
+from dplangevin.cache import Checkpoint
+from dplangevin.chains.chain import Chain
+from dplangevin.data import Dataset
+from dplangevin.data.pixels import scaled
+from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
 from dplangevin.training import Task
-from dplangevin.training.loop import Steps, Updates, noisy_gradient
+from dplangevin.training.loop import Steps
 from dplangevin.training.prices import Prices
 
 Make = Callable[..., Task]
@@ -29,9 +32,9 @@ STEPS = Steps(batch=40, epochs=1.5, measured=3)
 T = 15  # steps of 40 of 400 examples in 1.5 epochs
 
 
-def updates(momentum: float = 0.5, clip: float = math.inf, std: float = 0.0) -> Updates:
+def chain(momentum: float = 0.5, clip: float = math.inf, std: float = 0.0) -> Chain:
     eta = torch.linspace(0.2, 0.1, T, dtype=torch.float64)
-    return Updates(eta, torch.full((T,), std), clip, 2.0, momentum)
+    return Chain(eta, torch.full((T,), std), STEPS.sampling, clip, 2.0 / 400, momentum)
 
 
 def free(n: int = 400) -> Prices:
@@ -46,48 +49,30 @@ def unstacked(network: Network, theta: torch.Tensor) -> dict[str, torch.Tensor]:
     return named
 
 
-def test_without_noise_it_is_sgd_with_momentum(task: Make, network: Network, images: ImageSet) -> None:
+def test_without_noise_it_is_sgd_with_momentum(task: Make, network: Network, images: Dataset) -> None:
     """Against autograd and torch.optim.SGD, on the same draws."""
-    predicted, _ = STEPS.run(task(), updates(), free())
+    predicted, _ = STEPS.run(task(), chain(), free())
     rng = task().rng
     theta = network.init(rng, 2)
     stacks = [theta[s].clone().requires_grad_() for s in range(2)]
     optimisers = [torch.optim.SGD([stack], lr=0.1, momentum=0.5) for stack in stacks]
-    x, y = scaled(torch.as_tensor(images.x_train)), torch.as_tensor(images.y_train)
+    x, y = scaled(torch.as_tensor(images.x_train[0])), torch.as_tensor(images.y_train[0])
     for t in range(T):
         rows, mask, _ = next(noise.poisson_stream(rng, 2, 400, 0.1, network.d, 1, 1))
         for s, (stack, optimiser) in enumerate(zip(stacks, optimisers, strict=True)):
             here = rows[s][mask[s]]
             logits = functional_call(network.module, unstacked(network, stack), (x[here],))
             loss = F.cross_entropy(logits, y[here], reduction="sum") / 40 + stack.square().sum() / 400
-            optimiser.param_groups[0]["lr"] = float(updates().step_size[t])
+            optimiser.param_groups[0]["lr"] = float(chain().step[t])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-    tests = scaled(torch.as_tensor(images.x_test))
+    tests = scaled(torch.as_tensor(images.x_test[0]))
     with torch.no_grad():
         expected = [
             functional_call(network.module, unstacked(network, s), (tests,)).softmax(-1) for s in stacks
         ]
     torch.testing.assert_close(predicted["single"], torch.stack(expected), rtol=0, atol=1e-5)
-
-
-def test_noise_and_division(network: Network) -> None:
-    """The noise enters the sum once, and the sum is divided by the expected size, not by the number drawn."""
-    rng = noise.generator(0, "x")
-    theta, x = network.init(rng, 2), torch.rand(2, 7, 1, 8, 8, generator=rng)
-    y, mask = torch.randint(3, (2, 7), generator=rng), torch.tensor([[True] * 7, [True] * 3 + [False] * 4])
-    added = torch.randn(2, network.d, generator=rng)
-    gradient, sums = noisy_gradient(network, theta, (x, y, mask), 0.1, added, 10)
-    torch.testing.assert_close(gradient * 10 - sums.gradient, added, atol=1e-5, rtol=1e-5)
-    for s, count in enumerate((7, 3)):
-        each = [
-            clipped_sum(
-                network, theta[[s]], x[[s], i : i + 1], y[[s], i : i + 1], mask[[s], i : i + 1], 0.1
-            ).gradient
-            for i in range(count)
-        ]
-        torch.testing.assert_close(sums.gradient[s], torch.stack(each).sum((0, 1)), atol=1e-6, rtol=1e-5)
 
 
 def test_noise_has_its_deviation(task: Make, network: Network) -> None:
@@ -97,10 +82,10 @@ def test_noise_has_its_deviation(task: Make, network: Network) -> None:
     moved = []
     for seed in range(40):
         again = task(seeds=2)._replace(rng=noise.generator(seed, "n"), folder=task().folder / str(seed))
-        steps.run(again, Updates(eta, std, 1e-9, 0.0), Prices(0.0, 1 / 400, 1e-3))
+        steps.run(again, Chain(eta, std, steps.sampling, 1e-9), Prices(0.0, 1 / 400, 1e-3))
         state = Checkpoint(again.folder / "key.pt", "key").load()
         assert state is not None
-        moved.append(state["theta"] - network.init(noise.generator(seed, "n"), 2))
+        moved.append(state["theta"][:, 0] - network.init(noise.generator(seed, "n"), 2))
     values = torch.stack(moved).flatten()
     assert abs(float(values.std()) / 3 - 1) < 4 / math.sqrt(2 * len(values))
 
@@ -109,16 +94,16 @@ def test_average_is_the_mean_over_kept_steps(task: Make) -> None:
     parts = []
     for last in (10, 15):
         steps = Steps(batch=40, epochs=last / 10, measured=1)
-        whole = updates(std=0.5)
-        cut = whole._replace(step_size=whole.step_size[:last], noise_std=whole.noise_std[:last])
+        whole = chain(std=0.5)
+        cut = whole._replace(step=whole.step[:last], noise_std=whole.noise_std[:last])
         parts.append(steps.run(task(folder=str(last)), cut, free())[0]["single"])
-    predicted, _ = STEPS.run(task(), updates(std=0.5), free(), keep=[10, 15])
+    predicted, _ = STEPS.run(task(), chain(std=0.5), free(), average=[10, 15])
     torch.testing.assert_close(predicted["average"], sum(parts) / 2)
     torch.testing.assert_close(predicted["single"], parts[1])
 
 
 def test_curve(task: Make) -> None:
-    _, curve = STEPS.run(task(epsilon=1.0), updates(clip=1.0, std=2.0), Prices(2.0, 0.1, 1e-3))
+    _, curve = STEPS.run(task(epsilon=1.0), chain(clip=1.0, std=2.0), Prices(2.0, 0.1, 1e-3))
     assert [(row["seed"], row["epoch"]) for row in curve] == [(s, e) for e in (0.5, 1.0, 1.5) for s in (0, 1)]
     spent = [row["epsilon_add_remove"] for row in curve[::2]]
     assert spent == sorted(spent)
@@ -127,7 +112,7 @@ def test_curve(task: Make) -> None:
 
 
 def test_interrupted_run_ends_in_the_same_bytes(task: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = (updates(std=0.5), Prices(2.0, 0.1, 1e-3), [5, 9, 15])
+    arguments = (chain(std=0.5), Prices(2.0, 0.1, 1e-3), [5, 9, 15])
     whole = STEPS.run(task(), *arguments)
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # write after every step
     for stop in (1, 7, 14):
@@ -141,7 +126,7 @@ def test_interrupted_run_ends_in_the_same_bytes(task: Make, monkeypatch: pytest.
             return clipped_sum(*given, **more)  # type: ignore[arg-type]
 
         with monkeypatch.context() as context:
-            context.setattr("dplangevin.training.loop.clipped_sum", stopping)
+            context.setattr("dplangevin.problems.network.clipped_sum", stopping)
             with pytest.raises(KeyboardInterrupt):
                 STEPS.run(task(folder=str(stop)), *arguments)
         again = STEPS.run(task(folder=str(stop))._replace(rng=torch.Generator()), *arguments)
@@ -155,28 +140,30 @@ sys.path[:0] = {path!r}
 import torch
 from pathlib import Path
 from dplangevin import noise
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.images import ImageSet
+from dplangevin.chains.chain import Chain
+from dplangevin.cache import Checkpoint
+from dplangevin.data import Dataset
 from dplangevin.networks import build
 from dplangevin.privacy import Budget
+from dplangevin.problems.network import NetworkProblem
 from dplangevin.training import Task
-from dplangevin.training.loop import Steps, Updates
+from dplangevin.training.loop import Steps
 from dplangevin.training.prices import Prices
 Checkpoint.__init__.__defaults__ = (0.05,)
 network = build([{{"conv": 4, "kernel": 3, "stride": 2}}, {{"activation": "tanh"}}, {{"linear": 3}}], [1, 8, 8], 3)
 folder = Path(sys.argv[1])
-images = ImageSet.load(folder / "images.npz")
-rng, device = noise.generator(1, "t"), torch.device("cpu")
-task = Task(network, images, Budget(1.0, 1e-3), 2, rng, device, folder / "units", "key")
+images = Dataset.load(folder / "images.npz")
+problem = NetworkProblem.of_images(network, images, torch.device("cpu"))
+task = Task(problem, Budget(1.0, 1e-3), 2, noise.generator(1, "t"), folder / "units", "key")
 n = int(sys.argv[2])
 steps = Steps(batch=40, epochs=n / 10, measured=4)
-updates = Updates(torch.full((n,), 0.1), torch.full((n,), 0.5), 1.0, 0.0, 0.5)
-predicted, curve = steps.run(task, updates, Prices(0.0, 0.1, 1e-3), [n // 2, n])
+chain = Chain(torch.full((n,), 0.1), torch.full((n,), 0.5), steps.sampling, 1.0, momentum=0.5)
+predicted, curve = steps.run(task, chain, Prices(0.0, 0.1, 1e-3), [n // 2, n])
 torch.save([predicted, curve], folder / "done.pt")
 """
 
 
-def test_killed_run_ends_in_the_same_bytes(images: ImageSet, tmp_path: Path) -> None:
+def test_killed_run_ends_in_the_same_bytes(images: Dataset, tmp_path: Path) -> None:
     """SIGKILL at some moment after the first checkpoint."""
     steps, results = 400, []
     for name in ("whole", "killed"):
@@ -203,13 +190,13 @@ def test_killed_run_ends_in_the_same_bytes(images: ImageSet, tmp_path: Path) -> 
 def test_diverging_chain_is_named(task: Make) -> None:
     eta = torch.full((T,), 1e39, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"step \d+: .*lower its step size"):
-        STEPS.run(task(), Updates(eta, torch.zeros(T), math.inf, 0.0), free())
+        STEPS.run(task(), Chain(eta, torch.zeros(T), STEPS.sampling), free())
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"batch": 0}, "batch must be positive"),
+        ({"batch": 0}, "batch must be a whole number"),
         ({"batch": 1.5}, "batch must be a whole number"),
         ({"epochs": -1}, "epochs must be positive"),
         ({"measured": 0.5}, "measured must be a whole number"),
@@ -231,8 +218,9 @@ def test_steps_that_do_not_fit_the_data() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_gpu_gives_the_same_to_tolerance(task: Make) -> None:
-    arguments = (updates(clip=1.0, std=0.5), free(), [10, 15])
+    arguments = (chain(clip=1.0, std=0.5), free(), [10, 15])
     cpu, _ = STEPS.run(task(), *arguments)
-    gpu, _ = STEPS.run(task(folder="gpu")._replace(device=torch.device("cuda")), *arguments)
+    there = replace(task().problem, x=task().problem.x.cuda(), y=task().problem.y.cuda())
+    gpu, _ = STEPS.run(task(folder="gpu")._replace(problem=there), *arguments)
     for name in cpu:
         np.testing.assert_allclose(cpu[name], gpu[name], atol=1e-3)

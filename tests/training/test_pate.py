@@ -16,18 +16,19 @@ from sklearn.datasets import load_digits
 
 from dplangevin import noise
 from dplangevin.audit import audit
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.images import ImageSet
+from dplangevin.cache import Checkpoint
+from dplangevin.data import Dataset
 from dplangevin.networks import build
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.pate_event import PateDpEvent
+from dplangevin.problems.network import NetworkProblem
 from dplangevin.scores import scores
 from dplangevin.training import Task, Trained, pate, teachers
 from dplangevin.training.confident import Confident, Labels, Votes
 from dplangevin.training.pate import Pate
-from dplangevin.training.teachers import Descent, Teachers, probabilities
+from dplangevin.training.teachers import Descent, Teachers
 
 DELTA = 1e-5
 LAYERS: list[dict[str, Any]] = [{"conv": 8, "kernel": 4, "stride": 2}, {"activation": "tanh"}, {"linear": 10}]
@@ -37,14 +38,14 @@ NETWORK = build(LAYERS, (1, 8, 8), 10)
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources may be edited while tests run."""
-    monkeypatch.setattr(teachers, "code_hash", lambda: "code")
+    monkeypatch.setattr(teachers, "code_hash", lambda *names: "code")
 
 
 @pytest.fixture(scope="module")
-def images() -> ImageSet:
+def images() -> Dataset:
     x, y = load_digits(return_X_y=True)
     x = (x * 15).astype(np.uint8).reshape(-1, 1, 8, 8)
-    return ImageSet(x[:1200], y[:1200], x[1200:], y[1200:], {"name": "digits", "classes": 10})
+    return Dataset.from_arrays(x[:1200], y[:1200], x[1200:], y[1200:], {"name": "digits", "classes": 10})
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +76,13 @@ def learner(**settings: Any) -> Pate:
     return Pate(**{**values, **settings})
 
 
-def run(images: ImageSet, folder: Path, epsilon: float, found: Pate | None = None) -> Trained:
+def problem(images: Dataset) -> NetworkProblem:
+    return NetworkProblem.of_images(NETWORK, images, torch.device("cpu"))
+
+
+def run(images: Dataset, folder: Path, epsilon: float, found: Pate | None = None) -> Trained:
     rng, key = noise.generator(0, "pate"), f"{epsilon}-{found}".replace("/", "")[:60]
-    task = Task(NETWORK, images, Budget(epsilon, DELTA), 2, rng, torch.device("cpu"), folder, key)
+    task = Task(problem(images), Budget(epsilon, DELTA), 2, rng, folder, key)
     trained = (found or learner())(task)
     (folder / f"{key}.pt").unlink(missing_ok=True)
     return trained
@@ -198,7 +203,7 @@ def test_answers_chosen_from_the_votes_are_more_and_say_so() -> None:
         vote(**{**shared, "accountant": Tight()}, bound="data_dependent")(votes, budget, ())
 
 
-def test_students_learn_from_the_labels_and_more_budget_helps(images: ImageSet, folder: Path) -> None:
+def test_students_learn_from_the_labels_and_more_budget_helps(images: Dataset, folder: Path) -> None:
     found = {epsilon: run(images, folder, epsilon) for epsilon in (0.05, 20.0, math.inf)}
     accuracy = {}
     for epsilon, trained in found.items():
@@ -206,7 +211,7 @@ def test_students_learn_from_the_labels_and_more_budget_helps(images: ImageSet, 
         assert rows is not None
         predicted = trained.predicted["single"]
         assert predicted.shape == (2, 597, 10)
-        accuracy[epsilon] = scores(predicted[:, rows], torch.as_tensor(images.y_test)[rows])["accuracy"]
+        accuracy[epsilon] = scores(predicted[:, rows], torch.as_tensor(images.y_test[0])[rows])["accuracy"]
     assert (accuracy[math.inf] > 0.75).all()
     assert (accuracy[20.0] > accuracy[0.05] + 0.2).all()
     assert isinstance(found[math.inf].guarantee.event, NonPrivateDpEvent)
@@ -221,7 +226,7 @@ def test_students_learn_from_the_labels_and_more_budget_helps(images: ImageSet, 
 
 
 def test_no_label_of_a_test_row_is_seen_and_no_scored_row_is_asked_about(
-    images: ImageSet, folder: Path, monkeypatch: pytest.MonkeyPatch
+    images: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = run(images, folder, 20.0)
     seen: list[torch.Tensor] = []
@@ -232,7 +237,7 @@ def test_no_label_of_a_test_row_is_seen_and_no_scored_row_is_asked_about(
         return real(self, network, state, examples, keys)
 
     monkeypatch.setattr(Descent, "run", watched)
-    blind = replace(images, y_test=np.roll(images.y_test, 1))
+    blind = replace(images, y_test=np.roll(images.y_test, 1, axis=1))
     second = run(blind, folder, 20.0)
     assert torch.equal(first.predicted["single"], second.predicted["single"])
     (own,) = seen  # of the students: the teachers are kept
@@ -242,7 +247,7 @@ def test_no_label_of_a_test_row_is_seen_and_no_scored_row_is_asked_about(
 
 
 def test_a_killed_student_ends_in_the_same_bytes(
-    images: ImageSet, folder: Path, monkeypatch: pytest.MonkeyPatch
+    images: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(images, folder, 20.0).predicted["single"]
     monkeypatch.setattr(pate, "Checkpoint", partial(Checkpoint, every=0.0))
@@ -260,18 +265,16 @@ def test_a_killed_student_ends_in_the_same_bytes(
     assert torch.equal(run(images, folder, 20.0).predicted["single"], whole)
 
 
-def test_a_student_without_labels_stays_as_it_began(images: ImageSet, folder: Path) -> None:
+def test_a_student_without_labels_stays_as_it_began(images: Dataset, folder: Path) -> None:
     none = torch.zeros(2, 30, dtype=torch.bool)
     labels = Labels(~none, none, torch.ones(2, 30, dtype=torch.long))
-    task = Task(
-        NETWORK, images, Budget(1.0, DELTA), 2, torch.Generator(), torch.device("cpu"), folder, "none"
-    )
+    task = Task(problem(images), Budget(1.0, DELTA), 2, torch.Generator(), folder, "none")
     found = learner()._student(task, 7, torch.arange(0, 60, 2).expand(2, 30), labels)
     begun = NETWORK.init(noise.generator(7, "student"), 2)
-    assert torch.equal(found, probabilities(NETWORK, begun, torch.as_tensor(images.x_test)))
+    assert torch.equal(found, problem(images).predict(begun[:, None])[:, 0])
 
 
-def test_it_refuses_what_it_cannot_do(images: ImageSet, folder: Path) -> None:
+def test_it_refuses_what_it_cannot_do(images: Dataset, folder: Path) -> None:
     with pytest.raises(ValueError, match="threshold must be at most 30"):
         learner(vote=vote(threshold=31.0))
     with pytest.raises(ValueError, match=r"queries = 400 must be at most 299"):

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import swept
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin.images import ImageSet
+from dplangevin.data import Dataset
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.stepsize import steps_event
-from dplangevin.training.sweep import sweep
 
 LOOP = "dplangevin.training.loop.Steps"
 CONFIG = {
@@ -75,13 +75,13 @@ def cfg() -> DictConfig:
 
 
 @pytest.fixture
-def data(images: ImageSet, tmp_path: Path) -> Path:
+def data(images: Dataset, tmp_path: Path) -> Path:
     images.save(tmp_path / "rows.npz")
     return tmp_path / "rows.npz"
 
 
 def test_tables(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    found = sweep(cfg, "tried", "private", data, tmp_path / "units")
+    found = swept.training(cfg, "tried", "private", data, tmp_path / "units")
     final, curve, bins = found["final"], found["curve"], found["reliability"]
     assert list(zip(final.epsilon, final.seed, strict=True)) == [(0.5, 0), (0.5, 1), (2.0, 0), (2.0, 1)]
     for row in final.to_dict("records"):
@@ -98,12 +98,12 @@ def test_tables(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
 
 
 def test_without_privacy_and_with_too_little(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    free = sweep(cfg, "tried", "free", data, tmp_path / "units")["final"]
+    free = swept.training(cfg, "tried", "free", data, tmp_path / "units")["final"]
     assert (free.epsilon == math.inf).all()
     assert (free.epsilon_add_remove == math.inf).all()
     assert (free.accuracy == free.accuracy_single).all()
     assert free.violated.isna().all()
-    dear = sweep(cfg, "tried", "dear", data, tmp_path / "units")["final"]
+    dear = swept.training(cfg, "tried", "dear", data, tmp_path / "units")["final"]
     assert dear.violated.str.fullmatch(r"costs [\d.]+, more than the 0.1 asked").all()
 
 
@@ -114,14 +114,14 @@ def test_finished_budgets_are_kept_and_workers_decide_nothing(
     tables = []
     for workers in ("1", "2"):
         monkeypatch.setenv("DPL_WORKERS", workers)
-        tables.append(sweep(cfg, "tried", "private", data, tmp_path / workers))
+        tables.append(swept.training(cfg, "tried", "private", data, tmp_path / workers))
     for name in tables[0]:
         pd.testing.assert_frame_equal(tables[0][name], tables[1][name])
     monkeypatch.setattr(
         "dplangevin.training.dp_sgld.DpSgld.__call__", lambda *_: pytest.fail("computed again")
     )
-    sweep(cfg, "tried", "private", data, tmp_path / "1")
+    swept.training(cfg, "tried", "private", data, tmp_path / "1")
     cfg.seed = 4
     monkeypatch.setenv("DPL_WORKERS", "1")
     with pytest.raises(pytest.fail.Exception):
-        sweep(cfg, "tried", "private", data, tmp_path / "1")
+        swept.training(cfg, "tried", "private", data, tmp_path / "1")

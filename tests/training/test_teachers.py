@@ -1,6 +1,7 @@
 """Teachers against torch.optim one at a time; votes, their sensitivity, and what a kill leaves behind."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from dplangevin import noise
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.images import ImageSet, scaled
+from dplangevin.cache import Checkpoint
+from dplangevin.data import Dataset
+from dplangevin.data.pixels import scaled
 from dplangevin.networks import Network, build
 from dplangevin.privacy import Budget
+from dplangevin.problems.network import NetworkProblem
 from dplangevin.training import Task, teachers
 from dplangevin.training.sgd import cosine
 from dplangevin.training.teachers import Descent, Examples, State, Teachers
@@ -33,7 +36,7 @@ QUERIES = torch.arange(40).view(2, 20)
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources may be edited while tests run."""
-    monkeypatch.setattr(teachers, "code_hash", lambda: "code")
+    monkeypatch.setattr(teachers, "code_hash", lambda *names: "code")
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +45,16 @@ def network() -> Network:
 
 
 @pytest.fixture(scope="module")
-def images() -> ImageSet:
+def images() -> Dataset:
     x, y = load_digits(return_X_y=True)
     x = (x * 15).astype(np.uint8).reshape(-1, 1, 8, 8)
-    return ImageSet(x[:122], y[:122], x[122:182], y[122:182], {"name": "digits", "classes": 10})
+    return Dataset.from_arrays(x[:122], y[:122], x[122:182], y[122:182], {"name": "digits", "classes": 10})
 
 
-def task(network: Network, images: ImageSet, folder: Path, seeds: int = 2) -> Task:
+def task(network: Network, images: Dataset, folder: Path, seeds: int = 2) -> Task:
     rng = noise.generator(0, "teachers")
-    return Task(network, images, Budget(1.0, 1e-5), seeds, rng, torch.device("cpu"), folder, "key")
+    problem = NetworkProblem.of_images(network, images, torch.device("cpu"))
+    return Task(problem, Budget(1.0, 1e-5), seeds, rng, folder, "key")
 
 
 def group(**settings: Any) -> Teachers:
@@ -85,9 +89,9 @@ def by_optimiser(
     return torch.cat([p.detach().flatten() for p in parameters.values()])
 
 
-def test_each_network_of_a_stack_descends_as_it_would_alone(network: Network, images: ImageSet) -> None:
+def test_each_network_of_a_stack_descends_as_it_would_alone(network: Network, images: Dataset) -> None:
     """Two networks with 11 and 9 examples, in batches of 4, so that the last batches of an epoch differ."""
-    x, y = torch.as_tensor(images.x_train), torch.as_tensor(images.y_train)
+    x, y = torch.as_tensor(images.x_train[0]), torch.as_tensor(images.y_train[0])
     own = torch.stack([torch.arange(11), torch.cat([torch.arange(20, 29), torch.tensor([-1, -1])])])
     descent = Descent(step=0.2, momentum=0.8, decay=0.05, batch=4, steps=8)
     theta = network.init(torch.Generator().manual_seed(1), 2)
@@ -113,12 +117,10 @@ def test_the_step_falls_along_a_cosine() -> None:
     assert cosine(0.4, 4).tolist() == pytest.approx([0.4, 0.2 * (1 + 0.5**0.5), 0.2, 0.2 * (1 - 0.5**0.5)])
 
 
-def test_votes_are_those_of_teachers_trained_alone(
-    network: Network, images: ImageSet, tmp_path: Path
-) -> None:
+def test_votes_are_those_of_teachers_trained_alone(network: Network, images: Dataset, tmp_path: Path) -> None:
     found = group()
     votes = found.votes(task(network, images, tmp_path), 5, QUERIES)
-    parts, y = found.parts(122), torch.as_tensor(images.y_train)
+    parts, y = found.parts(122), torch.as_tensor(images.y_train[0])
     expected = torch.zeros(2, 20, 10, dtype=torch.int64)
     for s in range(2):
         theta = network.init(noise.generator(5, f"teachers/{s}"), 6)
@@ -130,20 +132,20 @@ def test_votes_are_those_of_teachers_trained_alone(
             batches = []
             for key in keys:
                 order = rows[key[k, : len(rows)].argsort()]
-                batches += [(torch.as_tensor(images.x_train)[b], y[b]) for b in order.split(8)]
+                batches += [(torch.as_tensor(images.x_train[0])[b], y[b]) for b in order.split(8)]
             one = by_optimiser(network, theta[k], batches[:7], found.descent)[None]
-            pixels = scaled(torch.as_tensor(images.x_test)[QUERIES[s]])[None]
+            pixels = scaled(torch.as_tensor(images.x_test[0])[QUERIES[s]])[None]
             choice = network.logits(one, pixels)[0].argmax(-1)
             expected[s, torch.arange(20), choice] += 1
     assert torch.equal(votes, expected)
     assert len(votes.flatten(0, 1).unique(dim=0)) > 5  # not all alike
 
 
-def test_one_example_moves_one_vote(network: Network, images: ImageSet, tmp_path: Path) -> None:
+def test_one_example_moves_one_vote(network: Network, images: Dataset, tmp_path: Path) -> None:
     found = group(descent=Descent(0.5, 0.9, 0.0, 8, 9))
     x, y = images.x_train.copy(), images.y_train.copy()
-    x[13], y[13] = 255 - x[13], (y[13] + 5) % 10
-    other = ImageSet(x, y, images.x_test, images.y_test, images.meta)
+    x[0, 13], y[0, 13] = 255 - x[0, 13], (y[0, 13] + 5) % 10
+    other = replace(images, x_train=x, y_train=y)
     first, second = (found.votes(task(network, i, tmp_path), 5, QUERIES) for i in (images, other))
     change = first - second
     assert change.any()
@@ -152,7 +154,7 @@ def test_one_example_moves_one_vote(network: Network, images: ImageSet, tmp_path
 
 
 def test_votes_are_kept_for_other_budgets_and_made_anew_for_another_seed(
-    network: Network, images: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    network: Network, images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = group().votes(task(network, images, tmp_path), 5, QUERIES)
     fewer = group().votes(task(network, images, tmp_path, seeds=1), 5, QUERIES[:1])
@@ -188,7 +190,7 @@ def killed_after(calls: int, function: Any) -> Any:
 @pytest.mark.parametrize(("where", "calls"), [("clipped_sum", 3), ("clipped_sum", 17), ("one_hot", 5)])
 def test_a_killed_run_ends_in_the_same_bytes(
     network: Network,
-    images: ImageSet,
+    images: Dataset,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     where: str,
@@ -215,7 +217,7 @@ def test_a_killed_run_ends_in_the_same_bytes(
     assert whole.read_bytes() == resumed.read_bytes()
 
 
-def test_what_makes_no_sense_is_refused(network: Network, images: ImageSet, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_refused(network: Network, images: Dataset, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="momentum"):
         Descent(0.1, 1.0, 0.0, 8, 8)
     with pytest.raises(ValueError, match="step must be positive"):

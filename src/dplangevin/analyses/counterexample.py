@@ -6,13 +6,13 @@ lambda-strongly convex and lambda-smooth on the whole line and L-Lipschitz on C,
 1/beta = 1/lambda; theta_0 is drawn from Proj_C N(0, 2 sigma^2/lambda). Batches of one, K steps of Algorithm 1.
 
 After one step theta is, up to the projection, (1 - 1/n) N(0, s^2) + (1/n) N(+- eta g, s^2), s^2 = (1 - eta lambda)^2
-2 sigma^2/lambda + 2 eta sigma^2: a bump of weight 1/n on one side or on the other. Out there one law is e^(2 eta g
+2 sigma^2/lambda + 2 eta sigma^2: a bump of weight 1/n on one side or on the other. Out there one density is e^(2 eta g
 |theta|/s^2) times the other, which 1/n only divides: R_2 is about mu^2 - 2 ln n, mu = eta g/s, where the theorem has a
 multiple of (mu/n)^2.
 
 Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B') 2L/m =
 2L/n, and takes that for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation there is the one *given*
-B, whose drifts differ by up to 2L/m if B has the record and not at all otherwise. Without B given, the law is a mixture
+B, whose drifts differ by up to 2L/m if B has the record and not at all otherwise. Without B given, there is a mixture
 over B. Its Renyi divergence is at most log E_B exp((alpha - 1) R_alpha(B))/(alpha - 1), which the rare batches with the
 record dominate; the divergence at the mean drift is no bound.
 """
@@ -27,14 +27,14 @@ import torch
 from scipy.optimize import brentq
 
 from dplangevin.attacks.langevin import last_iterate, pair_for
-from dplangevin.attacks.law import Law, hockey_stick, law, renyi
+from dplangevin.attacks.quadrature import Distributions, hockey_stick, last_iterate_distributions, renyi
 from dplangevin.audit import audit
 from dplangevin.noise import generator
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.chain_events import LangevinDpEvent
 
 
-def epsilon_of(pair: Law, delta: float) -> float:
+def epsilon_of(pair: Distributions, delta: float) -> float:
     """The smallest epsilon >= 0 at which `hockey_stick` is at most delta, in (0, 1)."""
     if hockey_stick(pair, 0.0) <= delta:
         return 0.0
@@ -93,12 +93,14 @@ class Counterexample:
             smoothness=self.strong_convexity,
         )
 
-    def law(self, steps: int) -> Law:
-        """Both laws of theta_K, exact, projections included."""
-        return law(self.event(steps), project=self.radius, others="flat", nodes=self.nodes)
+    def distributions(self, steps: int) -> Distributions:
+        """Both distributions of theta_K, exact, projections included."""
+        return last_iterate_distributions(
+            self.event(steps), project=self.radius, others="flat", nodes=self.nodes
+        )
 
     def _density(self) -> list[tuple[str, float, float, str]]:
-        pair = self.law(self.shown)
+        pair = self.distributions(self.shown)
         width = self.radius * np.polynomial.legendre.leggauss(self.nodes)[1]
         return [
             (name, theta, density, f"K = {self.shown}")
@@ -112,12 +114,12 @@ class Counterexample:
         for steps in self.steps:
             event = self.event(steps)
             rows.append(("claimed", steps, Ryffel2022().renyi(event, self.order), note))
-            rows.append(("exact", steps, renyi(self.law(steps), self.order), note))
+            rows.append(("exact", steps, renyi(self.distributions(steps), self.order), note))
         return rows
 
     def _profile(self, rng: torch.Generator) -> list[tuple[str, float, float, str]]:
         event = self.event(self.shown)
-        pair, note = self.law(self.shown), f"K = {self.shown}"
+        pair, note = self.distributions(self.shown), f"K = {self.shown}"
         rows = [("claimed", delta, Ryffel2022().epsilon(event, delta), note) for delta in self.deltas]
         rows += [("exact", delta, epsilon_of(pair, delta), note) for delta in self.deltas]
         first, second = last_iterate(event, self.runs, rng, project=self.radius, others="flat")

@@ -11,7 +11,7 @@ import numpy as np
 
 from dplangevin import noise
 from dplangevin.analyses.averages import FUNCTIONS, Target
-from dplangevin.comparison import t_interval
+from dplangevin.statistics import t_interval
 
 TEMPERATURES = {"printed": 1.0, "proper": 2.0}  # kappa: the noise is N(0, kappa eta/N)
 PRIVATE = ("private_fixed", "private_decreasing")

@@ -10,8 +10,8 @@ from dplangevin.analyses.langevin import Setting
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.chain_events import FisherScoringDpEvent, LangevinDpEvent
 from dplangevin.privacy.events import PosteriorSampleDpEvent
-from dplangevin.privacy.levels import sampled
 from dplangevin.privacy.stepsize import Schedule, multiplier_of, steps_event
+from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier
 
 
 def sgld(
@@ -122,7 +122,7 @@ def described(event: DpEvent) -> str:
             shape = f"batch {leaf.batch} of {leaf.records}, sigma = {leaf.noise_std:.4g}"
             parts.append(f"{leaf.steps} steps of gradient and covariance, {shape}")
         else:
-            steps.append((*sampled(leaf), count))
+            steps.append((*rate_and_multiplier(leaf), count))
     if steps:
         rates, multipliers, counts = zip(*steps, strict=True)
         least, most = (f"{end:.4g}" for end in (min(multipliers), max(multipliers)))

@@ -10,7 +10,7 @@ no mechanism, no prices.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -156,12 +156,20 @@ class Promise:
 
 @dataclass(frozen=True)
 class Promises:
-    """One unit per promise, in the order of the papers."""
+    """One unit per promise, in the order of the papers.
+
+    search: no batch is tried that is further than this above the smallest of a `SmallestBatch`; None: no such limit.
+    """
 
     promises: Mapping[str, Promise]
+    search: int | None = None
 
     def units(self) -> list[str]:
         return list(self.promises)
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        return [{"id": unit, **self.promises[unit].row(seed)}]
+        promise = self.promises[unit]
+        if self.search is not None and promise.solve is not None:
+            most = min(promise.solve.most, promise.solve.least + self.search)
+            promise = replace(promise, solve=replace(promise.solve, most=most))
+        return [{"id": unit, **promise.row(seed)}]

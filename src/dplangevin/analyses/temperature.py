@@ -20,8 +20,8 @@ from torch import Tensor
 
 from dplangevin import noise
 from dplangevin.analyses.chains import Chain, fisher_scoring, hamiltonian, langevin
-from dplangevin.comparison import t_interval
 from dplangevin.kernels.sgnht import SgnhtState
+from dplangevin.statistics import t_interval
 
 
 class Sampler(NamedTuple):

@@ -22,12 +22,12 @@ import numpy as np
 import torch
 
 from dplangevin import noise
-from dplangevin.comparison import t_interval
 from dplangevin.losses import LOGISTIC
 from dplangevin.methods.ops import Ops
 from dplangevin.posterior import Sampler
 from dplangevin.privacy import Budget
 from dplangevin.problem import Problem
+from dplangevin.statistics import t_interval
 
 WIDTH = 6.0  # half-width of the grid in standard deviations of the posterior
 CHUNK = 100  # data sets whose grids are in memory together

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 
 from dplangevin import noise
-from dplangevin.comparison import t_interval
 from dplangevin.losses import Loss, huber
 from dplangevin.methods import Method
 from dplangevin.methods.dp_sgld import DpSgld
@@ -28,6 +27,7 @@ from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problem import Problem
+from dplangevin.statistics import t_interval
 
 MARGIN = 8.0
 

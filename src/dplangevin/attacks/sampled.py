@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse
 from dplangevin.privacy.events import Adjacency, check_adjacency
-from dplangevin.privacy.levels import sampled
+from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier
 
 BINS = 96  # cells of one step's output, where there are many like steps
 FEW = 4 * BINS  # fewer like steps are drawn one by one
@@ -41,8 +41,8 @@ def all_iterates(
     and Gaboardi (2018), Theorem 11, in one of its two directions.
 
     Of many like steps it is enough to know how often the output fell into each of 96 cells: these counts are drawn
-    from their multinomial law and the ratio is that of the cells.  That is a function of the outputs, so the audit
-    stays valid; the cells are narrow where the ratio changes, and cost well below 1 % of its divergence.
+    from their multinomial distribution and the ratio is that of the cells.  That is a function of the outputs, so the
+    audit stays valid; the cells are narrow where the ratio changes, and cost well below 1 % of its divergence.
     event: GaussianDpEvents, sampled or not, composed at will; without replacement under replace_one only.
     Raises ValueError for other events, for noise multiplier 0, or for runs < 1.
     """
@@ -53,22 +53,22 @@ def all_iterates(
     work = runs * sum(min(count, FEW) for _, count in groups)
     total = torch.zeros(2, runs, dtype=torch.float64)
     with tqdm(total=work, unit="draw", unit_scale=True, leave=False, disable=None) as bar:
-        for (noise_std, laws), count in groups:
-            for side, (rate, shift) in enumerate(laws):
+        for (noise_std, mixtures), count in groups:
+            for side, (rate, shift) in enumerate(mixtures):
                 for part in _parts(runs, min(count, FEW)):
                     out = total[side, part]
                     if count <= FEW:
-                        out += _drawn(len(out), count, rate, shift, noise_std, laws, rng)
+                        out += _drawn(len(out), count, rate, shift, noise_std, mixtures, rng)
                     else:
-                        out += _counted(len(out), count, side, noise_std, laws, rng)
+                        out += _counted(len(out), count, side, noise_std, mixtures, rng)
                     bar.update(len(out) * min(count, FEW) / 2)
     return total[0].numpy(), total[1].numpy()
 
 
-Law = tuple[float, float]  # q and s of the mixture (1 - q) N(0, z^2) + q N(s, z^2)
+Mixture = tuple[float, float]  # q and s of the mixture (1 - q) N(0, z^2) + q N(s, z^2)
 
 
-def _mixtures(leaf: DpEvent, adjacency: Adjacency) -> tuple[float, tuple[Law, Law]]:
+def _mixtures(leaf: DpEvent, adjacency: Adjacency) -> tuple[float, tuple[Mixture, Mixture]]:
     """z, and the mixtures under D and D'."""
     inner = leaf.event if isinstance(leaf, PoissonSampledDpEvent | SampledWithoutReplacementDpEvent) else leaf
     if not isinstance(inner, GaussianDpEvent):
@@ -77,7 +77,7 @@ def _mixtures(leaf: DpEvent, adjacency: Adjacency) -> tuple[float, tuple[Law, La
         raise ValueError(
             f"noise multiplier {inner.noise_multiplier} must be positive: there is nothing to attack"
         )
-    rate, noise_std = sampled(leaf)
+    rate, noise_std = rate_and_multiplier(leaf)
     if isinstance(leaf, SampledWithoutReplacementDpEvent) and adjacency != "replace_one":
         raise refuse("attacks.sampled", leaf, "sampling without replacement keeps the number of records")
     if adjacency == "add_remove":
@@ -93,9 +93,9 @@ def _parts(runs: int, draws: int) -> Iterator[slice]:
         yield slice(start, start + size)
 
 
-def log_density(x: Tensor, law: Law, noise_std: float) -> Tensor:
+def log_density(x: Tensor, mixture: Mixture, noise_std: float) -> Tensor:
     """log of the mixture's density over that of N(0, z^2)."""
-    rate, shift = law
+    rate, shift = mixture
     if rate == 0:
         return torch.zeros_like(x)
     hit = (x - shift / 2) * (shift / noise_std**2) + math.log(rate)
@@ -108,20 +108,25 @@ def _drawn(
     rate: float,
     shift: float,
     noise_std: float,
-    laws: tuple[Law, Law],
+    mixtures: tuple[Mixture, Mixture],
     rng: torch.Generator,
 ) -> Tensor:
     x = torch.randn(runs, count, generator=rng, dtype=torch.float64) * noise_std
     if rate > 0:
         x += shift * (torch.rand(runs, count, generator=rng, dtype=torch.float64) < rate)
-    ratio = log_density(x, laws[0], noise_std) - log_density(x, laws[1], noise_std)
+    ratio = log_density(x, mixtures[0], noise_std) - log_density(x, mixtures[1], noise_std)
     return ratio.sum(1)
 
 
 def _counted(
-    runs: int, count: int, side: int, noise_std: float, laws: tuple[Law, Law], rng: torch.Generator
+    runs: int,
+    count: int,
+    side: int,
+    noise_std: float,
+    mixtures: tuple[Mixture, Mixture],
+    rng: torch.Generator,
 ) -> Tensor:
-    mass = cells(noise_std, laws).clip(min=SMALLEST)  # (2, cells)
+    mass = cells(noise_std, mixtures).clip(min=SMALLEST)  # (2, cells)
     ratio = np.log(mass[0]) - np.log(mass[1])
     order = np.argsort(-mass[side])  # likely cells first: what is left to share out shrinks quickly
     out = torch.zeros(runs, dtype=torch.float64)
@@ -134,23 +139,23 @@ def _counted(
     return out
 
 
-def cells(noise_std: float, laws: tuple[Law, Law]) -> np.ndarray:
+def cells(noise_std: float, mixtures: tuple[Mixture, Mixture]) -> np.ndarray:
     """Probabilities ``(2, BINS)`` of the cells of the line, under D and D'.
 
     Their density is proportional to the cube root of p r'^2, p the mean of both densities and r their log ratio, which
     loses least of r for a given number of cells.  The outer two cells are unbounded.
     """
-    shifts = [0.0, *(shift for _, shift in laws)]
+    shifts = [0.0, *(shift for _, shift in mixtures)]
     low, high = min(shifts) - REACH * noise_std, max(shifts) + REACH * noise_std
     x = torch.linspace(low, high, 20_001, dtype=torch.float64)
-    logs = [log_density(x, law, noise_std) for law in laws]
+    logs = [log_density(x, mixture, noise_std) for mixture in mixtures]
     ratio, noise = (logs[0] - logs[1]).numpy(), -0.5 * (x.numpy() / noise_std) ** 2
     density = np.exp(logs[0].numpy() + noise) + np.exp(logs[1].numpy() + noise)
     finest = np.cbrt(density * np.gradient(ratio, x.numpy()) ** 2)
     level = np.concatenate([[0.0], np.cumsum((finest[1:] + finest[:-1]) / 2)])
     edges = np.interp(np.arange(1, BINS) / BINS * level[-1], level, x.numpy())
     return np.stack(
-        [(1 - q) * _between(edges / noise_std) + q * _between((edges - s) / noise_std) for q, s in laws]
+        [(1 - q) * _between(edges / noise_std) + q * _between((edges - s) / noise_std) for q, s in mixtures]
     )
 
 

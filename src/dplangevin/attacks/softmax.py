@@ -11,7 +11,7 @@ where the hypotheses of a theorem may allow 2 L = 2 sqrt(2) b, see `attacks.lang
 length b or b/2 and keeps the pair that it tells apart best; the runs of the audit are drawn after it.
 
 Released are the last iterate (`last_iterate`) or all of them (`all_iterates`).  A use of the record is a step of
-`heads.chains.descent`, as in training; whether a step uses it is Bernoulli(batch/records), independently over steps,
+`chains.descent`, as in training; whether a step uses it is Bernoulli(batch/records), independently over steps,
 for uniform subsets as for Poisson samples.
 """
 
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from dplangevin.audit import audit
-from dplangevin.heads.chains import Batch, Chain, Descent, descent, run
+from dplangevin.chains.linear import Batch, Chain, Descent, descent, run
 from dplangevin.losses import softmax
 from dplangevin.problem import Problem
 

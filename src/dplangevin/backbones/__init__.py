@@ -51,13 +51,13 @@ def empty(make: Callable[[], Kind]) -> Kind:
     return module
 
 
-def load(cfg: Mapping[str, Any], root: str | Path = ".") -> tuple[Backbone, str]:
-    """The network of an entry of conf/backbone/ with its weights, in evaluation mode on the CPU, and their sha256.
+def load(cfg: Mapping[str, Any], path: Path) -> tuple[Backbone, str]:
+    """The network of an entry of conf/backbone/ with the weights in `path`, in evaluation mode, and their sha256.
 
-    cfg: `_target_` and its arguments; `weights`, the file below `root`; `made_by`, the stage that makes it.  DataError
+    cfg: `_target_` and its arguments; `made_by`, the stage that makes the weights.  DataError
     for a file that is missing, damaged or of another network, naming the parameters and the stage to repeat.
     """
-    path, stage = Path(root) / cfg["weights"], cfg["made_by"]
+    stage = cfg["made_by"]
     module = network(cfg)
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:

@@ -1,20 +1,26 @@
 """Training of a backbone on the public set.  Nothing here is private, and nothing needs to be."""
 
+import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from dplangevin.backbones import Backbone
+from dplangevin import noise
+from dplangevin.backbones import Backbone, network
 from dplangevin.backbones.augment import shifted
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.images import ImageSet
-from dplangevin.methods import not_negative, positive, require
+from dplangevin.cache import Checkpoint, code_hash, key, sha256, targets
+from dplangevin.checks import not_negative, positive, require
+from dplangevin.data import Dataset, save_arrays
+from dplangevin.device import pick
 
 AT_ONCE = 500  # test images whose logits are taken together
 
@@ -48,7 +54,7 @@ class Pretraining:
     def run(
         self,
         backbone: Backbone,
-        images: ImageSet,
+        images: Dataset,
         rng: torch.Generator,
         device: torch.device,
         checkpoint: Checkpoint,
@@ -58,7 +64,7 @@ class Pretraining:
         The state is kept on disk now and then; a run that finds one goes on from it, on a CPU to the same bytes.
         ValueError where classes or sizes differ, and when training diverges.
         """
-        classes, n = backbone.head.out_features, len(images.x_train)
+        classes, n = backbone.head.out_features, images.n
         require(images.classes == classes, f"{images.classes} classes, but the backbone has {classes}")
         require(self.batch <= n, f"batch = {self.batch} is larger than the data set ({n} images)")
         session = Session(self, backbone, images, rng, device)
@@ -71,7 +77,7 @@ class Pretraining:
                 bar.update()
                 checkpoint.save(session.snapshot)
         arrays = {name: value.cpu().contiguous().numpy() for name, value in backbone.state_dict().items()}
-        return arrays, accuracy(backbone, images.x_test, images.y_test, device)
+        return arrays, accuracy(backbone, images.arrays().x_test, images.arrays().y_test, device)
 
 
 class Session:
@@ -81,12 +87,13 @@ class Session:
         self,
         plan: Pretraining,
         backbone: Backbone,
-        images: ImageSet,
+        images: Dataset,
         rng: torch.Generator,
         device: torch.device,
     ) -> None:
         self.plan, self.rng, self.device = plan, rng, device
-        self.x, self.y = (torch.from_numpy(a).to(device) for a in (images.x_train, images.y_train))
+        arrays = images.arrays()
+        self.x, self.y = (torch.from_numpy(a).to(device) for a in (arrays.x_train, arrays.y_train))
         self.per_epoch = len(self.x) // plan.batch
         self.backbone: Backbone = backbone.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.backbone.train()
@@ -183,3 +190,30 @@ def accuracy(
         answers: Tensor = network(network.inputs(pixels, resize)).argmax(1)
         right += int((answers == labels).sum())
     return right / len(x)
+
+
+def pretrain(cfg: DictConfig, name: str, data: Path, target: Path) -> None:
+    """Train the backbone of an entry of conf/pretrain/ on the prepared public set in `data`, and write its weights."""
+    entry, backbone, device = cfg.pretrain[name], cfg.backbone[name], pick()
+    settings = {"pretrain": OmegaConf.to_container(entry), "backbone": OmegaConf.to_container(backbone)}
+    images = Dataset.load(data)
+    code = code_hash(__name__, *targets(settings))
+    digest = key([code, sha256(data), cfg.seed, device.type, settings])
+    checkpoint = Checkpoint(Path("data/units/pretrain") / f"{name}.pt", digest)
+    training: Pretraining = instantiate(entry.training)
+    rng = noise.generator(cfg.seed, f"pretrain {name}")
+    arrays, right = training.run(network(backbone), images, rng, device, checkpoint)
+    meta = {
+        "backbone": name,
+        "dataset": entry.dataset,
+        "images": images.n,
+        "epochs": training.epochs,
+        "seed": cfg.seed,
+        "accuracy": right,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "settings": settings,
+    }
+    header = np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)
+    save_arrays(target, {**arrays, "meta": header})
+    checkpoint.remove()
+    print(f"{name}: {right:.2%} of the test set of {entry.dataset} right after {training.epochs} epochs")

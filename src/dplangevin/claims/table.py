@@ -9,12 +9,13 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
-from dplangevin.claims import NoRows, not_testable
+from dplangevin.claims.verdicts import NoRows, not_testable
 
 COLUMNS = [
     "id", "paper", "where", "statement", "published", "ours", "low", "high", "verdict", "reason", "evidence",
 ]  # fmt: skip
-SAID = ("where", "statement", "published")  # the paper's side of a claim
+QUOTED = ("where", "statement", "published")  # the paper's side of a claim
+TRAINED = ("training", "heads", "finetune")  # kinds of runs with networks
 
 Analyses = Mapping[str, pd.DataFrame]
 
@@ -36,24 +37,20 @@ def expand(paper: Mapping[str, Any], analyses: Analyses = MappingProxyType({})) 
         if "analysis" in entry:
             yield from _on_analysis(paper["paper"], name, entry, analyses)
             continue
-        said = {key: entry[key] for key in SAID}
-        if "training" in entry:
-            of = entry["training"]
-            base = {"paper": paper["paper"], "training": of, "evidence": f"results/exhibits/{of}/{of}.csv"}
-            yield {"id": f"{paper['paper']}_{name}", **base, **said, "test": entry["test"]}
-            continue
-        if "heads" in entry or "finetune" in entry:
-            kind = "heads" if "heads" in entry else "finetune"
-            base = {"paper": paper["paper"], kind: entry[kind], "evidence": entry["evidence"]}
-            yield {"id": f"{paper['paper']}_{name}", **base, **said, "test": entry["test"]}
+        quote = {key: entry[key] for key in QUOTED}
+        if kind := next((kind for kind in TRAINED if kind in entry), None):
+            of = entry[kind]
+            evidence = f"results/exhibits/{of}/{of}.csv" if kind == "training" else entry["evidence"]
+            base = {"paper": paper["paper"], kind: of, "evidence": evidence, **quote}
+            yield {"id": f"{paper['paper']}_{name}", **base, "test": entry["test"]}
             continue
         for dataset, exhibit in entry.get("over", {"": ""}).items():
             exhibits = [exhibit, entry["test"].get("sensitivity")] if exhibit else []
-            paths = [f"results/exhibits/{name}/{name}.csv" for name in exhibits if name]
+            paths = [f"results/exhibits/{of}/{of}.csv" for of in exhibits if of]
             evidence = "; ".join(paths) or entry["evidence"]
             test = {**entry["test"], **({"dataset": dataset} if dataset else {})}
             key = "_".join([paper["paper"], name, *([dataset] if dataset else [])])
-            base = {"paper": paper["paper"], **said, "evidence": evidence}
+            base = {"paper": paper["paper"], **quote, "evidence": evidence}
             yield {"id": key, **base, "test": test}
             if entry.get("audited", False):
                 yield {"id": f"{key}_audited", **base, "test": {**test, "axis": "audited"}}
@@ -76,15 +73,15 @@ def _on_analysis(
     analysis = entry["analysis"]
     base = {"paper": paper, "analysis": analysis, "evidence": f"results/exhibits/{analysis}/{analysis}.csv"}
     if not entry.get("each", False):
-        said = {key: entry[key] for key in SAID}
-        yield {"id": f"{paper}_{name}", **base, **said, "test": entry["test"]}
+        quote = {key: entry[key] for key in QUOTED}
+        yield {"id": f"{paper}_{name}", **base, **quote, "test": entry["test"]}
         return
     if analysis not in analyses:
         return
     frame = analyses[analysis]
     for row in frame[frame.paper.eq(paper)].to_dict("records"):
-        said = {key: row[key] for key in SAID}
-        yield {"id": f"{paper}_{row['id']}", **base, **said, "test": {**entry["test"], "id": row["id"]}}
+        quote = {key: row[key] for key in QUOTED}
+        yield {"id": f"{paper}_{row['id']}", **base, **quote, "test": {**entry["test"], "id": row["id"]}}
 
 
 def evaluate(
@@ -100,15 +97,15 @@ def evaluate(
     where these lack what the claim is about, as at a smaller scale. `training`, `heads` and `finetune` of the paper are
     name -> what to say where its runs are missing, None if they must be there.
     """
-    sources = {"training": training, "heads": heads, "finetune": finetune}
+    sources = dict(zip(TRAINED, (training, heads, finetune), strict=True))
     rows = []
     for claim in expand(paper, analyses):
         test = instantiate(claim["test"], _partial_=True, _convert_="all")
         try:
-            found = test(_frame(claim, paper, runs, analyses, sources))
+            verdict = test(_frame(claim, paper, runs, analyses, sources))
         except NoRows as error:
-            found = not_testable(str(error))
-        rows.append({**claim, **found})
+            verdict = not_testable(str(error))
+        rows.append({**claim, **verdict})
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -126,7 +123,7 @@ def _frame(
     if kind is None:
         return runs
     names = [claim[kind]] if isinstance(claim[kind], str) else list(claim[kind])
-    found = [sources[kind][name] for name in names if name in sources[kind]]
-    if not found:
+    frames = [sources[kind][name] for name in names if name in sources[kind]]
+    if not frames:
         raise NoRows(paper[kind][names[0]] or f"no run of {', '.join(names)} was read")
-    return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)

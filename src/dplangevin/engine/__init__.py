@@ -1,1 +1,1 @@
-"""Layers run by hand, forward and backward, with the gradients of single examples: the inside of `gradients`."""
+"""Layers run by hand, forward and backward, with the gradients of single examples: see clipped.py."""

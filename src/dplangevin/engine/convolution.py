@@ -1,4 +1,4 @@
-"""Conv2d of stacked networks: see layers.py."""
+"""Conv2d of stacked networks: see layers.py.  Its input's patches are the rows of a matrix, as in im2col."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,10 +7,71 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplangevin.engine import ghost
-from dplangevin.engine.columns import Columns
-from dplangevin.engine.layers import Examples, Parameters, weigh
+from dplangevin.engine.layers import Parameters, PerExampleGradients, weighted_sum
 
 CACHED = 2**18  # numbers in a block of columns: 1 MB, which the cache of a core holds
+
+
+class Columns:
+    """Patches of images x (n, C, H, W): T places, each with the D = c kh kw inputs of a filter, c = C/groups.
+
+    Patches overlap, so that they are one strided view; a block of it is copied when it is asked for.  Copies go in runs
+    of neighbours: a patch's row, all channels of it, or with few channels the pixels of one row of outputs.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+        output: Sequence[int],
+    ) -> None:
+        n, channels = x.shape[:2]
+        self.kernel, self.groups, self.places = tuple(kernel), groups, output[0] * output[1]
+        self.inputs = channels // groups * kernel[0] * kernel[1]
+        whole = all(
+            s == 1 or (k % s == 0 and d == 1) for k, s, d in zip(kernel, stride, dilation, strict=True)
+        )
+        self.by_pixel = whole and output[1] > channels * kernel[1]
+        rest = [-(x.shape[2 + i] + 2 * padding[i]) % stride[i] if self.by_pixel else 0 for i in (0, 1)]
+        if any(padding) or any(rest):
+            x = F.pad(x, (padding[1], padding[1] + rest[1], padding[0], padding[0] + rest[0]))
+        if self.by_pixel:
+            # every stride-th row and column into a plane of their own, in which the outputs of a row are neighbours
+            x = (
+                x.unflatten(3, (-1, stride[1]))
+                .unflatten(2, (-1, stride[0]))
+                .permute(0, 1, 3, 5, 2, 4)
+                .contiguous()
+            )
+            example, channel, plane, slot, row, column = x.stride()
+            sizes = (kernel[0] // stride[0], stride[0], kernel[1] // stride[1], stride[1])
+            steps = (row * dilation[0], plane, column * dilation[1], slot)
+            self.view = x.as_strided((n, channels, *sizes, *output), (example, channel, *steps, row, column))
+        else:
+            x = x.contiguous(memory_format=torch.channels_last)
+            example, channel, row, column = x.stride()
+            steps = (row * stride[0], column * stride[1], row * dilation[0], column * dilation[1])
+            self.view = x.as_strided((n, *output, *kernel, channels), (example, *steps, channel))
+
+    def block(self, examples: slice) -> Tensor:
+        """The patches of some examples, (examples groups, T, D); by_pixel: (examples groups, D, T)."""
+        view = self.view[examples]
+        if self.by_pixel:
+            return view.reshape(len(view) * self.groups, self.inputs, self.places)
+        if self.groups == 1:
+            return view.reshape(len(view), self.places, self.inputs)
+        parts = view.unflatten(5, (self.groups, -1)).movedim(5, 1)
+        return parts.reshape(len(view) * self.groups, self.places, self.inputs)
+
+    def filters(self, product: Tensor) -> Tensor:
+        """Gradients (S, groups, p/groups, D) as of the filters, (S, p, c, kh, kw); by_pixel: of D and p in turn."""
+        if self.by_pixel:
+            return product.mT.flatten(1, 2).unflatten(2, (-1, *self.kernel))
+        return product.flatten(1, 2).unflatten(2, (*self.kernel, -1)).movedim(4, 2)
 
 
 class Conv2d:
@@ -31,7 +92,9 @@ class Conv2d:
     def backward(self, parameters: Parameters, x: Tensor, g: Tensor) -> Tensor:
         return _joined([both[0] for both in self._gradients(parameters[0], x, g, (True, False, False))])
 
-    def examples(self, parameters: Parameters, x: Tensor, g: Tensor, norms: bool) -> Examples:
+    def per_example_gradients(
+        self, parameters: Parameters, x: Tensor, g: Tensor, norms: bool
+    ) -> PerExampleGradients:
         p, *inner = self.sizes[0]
         rows = g.permute(0, 2, 3, 1).flatten(1, 2)  # (S B, T, p)
         biases = [rows.sum(1)] if parameters[1:] else []
@@ -39,19 +102,25 @@ class Conv2d:
         def by_library(weight: Tensor) -> list[Tensor]:
             scaled = g * weight.view(-1, 1, 1, 1)
             both = self._gradients(parameters[0], x, scaled, (False, True, False))
-            return [torch.stack([gradients[1] for gradients in both]), *(weigh(weight, b) for b in biases)]
+            return [
+                torch.stack([gradients[1] for gradients in both]),
+                *(weighted_sum(weight, b) for b in biases),
+            ]
 
         if not norms:
-            return Examples(None, by_library)
+            return PerExampleGradients(None, by_library)
         gram = ghost.gram_is_cheaper(rows.shape[1], inner[0] * inner[1] * inner[2], p // self.groups)
         columns = Columns(x, inner[1:], *self.geometry, self.groups, g.shape[2:])
         squares, written = self._by_blocks(columns, rows, gram)
-        squares = sum((ghost.squares(b) for b in biases), squares)
+        squares = sum((ghost.squared_norms(b) for b in biases), squares)
 
         def by_example(weight: Tensor) -> list[Tensor]:
-            return [columns.filters(weigh(weight, written)), *(weigh(weight, b) for b in biases)]
+            return [
+                columns.filters(weighted_sum(weight, written)),
+                *(weighted_sum(weight, b) for b in biases),
+            ]
 
-        return Examples(squares, by_library if gram else by_example)
+        return PerExampleGradients(squares, by_library if gram else by_example)
 
     def _gradients(
         self, weight: Tensor, x: Tensor, g: Tensor, which: tuple[bool, bool, bool]
@@ -74,11 +143,13 @@ class Conv2d:
             a = columns.block(block)
             g = rows[block].unflatten(2, (groups, -1)).transpose(1, 2).flatten(0, 1)
             if gram:
-                squares[block] = ghost.gram(a.mT if columns.by_pixel else a, g).view(-1, groups).sum(1)
+                squares[block] = (
+                    ghost.gram_squared_norms(a.mT if columns.by_pixel else a, g).view(-1, groups).sum(1)
+                )
             else:
                 product = (a, g) if columns.by_pixel else (g.mT, a)
                 torch.bmm(*product, out=written[block].flatten(0, 1))
-                squares[block] = ghost.squares(written[block])
+                squares[block] = ghost.squared_norms(written[block])
         return squares, written
 
 

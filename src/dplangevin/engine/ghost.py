@@ -28,12 +28,12 @@ def gram_is_cheaper(places: int, inputs: int, outputs: int) -> bool:
     return 2 * places**2 * (inputs + outputs) < inputs * outputs * (places / 2 + 10)
 
 
-def squares(rows: Tensor) -> Tensor:
+def squared_norms(rows: Tensor) -> Tensor:
     """Squared norms of the n entries of (n, ...), (n,)."""
     return torch.linalg.vector_norm(rows.flatten(1), dim=1).square_()
 
 
-def gram(a: Tensor, g: Tensor) -> Tensor:
+def gram_squared_norms(a: Tensor, g: Tensor) -> Tensor:
     """``||sum_t g_t a_t^T||^2`` of n examples, (n,).  a: (n, T, D).  g: (n, T, p).
 
     Products in float64, because terms may cancel.  The norm is raised by `SLACK` times the rounding that a sum made of

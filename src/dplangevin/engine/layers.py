@@ -2,7 +2,7 @@
 
 S networks of one shape are stacked: parameters are ``(S, ...)``, activations are folded, ``(S B, ...)``, the examples
 of the first network first.  Examples are not mixed, so that the gradient in y of the sum of the losses holds each
-example's own.
+example's own.  Layers without parameters that are used most run by hand, `BY_HAND`, the others under autograd.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from dplangevin.engine import ghost
 
+aten = torch.ops.aten
 Parameters = Sequence[Tensor]
 
 
-class Examples(NamedTuple):
+class PerExampleGradients(NamedTuple):
     """Gradients ``g_si`` of S x B examples in one layer's parameters.
 
     squares: ``||g_si||^2``, (S B,); None if no norms were asked for.
@@ -31,8 +32,7 @@ class Examples(NamedTuple):
 class Layer(Protocol):
     """A layer.  sizes: the shapes of its parameters in one network; none without parameters.
 
-    A layer with parameters, Linear or Conv2d, also has ``examples(parameters, kept, g, norms)``, the examples'
-    gradients in the parameters.
+    A layer with parameters, Linear or Conv2d, also has ``per_example_gradients(parameters, kept, g, norms)``.
     """
 
     sizes: Sequence[tuple[int, ...]]
@@ -64,12 +64,14 @@ class Linear:
             return g @ weight[0]
         return (g.reshape(len(weight), -1, g.shape[-1]) @ weight).view(x.shape)
 
-    def examples(self, parameters: Parameters, x: Tensor, g: Tensor, norms: bool) -> Examples:
+    def per_example_gradients(
+        self, parameters: Parameters, x: Tensor, g: Tensor, norms: bool
+    ) -> PerExampleGradients:
         biased = len(parameters) > 1
         a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (x, g))  # (S B, T, D) and (S B, T, p)
         places, inputs, outputs = a.shape[1], a.shape[2], g.shape[2]
         if norms and places > 1 and not ghost.gram_is_cheaper(places, inputs, outputs):
-            return written_out([g.mT @ a, *([g.sum(1)] if biased else [])])
+            return materialised([g.mT @ a, *([g.sum(1)] if biased else [])])
 
         def weighted(weight: Tensor) -> list[Tensor]:
             scaled = (g * weight.view(-1, 1, 1)).view(len(weight), -1, outputs)  # (S, B T, p)
@@ -77,21 +79,99 @@ class Linear:
             return [product, *([scaled.sum(1)] if biased else [])]
 
         if not norms:
-            return Examples(None, weighted)
+            return PerExampleGradients(None, weighted)
         if places == 1:
-            return Examples(ghost.squares(g) * (ghost.squares(a) + biased), weighted)
-        return Examples(ghost.gram(a, g) + (ghost.squares(g.sum(1)) if biased else 0), weighted)
+            return PerExampleGradients(ghost.squared_norms(g) * (ghost.squared_norms(a) + biased), weighted)
+        return PerExampleGradients(
+            ghost.gram_squared_norms(a, g) + (ghost.squared_norms(g.sum(1)) if biased else 0), weighted
+        )
 
 
-def written_out(gradients: Sequence[Tensor]) -> Examples:
-    """`Examples` of gradients that are there, (S B, ...) for each parameter."""
+def materialised(gradients: Sequence[Tensor]) -> PerExampleGradients:
+    """`PerExampleGradients` of gradients that are there, (S B, ...) for each parameter."""
 
     def weighted(weight: Tensor) -> list[Tensor]:
-        return [weigh(weight, g) for g in gradients]
+        return [weighted_sum(weight, g) for g in gradients]
 
-    return Examples(torch.stack([ghost.squares(g) for g in gradients]).sum(0), weighted)
+    return PerExampleGradients(torch.stack([ghost.squared_norms(g) for g in gradients]).sum(0), weighted)
 
 
-def weigh(weight: Tensor, g: Tensor) -> Tensor:
+def weighted_sum(weight: Tensor, g: Tensor) -> Tensor:
     """``sum_i w_si g_si``.  weight: (S, B).  g: (S B, ...), contiguous.  Returns (S, ...)."""
     return (weight[:, None] @ g.view(*weight.shape, -1)).view(-1, *g.shape[1:])
+
+
+class ParameterFree:
+    """A layer without parameters."""
+
+    sizes: Sequence[tuple[int, ...]] = ()
+
+    def __init__(self, layer: nn.Module) -> None:
+        self.layer = layer
+
+
+class Relu(ParameterFree):
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clamp_min(0)
+        return y, y
+
+    def backward(self, parameters: Parameters, kept: Tensor, g: Tensor) -> Tensor:
+        return aten.threshold_backward(g, kept, 0)
+
+
+class Tanh(ParameterFree):
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.tanh()
+        return y, y
+
+    def backward(self, parameters: Parameters, kept: Tensor, g: Tensor) -> Tensor:
+        return aten.tanh_backward(g, kept)
+
+
+class Flatten(ParameterFree):
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, torch.Size]:
+        return x.flatten(1), x.shape
+
+    def backward(self, parameters: Parameters, kept: torch.Size, g: Tensor) -> Tensor:
+        return g.view(kept)
+
+
+class MaxPool2d(ParameterFree):
+    def __init__(self, layer: nn.MaxPool2d) -> None:
+        sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+        self.geometry = ([_pair(size) for size in sizes], layer.ceil_mode)
+
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        sizes, ceil = self.geometry
+        y, where = aten.max_pool2d_with_indices(x, *sizes, ceil)
+        return y, (x, where)
+
+    def backward(self, parameters: Parameters, kept: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
+        (x, where), (sizes, ceil) = kept, self.geometry
+        return aten.max_pool2d_with_indices_backward(g, x, *sizes, ceil, where)
+
+
+class Differentiated(ParameterFree):
+    """Any layer of PyTorch that works on each example by itself, by autograd."""
+
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            y = self.layer(x)
+        return y.detach(), (x, y)
+
+    def backward(self, parameters: Parameters, kept: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
+        return torch.autograd.grad(kept[1], kept[0], g)[0]
+
+
+BY_HAND: dict[type[nn.Module], Callable[[Any], Layer]] = {
+    nn.ReLU: Relu, nn.Tanh: Tanh, nn.Flatten: Flatten, nn.MaxPool2d: MaxPool2d
+}  # fmt: skip
+BY_AUTOGRAD = {
+    nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.AvgPool2d, nn.CELU, nn.ELU, nn.GELU, nn.Hardtanh, nn.Identity,
+    nn.LPPool2d, nn.LeakyReLU, nn.Mish, nn.ReLU6, nn.SELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Softsign, nn.ZeroPad2d,
+}  # fmt: skip
+
+
+def _pair(size: int | tuple[int, ...]) -> list[int]:
+    return [size, size] if isinstance(size, int) else list(size)

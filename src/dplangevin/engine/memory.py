@@ -6,10 +6,8 @@ import os
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from dplangevin.networks import Network
 
 NAME = "DPL_MEMORY"
 CPU, GPU = 64, 2048  # MB where nothing is set; on a CPU larger blocks leave the caches and run slower
@@ -42,18 +40,21 @@ def bound(device: torch.device) -> int:
     return int(size * 2**20)
 
 
-def micro_batch(network: Network, written: int, theta: Tensor) -> int:
-    """Examples whose tensors fit into the bound, at least 1.  written: numbers in a gradient that is written out."""
-    numbers = 2 * _activations(network) + written  # activations and their gradients
+def micro_batch(module: nn.Module, shape: tuple[int, int, int], written: int, theta: Tensor) -> int:
+    """Examples whose tensors fit into the bound, at least 1.
+
+    shape: of one example, channels, height, width.  written: numbers in a gradient that is written out.
+    """
+    numbers = 2 * _activations(module, shape) + written  # activations and their gradients
     return max(1, bound(theta.device) // (numbers * theta.element_size()))
 
 
 @functools.lru_cache(maxsize=32)
-def _activations(network: Network) -> int:
+def _activations(module: nn.Module, shape: tuple[int, int, int]) -> int:
     """Numbers in all that a forward pass computes from one example."""
-    kind = next(network.module.parameters()).dtype
+    kind = next(module.parameters()).dtype
     with torch.no_grad(), _Counter() as counter:
-        network.module(torch.zeros(1, *network.shape, dtype=kind))
+        module(torch.zeros(1, *shape, dtype=kind))
     return counter.numbers
 
 

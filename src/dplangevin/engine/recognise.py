@@ -7,8 +7,7 @@ import weakref
 from torch import nn
 
 from dplangevin.engine.convolution import Conv2d
-from dplangevin.engine.free import BY_AUTOGRAD, BY_HAND, Differentiated
-from dplangevin.engine.layers import Layer, Linear
+from dplangevin.engine.layers import BY_AUTOGRAD, BY_HAND, Differentiated, Layer, Linear
 
 log = logging.getLogger(__name__)
 Plan = list[Layer]
@@ -21,26 +20,26 @@ def plan(module: nn.Module) -> Plan | None:
     ValueError for layers whose output for one example depends on the others or on random numbers, and for frozen
     parameters.
     """
-    refuse(module)
+    check_supported(module)
     try:
-        return layers(module)
-    except Unknown as reason:
+        return layers_of(module)
+    except UnsupportedLayer as reason:
         if _told.get(module) != str(reason):
             log.warning("%s: gradients by torch.func, which is slower", reason)
             _told[module] = str(reason)
         return None
 
 
-def written(layers: Plan | None, d: int) -> int:
+def materialised_size(layers: Plan | None, d: int) -> int:
     """Numbers in the gradient of an example that are written out for its norm, at most."""
     return d if layers is None else sum(math.prod(m.sizes[0]) for m in layers if isinstance(m, Conv2d))
 
 
-class Unknown(Exception):
+class UnsupportedLayer(Exception):
     """Why the engine's own layers do not make up a module."""
 
 
-def refuse(module: nn.Module) -> None:
+def check_supported(module: nn.Module) -> None:
     """ValueError if examples have no gradient of their own in a module, or a parameter is not trained."""
     for name, layer in module.named_modules():
         who = f"layer {name or 'itself'} ({type(layer).__name__})"
@@ -65,8 +64,8 @@ def refuse(module: nn.Module) -> None:
             )
 
 
-def layers(module: nn.Module) -> Plan:
-    """The engine's layers in order.  `Unknown` if it does not know them all.
+def layers_of(module: nn.Module) -> Plan:
+    """The engine's layers in order.  `UnsupportedLayer` if it does not know them all.
 
     An activation h that grows, before max-pooling, is applied after it, to fewer numbers: max and h commute, and the
     gradient goes to the same place.  Where h rounds different inputs to one value, as beyond ReLU's kink and in tanh's
@@ -74,7 +73,7 @@ def layers(module: nn.Module) -> Plan:
     """
     named = _flat(module, "")
     if (shared := len(list(module.parameters()))) != sum(len(list(m.parameters())) for _, m in named):
-        raise Unknown(f"one of its {shared} parameters is used twice in {type(module).__name__}")
+        raise UnsupportedLayer(f"one of its {shared} parameters is used twice in {type(module).__name__}")
     for i in range(len(named) - 1):
         if type(named[i][1]) in (nn.ReLU, nn.Tanh) and type(named[i + 1][1]) is nn.MaxPool2d:
             named[i], named[i + 1] = named[i + 1], named[i]
@@ -97,7 +96,7 @@ def _flat(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
 def _untouched(layer: nn.Module, who: str) -> None:
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     if any(getattr(layer, hook) for hook in hooks) or "forward" in vars(layer):
-        raise Unknown(f"{who} has hooks or a forward of its own")
+        raise UnsupportedLayer(f"{who} has hooks or a forward of its own")
 
 
 def _layer(layer: nn.Module, who: str) -> Layer:
@@ -108,24 +107,24 @@ def _layer(layer: nn.Module, who: str) -> Layer:
     if isinstance(layer, nn.Conv2d) and kind is nn.Conv2d:
         return Conv2d(layer, _padding(layer, who))
     if kind is nn.Flatten and (layer.start_dim, layer.end_dim) != (1, -1):
-        raise Unknown(f"{who} does not flatten all of an example")
+        raise UnsupportedLayer(f"{who} does not flatten all of an example")
     if kind is nn.MaxPool2d and layer.return_indices:
-        raise Unknown(f"{who} returns indices")
+        raise UnsupportedLayer(f"{who} returns indices")
     if kind in BY_HAND:
         return BY_HAND[kind](layer)
     if kind in BY_AUTOGRAD and not getattr(layer, "inplace", False):
         return Differentiated(layer)
-    raise Unknown(f"{who} is not one that the engine knows")
+    raise UnsupportedLayer(f"{who} is not one that the engine knows")
 
 
 def _padding(layer: nn.Conv2d, who: str) -> tuple[int, int]:
     if layer.padding_mode != "zeros":
-        raise Unknown(f"{who} pads with something other than zeros")
+        raise UnsupportedLayer(f"{who} pads with something other than zeros")
     if not isinstance(layer.padding, str):
         return layer.padding[0], layer.padding[1]
     if layer.padding == "valid":
         return 0, 0
     both = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
     if any(total % 2 for total in both):
-        raise Unknown(f"{who} pads its sides unequally")
+        raise UnsupportedLayer(f"{who} pads its sides unequally")
     return both[0] // 2, both[1] // 2

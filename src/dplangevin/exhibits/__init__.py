@@ -1,2 +1,1 @@
-"""From tidy run files to exhibits: `figures` and `tables` are pure functions, `files` reads and writes,
-`style` is the look."""
+"""From results to figures and tables. `read` reads; the others are pure functions of the frames that it gives."""

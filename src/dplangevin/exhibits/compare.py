@@ -1,21 +1,31 @@
-"""The exhibit `compare`: a page of tables and a dot plot of methods at equal audited epsilon."""
+"""Methods side by side at equal audited epsilon: the numbers, a page of tables and a dot plot (exhibit `compare`)."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dplangevin.exhibits import style
-from dplangevin.exhibits.at_epsilon import ABOVE, BELOW, FREE, REACHED, at_epsilon
-from dplangevin.exhibits.figures import frame
+from dplangevin.exhibits import style, tables
+from dplangevin.exhibits.style import look
+from dplangevin.statistics import NEAR, NoCommonRange, curve, holm, paired_p, read_off, t_interval
+from dplangevin.text import fixed, number, short
 
+METRICS = {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"}
+COLUMNS = [
+    "dataset", "epsilon", "method", "reach", "epsilon_end", "accuracy", "low", "high", "log_score", "brier", "ece",
+    "seconds", "difference", "difference_low", "difference_high", "p_adjusted", "best", "significant", "violated",
+    "repeats",
+]  # fmt: skip
+REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
+DIVERGED, UNPRICED = "diverged", "no audited ε"
+FAMILY_WISE = 0.05  # error of the significance in a block
 NOTES = """\
 Each repeat is read off at the audited ε (tight accountant, {adjacency}, δ = {delta}; steps without replacement, those
 of wang2015's samplers, by the larger of both directions, up to 25 % above each alone), linearly in ln ε between the
@@ -30,6 +40,91 @@ Repeats on Adult share one split into training and test rows and those on Abalon
 randomness of the methods, not about other data.
 Log score in nats per row, Brier score and expected calibration error (ECE): smaller is better.
 Seconds: wall time of all repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
+KINDS = {
+    "best": style.Look("best private method", "#D55E00", "*", "-", 9.0),
+    "equal": style.Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
+    "worse": style.Look("significantly worse", "#888888", "o", "-", 4.0),
+}
+
+
+def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float]) -> pd.DataFrame:
+    """One row per data set, audited epsilon and method: mean accuracy with its 95 % interval, log score (nats), Brier
+    score and expected calibration error, seconds, and the paired difference in accuracy to the best method.
+
+    runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. Every repeat is
+    interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets end below or begin above
+    the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest audited epsilon, and it is
+    not compared; nor are methods without a budget. best: the most accurate of the methods whose guarantee holds and
+    none of whose chains has diverged; none where there is no such method. difference: to the best, with a plain 95 %
+    Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared on the data
+    set at this epsilon, so that it also holds for a best that the same data have chosen; significant: p_adjusted <=
+    .05. violated: a condition of the guarantee fails at one of the budgets used. Repeats of diverged chains (nan) are
+    left out.
+    """
+    trained = runs[~runs.metric.eq("seconds")]
+    seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
+    rows = []
+    for dataset, here in trained.groupby("dataset", sort=False):
+        methods = {str(name): part for name, part in here.groupby("method", sort=False)}
+        for epsilon in epsilons:
+            block = {name: _one(part, epsilon) for name, part in methods.items()}
+            _against_best([row for row in block.values() if row["reach"] == REACHED])
+            for name, row in block.items():
+                row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
+                rows.append({"epsilon": epsilon, **row})
+    return pd.DataFrame(rows).reindex(columns=COLUMNS)
+
+
+def _one(part: pd.DataFrame, epsilon: float) -> dict[str, Any]:
+    """The row of one method; `values`: its accuracy by repeat; `trusted`: it may be the best."""
+    curves = {name: curve(part[part.metric.eq(metric)], "audited") for name, metric in METRICS.items()}
+    ends = np.exp(curves["accuracy"].columns.to_numpy(float))
+    row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
+    used = epsilon
+    if np.isinf(ends).all():
+        row["reach"] = NOT_PRIVATE
+    else:
+        try:
+            read_off(curves["accuracy"], epsilon)
+        except NoCommonRange:
+            used = min(ends, key=lambda end: abs(np.log(end / epsilon)))
+            row |= {"reach": BELOW if used < epsilon else ABOVE, "epsilon_end": used}
+    read = {name: read_off(table, used) for name, table in curves.items() if table.size}
+    row |= {name: values.mean() for name, values in read.items()}
+    all_repeats = read.get("accuracy", pd.Series(dtype=float))
+    accuracy = all_repeats.dropna()
+    if accuracy.empty:
+        return row | {"reach": DIVERGED if len(ends) else UNPRICED, "violated": True, "repeats": 0}
+    interval, violated = t_interval(accuracy), _violated(part, used)
+    row |= {"values": accuracy, "low": interval.low, "high": interval.high, "repeats": len(accuracy)}
+    return row | {"violated": violated, "trusted": not violated and len(accuracy) == len(all_repeats)}
+
+
+def _violated(part: pd.DataFrame, epsilon: float) -> bool:
+    """Whether a condition of the guarantee fails at one of the two budgets around an audited epsilon."""
+    points = part[part.metric.eq("accuracy") & part.epsilon_tight.gt(0) & np.isfinite(part.epsilon_tight)]
+    away = np.log(points.epsilon_tight / epsilon)
+    near = [away[away <= NEAR].max(), away[away >= -NEAR].min()]
+    return bool(points[away.isin(near)].violated.ne("").any())
+
+
+def _against_best(rows: list[dict[str, Any]]) -> None:
+    """Fill in the differences to the most accurate of the trusted `rows`; none is compared where there is none."""
+    place = max(
+        (i for i, row in enumerate(rows) if row["trusted"]), key=lambda i: rows[i]["accuracy"], default=None
+    )
+    if place is None:
+        return
+    best = rows[place]
+    best["best"] = True
+    pairs = list(itertools.combinations(range(len(rows)), 2))
+    p = [paired_p(rows[i]["values"], rows[j]["values"]) for i, j in pairs]
+    adjusted = {frozenset(pair): value for pair, value in zip(pairs, holm(p), strict=True)}
+    for i, row in enumerate(rows):
+        gap = t_interval((row["values"] - best["values"]).dropna())
+        row |= {"difference": gap.mean, "difference_low": gap.low, "difference_high": gap.high}
+        row["p_adjusted"] = adjusted.get(frozenset((i, place)), np.nan)
+        row["significant"] = row["p_adjusted"] <= FAMILY_WISE
 
 
 def page(
@@ -37,12 +132,12 @@ def page(
 ) -> str:
     """Markdown: accuracy of every method on every data set at every epsilon, then the other scores of each block."""
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    lines = [f"# {title}", "", _notes(runs), "", "## Accuracy", "", *_overview(table, epsilons, datasets)]
+    lines = [_notes(runs), "", "## Accuracy", "", *_overview(table, epsilons, datasets)]
     for dataset, name in datasets.items():
         for epsilon in epsilons:
             block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
-            lines += ["", f"## {name}, audited ε = {style.number(epsilon)}", "", *_block(block)]
-    return "\n".join(lines) + "\n"
+            lines += ["", f"## {name}, audited ε = {number(epsilon)}", "", *_block(block)]
+    return tables.page(title, lines)
 
 
 def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
@@ -52,47 +147,46 @@ def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
 
 def _notes(runs: pd.DataFrame) -> str:
     private = runs[np.isfinite(runs.epsilon.astype(float)) & runs.metric.eq("accuracy")]
-
-    def said(column: str) -> str:
-        return "/".join(style.number(v) if isinstance(v, float) else str(v) for v in private[column].unique())
-
+    adjacency, delta = (
+        "/".join(number(v) if isinstance(v, float) else str(v) for v in private[column].unique())
+        for column in ("adjacency_tight", "delta")
+    )
     repeats = private.repeat.nunique()
-    adjacency = said("adjacency_tight").replace("_", "-")
-    return NOTES.format(adjacency=adjacency, delta=said("delta"), repeats=repeats)
+    return NOTES.format(adjacency=adjacency.replace("_", "-"), delta=delta, repeats=repeats)
 
 
 def _overview(table: pd.DataFrame, epsilons: Sequence[float], datasets: Mapping[str, str]) -> list[str]:
-    head = ["method"]
+    columns = ["method"]
     for name in datasets.values():
-        head += [f"{name}, ε = {style.number(e)}" for e in epsilons] + ["seconds"]
-    lines = [_line(head), _line(["---"] + ["---:"] * (len(head) - 1))]
-    cells = table.set_index(["method", "dataset", "epsilon"])
+        columns += [f"{name}, ε = {number(e)}" for e in epsilons] + ["seconds"]
+    rows = table.set_index(["method", "dataset", "epsilon"])
+    lines = []
     for method in table.method.unique():
-        line = [style.look(method).label]
+        line = [look(method).label]
         for dataset in datasets:
             keys = [(method, dataset, epsilon) for epsilon in epsilons]
-            rows = [cells.loc[key] for key in keys if key in cells.index]  # type: ignore[index]
-            line += [_accuracy(row) for row in rows] or [""] * len(epsilons)
-            line.append(_number(rows[0].seconds, ".3g") if rows else "")
-        lines.append(_line(line))
-    return lines
+            here = [rows.loc[key] for key in keys if key in rows.index]  # type: ignore[index]
+            line += [_accuracy(row) for row in here] or [""] * len(epsilons)
+            line.append(fixed(here[0].seconds, ".3g") if here else "")
+        lines.append(line)
+    return tables.table(columns, lines, left=1)
 
 
 def _block(block: pd.DataFrame) -> list[str]:
-    head = ["method", "accuracy (95 %)", "difference to the best (95 %)", "p (Holm)"]
-    head += ["log score", "Brier", "ECE", "seconds"]
-    lines = [_line(head), _line(["---"] + ["---:"] * (len(head) - 1))]
-    order = block.reach.map({REACHED: 0, BELOW: 1, ABOVE: 1, FREE: 2})
+    columns = ["method", "accuracy (95 %)", "difference to the best (95 %)", "p (Holm)"]
+    columns += ["log score", "Brier", "ECE", "seconds"]
+    order = block.reach.map({REACHED: 0, BELOW: 1, ABOVE: 1, NOT_PRIVATE: 2})
     block = block.assign(order=order).sort_values(["order", "accuracy"], ascending=[True, False])
     rows: list[Any] = list(block.itertuples())
+    lines = []
     for row in rows:
         compared = not (row.best or np.isnan(row.difference))
         gap = f"{row.difference:+.4f} {_limits(row, 'difference_')}" if compared else ""
-        cells = [style.look(row.method).label, f"{_accuracy(row)} {_limits(row)}", gap]
-        cells.append("" if row.best else _number(row.p_adjusted, ".2g"))
-        cells += [_number(value, ".4f") for value in (row.log_score, row.brier, row.ece)]
-        lines.append(_line([*cells, _number(row.seconds, ".3g")]))
-    return lines
+        cells = [look(row.method).label, f"{_accuracy(row)} {_limits(row)}", gap]
+        cells.append("" if row.best else fixed(row.p_adjusted, ".2g"))
+        cells += [fixed(value, ".4f") for value in (row.log_score, row.brier, row.ece)]
+        lines.append([*cells, fixed(row.seconds, ".3g")])
+    return tables.table(columns, lines, left=1)
 
 
 def _accuracy(row: Any) -> str:
@@ -100,8 +194,8 @@ def _accuracy(row: Any) -> str:
         return row.reach
     text = f"{row.accuracy:.4f}" + ("†" if row.violated else "")
     if row.reach in (BELOW, ABOVE):
-        return f"{row.reach.split()[0]} at {style.short(row.epsilon_end)}: {text}"
-    if row.reach == FREE:
+        return f"{row.reach.split()[0]} at {short(row.epsilon_end)}: {text}"
+    if np.isnan(row.difference):
         return text
     return f"**{text}**" if row.best else text + ("" if row.significant else " ≈")
 
@@ -111,68 +205,44 @@ def _limits(row: Any, prefix: str = "") -> str:
     return "" if np.isnan(low) else f"({low:.4f} to {high:.4f})"
 
 
-def _number(value: float, form: str) -> str:
-    return "" if np.isnan(value) else format(value, form)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def dots(
+def dot_plot(
     runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
 ) -> Figure:
     """Grid of panels, data sets x audited epsilons: accuracy of every method that reaches it, with its interval."""
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    private = [m for m in table.method.unique() if not table[table.method.eq(m)].reach.eq(FREE).all()]
-    with matplotlib.rc_context(style.RC):
+    private = [m for m in table.method.unique() if not table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
+    with style.settings():
         size = (3.1 * len(epsilons) + 2.0, (0.19 * len(private) + 0.6) * len(datasets) + 1.2)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(len(datasets), len(epsilons), squeeze=False, sharex="row", sharey=True)
         for line, (dataset, name) in zip(axes, datasets.items(), strict=True):
             for ax, epsilon in zip(line, epsilons, strict=True):
                 _draw(ax, table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)], private)
-                ax.set_title(f"{name}, audited ε = {style.number(epsilon)}", fontsize=8.5)
+                ax.set_title(f"{name}, audited ε = {number(epsilon)}", fontsize=8.5)
         for ax in axes[-1]:
             ax.set_xlabel("test accuracy")
-        axes[0][0].set_yticks(range(len(private)), [style.look(method).label for method in private])
+        axes[0][0].set_yticks(range(len(private)), [look(method).label for method in private])
         axes[0][0].set_ylim(len(private) - 0.5, -0.5)
         text = "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %."
         text += " No dot: the method's budgets do not reach this audited ε (the table says where they end)."
-        frame(figure, title, text, _handles())
-    return figure
+        handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
+        handles += [style.entry(look(method), lw=1.0) for method in ("nonprivate", "sgld")]
+        return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
 
 
 def _draw(ax: Axes, block: pd.DataFrame, methods: Sequence[str]) -> None:
     rows = block.set_index("method")
-    for method in rows.index[rows.reach.eq(FREE)]:
-        look = style.look(method)
-        ax.axvline(rows.accuracy[method], color=look.colour, ls=look.line, lw=1.0, zorder=1)
+    for method in rows.index[rows.reach.eq(NOT_PRIVATE)]:
+        of = look(method)
+        ax.axvline(rows.accuracy[method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
     for y, method in enumerate(methods):
         if method not in rows.index or rows.reach[method] != REACHED:
             continue
         row = rows.loc[method]
-        kind = "best" if row.best else "worse" if row.significant else "equal"
-        colour, marker, size = KINDS[kind][1:]
-        ax.hlines(y, row.low, row.high, color=colour, lw=1.6, zorder=2)
-        face = "white" if row.violated else colour
-        ax.plot(row.accuracy, y, marker=marker, color=colour, mfc=face, ms=size, ls="", zorder=3)
-
-
-KINDS = {
-    "best": ("best private method", "#D55E00", "*", 9.0),
-    "equal": ("not significantly worse than the best", "#0072B2", "o", 5.0),
-    "worse": ("significantly worse", "#888888", "o", 4.0),
-}
-
-
-def _handles() -> list[Line2D]:
-    found = [
-        Line2D([], [], color=colour, marker=marker, ms=size, label=label)
-        for label, colour, marker, size in KINDS.values()
-    ]
-    for method in ("nonprivate", "sgld"):
-        look = style.look(method)
-        found.append(Line2D([], [], color=look.colour, ls=look.line, lw=1.0, label=look.label))
-    found.append(Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=style.HOLLOW_LABEL))
-    return found
+        worse = row.significant and row.difference < 0
+        kind = KINDS["best" if row.best else "worse" if worse else "equal"]
+        ax.hlines(y, row.low, row.high, color=kind.colour, lw=1.6, zorder=2)
+        face = "white" if row.violated else kind.colour
+        ax.plot(
+            row.accuracy, y, marker=kind.marker, color=kind.colour, mfc=face, ms=kind.size, ls="", zorder=3
+        )

@@ -1,16 +1,26 @@
-"""The look of every figure: one colour, marker, line and label per method, and the matplotlib settings.
+"""What every figure shares: one colour, marker, line and label per method, the matplotlib settings, markers that tell
+where a guarantee fails, the layout around the panels, and figures as bytes.
 
-Colours are those of Okabe and Ito (2008), then of Paul Tol, readable with every common colour-vision
-deficiency and, with the markers and line styles, in black and white; variants of a method share its colour.
-A hollow marker is reserved for points at which a condition of the theorem behind the guarantee fails, or
-chains have diverged.
+Colours are those of Okabe and Ito (2008), then of Paul Tol, readable with every common colour-vision deficiency and,
+with the markers and line styles, in black and white; variants of a method share its colour. A hollow marker is reserved
+for points at which a condition of the theorem behind the guarantee fails, or chains have diverged.
 """
 
 from __future__ import annotations
 
+import io
+import zlib
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from dplangevin.text import number
 
 
 class Look(NamedTuple):
@@ -18,7 +28,7 @@ class Look(NamedTuple):
 
     label: str
     colour: str
-    marker: str
+    marker: Any
     line: Any = "-"
     size: float = 5.0
 
@@ -48,13 +58,17 @@ LOOKS: dict[str, Look] = {
     "sgd": Look("SGD, not private", "#000000", "", "-"),
     "none": Look("No privacy", "#000000", "o", "-"),  # on features and in fine-tuning
     "dp_langevin": Look("DP-Langevin", "#E69F00", "d", "-", 6.5),
-    "pate:network": Look(
-        "Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0
-    ),  # beside stars for published numbers
+    # beside stars for published numbers
+    "pate:network": Look("Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0),
 }
-
-HOLLOW_LABEL = "hollow: a condition of the guarantee fails, or chains diverged"
-
+# of methods that LOOKS does not have, as of another package; none of them is in LOOKS
+FALLBACK_COLOURS = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#6699CC", "#994455", "#997700")
+FALLBACK_MARKERS = ("H", "8", (4, 1, 45), (3, 1, 0), (8, 1, 0))
+HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
+GREY = "#888888"
+EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
+BAND_ALPHA = 0.18
+CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
 RC: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -75,36 +89,108 @@ RC: Any = {
     "savefig.dpi": 200,
 }
 
-CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
-BAND_ALPHA = 0.18
-
 
 def look(method: str) -> Look:
-    """The Look of `method`. Raises KeyError naming the method and the file to add it to."""
-    if method not in LOOKS:
-        raise KeyError(
-            f"method {method!r} has no look: add it to LOOKS in exhibits/style.py (known: {', '.join(LOOKS)})"
-        )
-    return LOOKS[method]
+    """The Look of `method`; one that LOOKS lacks is called by its name, and its colour and marker depend on that name
+    alone, so that it looks the same in every figure."""
+    if method in LOOKS:
+        return LOOKS[method]
+    place = zlib.crc32(method.encode())
+    colour = FALLBACK_COLOURS[place % len(FALLBACK_COLOURS)]
+    return Look(method, colour, FALLBACK_MARKERS[place // len(FALLBACK_COLOURS) % len(FALLBACK_MARKERS)])
 
 
 def tint(colour: str, strength: float = 0.55) -> tuple[float, float, float]:
-    """`colour` mixed with white, opaque, so that what lies on top of it keeps its own colour. strength: in
-    [0, 1]."""
+    """`colour` mixed with white, opaque, so that what lies on top of it keeps its own colour. strength: in [0, 1]."""
     red, green, blue = (1 - strength + strength * part for part in to_rgb(colour))
     return red, green, blue
 
 
-def number(value: float) -> str:
-    """A short number for captions: 1e-05 becomes 1e-5, 0.0001 becomes 1e-4, 10.0 becomes 10."""
-    text = f"{value:g}"
-    if text.startswith("0.000"):
-        digits, _, power = f"{value:.5e}".partition("e")
-        text = f"{digits.rstrip('0').rstrip('.')}e{power}"
-    mantissa, _, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+def settings() -> Any:
+    """The context in which a figure is made and saved."""
+    return matplotlib.rc_context(RC)
 
 
-def short(value: float) -> str:
-    """As `number`, to three significant digits."""
-    return number(float(f"{value:.3g}"))
+def image_bytes(figure: Figure, kind: str) -> bytes:
+    """A figure as png or pdf with nothing in the file that depends on the time, so that the same input gives the same
+    bytes."""
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}[kind]
+    buffer = io.BytesIO()
+    with settings():
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+# Legend entries
+
+
+def entry(of: Look, **other: Any) -> Line2D:
+    """The legend entry of a Look; `other` replaces what it says."""
+    drawn = {
+        "color": of.colour,
+        "ls": of.line or "none",
+        "marker": of.marker,
+        "ms": of.size,
+        "label": of.label,
+    }
+    return Line2D([], [], **{**drawn, **other})
+
+
+def hollow_entry(label: str = HOLLOW) -> Line2D:
+    """The legend entry that says what a hollow marker means."""
+    return Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=label)
+
+
+# Points and lines
+
+
+def markers(
+    ax: Axes,
+    x: pd.Series,
+    y: pd.Series,
+    violated: pd.Series,
+    of: Look,
+    *,
+    marker: str | None = None,
+    size: float | None = None,
+) -> None:
+    """Markers without a line, hollow where the text `violated` is not empty."""
+    kind: dict[str, Any] = {"marker": of.marker if marker is None else marker, "ms": size or of.size}
+    for hollow in sorted(set(violated.ne(""))):
+        at = violated.ne("").eq(hollow)
+        face = "white" if hollow else of.colour
+        ax.plot(x[at], y[at], ls="", color=of.colour, mfc=face, zorder=4, **kind)
+
+
+def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) -> Line2D:
+    """A horizontal line at a mean with the band of its interval (mean, low, high), if that has a width."""
+    mean, low, high = interval
+    line = ax.axhline(mean, color=of.colour, ls=of.line, **{"lw": 1.1, "zorder": 1, **other})
+    if high > low:
+        ax.axhspan(low, high, color=of.colour, alpha=0.1, lw=0, zorder=line.get_zorder() - 1)
+    return line
+
+
+def ticks(ax: Axes, values: Iterable[float], axis: str = "x") -> None:
+    """Those of `values` inside the limits, as numbers, and no others."""
+    low, high = ax.get_xlim() if axis == "x" else ax.get_ylim()
+    inside = [value for value in values if low <= value <= high]
+    place = ax.set_xticks if axis == "x" else ax.set_yticks
+    place(inside, [number(value) for value in inside])
+    place([], minor=True)
+
+
+def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
+    """The figure with its title above and, below the panels of a constrained layout, the legend (or right of them:
+    `side`) and the caption `text`."""
+    height, columns = figure.get_figheight(), 4
+    room = (0.10 + 0.14 * (text.count("\n") + 1)) / height
+    figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
+    figure.suptitle(title, fontsize=11)
+    if side:
+        figure.legend(handles=handles, loc="outside right center")
+    else:
+        figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, room), ncols=columns)
+        room += (0.14 + 0.17 * -(-len(handles) // columns)) / height
+    figure.set_layout_engine("constrained", rect=(0, room, 1, 1 - room))
+    return figure

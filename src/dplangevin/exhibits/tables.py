@@ -1,137 +1,451 @@
-"""Tables as pure functions of tidy run frames: the numbers behind a figure, the metrics file, the readable
-list of claims."""
+"""Every Markdown table, and the pages of the trained networks and of the claims; the summaries are the numbers behind
+the figures as well. Functions are pure: frames of `exhibits.read` in, a frame or text out."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dplangevin.comparison import Interval, t_interval
-from dplangevin.exhibits.style import number
+from dplangevin.claims.ryffel2022 import growth_ratios
+from dplangevin.exhibits.style import look
+from dplangevin.statistics import matches, seed_summaries, sort_by
+from dplangevin.text import distinct, epsilon, number, percent, setting
 
-SUMMARY_COLUMNS = [
-    "dataset", "method", "variant", "scaling", "epsilon", "ln_epsilon", "epsilon_paper", "epsilon_tight",
-    "ln_epsilon_tight", "mean", "sd", "low", "high", "repeats", "diverged",
-    "violated",
+Published = Sequence[Mapping[str, Any]]
+
+
+def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
+    """The lines of a Markdown table: the first `left` columns to the left, the others to the right; without `left` none
+    says how it is aligned."""
+    if left is None:
+        rule = f"|{'|'.join(['---'] * len(columns))}|"
+    else:
+        rule = _line(["---"] * left + ["---:"] * (len(columns) - left))
+    return [_line(columns), rule, *map(_line, rows)]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def page(title: str, lines: Iterable[str]) -> str:
+    """A page of Markdown."""
+    return "\n".join([f"# {title}", "", *lines]) + "\n"
+
+
+def hyperparameters(row: pd.Series, names: Mapping[str, str]) -> str:
+    """What a row was trained with, in short; names: column -> symbol. What its method lacks is left out."""
+    return ", ".join(
+        f"{name} {setting(row[column])}"
+        for column, name in names.items()
+        if column in row and np.isfinite(row[column])
+    )
+
+
+def _accuracy(row: pd.Series) -> str:
+    return percent(row.accuracy) + ("†" if row.violated else "")
+
+
+def _interval(row: pd.Series) -> str:
+    """The 95 % interval of an accuracy in %, or why there is none."""
+    if row.seeds < 2:
+        return "one seed" if row.seeds else "diverged"
+    return f"{percent(row.low)} to {percent(row.high)}"
+
+
+def _failed(table: pd.DataFrame) -> list[str]:
+    """A line on what † means, with the distinct texts of `violated`; none where nothing is."""
+    texts = distinct(table.violated.str.replace(" | ", "; "))
+    return [f"†: not met: {'; '.join(texts)}."] if texts else []
+
+
+def _assumed(texts: pd.Series, indent: str = "") -> list[str]:
+    listed = distinct(texts)
+    return [f"{indent}Assumed, in all rows or some: {'; '.join(listed)}."] if listed else []
+
+
+# Networks trained from scratch: Table 1 of li2019
+
+TRAINING_KEYS = ["dataset", "network", "block", "run", "method", "epsilon"]
+TRAINING_PRICES = ["epsilon_formula", "epsilon_add_remove", "epsilon_replace_one"]
+TRAINING_COLUMNS = [
+    *TRAINING_KEYS, "label", "accuracy_paper", "epsilon_paper", "source", "delta", "step", "batch", "epochs", "clip",
+    "noise_multiplier", "seeds", "accuracy", "sd", "low", "high", "accuracy_single", "log_loss", "log_loss_single",
+    "brier", "ece", "ece_single", *TRAINING_PRICES, "answered", "epsilon_data_dependent", "accountant", "violated",
 ]  # fmt: skip
-MAJORITY = "majority_accuracy"
+TRAINING_MEANS = ["accuracy_single", "log_loss_single", "brier", "ece", "ece_single"]
+TRAINING_SYMBOLS = {
+    "step": "η", "batch": "batch", "epochs": "epochs", "clip": "clip", "noise_multiplier": "σ", "answered": "answered",
+    "epsilon_data_dependent": "ε that depends on the data",
+}  # fmt: skip
+TRAINING_BLOCKS = {
+    "nonprivate": "Without privacy",
+    "printed": "The paper's printed settings",
+    "equal": "At equal audited ε",
+    "reference": "A published number for the small network",
+}
+TRAINING_NOTES = """\
+Accuracy on the test set in %, the mean over seeds and their standard deviation; with one seed there is no standard
+deviation. Samplers predict with the average of their posterior samples. The paper's ε is the one it prints; formula:
+that of the paper's accountant, or of the method's own where that has no price; tight: the smallest ε that we can prove,
+for the two kinds of neighbours; all at δ = {delta}. Equal audited ε: the noise is chosen so that the tight price under
+add/remove is at most the ε of the row. η: step size, σ: noise multiplier. PATE learns from the even test images and is
+scored on the odd ones. Published numbers are those of the paper's network, also where they stand beside another.
+Formula: {accountants}."""
+TRAINING_VIOLATED = "†: a condition of the guarantee is not met."
 
 
-def ln(epsilon: float) -> float:
-    """Natural log that sends 0 to -inf and inf to inf without a warning."""
-    return math.log(epsilon) if epsilon > 0 else -math.inf
+def training_summary(
+    frame: pd.DataFrame, *, published: Published = (), names: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """One row per run and budget: label, settings, published accuracy, ours with its 95 % interval over seeds, prices.
 
-
-def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
-    """Mean, standard deviation and 95 % Student interval of a metric over repeats, one row per data set, method,
-    variant, scaling and budget.
-
-    runs: long form, one row per repeat and metric. The share of the majority class (metric `majority_accuracy`) becomes
-    rows of the method `majority` in a summary of accuracy. `epsilon_tight` is the largest over the repeats; `violated`
-    joins the distinct texts. Values that are not finite, of chains that have diverged, are left out and counted in
-    `diverged`. sd, low and high are nan for a single repeat, as is the mean for none. Raises ValueError when a repeat
-    occurs twice.
+    frame: final rows (`read.read_training`). published: printed numbers as {where: {column: value or list}, accuracy,
+    epsilon (may be absent), source (may be absent)}; `where` picks the rows that a number stands beside. names: run ->
+    label, where that of its method does not say enough. sd, low and high are nan for one seed.
     """
-    kept = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
-    kept.loc[kept.metric.eq(MAJORITY), "method"] = "majority"
-    keys = ["dataset", "method", "variant", "scaling", "epsilon"]
-    # every non-private method says what the majority class is worth
-    again = kept.method.eq("majority") & kept.duplicated([*keys, "repeat", "value"])
-    kept = kept[~again]
-    twice = kept.duplicated([*keys, "repeat"])
-    if twice.any():
-        raise ValueError(
-            f"a run is listed twice: {kept[twice].iloc[0][[*keys, 'repeat']].to_dict()} occurs more than once"
-        )
     rows = []
-    for values, group in kept.groupby(keys, sort=False):
-        finite = group.value[np.isfinite(group.value)]
-        interval = t_interval(finite) if len(finite) else Interval(math.nan, math.nan, math.nan)
-        row: dict[str, Any] = dict(zip(keys, values, strict=True))
-        tight = float(group.epsilon_tight.max())
-        row |= {"epsilon_paper": float(group.epsilon_paper.max()), "epsilon_tight": tight}
-        row |= {
-            "ln_epsilon": ln(float(group.epsilon.iloc[0])),
-            "ln_epsilon_tight": ln(tight) if not math.isnan(tight) else math.nan,
-        }
-        row |= {
-            "mean": interval.mean,
-            "sd": float(finite.std(ddof=1)),
-            "low": interval.low,
-            "high": interval.high,
-        }
-        row |= {"repeats": len(finite), "diverged": len(group) - len(finite)}
-        row["violated"] = " | ".join(sorted({text for text in group.violated if text}))
-        rows.append(row)
-    table = pd.DataFrame(rows, columns=SUMMARY_COLUMNS)
-    return table.sort_values(keys, kind="stable", ignore_index=True)
+    for row, group in seed_summaries(frame, TRAINING_KEYS):
+        row["label"] = (names or {}).get(row["run"]) or look(row["method"]).label
+        row |= {column: group[column].mean() for column in TRAINING_MEANS if column in group}
+        largest = [*TRAINING_PRICES, "answered", "epsilon_data_dependent"]
+        row |= {column: group[column].max() for column in largest if column in group}
+        rows.append({**group.iloc[0][[c for c in TRAINING_COLUMNS if c in group]], **row})
+    table = pd.DataFrame(rows).assign(accuracy_paper=math.nan, epsilon_paper=math.nan, source="")
+    for printed in published:
+        here = matches(table, printed["where"])
+        table.loc[here, "accuracy_paper"] = printed["accuracy"]
+        table.loc[here, "epsilon_paper"] = printed.get("epsilon", math.nan)
+        table.loc[here, "source"] = printed.get("source", "")
+    table = table[[column for column in TRAINING_COLUMNS if column in table]]
+    return sort_by(table, block=[*TRAINING_BLOCKS])
 
 
-def variant_settings(variant: str) -> dict[str, str]:
-    """Settings in a variant string: "bound=range;radius=10.0" -> {"bound": "range", "radius": "10.0"}; "" ->
-    {}."""
-    pairs = [piece.partition("=") for piece in variant.split(";") if piece]
-    if any(not sep for _, sep, _ in pairs):
-        raise ValueError(f"variant {variant!r} is not key=value joined by ';'")
-    return {key: value for key, _, value in pairs}
+def training_page(
+    frame: pd.DataFrame,
+    *,
+    published: Published,
+    networks: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+    title: str = "",
+) -> str:
+    """Markdown: a table for each block; for that of equal audited ε first the methods side by side. networks: name of a
+    network in the frame -> what the page calls it."""
+    table = training_summary(frame, published=published, names=names)
+    table["network"] = [networks.get(name, name) for name in table.network]
+    lines = [_training_notes(table)]
+    for block, name in TRAINING_BLOCKS.items():
+        rows = table[table.block.eq(block)]
+        if rows.empty:
+            continue
+        lines += ["", f"## {name}", ""]
+        if sources := sorted({text for text in rows.source if text}):
+            lines += [f"Published: {'; '.join(sources)}.", ""]
+        if block == "equal":
+            lines += [*_side_by_side(rows), ""]
+        lines += _training_block(rows)
+    return page(title, lines)
 
 
-def metrics(runs: pd.DataFrame, epsilon: float = 1.0) -> dict[str, Any]:
-    """Nested metrics, experiment -> data set -> method: mean accuracy at the budget nearest `epsilon`, and
-    its audited epsilon.
+def _training_notes(table: pd.DataFrame) -> str:
+    private = table[np.isfinite(table.epsilon_add_remove) & table.accountant.ne("")]
+    of = private.groupby("method", sort=False).accountant.agg(lambda names: "/".join(sorted(set(names))))
+    accountants = ", ".join(f"{look(str(method)).label}: {name}" for method, name in of.items())
+    delta = "/".join(number(value) for value in sorted(private.delta.unique()))
+    text = TRAINING_NOTES.format(accountants=accountants, delta=delta)
+    return f"{text}\n{TRAINING_VIOLATED}" if table.violated.ne("").any() else text
 
-    The key names the budget, for example accuracy_at_eps_1. Runs with a variant (sensitivity runs) are left
-    out.
+
+def _side_by_side(rows: pd.DataFrame) -> list[str]:
+    """Networks x budgets down, methods across; a printed number stands in brackets beside ours."""
+    methods = rows.method.unique()
+    order = rows.network.map({network: i for i, network in enumerate(rows.network.unique())})
+    lines = []
+    for _, group in rows.groupby([order, "epsilon"]):
+        of = {row.method: _beside(row) for _, row in group[::-1].iterrows()}
+        cells = [group.network.iloc[0], number(float(group.epsilon.iloc[0]))]
+        lines.append([*cells, *(of.get(method, "") for method in methods)])
+    return table(["network", "tight ε at most", *(look(method).label for method in methods)], lines, left=1)
+
+
+def _seeds(row: pd.Series) -> str:
+    return f"{row.seeds}" if row.seeds > 1 else "1 seed" if row.seeds else "diverged"
+
+
+def _beside(row: pd.Series) -> str:
+    if not row.seeds:
+        return _seeds(row)
+    spread = f" ± {percent(row.sd)}" if row.seeds > 1 else f" ({_seeds(row)})"
+    paper = "" if math.isnan(row.accuracy_paper) else f" [{percent(row.accuracy_paper)}]"
+    return f"{percent(row.accuracy)}{spread}{'†' if row.violated else ''}{paper}"
+
+
+def _training_block(rows: pd.DataFrame) -> list[str]:
+    columns = ["network", "method", "settings", "published", "ours", "sd", "seeds", "paper's ε", "formula ε"]
+    lines = []
+    for _, row in rows.iterrows():
+        cells = [row.network, row.label, hyperparameters(row, TRAINING_SYMBOLS), percent(row.accuracy_paper)]
+        cells += [_accuracy(row), percent(row.sd), _seeds(row)]
+        lines.append([*cells, *(epsilon(row[column]) for column in ["epsilon_paper", *TRAINING_PRICES])])
+    return table([*columns, "tight ε, add/remove", "tight ε, replace-one"], lines, left=3)
+
+
+# Logistic regression on features: Tables 1 and 2 of ryffel2022
+
+HEAD_KEYS = ["features", "block", "run", "method", "schedule", "calibration", "epsilon"]
+HEAD_PRICES = {
+    "epsilon_paper": "paper's ε",
+    "epsilon_formula_epochs": "formula, K = epochs",
+    "epsilon_formula_steps": "formula, K = steps",
+    "epsilon_tight": "all iterates",
+    "epsilon_last": "last iterate",
+    "epsilon_audit": "attack on this row, at least",
+    "epsilon_tight_add_remove": "add/remove",
+}
+HEAD_SETTINGS = [
+    "delta", "step_size", "precision", "beta", "clip", "noise_std", "noise_multiplier", "batch", "epochs", "steps",
+    "records", "features_dim", "classes",
+]  # fmt: skip
+SCORES = ["accuracy", "low", "high", "seeds", "log_loss"]
+HEAD_SYMBOLS = {
+    "step_size": "η", "precision": "λ", "clip": "clip", "noise_std": "σ", "noise_multiplier": "σ/clip",
+    "batch": "batch", "epochs": "epochs",
+}  # fmt: skip
+HEAD_BLOCKS = {
+    "published": "The authors' settings",
+    "equal": "At ε = 1, proven or by their formula",
+    "public": "At ε = 1, step sizes from a public bound",
+}
+NOISE = {
+    "published": "the authors'",
+    "formula": "their formula, K = steps, at ε = 1",
+    "tight": "proven price at ε = 1",
+    "": "",
+}
+PAPER_NETWORKS = {"paper_resnet18": "ResNet-18", "paper_alexnet": "AlexNet"}
+HEAD_INTRODUCTION = """\
+Logistic regression on the features of a network trained on public images, {schedule}: DP-Langevin (the paper's
+DP-SGLD) beside DP-SGD and training without privacy. The first block shows what the authors' own settings cost; in the
+second the noise is chosen anew, and only rows of the same proven price compare. In both, as in the paper, step sizes
+follow from the largest eigenvalue of the private features, which no ε here pays for; in the third they follow from the
+public bound on the rows."""
+HEAD_NOTES = """\
+Accuracy on the test set in %: the last iterate, mean over seeds with its 95 % t-interval. The paper's numbers, for
+which it prints ε = 1.0 (they stand in both blocks), are of **another network** than ours, and its code reports the best
+epoch on the test set. The five ε, at the δ of the row, for replace-one neighbours: the paper's Theorem 3.1 with K =
+epochs, as its code counts (the steps are those of our features, so it is not quite 1), and with K = steps, as the
+theorem says (no bound for batches: the proof covers full batches); the smallest ε that we can prove with all iterates
+visible (for DP-Langevin's subsets by the larger of both directions of a step, up to 25 % above each alone); a bound for
+the last iterate alone (Bok, Su, Altschuler 2024), where it applies; what an attack on this row shows to be lost at
+least ({confidence} confidence). That attack is on a pair of records that this problem admits, the best of a flipped
+label, x and -x, and pairs of other lengths, all other rows being zero, through the step that trains; an attack on the
+theorem's hypotheses, any loss with gradients as long, shows more. Add/remove: the price for the other kind of
+neighbours with Poisson batches, which is what the authors' accountant for DP-SGD computes."""
+
+
+def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:
+    """One row per features and run of one schedule: accuracy with its 95 % interval over seeds, prices, settings.
+
+    frame: rows of `read.read_heads`. published: printed accuracies as {dataset, method, network, accuracy}, which stand
+    beside the rows whose features begin with the data set (columns paper_<network>). Over seeds the largest of every
+    price counts, and of the attack the smallest.
     """
-    nested: dict[str, Any] = {}
-    for experiment, frame in runs[runs.variant.eq("")].groupby("experiment"):
-        for (dataset, method), rows in summary(frame).groupby(["dataset", "method"]):
-            rows = rows[rows["mean"].notna()]
-            if rows.empty:
-                continue
-            finite = rows[np.isfinite(rows.epsilon)]
-            here = (
-                nested.setdefault(str(experiment), {})
-                .setdefault(str(dataset), {})
-                .setdefault(str(method), {})
-            )
-            if finite.empty:
-                here["accuracy"] = round(float(rows["mean"].iloc[0]), 6)
-                continue
-            row = finite.loc[(np.log(finite.epsilon) - math.log(epsilon)).abs().idxmin()]
-            here[f"accuracy_at_eps_{number(row.epsilon)}"] = round(float(row["mean"]), 6)
-            if math.isfinite(row.epsilon_tight):
-                here["epsilon_tight"] = round(float(row.epsilon_tight), 6)
-    return nested
+    kept = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
+    if kept.empty:
+        raise ValueError(f"no run with schedule {schedule!r}: the runs have {sorted(set(frame.schedule))}")
+    networks = [*dict.fromkeys(f"paper_{printed['network']}" for printed in published)]
+    rows = []
+    for row, group in seed_summaries(kept, HEAD_KEYS):
+        row |= dict.fromkeys(networks, math.nan)
+        for printed in published:
+            if row["features"].startswith(f"{printed['dataset']}_") and row["method"] == printed["method"]:
+                row[f"paper_{printed['network']}"] = printed["accuracy"]
+        row |= {column: group[column].max() for column in [*HEAD_PRICES, *HEAD_SETTINGS]}
+        rows.append({**row, "epsilon_audit": group.epsilon_audit.min()})
+    columns = [*HEAD_KEYS, *networks, *SCORES, *HEAD_PRICES, *HEAD_SETTINGS, "violated"]
+    table = pd.DataFrame(rows)[columns]
+    return sort_by(table, block=[*HEAD_BLOCKS], features=[*table.features.unique()])
 
 
-def claims_markdown(claims: pd.DataFrame) -> str:
-    """A readable page of the claims table: counts of the verdicts, then each statement of the paper with its
-    rows."""
+def of_features(features: Mapping[str, Mapping[str, str]], name: str) -> Mapping[str, str]:
+    """What a page calls the task and the network of some features, and where these are from."""
+    return features.get(name, {"task": name, "network": name, "source": ""})
+
+
+def heads_page(
+    frame: pd.DataFrame,
+    *,
+    schedule: str,
+    published: Published,
+    features: Mapping[str, Mapping[str, str]],
+    title: str = "",
+) -> str:
+    """Markdown: a table for each block. features: name in the frame -> {task, network, source}: the classification
+    task, the network behind the features, and in words where images and weights are from."""
+    table = heads_summary(frame, schedule=schedule, published=published)
+    steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
+    confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.audit_confidence.dropna().unique()))
+    lines = [HEAD_INTRODUCTION.format(schedule=steps), ""]
+    for name in table.features.unique():
+        of = of_features(features, name)
+        lines.append(f"- {of['task']}: {of['network']}. {of['source']}".rstrip())
+        here = frame.features.eq(name) & frame.schedule.eq(schedule)
+        lines += _assumed(frame.assumptions[here], indent="  ")
+    lines += ["", HEAD_NOTES.format(confidence=confidence or "95 %")]
+    lines += _failed(table)
+    for block, name in HEAD_BLOCKS.items():
+        rows = table[table.block.eq(block)]
+        if len(rows):
+            lines += ["", f"## {name}", "", *_heads_block(rows, features)]
+    return page(title, lines)
+
+
+def _heads_block(rows: pd.DataFrame, features: Mapping[str, Mapping[str, str]]) -> list[str]:
+    papers = {
+        column: name
+        for column, name in PAPER_NETWORKS.items()
+        if column in rows and rows[column].notna().any()
+    }
+    columns = [
+        "task",
+        "network",
+        "method",
+        "noise",
+        "settings",
+        *(f"paper, {name}" for name in papers.values()),
+    ]
+    lines = []
+    for _, row in rows.iterrows():
+        of = of_features(features, row.features)
+        cells = [of["task"], of["network"], look(row.method).label, NOISE[row.calibration]]
+        cells += [hyperparameters(row, HEAD_SYMBOLS), *(percent(row[column]) for column in papers)]
+        lines.append([*cells, _accuracy(row), _interval(row), f"{row.seeds}", *_prices(row, HEAD_PRICES)])
+    return table([*columns, "ours", "95 % interval", "seeds", "δ", *HEAD_PRICES.values()], lines, left=5)
+
+
+def _prices(row: pd.Series, columns: Iterable[str]) -> list[str]:
+    """Delta and prices; nothing where there is no privacy."""
+    if row.method == "none":
+        return [""] * (1 + len([*columns]))
+    return [number(row.delta), *(epsilon(row[column]) for column in columns)]
+
+
+# The last block trained as well: Table 3 of ryffel2022
+
+FINETUNE_PRICES = {
+    "epsilon_paper": "paper's ε",
+    "epsilon_tight": "tight, replace-one",
+    "epsilon_tight_add_remove": "tight, add/remove",
+}
+FINETUNE_SETTINGS = [
+    "delta",
+    "step_size",
+    "clip",
+    "noise_multiplier",
+    "batch",
+    "epochs",
+    "steps",
+    "parameters",
+]
+TRAINED_PARTS = {"head": "The head alone", "block": "Last block and head"}
+FINETUNE_NOTES = """\
+CIFAR-10: the last block of {network} is trained together with its head, by DP-SGD and without privacy, and for
+comparison the head alone in the same loop with the same settings. Accuracy on the test set in %: the last iterate, mean
+over seeds with its 95 % t-interval. The paper's numbers are of **another network** (ResNet-18, its "last and fourth
+block", and for the head those of Table 1), and its code reports the best epoch on the test set."""
+
+
+def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.DataFrame:
+    """One row per run: accuracy with its 95 % interval over seeds, prices, settings. frame: rows of
+    `read.read_finetune`. published: printed accuracies as {run, accuracy}."""
+    printed = {entry["run"]: entry["accuracy"] for entry in published}
+    rows = []
+    for row, group in seed_summaries(frame, ["run", "trained", "method"]):
+        row |= {column: group[column].max() for column in [*FINETUNE_PRICES, *FINETUNE_SETTINGS]}
+        rows.append({**row, "paper_resnet18": printed.get(row["run"], math.nan)})
+    columns = ["run", "trained", "method", "paper_resnet18", *SCORES, *FINETUNE_PRICES, *FINETUNE_SETTINGS]
+    return sort_by(pd.DataFrame(rows)[[*columns, "violated"]], trained=[*TRAINED_PARTS])
+
+
+def finetune_page(frame: pd.DataFrame, *, published: Published, network: str, title: str = "") -> str:
+    """Markdown: one table. network: what the page calls the network."""
+    summary = finetune_summary(frame, published=published)
+    notes = [FINETUNE_NOTES.format(network=network), *_assumed(frame.assumptions), *_failed(summary), ""]
+    columns = [
+        "trained",
+        "network",
+        "method",
+        "settings",
+        "parameters",
+        "paper, ResNet-18",
+        "ours",
+        "95 % interval",
+    ]
+    lines = []
+    for _, row in summary.iterrows():
+        cells = [TRAINED_PARTS[row.trained], network, look(row.method).label]
+        cells += [hyperparameters(row, HEAD_SYMBOLS), f"{row.parameters:.0f}", percent(row.paper_resnet18)]
+        lines.append([*cells, _accuracy(row), _interval(row), f"{row.seeds}", *_prices(row, FINETUNE_PRICES)])
+    return page(title, [*notes, *table([*columns, "seeds", "δ", *FINETUNE_PRICES.values()], lines, left=4)])
+
+
+# Smoothness and condition numbers: Table 4 of ryffel2022
+
+RATIO_NOTES = """\
+The ratio (ε n²/(α d))/(β/λ)² of Theorem 4.2: K grows as n² where it is below 1. Rows of the paper are computed from its
+printed β, the λ of its commands and n; ours from the features. The printed ratios come out with d = classes, ε = 1 and
+the integer order α of the epoch that its code reports (the best on the test set). The number of parameters, which the
+theorem means by d, is classes × features (the number of features is that of their public code). In the last column
+α = 1 + 2 ln(1/δ)/ε and half of ε as well, as the proof of the (ε, δ) version sets them, δ = 1e-5. Our α is the best
+order of the formula at K = epochs. λ is the strong convexity (the regulariser is (λ/2)‖W‖²). Our β is that of the
+lemma, ½ λ_max(XᵀX/n) + λ, read off the private features; their code averages ½ λ_max over minibatches, which is no
+less. It grows with the square of the scale of the features, which is a choice (`conf/heads`)."""
+
+
+def ratios_page(
+    frame: pd.DataFrame,
+    *,
+    paper: Sequence[Mapping[str, Any]],
+    features: Mapping[str, Mapping[str, str]],
+    title: str = "",
+) -> str:
+    """Markdown: one table; arguments as for `claims.ryffel2022.growth_ratios`."""
+    columns = ["source", "task", "network", "n", "classes", "features", "β", "λ", "β/λ", "α", "printed"]
+    ratios = ["ratio_published", "ratio_classes", "ratio_theorem", "ratio_proof"]
+    lines = []
+    for row in growth_ratios(frame, paper=paper, features=features).to_dict("records"):
+        cells = [row["source"], row["task"], row["network"]]
+        cells += [f"{row[key]:.0f}" for key in ("records", "classes", "features_dim")]
+        cells += [f"{row['beta']:.4g}", number(row["precision"]), _power(row["beta_over_precision"])]
+        lines.append([*cells, f"{row['order']:.3g}", *(_power(row[key]) for key in ratios)])
+    columns += ["d = classes", "d = classes × features", "and the proof's α, ε"]
+    return page(title, [RATIO_NOTES, "", *table(columns, lines, left=3)])
+
+
+def _power(value: float) -> str:
+    """To two digits, as the paper prints them: 5.5e4; nan is empty."""
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return "" if math.isnan(value) else f"{mantissa}e{int(exponent)}"
+
+
+# The claims
+
+
+def claims_page(claims: pd.DataFrame) -> str:
+    """A readable page of the claims table: counts of the verdicts, then each statement of the paper with its rows."""
     counts = claims.verdict.value_counts()
-    lines = ["# Claims and verdicts", "", "| verdict | claims |", "|---|---|"]
-    lines += [f"| {verdict} | {count} |" for verdict, count in counts.items()]
+    lines = table(["verdict", "claims"], ([str(verdict), f"{count}"] for verdict, count in counts.items()))
     for (paper, where, statement), group in claims.groupby(["paper", "where", "statement"], sort=False):
-        lines += [
-            "",
-            f"## {paper}, {where}",
-            "",
-            f"> {statement}",
-            "",
-            "| claim | published | ours (95 %) | verdict |",
-            "|---|---|---|---|",
-        ]
-        lines += [
-            f"| {row.id} | {row.published} | {_ours(row)} | **{row.verdict}** |" for row in group.itertuples()
-        ]
-        lines += [
-            "",
-            *[f"- {row.id}: {row.reason}. Numbers: `{row.evidence}`." for row in group.itertuples()],
-        ]
-    return "\n".join(lines) + "\n"
+        rows = [*group.itertuples()]
+        cells = [[f"{row.id}", f"{row.published}", _ours(row), f"**{row.verdict}**"] for row in rows]
+        lines += ["", f"## {paper}, {where}", "", f"> {statement}", ""]
+        lines += [*table(["claim", "published", "ours (95 %)", "verdict"], cells), ""]
+        lines += [f"- {row.id}: {row.reason}. Numbers: `{row.evidence}`." for row in rows]
+    return page("Claims and verdicts", lines)
 
 
 def _ours(row: Any) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dplangevin.engine.free import BY_HAND, Free
-from dplangevin.engine.layers import Parameters
+from dplangevin.engine.layers import BY_HAND, ParameterFree, Parameters
 
 
 class Affine(nn.Module):
@@ -65,7 +64,7 @@ class Shortcut(nn.Module):
         return x + start
 
 
-class FrozenAffine(Free):
+class FrozenAffine(ParameterFree):
     """`Affine` in the engine."""
 
     layer: Affine
@@ -78,7 +77,7 @@ class FrozenAffine(Free):
         return g * self.layer.scale
 
 
-class Start(Free):
+class Start(ParameterFree):
     """`Branch` in the engine, which ends the backward pass at the first layer with parameters."""
 
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, None]:

@@ -83,12 +83,6 @@ class Head:
         return Network(nn.Sequential(nn.Flatten(), _zeros(features, classes)), (features, 1, 1), classes)
 
 
-def start(network: Network, seeds: int) -> Tensor:
-    """The template's parameters, once for each seed: (S, d)."""
-    theta = nn.utils.parameters_to_vector(network.module.parameters()).detach()
-    return theta.expand(seeds, -1).clone()
-
-
 def _copied(conv: nn.Conv2d) -> nn.Conv2d:
     with torch.device("meta"):  # or PyTorch would draw values from its global generator
         made = nn.Conv2d(conv.in_channels, conv.out_channels, 3, padding=1, bias=False)

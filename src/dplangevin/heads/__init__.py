@@ -12,12 +12,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from dplangevin.methods import positive
+from dplangevin.checks import positive
 from dplangevin.problem import Problem
 
 NAN = math.nan
 # What a method's `price` says of a run: columns, "noise" and what else it needs to train.
-Found = dict[str, Any]
+Priced = dict[str, Any]
 COLUMNS = [
     "experiment",
     "features",
@@ -138,13 +138,13 @@ class Head(Protocol):
         """Name of the random stream; runs of one name draw the same batches and noise and are trained together."""
         ...
 
-    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Found:
+    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Priced:
         """What does not depend on the seed; "noise" is 0 for none.  epsilon: asked for, nan for none."""
         ...
 
     @staticmethod
     def trained(
-        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Found]], rng: torch.Generator
+        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Priced]], rng: torch.Generator
     ) -> Trained:
         """Train every (method, what it found) of a stream for all seeds."""
         ...

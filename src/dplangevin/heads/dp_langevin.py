@@ -12,9 +12,9 @@ from dp_accounting import DpEvent
 
 from dplangevin.attacks.softmax import Training, last_iterate
 from dplangevin.audit import audit
-from dplangevin.heads import NAN, Found, Setting, Trained, steps_of
-from dplangevin.heads.chains import Chain, Schedule, step_sizes, stream_of, train
-from dplangevin.methods import positive, require
+from dplangevin.chains.linear import Chain, Schedule, step_sizes, stream_of, train
+from dplangevin.checks import positive, require
+from dplangevin.heads import NAN, Priced, Setting, Trained, steps_of
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -122,7 +122,7 @@ class DpLangevin:
         clip = self.limit(setting) if self.clips(setting) else math.inf
         return Chain(sizes, np.sqrt(2 * sizes) * noise, self.precision, "subsets", clip, radius, start)
 
-    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Found:
+    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Priced:
         sigma = self.calibrated(setting, epsilon)
         event, delta, clips = self.event(setting, sigma), setting.delta, self.clips(setting)
         passes = attr.evolve(event, steps=max(1, round(self.epochs)))
@@ -185,7 +185,7 @@ class DpLangevin:
 
     @staticmethod
     def trained(
-        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Found]], rng: torch.Generator
+        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Priced]], rng: torch.Generator
     ) -> Trained:
         chains = [method.chain(setting, found["noise"]) for method, found in runs]
         return Trained(train(problem, chains, runs[0][0].batch, rng), [""] * len(chains))

@@ -9,10 +9,10 @@ from dp_accounting import DpEvent
 
 from dplangevin.attacks.softmax import Training, all_iterates
 from dplangevin.audit import audit
-from dplangevin.heads import Found, Setting, Trained, steps_of
-from dplangevin.heads.chains import Chain, Schedule, step_sizes, stream_of
+from dplangevin.chains.linear import Chain, Schedule, step_sizes, stream_of
+from dplangevin.checks import not_negative, positive, require
+from dplangevin.heads import Priced, Setting, Trained, steps_of
 from dplangevin.heads.dp_langevin import DpLangevin
-from dplangevin.methods import not_negative, positive, require
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Budget
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
@@ -80,7 +80,7 @@ class DpSgd:
         chain, row = self.chain(setting, noise), (setting.classes, setting.features, setting.row_bound)
         return Training(chain, setting.records, self.batch, *row)
 
-    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Found:
+    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Priced:
         noise = self.calibrated(setting, epsilon)
         event, chain = self.event(setting, noise), self.chain(setting, noise)
         tight = Tight().price(event, setting.delta, "replace_one")
@@ -109,6 +109,6 @@ class DpSgd:
 
     @staticmethod
     def trained(
-        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Found]], rng: torch.Generator
+        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Priced]], rng: torch.Generator
     ) -> Trained:
         return DpLangevin.trained(problem, setting, runs, rng)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 
 from dplangevin import noise
-from dplangevin.heads import Found, Setting, Trained
+from dplangevin.checks import positive, require
+from dplangevin.heads import Priced, Setting, Trained
 from dplangevin.heads.softmax import estimated
-from dplangevin.methods import positive, require
 from dplangevin.minimise import minimise
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate
@@ -48,7 +48,7 @@ class ObjPert:
         ridge = max(setting.records * self.precision, beta / math.expm1(self.share * epsilon / rank))
         return ObjectivePerturbationDpEvent(noise, setting.lipschitz, beta, ridge, rank, setting.classes == 2)
 
-    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Found:
+    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Priced:
         require(setting.row_bound < math.inf, "objpert needs bounded rows: set row_norm")
         budget = Budget(epsilon, setting.delta)
         length = setting.lipschitz
@@ -74,7 +74,7 @@ class ObjPert:
 
     @staticmethod
     def trained(
-        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Found]], rng: torch.Generator
+        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Priced]], rng: torch.Generator
     ) -> Trained:
         normals = noise.gaussian(rng, problem.repeats, problem.d, torch.float64)
         stds = torch.tensor([found["noise"] for _, found in runs], dtype=torch.float64)

@@ -10,11 +10,11 @@ from dp_accounting import GaussianDpEvent
 from torch import Tensor
 from tqdm import trange
 
+from dplangevin.checks import positive, require
 from dplangevin.diagnostics import least_draws, mixing
-from dplangevin.heads import Found, Setting, Trained
+from dplangevin.heads import Priced, Setting, Trained
 from dplangevin.heads.softmax import estimated
 from dplangevin.kernels.hmc import HmcState, reflective_hmc
-from dplangevin.methods import positive, require
 from dplangevin.minimise import minimise
 from dplangevin.posterior import R_HAT, Sampler
 from dplangevin.privacy.accountants.analytic_gaussian import mu_for
@@ -47,10 +47,10 @@ class Ops:
     def stream(self, setting: Setting) -> str:
         return f"ops by {self.warmup} and {self.draws} draws of {self.leapfrogs} leapfrogs"
 
-    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Found:
+    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Priced:
         require(setting.row_bound < math.inf, "ops needs bounded rows: set row_norm")
         width = math.sqrt(self.precision) / setting.lipschitz
-        rho = min(1.0, mu_for(epsilon, setting.delta) * width / 2)
+        rho = 1.0 if epsilon == math.inf else min(1.0, mu_for(epsilon, setting.delta) * width / 2)
         event = GaussianDpEvent(width / rho)
         tight = Tight().price(event, setting.delta)
         ridge = self.precision / rho / setting.records
@@ -69,7 +69,7 @@ class Ops:
 
     @staticmethod
     def trained(
-        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Found]], rng: torch.Generator
+        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Priced]], rng: torch.Generator
     ) -> Trained:
         first = runs[0][0]
         rho = torch.tensor([found["noise"] for _, found in runs])

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from dplangevin.heads import Found, Setting, Trained, steps_of
-from dplangevin.heads.chains import Chain, Schedule, step_sizes, stream_of
+from dplangevin.chains.linear import Chain, Schedule, step_sizes, stream_of
+from dplangevin.checks import not_negative
+from dplangevin.heads import Priced, Setting, Trained, steps_of
 from dplangevin.heads.dp_langevin import DpLangevin
-from dplangevin.methods import not_negative
 from dplangevin.problem import Problem
 
 
@@ -37,7 +37,7 @@ class Sgd:
         sizes = step_sizes(self.schedule, setting.beta(self.precision), self.precision, steps)
         return Chain(sizes, np.zeros(steps), self.precision)
 
-    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Found:
+    def price(self, setting: Setting, epsilon: float, rng: torch.Generator) -> Priced:
         chain, beta = self.chain(setting, 0.0), setting.beta(self.precision)
         return {
             "noise": 0.0,
@@ -57,6 +57,6 @@ class Sgd:
 
     @staticmethod
     def trained(
-        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Found]], rng: torch.Generator
+        problem: Problem, setting: Setting, runs: Sequence[tuple[Any, Priced]], rng: torch.Generator
     ) -> Trained:
         return DpLangevin.trained(problem, setting, runs, rng)

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dplangevin.data import MARGIN
 from dplangevin.losses import softmax
 from dplangevin.problem import Problem
 
@@ -24,25 +23,10 @@ ROWS = 5000  # that Hessians are estimated from
 
 
 def problem_of(x: np.ndarray, y: np.ndarray, classes: int, seeds: int, row_bound: float) -> Problem:
-    """Rows ``(n, p)`` of norm at most row_bound (see `bounded_rows`), labels ``(n,)`` in 0, ..., K - 1, many seeds."""
+    """Rows ``(n, p)`` of norm at most row_bound (`Dataset.clipped`), labels ``(n,)`` in 0, ..., K - 1, many seeds."""
     loss = softmax(classes)
     labels = loss.labels(torch.as_tensor(y).to(torch.float32))
     return Problem(torch.as_tensor(x)[None], labels[None], loss, seeds, row_bound)
-
-
-def bounded_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
-    """Rows longer than `norm` cut to it, then all times bound/norm, in float32: no row is longer than `bound`.
-
-    norm = bound = inf leaves them as they are.  Both are public constants.
-    """
-    if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
-        raise ValueError(
-            f"row_norm = {norm} and row_bound = {bound} must be positive, and both finite or neither"
-        )
-    if norm == math.inf:
-        return np.ascontiguousarray(x, dtype=np.float32)
-    lengths = np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
-    return (x * (bound / np.maximum(lengths, norm)) / MARGIN).astype(np.float32)
 
 
 def spread(problem: Problem) -> float:

@@ -1,12 +1,12 @@
 """One entry of conf/heads: every run priced, then trained with all seeds, to rows with the columns `heads.COLUMNS`.
 
-A run's price is one piece of work and so is the training of all runs of one random stream; finished ones are kept on
-disk, see `units`.
+A run at one epsilon is a unit, see `cache`.  On the way to it its price is one piece of work, and so is the training
+of all runs of one random stream; these are kept until the result is written.
 """
 
-from collections.abc import Mapping
+import io
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -16,13 +16,12 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from dplangevin import noise
-from dplangevin.data import sha256
-from dplangevin.features import FeatureSet
-from dplangevin.heads import COLUMNS, NAN, Found, Head, Setting
-from dplangevin.heads.inputs import features_notes, scaled, setting_of
+from dplangevin.cache import File, Rows, Store, code_hash, kept, key, targets
+from dplangevin.data import Dataset
+from dplangevin.heads import COLUMNS, NAN, Head, Priced, Setting
+from dplangevin.heads.inputs import features_notes, setting_of
 from dplangevin.heads.softmax import accuracy_and_loss, problem_of
 from dplangevin.plan import merged, plain
-from dplangevin.units import code_hash, kept
 
 
 class Run(NamedTuple):
@@ -39,43 +38,68 @@ class Run(NamedTuple):
         return found
 
 
-def sweep(cfg: DictConfig, experiment: str, data: Path, units: Path) -> pd.DataFrame:
-    """All rows of `cfg.heads[experiment]`, run by run.
+def sweep(cfg: DictConfig, experiment: str, data: File, store: Store) -> list[str]:
+    """Finish every run of `cfg.heads[experiment]` at every epsilon; their keys, in order.
 
-    data: the file of the `FeatureSet`; units: the folder of finished pieces.
+    data: the file of the features; store: its folder also has the prices and what was trained.  A run's rows do not
+    depend on the runs that it is trained with, and so neither does its key.
     """
     spec = plain(cfg.heads, experiment)
-    features = scaled(FeatureSet.load(data), spec)
-    setting = setting_of(features, spec)
     runs = runs_of(cfg, spec)
-    base = {
-        "code": code_hash(),
-        "data": sha256(data),
-        "seed": cfg.seed,
-        "experiment": {name: value for name, value in spec.items() if name != "runs"},
-    }
-    prices = []
-    for run in tqdm(runs, unit="price", disable=None):
-        done = kept(units, [base, "price", run], partial(price, experiment, run, setting, cfg.seed))
+    keys = unit_keys(cfg, experiment, spec, data.sha256, runs)
+    missing = [i for i, name in enumerate(keys) if not store.find(name)]
+    if not missing:
+        return keys
+    features = Dataset.load(data.get()).clipped(spec["row_norm"], spec["row_bound"])
+    setting = setting_of(features, spec)
+    prices: dict[int, Priced] = {}
+    for i in tqdm(missing, unit="price", disable=None):
+        done = kept(store.folder, f"price-{keys[i]}", partial(price, experiment, runs[i], setting, cfg.seed))
         (found,) = read(done).to_dict("records")
-        prices.append({str(name): value for name, value in found.items()})
+        prices[i] = {str(name): value for name, value in found.items()}
     groups: dict[tuple[str, int], list[int]] = {}
-    for i, run in enumerate(runs):
-        seeds = int(run.entry.get("seeds", spec["seeds"]))
-        groups.setdefault((run.head.stream(setting), seeds), []).append(i)
-    frames: dict[int, pd.DataFrame] = {}
+    for i in missing:
+        groups.setdefault((runs[i].head.stream(setting), seeds_of(runs[i], spec)), []).append(i)
+    notes = [*features_notes(features, spec), *spec.get("assumptions", [])]
     for (stream, seeds), members in tqdm(groups.items(), unit="stream", disable=None):
         together = [(runs[i], prices[i]) for i in members]
         work = partial(train, together, setting, features, seeds, cfg.seed, stream, spec["features"])
-        frame = read(kept(units, [base, "trained", stream, seeds, together], work))
-        frames |= {i: frame[frame["of"] == at] for at, i in enumerate(members)}
-    notes = [*features_notes(features, spec), *spec.get("assumptions", [])]
-    table = [
-        row
-        for i, run in enumerate(runs)
-        for row in rows(experiment, spec["features"], run, setting, prices[i], frames[i], notes)
+        frame = read(kept(store.folder, f"trained-{key([keys[i] for i in members])}", work))
+        for at, i in enumerate(members):
+            of = frame[frame["of"] == at]
+            table = rows(experiment, spec["features"], runs[i], setting, prices[i], of, notes)
+            store.keep(keys[i], pd.DataFrame(table, columns=COLUMNS))
+    return keys
+
+
+def unit_keys(
+    cfg: DictConfig, experiment: str, spec: Mapping[str, Any], data: str, runs: Sequence[Run]
+) -> list[str]:
+    """The keys of runs: all that decides their rows.  data: sha256."""
+    base = {
+        "name": experiment,
+        "data": data,
+        "seed": cfg.seed,
+        "experiment": {name: value for name, value in spec.items() if name not in ("runs", "seeds")},
+    }
+    return [
+        key(
+            [
+                base,
+                code_hash(__name__, *targets(run.method)),
+                run.name,
+                {name: value for name, value in run.entry.items() if name not in ("epsilons", "seeds")},
+                run.method,
+                repr(run.epsilon),
+                seeds_of(run, spec),
+            ]
+        )
+        for run in runs
     ]
-    return pd.DataFrame(table, columns=COLUMNS)
+
+
+def seeds_of(run: Run, spec: Mapping[str, Any]) -> int:
+    return int(run.entry.get("seeds", spec["seeds"]))
 
 
 def runs_of(cfg: DictConfig, spec: Mapping[str, Any]) -> list[Run]:
@@ -94,21 +118,22 @@ def price(experiment: str, run: Run, setting: Setting, seed: int) -> pd.DataFram
 
 
 def train(
-    runs: list[tuple[Run, Found]],
+    runs: list[tuple[Run, Priced]],
     setting: Setting,
-    features: FeatureSet,
+    features: Dataset,
     seeds: int,
     seed: int,
     stream: str,
     name: str,
 ) -> pd.DataFrame:
     """Accuracy and log loss of the last iterates on the test rows, by run (`of`) and seed."""
-    problem = problem_of(features.x_train, features.y_train, features.classes, seeds, setting.row_bound)
+    arrays = features.arrays()
+    problem = problem_of(arrays.x_train, arrays.y_train, features.classes, seeds, setting.row_bound)
     # the same stream in every experiment on these features: they are compared on the same noise
     rng = noise.generator(seed, f"{name}/{stream}")
     methods = [(run.head, found) for run, found in runs]
     trained = methods[0][0].trained(problem, setting, methods, rng)
-    test = torch.as_tensor(features.x_test), torch.as_tensor(features.y_test)
+    test = torch.as_tensor(arrays.x_test), torch.as_tensor(arrays.y_test)
     accuracy, loss = accuracy_and_loss(trained.theta.float(), *test)
     return pd.DataFrame(
         {"of": of, "seed": s, "accuracy": a, "log_loss": b, "note": note}
@@ -122,7 +147,7 @@ def rows(
     features: str,
     run: Run,
     setting: Setting,
-    price: Found,
+    price: Priced,
     frame: pd.DataFrame,
     notes: list[str],
 ) -> list[dict[str, Any]]:
@@ -157,9 +182,9 @@ def rows(
     ]
 
 
-def read(path: Path) -> pd.DataFrame:
+def read(piece: Rows) -> pd.DataFrame:
     """A finished piece; the texts may be empty."""
-    frame = pd.read_csv(path)
+    frame = pd.read_csv(io.StringIO(piece.content))
     for name in ("violated", "assumptions", "note", "accountant_tight", "adjacency_tight", "audit_pair"):
         if name in frame:
             frame[name] = frame[name].astype(object).where(frame[name].notna(), "")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from dplangevin.checks import require
 from dplangevin.privacy import Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem
@@ -44,12 +45,6 @@ def per_budget(values: Sequence[float], dtype: torch.dtype = torch.float32) -> T
     return torch.tensor(list(values), dtype=dtype)[:, None]
 
 
-def require(condition: bool, message: str) -> None:
-    """ValueError with this message unless the condition holds."""
-    if not condition:
-        raise ValueError(message)
-
-
 def bounded(problem: Problem, method: str) -> None:
     """ValueError, naming the fix, unless the gradient of one row is bounded."""
     require(
@@ -60,21 +55,4 @@ def bounded(problem: Problem, method: str) -> None:
 
 def fit_assumptions(problem: Problem) -> tuple[str, ...]:
     """What a perturbed fit needs beyond its event."""
-    return ("exact minimiser", row_assumption(problem), "ridge and scaling chosen without accounting")
-
-
-def row_assumption(problem: Problem) -> str:
-    """The bound on the rows that the data set was prepared with."""
-    return f"||x|| <= {problem.row_bound:g}"
-
-
-def positive(**values: float) -> None:
-    """Each keyword must be a positive finite number; the error names the argument."""
-    for name, value in values.items():
-        require(value > 0 and math.isfinite(value), f"{name} must be positive and finite, not {value}")
-
-
-def not_negative(**values: float) -> None:
-    """Each keyword must be finite and >= 0; the error names the argument."""
-    for name, value in values.items():
-        require(value >= 0 and math.isfinite(value), f"{name} must be finite and >= 0, not {value}")
+    return ("exact minimiser", problem.row_assumption, "ridge and scaling chosen without accounting")

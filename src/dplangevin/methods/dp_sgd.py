@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 
-from dplangevin.methods import Release, not_negative, positive, require
+from dplangevin.checks import not_negative, positive, require
+from dplangevin.methods import Release
 from dplangevin.poisson import Poisson, poisson_guarantee
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant

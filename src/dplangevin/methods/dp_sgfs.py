@@ -11,8 +11,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from dplangevin import noise
+from dplangevin.checks import not_negative, positive, require
 from dplangevin.kernels.sgfs import sgfs
-from dplangevin.methods import Release, not_negative, positive, require
+from dplangevin.methods import Release
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem

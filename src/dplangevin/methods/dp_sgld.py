@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from dplangevin.checks import not_negative, positive, require
 from dplangevin.kernels.sgld import SgldState, sgld
-from dplangevin.methods import Release, not_negative, positive, require
+from dplangevin.methods import Release
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problem import Problem

@@ -9,7 +9,8 @@ import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
-from dplangevin.methods import Release, not_negative, positive, require
+from dplangevin.checks import not_negative, positive, require
+from dplangevin.methods import Release
 from dplangevin.poisson import Poisson, poisson_guarantee
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant

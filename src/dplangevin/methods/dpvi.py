@@ -11,7 +11,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from dplangevin import noise
-from dplangevin.methods import Release, per_budget, positive, require
+from dplangevin.checks import positive, require
+from dplangevin.methods import Release, per_budget
 from dplangevin.poisson import Poisson, poisson_guarantee
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant

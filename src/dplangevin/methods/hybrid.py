@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
 
-from dplangevin.methods import Release, require
+from dplangevin.checks import require
+from dplangevin.methods import Release
 from dplangevin.methods.dp_sgld import DpSgld
 from dplangevin.methods.dp_sgnht import DpSgnht
 from dplangevin.methods.ops import Ops

@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from dp_accounting import NonPrivateDpEvent
 
-from dplangevin.methods import Release, not_negative
+from dplangevin.checks import not_negative
+from dplangevin.methods import Release
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant

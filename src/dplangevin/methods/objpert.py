@@ -9,7 +9,8 @@ import torch
 from dp_accounting import NonPrivateDpEvent
 
 from dplangevin import noise
-from dplangevin.methods import Release, bounded, fit_assumptions, not_negative, require
+from dplangevin.checks import not_negative, require
+from dplangevin.methods import Release, bounded, fit_assumptions
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, Guarantee, ObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.objective import log_tail

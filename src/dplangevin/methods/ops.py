@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 
-from dplangevin.methods import Release, bounded, not_negative, positive, require, row_assumption
+from dplangevin.checks import not_negative, positive, require
+from dplangevin.methods import Release, bounded
 from dplangevin.posterior import R_HAT, Rejection, Sampler
 from dplangevin.privacy import Budget, Guarantee, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
@@ -60,7 +61,7 @@ class Ops:
         rhos, guarantee = [], []
         assumptions = (
             self.sampler.assumption,
-            row_assumption(problem),
+            problem.row_assumption,
             "radius, prior and scaling chosen without accounting",
         )
         for budget in budgets:

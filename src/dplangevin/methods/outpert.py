@@ -9,7 +9,8 @@ import torch
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 
 from dplangevin import noise
-from dplangevin.methods import Release, bounded, fit_assumptions, positive
+from dplangevin.checks import positive
+from dplangevin.methods import Release, bounded, fit_assumptions
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, Guarantee, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant

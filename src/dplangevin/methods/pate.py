@@ -10,8 +10,9 @@ from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
 from dplangevin import noise
+from dplangevin.checks import positive, require
 from dplangevin.ensemble import Labels, students, tally, teachers
-from dplangevin.methods import Release, per_budget, positive, require
+from dplangevin.methods import Release, per_budget
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018, rho_of
 from dplangevin.privacy.pate_event import PateDpEvent

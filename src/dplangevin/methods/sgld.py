@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from dp_accounting import NonPrivateDpEvent
 
-from dplangevin.methods import Release, not_negative, positive
+from dplangevin.checks import not_negative, positive
+from dplangevin.methods import Release
 from dplangevin.methods.dp_sgld_li2019 import HEAT, check_chain, step_sizes
 from dplangevin.poisson import Poisson
 from dplangevin.privacy import Budget, Guarantee

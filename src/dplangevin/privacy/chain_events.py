@@ -9,7 +9,7 @@ import numpy as np
 from dp_accounting import DpEvent
 
 from dplangevin.privacy.events import not_negative, positive
-from dplangevin.privacy.levels import visible_steps
+from dplangevin.privacy.subsampled_gaussian import composed_steps
 
 
 def _whole(least: int) -> Callable[[object, attr.Attribute, int], None]:
@@ -70,7 +70,7 @@ class LangevinDpEvent(DpEvent):
 
     def all_iterates(self) -> DpEvent:
         """The same steps with every iterate visible; never cheaper than the last iterate alone."""
-        return visible_steps(self.records, self.batch, self.multipliers())
+        return composed_steps(self.records, self.batch, self.multipliers())
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -96,4 +96,4 @@ class FisherScoringDpEvent(DpEvent):
         """
         gradient, covariance = self.noise_std * self.batch, 2 * self.noise_std * (self.batch - 1)
         joint = gradient * covariance / math.hypot(gradient, covariance)
-        return visible_steps(self.records, self.batch, np.full(self.steps, joint))
+        return composed_steps(self.records, self.batch, np.full(self.steps, joint))

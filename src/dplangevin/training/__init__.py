@@ -6,9 +6,8 @@ from typing import ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from dplangevin.images import ImageSet
-from dplangevin.networks import Network
 from dplangevin.privacy import Budget, Guarantee
+from dplangevin.problems.network import NetworkProblem
 
 
 class Task(NamedTuple):
@@ -18,12 +17,10 @@ class Task(NamedTuple):
     folder: for pieces of unfinished work, each under a name with `key` in it or one of its own.
     """
 
-    network: Network
-    images: ImageSet
+    problem: NetworkProblem
     budget: Budget
     seeds: int
     rng: torch.Generator
-    device: torch.device
     folder: Path
     key: str
 

@@ -21,11 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.gradients import Sums
-from dplangevin.images import ImageSet, scaled
+from dplangevin.cache import Checkpoint
+from dplangevin.data import Dataset
+from dplangevin.data.pixels import scaled
+from dplangevin.engine.clipped import Sums
 from dplangevin.networks import Network
 from dplangevin.privacy import Adjacency, Budget, Guarantee
+from dplangevin.problems.network import NetworkProblem
 from dplangevin.training import Learner, Task
 
 CERTAIN = 200.0  # logits: e^-200 is 0 in float32
@@ -65,14 +67,14 @@ def chosen(network: Network, adjacency: Adjacency, rng: torch.Generator) -> Chos
     return Chosen(network.module, network.shape, network.classes, theta)
 
 
-def pair(network: Network, records: int) -> tuple[ImageSet, ImageSet]:
+def pair(network: Network, records: int) -> tuple[Dataset, Dataset]:
     """D and D', of which record 0 differs."""
     x, meta = np.full((records, *network.shape), 255, np.uint8), {"name": "pair", "classes": 2}
     sets = []
     for label in (1, 0):
         y = np.zeros(records, np.int64)
         y[0] = label
-        sets.append(ImageSet(x, y, x[:1], y[:1], meta))
+        sets.append(Dataset.from_arrays(x, y, x[:1], y[:1], meta))
     return sets[0], sets[1]
 
 
@@ -102,16 +104,19 @@ def attack(
     along = sums[1] - sums[0]  # steps go down the gradient
     found, guarantees = [], []
     for name, images in zip(("first", "second"), sets, strict=True):
-        task = Task(start, images, budget, runs, rng, torch.device("cpu"), folder, name)
+        problem = NetworkProblem.of_images(start, images, torch.device("cpu"))
+        task = Task(problem, budget, runs, rng, folder, name)
         guarantees.append(learner(task).guarantee)
         state = Checkpoint(folder / f"{name}.pt", name).load()
         assert state is not None, "the learner left no last iterate"
-        found.append(((state["theta"] - start.theta).double() @ (along / along.norm()).double()).numpy())
+        found.append(
+            ((state["theta"][:, 0] - start.theta).double() @ (along / along.norm()).double()).numpy()
+        )
     return Attack(found[0], found[1], guarantees[0])
 
 
-def _sum(engine: Callable[..., Sums], network: Chosen, images: ImageSet, clip: float) -> Tensor:
+def _sum(engine: Callable[..., Sums], network: Chosen, images: Dataset, clip: float) -> Tensor:
     """The sum of all clipped gradients, (d,)."""
     x, y = scaled(torch.as_tensor(images.x_train)), torch.as_tensor(images.y_train)
-    mask = torch.ones(1, len(y), dtype=torch.bool)
-    return engine(network, network.theta[None], x[None], y[None], mask, clip).gradient[0]
+    mask = torch.ones(1, images.n, dtype=torch.bool)
+    return engine(network, network.theta[None], x, y, mask, clip).gradient[0]

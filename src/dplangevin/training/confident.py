@@ -9,7 +9,7 @@ import numpy as np
 from dp_accounting import NonPrivateDpEvent
 from torch import Tensor
 
-from dplangevin.methods import positive, require
+from dplangevin.checks import positive, require
 from dplangevin.methods.pate import FROM_VOTES
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant

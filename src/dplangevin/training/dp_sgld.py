@@ -4,14 +4,15 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dplangevin.methods import positive, require
+from dplangevin.chains.chain import Chain
+from dplangevin.checks import positive, require
 from dplangevin.methods.dp_sgld_li2019 import HEAT, check_chain, step_sizes
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.stepsize import Schedule, multiplier_of, smallest_multiplier, step_of
 from dplangevin.sgmcmc import thinned
 from dplangevin.training import Task, Trained
-from dplangevin.training.loop import Steps, Updates
+from dplangevin.training.loop import Steps
 from dplangevin.training.prices import Prices
 from dplangevin.training.promises import check_settings, private
 
@@ -50,15 +51,15 @@ class DpSgld:
         )
 
     def __call__(self, task: Task) -> Trained:
-        n, budget = len(task.images.x_train), task.budget
+        n, budget = task.problem.facts.n, task.budget
         steps, rate = self.minibatches.count(n), self.minibatches.rate(n)
         step, clip, multiplier = self.calibrate(n, budget)
         eta = step_sizes([step], steps, self.schedule)[:, 0]
         std = self.minibatches.batch * (HEAT[self.temperature] / (eta * n)).sqrt()
-        updates = Updates(eta, std, clip, self.precision)
+        chain = Chain(eta, std, self.minibatches.sampling, clip, self.precision / n)
         prices = Prices(multiplier, rate, budget.delta, self.schedule)
         keep = thinned(steps, self.burn_in, self.samples)
-        predicted, curve = self.minibatches.run(task, updates, prices, keep)
+        predicted, curve = self.minibatches.run(task, chain, prices, keep)
         guarantee = private(self.accountant, budget, multiplier, rate, steps, self.schedule, self.adjacency)
         settings = {"step": step, "clip": clip, "noise_multiplier": multiplier}
         return Trained(predicted, curve, guarantee, settings, {})

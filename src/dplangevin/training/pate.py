@@ -9,11 +9,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from dplangevin import noise
-from dplangevin.checkpoint import Checkpoint
-from dplangevin.methods import require
+from dplangevin.cache import Checkpoint
+from dplangevin.checks import require
 from dplangevin.training import Task, Trained
 from dplangevin.training.confident import Confident, Labels, Votes
-from dplangevin.training.teachers import Descent, Examples, State, Teachers, probabilities, stored
+from dplangevin.training.teachers import Descent, Examples, State, Teachers, stored
 
 ASSUMPTIONS = (
     "each example's teacher is fixed beforehand",
@@ -53,7 +53,7 @@ class Pate:
         seed = int(torch.randint(2**62, (), generator=task.rng))  # names all streams below
         queries, votes = self._votes(task, seed)
         labels, guarantee, std, spent, released = self.vote(votes, task.budget, ASSUMPTIONS)
-        truth = torch.as_tensor(task.images.y_test)
+        truth = task.problem.y_test
         answers = truth[queries]  # (S, Q)
         answered = labels.answered.sum(1)
         right = (labels.winner == answers[:, : labels.winner.shape[1]]) & labels.answered
@@ -71,7 +71,7 @@ class Pate:
 
     def _votes(self, task: Task, seed: int) -> tuple[Tensor, Votes]:
         """The queries, test rows (S, Q), and the teachers' votes on them."""
-        public = torch.arange(0, len(task.images.y_test), 2)
+        public = torch.arange(0, len(task.problem.y_test), 2)
         size = self.vote.queries
         require(size <= len(public), f"queries = {size} must be at most {len(public)}, half of the test rows")
         rngs = [noise.generator(seed, f"queries/{s}") for s in range(task.seeds)]
@@ -88,19 +88,19 @@ class Pate:
         most = max(1, int(labels.answered.sum(1).max()))
         order = (~labels.answered).long().argsort(stable=True, dim=1)[:, :most]
         own = queries.gather(1, order).masked_fill(~labels.answered.gather(1, order), -1)
-        tests = torch.as_tensor(task.images.x_test)
-        examples = Examples(tests.to(task.device), own, labels.winner.gather(1, order))
+        problem = task.problem
+        examples = Examples(problem.x_test.to(problem.device), own, labels.winner.gather(1, order))
         checkpoint = Checkpoint(task.folder / f"{task.key}.pt", task.key)
-        theta = task.network.init(noise.generator(seed, "student"), task.seeds)
+        theta = problem.network.init(noise.generator(seed, "student"), task.seeds)
         start = checkpoint.load() or stored(State(0, theta, torch.zeros_like(theta)))
-        now = State(start["step"], start["theta"].to(task.device), start["velocity"].to(task.device))
+        now = State(start["step"], start["theta"].to(problem.device), start["velocity"].to(problem.device))
 
         def keys(epoch: int) -> Tensor:
             return torch.rand(own.shape, generator=noise.generator(seed, f"student/epoch/{epoch}"))
 
-        left = self.student.run(task.network, now, examples, keys)
+        left = self.student.run(problem.network, now, examples, keys)
         bar = {"total": self.student.steps, "initial": now.step, "desc": "students", "mininterval": 1.0}
         for after in tqdm(left, **bar, disable=None):
             now = after
             checkpoint.save(partial(stored, now))
-        return probabilities(task.network, now.theta, tests)
+        return problem.predict(now.theta[:, None])[:, 0]

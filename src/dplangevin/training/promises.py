@@ -4,7 +4,7 @@ import math
 
 from dp_accounting import NonPrivateDpEvent
 
-from dplangevin.methods import not_negative, positive, require
+from dplangevin.checks import not_negative, positive, require
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.stepsize import Schedule, steps_event

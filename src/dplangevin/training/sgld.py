@@ -1,14 +1,14 @@
 """SGLD of networks without privacy: "standard SGLD" of Li, Chen, Liu and Carin (2019), section 4.3."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from dplangevin.chains.chain import Chain
 from dplangevin.methods.dp_sgld_li2019 import HEAT, check_chain, step_sizes
 from dplangevin.privacy.stepsize import Schedule
 from dplangevin.sgmcmc import thinned
 from dplangevin.training import Task, Trained
-from dplangevin.training.loop import Steps, Updates
+from dplangevin.training.loop import Steps
 from dplangevin.training.prices import Prices
 from dplangevin.training.promises import check_settings, public
 
@@ -32,12 +32,12 @@ class Sgld:
         check_settings(self.precision, step=self.step, samples=self.samples)
 
     def __call__(self, task: Task) -> Trained:
-        n = len(task.images.x_train)
+        n = task.problem.facts.n
         steps, rate = self.minibatches.count(n), self.minibatches.rate(n)
         eta = step_sizes([self.step], steps, self.schedule)[:, 0]
         std = self.minibatches.batch * (HEAT[self.temperature] / (eta * n)).sqrt()
-        updates = Updates(eta, std, math.inf, self.precision)
+        chain = Chain(eta, std, self.minibatches.sampling, l2=self.precision / n)
         prices = Prices(0.0, rate, task.budget.delta)
         keep = thinned(steps, self.burn_in, self.samples)
-        predicted, curve = self.minibatches.run(task, updates, prices, keep)
+        predicted, curve = self.minibatches.run(task, chain, prices, keep)
         return Trained(predicted, curve, public(task.budget), {"step": self.step}, {})

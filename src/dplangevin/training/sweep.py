@@ -1,13 +1,10 @@
 """One run of a training experiment: a learner on an image set, over its budgets, to tidy rows.
 
-A budget is one piece of work.  Finished ones are kept on disk and an unfinished one has its checkpoint there, so that
-an interrupted run goes on where it stopped; see `units` and `checkpoint`.
+A budget is one unit of work.  Finished ones are kept and an unfinished one has its checkpoint, so that an interrupted
+run goes on where it stopped; see `cache`.
 """
 
-import hashlib
-import json
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,77 +12,90 @@ import pandas as pd
 import torch
 from hydra.utils import instantiate
 from joblib import Parallel, cpu_count, delayed
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from dplangevin import noise
-from dplangevin.analyses import workers
-from dplangevin.data import sha256
+from dplangevin.cache import File, Store, code_hash, key, targets, workers
+from dplangevin.data import Dataset
 from dplangevin.device import pick
-from dplangevin.images import ImageSet
-from dplangevin.plan import merged
+from dplangevin.plan import merged, plain
 from dplangevin.privacy import Budget
+from dplangevin.problems.network import NetworkProblem
 from dplangevin.training import Learner, Task
-from dplangevin.training.tables import TABLES, tables
-from dplangevin.units import code_hash, kept
+from dplangevin.training.tables import tables
 
 
-def sweep(cfg: DictConfig, experiment: str, run: str, data: Path, units: Path) -> dict[str, pd.DataFrame]:
-    """The tables of one run (see `tables`), its budgets one after the other.
+def sweep(cfg: DictConfig, experiment: str, run: str, data: File, store: Store) -> list[str]:
+    """Finish the budgets of one run, the units of its three tables; their keys, in order.
 
-    data: the prepared image set; units: the folder of finished and unfinished pieces.  Budgets run on as many processes
-    as DPL_WORKERS says, or as there are cores, each with its share of the threads, which decide a result's last bits;
-    on one where a GPU is used, or where the budgets share work.
+    data: the prepared image set; store: of `TABLES`, whose folder also has the unfinished pieces.  Budgets run on as
+    many processes as DPL_WORKERS says, or as there are cores, each with its share of the threads, which decide a
+    result's last bits; on one where a GPU is used, or where the budgets share work.
     """
-    spec, entry = cfg.training[experiment], cfg.training[experiment].runs[run]
-    piece = Piece(cfg, experiment, run, data, units)
-    learner: Learner = instantiate(piece.learner)
-    budgets = [float(epsilon) for epsilon in entry.epsilons] if learner.budgeted else [math.inf]
+    budgets = budgets_of(cfg, experiment, run)
+    keys = keys_of(cfg, experiment, run, data.sha256)
+    missing = [pair for pair in zip(keys, budgets, strict=True) if not store.find(pair[0])]
+    if missing:
+        piece = Piece(cfg, experiment, run, store)
+        learner: Learner = instantiate(piece.learner)
+        jobs = 1 if learner.shares or pick().type == "cuda" else min(workers(), len(budgets))
+        threads = max(1, min(torch.get_num_threads(), cpu_count()) // jobs)
+        path = data.get()
+        Parallel(n_jobs=min(jobs, len(missing)))(
+            delayed(piece.finish)(*pair, path, threads) for pair in missing
+        )
+    return keys
+
+
+def learner_of(cfg: DictConfig, experiment: str, run: str) -> dict[str, Any]:
+    """The config of a run's learner, with the run's settings."""
+    entry = cfg.training[experiment].runs[run]
+    return merged(plain(cfg.learner, entry.learner), plain(entry, "settings"))
+
+
+def budgets_of(cfg: DictConfig, experiment: str, run: str) -> list[float]:
+    learner: Learner = instantiate(learner_of(cfg, experiment, run))
+    given = cfg.training[experiment].runs[run].epsilons
+    return [float(epsilon) for epsilon in given] if learner.budgeted else [math.inf]
+
+
+def keys_of(cfg: DictConfig, experiment: str, run: str, data: str) -> list[str]:
+    """The keys of the budgets of a run: all that decides their rows.  data: sha256."""
+    learner, budgets = learner_of(cfg, experiment, run), budgets_of(cfg, experiment, run)
+    spec, entry = plain(cfg.training, experiment), plain(cfg.training[experiment].runs, run)
+    network = plain(cfg.network, entry["network"])
     inputs = {
-        "code": code_hash(),
-        "data": sha256(data),
+        "code": code_hash(__name__, *targets(learner, network, spec["formula"])),
+        "data": data,
         "seed": cfg.seed,
-        "experiment": {name: value for name, value in plain(spec).items() if name != "runs"},
-        "entry": plain(entry),
-        "learner": piece.learner,
-        "network": plain(cfg.network[entry.network]),
+        "experiment": {name: value for name, value in spec.items() if name != "runs"},
+        "run": run,
+        "entry": {name: value for name, value in entry.items() if name != "epsilons"},
+        "learner": learner,
+        "network": network,
+        "assumptions": list(cfg.dataset[spec["dataset"]].assumptions),
     }
-    keys = [
-        hashlib.sha256(json.dumps([inputs, epsilon], sort_keys=True).encode()).hexdigest()[:32]
-        for epsilon in budgets
-    ]
-    jobs = 1 if learner.shares or pick().type == "cuda" else min(workers(), len(budgets))
-    threads = max(1, min(torch.get_num_threads(), cpu_count()) // jobs)
-    pool = Parallel(n_jobs=jobs)
-    done = pool(delayed(piece.files)(*pair, threads) for pair in zip(keys, budgets, strict=True))
-    return {
-        name: pd.concat([pd.read_csv(files[name]) for files in done], ignore_index=True) for name in TABLES
-    }
+    return [key([inputs, epsilon]) for epsilon in budgets]
 
 
 class Piece:
     """One budget of a run."""
 
-    def __init__(self, cfg: DictConfig, experiment: str, run: str, data: Path, units: Path) -> None:
-        self.cfg, self.experiment, self.run, self.data, self.units = cfg, experiment, run, data, units
+    def __init__(self, cfg: DictConfig, experiment: str, run: str, store: Store) -> None:
+        self.cfg, self.experiment, self.run, self.store = cfg, experiment, run, store
         self.spec = cfg.training[experiment]
         self.entry = self.spec.runs[run]
-        self.learner = merged(plain(cfg.learner[self.entry.learner]), plain(self.entry.get("settings", {})))
+        self.learner = learner_of(cfg, experiment, run)
 
-    def files(self, key: str, epsilon: float, threads: int) -> dict[str, Path]:
-        """The files of its tables, computed unless they are there."""
+    def finish(self, name: str, epsilon: float, data: Path, threads: int) -> None:
+        """Compute its tables and keep them."""
         torch.set_num_threads(threads)
-        computed: dict[str, pd.DataFrame] = {}
+        found = self.compute(name, epsilon, data)
+        self.store.keep(name, *(found[path.stem] for path in self.store.paths))
 
-        def compute(table: str) -> pd.DataFrame:
-            if not computed:
-                computed.update(self.compute(key, epsilon))
-            return computed[table]
-
-        return {table: kept(self.units, [key, table], partial(compute, table)) for table in TABLES}
-
-    def compute(self, key: str, epsilon: float) -> dict[str, pd.DataFrame]:
+    def compute(self, name: str, epsilon: float, data: Path) -> dict[str, pd.DataFrame]:
         """Train and test."""
-        spec, entry, images = self.spec, self.entry, ImageSet.load(self.data)
+        spec, entry, images = self.spec, self.entry, Dataset.load(data)
         setting = {
             "experiment": self.experiment,
             "run": self.run,
@@ -94,25 +104,17 @@ class Piece:
             "method": entry.learner,
             "epsilon": epsilon,
         }
+        network = instantiate(self.cfg.network[entry.network], _convert_="all")
         task = Task(
-            network=instantiate(self.cfg.network[entry.network], _convert_="all"),
-            images=images,
+            problem=NetworkProblem.of_images(network, images, pick()),
             budget=Budget(epsilon, spec.delta),
             seeds=entry.seeds,
             # the same stream for all runs of a method: budgets and settings are compared on the same noise
             rng=noise.generator(self.cfg.seed, f"{spec.dataset}/{entry.network}/{entry.learner}"),
-            device=pick(),
-            folder=self.units,
-            key=key,
+            folder=self.store.folder,
+            key=name,
         )
         trained = instantiate(self.learner)(task)
         assumptions = [*self.cfg.dataset[spec.dataset].assumptions, *entry.get("assumptions", [])]
-        more = {"block": entry.block, **plain(self.learner.get("minibatches", {}))}
+        more = {"block": entry.block, **self.learner.get("minibatches", {})}
         return tables({**setting, **more}, trained, images, instantiate(spec.formula), assumptions)
-
-
-def plain(node: Any) -> dict[str, Any]:
-    """A config node as a dict."""
-    found = OmegaConf.to_container(node, resolve=True) if isinstance(node, DictConfig) else node
-    assert isinstance(found, dict)
-    return {str(name): value for name, value in found.items()}

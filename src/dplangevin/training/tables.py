@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from dplangevin.images import ImageSet
+from dplangevin.data import Dataset
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.scores import reliability, scores
@@ -24,7 +24,7 @@ CURVE = [*SETTING, "seed", "epoch", "accuracy", "loss", *SPENT]
 def tables(
     setting: Mapping[str, Any],
     trained: Trained,
-    images: ImageSet,
+    images: Dataset,
     formula: Accountant,
     assumptions: Sequence[str],
 ) -> dict[str, pd.DataFrame]:
@@ -38,7 +38,7 @@ def tables(
     """
     guarantee = trained.guarantee
     which = slice(None) if trained.rows is None else trained.rows
-    answers = torch.as_tensor(images.y_test)[which]
+    answers = torch.as_tensor(images.arrays().y_test)[which]
     predicted = {name: value[:, which] for name, value in trained.predicted.items()}
     found = {name: scores(value, answers) for name, value in predicted.items()}
     best, single = found.get("average", found["single"]), found["single"]
@@ -54,8 +54,8 @@ def tables(
         **{name: trained.settings.get(name, math.nan) for name in ("step", "clip", "noise_multiplier")},
         **{name: setting.get(name, math.nan) for name in ("batch", "epochs")},
     }
-    dear = guarantee.epsilon > setting["epsilon"] * (1 + SLACK)
-    over = f"costs {guarantee.epsilon:.4g}, more than the {setting['epsilon']:g} asked" if dear else ""
+    over_budget = guarantee.epsilon > setting["epsilon"] * (1 + SLACK)
+    over = f"costs {guarantee.epsilon:.4g}, more than the {setting['epsilon']:g} asked" if over_budget else ""
     last = {
         "violated": "; ".join(filter(None, [trained.violated, over])),
         "assumptions": "; ".join(dict.fromkeys([*guarantee.assumptions, *assumptions])),

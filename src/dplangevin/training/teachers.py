@@ -14,15 +14,14 @@ from torch.nn.functional import one_hot
 from tqdm import tqdm
 
 from dplangevin import noise
-from dplangevin.checkpoint import Checkpoint
+from dplangevin.cache import Checkpoint, code_hash
+from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import save_arrays
-from dplangevin.gradients import clipped_sum
-from dplangevin.images import scaled
-from dplangevin.methods import not_negative, positive, require
+from dplangevin.data.pixels import scaled
+from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
 from dplangevin.training import Task
 from dplangevin.training.sgd import cosine
-from dplangevin.units import code_hash
 
 AT_ONCE = 200  # images that a stack classifies at once
 
@@ -132,10 +131,10 @@ class Teachers:
             return torch.as_tensor(archive["votes"])
 
     def _count(self, task: Task, seed: int, queries: Tensor, checkpoint: Checkpoint) -> Tensor:
-        network, device = task.network, task.device
-        images, tests = (torch.as_tensor(x, device=device) for x in (task.images.x_train, task.images.x_test))
+        problem, network, device = task.problem, task.problem.network, task.problem.device
+        images, tests = problem.x, problem.x_test.to(device)
         parts = self.parts(len(images))
-        labels = torch.as_tensor(task.images.y_train)[parts.clamp_min(0)]
+        labels = problem.y.cpu()[parts.clamp_min(0)]
         starts = [(s, k) for s in range(task.seeds) for k in range(0, self.count, self.chunk)]
         votes = torch.zeros(*queries.shape, network.classes, dtype=torch.int64)
         fresh = {"at": 0, "step": 0, "voted": 0, "votes": votes}
@@ -173,11 +172,18 @@ class Teachers:
         return votes
 
     def _key(self, task: Task, seed: int, queries: Tensor) -> str:
-        network, images = task.network, task.images
+        problem, network = task.problem, task.problem.network
         digest = hashlib.sha256(queries.numpy().tobytes())
-        for array in (images.x_train, images.y_train, images.x_test):
-            digest.update(array.tobytes())
-        inputs = [code_hash(), digest.hexdigest(), seed, task.seeds, task.device.type, asdict(self)]
+        for array in (problem.x, problem.y, problem.x_test):
+            digest.update(array.cpu().numpy().tobytes())
+        inputs = [
+            code_hash(__name__),
+            digest.hexdigest(),
+            seed,
+            task.seeds,
+            problem.device.type,
+            asdict(self),
+        ]
         inputs += [str(network.module), network.shape, network.classes]
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -185,9 +191,3 @@ class Teachers:
 def stored(state: State, **more: Any) -> dict[str, Any]:
     """A state, and what else there is to keep, as a checkpoint takes it."""
     return {"step": state.step, "theta": state.theta.cpu(), "velocity": state.velocity.cpu(), **more}
-
-
-def probabilities(network: Network, theta: Tensor, tests: Tensor) -> Tensor:
-    """Softmax of the logits of uint8 images ``(m, C, H, W)``, ``(S, m, K)`` on the CPU."""
-    parts = (scaled(rows.to(theta.device))[None] for rows in tests.split(AT_ONCE))
-    return torch.cat([network.logits(theta, part).softmax(-1).cpu() for part in parts], 1)

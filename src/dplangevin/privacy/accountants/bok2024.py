@@ -15,7 +15,7 @@ from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
 from dplangevin.privacy.chain_events import LangevinDpEvent
 from dplangevin.privacy.events import Adjacency, check_adjacency
-from dplangevin.privacy.levels import sampled, visible_steps
+from dplangevin.privacy.subsampled_gaussian import composed_steps, rate_and_multiplier
 
 ORDERS = 1 + np.geomspace(0.02, 255.0, 36)
 SHARES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
@@ -130,7 +130,7 @@ def _candidate(event: LangevinDpEvent, delta: float) -> tuple[DpEvent | None, fl
     estimate, r, share, mu = best
     if r == 0:
         return None, math.inf, visible
-    steps = visible_steps(event.records, event.batch, multipliers[-r:] * math.sqrt(1 - share))
+    steps = composed_steps(event.records, event.batch, multipliers[-r:] * math.sqrt(1 - share))
     return ComposedDpEvent([GaussianDpEvent(2 / mu), steps]), estimate, visible
 
 
@@ -179,7 +179,7 @@ def _compose(event: DpEvent, delta: float) -> float:
     Where a sampled step has mu > LARGEST_MU: with the batches known, at most h of the k sampled steps meet the
     record but for probability delta/2, so mu^2 is at most h times the largest.
     """
-    steps = [(*sampled(leaf), count) for leaf, count in leaves(event)]
+    steps = [(*rate_and_multiplier(leaf), count) for leaf, count in leaves(event)]
     rate, noise = min((rate, noise) for rate, noise, _ in steps)
     if 2 / noise > LARGEST_MU:
         hits = binom.isf(delta / 2, sum(count for q, _, count in steps if q == rate), rate)

@@ -27,8 +27,8 @@ from dplangevin.privacy.events import (
     PureObjectivePerturbationDpEvent,
     check_adjacency,
 )
-from dplangevin.privacy.levels import is_sampled, merged, sampled
 from dplangevin.privacy.pate_event import PateDpEvent
+from dplangevin.privacy.subsampled_gaussian import coarsened, is_subsampled, rate_and_multiplier
 
 Parts = tuple[tuple[DpEvent, int], ...]
 
@@ -106,7 +106,7 @@ class Tight:
             single = _single(leaf, delta, adjacency)
             if single is not None:
                 return single
-        return _composed(tuple(sorted(merged(parts).items(), key=repr)), delta, adjacency)
+        return _composed(tuple(sorted(coarsened(parts).items(), key=repr)), delta, adjacency)
 
 
 def _last_iterate(event: LangevinDpEvent, delta: float, adjacency: Adjacency) -> Price:
@@ -130,7 +130,7 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
 
 
 def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
-    if is_sampled(leaf):
+    if is_subsampled(leaf):
         if not isinstance(leaf.event, GaussianDpEvent):
             raise refuse("tight", leaf, "sampling is priced for Gaussian steps only")
         if isinstance(leaf, SampledWithoutReplacementDpEvent) and adjacency != "replace_one":
@@ -170,7 +170,7 @@ def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
         if isinstance(leaf, PosteriorSampleDpEvent):
             pairs.append(([profiles.BoundedRange(_range(leaf, adjacency))], count))
         elif isinstance(leaf, GaussianDpEvent | PoissonSampledDpEvent | SampledWithoutReplacementDpEvent):
-            rate, multiplier = sampled(leaf)
+            rate, multiplier = rate_and_multiplier(leaf)
             if rate == 0:
                 continue
             if multiplier == 0:

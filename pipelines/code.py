@@ -1,0 +1,94 @@
+"""Stage code: what each stage can reach in the sources, to data/manifest/code.json.
+
+A stage depends on its entry there instead of on a list of modules: a hash of the syntax trees that it can reach, of
+the content that it shows, and of the methods and the model that a run names. So an edit of a comment runs no stage
+again, an edit of a method or of its settings those that run it.
+"""
+
+import ast
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from analyse import described
+from omegaconf import DictConfig, OmegaConf
+from stage import finish
+
+from dplangevin import manifest
+from dplangevin.cache import atomic_path, code_hash, key, targets
+from dplangevin.config import check_keys, compose, content, load
+
+TARGET = Path("data/manifest/code.json")
+
+
+def fingerprints(cfg: DictConfig) -> dict[str, Any]:
+    """Stage group -> key -> hash; a group of a single stage has just the hash."""
+    conf: Any = OmegaConf.to_container(cfg, resolve=True)
+    found: dict[str, Any] = {}
+    for kind in manifest.PLACES:
+        names = {name: manifest.code_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
+        found[kind] = {name: code_hash(*code) for name, code in names.items()}
+    found["run"] = {
+        name: shown("run", methods(conf, run["experiment"])) for name, run in conf["pipeline"]["runs"].items()
+    }
+    found["training"] = {
+        name: of("train", conf["training"][name], conf["learner"], conf["network"])
+        for name in conf["pipeline"]["training"]
+    }
+    found["heads"] = {
+        name: shown("heads", {"head": conf["head"], "entry": entry}) for name, entry in conf["heads"].items()
+    }
+    found["finetune"] = of("finetune", conf["finetune"], conf["backbone"])
+    found["analysis"] = {
+        name: shown("analyse", described(cfg, name)) for name in conf["pipeline"]["analyses"]
+    }
+    found["render"] = {
+        name: shown("render", content("exhibit", name, cfg)) for name in conf["pipeline"]["exhibits"]
+    }
+    found["claims"] = shown(
+        "report", {paper: content("claim", paper, cfg) for paper in conf["pipeline"]["papers"]}
+    )
+    return found
+
+
+def methods(conf: Mapping[str, Any], experiment: str) -> dict[str, Any]:
+    """What an experiment names: its model and its methods."""
+    spec = conf["experiment"][experiment]
+    names = [*spec["methods"], *spec.get("composites", [])]
+    own = {name: conf["method"][name] for name in names}
+    return {"model": conf["model"][spec["model"]], "methods": own, "settings": spec.get("settings", {})}
+
+
+def of(script: str, *configs: Any) -> str:
+    """What a script of pipelines/ can reach, given the objects in these configs."""
+    return code_hash(*imported(Path(__file__).with_name(f"{script}.py")), *targets(*configs))
+
+
+def shown(script: str, config: Mapping[str, Any]) -> str:
+    """As `of`, with the config itself: content, which is not among the parameters, and the methods that a run names."""
+    return key([of(script, config), config])
+
+
+def imported(path: Path) -> list[str]:
+    """What a script imports of the package, but for `manifest`, which reaches everything and has hashes of its own."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
+    names = [f"{node.module}.{alias.name}" for node in nodes for alias in node.names]
+    return [name for name in names if name.startswith("dplangevin.") and name != manifest.__name__]
+
+
+def main() -> int:
+    return finish(write)
+
+
+def write() -> None:
+    if os.environ.get("DVC_EXP_NAME"):  # what an experiment sets by `+`: nothing might read it
+        check_keys(compose())
+    with atomic_path(TARGET) as part:
+        part.write_text(json.dumps(fingerprints(load()), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

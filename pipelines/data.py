@@ -1,0 +1,25 @@
+"""Stages prepare, weights, pretrain, features, reference: prepared data, stated in data/manifest/KIND/KEY.json.
+
+python pipelines/data.py KIND KEY, with a kind of `dplangevin.manifest`. Where the manifest is of the same parameters,
+sources and code already, nothing is done: who needs the file makes it.
+"""
+
+import argparse
+import sys
+
+from stage import finish
+
+from dplangevin import manifest
+from dplangevin.config import load
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("kind", choices=list(manifest.PLACES))
+    parser.add_argument("key")
+    args = parser.parse_args()
+    return finish(lambda: manifest.state(load(), args.kind, args.key))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

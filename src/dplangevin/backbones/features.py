@@ -1,0 +1,117 @@
+"""Features of images: what a network that was trained on public images makes of them, with its provenance.
+
+Nothing is read off the images that become features: the network, the normalisation of pixels and the norms of features
+that bounds may be taken from (`public`) all come from the public set.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from dplangevin.backbones import Backbone
+from dplangevin.backbones.fuse import fused
+from dplangevin.data import Dataset, row_norms
+
+QUANTILE = 0.99
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """How images become features: an entry of conf/features/, but for the names in it.
+
+    resize: of images of another size than the backbone's, see `backbones.inputs`.  batch: images at once, which changes
+    nothing but speed and rounding.  public_images: of the public training set, from its start, whose features' norms
+    are kept (all, if it has fewer).
+    """
+
+    resize: str
+    batch: int
+    public_images: int
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or self.public_images < 1:
+            raise ValueError(
+                f"batch = {self.batch} and public_images = {self.public_images}: both must be at least 1"
+            )
+
+    def features(
+        self, backbone: Backbone, images: np.ndarray, device: torch.device, label: str = ""
+    ) -> np.ndarray:
+        """Features ``(n, p)`` float32 of images ``(n, C, H, W)`` uint8, in order.
+
+        By convolutions without batch normalisation (`fused`), channels last and in full float32.  On a CPU as many
+        batches are under way as torch has threads, one thread each: that waits less than threads that share a batch,
+        and the bytes do not depend on their number.  ValueError for images that do not fit the backbone.
+        """
+        network = fused(backbone).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        found = np.empty((len(images), backbone.head.in_features), np.float32)
+
+        @torch.inference_mode()  # of the thread that runs it
+        def fill(start: int) -> int:
+            pixels = torch.from_numpy(images[start : start + self.batch]).to(device)
+            x = backbone.inputs(pixels, self.resize).contiguous(memory_format=torch.channels_last)
+            found[start : start + len(pixels)] = network.features(x).cpu().numpy()
+            return len(pixels)
+
+        threads = torch.get_num_threads()
+        workers = threads if device.type == "cpu" else 1
+        exact = torch.backends.cudnn.flags(
+            enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+        )
+        bar = tqdm(total=len(images), desc=label, unit="image", disable=None)
+        try:
+            torch.set_num_threads(1)
+            with exact, bar, ThreadPoolExecutor(workers) as pool:
+                for count in pool.map(fill, range(0, len(images), self.batch)):
+                    bar.update(count)
+        finally:
+            torch.set_num_threads(threads)
+        return found
+
+    def build(
+        self,
+        backbone: Backbone,
+        images: Dataset,
+        public: Dataset,
+        meta: Mapping[str, Any],
+        device: torch.device,
+    ) -> Dataset:
+        """The features of both parts of `images`, x (1, n, p) float32 and their labels; p of `backbone`.
+
+        meta: `name`, `dataset`, `backbone` and `weights_sha256`, to which what was done to the images is added:
+        `classes`, `layer`, `preprocessing` and `public`, which `norms` tells. DataError for images in repeats.
+        """
+        own = images.arrays()
+        train = self.features(backbone, own.x_train, device, "training")
+        test = self.features(backbone, own.x_test, device, "test")
+        inputs = backbone.inputs
+        done = {
+            "classes": images.classes,
+            "layer": backbone.layer,
+            "preprocessing": {
+                "from": list(images.shape),
+                "to": [3, inputs.size, inputs.size],
+                "resize": self.resize,
+                "mean": list(inputs.mean),
+                "std": list(inputs.std),
+            },
+            "public": self.norms(backbone, public, device),
+        }
+        return Dataset.from_arrays(train, own.y_train, test, own.y_test, {**meta, **done})
+
+    def norms(self, backbone: Backbone, public: Dataset, device: torch.device) -> dict[str, Any]:
+        """Mean, 99 % quantile and maximum of ``||f(x)||`` over the first training images of the public set."""
+        first = public.arrays().x_train[: self.public_images]
+        norms = row_norms(self.features(backbone, first, device, "public"))
+        return {
+            "set": public.meta.get("name"),
+            "images": len(first),
+            "norm_mean": float(norms.mean()),
+            "norm_q99": float(np.quantile(norms, QUANTILE)),
+            "norm_max": float(norms.max()),
+        }

@@ -1,0 +1,457 @@
+"""Finished work on disk: units, results that are their own cache, checkpoints, and files written whole or not at all.
+
+A unit is the smallest piece of work that is kept.  Its key is the hash of its parameters, of the sha256 of its data
+and of *the code that it can reach*: the syntax trees, without docstrings, of the modules that it names and of all
+that these import.  An edit of a comment changes no key, an edit of a method changes the keys of what is made of that
+method.
+
+Beside a result `ops.csv` lies `ops.units.json`, the keys of its units in order with the number of their rows and the
+sha256 of these rows' bytes: results in git are themselves the cache.  Units of a result that is not written yet lie
+in `data/units`, with size and sha256 beside them.  What does not hash right is computed again.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import hashlib
+import importlib.machinery
+import io
+import json
+import os
+import pickle
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+PACKAGE = __name__.partition(".")[0]
+SOURCES = Path(__file__).parents[1]
+HASH = 32  # characters of a key
+LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+RECOMPUTE = "DPL_RECOMPUTE"  # environment: take nothing from results that are there
+
+
+# Files
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; it replaces `path` on success and is removed on any error."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:
+    """Write files into `folder`, each whole or not at all; with `only`, then remove every other file there."""
+    for name, content in contents.items():
+        with atomic_path(folder / name) as part:
+            part.write_bytes(content)
+    if only:
+        for path in folder.iterdir():
+            if path.name not in contents:
+                path.unlink()
+
+
+def csv_text(frame: pd.DataFrame, digits: int | None = 10) -> str:
+    """A frame as CSV with so many significant digits; None: as many as bring every number back."""
+    form = None if digits is None else f"%.{digits}g"
+    return frame.to_csv(index=False, float_format=form, lineterminator="\n")
+
+
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """A frame as CSV with ten significant digits."""
+    return csv_text(frame).encode()
+
+
+def sha256(path: str | Path) -> str:
+    """Hex SHA-256 of a file."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+class File(NamedTuple):
+    """A file that may have to be made first.  sha256: what it is; get: makes sure that it is there."""
+
+    sha256: str
+    get: Callable[[], Path]
+
+    @classmethod
+    def at(cls, path: Path) -> File:
+        """A file that is there."""
+        return cls(sha256(path), lambda: path)
+
+
+# Code
+
+
+def key(inputs: Any) -> str:
+    """The name of what these inputs (JSON-like) decide."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:HASH]
+
+
+def targets(*configs: Any) -> list[str]:
+    """Every `_target_` anywhere in configs of plain dicts and lists, sorted."""
+    found: set[str] = set()
+    for config in configs:
+        if isinstance(config, Mapping):
+            if isinstance(name := config.get("_target_"), str):
+                found.add(name)
+            found.update(targets(*config.values()))
+        elif isinstance(config, (list, tuple)):
+            found.update(targets(*config))
+    return sorted(found)
+
+
+def code_hash(*names: str, whole: bool = False) -> str:
+    """SHA-256 of the code that these modules, or objects in them, can reach.
+
+    This module is left out, which decides no number, unless `whole`.
+    """
+    digest = hashlib.sha256()
+    for name, path in sorted(reachable(names).items()):
+        if whole or name != __name__:
+            digest.update(f"{name} {_tree_hash(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def reachable(names: Iterable[str]) -> dict[str, Path]:
+    """Module name -> file of the modules that `names` (modules, or objects in them) are in and of what these import.
+
+    Followed are imports inside this package, also those in functions, and those of a module from elsewhere inside its
+    own top-level package or folder.  A module of an installed library counts alone.
+    """
+    return dict(_reachable(frozenset(names)))
+
+
+@lru_cache
+def _reachable(names: frozenset[str]) -> tuple[tuple[str, Path], ...]:
+    found: dict[str, Path] = {}
+    todo = [module for name in names for module in _modules(name)]
+    while todo:
+        name = todo.pop()
+        if name in found or (path := _file(name)) is None:
+            continue
+        found[name] = path
+        if not _installed(path):
+            todo += [module for imported in _imports(name, path) for module in _modules(imported)]
+    return tuple(found.items())
+
+
+def _modules(name: str) -> list[str]:
+    """The module that `name` is, or is in, and the packages around it."""
+    parts = name.split(".")
+    places = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+    here = [place for place in places if _file(place)]
+    return here[-1:] if here and _installed(_file(here[-1])) else here
+
+
+@cache
+def _file(name: str) -> Path | None:
+    """The source of a module, found without importing anything; None if there is none."""
+    above, _, last = name.rpartition(".")
+    if name.partition(".")[0] == PACKAGE:
+        place = SOURCES / Path(*name.split("."))
+        files = (place.with_suffix(".py"), place / "__init__.py")
+        return next((file for file in files if file.is_file()), None)
+    if last == "" or (above and (parent := _file(above)) is None):
+        return None
+    path = [str(parent.parent)] if above and parent and parent.name == "__init__.py" else None
+    if above and path is None:
+        return None
+    spec = importlib.machinery.PathFinder.find_spec(last, path)
+    origin = spec.origin if spec else None
+    return Path(origin) if origin and origin.endswith(".py") else None
+
+
+def _installed(path: Path | None) -> bool:
+    """Whether a file belongs to Python or to a library in its folders."""
+    return path is not None and any(path.is_relative_to(place) for place in LIBRARIES)
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), filename=str(path))
+
+
+@cache
+def _imports(name: str, path: Path) -> tuple[str, ...]:
+    """What a module imports from its own top-level package, from this package, or from files next to it."""
+    kept: list[str] = []
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(_parsed(path)):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *filter(None, [base])])
+            found = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for module in found:
+            top = module.partition(".")[0]
+            if top in (PACKAGE, name.partition(".")[0]) or not _installed(_file(top)):
+                kept.append(module)
+    return tuple(kept)
+
+
+@cache
+def _tree_hash(path: Path) -> str:
+    """SHA-256 of a file's syntax tree without docstrings, the same under every Python that parses it alike."""
+    digest = hashlib.sha256()
+    _feed(_parsed(path), digest.update)
+    return digest.hexdigest()
+
+
+def _feed(node: Any, take: Callable[[bytes], Any]) -> None:
+    if isinstance(node, ast.AST):
+        take(f"{type(node).__name__}(".encode())
+        for field in node._fields:
+            value: Any = getattr(node, field, None)
+            if field == "body" and _documented(node):
+                value = value[1:]
+            if value is None or value == [] or field in ("ctx", "kind", "type_comment"):
+                continue
+            take(f"{field}=".encode())
+            _feed(value, take)
+        take(b")")
+    elif isinstance(node, list):
+        take(b"[")
+        for item in node:
+            _feed(item, take)
+            take(b",")
+        take(b"]")
+    else:
+        take(repr(node).encode())
+
+
+def _documented(node: ast.AST) -> bool:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None
+
+
+# Units
+
+
+class Rows(NamedTuple):
+    """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end."""
+
+    header: str
+    text: str
+
+    @classmethod
+    def of(cls, csv_content: str) -> Rows:
+        header, _, text = csv_content.partition("\n")
+        return cls(header, text)
+
+    @property
+    def content(self) -> str:
+        return f"{self.header}\n{self.text}"
+
+    def under(self, header: str) -> Rows:
+        """The same rows under a header that has other columns too, which stay empty."""
+        if header == self.header:
+            return self
+        own, (wanted,) = next(csv.reader([self.header])), csv.reader([header])
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        for row in csv.reader(io.StringIO(self.text)):
+            values = dict(zip(own, row, strict=True))
+            writer.writerow([values.get(name, "") for name in wanted])
+        return Rows(header, out.getvalue())
+
+
+def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: int | None = None) -> Rows:
+    """The unit `name` of `folder`, computed unless it is there and whole."""
+    if (found := _whole(folder / f"{name}.csv")) is None:
+        found = keep(folder, name, compute(), digits)
+    return found
+
+
+def keep(folder: Path, name: str, frame: pd.DataFrame, digits: int | None = None) -> Rows:
+    """Write a unit, then its size and sha256, without which it does not count."""
+    content = csv_text(frame, digits).encode()
+    stated = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    write(folder, {f"{name}.csv": content, f"{name}.json": json.dumps(stated).encode()})
+    return Rows.of(content.decode())
+
+
+def _whole(path: Path) -> Rows | None:
+    """A unit that is there; None, and a line that says so, if it is not what was written."""
+    beside = path.with_suffix(".json")
+    if not beside.exists():
+        return None
+    try:
+        content, stated = path.read_bytes(), json.loads(beside.read_bytes())
+    except (OSError, ValueError):
+        content, stated = b"", {}
+    if stated != {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}:
+        print(f"{path} is damaged: computed again", file=sys.stderr)
+        return None
+    return Rows.of(content.decode())
+
+
+class Store:
+    """The units of a result: one CSV file, or several tables that have their units in common.
+
+    paths: the files in git; folder: of finished units that are in no result yet; digits: significant ones of a number.
+    """
+
+    def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
+        self.paths = [paths] if isinstance(paths, Path) else list(paths)
+        self.folder, self.digits = folder, digits
+        fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
+        self.listed = [listed(path) if fresh else {} for path in self.paths]
+
+    def find(self, unit: str) -> list[Rows] | None:
+        """The rows of a unit, a piece a table, from the results or from finished units; None where one is not there."""
+        if all(unit in table for table in self.listed):
+            return [table[unit] for table in self.listed]
+        found = [_whole(self.folder / f"{self._name(unit, path)}.csv") for path in self.paths]
+        return None if None in found else [rows for rows in found if rows is not None]
+
+    def keep(self, unit: str, *frames: pd.DataFrame) -> list[Rows]:
+        pairs = zip(self.paths, frames, strict=True)
+        return [keep(self.folder, self._name(unit, path), frame, self.digits) for path, frame in pairs]
+
+    def get(self, unit: str, compute: Callable[[], pd.DataFrame]) -> list[Rows]:
+        """The rows of a unit of a single table, computed unless they are there."""
+        return self.find(unit) or self.keep(unit, compute())
+
+    def tables(self, units: Sequence[str]) -> list[str]:
+        """The result files of these units, which must all be finished, in order."""
+        return [content for content, _ in self._tables(units)]
+
+    def write(self, units: Sequence[str]) -> None:
+        """Write the results of these units with the list of units beside each, and drop what is now in them."""
+        for path, (content, listing) in zip(self.paths, self._tables(units), strict=True):
+            write(path.parent, {path.name: content.encode(), beside(path).name: listing.encode()})
+        if self.folder.exists():
+            for path in self.folder.iterdir():
+                path.unlink()
+
+    def _name(self, unit: str, path: Path) -> str:
+        return unit if len(self.paths) == 1 else f"{unit}.{path.stem}"
+
+    def _tables(self, units: Sequence[str]) -> Iterator[tuple[str, str]]:
+        pieces = []
+        for unit in units:
+            if (found := self.find(unit)) is None:
+                raise ValueError(f"unit {unit} of {', '.join(map(str, self.paths))} is not finished")
+            pieces.append(found)
+        for table in zip(*pieces, strict=True):
+            header = _united([rows.header for rows in table])
+            texts = [rows.under(header).text for rows in table]
+            yield header + "\n" + "".join(texts), listing(units, texts)
+
+
+def beside(path: Path) -> Path:
+    """The list of units of a result file."""
+    return path.with_name(f"{path.stem}.units.json")
+
+
+def listing(units: Sequence[str], texts: Sequence[str]) -> str:
+    """The list of units with their rows, one unit a line."""
+    lines = [
+        json.dumps(
+            {"key": unit, "rows": text.count("\n"), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        )
+        for unit, text in zip(units, texts, strict=True)
+    ]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def listed(path: Path) -> dict[str, Rows]:
+    """Key -> rows of the units that are listed beside a result file and whose bytes are there."""
+    try:
+        units = json.loads(beside(path).read_bytes())
+        header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, ValueError):
+        return {}
+    found, start, wrong = {}, 0, 0
+    for unit in units:
+        text = "".join(lines[start : start + unit["rows"]])
+        start += unit["rows"]
+        if hashlib.sha256(text.encode()).hexdigest() == unit["sha256"]:
+            found[unit["key"]] = Rows(header.rstrip("\n"), text)
+        else:
+            wrong += 1
+    if wrong:
+        print(
+            f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(units)} units: computed again",
+            file=sys.stderr,
+        )
+    return found
+
+
+def _united(headers: Sequence[str]) -> str:
+    """All columns of several headers, in order of appearance."""
+    if len(set(headers)) == 1:
+        return headers[0]
+    out = io.StringIO()
+    names = dict.fromkeys(name for header in headers for name in next(csv.reader([header])))
+    csv.writer(out, lineterminator="").writerow(names)
+    return out.getvalue()
+
+
+# Unfinished work
+
+
+class Checkpoint:
+    """A file that holds the latest state of one computation, written whole or not at all.
+
+    key: a hash of all that decides the computation; the state of another is never picked up.  every: seconds between
+    two writes, which a kill costs at most.  A state is a dict of tensors, numbers, texts and lists of those; it must
+    determine all that follows, the generator's state included, so that a resumed run ends in the same bytes.
+    """
+
+    def __init__(self, path: Path, key: str, every: float = 30.0) -> None:
+        self.path, self.key, self.every = path, key, every
+        self.written = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """The latest state; None if there is none, if it belongs to another computation, or if it is damaged."""
+        import torch  # here, so that a stage without checkpoints does not wait for it
+
+        try:
+            found = torch.load(self.path, map_location="cpu", weights_only=True)
+        except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+            return None
+        return found["state"] if isinstance(found, dict) and found.get("key") == self.key else None
+
+    def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
+        """Write what `make` returns if `every` seconds have passed since the last write, or if forced."""
+        import torch
+
+        if force or time.monotonic() - self.written >= self.every:
+            with atomic_path(self.path) as part:
+                torch.save({"key": self.key, "state": make()}, part)
+            self.written = time.monotonic()
+
+    def remove(self) -> None:
+        """Delete the file, once the computation is finished and its result kept."""
+        self.path.unlink(missing_ok=True)
+
+
+def workers() -> int:
+    """Processes for units: DPL_WORKERS, or the cores there are.  ValueError for anything but a positive integer."""
+    from joblib import cpu_count
+
+    given = os.environ.get("DPL_WORKERS", "")
+    if given and not (given.isdecimal() and int(given) > 0):
+        raise ValueError(f"DPL_WORKERS = {given!r} must be a positive integer; unset it to use every core")
+    return int(given) if given else cpu_count()

@@ -1,0 +1,1 @@
+"""Chains of noisy clipped gradient steps: how rows are drawn (`sampling`) and the one loop (`chain`)."""

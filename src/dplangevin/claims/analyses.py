@@ -1,0 +1,201 @@
+"""Rules for claims on an analysis: what a printed guarantee costs, and numbers, ratios and growth that a paper states.
+
+`where` picks rows. Where several rows answer, ours is their median, low and high the extremes (not a confidence
+interval).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.claims.verdicts import (
+    CONTRADICTED,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDER_CHOICES,
+    Bounds,
+    Verdict,
+    Where,
+    ends,
+    equal_as_printed,
+    not_testable,
+    result,
+    rows_where,
+    single,
+    within,
+)
+from dplangevin.statistics import Interval, power_law
+from dplangevin.text import short
+
+
+def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
+    """A printed (epsilon, delta). ours: the tight price for replace-one neighbours (the papers' own) at the default
+    choice; low: the lower bound by an attack on the theorem's hypotheses; high: the larger tight price.
+
+    Reproduced if ours is at most the claimed epsilon; under stated choices if that holds for add/remove neighbours only
+    or for other settings that the paper leaves open; contradicted if neither and the attack exceeds the claim; else not
+    reproduced. Not testable without settings."""
+    row = rows_where(frame, {"id": id}).iloc[0]
+    text = {
+        key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
+    }
+    if not text["mechanism"]:
+        return not_testable(text["note"])
+    claimed, ours, other = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
+    reason = f"claimed {short(claimed)}; tight price {short(ours)} for replace-one"
+    reason += "" if math.isnan(other) else f", {short(other)} for add/remove"
+    if not math.isnan(row.epsilon_formula):
+        reason += f"; by the paper's formula {short(row.epsilon_formula)} ({row.formula})"
+    if not math.isnan(row.audit_epsilon):
+        reason += (
+            f"; an attack on the theorem's hypotheses with {short(row.audit_runs)} runs: "
+            f"at least {short(row.audit_epsilon)}"
+        )
+    if ours <= claimed:
+        verdict = REPRODUCED
+        reason += f"; {claimed / ours:.2g} times what it costs"
+    elif other <= claimed:
+        verdict = UNDER_CHOICES
+        reason += "; kept for add/remove neighbours only"
+    elif row.rescued:
+        verdict = UNDER_CHOICES
+    else:
+        verdict = CONTRADICTED if row.audit_epsilon > claimed else NOT_REPRODUCED
+    reason += f"; kept by {text['solved']}" if text["solved"] and ours > claimed else ""
+    reason += f"; at {text['mechanism']}"
+    reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
+    reason += f"; {text['note']}" if text["note"] else ""
+    largest = ours if math.isnan(other) else max(ours, other)
+    return result(Interval(ours, row.audit_epsilon, largest), verdict, reason)
+
+
+def printed(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    column: str,
+    published: float,
+    digits: int,
+    others: Where | None = None,
+    names: Sequence[str] = (),
+) -> Verdict:
+    """A printed number recomputed in the one row `where`: reproduced if equal to the printed significant digits; under
+    stated choices if a row of `others` equals it, which the reason names by its columns `names`; else contradicted."""
+    rows = rows_where(frame, where)
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
+    ours = float(rows[column].iloc[0])
+    reason = f"{column} {ours:.4g} where the paper prints {published:g}"
+    if equal_as_printed(ours, published, digits):
+        return result(single(ours), REPRODUCED, reason)
+    if others is None:
+        return result(single(ours), CONTRADICTED, reason)
+    rest = rows_where(frame, others).dropna(subset=[column])
+    interval = Interval(ours, rest[column].min(), rest[column].max())
+    reason += f"; {len(rest)} other choices give {interval.low:.4g} to {interval.high:.4g}"
+    equal = rest[[equal_as_printed(value, published, digits) for value in rest[column]]]
+    if equal.empty:
+        nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
+        return result(interval, CONTRADICTED, f"{reason}, nearest with {_named(nearest, names)}")
+    return result(interval, UNDER_CHOICES, f"{reason}; equal with {_named(equal.iloc[0], names)}")
+
+
+def _named(row: pd.Series, names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {row[name]}" for name in names if not pd.isna(row[name]))
+
+
+def inside(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    column: str,
+    bounds: Bounds,
+    smallest: str = "",
+    strict: bool = False,
+) -> Verdict:
+    """Every value of `column` lies in `bounds` (an end may be null). smallest: a column at whose smallest value alone
+    the rows count, such as a step size that stands for its limit. Verdict as `verdicts.within`."""
+    rows = rows_where(frame, where)
+    at = ""
+    if smallest:
+        rows = rows[rows[smallest].eq(rows[smallest].min())]
+        at = f" at {smallest} {rows[smallest].min():g}"
+    return within(rows[column], bounds, strict, f"{column} in {len(rows)} rows{at}")
+
+
+def ratio(
+    frame: pd.DataFrame,
+    *,
+    top: Where,
+    bottom: Where,
+    column: str,
+    keys: Sequence[str],
+    bounds: Bounds,
+    strict: bool = False,
+    what: str = "",
+) -> Verdict:
+    """The ratio of `column` between the rows `top` and `bottom`, matched on the columns `keys`, lies in `bounds`.
+    Verdict as `verdicts.within`."""
+    above, below = (rows_where(frame, where) for where in (top, bottom))
+    pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
+    pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
+    if pairs.empty:
+        return not_testable(f"no rows of {dict(top)} and {dict(bottom)} share {', '.join(keys)}")
+    values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
+    largest = pairs.iloc[int(values.argmax())]
+    reason = f"{what or f'ratio of {column}'} at {len(pairs)} points, largest at {_named(largest, keys)}"
+    return within(values, bounds, strict, reason)
+
+
+def growth(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    x: str,
+    y: str,
+    by: Sequence[str],
+    bounds: Bounds,
+    strict: bool = False,
+) -> Verdict:
+    """The exponent p of y ~ x^p, between neighbouring x within each group of `by`, lies in `bounds`. Verdict as
+    `verdicts.within`."""
+    slopes: list[float] = []
+    for _, rows in rows_where(frame, where).dropna(subset=[y]).groupby(list(by)):
+        means = rows.groupby(x)[y].median()
+        slopes += (np.diff(np.log(means)) / np.diff(np.log(means.index))).tolist()
+    if not slopes:
+        return not_testable(f"no two values of {x} to compare in {dict(where)}")
+    return within(pd.Series(slopes), bounds, strict, f"exponent of {y} in {x}, {len(slopes)} differences")
+
+
+def exponent(
+    frame: pd.DataFrame, *, where: Where, x: str, bounds: Bounds, first: float = 0.0, column: str = "value"
+) -> Verdict:
+    """The exponent of `column` in x, fitted over the rows `where` with x >= first, lies in `bounds` (an end may be
+    null).
+
+    Reproduced if its whole 95 % interval does, contradicted if none of it does, else not reproduced. Values without an
+    interval (another column than value) are fitted as exact.
+    """
+    rows = rows_where(frame, where)
+    rows = rows[rows[x].ge(first)].dropna(subset=[column])
+    if rows[x].nunique() < 2:
+        return not_testable(f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}")
+    if column != "value":
+        rows = rows.assign(value=rows[column], low=rows[column], high=rows[column])
+    slope = power_law(rows, x)
+    low, high = ends(bounds)
+    if low <= slope.low and slope.high <= high:
+        verdict = REPRODUCED
+    else:
+        verdict = CONTRADICTED if slope.high < low or slope.low > high else NOT_REPRODUCED
+    reason = (
+        f"exponent in {x} over {len(rows)} values from {rows[x].min():g} to {rows[x].max():g}: {slope.mean:.3f} "
+        f"[{slope.low:.3f}, {slope.high:.3f}], wanted [{low:g}, {high:g}]; {column} {rows[column].iloc[0]:.3g} to "
+        f"{rows[column].iloc[-1]:.3g}"
+    )
+    return result(slope, verdict, reason)

@@ -1,0 +1,347 @@
+"""Rules for claims on trained networks, on heads on features and on fine-tuning: printed test accuracies, one method
+above another, printed budgets and settings that methods are said to share.
+
+Rows have the columns of `exhibits.read`. What the runs of the paper's network and of a small one say is judged by
+`verdicts.two_networks`. On features, the network is in the column `features`, such as cifar10_resnet18; rows without
+that column (fine-tuning) are of `stand_in`, the network that we have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.claims.verdicts import (
+    CONTRADICTED,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDER_CHOICES,
+    NetworkEvidence,
+    NoRows,
+    Verdict,
+    Where,
+    not_testable,
+    result,
+    rows_where,
+    single,
+    two_networks,
+)
+from dplangevin.statistics import Interval, t_interval, trusted, welch
+from dplangevin.text import number, percent, points, short
+
+PRINTED_AS_CLAIMED = 1.005  # times the claim: what prints as 1.00
+
+
+# Networks trained from scratch
+
+
+def accuracy(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    published: float,
+    margin: float,
+    small: str = "",
+    others: Mapping[str, Where] | None = None,
+) -> Verdict:
+    """A printed test accuracy: our mean over seeds lies within `margin` (in [0, 1)) of it.
+
+    Holds if the mean does; the opposite is shown if the whole 95 % t-interval lies outside. where: the rows, one
+    setting of each network. small: the name of the small network. others: name -> `where` of other settings to try; the
+    accuracy of one whose guarantee fails does not make the claim hold.
+    """
+    paper, stand_in = (
+        _near(part, published, margin) for part in _by_network(_runs_where(frame, where), small)
+    )
+    text, tried = f"published {percent(published)} %, asked: within {points(margin)}", ""
+    held = False
+    for name, other in (others or {}).items():
+        try:
+            parts = _by_network(_runs_where(frame, other), small)
+        except NoRows:
+            continue
+        for part in parts:
+            if evidence := _near(part, published, margin):
+                tried += f"; {name}, {evidence.text}"
+                held |= evidence.holds and bool(trusted(part, "accuracy").all())
+    return two_networks(paper, stand_in, text, tried, held)
+
+
+def above(
+    frame: pd.DataFrame, *, first: Where, second: Where, small: str = "", margin: float = 0.0, by: str = ""
+) -> Verdict:
+    """The accuracy of `first` less that of `second` is above -margin; margin: given away, in [0, 1).
+
+    Shown if the 95 % interval of the difference (Welch, seeds are independent) lies above -margin and that of no single
+    value of `by` lies below it; the opposite if it lies below. by: a column on whose common values the two are
+    compared, averaged over them within each seed; else each is one setting of each network. small: as for `accuracy`.
+    """
+    pair = [_by_network(_runs_where(frame, where), small) for where in (first, second)]
+    evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
+    if not any(evidence):
+        raise NoRows(f"no network was trained both with {_listed(first)} and with {_listed(second)}")
+    asked = f"at most {points(margin)} below" if margin else "above it"
+    text = f"accuracy of {_listed(first)} less that of {_listed(second)}, asked: {asked}"
+    return two_networks(evidence[0], evidence[1], text)
+
+
+def _near(rows: pd.DataFrame, published: float, margin: float) -> NetworkEvidence | None:
+    if rows.empty:
+        return None
+    interval = t_interval(_by_seed(rows))
+    holds, outside = _compared(interval, published, margin)
+    text = f"{rows.network.iloc[0]}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows)}"
+    return NetworkEvidence(interval, holds, 1 if holds else -1 if outside else 0, text)
+
+
+def _compared(interval: Interval, published: float, margin: float) -> tuple[bool, bool]:
+    """Whether the mean lies within the margin of a printed number, and whether the whole interval lies outside."""
+    outside = interval.low > published + margin or interval.high < published - margin
+    return abs(interval.mean - published) <= margin, outside
+
+
+def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) -> NetworkEvidence | None:
+    if one.empty or two.empty:
+        return None
+    at: list[Any] = sorted(set(one[by]) & set(two[by])) if by else [None]
+    if not at:
+        return None
+    parts = [
+        tuple(rows if value is None else rows[rows[by].eq(value)] for rows in (one, two)) for value in at
+    ]
+    pairs = [tuple(_by_seed(rows) for rows in part) for part in parts]
+    each = [welch([(1.0, first), (-1.0, second)]) for first, second in pairs]
+    means = [pd.concat([pair[side] for pair in pairs], axis=1).mean(axis=1) for side in (0, 1)]
+    interval = welch([(1.0, means[0]), (-1.0, means[1])])
+    below = any(single_value.high < -margin for single_value in each)
+    direction = 1 if interval.low > -margin and not below else -1 if interval.high < -margin else 0
+    seeds = _limits(interval, len(means[0]), len(means[1]))
+    text = f"{one.network.iloc[0]}: {points(interval.mean, '+')} {seeds}"
+    if by:
+        gaps = zip(at, each, strict=True)
+        text += f", by {by}: " + ", ".join(
+            f"{100 * gap.mean:+.2f} at {short(float(value))}" for value, gap in gaps
+        )
+    else:
+        costs = (_prices(one), _prices(two))
+        each_mean = [f"{percent(mean.mean())} %{cost}" for mean, cost in zip(means, costs, strict=True)]
+        text += f" ({'; '.join(each_mean)})"
+    return NetworkEvidence(interval, interval.mean > -margin, direction, text)
+
+
+def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of the paper's network and of the small one; either may be empty."""
+    rest = rows[~rows.network.eq(small)]
+    if rest.network.nunique() > 1:
+        raise ValueError(
+            f"several networks {sorted(rest.network.unique())} beside {small!r}: name one in `where`"
+        )
+    return rest, rows[rows.network.eq(small)]
+
+
+def _prices(rows: pd.DataFrame) -> str:
+    """What one setting costs, for both kinds of neighbours."""
+    if not np.isfinite(rows.epsilon_add_remove).all():
+        return ", not private"
+    ones = f"{short(rows.epsilon_add_remove.max())} add/remove, {short(rows.epsilon_replace_one.max())} replace-one"
+    failed = ", a condition of its guarantee fails" if rows.violated.ne("").any() else ""
+    return f" at tight ε {ones}, δ {number(rows.delta.iloc[0])}{failed}"
+
+
+# Heads on features, and fine-tuning
+
+
+def accuracy_on_features(
+    frame: pd.DataFrame, *, where: Where, published: float, margin: float, paper: str, stand_in: str
+) -> Verdict:
+    """A printed test accuracy of a network: our mean over seeds on the features `paper` lies within `margin` of it.
+
+    Not testable where there are no such features; the reason then tells what those of `stand_in` give. Contradicted if
+    the whole 95 % t-interval lies further away, not reproduced if the mean alone does.
+    """
+    ours, other = (_on_features(frame, name, stand_in, where) for name in (paper, stand_in))
+    if ours is None:
+        reason = f"no features of {paper}; accuracies of other networks neither confirm nor refute "
+        reason += f"{percent(published)} %"
+        if other is not None:
+            interval = t_interval(_by_seed(other))
+            text = f"{percent(interval.mean)} % {_limits(interval, len(other))}{_price(other)}"
+            reason += f" (on {stand_in} {text})"
+        return not_testable(reason)
+    interval = t_interval(_by_seed(ours))
+    holds, outside = _compared(interval, published, margin)
+    verdict = REPRODUCED if holds else CONTRADICTED if outside else NOT_REPRODUCED
+    reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
+    return result(interval, verdict, f"{reason} {_limits(interval, len(ours))}{_price(ours)}")
+
+
+def weighted_methods(
+    frame: pd.DataFrame,
+    *,
+    weights: Mapping[str, float],
+    schedule: str,
+    calibration: str,
+    paper: str | Sequence[str],
+    stand_in: str,
+    what: str,
+    margin: float = 0.0,
+) -> Verdict:
+    """As `weighted_sum`, over the methods of one schedule; weights: method -> weight. calibration: that of the private
+    ones."""
+    terms = [{"weight": weight, "method": method, "schedule": schedule} for method, weight in weights.items()]
+    terms = [term if term["method"] == "none" else {**term, "calibration": calibration} for term in terms]
+    return weighted_sum(frame, terms=terms, paper=paper, stand_in=stand_in, what=what, margin=margin)
+
+
+def weighted_sum(
+    frame: pd.DataFrame,
+    *,
+    terms: Sequence[Mapping[str, Any]],
+    paper: str | Sequence[str],
+    stand_in: str,
+    what: str,
+    margin: float = 0.0,
+) -> Verdict:
+    """The sum of `weight` times mean accuracy over `terms` ({weight, column: value}) is above -margin.
+
+    Shown if its 95 % interval (Welch-Satterthwaite: seeds are taken as independent) lies above -margin, the opposite if
+    below. paper: features of the paper's network, or several of them, of which the first that we have counts.
+    """
+    names = [paper] if isinstance(paper, str) else list(paper)
+    weighted = [(float(term["weight"]), {k: v for k, v in term.items() if k != "weight"}) for term in terms]
+    evidence = [_sum(frame, name, stand_in, weighted, margin) for name in [*names, stand_in]]
+    if not any(evidence):
+        wanted = ", ".join(_listed(where) for _, where in weighted)
+        raise NoRows(f"no features on which all of {wanted} were trained")
+    text = f"{what}, asked: above 0" + (f", given away {points(margin)}" if margin else "")
+    mine = next((one for one in evidence[:-1] if one), None)
+    return two_networks(mine, evidence[-1], text)
+
+
+def _sum(
+    frame: pd.DataFrame, name: str, stand_in: str, terms: Sequence[tuple[float, Where]], margin: float
+) -> NetworkEvidence | None:
+    parts = [(weight, _on_features(frame, name, stand_in, where)) for weight, where in terms]
+    kept = [(weight, rows) for weight, rows in parts if rows is not None]
+    if len(kept) < len(parts):
+        return None
+    values = [(weight, _by_seed(rows)) for weight, rows in kept]
+    interval = welch(values)
+    direction = 1 if interval.low > -margin else -1 if interval.high < -margin else 0
+    each = "; ".join(
+        f"{rows.run.iloc[0]} {percent(_by_seed(rows).mean())} %{_price(rows)}" for _, rows in kept
+    )
+    seeds = _limits(interval, *(len(v) for _, v in values))
+    text = f"{name}: {points(interval.mean, '+')} {seeds} ({each})"
+    return NetworkEvidence(interval, interval.mean > -margin, direction, text)
+
+
+def _on_features(frame: pd.DataFrame, name: str, stand_in: str, where: Where) -> pd.DataFrame | None:
+    """The rows of one features, None if there are none."""
+    here = frame.features.eq(name) if "features" in frame else pd.Series(name == stand_in, index=frame.index)
+    try:
+        return _runs_where(frame[here], where)
+    except NoRows:
+        return None
+
+
+def _price(rows: pd.DataFrame) -> str:
+    """What one setting costs, and whether a condition of its guarantee fails."""
+    tight = float(rows.epsilon_tight.max())
+    if not math.isfinite(tight):
+        return ", not private"
+    failed = ", a condition of its theorem is not met" if rows.violated.ne("").any() else ""
+    return f" at tight ε {short(tight)}, δ {number(rows.delta.iloc[0])}{failed}"
+
+
+def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
+    """A row that is printed as (claimed, delta)-private. ours: the smallest proven price for replace-one neighbours, of
+    all iterates or of the last; low: the lower bound by an attack on these rows; high: the larger proven price.
+
+    Reproduced if ours is at most what rounds to the claim; under stated choices if the price for add/remove neighbours
+    is; contradicted if neither and the attack exceeds it; else not reproduced."""
+    rows = _runs_where(frame, where)
+    prices = {
+        "all iterates": float(rows.epsilon_tight.max()),
+        "last iterate": float(rows.epsilon_last.max()) if "epsilon_last" in rows else math.nan,
+        "all iterates for add/remove": float(rows.epsilon_tight_add_remove.max()),
+    }
+    known = {name: price for name, price in prices.items() if not math.isnan(price)}
+    attack = float(rows.epsilon_audit.min()) if "epsilon_audit" in rows else math.nan
+    own = [price for name, price in known.items() if "add/remove" not in name]
+    if not own:
+        raise NoRows(f"the runs with {_listed(where)} have no proven price")
+    ours, most = min(own), claimed * PRINTED_AS_CLAIMED
+    reason = (
+        f"claimed {short(claimed)} at δ {number(rows.delta.iloc[0])}; proven for replace-one: "
+        + ", ".join(f"{name} {short(price)}" for name, price in known.items())
+    )
+    for column, name in (("epochs", "K = epochs"), ("steps", "K = steps")):
+        price = float(rows.get(f"epsilon_formula_{column}", pd.Series([math.nan])).max())
+        reason += "" if math.isnan(price) else f"; by the paper's formula with {name} {short(price)}"
+    if not math.isnan(attack):
+        confidence = 100 * rows.audit_confidence.iloc[0]
+        reason += f"; an attack on these rows shows at least {short(attack)} ({confidence:g} % confidence)"
+    interval = Interval(ours, attack, max(own))
+    if ours <= most:
+        return result(interval, REPRODUCED, reason)
+    if prices["all iterates for add/remove"] <= most:
+        return result(interval, UNDER_CHOICES, f"{reason}; kept for add/remove neighbours only")
+    return result(interval, CONTRADICTED if attack > most else NOT_REPRODUCED, reason)
+
+
+def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verdict:
+    """Every row of `where` has the same value in each of `columns`, by features; ours: the number of columns and
+    features in which they differ. Contradicted by one difference."""
+    rows = _runs_where(frame, where)
+    differ = []
+    for name, part in rows.groupby("features"):
+        for column in columns:
+            values = part[["method", column]].drop_duplicates()
+            if values[column].nunique(dropna=False) > 1:
+                listed = ", ".join(f"{row[1]} {short(row[2])}" for row in values.itertuples())
+                differ.append(f"{column} on {name}: {listed}")
+    methods = ", ".join(sorted(rows.method.unique()))
+    outcome = f"differ: {'; '.join(differ)}" if differ else "are equal"
+    reason = f"{', '.join(columns)} of {methods} {outcome}"
+    return result(single(float(len(differ))), CONTRADICTED if differ else REPRODUCED, reason)
+
+
+# Common to both
+
+
+def _runs_where(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
+    return rows_where(frame, where, f"no run with {_listed(where)}")
+
+
+def _listed(where: Where) -> str:
+    """`where` in short: (equal, dp_sgld, epsilon 0.99)."""
+    texts = []
+    for key, value in where.items():
+        text = " or ".join(map(str, value if isinstance(value, list) else [value]))
+        texts.append(f"{key} {text}" if key == "epsilon" else text)
+    return f"({', '.join(texts)})"
+
+
+def _by_seed(rows: pd.DataFrame) -> pd.Series:
+    """Accuracies by seed of one setting, without diverged chains; NoRows if all have diverged."""
+    if rows.seed.duplicated().any():
+        settings = rows[["run", "epsilon"]].drop_duplicates().to_dict("records")
+        raise ValueError(f"a claim on one setting meets several, {settings}: narrow its `where`")
+    values = rows.set_index("seed").accuracy
+    values = values[np.isfinite(values)]
+    if values.empty:
+        raise NoRows(f"every chain of {rows.run.iloc[0]} has diverged")
+    return values
+
+
+def _limits(interval: Interval, *seeds: int) -> str:
+    """The interval in percent and the seeds behind it; says where there is none."""
+    if math.isnan(interval.low):
+        return "(one seed: no interval)" if max(seeds) == 1 else "(one seed on one side: no interval)"
+    counts = "/".join(str(n) for n in sorted(set(seeds)))
+    return f"[{percent(interval.low)}, {percent(interval.high)}] over {counts} seeds"

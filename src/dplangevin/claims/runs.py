@@ -1,0 +1,585 @@
+"""Rules for claims on runs of convex problems: "method A beats method B" and its kin, a private method that turns into
+its baseline, chains that have mixed, and numbers about data and theorems. Comparisons are paired by repeat.
+
+A claim that fails with the default choices is also tried in the settings of a sensitivity run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.claims.verdicts import (
+    CONTRADICTED,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDER_CHOICES,
+    Verdict,
+    all_of,
+    extremes,
+    not_testable,
+    ordering,
+    result,
+    single,
+)
+from dplangevin.statistics import (
+    Comparison,
+    Interval,
+    NoCommonRange,
+    compare,
+    difference,
+    select,
+    t_interval,
+    trusted,
+    variant_settings,
+)
+from dplangevin.text import number, short
+
+DIVERGED = "chains diverged"  # in the column violated
+MIXED = 1.05  # split R-hat below which chains count as mixed
+ROUNDING = 1e-9  # relative
+BELOW_BUDGET = 0.01  # relative; calibration stops nearer than this to the budget
+Holds = Callable[
+    [pd.DataFrame, float], Interval | None
+]  # paired difference, level -> its interval if the claim holds
+Tried = tuple[str, bool]  # what a search over settings says, and whether the claim holds in any
+
+
+# Orderings of methods
+
+
+def beats(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    second: str,
+    axis: str = "asked",
+    experiment: str = "wang2015",
+    margin: float = 0.0,
+    factor: float = 1.0,
+    sensitivity: str = "",
+    metric: str = "accuracy",
+    variant: str = "",
+) -> Verdict:
+    """First beats second in accuracy on one data set: the paired difference first - second, averaged over the budgets
+    within each repeat, is above -margin with 95 % confidence, and significantly below it at no budget (see
+    `verdicts.ordering`).
+
+    margin: accuracy given away, in [0, 1); 0 asks for a strict win, more for "as well as". axis: "asked", or "audited"
+    for the comparison at equal audited epsilon, where curves are interpolated linearly in ln epsilon. factor: the
+    second method is read at factor * epsilon. sensitivity: an experiment with other settings of the methods, in which
+    the claim is tried as well (see `search_pairs`). metric: another one than accuracy, in its own unit, where "beats"
+    is "is above". variant: the settings in which a method counts that was run in several.
+    """
+    pair = [select(runs, dataset, method, experiment, metric, variant) for method in (first, second)]
+    try:
+        gap = difference(pair[0], pair[1], axis, factor)
+    except NoCommonRange as error:
+        return not_testable(f"{first} and {second} cannot be compared: {error}")
+    comparison = compare(gap, -margin)
+    at = f"{first} minus {second}" + (f" at {number(factor)} eps" if factor != 1 else "")
+    over = f"{comparison.points} {_points(axis, gap)} and {comparison.repeats} repeats"
+    reason = f"{metric} of {at}, mean over {over}; {_significant(comparison, -margin)}{_violations(pair)}"
+    reason += _adjacencies(pair) if axis == "asked" else ""
+
+    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+        other = compare(gap, -margin, level)
+        return other.interval if ordering(other, -margin) == REPRODUCED else None
+
+    verdict = ordering(comparison, -margin)
+    if sensitivity:
+        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), holds)
+        verdict, reason = _with_other_settings(verdict, reason, tried)
+    return result(comparison.interval, verdict, reason)
+
+
+def beats_all(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    others: list[str],
+    axis: str = "asked",
+    experiment: str = "wang2015",
+    sensitivity: str = "",
+) -> Verdict:
+    """First beats each of `others` (see `beats`): reproduced if it beats all, contradicted if it is beaten by one,
+    otherwise not reproduced. ours is the smallest mean difference, against the strongest of the others. An other whose
+    guarantee fails at a budget, or whose chains have diverged, does not count and is never the strongest. sensitivity:
+    as for `beats`, one setting that beats all of them (see `search_against_all`)."""
+    where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
+    each = {name: beats(runs, first=first, second=name, **where) for name in others}
+    nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "strongest")
+
+    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+        other = compare(gap, level=level)
+        return other.interval if ordering(other, 0.0) == REPRODUCED else None
+
+    if sensitivity:
+        tried = search_against_all(runs, dataset, first, others, axis, (sensitivity, experiment), holds)
+        verdict, reason = _with_other_settings(verdict, reason, tried)
+    return {**nearest, "verdict": verdict, "reason": reason}
+
+
+def worst_of_all(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    last: str,
+    others: list[str],
+    axis: str = "asked",
+    experiment: str = "wang2015",
+) -> Verdict:
+    """Each of `others` beats `last` (see `beats`): reproduced if all do, contradicted if `last` beats one of them (mean
+    difference below 0 with 95 % confidence), otherwise not reproduced. ours is the smallest mean difference other -
+    last, that of the next to last. Which others count is as for `beats_all`."""
+    where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
+    each = {name: beats(runs, first=name, second=last, **where) for name in others}
+    nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "nearest")
+    return {**nearest, "verdict": verdict, "reason": reason}
+
+
+def _trusted(runs: pd.DataFrame, dataset: str, experiment: str, methods: Iterable[str]) -> set[str]:
+    """Those whose guarantee holds at every budget, without a diverged chain."""
+    return {name for name in methods if trusted(select(runs, dataset, name, experiment)).all()}
+
+
+def _of_all(each: dict[str, Verdict], counted: set[str], name: str) -> tuple[Verdict, str, str]:
+    """The one of those counted with the smallest difference, the verdict on all of them and its reason."""
+    listed = "; ".join(
+        f"{other}: {one['verdict']}" + ("" if other in counted else " (not counted: its guarantee fails)")
+        for other, one in each.items()
+    )
+    kept = [one for other, one in each.items() if other in counted]
+    if not kept:
+        one = not_testable(listed)
+        return one, one["verdict"], listed
+    nearest = min(kept, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
+    return nearest, all_of([one["verdict"] for one in kept]), f"{listed}; the {name}: {nearest['reason']}"
+
+
+def equal_or_slightly_worse(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    second: str,
+    slight: float,
+    axis: str = "asked",
+    experiment: str = "wang2015",
+    sensitivity: str = "",
+) -> Verdict:
+    """First is "often" equal to or slightly worse than second. A budget agrees if the first method is not significantly
+    better there and its mean is at most `slight` below. Reproduced if at least half of the budgets agree and the 95 %
+    interval of the difference averaged over them meets [-slight, 0]; contradicted if neither holds; otherwise not
+    reproduced. sensitivity: as for `beats`."""
+    pair = [select(runs, dataset, method, experiment) for method in (first, second)]
+    try:
+        gap = difference(pair[0], pair[1], axis)
+    except NoCommonRange as error:
+        return not_testable(f"{first} and {second} cannot be compared: {error}")
+    interval, (better, agree, worse) = compare(gap).interval, _agreement(gap, slight)
+    reason = f"accuracy of {first} minus {second}, {gap.shape[1]} {_points(axis, gap)}: "
+    reason += f"equal or worse by at most {number(slight)} at {agree}"
+    reason += f", better (95 % confidence) at {better}, worse by more at {worse}{_violations(pair)}"
+
+    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+        often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
+        other = compare(gap, level=level).interval
+        return other if _often(other, often, slight) == REPRODUCED else None
+
+    verdict = _often(interval, 2 * agree >= gap.shape[1], slight)
+    if sensitivity:
+        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), holds)
+        verdict, reason = _with_other_settings(verdict, reason, tried)
+    return result(interval, verdict, reason)
+
+
+def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
+    """Points at which the first method is significantly better, equal or slightly worse, worse by more."""
+    better, worse = len(compare(gap).above), int((gap.mean() < -slight).sum())
+    return better, gap.shape[1] - better - worse, worse
+
+
+def _often(interval: Interval, often: bool, slight: float) -> str:
+    meets = not (interval.low > 0 or interval.high < -slight)
+    if often and meets:
+        return REPRODUCED
+    return NOT_REPRODUCED if often or meets else CONTRADICTED
+
+
+# Private methods and their non-private baseline
+
+
+def reaches_baseline(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    baseline: str,
+    margin: float,
+    by: float,
+    experiment: str,
+    sensitivity: str = "",
+    variant: str = "",
+) -> Verdict:
+    """From budget `by` on, `first` has the accuracy of its non-private `baseline`: the 95 % interval of the paired
+    difference lies within +-margin at every asked budget >= by.
+
+    ours is the smallest asked budget from which on that holds (nan for none), low the next smaller one. Reproduced if
+    ours <= by; contradicted if at some budget >= by the interval lies outside +-margin altogether; otherwise not
+    reproduced. sensitivity: other settings of `first`, against the baseline in the same row scaling (`search_pairs`).
+    variant: as for `beats`.
+    """
+    pair = [select(runs, dataset, method, experiment, variant=variant) for method in (first, baseline)]
+    gap = difference(pair[0], pair[1], "asked")
+    start, low, outside = _equivalence_threshold(gap, margin, by, 0.95)
+    reason = f"accuracy of {first} minus {baseline} within +-{number(margin)} with 95 % confidence "
+    reason += f"from eps {number(start)} on" if start < math.inf else "not even at the largest budget"
+    at = ", ".join(f"{gap[c].mean():.4f} at {np.exp(c):.2g}" for c in gap.columns)
+    reason += f", asked for: eps {number(by)} at most; mean difference by eps: {at}{_violations(pair)}"
+
+    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+        later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
+        if not later or _equivalence_threshold(gap, margin, by, level)[0] > by:
+            return None
+        return t_interval(gap[later].mean(axis=1), level)
+
+    verdict = REPRODUCED if start <= by else CONTRADICTED if outside else NOT_REPRODUCED
+    if sensitivity:
+        tried = search_pairs(runs, dataset, (first, baseline), "asked", (sensitivity, experiment), holds)
+        verdict, reason = _with_other_settings(verdict, reason, tried)
+    ours = start if start < math.inf else math.nan
+    return result(Interval(ours, low, ours), verdict, reason)
+
+
+def _equivalence_threshold(
+    gap: pd.DataFrame, margin: float, by: float, level: float
+) -> tuple[float, float, bool]:
+    """The smallest budget from which on the interval is within +-margin (inf for none), the next smaller one (nan for
+    none), and whether the interval lies outside at some budget >= by."""
+    each = {
+        float(np.exp(column).round(9)): t_interval(gap[column].dropna(), level)
+        for column in sorted(gap.columns)
+    }
+    start, low = math.inf, math.nan
+    for epsilon in reversed(each):
+        if not (each[epsilon].low >= -margin and each[epsilon].high <= margin):
+            low = epsilon
+            break
+        start = epsilon
+    later = [interval for epsilon, interval in each.items() if epsilon >= by]
+    return start, low, any(i.high < -margin or i.low > margin for i in later)
+
+
+def price_of_standard_step(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    method: str,
+    by: float,
+    experiment: str,
+    sensitivity: str = "",
+) -> Verdict:
+    """From budget `by` on, the method takes the step size that it would take without privacy. It then costs less than
+    it was asked for (by more than 1 %), always the same: ours, the epsilon of the standard step by the accountant that
+    calibrates (nan where every budget is spent).
+
+    Reproduced if ours <= by, otherwise contradicted, with no allowance for chance, since nothing here is random.
+    sensitivity: an experiment with other settings; under stated choices if one of them has a price <= by.
+    """
+    rows = select(runs, dataset, method, experiment)
+    ours = _price(rows)
+    verdict = REPRODUCED if ours <= by else CONTRADICTED
+    reason = f"price of the standard step of {method} by the accountant that calibrates; asked: at most {number(by)}"
+    if math.isnan(ours):
+        reason += f"; every budget up to {number(rows.epsilon.max())} is spent: its steps stay below the standard one"
+    low, high = math.nan, math.nan
+    if sensitivity and _covers(runs, dataset, sensitivity, [method]):
+        settings = _settings(runs, dataset, method, (sensitivity, sensitivity))
+        prices = {key: price for key, part in settings.items() if not math.isnan(price := _price(part))}
+        kept = {key: price for key, price in prices.items() if price <= by}
+        reason += f"; at most {number(by)} in {len(kept)} of {len(settings)} settings in {sensitivity}"
+        if prices:
+            low, high = min(prices.values()), max(prices.values())
+            key = min(prices, key=lambda key: prices[key])
+            reason += f", the least {short(low)} with {key[0] or 'default'} and rows scaled {key[1]!r}"
+        if kept and verdict != REPRODUCED:
+            verdict = UNDER_CHOICES
+    return result(Interval(ours, low, high), verdict, reason)
+
+
+def _price(rows: pd.DataFrame) -> float:
+    """The paper's epsilon where it is below the budget asked for; nan where it never is."""
+    capped = rows[np.isfinite(rows.epsilon) & (rows.epsilon_paper < rows.epsilon * (1 - BELOW_BUDGET))]
+    return float(capped.epsilon_paper.max()) if len(capped) else math.nan
+
+
+# Chains that have mixed
+
+
+def better_where_mixed(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    second: str,
+    metric: str,
+    experiment: str,
+    larger: bool = True,
+    variant: str = "",
+) -> Verdict:
+    """Where both methods have mixed, a metric > 0 of `first` is larger (larger=False: smaller) than that of `second`.
+
+    Mixed: at an asked budget the worst R-hat over repeats is below 1.05. ours: the smallest ratio first/second
+    (larger=False: second/first) of the means over repeats, low and high the range over these budgets; no interval,
+    since repeats that share data are the chains of one estimate. Reproduced if it is above 1 at all of them,
+    contradicted if at none, else not reproduced; not testable where no budget is left.
+    """
+    tables = {}
+    for name in (first, second):
+        worst = select(runs, dataset, name, experiment, "r_hat", variant).groupby("epsilon").value.max()
+        mean = select(runs, dataset, name, experiment, metric, variant).groupby("epsilon").value.mean()
+        tables[name] = pd.DataFrame({"r_hat": worst, "value": mean})
+    both = tables[first].merge(tables[second], on="epsilon", suffixes=("_first", "_second"))
+    kept = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED]
+    if kept.empty:
+        ranges = ", ".join(
+            f"{name} {short(table.r_hat.min())} to {short(table.r_hat.max())}"
+            for name, table in tables.items()
+        )
+        return not_testable(f"no budget at which both chains have mixed (R-hat < {MIXED}): R-hat of {ranges}")
+    ratio = kept.value_first / kept.value_second
+    ratio = ratio if larger else 1 / ratio
+    verdict = REPRODUCED if (ratio > 1).all() else CONTRADICTED if (ratio <= 1).all() else NOT_REPRODUCED
+    at = ", ".join(
+        f"{short(value)} at eps {number(epsilon)}" for epsilon, value in zip(kept.index, ratio, strict=True)
+    )
+    named = f"{first} over {second}" if larger else f"{second} over {first}"
+    smallest = float(ratio.min())
+    reason = f"{metric} of {named}: {at}; no interval"
+    return result(Interval(smallest, smallest, float(ratio.max())), verdict, reason)
+
+
+# Numbers about theorems and data
+
+
+def theorem_costs_more(
+    runs: pd.DataFrame, *, dataset: str, method: str, experiment: str = "wang2015"
+) -> Verdict:
+    """The theorem's constants cost privacy budget: the ratio of the theorem's epsilon to the tight accountant's, same
+    delta and adjacency. ours is the median over budgets, low and high the extremes (not a confidence interval).
+    Reproduced if every ratio exceeds 1, contradicted if none does."""
+    rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
+    rows = rows[np.isfinite(rows.epsilon_paper) & (rows.epsilon_tight > 0) & np.isfinite(rows.epsilon_tight)]
+    if rows.empty:
+        return not_testable(f"{method} has no finite audited epsilon")
+    ratio = rows.epsilon_paper / rows.epsilon_tight
+    verdict = REPRODUCED if ratio.min() > 1 else CONTRADICTED if ratio.max() <= 1 else NOT_REPRODUCED
+    reason = (
+        f"epsilon by the theorem / audited epsilon of {method}, median and range over {len(ratio)} budgets"
+    )
+    return result(extremes(ratio), verdict, reason)
+
+
+def theorem4_constant(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    method: str,
+    bounds: tuple[float, float],
+    experiment: str = "wang2015",
+) -> Verdict:
+    """Constant and logarithms of wang2015 Theorem 4, `128 ln(2.5 N T / (tau delta)) ln(2 / delta)`, at T = tau, N
+    training rows and the runs' delta; unitless. Reproduced inside `bounds`, otherwise contradicted."""
+    n = _fact(runs, dataset, "rows_train")
+    delta = float(select(runs, dataset, method, experiment).delta.iloc[0])
+    ours = 128 * math.log(2.5 * n / delta) * math.log(2 / delta)
+    verdict = REPRODUCED if bounds[0] <= ours <= bounds[1] else CONTRADICTED
+    reason = f"128 ln(2.5 N T/(tau delta)) ln(2/delta) at T = tau, N = {n:.0f}, delta = {number(delta)}"
+    reason += f"; the words are read as {bounds[0]:g} to {bounds[1]:g}"
+    return result(single(ours), verdict, reason)
+
+
+def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
+    """A count of the prepared data (features, rows_train, rows): reproduced if it equals the published one, else
+    contradicted."""
+    ours = _fact(runs, dataset, metric)
+    verdict = REPRODUCED if ours == published else CONTRADICTED
+    return result(single(ours), verdict, f"{metric} of the prepared {dataset} data")
+
+
+def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
+    rows = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq(metric)]
+    if rows.empty:
+        raise ValueError(f"no fact {metric!r} about data set {dataset!r}: list it under data in conf/claim")
+    return float(rows.value.iloc[0])
+
+
+# What a reason says about a comparison
+
+
+def _points(axis: str, gap: pd.DataFrame) -> str:
+    """What the columns of a paired difference are."""
+    if axis == "asked":
+        return "budgets"
+    low, high = np.exp([gap.columns.min(), gap.columns.max()])
+    return f"points of equal audited epsilon in [{low:.3g}, {high:.3g}] (linear interpolation in ln eps)"
+
+
+def _significant(comparison: Comparison, threshold: float) -> str:
+    """At how many points the difference alone is significantly above or below the threshold."""
+
+    def at(points: list[float]) -> str:
+        if len(points) in (0, comparison.points):
+            return "all" if points else "none"
+        if len(points) > 6:
+            return f"{len(points)}, between eps {min(points):.2g} and {max(points):.2g}"
+        return f"{len(points)} (eps {', '.join(f'{e:.2g}' for e in points)})"
+
+    above, below = at(comparison.above), at(comparison.below)
+    return f"above {number(threshold + 0.0)} with 95 % confidence at {above}, below it at {below}"
+
+
+def _violations(pair: Iterable[pd.DataFrame]) -> str:
+    """Says at how many budgets of each method a condition of its guarantee fails, or chains have diverged."""
+    text = ""
+    for rows in pair:
+        diverged = rows.violated.str.contains(DIVERGED)
+        failed = rows.violated.str.split("; ").map(lambda notes: any(n and DIVERGED not in n for n in notes))
+        for what, kept in (
+            ("violates a condition of its guarantee", failed),
+            ("has diverged chains", diverged),
+        ):
+            if n := rows[kept].epsilon.nunique():
+                text += f"; {rows.method.iloc[0]} {what} at {n} of its budgets"
+    return text
+
+
+def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
+    """Says so where the budgets of two methods are for different neighbours."""
+    kinds = {rows.method.iloc[0]: rows.adjacency.iloc[0] for rows in pair if np.isfinite(rows.epsilon).any()}
+    if len(set(kinds.values())) < 2:
+        return ""
+    return "; budgets for different neighbours: " + ", ".join(
+        f"{name} {kind}" for name, kind in kinds.items()
+    )
+
+
+# The settings of a sensitivity run
+
+
+def _with_other_settings(verdict: str, reason: str, tried: Tried) -> tuple[str, str]:
+    """Verdict and reason after a search over other settings."""
+    text, holds = tried
+    return UNDER_CHOICES if holds and verdict != REPRODUCED else verdict, reason + text
+
+
+def search_pairs(
+    runs: pd.DataFrame,
+    dataset: str,
+    methods: tuple[str, str],
+    axis: str,
+    experiments: tuple[str, str],
+    holds: Holds,
+) -> Tried:
+    """Try every pair of settings of two methods: how many hold, with one example, and whether any does.
+
+    experiments: the sensitivity run, and the run that supplies a method the former lacks. A pair shares row scaling and
+    adjacency. holds(gap, level): the interval of the paired difference at that level if the claim holds there, else
+    None; the level is corrected for the number of pairs (Bonferroni). The example is, of those that hold, the one
+    against the most accurate second method, with the widest margin.
+    """
+    if not _covers(runs, dataset, experiments[0], methods):
+        return f"; {experiments[0]} does not cover {dataset}", False
+    first, second = (_settings(runs, dataset, method, experiments) for method in methods)
+    pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
+    held = []
+    for a, b in pairs:
+        try:
+            gap = difference(first[a], second[b], axis)
+        except NoCommonRange:
+            continue
+        if interval := holds(gap, 1 - 0.05 / len(pairs)):
+            named = [f"{name} ({key[0] or 'default'})" for name, key in zip(methods, (a, b), strict=True)]
+            text = f"{' against '.join(named)} with rows scaled {a[1]!r}: "
+            text += f"{interval.mean:.3g} (corrected interval {interval.low:.3g} to {interval.high:.3g})"
+            held.append((second[b].value.mean(), interval.low, text))
+    text = f"; {len(held)} of {len(pairs)} pairs of settings in {experiments[0]} agree"
+    return text + (f", for example {max(held)[2]}" if held else ""), bool(held)
+
+
+def search_against_all(
+    runs: pd.DataFrame,
+    dataset: str,
+    first: str,
+    others: Sequence[str],
+    axis: str,
+    experiments: tuple[str, str],
+    holds: Holds,
+) -> Tried:
+    """As `search_pairs`, for a claim about one method and each of several others: a setting of `first` agrees if the
+    claim holds against every setting of every other in the same row scaling. Budgets may be for different neighbours,
+    as in the paper; the settings name them. The level is corrected for the number of comparisons (Bonferroni). The
+    example has the widest margin against its strongest other.
+    """
+    if not _covers(runs, dataset, experiments[0], [first]):
+        return f"; {experiments[0]} does not cover {dataset}", False
+    mine = _settings(runs, dataset, first, experiments)
+    rivals = [list(_settings(runs, dataset, name, experiments).values()) for name in others]
+    matched = {
+        a: [[b for b in each if _scaling(b) == _scaling(rows)] for each in rivals] for a, rows in mine.items()
+    }
+    tried = {a: [b for each in of for b in each] for a, of in matched.items() if all(of)}
+    comparisons = sum(map(len, tried.values()))
+    held = []
+    for a, against in tried.items():
+        try:
+            gaps = [difference(mine[a], b, axis) for b in against]
+        except NoCommonRange:
+            continue
+        intervals = [holds(gap, 1 - 0.05 / comparisons) for gap in gaps]
+        if all(intervals):
+            least = min((interval for interval in intervals if interval), key=lambda interval: interval.mean)
+            text = f"{first} ({a[0] or 'default'}) with rows scaled {a[1]!r}: at least {least.mean:.3g}"
+            held.append((least.low, f"{text} (corrected interval {least.low:.3g} to {least.high:.3g})"))
+    text = f"; {len(held)} of {len(tried)} settings of {first} in {experiments[0]} agree"
+    return text + (f", for example {max(held)[1]}" if held else ""), bool(held)
+
+
+def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence[str]) -> bool:
+    """Whether a sensitivity run has one of the methods on the data set."""
+    return bool((runs.dataset.eq(dataset) & runs.experiment.eq(experiment) & runs.method.isin(methods)).any())
+
+
+def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
+    """Same row scaling, the same largest step size where both state one and, unless one of them has no budget, budgets
+    for the same neighbours."""
+    nonprivate = any(np.isinf(rows.epsilon).all() for rows in (first, second))
+    steps = {variant_settings(rows.variant.iloc[0]).get("step", "") for rows in (first, second)} - {""}
+    neighbours = nonprivate or first.adjacency.iloc[0] == second.adjacency.iloc[0]
+    return _scaling(first) == _scaling(second) and neighbours and len(steps) <= 1
+
+
+def _scaling(rows: pd.DataFrame) -> str:
+    return str(rows.scaling.iloc[0])
+
+
+def _settings(
+    runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]
+) -> dict[tuple[str, str, str], pd.DataFrame]:
+    """Rows by (variant, scaling, adjacency), from the first of `experiments` that has the method; without the budgets
+    at which its guarantee fails or chains have diverged, since a setting is not the best by those."""
+    rows = runs[runs.dataset.eq(dataset) & runs.method.eq(method) & runs.metric.eq("accuracy")]
+    for experiment in experiments:
+        here = rows[rows.experiment.eq(experiment)]
+        if not here.empty:
+            keys = ["variant", "scaling", "adjacency"]
+            kept = trusted(here).groupby([*(here[key] for key in keys), here.epsilon]).transform("all")
+            return {(str(v), str(s), str(a)): group for (v, s, a), group in here[kept].groupby(keys)}
+    return {}

@@ -1,0 +1,212 @@
+"""Table 4 of ryffel2022 and the lemma behind it: numbers recomputed from what is printed, beta against the exact
+Hessian, and the ratio that says how the number of steps grows with n.
+
+Theorem 4.2 (decreasing steps) takes K = max((beta/lambda) q, (lambda/beta) q^2), q = eps n^2/(alpha d), d the number of
+parameters: K is of order n^2 while q/(beta/lambda)^2 < 1 and of order n^4 above.
+The printed ratios come out with eps = 1 (epsilon itself, where the theorem has the Renyi divergence), with d the number
+of classes, and with alpha the integer order at which the paper's formula is smallest for the K, in epochs, of the
+epoch with the best test accuracy; their public code computes them in this way, and beta as the mean over minibatches
+of lambda_max(X^T X)/(2 m), without the + lambda of the lemma. A linear head has d = classes x features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from dplangevin.claims.verdicts import (
+    CONTRADICTED,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDER_CHOICES,
+    NoRows,
+    Verdict,
+    equal_as_printed,
+    not_testable,
+    result,
+    single,
+)
+from dplangevin.noise import generator
+from dplangevin.statistics import Interval
+
+
+def growth_ratio(
+    beta: float, precision: float, records: float, parameters: float, order: float, epsilon: float = 1.0
+) -> float:
+    """(epsilon n^2/(order parameters))/(beta/precision)^2, unitless; all positive."""
+    return epsilon * records**2 / (order * parameters) / (beta / precision) ** 2
+
+
+def growth_ratio_of_proof(
+    beta: float, precision: float, records: float, parameters: float, delta: float
+) -> float:
+    """The same with alpha = 1 + 2 ln(1/delta)/epsilon and the Renyi divergence epsilon/2 at epsilon = 1."""
+    return growth_ratio(beta, precision, records, parameters, 1 - 2 * math.log(delta), 0.5)
+
+
+def best_order(epsilon: float, delta: float) -> float:
+    """The real order alpha at which a alpha + ln(1/delta)/(alpha - 1) is smallest, from that smallest value epsilon =
+    a + 2 sqrt(a ln(1/delta))."""
+    log = -math.log(delta)
+    return 1 + math.sqrt(log) / (math.sqrt(log + epsilon) - math.sqrt(log))
+
+
+def growth_ratios(
+    frame: pd.DataFrame,
+    *,
+    paper: Sequence[Mapping[str, Any]],
+    features: Mapping[str, Mapping[str, str]],
+) -> pd.DataFrame:
+    """One row for each of `paper` (task, network, beta, precision, records, classes, features_dim, order, delta,
+    ratio_published) and for each features of the frame, whose DP-Langevin run in the authors' settings with constant
+    steps gives the numbers. frame: rows of `exhibits.read.read_heads`; features: name -> {task, network}."""
+    rows = [{"source": "paper", **entry} for entry in paper]
+    chosen = (
+        frame.method.eq("dp_langevin") & frame.calibration.eq("published") & frame.schedule.eq("constant")
+    )
+    for name, group in frame[chosen].groupby("features", sort=False):
+        of = features.get(str(name), {"task": str(name), "network": str(name)})
+        row: dict[str, Any] = {"source": "ours", "task": of["task"], "network": of["network"]}
+        first = group.iloc[0]
+        row |= {
+            key: first[key] for key in ("beta", "precision", "records", "classes", "features_dim", "delta")
+        }
+        row["order"] = best_order(first.epsilon_formula_epochs, first.delta)
+        rows.append({**row, "ratio_published": math.nan})
+    for row in rows:
+        given = (row["beta"], row["precision"], row["records"])
+        parameters = row["classes"] * row["features_dim"]
+        row["beta_over_precision"] = row["beta"] / row["precision"]
+        row["ratio_classes"] = growth_ratio(*given, row["classes"], row["order"])
+        row["ratio_theorem"] = growth_ratio(*given, parameters, row["order"])
+        row["ratio_proof"] = growth_ratio_of_proof(*given, parameters, 1e-5)
+    return pd.DataFrame(rows)
+
+
+def printed(
+    frame: pd.DataFrame, *, value: float, published: float, digits: int, others: Mapping[str, float]
+) -> Verdict:
+    """A number recomputed from others that the paper prints: reproduced if `value` has the printed digits; under stated
+    choices if one of `others` (name -> value) has; else contradicted. frame: unused."""
+    reason = f"{value:.3g} where the paper prints {published:g}"
+    reason += "".join(f"; {name}: {other:.3g}" for name, other in others.items())
+    every = [value, *others.values()]
+    interval = Interval(value, min(every), max(every)) if others else single(value)
+    if equal_as_printed(value, published, digits):
+        return result(interval, REPRODUCED, reason)
+    held = any(equal_as_printed(other, published, digits) for other in others.values())
+    return result(interval, UNDER_CHOICES if held else CONTRADICTED, reason)
+
+
+def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdict:
+    """In every printed pair the first number is above the second. ours: the smallest difference, high: the largest;
+    contradicted by one pair in which it is not. frame: unused."""
+    gaps = [first - second for first, second in pairs]
+    held = sum(gap > 0 for gap in gaps)
+    interval = Interval(min(gaps), min(gaps), max(gaps))
+    reason = f"above in {held} of {len(gaps)} printed pairs, by {min(gaps):.2g} to {max(gaps):.2g}"
+    return result(interval, REPRODUCED if held == len(gaps) else CONTRADICTED, reason)
+
+
+def ratio(
+    frame: pd.DataFrame,
+    *,
+    beta: float,
+    precision: float,
+    records: float,
+    classes: float,
+    features_dim: float,
+    order: float,
+    published: float,
+    delta: float = 1e-5,
+    digits: int = 2,
+) -> Verdict:
+    """A printed ratio (eps n^2/(alpha d))/(beta/lambda)^2. ours: with d = classes x features and the alpha and eps of
+    the (eps, delta) version of Theorem 4.2; the other choices: alpha = `order` and eps = 1, and d = classes."""
+    given = (beta, precision, records)
+    parameters = classes * features_dim
+    others = {
+        f"with α = {order:g}, ε = 1": growth_ratio(*given, parameters, order),
+        f"with α = {order:g}, ε = 1 and d = classes": growth_ratio(*given, classes, order),
+        "with α, ε of the proof and d = classes": growth_ratio_of_proof(*given, classes, delta),
+    }
+    ours = growth_ratio_of_proof(*given, parameters, delta)
+    return printed(frame, value=ours, published=published, digits=digits, others=others)
+
+
+def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: int) -> Verdict:
+    """A printed beta. Not testable without features of the paper's network; the reason then tells the beta of ours."""
+    rows = frame[frame.features.eq(features) & frame.beta.notna()]
+    if rows.empty:
+        have = frame[frame.features.str.startswith(features.split("_")[0])].groupby("features").beta.first()
+        listed = ", ".join(f"{name} {value:.3g}" for name, value in have.items())
+        return not_testable(
+            f"no features of {features}; β of other networks says nothing ({listed or 'none'})"
+        )
+    return printed(frame, value=float(rows.beta.iloc[0]), published=published, digits=digits, others={})
+
+
+def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
+    """The ratio is at most `most` on our features with their choice of alpha and eps: reproduced if with d = classes,
+    under stated choices if with d = classes x features only, contradicted if on no features, else not reproduced."""
+    table = growth_ratios(frame, paper=[], features={})
+    if table.empty:
+        raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
+    narrow, wide = table.ratio_classes, table.ratio_theorem
+    reason = f"asked: at most {most:g}; " + ", ".join(
+        f"{row.task} {row.ratio_classes:.2g} with d = classes, {row.ratio_theorem:.2g} with d = classes x features"
+        for row in table.itertuples()
+    )
+    interval = Interval(float(narrow.max()), float(narrow.min()), float(narrow.max()))
+    if (narrow <= most).all():
+        return result(interval, REPRODUCED, reason)
+    if (wide <= most).all():
+        return result(interval, UNDER_CHOICES, reason)
+    return result(interval, NOT_REPRODUCED if (wide <= most).any() else CONTRADICTED, reason)
+
+
+def lemma(
+    frame: pd.DataFrame, *, problems: int, classes: Sequence[int], precision: float, end: str
+) -> Verdict:
+    """The constants of the lemma against the exact Hessian of the regularised softmax loss, on `problems` random data
+    sets of each number of classes and at three W each (zero first). frame: unused.
+
+    end "top": largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda, at most 1; "bottom": smallest over
+    lambda, at least 1. ours: the worst of these with the printed regulariser lambda |W|^2, low and high: the extremes.
+    Reproduced if it holds; under stated choices if it does with (lambda/2) |W|^2, whose Hessian is the proof's; else
+    contradicted.
+    """
+    rng = generator(0, "ryffel2022/lemma")
+    top = end == "top"
+    ratios: dict[float, list[float]] = {2.0: [], 1.0: []}  # by the regulariser's second derivative, in lambda
+    for c in classes:
+        for _ in range(problems):
+            x = torch.randn(30, 3, generator=rng, dtype=torch.float64).numpy()
+            beta = 0.5 * np.linalg.eigvalsh(x.T @ x / len(x))[-1] + precision
+            for scale in (0.0, 0.3, 3.0):
+                w = scale * torch.randn(c, x.shape[1], generator=rng, dtype=torch.float64).numpy()
+                values = np.linalg.eigvalsh(hessian(w, x))
+                for factor, listed in ratios.items():
+                    unregularised = values[-1] / beta if top else values[0] / precision
+                    listed.append(unregularised + factor * precision / (beta if top else precision))
+    worst = {factor: max(listed) if top else min(listed) for factor, listed in ratios.items()}
+    held = {factor: value <= 1 + 1e-9 if top else value >= 1 - 1e-9 for factor, value in worst.items()}
+    what = "largest eigenvalue of the Hessian over β" if top else "smallest eigenvalue of the Hessian over λ"
+    reason = f"{what}: {worst[2.0]:.4g} with λ|W|², {worst[1.0]:.4g} with (λ/2)|W|², over {len(ratios[2.0])} points"
+    interval = Interval(worst[2.0], min(ratios[2.0]), max(ratios[2.0]))
+    return result(interval, REPRODUCED if held[2.0] else UNDER_CHOICES if held[1.0] else CONTRADICTED, reason)
+
+
+def hessian(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Of the mean cross-entropy: (1/n) sum_j (D(p_j) - p_j p_j^T) kron x_j x_j^T, (C p, C p). w: (C, p), x: (n, p)."""
+    z = x @ w.T
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    inner = p[:, :, None] * np.eye(w.shape[0]) - p[:, :, None] * p[:, None, :]  # (n, C, C)
+    full = np.einsum("nij,nk,nl->ikjl", inner, x, x) / len(x)
+    return np.asarray(full.reshape(w.size, w.size))

@@ -1,0 +1,343 @@
+"""Prepared data: one frozen value per data set, whatever its rows are, with its public bounds.
+
+Prepared files hold the rows of a table after one-hot coding, z-scores and bias, in float32, the pixels of images as
+the bytes of the raw files, and features as a network gives them; rows are scaled or clipped after loading, so that
+one file serves every scaling. Files have the same bytes on any machine: stored numbers come from elementwise IEEE
+operations only (features excepted: from a network) and the archive carries no dates.
+
+>>> x = np.array([[[3.0, 4.0], [0.0, 0.5]]])
+>>> data = Dataset(x, np.array([[1.0, -1.0]]), x, np.array([[1.0, -1.0]]), {"row_norm_bound": 2.0})
+>>> data.repeats, data.n, data.shape, data.classes
+(1, 2, (2,), 2)
+>>> row_norms(data.scaled("unit").x_train).round(3).tolist()
+[[1.0, 1.0]]
+>>> row_norms(data.scaled("global").x_train).round(3).tolist()
+[[1.0, 0.25]]
+"""
+
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dplangevin.cache import atomic_path, sha256
+
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+# Shrinks scaled rows by 2.4e-7, so that their norm stays <= 1 in float64 and after rounding to float32.
+MARGIN = 1.0 + 2.0**-22
+FLOATS = (np.float32, np.float64)
+
+
+class DataError(RuntimeError):
+    """Data that is missing, damaged or not in the expected format."""
+
+
+class Arrays(NamedTuple):
+    """One data set without repeats: x_train (n, *shape), y_train (n,), x_test (m, *shape), y_test (m,)."""
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Training and test examples of every repeat.
+
+    x_train: (R, n, *shape), y_train: (R, n); x_test: (R, m, *shape) and y_test: (R, m) with a leading axis of their
+    own. A leading axis of length 1 means that all repeats share the array (it broadcasts). The rows x are images, uint8
+    of shape (C, H, W), or the d numbers of a table or of features, float32 (float64 as `scaled` returns them). Labels
+    are -1 and +1 in floating point, or the classes 0, ..., K - 1 in int64.
+    meta: `name`; `classes`, K, for labels 0, ..., K - 1; `labels`, names of the classes; `features`, d names;
+    `row_norm_bound`, the public constant that `scaled` takes; `public`, of features: the norms that the network gives
+    images of a public set, which `clipped` takes; `row_bound`, what rows were scaled or clipped to.
+    Raises DataError, naming the array, for types and shapes that do not fit, an empty part, values that are not finite
+    and labels that are not of the classes.
+    """
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
+            x, y = getattr(self, x_name), getattr(self, y_name)
+            if x.ndim < 3 or x.shape[:2] != y.shape or not x.size:
+                raise DataError(
+                    f"{x_name} has shape {x.shape}, {y_name} {y.shape}: need (R, n, ...) and (R, n), none of them 0"
+                )
+            if x.dtype not in (np.uint8, *FLOATS) or y.dtype not in (np.int64, *FLOATS):
+                raise DataError(
+                    f"{x_name} is {x.dtype}, {y_name} {y.dtype}: need uint8 or float32, and int64 (classes) or float32 "
+                    "(-1 and +1)"
+                )
+            if x.dtype != np.uint8 and not np.isfinite(x).all():
+                raise DataError(f"{x_name} has values that are not finite")
+            self._check_labels(y_name, y)
+        train, test = self.x_train, self.x_test
+        if test.shape[2:] != train.shape[2:] or test.dtype != train.dtype:
+            kinds = [f"{name} {x.dtype} {x.shape[2:]}" for name, x in (("x_train", train), ("x_test", test))]
+            raise DataError(f"rows differ: {', '.join(kinds)}; both parts need the same")
+        if len({len(train), len(test), 1}) > 2:
+            raise DataError(f"x_train has {len(train)} repeats, x_test {len(test)}: need as many, or 1")
+
+    def _check_labels(self, name: str, y: np.ndarray) -> None:
+        if y.dtype != np.int64:
+            if not np.isin(y, (-1.0, 1.0)).all():
+                raise DataError(f"{name} has labels {np.unique(y)[:5]}: need -1 and +1")
+            return
+        if not isinstance(self.meta.get("classes"), int) or self.meta["classes"] < 2:
+            raise DataError(f"meta has classes {self.meta.get('classes')!r}: need a number of at least 2")
+        if y.min() < 0 or y.max() >= self.classes:
+            wrong = y.min() if y.min() < 0 else y.max()
+            raise DataError(f"{name} has label {wrong}: need 0 to {self.classes - 1}")
+
+    @property
+    def repeats(self) -> int:
+        """R, the repeats that have rows of their own; 1 where all share them."""
+        return max(len(self.x_train), len(self.x_test))
+
+    @property
+    def n(self) -> int:
+        """Training rows of a repeat."""
+        return int(self.x_train.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One row: (d,) of a table or of features, (channels, height, width) of images."""
+        return self.x_train.shape[2:]
+
+    @property
+    def dim(self) -> int:
+        """d, the numbers of a row."""
+        return math.prod(self.shape)
+
+    @property
+    def classes(self) -> int:
+        """K, the number of classes; 2 for labels -1 and +1."""
+        return int(self.meta.get("classes", 2))
+
+    @property
+    def majority_accuracy(self) -> np.ndarray:
+        """Test accuracy of always answering the largest class of the training set, (R,).
+
+        Ties: +1 of -1 and +1, else the first class.
+        """
+        if self.y_train.dtype == np.int64:
+            answer = np.array([np.bincount(y).argmax() for y in self.y_train])
+        else:
+            answer = np.where((self.y_train > 0).mean(axis=1) >= 0.5, 1.0, -1.0)
+        return (self.y_test == answer[:, None]).mean(axis=1)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        x_train: np.ndarray,
+        y_train: np.ndarray,
+        x_test: np.ndarray,
+        y_test: np.ndarray,
+        meta: dict[str, Any],
+    ) -> "Dataset":
+        """A data set that all repeats share, from arrays without the leading axis: x (n, *shape), y (n,)."""
+        return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
+
+    def arrays(self) -> Arrays:
+        """The arrays without the leading axis, as `from_arrays` takes them; nothing is copied.
+
+        Raises DataError where repeats have rows of their own.
+        """
+        if self.repeats > 1:
+            name = self.meta.get("name", "the data set")
+            raise DataError(f"{name} has {self.repeats} repeats: need rows that all repeats share")
+        return Arrays(self.x_train[0], self.y_train[0], self.x_test[0], self.y_test[0])
+
+    def scaled(self, how: str) -> "Dataset":
+        """Copy in float64 with every row of norm at most 1, or B for "raw" (which is asserted).
+
+        how = "unit": x / ||x||, zero rows unchanged; "global": x / B clipped to norm 1, x / max(B, ||x||),
+        with the public constant B = meta["row_norm_bound"]; "raw": x clipped to norm B, x / max(1, ||x|| / B),
+        and meta["row_bound"] = B, from which a `Problem` learns the bound. Rows come out shorter by a factor
+        1 + 2^-22 ("raw": those that are clipped), so that neither float64 nor float32 rounding takes them
+        over the bound. Raises ValueError for any other `how`, DataError for images.
+        """
+        if how not in ("unit", "global", "raw"):
+            raise ValueError(f'scaling must be "unit", "global" or "raw", not {how!r}')
+        self._need_vectors()
+        bound = float(self.meta["row_norm_bound"]) if how == "raw" else 1.0
+
+        def rescale(x: np.ndarray) -> np.ndarray:
+            norms = row_norms(x)
+            if how == "unit":
+                divisor = np.where(norms > 0, norms, 1.0)
+            elif how == "global":
+                divisor = np.maximum(norms, float(self.meta["row_norm_bound"]))
+            else:
+                divisor = np.maximum(norms / bound, 1 / MARGIN)
+            out = x.astype(np.float64) / (divisor * MARGIN)[..., None]
+            longest = float(row_norms(out).max(initial=0.0))
+            assert longest <= bound, f"a row has norm {longest!r} after scaling {how!r}"
+            return out
+
+        meta = self.meta
+        if how == "raw" or "row_bound" in meta:
+            meta = {**meta, "row_bound": bound}
+        return replace(self, x_train=rescale(self.x_train), x_test=rescale(self.x_test), meta=meta)
+
+    def clipped(self, norm: float | str | None, bound: float | None) -> "Dataset":
+        """Copy in float32 with rows clipped to `norm`, then multiplied by bound/norm: see `clip_rows`.
+
+        norm: > 0, or the name of a norm in meta["public"]; None, no clipping. bound: > 0, None for norm itself.
+        meta["row_bound"] is the bound, inf where rows are as they were. Raises ValueError as `clip_rows` does and
+        DataError for images.
+        """
+        self._need_vectors()
+        most = math.inf if norm is None else float(self.meta.get("public", {}).get(norm, norm))
+        bound = most if bound is None else float(bound)
+        x_train, x_test = (clip_rows(x, most, bound) for x in (self.x_train, self.x_test))
+        return replace(self, x_train=x_train, x_test=x_test, meta={**self.meta, "row_bound": bound})
+
+    def _need_vectors(self) -> None:
+        if len(self.shape) != 1 or self.x_train.dtype == np.uint8:
+            name = self.meta.get("name", "the data set")
+            raise DataError(
+                f"{name} has rows {self.x_train.dtype} {self.shape}: need vectors (d,) of numbers"
+            )
+
+    def limited(self, limit: int | None) -> "Dataset":
+        """The first `limit` rows of each part; None: all. Raises ValueError for a limit below 1."""
+        if limit is None:
+            return self
+        if limit < 1:
+            raise ValueError(f"limit = {limit} must be at least 1, or null for all rows")
+        return replace(self, **{name: getattr(self, name)[:, :limit] for name in ARRAYS})
+
+    def save(self, path: str | Path) -> None:
+        """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all.
+
+        A part with labels 0, ..., K - 1 that all repeats share is stored without the leading axis.
+        """
+        header = json.dumps(self.meta, sort_keys=True).encode()
+        members: dict[str, np.ndarray] = {}
+        for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
+            x, y = getattr(self, x_name), getattr(self, y_name)
+            flat = y.dtype == np.int64 and len(y) == 1
+            members |= {x_name: x[0] if flat else x, y_name: y[0] if flat else y}
+        save_arrays(path, members | {"meta": np.frombuffer(header, np.uint8)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Dataset":
+        """Read a file written by `save`, holding each array once. Raises DataError when it is missing or damaged."""
+        try:
+            with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+                meta = json.loads(archive["meta"].tobytes())
+                arrays = {name: archive[name] for name in ARRAYS}
+            for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
+                if arrays[y_name].ndim == 1:
+                    arrays |= {name: arrays[name][None] for name in (x_name, y_name)}
+            return cls(**arrays, meta=meta)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, DataError) as error:
+            raise DataError(
+                f"cannot read prepared data {path}: {error}. Make it again: dvc repro -f {_stage(Path(path))}"
+            ) from error
+
+
+def _stage(path: Path) -> str:
+    """The stage that makes a prepared file."""
+    if path.parent.name == "features":
+        return f"features@{'-'.join(path.stem.rsplit('_', 1))}"  # data set and network, as DVC names a matrix
+    return f"prepare@{path.stem}"
+
+
+def save_arrays(path: str | Path, members: Mapping[str, np.ndarray]) -> None:
+    """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all."""
+    with atomic_path(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in members.items():
+            info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            info.create_system = 3
+            with archive.open(info, "w", force_zip64=True) as handle:
+                np.lib.format.write_array(handle, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def row_norms(x: np.ndarray) -> np.ndarray:
+    """||x||_2 over the last axis in float64, (..., d) -> (...).
+
+    Columns are added one after the other: the order, hence every bit, is the same on any machine.
+    """
+    total = np.zeros(x.shape[:-1])
+    for j in range(x.shape[-1]):
+        total += np.square(x[..., j].astype(np.float64))
+    return np.sqrt(total)
+
+
+def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
+    """``x bound/max(norm, ||x||)`` of rows (..., d) in float32, shorter by a factor 1 + 2^-22: none exceeds `bound`.
+
+    norm, bound: public constants > 0; both inf leaves rows as they are. Raises ValueError unless both are positive and
+    both or neither finite.
+    """
+    if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
+        raise ValueError(
+            f"row_norm = {norm} and row_bound = {bound} must be positive, and both finite or neither"
+        )
+    if norm == math.inf:
+        return np.ascontiguousarray(x, dtype=np.float32)
+    lengths = np.linalg.norm(x.astype(np.float64), axis=-1, keepdims=True)
+    return (x * (bound / np.maximum(lengths, norm)) / MARGIN).astype(np.float32)
+
+
+def generator(seed: int, name: str) -> np.random.Generator:
+    """PCG64 seeded with SeedSequence([seed, crc32(name)]): one independent stream per name."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(name.encode())])))
+
+
+def split(
+    n: int, repeats: int, train_share: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Random splits into n_train = floor(train_share * n) and n - n_train rows.
+
+    Returns row indices (repeats, n_train) and (repeats, n - n_train). Each split sorts n uniform draws, so
+    the first splits do not depend on how many follow. Raises ValueError when either part would be empty.
+    """
+    n_train = int(train_share * n)
+    if not 0 < n_train < n:
+        raise ValueError(f"train_share {train_share} of {n} rows leaves an empty part")
+    order = np.argsort(rng.random((repeats, n)), axis=1, kind="stable")
+    return order[:, :n_train], order[:, n_train:]
+
+
+def raw_file(path: str | Path) -> Path:
+    """`path`, a file of data/raw/<key>/. Raises DataError, naming the stage that fetches it, when it is missing."""
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(
+            f"raw file {path} is missing. Fetch it again: dvc repro -f prepare@{path.parent.name}"
+        )
+    return path
+
+
+def verify(folder: str | Path, files: Sequence[Mapping[str, Any]], key: str) -> None:
+    """Check that `folder` holds every file of the data set's config with its size and sha256.
+
+    Raises DataError naming the file, expected and found hash and size, and the stage that fetches it again.
+    """
+    for entry in files:
+        path = Path(folder) / entry["name"]
+        if not path.is_file():
+            found = "the file is missing"
+        elif (digest := sha256(path)) != entry["sha256"]:
+            found = f"found sha256 {digest} ({path.stat().st_size} bytes)"
+        else:
+            continue
+        raise DataError(
+            f"raw file {path}: expected sha256 {entry['sha256']} ({entry['size']} bytes), {found}. "
+            f"Fetch it again: dvc repro -f prepare@{key}"
+        )

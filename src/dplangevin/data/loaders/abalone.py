@@ -1,0 +1,51 @@
+"""Abalone (Nash et al. 1994): has the shell more than 9 rings?
+
+Features: sex as one number, seven measurements as z-scores, a bias of 1: 9, the number of wang2015, Figure
+1(b).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dplangevin.data import Dataset, generator, split
+from dplangevin.data.loaders.table import Table, number
+
+MEASUREMENTS = (
+    "length",
+    "diameter",
+    "height",
+    "whole-weight",
+    "shucked-weight",
+    "viscera-weight",
+    "shell-weight",
+)
+
+
+def load(
+    folder: str | Path,
+    zscore: Mapping[str, Sequence[float]],
+    sex: Mapping[str, float],
+    rings_above: float,
+    train_share: float,
+    seed: int,
+    repeats: int,
+    row_norm_bound: float,
+    limit: int | None = None,
+) -> Dataset:
+    """`repeats` random splits of abalone.data: x (R, n, 9), y = +1 for rings > `rings_above`.
+
+    zscore: measurement -> (mean, sd); sex: letter -> number. train_share in (0, 1): share of rows to train
+    on; the splits come from the stream (seed, "abalone/split"). row_norm_bound: see `Dataset.scaled`.
+    limit: rows of the file to keep, from the top, before splitting (None = all). Raises DataError, naming
+    file, line and value, for a bad row.
+    """
+    table = Table.read(Path(folder) / "abalone.data", ("sex", *MEASUREMENTS, "rings"), limit=limit)
+    n = len(table.lines)
+    blocks = [table.zscore(name, *zscore[name]) for name in MEASUREMENTS]
+    x = np.hstack([table.code("sex", sex)[:, None], *blocks, np.ones((n, 1))]).astype(np.float32)
+    y = np.where(table.convert("rings", number, "a number") > rings_above, 1.0, -1.0).astype(np.float32)
+    train, test = split(n, repeats, train_share, generator(seed, "abalone/split"))
+    meta = {"name": "abalone", "features": ["sex", *MEASUREMENTS, "bias"], "row_norm_bound": row_norm_bound}
+    return Dataset(x[train], y[train], x[test], y[test], meta)

@@ -1,0 +1,137 @@
+"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009): what is in the picture? Colour images of 32 x 32 pixels.
+
+The files are those of the "python version": dictionaries pickled by Python 2 in 2009. A pickle can name any function of
+the machine it is read on. These are read with the three names that an array needs and no others, and nothing but bytes
+comes out of an array.
+"""
+
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dplangevin.data import DataError, Dataset, raw_file
+
+# What pickle raises about a file cut short or of another kind.
+DAMAGE = (
+    pickle.UnpicklingError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    TypeError,
+    ValueError,
+)
+
+
+def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
+    """Five batches to train on and one to test on: x (1, n, 3, 32, 32), 50,000 and 10,000 images in the official order.
+
+    limit: images of each part to keep, from the top (None = all). meta has the names of the 10 classes as `labels`.
+    Raises DataError, naming the file and what is wrong with it, for a file that is not of this format.
+    """
+    folder = Path(folder)
+    labels = names(folder / "batches.meta", "label_names", 10)
+    train = read([folder / f"data_batch_{k}" for k in range(1, 6)], "labels", 10, limit)
+    test = read([folder / "test_batch"], "labels", 10, limit)
+    return Dataset.from_arrays(*train, *test, {"name": "cifar10", "classes": 10, "labels": labels})
+
+
+def cifar100(folder: str | Path, limit: int | None = None) -> Dataset:
+    """The files train and test: x (1, n, 3, 32, 32), 50,000 and 10,000 images, y = the fine label of 100.
+
+    Order, `limit`, meta and errors are as for `cifar10`.
+    """
+    folder = Path(folder)
+    labels = names(folder / "meta", "fine_label_names", 100)
+    train = read([folder / "train"], "fine_labels", 100, limit)
+    test = read([folder / "test"], "fine_labels", 100, limit)
+    return Dataset.from_arrays(*train, *test, {"name": "cifar100", "classes": 100, "labels": labels})
+
+
+def read(
+    paths: Sequence[Path], labels: str, classes: int, limit: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Batches one after the other: x (n, 3, 32, 32) uint8, y (n,) int64 in {0, ..., classes - 1}.
+
+    In a file `data` is (n, 3072) uint8, red, green and blue planes row by row, and `labels` names the list of n
+    labels. limit: images to keep, from the top of the first file (None = all); later files are then not read
+    once there are enough. Raises DataError, naming the file, for one that is missing, damaged or of another format.
+    """
+    images, targets = [np.empty((0, 3072), np.uint8)], [np.empty(0, np.int64)]
+    for path in paths:
+        if limit is not None and sum(map(len, targets)) >= limit:
+            break
+        content = unpickled(path)
+        pixels, found = content.get(b"data"), content.get(labels.encode())
+        if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != 3072:
+            raise DataError(f"{path}: data is {_shape(pixels)}, expected bytes of shape (n, 3072)")
+        if not isinstance(found, list) or len(found) != len(pixels):
+            raise DataError(f"{path}: {labels} is {_shape(found)}, expected a list of {len(pixels)} labels")
+        for row, label in enumerate(found):
+            if type(label) is not int or not 0 <= label < classes:
+                raise DataError(f"{path}: label {row} (from 0) is {label!r}, expected 0 to {classes - 1}")
+        images.append(pixels)
+        targets.append(np.array(found, np.int64))
+    x, y = np.concatenate(images)[:limit], np.concatenate(targets)[:limit]
+    return x.reshape(-1, 3, 32, 32), y
+
+
+def names(path: Path, key: str, classes: int) -> list[str]:
+    """The names of the classes, in the order of the labels: the list `key` of the file that describes the others."""
+    found = unpickled(path).get(key.encode())
+    if (
+        not isinstance(found, list)
+        or len(found) != classes
+        or not all(isinstance(name, bytes) for name in found)
+    ):
+        raise DataError(f"{path}: {key} is {_shape(found)}, expected a list of {classes} names")
+    return [name.decode("ascii", "replace") for name in found]
+
+
+def unpickled(path: Path) -> dict[bytes, Any]:
+    """The dictionary of one file, its keys and texts as bytes. Raises DataError when it is anything else."""
+    try:
+        with open(raw_file(path), "rb") as handle:
+            content = _Unpickler(handle, encoding="bytes").load()
+    except DAMAGE as error:
+        raise DataError(f"{path} is not a batch of CIFAR: {type(error).__name__}: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} holds a {type(content).__name__}, expected a dictionary")
+    return content
+
+
+def _dtype(code: bytes | str, *_: object) -> np.dtype:
+    """The type of pixels, which is the only one there is."""
+    if code not in (b"u1", "u1"):
+        raise pickle.UnpicklingError(f"an array of {code!r}, expected bytes (u1)")
+    return np.dtype(np.uint8)
+
+
+_RECONSTRUCT = np.empty(0).__reduce__()[0]
+ALLOWED: Mapping[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): _dtype,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """A pickle may name what rebuilds an array, as NumPy 1 and 2 spell it, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ALLOWED:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which no batch needs: refused")
+        return ALLOWED[module, name]
+
+
+def _shape(value: object) -> str:
+    """What there is instead, in a few words."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    return f"a list of {len(value)}" if isinstance(value, list) else type(value).__name__

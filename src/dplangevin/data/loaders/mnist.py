@@ -1,0 +1,56 @@
+"""MNIST (LeCun and Cortes 2010): which digit was written? Grey images of 28 x 28 pixels, 10 classes."""
+
+import gzip
+import struct
+import zlib
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from dplangevin.data import DataError, Dataset, raw_file
+
+
+def load(folder: str | Path, limit: int | None = None) -> Dataset:
+    """The four idx files: x (1, n, 1, 28, 28), 60,000 images to train on and 10,000 to test on, y = the digit.
+
+    limit: images of each part to keep, from the top (None = all). Raises DataError, naming the file and what is
+    wrong with it, for a file that is not the idx format, is cut short, or does not fit the one beside it.
+    """
+
+    def arrays(part: str) -> tuple[np.ndarray, np.ndarray]:
+        x_path = Path(folder) / f"{part}-images-idx3-ubyte.gz"
+        y_path = Path(folder) / f"{part}-labels-idx1-ubyte.gz"
+        x, y = read_idx(x_path, axes=3), read_idx(y_path, axes=1)
+        if x.shape[1:] != (28, 28):
+            raise DataError(f"{x_path}: images of {x.shape[1]} x {x.shape[2]} pixels, expected 28 x 28")
+        if len(x) != len(y):
+            raise DataError(f"{y_path}: {len(y)} labels for the {len(x)} images of {x_path.name}")
+        if y.max(initial=0) > 9:
+            row = int(np.argmax(y > 9))
+            raise DataError(f"{y_path}: label {row} (from 0) is {y[row]}, expected 0 to 9")
+        return x[:limit, None].copy(), y[:limit].astype(np.int64)
+
+    return Dataset.from_arrays(*arrays("train"), *arrays("t10k"), {"name": "mnist", "classes": 10})
+
+
+def read_idx(path: Path, axes: int) -> np.ndarray:
+    """A compressed idx file of bytes with `axes` axes: magic 0x0800 + axes and the lengths, 4 bytes each, then data.
+
+    Raises DataError for another magic number or another amount of data than the lengths give.
+    """
+    try:
+        content = gzip.decompress(raw_file(path).read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is not a whole gzip file: {error}") from error
+    start = 4 * (axes + 1)
+    if len(content) < start:
+        raise DataError(f"{path}: {len(content)} bytes, expected a header of {start}")
+    magic, *shape = struct.unpack_from(f">{axes + 1}I", content)
+    if magic != 0x0800 + axes:
+        raise DataError(f"{path}: magic number {magic:#06x}, expected {0x0800 + axes:#06x}")
+    if len(content) - start != prod(shape):
+        raise DataError(
+            f"{path}: {len(content) - start} bytes of data, the header says {prod(shape)} {shape}"
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

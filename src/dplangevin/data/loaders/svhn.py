@@ -1,0 +1,70 @@
+"""SVHN (Netzer et al. 2011): which house digit is in the middle? Colour images of 32 x 32 pixels, 10 classes."""
+
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.io import loadmat, whosmat
+from scipy.io.matlab import MatReadError
+
+from dplangevin.data import DataError, Dataset, raw_file
+
+# What scipy raises about a file cut short or of another kind. Other damage can crash scipy: check the sha256 first.
+DAMAGE = (OSError, EOFError, ValueError, TypeError, IndexError, NotImplementedError, MatReadError, zlib.error)
+
+
+def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Dataset:
+    """The MATLAB files of cropped digits: x (1, n, 3, 32, 32), y = the digit; 26,032 images to test on.
+
+    extra: train on train_32x32.mat and extra_32x32.mat, 604,388 images, as li2019 does; otherwise on the 73,257
+    of train_32x32.mat. limit: images of each file to keep, from the top (None = all). At most the result and the
+    largest file are in memory. Raises DataError, naming the file and what is wrong with it, for a file that is not
+    of this format.
+    """
+    train = ("train_32x32.mat", "extra_32x32.mat") if extra else ("train_32x32.mat",)
+    x_train, y_train = read([Path(folder) / name for name in train], limit)
+    x_test, y_test = read([Path(folder) / "test_32x32.mat"], limit)
+    return Dataset.from_arrays(x_train, y_train, x_test, y_test, {"name": "svhn", "classes": 10})
+
+
+def read(paths: Sequence[Path], limit: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Files one after the other into one array: x (n, 3, 32, 32) uint8, y (n,) int64 in {0, ..., 9}.
+
+    In a file X is (32, 32, 3, n): row, column, colour, image; y is (n, 1) in {1, ..., 10}, 10 for the digit 0.
+    """
+    kept = [min(n, n if limit is None else limit) for n in map(images_in, paths)]
+    x, y = np.empty((sum(kept), 3, 32, 32), np.uint8), np.empty(sum(kept), np.int64)
+    start = 0
+    for path, n in zip(paths, kept, strict=True):
+        content = guarded(loadmat, path, variable_names=["X", "y"])
+        pixels, labels = np.asarray(content.pop("X")), np.asarray(content.pop("y"))
+        if pixels.dtype != np.uint8:
+            raise DataError(f"{path}: X is {pixels if pixels.ndim == 0 else pixels.dtype}, expected uint8")
+        if (wrong := labels[~np.isin(labels, np.arange(1, 11))]).size:
+            raise DataError(f"{path}: y has label {wrong[0]}, expected 1 to 10")
+        x[start : start + n] = pixels[..., :n].transpose(3, 2, 0, 1)
+        y[start : start + n] = labels[:n, 0] % 10
+        start += n
+        del content, pixels  # before the next file is read
+    return x, y
+
+
+def images_in(path: Path) -> int:
+    """The number of images, from the headers in the file. Raises DataError unless X and y are as in `read`."""
+    shapes = {name: tuple(shape) for name, shape, _ in guarded(whosmat, raw_file(path))}
+    n = shapes.get("X", (0,))[-1]
+    if (shapes.get("X"), shapes.get("y")) != ((32, 32, 3, n), (n, 1)):
+        raise DataError(f"{path} has {shapes}, expected X (32, 32, 3, n) and y (n, 1)")
+    return int(n)
+
+
+def guarded(function: Callable[..., Any], path: Path, **options: Any) -> Any:
+    """function(path, **options) of scipy.io, whose errors about damaged files become DataError."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about a variable that is then not an array
+            return function(path, **options)
+    except DAMAGE as error:
+        raise DataError(f"{path} is not a whole MATLAB 5 file: {error}") from error

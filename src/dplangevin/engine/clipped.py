@@ -1,0 +1,186 @@
+"""The sum of the clipped gradients of single examples, for networks: what DP-SGD and DP-SGLD add their noise to.
+
+One forward and one backward pass, of layers run by hand, keep each layer's inputs and output gradients; from these come
+the norms of the examples' gradients and then, once the clipping weights are known, the weighted sum, without a second
+backward pass (Bu et al. 2022, arXiv 2210.00038).  For a single linear layer this is the closed form, ``softmax(z) -
+e_y`` times the input.  Modules that the engine does not know go through torch.func, see recognise.py.
+"""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from dplangevin.engine import memory, passes
+from dplangevin.engine.recognise import materialised_size, plan
+
+memory.keep_heap()
+
+
+class Classifier(Protocol):
+    """What the engine needs of a network, see `networks.Network`: a template module and its sizes."""
+
+    @property
+    def module(self) -> nn.Module: ...
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one example: channels, height, width."""
+
+    @property
+    def classes(self) -> int: ...
+
+    @property
+    def d(self) -> int:
+        """Number of parameters."""
+
+
+class Sums(NamedTuple):
+    """Of S networks and B examples.
+
+    gradient: ``sum_i mask_si min(1, clip / ||g_si||) g_si``, (S, d).
+    loss: cross entropy in nats, (S, B); 0 where masked out.
+    norm: ``||g_si||`` before clipping, (S, B); 0 where masked out, nan if clip is infinite.
+    right: whether the largest logit is the label's, (S, B); False where masked out.
+    """
+
+    gradient: Tensor
+    loss: Tensor
+    norm: Tensor
+    right: Tensor
+
+
+@torch.no_grad()
+def clipped_sum(
+    network: Classifier,
+    theta: Tensor,
+    x: Tensor,
+    y: Tensor,
+    mask: Tensor,
+    clip: float,
+    *,
+    micro_batch: int | None = None,
+) -> Sums:
+    """The sum over examples of gradients of the cross entropy, each scaled to a norm of at most clip.
+
+    theta: (S, d), of S networks.  x: (S or 1, B, C, H, W), of theta's dtype; one set of examples is shared by all.
+    y: (S or 1, B) labels 0, ..., K - 1.  mask: (S, B), False for examples that take no part.  clip: in (0, inf];
+    inf: the plain sum, for which no norms are computed.  micro_batch: examples that go through the network at once,
+    all networks together; None: as many as the bound on memory allows (DPL_MEMORY, see memory.py).  The result does
+    not depend on it but for rounding.
+
+    ValueError names an example with a loss or a gradient that is not finite, and layers that mix examples.
+    """
+    _check(network, theta, x, y, mask, clip, micro_batch)
+    theta = theta.contiguous()
+    seeds, batch = mask.shape
+    if not bool(mask.all()):
+        shape = (seeds, batch, 1, 1, 1)
+        x, y = torch.where(mask.view(shape), x, 0.0), torch.where(mask, y, 0)
+    x, y = x.expand(seeds, *x.shape[1:]), y.expand(seeds, batch)
+    layers = plan(network.module)
+    run = (
+        partial(passes.functional_gradients, network.module)
+        if layers is None
+        else partial(passes.per_example_gradients, layers)
+    )
+    size = micro_batch or memory.micro_batch(
+        network.module, network.shape, materialised_size(layers, network.d), theta
+    )
+    gradient = torch.zeros_like(theta)
+    loss, norm = theta.new_zeros(seeds, batch), theta.new_full((seeds, batch), math.nan)
+    right = torch.zeros_like(mask)
+    for part in _blocks(seeds, batch, size):
+        block = run(theta[part[0]], x[part], y[part], clip < math.inf)
+        weight = mask[part].to(theta.dtype)
+        if block.squares is not None:
+            norm[part] = block.squares.sqrt_()
+            weight = weight * (clip / norm[part]).clamp_(max=1)
+        block.add(weight, gradient[part[0]])
+        loss[part], right[part] = block.loss, block.logits.argmax(2) == y[part]
+    sums = Sums(gradient, loss * mask, norm if clip == math.inf else norm * mask, right & mask)
+    checked = sums.gradient.sum() + sums.loss.sum() + (0 if clip == math.inf else sums.norm.sum())
+    if bool(torch.isfinite(checked)):
+        return sums
+    if not bool(torch.isfinite(sums.gradient).all()) or bool(_bad(sums, clip).any()):
+        _name(sums, clip)
+        if clip == math.inf:
+            # its norms find the example
+            clipped_sum(network, theta, x, y, mask, 1.0, micro_batch=micro_batch)
+        raise ValueError("a sum of finite gradients is too large for its type: lower the step size")
+    return sums
+
+
+def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
+    """Logits (S, B, K) without a graph; see `networks.Network.logits`."""
+    with torch.no_grad():
+        theta = theta.contiguous()
+        seeds, batch = len(theta), x.shape[1]
+        x = x.expand(seeds, *x.shape[1:])
+        layers = plan(network.module)
+        run = (
+            partial(passes.functional_logits, network.module)
+            if layers is None
+            else partial(passes.logits, layers)
+        )
+        logits = theta.new_empty(seeds, batch, network.classes)
+        size = memory.micro_batch(network.module, network.shape, 0, theta)
+        for part in _blocks(seeds, batch, size):
+            logits[part] = run(theta[part[0]], x[part])
+        return logits
+
+
+def _blocks(seeds: int, batch: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Cuts S x B into blocks of at most size examples: of one network's, or of all examples of several networks."""
+    rows = math.ceil(batch / math.ceil(batch / size)) if batch else 1  # blocks of about one size
+    networks = max(1, size // rows)
+    for s in range(0, seeds, networks):
+        for b in range(0, batch, rows):
+            yield slice(s, s + networks), slice(b, b + rows)
+
+
+def _check(
+    network: Classifier,
+    theta: Tensor,
+    x: Tensor,
+    y: Tensor,
+    mask: Tensor,
+    clip: float,
+    micro_batch: int | None,
+) -> None:
+    """ValueError for shapes, types and numbers that do not go together."""
+    seeds, batch = mask.shape
+    if theta.shape != (seeds, network.d):
+        raise ValueError(
+            f"theta is {tuple(theta.shape)}, not (S, d) = {seeds, network.d} as mask and network have it"
+        )
+    if x.shape[0] not in (1, seeds) or x.shape[1:] != (batch, *network.shape):
+        raise ValueError(f"x is {tuple(x.shape)}, not {(seeds, batch, *network.shape)} or with 1 for {seeds}")
+    if y.shape not in ((1, batch), (seeds, batch)):
+        raise ValueError(f"y is {tuple(y.shape)}, not {seeds, batch} or {1, batch}")
+    if x.dtype != theta.dtype:
+        raise ValueError(f"x is {x.dtype} but theta {theta.dtype}: convert x")
+    if bool(((y < 0) | (y >= network.classes)).logical_and(mask).any()):
+        raise ValueError(f"labels must be 0, ..., {network.classes - 1} for {network.classes} classes")
+    if micro_batch is not None and micro_batch < 1:
+        raise ValueError(f"micro_batch must be at least 1, not {micro_batch}")
+    if not clip > 0:
+        raise ValueError(f"clip must be positive (inf for none), not {clip}")
+
+
+def _bad(sums: Sums, clip: float) -> Tensor:
+    """Examples whose loss or norm is not finite, (S, B)."""
+    bad = ~torch.isfinite(sums.loss)
+    return bad if clip == math.inf else bad | ~torch.isfinite(sums.norm)
+
+
+def _name(sums: Sums, clip: float) -> None:
+    """ValueError for the first of the bad examples, if there is one."""
+    for s, i in _bad(sums, clip).nonzero()[:1].tolist():
+        raise ValueError(
+            f"example {i} of network {s}: its loss {float(sums.loss[s, i]):.3g} or the norm of its gradient "
+            f"{float(sums.norm[s, i]):.3g} is not finite: check the example, or lower the step size"
+        )

@@ -1,0 +1,142 @@
+"""Forward and backward passes of stacked networks that keep what the examples' gradients are made of.
+
+By the engine's own layers (`logits`, `per_example_gradients`), or by torch.func for modules that these do not make up
+(`functional_logits`, `functional_gradients`).
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, grad_and_value, vmap
+
+from dplangevin.engine.convolution import Conv2d
+from dplangevin.engine.layers import Linear, Parameters, PerExampleGradients
+from dplangevin.engine.recognise import Plan
+
+
+class Block(NamedTuple):
+    """Gradients of some examples of some networks.
+
+    logits: (S, B, K).  loss: cross entropy, (S, B).  squares: ``||g_si||^2``, (S, B), or None.
+    add: adds ``sum_i w_si g_si`` for weights (S, B) to its second argument, (S, d).
+    """
+
+    logits: Tensor
+    loss: Tensor
+    squares: Tensor | None
+    add: Callable[[Tensor, Tensor], None]
+
+
+def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
+    """(S, B, K) of x (S, B, C, H, W)."""
+    h = _folded(x)
+    for layer, own in zip(layers, _split(layers, theta), strict=True):
+        h, _ = layer.forward(own, h)
+    return h.unflatten(0, x.shape[:2])
+
+
+def per_example_gradients(layers: Plan, theta: Tensor, x: Tensor, y: Tensor, norms: bool) -> Block:
+    """x: (S, B, C, H, W).  y: (S, B).
+
+    The loss is ``log sum_k e^(z_k) - z_y``, whose gradient in the logits z is ``softmax(z) - e_y``.  The backward
+    pass ends at the first layer with parameters, whose input needs no gradient.
+    """
+    h, own = _folded(x), _split(layers, theta)
+    kept: list[Any] = []
+    for layer, parameters in zip(layers, own, strict=True):
+        h, needed = layer.forward(parameters, h)
+        kept.append(needed)
+    log_p = h.log_softmax(1)
+    chosen = y.reshape(-1, 1)
+    loss = log_p.gather(1, chosen).neg_().view(y.shape)
+    g = log_p.exp_().scatter_add_(1, chosen, log_p.new_full(chosen.shape, -1.0))
+    parts: list[PerExampleGradients] = []  # from the first layer to the last
+    first = next(i for i, layer in enumerate(layers) if layer.sizes)
+    for i in reversed(range(first, len(layers))):
+        layer, needed = layers[i], kept.pop()
+        if isinstance(layer, Linear | Conv2d):
+            parts.insert(0, layer.per_example_gradients(own[i], needed, g, norms))
+        if i > first:
+            g = layer.backward(own[i], needed, g)
+
+    def add(weight: Tensor, total: Tensor) -> None:
+        start = 0
+        for part in (part for each in parts for part in each.weighted(weight)):
+            end = start + part[0].numel()
+            total[:, start:end] += part.flatten(1)
+            start = end
+
+    squares = [each.squares for each in parts if each.squares is not None]
+    total = torch.stack(squares).sum(0).view(y.shape) if norms else None
+    return Block(h.view(*y.shape, -1), loss, total, add)
+
+
+def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
+    """(S, B, K) of x (S, B, C, H, W), each example by itself."""
+    each = vmap(partial(_call, module), in_dims=(None, 0))
+    return torch.stack([each(t, images) for t, images in zip(theta, x, strict=True)])
+
+
+def functional_gradients(module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool) -> Block:
+    """x: (S, B, C, H, W).  y: (S, B).  Writes every example's gradient out, (S, B, d)."""
+
+    def loss(t: Tensor, image: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        z = _call(module, t, image)
+        return F.cross_entropy(z, label), z
+
+    each = vmap(grad_and_value(loss, has_aux=True), in_dims=(None, 0, 0))
+    gradients, losses, outputs = [], [], []
+    for t, images, labels in zip(theta, x, y, strict=True):
+        gradient, (value, z) = each(t, images, labels)
+        gradients.append(gradient)
+        losses.append(value)
+        outputs.append(z)
+    written = torch.stack(gradients)
+
+    def add(weight: Tensor, total: Tensor) -> None:
+        total += (weight[:, None] @ written)[:, 0]
+
+    squares = torch.linalg.vector_norm(written, dim=2).square_() if norms else None
+    return Block(torch.stack(outputs), torch.stack(losses), squares, add)
+
+
+def _split(layers: Plan, theta: Tensor) -> list[Parameters]:
+    """The parameters of each layer, (S, ...), as views of theta (S, d)."""
+    parts: list[Parameters] = []
+    start = 0
+    for layer in layers:
+        own = []
+        for size in layer.sizes:
+            end = start + math.prod(size)
+            own.append(theta[:, start:end].unflatten(1, size))
+            start = end
+        parts.append(own)
+    return parts
+
+
+def _folded(x: Tensor) -> Tensor:
+    """(S B, C, H, W), the channels last: convolutions and pooling run faster so."""
+    return x.flatten(0, 1).to(memory_format=torch.channels_last)
+
+
+def _call(module: nn.Module, theta: Tensor, image: Tensor) -> Tensor:
+    """Logits (K,) of one image (C, H, W) by the network with parameters theta (d,).
+
+    Parameters that are shared are one slice of theta; a module in two places is replaced in one, as PyTorch would
+    otherwise leave it changed.
+    """
+    slices, start = {}, 0
+    for parameter in module.parameters():
+        slices[id(parameter)] = theta[start : start + parameter.numel()].view(parameter.shape)
+        start += parameter.numel()
+    named = {
+        f"{place}.{name}".lstrip("."): slices[id(parameter)]
+        for place, layer in module.named_modules()
+        for name, parameter in layer.named_parameters(recurse=False)
+    }
+    return functional_call(module, named, (image[None],), tie_weights=False)[0]

@@ -1,0 +1,567 @@
+"""Figures of trained networks (li2019, Table 1) and of heads and blocks on features (ryffel2022, section 5): accuracy
+beside prices, learning curves, calibration. Pure functions; the frames are those of `exhibits.read`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+from dplangevin.claims import ryffel2022
+from dplangevin.exhibits import style, tables
+from dplangevin.exhibits.style import Look, entry, hollow_entry, lay_out, look, markers, tint
+from dplangevin.exhibits.tables import Published
+from dplangevin.statistics import matches, seed_summaries
+from dplangevin.text import number, short, span
+
+# Accuracy against the tight price: Table 1 of li2019
+
+ACCURACY_TICKS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
+LOGIT = (0.005, 0.9995)  # the ends of the axis: accuracies 0 and 1 have no place on it
+SINGLES = {"printed": "^", "reference": "p"}  # marker of a run that is one point, by block
+UNPRINTED = "X"  # and of one for which no number was published
+STAR: dict[str, Any] = {"marker": "*", "ms": 12.0, "mfc": "none", "ls": "", "mew": 1.2}
+TRAINING_TEXT = (
+    "Mean over seeds; bars: standard deviation (none for one seed). x: the tight price under add/remove, δ = {delta}; "
+    "stars at the ε that was published.\nDotted: from there to the tight price of the same settings. Vertical axis: "
+    "logit scale."
+)
+
+
+def training(
+    frame: pd.DataFrame,
+    *,
+    published: Published,
+    networks: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+    title: str = "",
+) -> Figure:
+    """Accuracy against tight ε (add/remove, log axis), a panel for each network of the frame. frame, published, names:
+    as for `tables.training_summary`; networks: name of a network in the frame -> title of its panel."""
+    table = tables.training_summary(frame, published=published, names=names)
+    table["accuracy"] = table.accuracy.clip(*LOGIT)
+    present = [*dict.fromkeys([n for n in networks if n in set(table.network)] + list(table.network))]
+    with style.settings():
+        figure = Figure(figsize=(3.9 * len(present) + 0.9, 4.9), layout="constrained")
+        axes = figure.subplots(1, len(present), squeeze=False, sharey=True)[0]
+        handles: dict[str, Line2D] = {}
+        for ax, network in zip(axes, present, strict=True):
+            rows = table[table.network.eq(network)]
+            ax.set_yscale("logit")
+            ax.set_xscale("log")
+            handles |= _runs_of_network(ax, rows)
+            handles |= _published(ax, rows, published)
+            ax.set_title(networks.get(network, network))
+            ax.set_xlabel("tight ε (add/remove)")
+            style.ticks(ax, style.EPSILON_TICKS)
+        _accuracy_axis(axes[0], table)
+        delta = "/".join(
+            number(d) for d in sorted(table.delta[np.isfinite(table.epsilon_add_remove)].unique())
+        )
+        return lay_out(figure, title, TRAINING_TEXT.format(delta=delta), list(handles.values()))
+
+
+def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
+    """Curves of equal audited ε, lone points and non-private lines; returns their legend entries by label."""
+    handles: dict[str, Line2D] = {}
+    for method, part in rows[rows.block.eq("equal")].groupby("method", sort=False):
+        part, of = part.sort_values("epsilon_add_remove"), _look(str(method))
+        ax.plot(part.epsilon_add_remove, part.accuracy, color=of.colour, ls=of.line, zorder=3)
+        handles[of.label] = _points(ax, part, of)
+    for _, part in rows[rows.block.isin(list(SINGLES))].groupby("run", sort=False):
+        marker = SINGLES[part.block.iloc[0]] if part.accuracy_paper.notna().any() else UNPRINTED
+        of = Look(part.label.iloc[0], _look(part.method.iloc[0]).colour, marker, "", 7.0)
+        handles[of.label] = _points(ax, part, of)
+    for _, row in rows[rows.block.eq("nonprivate")].iterrows():
+        of = _look(row.method)
+        handles[of.label] = style.reference_line(ax, (row.accuracy,) * 3, of, label=of.label)
+    return handles
+
+
+def _points(ax: Axes, rows: pd.DataFrame, of: Look) -> Line2D:
+    """Means with bars of one sd, hollow where a condition of the guarantee fails; returns the legend entry."""
+    spread = rows[rows.sd.notna()]
+    low, high = ((spread.accuracy + sign * spread.sd).clip(*LOGIT) for sign in (-1, 1))
+    ax.vlines(spread.epsilon_add_remove, low, high, color=of.colour, lw=1.6, zorder=2)
+    markers(ax, rows.epsilon_add_remove, rows.accuracy, rows.violated, of)
+    return entry(of)
+
+
+def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, Line2D]:
+    """Published numbers: open stars at the published ε, a dotted line from there to the tight price of the same
+    settings, and a line for that without privacy. A number of a run is drawn where the run is, one of a method in every
+    panel."""
+    handles: dict[str, Line2D] = {}
+    for printed in published:
+        where, accuracy, here = printed["where"], printed["accuracy"], rows[matches(rows, printed["where"])]
+        if "epsilon" not in printed:
+            handles["line"] = ax.axhline(accuracy, color="#999999", ls=":", lw=1.2, zorder=1)
+            handles["line"].set_label("Not private, published")
+        elif "method" in where or len(here):
+            colour = _look(where.get("method") or here.method.iloc[0]).colour
+            ax.plot(printed["epsilon"], accuracy, color=colour, zorder=5, **STAR)
+            label = "published, in the method's colour"
+            handles["star"] = Line2D([], [], color="#555555", label=label, **STAR)
+            for price in here.epsilon_add_remove[here.block.eq("printed")]:
+                ax.plot([price, printed["epsilon"]], [accuracy] * 2, color=colour, ls=":", lw=1.2, zorder=2)
+                ax.plot(price, accuracy, color=colour, zorder=5, **{**STAR, "ms": 7.0})
+    return handles
+
+
+def _look(method: str) -> Look:
+    """Squares for PATE, whose stars would be taken for published numbers."""
+    return look("pate:network" if method == "pate" else method)
+
+
+def _accuracy_axis(ax: Axes, table: pd.DataFrame) -> None:
+    """Ticks in %, from the one below what is drawn to the one above."""
+    ends = [table.accuracy + sign * table.sd for sign in (-1, 1)]
+    drawn = pd.concat([table.accuracy, table.accuracy_paper, *ends]).dropna()
+    low, high = drawn.clip(*LOGIT).min(), drawn.clip(*LOGIT).max()
+    stops = [LOGIT[0], *ACCURACY_TICKS, LOGIT[1]]
+    bottom, top = max(t for t in stops if t <= low), min(t for t in stops if t >= high)
+    inside = [t for t in ACCURACY_TICKS if bottom <= t <= top]
+    ax.set_yticks(inside, [f"{100 * t:g}" for t in inside])
+    ax.set_yticks([], minor=True)
+    ax.set_ylim(bottom, top)
+    ax.set_ylabel("test accuracy (%)")
+
+
+# Learning curves
+
+SPENT = {"epsilon_add_remove": ("-", "add/remove"), "epsilon_replace_one": ("--", "replace-one")}
+CURVES_TEXT = (
+    "Mean over seeds (number: {seeds}), bands: standard deviation. Accuracy: that of the last iterate, not of a "
+    "posterior average."
+)
+
+
+def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
+    """The rows at the budget nearest to epsilon in ln ε; all where none is asked for, which must then be one budget."""
+    budgets = rows.epsilon.unique()
+    if epsilon is None:
+        if len(budgets) > 1:
+            raise ValueError(
+                f"run {rows.run.iloc[0]} has budgets {budgets.tolist()}: say which `epsilon` to draw"
+            )
+        return rows
+    if not np.isfinite(budgets).all():
+        raise ValueError(
+            f"run {rows.run.iloc[0]} has no finite budget: take its `epsilon` out of the exhibit"
+        )
+    return rows[rows.epsilon.eq(min(budgets, key=lambda budget: abs(np.log(budget / epsilon))))]
+
+
+def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per curve and epoch: label, run, mean accuracy, sd over seeds, number of seeds, both tight prices.
+
+    frame: curve rows (`read.read_training`). curves: {run, label, epsilon (where the run has several budgets)}.
+    """
+    parts = []
+    for curve in curves:
+        rows = nearest_budget(frame[frame.run.eq(curve["run"])], curve.get("epsilon"))
+        first, by_epoch = rows.iloc[0], rows.groupby("epoch")
+        part = by_epoch[list(SPENT)].max()
+        part.insert(0, "accuracy", by_epoch.accuracy.mean())
+        part.insert(1, "sd", by_epoch.accuracy.std(ddof=1))
+        part.insert(2, "seeds", by_epoch.seed.nunique())
+        part = part.reset_index()
+        label = curve["label"].format(epsilon=short(float(first.epsilon)))
+        names = {"label": label, "run": curve["run"], "method": first.method, "epsilon": first.epsilon}
+        for place, (column, value) in enumerate(names.items()):
+            part.insert(place, column, value)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
+    """Two panels with one epoch axis: accuracy in %, and ε spent (tight, at the δ of the runs) for both neighbours."""
+    table = learning_curve_summary(frame, curves=curves)
+    with style.settings():
+        figure = Figure(figsize=(7.2, 6.2), layout="constrained")
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        handles = [
+            _learning_curve(top, bottom, rows, i)
+            for i, (_, rows) in enumerate(table.groupby("label", sort=False))
+        ]
+        top.set_ylabel("test accuracy (%)")
+        _late_accuracies(top, table)
+        bottom.set(
+            xlabel="epoch", ylabel="ε spent (tight)", ylim=(0, None), xlim=(0, table.epoch.max() * 1.01)
+        )
+        bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for line, name in SPENT.values():
+            handles.append(Line2D([], [], color="#555555", ls=line, label=f"ε, {name}"))
+        return lay_out(figure, title, CURVES_TEXT.format(seeds=span(table.seeds)), handles)
+
+
+def _learning_curve(top: Axes, bottom: Axes, rows: pd.DataFrame, order: int) -> Line2D:
+    of = look(rows.method.iloc[0])
+    again = any(other.get_color() == of.colour for other in top.lines)  # a second curve of a method
+    marker, every = "D" if again else of.marker, max(1, len(rows) // 7)
+    places: dict[str, Any] = {"marker": marker, "ms": 4.5, "markevery": (order % every, every)}
+    top.plot(rows.epoch, 100 * rows.accuracy, color=of.colour, zorder=3 + order, **places)
+    low, high = 100 * (rows.accuracy - rows.sd), 100 * (rows.accuracy + rows.sd)
+    top.fill_between(rows.epoch, low, high, color=of.colour, alpha=style.BAND_ALPHA, lw=0)
+    for column, (line, _) in SPENT.items():
+        if np.isfinite(rows[column]).all():
+            bottom.plot(rows.epoch, rows[column], color=of.colour, ls=line, **{**places, "ms": 3.5})
+    return Line2D([], [], color=of.colour, marker=marker, ms=4.5, label=rows.label.iloc[0])
+
+
+def _late_accuracies(ax: Axes, table: pd.DataFrame) -> None:
+    """Limits from a little below the accuracies after the first tenth of the epochs, so that the ends can be told
+    apart."""
+    late = table[table.epoch.ge(0.1 * table.epoch.max())]
+    low = 100 * (late.accuracy - late.sd.fillna(0)).min()
+    high = 100 * (table.accuracy + table.sd.fillna(0)).max()
+    pad = 0.06 * max(high - low, 1.0)
+    ax.set_ylim(max(low - pad, 0), min(high + pad, 100.2))
+
+
+# Calibration
+
+PREDICTORS = {
+    "average": Look("posterior average", "#0072B2", "o", "-"),
+    "single": Look("single sample", "#D55E00", "s", "--"),
+}
+PANEL = ["panel", "title", "run", "epsilon", "predictor"]
+RELIABILITY_TEXT = (
+    "Bins of equal width, test predictions pooled over seeds (number: {seeds}); points of bins with less than {least} "
+    "predictions are left out.\nECE (expected calibration error, {bins} bins) and log loss (nats): means over seeds. "
+    "Below the diagonal: over-confident."
+)
+LEAST = 20  # predictions in a bin that is drawn
+BINS = 15  # of `scores.reliability`, numbered from 1
+
+
+def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per panel, predictor and bin, pooled over seeds: confidence and accuracy weighted by count, count, share
+    of all predictions, and the predictor's ECE and log loss, means over seeds.
+
+    frame: reliability rows with ece and log_loss (`read.read_training`). panels: {run, title, epsilon (where the run
+    has several budgets)}; {epsilon} in a title is the budget found.
+    """
+    parts = []
+    for order, panel in enumerate(panels):
+        here = nearest_budget(frame[frame.run.eq(panel["run"])], panel.get("epsilon"))
+        epsilon = here.epsilon.iloc[0]
+        title = panel["title"].format(epsilon=short(float(epsilon)))
+        for predictor in PREDICTORS:
+            part = here[here.predictor.eq(predictor)]
+            seeds = part[["seed", "log_loss", "ece"]].drop_duplicates()
+            scores = {"ece": seeds.ece.mean(), "log_loss": seeds.log_loss.mean(), "seeds": len(seeds)}
+            names = dict(zip(PANEL, (order, title, panel["run"], epsilon, predictor), strict=True))
+            weighted = part[["confidence", "accuracy"]].mul(part["count"], axis=0)
+            sums = weighted.assign(count=part["count"]).groupby(part.bin).sum()
+            pooled = sums[["confidence", "accuracy"]].div(sums["count"], axis=0)
+            shares = pooled.assign(count=sums["count"], share=sums["count"] / sums["count"].sum())
+            parts.append(shares.reset_index().assign(**names, **scores))
+    table = pd.concat(parts, ignore_index=True)
+    return table[[*PANEL, *(column for column in table if column not in PANEL)]]
+
+
+def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
+    """A column for each panel: the reliability diagram, below it the share of predictions in every bin (log axis)."""
+    table = reliability_summary(frame, panels=panels)
+    groups = list(table.groupby("panel", sort=False))
+    with style.settings():
+        figure = Figure(figsize=(3.3 * len(groups) + 0.8, 5.6), layout="constrained")
+        axes = figure.subplots(2, len(groups), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1))
+        for (_, rows), top, bottom in zip(groups, axes[0], axes[1], strict=True):
+            _diagram(top, rows)
+            _shares(bottom, rows)
+            bottom.set_xlabel("confidence")
+        axes[0][0].set_ylabel("accuracy")
+        axes[1][0].set_ylabel("share")
+        handles = [entry(of, ms=4.5) for of in PREDICTORS.values()]
+        handles.append(Line2D([], [], color=style.GREY, ls=":", label="calibrated"))
+        text = RELIABILITY_TEXT.format(seeds=span(table.seeds), least=LEAST, bins=BINS)
+        return lay_out(figure, title, text, handles)
+
+
+def _diagram(ax: Axes, rows: pd.DataFrame) -> None:
+    ax.plot([0, 1], [0, 1], color=style.GREY, ls=":", lw=1.0, zorder=1)
+    lines = [rows.title.iloc[0]]
+    for predictor, of in PREDICTORS.items():
+        part = rows[rows.predictor.eq(predictor)]
+        if part.empty:
+            continue
+        drawn = part[part["count"].ge(LEAST)]
+        shape: dict[str, Any] = {"ls": of.line, "marker": of.marker, "ms": 4.0}
+        ax.plot(drawn.confidence, drawn.accuracy, color=of.colour, zorder=3, **shape)
+        lines.append(f"{of.label}: ECE {part.ece.iloc[0]:.4f}, log loss {part.log_loss.iloc[0]:.3f}")
+    ax.set_title("\n".join(lines), fontsize=8)
+    ax.set(xlim=(0, 1), ylim=(0, 1.02))
+
+
+def _shares(ax: Axes, rows: pd.DataFrame) -> None:
+    """Bars of the two predictors side by side within each bin."""
+    width = 1 / BINS
+    for i, (predictor, of) in enumerate(PREDICTORS.items()):
+        part = rows[rows.predictor.eq(predictor)]
+        ax.bar((part.bin - 0.75 + 0.5 * i) * width, part.share, width=0.46 * width, color=of.colour)
+    ax.set_yscale("log")
+
+
+# Rows with their accuracy and their epsilons: Tables 1 to 3 of ryffel2022
+
+EPSILON_ENDS = (1e-2, 1e4)  # of the axis
+CLAIMED = Look("the paper's ε", "#CC79A7", "", "--")
+EPSILONS = {
+    "epsilon_formula_epochs": Look("their formula, K = epochs", "#E69F00", "s", "", 5.0),
+    "epsilon_formula_steps": Look("their formula, K = steps", "#D55E00", "D", "", 5.0),
+    "epsilon_tight": Look("all iterates, replace-one (upper bound)", "#0072B2", "o", "", 7.0),
+    "epsilon_tight_add_remove": Look("all iterates, add/remove (upper bound)", "#56B4E9", "<", "", 5.5),
+    "epsilon_last": Look("last iterate (upper bound)", "#009E73", "x", "", 5.5),
+    "epsilon_audit": Look("attack on this row (lower bound)", "#000000", "^", "", 5.5),
+}
+PAPER_ACCURACIES = {
+    "paper_resnet18": Look("the paper, ResNet-18", "#555555", "*", "", 10.0),
+    "paper_alexnet": Look("the paper, AlexNet", "#555555", "P", "", 6.5),
+}
+HOLLOW = "hollow: a condition is not met"  # of the paper's theorem or of the price
+CALIBRATIONS = {"published": "", "formula": ", noise by their formula", "tight": ", proven price", "": ""}
+HEADS_TEXT = (
+    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of other\n"
+    "networks, and of the best epoch on the test set. The formula is no bound for batches. '<', '>': beyond the axis."
+)
+FINETUNE_TEXT = (
+    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds; {network}. The paper's accuracies are\n"
+    "of another network, and of the best epoch on the test set."
+)
+
+
+class Panel(NamedTuple):
+    """One panel. table: one row each with label, group (rows of one group stand under its name), method, accuracy, low,
+    high (shares), violated, and the columns of EPSILONS and PAPER_ACCURACIES that there are."""
+
+    title: str
+    table: pd.DataFrame
+
+
+def heads(
+    frame: pd.DataFrame,
+    *,
+    schedule: str,
+    published: Published,
+    features: Mapping[str, Mapping[str, str]],
+    title: str = "",
+) -> Figure:
+    """One panel per features; arguments as for `tables.heads_page`."""
+    table = tables.heads_summary(frame, schedule=schedule, published=published)
+    kinds = zip(table.method, table.calibration, strict=True)
+    labels = [look(method).label + CALIBRATIONS[kind] for method, kind in kinds]
+    table = table.assign(label=labels, group=table.block.map(tables.HEAD_BLOCKS))
+    panels = []
+    for name, rows in table.groupby("features", sort=False):
+        of = tables.of_features(features, str(name))
+        panels.append(Panel(f"{of['task']}: {of['network']}", rows))
+    return _rows_with_epsilons(panels, title, HEADS_TEXT.format(seeds=span(table.seeds)))
+
+
+def finetune(frame: pd.DataFrame, *, published: Published, network: str, title: str = "") -> Figure:
+    """One panel, the runs below each other; arguments as for `tables.finetune_page`."""
+    table = tables.finetune_summary(frame, published=published)
+    labels = [look(method).label for method in table.method]
+    table = table.assign(label=labels, group=table.trained.map(tables.TRAINED_PARTS))
+    text = FINETUNE_TEXT.format(seeds=span(table.seeds), network=network)
+    return _rows_with_epsilons([Panel("", table)], title, text)
+
+
+def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figure:
+    """Panels below each other, accuracy on the left and epsilon on the right of each; text: the caption."""
+    sizes = [len(panel.table) + panel.table.group.nunique() for panel in panels]
+
+    def present(columns: Mapping[str, Look]) -> dict[str, Look]:
+        has = {column for column in columns for panel in panels if _finite(panel.table, column).size}
+        return {column: of for column, of in columns.items() if column in has}
+
+    prices, papers = present(EPSILONS), present(PAPER_ACCURACIES)
+    with style.settings():
+        height = 0.27 * sum(sizes) + 0.85 * len(panels) + 1.5
+        figure = Figure(figsize=(10.2, height), layout="constrained")
+        axes = figure.subplots(
+            len(panels), 2, squeeze=False, sharey="row", height_ratios=sizes, width_ratios=[1, 1.15]
+        )
+        for (left, right), panel in zip(axes, panels, strict=True):
+            table = _place_rows(left, panel.table)
+            _accuracies(left, table, papers)
+            _prices(right, table, prices)
+            left.set_title(panel.title, loc="left")
+            right.set_xlim(_epsilon_limits(panels, prices))
+            right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+            right.xaxis.set_minor_formatter(NullFormatter())
+            left.set_xlabel("test accuracy (%)")
+            delta = float(panel.table.delta[panel.table.method.ne("none")].iloc[0])
+            right.set_xlabel(f"ε at δ = {number(delta)}")
+        handles = [entry(of, mfc="none") for of in papers.values()] + [entry(of) for of in prices.values()]
+        if any(_finite(panel.table, "epsilon_paper").size for panel in panels):
+            handles.append(entry(CLAIMED))
+        if any(panel.table.violated.ne("").any() for panel in panels):
+            handles.append(hollow_entry(HOLLOW))
+        return lay_out(figure, title, text, handles)
+
+
+def _epsilon_limits(panels: Sequence[Panel], columns: Mapping[str, Look]) -> tuple[float, float]:
+    """The ends of the axis of epsilon, the same in all panels: at least from .1 to 10, at most EPSILON_ENDS."""
+    drawn = [_finite(panel.table, column) for panel in panels for column in columns]
+    values = np.concatenate([[0.1, 10.0], *drawn]).clip(*EPSILON_ENDS)
+    return float(values.min()) / 1.6, float(values.max()) * 1.6
+
+
+def _finite(table: pd.DataFrame, column: str) -> np.ndarray:
+    values = table[column].to_numpy(float) if column in table else np.empty(0)
+    return values[np.isfinite(values)]
+
+
+def _place_rows(ax: Axes, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows in the order of their groups with their place `y`; the groups' names above them and the rows' beside."""
+    parts, y = [], 0
+    for group, rows in table.groupby("group", sort=False):
+        place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+        ax.text(-0.02, y, str(group), weight="bold", size=8, **place)
+        parts.append(rows.assign(y=range(y + 1, y + 1 + len(rows))))
+        y += 1 + len(rows)
+    table = pd.concat(parts)
+    ax.set_yticks(table.y, table.label)
+    ax.set_ylim(table.y.max() + 0.6, -0.6)
+    return table
+
+
+def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> None:
+    for _, row in table.iterrows():
+        of = look(row.method)
+        ax.hlines(row.y, 100 * row.low, 100 * row.high, color=of.colour, lw=2.0, zorder=2)
+        face = "white" if row.violated else of.colour
+        kind: dict[str, Any] = {"ls": "", "marker": of.marker, "color": of.colour, "mfc": face}
+        ax.plot(100 * row.accuracy, row.y, ms=6, zorder=3, **kind)
+        for column, of in papers.items():
+            shape: dict[str, Any] = {"ls": "", "marker": of.marker, "ms": of.size, "mfc": "none"}
+            ax.plot(100 * row[column], row.y, color=of.colour, zorder=4, **shape)
+
+
+def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
+    ax.set(xscale="log")
+    for claim in np.unique(_finite(table, "epsilon_paper")):
+        ax.axvline(claim, color=CLAIMED.colour, ls=CLAIMED.line, lw=1.2, zorder=1)
+    for column, of in columns.items():
+        rows = table[table[column].notna() & table.method.ne("none")]
+        inside = rows[column].between(*EPSILON_ENDS)
+        at = rows[column].clip(*EPSILON_ENDS)
+        kind: dict[str, Any] = {"ls": "", "marker": of.marker, "ms": of.size, "color": of.colour}
+        ax.plot(at[inside], rows.y[inside], zorder=3, **kind)
+        for arrow, beyond in (
+            ("<", rows[column].lt(EPSILON_ENDS[0])),
+            (">", rows[column].gt(EPSILON_ENDS[1])),
+        ):
+            for x, y in zip(at[beyond], rows.y[beyond], strict=True):
+                ax.annotate(arrow, (x, y), color=of.colour, ha="center", va="center", weight="bold", size=9)
+
+
+# Heads against epsilon
+
+OVER_EPSILON_TEXT = (
+    "Mean and 95 % t-interval over {seeds} seeds on the features of {network}. x: the smallest ε that we can prove\n"
+    "with all iterates visible, replace-one, δ = {delta}."
+)
+
+
+def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per method and budget of the figure's runs (block "figure"), and the non-private one: accuracy with its
+    95 % interval over seeds, epsilon as asked and tight. A non-private run with constant steps of another experiment
+    counts where the figure has none of its own."""
+    kept = frame[frame.block.eq("figure")]
+    if kept.empty:
+        raise ValueError(f"no run of block 'figure': the runs have {sorted(set(frame.block))}")
+    if not kept.method.eq("none").any():
+        nonprivate = frame.method.eq("none") & ~frame.schedule.eq("decreasing")
+        kept = pd.concat([kept, frame[nonprivate & frame.features.isin(set(kept.features))]])
+    keys, prices = ["features", "method", "run", "epsilon"], ["delta", "epsilon_tight"]
+    rows = [{**row, **group[prices].max()} for row, group in seed_summaries(kept, keys)]
+    return pd.DataFrame(rows)[[*keys, *prices, *tables.SCORES, "violated"]]
+
+
+def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") -> Figure:
+    """Test accuracy against tight epsilon on a log axis, a curve per method and a line without privacy. network: what
+    the caption calls the network behind the features."""
+    table = heads_over_epsilon_summary(frame)
+    private = table[table.method.ne("none")]
+    with style.settings():
+        figure = Figure(figsize=(7.6, 4.4), layout="constrained")
+        ax = figure.subplots()
+        ax.set_xscale("log")
+        handles = []
+        nonprivate = table.loc[table.method.eq("none"), ["accuracy", "low", "high"]]
+        for interval in 100 * nonprivate.to_numpy(float):
+            of = look("none")
+            handles.append(style.reference_line(ax, interval, of, label=of.label))
+        for method, rows in private.groupby("method", sort=False):
+            of, rows = look(str(method)), rows.sort_values("epsilon_tight")
+            rows = rows[np.isfinite(rows.epsilon_tight) & rows.epsilon_tight.gt(0)]
+            x, y = rows.epsilon_tight, 100 * rows.accuracy
+            ax.plot(x, y, color=of.colour, ls=of.line, zorder=3)
+            ax.vlines(x, 100 * rows.low, 100 * rows.high, color=tint(of.colour), lw=2.0, zorder=2)
+            markers(ax, x, y, rows.violated, of)
+            handles.append(entry(of))
+        style.ticks(ax, style.EPSILON_TICKS)
+        ax.set_xlabel("tight ε (replace-one)")
+        ax.set_ylabel("test accuracy (%)")
+        if private.violated.ne("").any():
+            handles.append(hollow_entry(HOLLOW))
+        delta = "/".join(number(d) for d in sorted(private.delta.dropna().unique()))
+        text = OVER_EPSILON_TEXT.format(seeds=span(private.seeds), network=network, delta=delta)
+        if lost := int((~np.isfinite(private.epsilon_tight)).sum()):
+            text += f" Without a finite ε, and not drawn: {lost} of {len(private)} points."
+        return lay_out(figure, title, text, handles)
+
+
+# How the number of steps grows: Table 4 of ryffel2022
+
+RATIOS = {
+    "ratio_published": Look("printed", "#CC79A7", "*", "", 10.0),
+    "ratio_classes": Look("d = classes, as they do", "#E69F00", "s", "", 5.5),
+    "ratio_theorem": Look("d = classes × features", "#0072B2", "o", "", 5.5),
+    "ratio_proof": Look("α, ε of the proof as well", "#009E73", "^", "", 5.5),
+}
+RATIOS_TEXT = (
+    "Below 1 the number of steps of Theorem 4.2 grows as n², above as n⁴. The paper's rows: from its printed β, the λ\n"
+    "of its commands, n, and the number of features of its networks (its public code)."
+)
+
+
+def growth_ratios(
+    frame: pd.DataFrame,
+    *,
+    paper: Sequence[Mapping[str, Any]],
+    features: Mapping[str, Mapping[str, str]],
+    title: str = "",
+) -> Figure:
+    """The ratios of every row on a log axis; arguments as for `claims.ryffel2022.growth_ratios`."""
+    table = ryffel2022.growth_ratios(frame, paper=paper, features=features)
+    with style.settings():
+        figure = Figure(figsize=(8.4, 0.42 * len(table) + 1.9), layout="constrained")
+        ax = figure.subplots()
+        ax.set_xscale("log")
+        whose = ["the paper" if source == "paper" else "ours" for source in table.source]
+        labels = zip(table.task, table.network, whose, strict=True)
+        ax.set_yticks(table.index, [f"{task}, {network} ({who})" for task, network, who in labels])
+        ax.set_ylim(len(table) - 0.4, -0.6)
+        threshold: dict[str, Any] = {"color": "#555555", "ls": "--", "lw": 1.0}
+        ax.axvline(1.0, zorder=1, **threshold)
+        handles = []
+        for column, of in RATIOS.items():
+            printed = column == "ratio_published"
+            kind: dict[str, Any] = {"ls": "", "marker": of.marker, "ms": of.size, "color": of.colour}
+            kind |= {"mfc": "none"} if printed else {}
+            ax.plot(table[column], table.index, zorder=4 if printed else 3, **kind)
+            handles.append(Line2D([], [], label=of.label, **kind))
+        handles.append(Line2D([], [], label="n² below, n⁴ above", **threshold))
+        ax.set_xlabel("(ε n²/(α d))/(β/λ)²")
+        return lay_out(figure, title, RATIOS_TEXT, handles)

@@ -1,0 +1,308 @@
+"""Prepared data on demand: made where they are missing, and checked against what the committed manifest states.
+
+`data/manifest/<kind>/<key>.json` is the output of a stage and lies in git: sha256 and size of the file, its rows,
+features, classes and public bounds, and a hash of all that it is made of.  The file itself is in `data/processed`
+(kind dataset), `data/weights`, `data/features` or `data/reference`, which no stage lists.  Who needs it calls
+`ensure`, which fetches and makes it, and what it is made of, if it is not there.  A checkout that DVC made for a
+queued experiment uses the data of the one that it came from.
+
+Data sets and published weights have the same bytes everywhere.  Features, references and weights that are trained
+here depend in their last digits on the processor: a file that this machine made of the stated inputs is taken too,
+and a line says so.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from dplangevin.cache import File, atomic_path, code_hash, key, sha256, targets
+from dplangevin.data import DataError, verify
+from dplangevin.data.fetch import fetch, mirrors
+
+FOLDER = Path("data/manifest")
+RAW = Path("data/raw")
+PLACES = {
+    "dataset": Path("data/processed"),
+    "weights": Path("data/weights"),
+    "features": Path("data/features"),
+    "reference": Path("data/reference"),
+}
+STAGES = {"dataset": "prepare", "weights": "weights", "features": "features", "reference": "reference"}
+BOUNDS = ("row_norm_bound", "row_bound", "public")  # of a file's meta: what is public about lengths
+
+
+def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
+    """The file of a manifest, made if it is not there or not what the manifest states.
+
+    DataError if it cannot be made, or is then still another than stated.
+    """
+    stated, own = read(cfg, kind, name), path_of(kind, name)
+    places = [own] if (home := origin()) is None else [own, home / own]
+    for path in places:
+        if _as_stated(path, stated) or _made_here(path, stated):
+            return path
+    if own.exists():
+        print(f"{own} is not what its manifest states: made again", file=sys.stderr)
+    make(cfg, kind, name)
+    if _as_stated(own, stated):
+        return own
+    found, expected = describe(own), stated["file"]
+    if not exact(cfg, kind, name) and stated["inputs"] == inputs(cfg, kind, name):
+        print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
+        _beside(own).write_text(json.dumps({"inputs": stated["inputs"], **found}))
+        return own
+    wanted, made = (f"sha256 {what['sha256']} ({what['size']} bytes)" for what in (expected, found))
+    raise DataError(
+        f"{own}: {manifest_path(kind, name)} states {wanted}, made {made}. "
+        f"State it anew: dvc repro -f {stage_of(cfg, kind, name)}"
+    )
+
+
+def file(cfg: DictConfig, kind: str, name: str) -> File:
+    """The sha256 that the manifest states, and the file when it is needed."""
+    return File(read(cfg, kind, name)["file"]["sha256"], partial(ensure, cfg, kind, name))
+
+
+def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
+    """A manifest.  DataError naming the stage that writes it."""
+    try:
+        found = json.loads(manifest_path(kind, name).read_bytes())
+        found["file"]["sha256"], found["file"]["size"], found["inputs"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"no manifest of {kind} {name} ({error}): dvc repro {stage_of(cfg, kind, name)}"
+        ) from error
+    stated: dict[str, Any] = found
+    return stated
+
+
+def state(cfg: DictConfig, kind: str, name: str) -> bool:
+    """Make the file and write its manifest, unless the manifest is of the same inputs; whether anything was done."""
+    made_of = inputs(cfg, kind, name)
+    try:
+        if read(cfg, kind, name)["inputs"] == made_of:
+            return False
+    except DataError:
+        pass
+    make(cfg, kind, name)
+    write(cfg, kind, name)
+    return True
+
+
+def write(cfg: DictConfig, kind: str, name: str) -> None:
+    """Write the manifest of the file that is there."""
+    path = path_of(kind, name)
+    stated = {
+        "file": {"path": path.as_posix(), **describe(path)},
+        "inputs": inputs(cfg, kind, name),
+        **_contents(path, kind),
+    }
+    _beside(path).unlink(missing_ok=True)
+    with atomic_path(manifest_path(kind, name)) as part:
+        part.write_text(json.dumps(stated, indent=2) + "\n", encoding="utf-8")
+
+
+def make(cfg: DictConfig, kind: str, name: str) -> None:
+    """Make the file of a kind, and all that it is made of.  DataError, DataUnavailable if that cannot be had."""
+    makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
+    if name not in known(cfg, kind):
+        raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
+    makers[kind](cfg, name)
+
+
+def inputs(cfg: DictConfig, kind: str, name: str) -> str:
+    """The hash of all that a file is made of."""
+    return key([kind, name, _made_of(cfg, kind, name)])
+
+
+def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
+    code = code_hash(*code_of(cfg, kind, name))
+    if kind == "dataset":
+        return [_sums(cfg.dataset[name].files), _plain(cfg.dataset[name].loader), code]
+    if kind == "weights" and name in cfg.get("weights", {}):
+        return _sums(cfg.weights[name].files)
+    if kind == "weights":
+        entry, backbone = _plain(cfg.pretrain[name]), _plain(cfg.backbone[name])
+        return [entry, backbone, cfg.seed, code, _stated(cfg, "dataset", entry["dataset"])]
+    if kind == "features":
+        entry = _plain(cfg.features[name])
+        sources = [_stated(cfg, "dataset", entry[of]) for of in ("dataset", "public")]
+        weights = _stated(cfg, "weights", entry["backbone"])
+        return [entry, _plain(cfg.backbone[entry["backbone"]]), code, weights, *sources]
+    spec = {key: value for key, value in _plain(cfg.reference).items() if key != "datasets"}
+    model = _plain(cfg.model[spec["model"]])
+    return [spec, model, cfg.seed, cfg.repeats, code, _stated(cfg, "dataset", name)]
+
+
+def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
+    """The modules, and objects in them, that make a file."""
+    if kind == "dataset":
+        return targets(_plain(cfg.dataset[name].loader))
+    if kind == "weights":
+        if name in cfg.get("weights", {}):
+            return []
+        return [
+            "dplangevin.backbones.pretrain",
+            *targets(_plain(cfg.pretrain[name]), _plain(cfg.backbone[name])),
+        ]
+    if kind == "features":
+        return ["dplangevin.backbones.features", *targets(_plain(cfg.backbone[cfg.features[name].backbone]))]
+    spec = _plain(cfg.reference)
+    return ["dplangevin.reference", *targets(spec, _plain(cfg.model[spec["model"]]))]
+
+
+def known(cfg: DictConfig, kind: str) -> list[str]:
+    """The names of a kind."""
+    groups = {
+        "dataset": [cfg.dataset],
+        "weights": [cfg.get("weights", {}), cfg.get("pretrain", {})],
+        "features": [cfg.get("features", {})],
+        "reference": [dict.fromkeys(cfg.reference.datasets)] if "reference" in cfg else [],
+    }
+    return [str(name) for group in groups[kind] for name in group]
+
+
+def exact(cfg: DictConfig, kind: str, name: str) -> bool:
+    """Whether a file has the same bytes on every machine."""
+    return kind == "dataset" or (kind == "weights" and name in cfg.get("weights", {}))
+
+
+def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
+    """The stage that writes a manifest."""
+    if kind == "weights" and name not in cfg.get("weights", {}):
+        return f"pretrain@{name}"
+    return f"{STAGES[kind]}@{'-'.join(name.rsplit('_', 1)) if kind == 'features' else name}"
+
+
+def path_of(kind: str, name: str) -> Path:
+    return PLACES[kind] / f"{name}.npz"
+
+
+def manifest_path(kind: str, name: str) -> Path:
+    return FOLDER / kind / f"{name}.json"
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """sha256 and size of a file."""
+    return {"sha256": sha256(path), "size": path.stat().st_size}
+
+
+def origin() -> Path | None:
+    """The checkout that DVC copied the working folder from, to run an experiment in; None if it is no such copy."""
+    here = Path.cwd()
+    return next((at.parents[2] for at in here.parents if at.parts[-3:] == (".dvc", "tmp", "exps")), None)
+
+
+def sources() -> list[str]:
+    """Where raw files are looked for first: the checkout that this one was copied from, and DATA_MIRROR."""
+    home = origin()
+    near = [] if home is None else [str(home / RAW), str(home / "data")]
+    return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
+
+
+def _as_stated(path: Path, stated: Mapping[str, Any]) -> bool:
+    if not path.is_file() or path.stat().st_size != stated["file"]["size"]:
+        return False
+    return sha256(path) == stated["file"]["sha256"]
+
+
+def _made_here(path: Path, stated: Mapping[str, Any]) -> bool:
+    """Whether a file is what this machine made of the inputs that the manifest states."""
+    try:
+        own = json.loads(_beside(path).read_bytes())
+        return bool(own == {"inputs": stated["inputs"], **describe(path)})
+    except (OSError, ValueError):
+        return False
+
+
+def _beside(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _dataset(cfg: DictConfig, name: str) -> None:
+    entry, folder = cfg.dataset[name], RAW / name
+    if entry.files:
+        fetch(name, entry.files, folder, sources(), f"prepare@{name}")
+        verify(folder, entry.files, name)
+    instantiate(entry.loader, _partial_=True)(folder=folder).save(path_of("dataset", name))
+
+
+def _weights(cfg: DictConfig, name: str) -> None:
+    if name in cfg.get("weights", {}):
+        fetch("weights", cfg.weights[name].files, PLACES["weights"], sources(), f"weights@{name}")
+        return
+    from dplangevin.backbones.pretrain import pretrain  # here and below: torch takes seconds
+
+    data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
+    pretrain(cfg, name, data, path_of("weights", name))
+
+
+def _features(cfg: DictConfig, name: str) -> None:
+    from dplangevin import backbones
+    from dplangevin.backbones.features import Extraction
+    from dplangevin.data import Dataset
+    from dplangevin.device import pick
+
+    entry = cfg.features[name]
+    backbone, digest = backbones.load(
+        cfg.backbone[entry.backbone], ensure(cfg, "weights", entry.backbone)
+    )  # fmt: skip
+    images, public = (Dataset.load(ensure(cfg, "dataset", entry[of])) for of in ("dataset", "public"))
+    extraction = Extraction(entry.resize, entry.batch, entry.public_images)
+    names = {"name": name, "dataset": entry.dataset, "backbone": entry.backbone, "weights_sha256": digest}
+    extraction.build(backbone, images, public, names, pick()).save(path_of("features", name))
+
+
+def _reference(cfg: DictConfig, name: str) -> None:
+    from dplangevin import noise
+    from dplangevin.data import Dataset
+    from dplangevin.reference import sample_reference, save
+
+    spec, found = cfg.reference, {}
+    prepared = Dataset.load(ensure(cfg, "dataset", name))
+    for scaling in spec.scalings:
+        data = prepared.scaled(scaling)
+        problem = instantiate(cfg.model[spec.model])(data, cfg.repeats)
+        rng = noise.generator(cfg.seed, f"{name}/reference")
+        sampler = instantiate(spec.sampler)
+        found[scaling] = sample_reference(problem, data, spec.precision, sampler, spec.predictive, rng)
+    save(path_of("reference", name), found)
+
+
+def _contents(path: Path, kind: str) -> dict[str, Any]:
+    """What is in the file: rows, features, classes and public bounds of examples; shapes of other arrays."""
+    with np.load(path, allow_pickle=False) as archive:
+        if kind in ("weights", "reference"):
+            return {"arrays": len([name for name in archive.files if name != "meta"])}
+        meta = json.loads(archive["meta"].tobytes())
+        y, shape = archive["y_train"], archive["x_train"].shape
+        found: dict[str, Any] = {"rows": {"train": y.shape[-1], "test": archive["y_test"].shape[-1]}}
+        rest = list(shape[y.ndim :])
+        found["features"] = rest[0] if len(rest) == 1 else rest
+        found["classes"] = meta.get("classes", len(np.unique(y)))
+        if y.ndim == 2:
+            found["draws"] = y.shape[0]  # 1: all repeats share the data
+    return found | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}
+
+
+def _stated(cfg: DictConfig, kind: str, name: str) -> str:
+    found: str = read(cfg, kind, name)["file"]["sha256"]
+    return found
+
+
+def _sums(files: Any) -> list[list[str]]:
+    return [[entry["name"], entry["sha256"]] for entry in files]
+
+
+def _plain(node: Any) -> dict[str, Any]:
+    found = OmegaConf.to_container(node, resolve=True)
+    assert isinstance(found, dict)
+    return {str(name): value for name, value in found.items()}

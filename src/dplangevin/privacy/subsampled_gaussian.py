@@ -1,0 +1,78 @@
+"""Compositions of subsampled Gaussian mechanisms as few events, where each step has a noise multiplier of its own."""
+
+import math
+from collections import Counter
+
+import attr
+import numpy as np
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+
+MAX_LEVELS = 100  # noise multipliers in an event, about: numerical composition takes a transform for each
+
+
+def composed_steps(records: int, batch: int, multipliers: np.ndarray) -> DpEvent:
+    """The event of Gaussian steps with every result visible, on fresh uniform batches of `batch` of `records`.
+
+    multipliers: ``(steps,)``, > 0, noise over sensitivity.  batch == records: no sampling.  Different multipliers are
+    rounded down, which overstates the cost, to at most MAX_LEVELS + 1 levels, a factor of 1.02 apart or more; equal
+    ones are kept as they are.
+    """
+    levels = multipliers
+    spread = multipliers.max() / multipliers.min()
+    if spread > 1:
+        ratio = max(1.02, spread ** (1 / MAX_LEVELS))
+        levels = multipliers.min() * ratio ** np.floor(
+            np.log(multipliers / multipliers.min()) / math.log(ratio)
+        )
+    values, counts = np.unique(np.minimum(levels, multipliers), return_counts=True)
+    parts = []
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        step: DpEvent = GaussianDpEvent(value)
+        if batch < records:
+            step = SampledWithoutReplacementDpEvent(records, batch, step)
+        parts.append(SelfComposedDpEvent(step, count))
+    return parts[0] if len(parts) == 1 else ComposedDpEvent(parts)
+
+
+def is_subsampled(leaf: DpEvent) -> bool:
+    """Whether the event is a sampled one."""
+    return isinstance(leaf, PoissonSampledDpEvent | SampledWithoutReplacementDpEvent)
+
+
+def rate_and_multiplier(leaf: DpEvent) -> tuple[float, float]:
+    """Sampling rate q in (0, 1] and noise multiplier of a Gaussian step; q = 1 without sampling."""
+    if isinstance(leaf, PoissonSampledDpEvent):
+        return leaf.sampling_probability, leaf.event.noise_multiplier
+    if isinstance(leaf, SampledWithoutReplacementDpEvent):
+        return leaf.sample_size / leaf.source_dataset_size, leaf.event.noise_multiplier
+    return 1.0, leaf.noise_multiplier
+
+
+def coarsened(parts: Counter[DpEvent]) -> Counter[DpEvent]:
+    """The same events; of more than MAX_LEVELS, subsampled ones at noise rounded down to about MAX_LEVELS levels.
+
+    Levels are 2 % apart or more, and rounding down overstates the cost.  parts: how often each event happens.
+    """
+    if len(parts) <= MAX_LEVELS:
+        return parts
+    levels = sorted({rate_and_multiplier(leaf)[1] for leaf in parts if is_subsampled(leaf)})
+    if not levels or levels[0] == 0:
+        return parts
+    ratio = max(1.02, (levels[-1] / levels[0]) ** (1 / MAX_LEVELS))
+    floor, start = {}, levels[0]
+    for level in levels:
+        start = level if level > ratio * start else start
+        floor[level] = start
+    result: Counter[DpEvent] = Counter()
+    for leaf, count in parts.items():
+        if is_subsampled(leaf):
+            leaf = attr.evolve(leaf, event=GaussianDpEvent(floor[rate_and_multiplier(leaf)[1]]))
+        result[leaf] += count
+    return result

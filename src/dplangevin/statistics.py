@@ -1,0 +1,356 @@
+"""Every statistic behind the exhibits and the claims: intervals, paired and unpaired differences, tests, exponents of
+power laws, and summaries over repeats and seeds.
+
+Methods of one experiment share data splits and test points within a repeat, so their accuracies are compared by the
+paired difference `d[r, b] = accuracy_first[r, b] - accuracy_second[r, b]` (repeat r, budget b), averaged over budgets
+within each repeat, with a Student interval over repeats. Budgets are either what was asked of the mechanism
+(`axis="asked"`) or what the tight accountant finds it to cost (`axis="audited"`), where the methods' points differ and
+each repeat's accuracy is interpolated linearly in ln epsilon. Seeds of networks are independent: Welch (1947).
+
+A result is trusted if no condition of its guarantee fails and no chain has diverged. What is not trusted is shown, but
+is never the best of several and never what others are compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+LEVEL = 0.95  # of every interval that names no other
+AXES = ("asked", "audited")
+NEAR = 5e-3  # in ln epsilon: how far outside a curve it is still read off, at its end
+MAJORITY = "majority_accuracy"
+SUMMARY_COLUMNS = [
+    "dataset", "method", "variant", "scaling", "epsilon", "ln_epsilon", "epsilon_paper", "epsilon_tight",
+    "ln_epsilon_tight", "mean", "sd", "low", "high", "repeats", "diverged",
+    "violated",
+]  # fmt: skip
+
+
+class NoCommonRange(ValueError):
+    """Two methods have no budget, or no range of audited epsilon, in common."""
+
+
+class Interval(NamedTuple):
+    """A mean (accuracy, unitless) with its confidence limits; the limits are nan for a single value."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Comparison(NamedTuple):
+    """Interval of the mean paired difference, and the points where the difference alone is significantly above or below
+    the threshold."""
+
+    interval: Interval
+    above: list[float]
+    below: list[float]
+    points: int
+    repeats: int
+
+
+# Intervals and tests
+
+
+def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval:
+    """Student interval `mean +- t_{(1+level)/2, n-1} s / sqrt(n)` over independent repeats. values: (n,), finite.
+
+    Raises ValueError for no values or values that are not finite.
+    """
+    array = np.asarray(values, dtype=float)
+    if array.size == 0 or not np.isfinite(array).all():
+        raise ValueError(f"an interval needs finite values, found {array.tolist()}: check the run file")
+    mean = float(array.mean())
+    if array.size == 1:
+        return Interval(mean, math.nan, math.nan)
+    half = float(stats.t.ppf((1 + level) / 2, array.size - 1) * array.std(ddof=1) / np.sqrt(array.size))
+    return Interval(mean, mean - half, mean + half)
+
+
+def finite_interval(values: pd.Series) -> Interval:
+    """`t_interval` of the finite values, without those of diverged chains; all nan where there is none."""
+    finite = values[np.isfinite(values)]
+    return t_interval(finite) if len(finite) else Interval(math.nan, math.nan, math.nan)
+
+
+def welch(terms: Sequence[tuple[float, pd.Series]], level: float = LEVEL) -> Interval:
+    """Sum of weight times mean over independent seeds, variances unequal (Welch 1947, with Satterthwaite's degrees of
+    freedom). terms: (weight, values by seed); weights 1 and -1 make the difference of two means. The limits are nan
+    where any of the means has one seed."""
+    mean = float(sum(weight * values.mean() for weight, values in terms))
+    if min(len(values) for _, values in terms) < 2:
+        return Interval(mean, math.nan, math.nan)
+    variances = [weight**2 * float(values.var(ddof=1)) / len(values) for weight, values in terms]
+    if sum(variances) == 0:
+        return Interval(mean, mean, mean)
+    shares = [part**2 / (len(values) - 1) for part, (_, values) in zip(variances, terms, strict=True)]
+    freedom = sum(variances) ** 2 / sum(shares)
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(sum(variances))
+    return Interval(mean, mean - half, mean + half)
+
+
+def paired_p(first: pd.Series, second: pd.Series) -> float:
+    """Two-sided p-value of the paired t-test over repeats; 1 for equal values, nan for a single repeat."""
+    gap = (first - second).dropna().to_numpy(float)
+    if len(gap) < 2:
+        return math.nan
+    if gap.std(ddof=1) == 0:
+        return float(gap[0] == 0)
+    return float(2 * stats.t.sf(abs(gap.mean()) / (gap.std(ddof=1) / np.sqrt(len(gap))), len(gap) - 1))
+
+
+def holm(p: Sequence[float]) -> np.ndarray:
+    """p-values adjusted for their number (Holm 1979): those <= a are significant with a family-wise error of a."""
+    values = np.asarray(p, dtype=float)
+    order = np.argsort(values)
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    return np.minimum(adjusted, 1.0)
+
+
+def power_law(rows: pd.DataFrame, x: str) -> Interval:
+    """The exponent p of `value ~ x^p` by weighted least squares on the logarithms, with its 95 % interval.
+
+    rows: independent values with their 95 % limits (columns value, low, high), at two x or more. A logarithm's standard
+    error is `(high - low)/(2 z value)` (delta method); with no spread, as in closed form, the weights are equal and the
+    interval is the point.
+    """
+    z = stats.norm.ppf((1 + LEVEL) / 2)
+    error = (rows.high - rows.low) / (2 * z * rows.value)
+    exact = bool((error == 0).all())
+    weight = np.ones(len(rows)) if exact else 1 / error.to_numpy(float) ** 2
+    at, logs = np.log(rows[x].to_numpy(float)), np.log(rows.value.to_numpy(float))
+    centred = at - weight @ at / weight.sum()
+    square = float(weight @ centred**2)
+    slope = float(weight @ (centred * logs)) / square
+    half = 0.0 if exact else float(z) / math.sqrt(square)
+    return Interval(slope, slope - half, slope + half)
+
+
+# Paired comparisons over budgets
+
+
+def select(
+    runs: pd.DataFrame,
+    dataset: str,
+    method: str,
+    experiment: str,
+    metric: str = "accuracy",
+    variant: str = "",
+) -> pd.DataFrame:
+    """The rows of one metric of one method on one data set; of the `variant`, if the method was run in it.
+
+    Raises ValueError when there are none.
+    """
+    keep = (
+        runs.metric.eq(metric)
+        & runs.dataset.eq(dataset)
+        & runs.method.eq(method)
+        & runs.experiment.eq(experiment)
+    )
+    if not keep.any():
+        raise ValueError(
+            f"no {metric} of {method!r} on {dataset!r} in {experiment!r}: name the run in conf/claim"
+        )
+    rows = runs[keep]
+    return rows[rows.variant.eq(variant)] if variant and rows.variant.eq(variant).any() else rows
+
+
+def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """Accuracy by repeat (rows) and ln epsilon (columns, ascending) on one axis; points with epsilon 0 or infinite are
+    left out.
+
+    A non-private method has only infinite budgets: its single column is labelled inf and holds at every budget. Raises
+    ValueError for an unknown axis, or rows of more than one variant or scaling.
+    """
+    if axis not in AXES:
+        raise ValueError(f"axis {axis!r} is unknown: use one of {AXES}")
+    kinds = rows[["variant", "scaling"]].drop_duplicates()
+    if len(kinds) > 1:
+        raise ValueError(f"one curve needs one variant and scaling, found {kinds.to_dict('records')}")
+    wide = rows.pivot(index="repeat", columns="epsilon", values="value")
+    if np.isinf(wide.columns).all():
+        return wide
+    if axis == "audited":
+        wide.columns = wide.columns.map(rows.groupby("epsilon").epsilon_tight.max().to_dict())
+        wide = wide.T.groupby(level=0).mean().T
+    epsilons = wide.columns.to_numpy(float)
+    keep = (epsilons > 0) & np.isfinite(epsilons)
+    wide = wide.loc[:, keep]
+    wide.columns = pd.Index(np.log(epsilons[keep]).round(12))
+    return wide.sort_index(axis=1)
+
+
+def read_off(table: pd.DataFrame, epsilon: float) -> pd.Series:
+    """Values by repeat at one epsilon > 0, interpolated linearly in ln epsilon; table: as from `curve`.
+
+    Raises NoCommonRange where the curve ends below or begins above it, or has no point.
+    """
+    if table.shape[1] == 0:
+        raise NoCommonRange("no point has a finite, positive audited epsilon")
+    x, point = table.columns.to_numpy(float), np.log(epsilon)
+    if not np.isinf(x).all() and not x.min() - NEAR <= point <= x.max() + NEAR:
+        raise NoCommonRange(f"{epsilon:g} is outside [{np.exp(x.min()):.3g}, {np.exp(x.max()):.3g}]")
+    return _interpolate(table, np.array([point])).iloc[:, 0]
+
+
+def _interpolate(table: pd.DataFrame, points: np.ndarray) -> pd.DataFrame:
+    if np.isinf(table.columns).all():
+        values = np.repeat(table.to_numpy(), len(points), axis=1)
+    else:
+        values = np.array([np.interp(points, table.columns.to_numpy(float), row) for row in table.to_numpy()])
+    return pd.DataFrame(values, index=table.index, columns=points)
+
+
+def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: float = 1.0) -> pd.DataFrame:
+    """Paired difference first - second, by repeat (rows) and ln epsilon of `first` (columns).
+
+    first, second: accuracy rows as from `select`. factor: the second method is read off at factor * epsilon. On the
+    asked axis with factor 1 only shared budgets count; otherwise the second (and on the audited axis also the first)
+    curve is interpolated linearly in ln epsilon at every point of either curve inside the range they share. Raises
+    NoCommonRange when they share none, ValueError when the repeats differ.
+    """
+    one, two = curve(first, axis), curve(second, axis)
+    if not one.index.equals(two.index):
+        raise ValueError(
+            f"repeats differ, {one.index.tolist()} against {two.index.tolist()}: "
+            "run both methods with the same repeats"
+        )
+    reference = [np.isinf(table.columns).all() for table in (one, two)]
+    if not reference[1]:
+        two.columns = (two.columns - np.log(factor)).round(12)
+    if all(reference):
+        raise NoCommonRange("neither method has a finite budget")
+    if one.shape[1] == 0 or two.shape[1] == 0:
+        raise NoCommonRange("one method has no point with a finite, positive audited epsilon")
+    if any(reference):
+        points = (two if reference[0] else one).columns.to_numpy(float)
+    elif axis == "asked" and factor == 1.0:
+        points = one.columns.intersection(two.columns).to_numpy(float)
+    else:
+        both = (one.columns.union(two.columns) if axis == "audited" else one.columns).to_numpy(float)
+        low, high = max(one.columns.min(), two.columns.min()), min(one.columns.max(), two.columns.max())
+        points = both[(both >= low) & (both <= high)]
+    if len(points) == 0:
+        ranges = [f"[{np.exp(t.columns.min()):.3g}, {np.exp(t.columns.max()):.3g}]" for t in (one, two)]
+        raise NoCommonRange(f"the ranges of epsilon {ranges[0]} and {ranges[1]} share no point")
+    gap = (_interpolate(one, points) - _interpolate(two, points)).dropna(axis=1, how="all")
+    if gap.shape[1] == 0:
+        raise NoCommonRange("every chain has diverged at every point")
+    return gap
+
+
+def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> Comparison:
+    """Compare a paired difference (repeats x points) with `threshold`: its mean over points, and each point by its own
+    95 % interval. Without the repeats in which a chain has diverged (nan)."""
+    each = [t_interval(gap[point].dropna()) for point in gap.columns]
+    epsilons = [float(np.exp(point)) for point in gap.columns]
+    above = [e for e, i in zip(epsilons, each, strict=True) if i.low > threshold]
+    below = [e for e, i in zip(epsilons, each, strict=True) if i.high < threshold]
+    mean = t_interval(gap.mean(axis=1).dropna(), level)
+    return Comparison(mean, above, below, gap.shape[1], gap.shape[0])
+
+
+# Summaries
+
+
+def matches(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
+    """The rows, as a mask, in which every column of `where` has its value, or one of its values (a list)."""
+    here = pd.Series(True, index=frame.index)
+    for column, value in where.items():
+        here &= frame[column].isin(value if isinstance(value, list) else [value])
+    return here
+
+
+def variant_settings(variant: str) -> dict[str, str]:
+    """Settings in a variant string: "bound=range;radius=10.0" -> {"bound": "range", "radius": "10.0"}; "" -> {}."""
+    pairs = [piece.partition("=") for piece in variant.split(";") if piece]
+    if any(not sep for _, sep, _ in pairs):
+        raise ValueError(f"variant {variant!r} is not key=value joined by ';'")
+    return {key: value for key, _, value in pairs}
+
+
+def violations(texts: pd.Series) -> str:
+    """The distinct texts of the column `violated`, joined by " | "; "" where every condition of the guarantee holds."""
+    return " | ".join(sorted({text for text in texts if text}))
+
+
+def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
+    """The rows, as a mask, that may be the best or what others are compared with: every condition of the guarantee
+    holds (violated is ""), no chain has diverged (`value` is finite; diverged, where there is such a count, is 0)."""
+    holds = rows.violated.eq("") & np.isfinite(rows[value])
+    return holds & rows.diverged.eq(0) if "diverged" in rows else holds
+
+
+def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
+    """Mean, standard deviation and 95 % Student interval of a metric over repeats, one row per data set, method,
+    variant, scaling and budget.
+
+    runs: long form, one row per repeat and metric. The share of the majority class (metric `majority_accuracy`) becomes
+    rows of the method `majority` in a summary of accuracy. `epsilon_tight` is the largest over the repeats; `violated`
+    joins the distinct texts. Values that are not finite, of chains that have diverged, are left out and counted in
+    `diverged`. sd, low and high are nan for a single repeat, as is the mean for none. Raises ValueError when a repeat
+    occurs twice.
+    """
+    kept = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
+    kept.loc[kept.metric.eq(MAJORITY), "method"] = "majority"
+    keys = ["dataset", "method", "variant", "scaling", "epsilon"]
+    # every non-private method says what the majority class is worth
+    again = kept.method.eq("majority") & kept.duplicated([*keys, "repeat", "value"])
+    kept = kept[~again]
+    twice = kept.duplicated([*keys, "repeat"])
+    if twice.any():
+        raise ValueError(
+            f"a run is listed twice: {kept[twice].iloc[0][[*keys, 'repeat']].to_dict()} occurs more than once"
+        )
+    rows = []
+    for values, group in kept.groupby(keys, sort=False):
+        finite = group.value[np.isfinite(group.value)]
+        interval, tight = finite_interval(group.value), float(group.epsilon_tight.max())
+        row: dict[str, Any] = dict(zip(keys, values, strict=True))
+        row |= {"epsilon_paper": float(group.epsilon_paper.max()), "epsilon_tight": tight}
+        row |= {"ln_epsilon": _ln(float(group.epsilon.iloc[0])), "ln_epsilon_tight": _ln(tight)}
+        row |= {**interval._asdict(), "sd": float(finite.std(ddof=1))}
+        row |= {"repeats": len(finite), "diverged": len(group) - len(finite)}
+        rows.append({**row, "violated": violations(group.violated)})
+    table = pd.DataFrame(rows, columns=SUMMARY_COLUMNS)
+    return table.sort_values(keys, kind="stable", ignore_index=True)
+
+
+def _ln(epsilon: float) -> float:
+    """Natural log that sends 0 to -inf, inf to inf and nan to nan without a warning."""
+    return math.nan if math.isnan(epsilon) else math.log(epsilon) if epsilon > 0 else -math.inf
+
+
+def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """For every setting of a trained network (values of `keys`, in order of appearance): mean accuracy and log loss
+    over seeds, sd and 95 % Student interval of the accuracy, number of seeds, violated; and its rows.
+
+    Without the seeds whose chain has diverged (accuracy nan); sd, low and high are nan for one seed. Raises ValueError
+    when a seed occurs twice.
+    """
+    for values, group in frame.groupby([*keys], sort=False, dropna=False):
+        if group.seed.duplicated().any():
+            raise ValueError(f"a seed of run {group.run.iloc[0]} occurs twice: check its result file")
+        finite = group[np.isfinite(group.accuracy)]
+        interval = finite_interval(group.accuracy)
+        row: dict[str, Any] = dict(zip(keys, values, strict=True))
+        row |= {"accuracy": interval.mean, "sd": finite.accuracy.std(ddof=1)}
+        row |= {"low": interval.low, "high": interval.high, "seeds": len(finite)}
+        yield {**row, "log_loss": finite.log_loss.mean(), "violated": violations(group.violated)}, group
+
+
+def sort_by(table: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
+    """The rows sorted by columns whose values have the given orders; values outside of them last."""
+    ranks = {column: {value: i for i, value in enumerate(order)} for column, order in orders.items()}
+
+    def rank(column: pd.Series) -> pd.Series:
+        return column.map(ranks[str(column.name)])
+
+    return table.sort_values([*orders], key=rank, kind="stable", ignore_index=True)

@@ -1,0 +1,277 @@
+"""Every committed claim on fake results, and what the claims table makes of conf/claim."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import fake_results
+import numpy as np
+import pandas as pd
+import pytest
+from fake_results import INF, fact, final, finals, run_rows
+from omegaconf import OmegaConf
+
+from dplangevin.claims import verdicts
+from dplangevin.claims.table import COLUMNS as CLAIM_COLUMNS
+from dplangevin.claims.table import evaluate, expand
+from dplangevin.exhibits import read
+
+CONF = Path(__file__).parents[2] / "conf" / "claim"
+RESULTS = Path(__file__).parents[2] / "results"
+FAMILY = ["accuracy", "ess", "r_hat", "mean_distance", "covariance_distance", "log_loss", "brier", "ece"]
+WORDS = {"reproduced", "reproduced under stated choices", "not reproduced", "contradicted", "not testable"}
+
+
+def committed(path: Path) -> dict[str, Any]:
+    paper = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(paper, dict)
+    return paper  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_committed_claim_evaluates(path: Path) -> None:
+    paper = committed(path)
+    frames = [pd.DataFrame()]
+    for i, name in enumerate(paper.get("runs", [])):
+        experiment, dataset, method = name.split("/")
+        means = [0.6 + 0.01 * (i % 3), 0.7, 0.8]
+        variants, metrics = [""], ["accuracy"]
+        if experiment.endswith("sensitivity"):
+            variants = ["a=1", "a=2"]
+        if experiment.endswith("family"):
+            variants, metrics = ["temperature=printed", "temperature=proper"], FAMILY
+        for variant, metric in itertools.product(variants, metrics):
+            other = {"experiment": experiment, "dataset": dataset, "variant": variant, "metric": metric}
+            frame = run_rows(method, means, **other)
+            if method in ("nonprivate", "sgld"):
+                frame = frame[frame.epsilon.eq(1.0)].assign(epsilon=np.inf, epsilon_tight=np.inf)
+            frames.append(frame)
+    for dataset, metric in itertools.product(paper.get("data", []), ["features", "rows_train", "rows"]):
+        frames.append(fact(metric, 9.0).assign(dataset=dataset))
+    analyses = {name: read.read_analysis(name, RESULTS / "analyses") for name in paper.get("analyses", [])}
+    table = evaluate(paper, pd.concat(frames, ignore_index=True), analyses)
+    assert list(table.columns) == CLAIM_COLUMNS
+    assert table.id.is_unique
+    assert set(table.verdict) <= WORDS
+    assert table.drop(columns=["ours", "low", "high"]).notna().all(axis=None)
+    assert table.reason.ne("").all()
+    assert not table.reason.str.startswith("no row of the analysis").any()
+
+
+def test_expand_names_data_sets_and_twins() -> None:
+    entry = {"where": "w", "statement": "s", "published": "p", "test": {"_target_": "f"}, "audited": True}
+    paper = {
+        "paper": "p",
+        "claims": {"x": {**entry, "over": {"adult": "fig"}}, "y": {**entry, "evidence": "e"}},
+    }
+    found = {claim["id"]: claim for claim in expand(paper)}
+    assert list(found) == ["p_x_adult", "p_x_adult_audited", "p_y", "p_y_audited"]
+    assert found["p_x_adult"]["test"] == {"_target_": "f", "dataset": "adult"}
+    assert found["p_x_adult_audited"]["test"]["axis"] == "audited"
+    assert found["p_x_adult"]["evidence"] == "results/exhibits/fig/fig.csv"
+    assert found["p_y"]["evidence"] == "e"
+
+
+def test_claims_on_an_analysis_get_its_rows() -> None:
+    said = {"where": "w", "statement": "s", "published": "p"}
+    frame = pd.DataFrame([{"paper": "p", "id": "a", **said}, {"paper": "other", "id": "b", **said}])
+    entry = {"analysis": "priced", "test": {"_target_": "f"}}
+    paper = {"paper": "p", "claims": {"x": {**entry, **said}, "all": {**entry, "each": True}}}
+    found = {claim["id"]: claim for claim in expand(paper, {"priced": frame})}
+    assert list(found) == ["p_x", "p_a"]
+    assert found["p_a"]["test"] == {"_target_": "f", "id": "a"}
+    assert found["p_x"]["evidence"] == "results/exhibits/priced/priced.csv"
+
+
+def test_evidence_is_an_exhibit_that_exists() -> None:
+    exhibits = {path.stem for path in (CONF.parent / "exhibit").glob("*.yaml")}
+    for path in CONF.glob("*.yaml"):
+        for claim in expand(committed(path)):
+            evidence = Path(claim["evidence"])
+            assert evidence.parts[0] == "data" or evidence.stem in exhibits, claim["id"]
+
+
+def test_counts_are_the_published_ones() -> None:
+    printed = pd.read_csv(CONF.parents[1] / "data" / "published" / "wang2015.csv")
+    for claim in expand(committed(CONF / "wang2015.yaml")):
+        test = claim["test"]
+        if test["_target_"].endswith("runs.count"):
+            quantity = test["metric"].removesuffix("_train")
+            row = printed[printed.dataset.eq(test["dataset"]) & printed.quantity.eq(quantity)]
+            assert row.value.tolist() == [test["published"]], claim["id"]
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def ryffel2022() -> dict[str, Any]:
+    found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/claim/ryffel2022.yaml"))
+    found["claims"] = {name: entry for name, entry in found["claims"].items() if "analysis" not in entry}
+    return found
+
+
+def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
+    tuned = {str(name): rows for name, rows in fake_results.finetune().groupby("run")}
+    sources = {"ryffel2022_cifar10": fake_results.heads(), "ryffel2022_pneumonia": fake_results.pneumonia()}
+    table = evaluate(ryffel2022, pd.DataFrame(), heads=sources, finetune=tuned).set_index("id")
+    assert [*table.reset_index().columns] == CLAIM_COLUMNS
+    assert table.index.is_unique
+    cells = table.index.str.match(r"ryffel2022_tab[123]_accuracy_")
+    assert cells.sum() == 9 + 9 + 2
+    assert set(table.verdict[cells]) == {verdicts.NOT_TESTABLE}
+    rest = table[~cells & ~table.index.str.startswith("ryffel2022_tab4_smoothness")]
+    assert verdicts.NOT_TESTABLE not in set(rest.verdict)
+    for name, verdict in {
+        "lemma_smooth": verdicts.UNDER_CHOICES,
+        "lemma_strongly_convex": verdicts.REPRODUCED,
+        "step_size_cifar10_resnet18": verdicts.CONTRADICTED,
+        "step_size_pneumonia_resnet18": verdicts.REPRODUCED,
+        "budget_dp_langevin_cifar10_constant": verdicts.CONTRADICTED,
+        "budget_dp_sgd_cifar10_decreasing": verdicts.UNDER_CHOICES,
+        "outperforms_cifar10_constant": verdicts.UNDER_CHOICES,
+        "outperforms_cifar10_constant_equal": verdicts.CONTRADICTED,
+        "outperforms_in_print": verdicts.CONTRADICTED,
+        "closes_the_gap_pneumonia_constant_equal": verdicts.CONTRADICTED,
+        "sgd_benefits": verdicts.UNDER_CHOICES,
+        "dp_sgd_does_not_improve": verdicts.UNDER_CHOICES,
+        "tab4_condition_cifar10_alexnet": verdicts.UNDER_CHOICES,
+        "tab4_ratio_cifar10_resnet18": verdicts.UNDER_CHOICES,
+        "tab4_ratio_pneumonia_resnet18": verdicts.UNDER_CHOICES,
+        "quadratic_in_n": verdicts.REPRODUCED,
+    }.items():
+        assert table.verdict[f"ryffel2022_{name}"] == verdict, name
+
+
+def test_cells_are_tested_where_their_network_is_there(ryffel2022: dict[str, Any]) -> None:
+    both = pd.concat([fake_results.heads(), fake_results.heads("cifar10_resnet18")], ignore_index=True)
+    table = evaluate(ryffel2022, pd.DataFrame(), heads={"ryffel2022_cifar10": both}).set_index("id")
+    assert table.verdict["ryffel2022_tab1_accuracy_none_cifar10_resnet18"] == verdicts.CONTRADICTED
+    assert table.verdict["ryffel2022_tab1_accuracy_none_cifar10_alexnet"] == verdicts.NOT_TESTABLE
+    lungs = table.loc["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"]
+    assert (lungs.verdict, lungs.reason) == (verdicts.NOT_TESTABLE, "no run of ryffel2022_pneumonia was read")
+
+
+def test_reason_for_a_missing_experiment_is_that_of_the_paper(ryffel2022: dict[str, Any]) -> None:
+    said = {**ryffel2022, "heads": {**ryffel2022["heads"], "ryffel2022_pneumonia": "no X-rays here"}}
+    table = evaluate(said, pd.DataFrame()).set_index("id")
+    assert table.reason["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"] == "no X-rays here"
+
+
+def test_numbers_of_ryffel2022_are_published(ryffel2022: dict[str, Any]) -> None:
+    printed = pd.read_csv(ROOT / "data/published/ryffel2022.csv")
+    value = printed.set_index(["where", "dataset", "quantity"]).value.astype(float)
+    for claim in expand(ryffel2022):
+        test = claim["test"]
+        name = claim["id"].removeprefix("ryffel2022_")
+        if test["_target_"].endswith("accuracy_on_features"):
+            method = (
+                test["where"]
+                .get("method", "none" if "none" in name else "dp_sgd")
+                .replace("none", "nonprivate")
+            )
+            assert 100 * test["published"] == pytest.approx(
+                value[claim["where"], test["paper"], f"accuracy_{method}"]
+            )
+            assert claim["statement"].endswith(f" {100 * test['published']:.1f}")
+        elif test["_target_"].endswith("ryffel2022.smoothness"):
+            assert test["published"] == value["Table 4", test["features"], "smoothness"]
+        elif name.startswith("tab4_condition"):
+            dataset = name.removeprefix("tab4_condition_")
+            assert test["published"] == value["Table 4", dataset, "smoothness_over_convexity"]
+            command = value["authors' commands", dataset, "strong_convexity"]
+            assert test["value"] == pytest.approx(value["Table 4", dataset, "smoothness"] / command)
+        elif test["_target_"].endswith("ryffel2022.ratio"):
+            dataset = name.removeprefix("tab4_ratio_")
+            assert test["published"] == value["Table 4", dataset, "ratio"]
+            assert test["records"] == value["Appendix D", dataset, "records"]
+            assert test["features_dim"] == value["authors' code", dataset, "features"]
+        elif name.startswith("step_size"):
+            dataset = name.removeprefix("step_size_")
+            assert test["value"] == value["authors' commands", dataset, "step_size"]
+            assert test["published"] == pytest.approx(0.5 / value["Table 4", dataset, "smoothness"], rel=0.02)
+        elif test["_target_"].endswith("all_above"):
+            rows = [
+                (t, d)
+                for t in ("Table 1", "Table 2")
+                for d in ("cifar10_resnet18", "cifar10_alexnet", "pneumonia_resnet18")
+            ]
+            methods = ("accuracy_dp_langevin", "accuracy_dp_sgd")
+            assert test["pairs"] == [[value[(*row, method)] for method in methods] for row in rows]
+
+
+def test_ratios_are_those_of_the_exhibit(ryffel2022: dict[str, Any]) -> None:
+    found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/exhibit/ryffel2022_tab4.yaml"))
+    rows = found["numbers"]["paper"]
+    tests = [
+        claim["test"]
+        for claim in expand(ryffel2022)
+        if claim["test"]["_target_"].endswith("ryffel2022.ratio")
+    ]
+    keys = ("beta", "precision", "records", "classes", "features_dim", "order")
+    assert [[test[key] for key in keys] for test in tests] == [[row[key] for key in keys] for row in rows]
+    assert [test["published"] for test in tests] == [row["ratio_published"] for row in rows]
+
+
+@pytest.fixture(scope="module")
+def li2019() -> dict[str, Any]:
+    found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/claim/li2019.yaml"))
+    found["claims"] = {name: entry for name, entry in found["claims"].items() if "training" in entry}
+    return found
+
+
+def test_claims_of_li2019(li2019: dict[str, Any]) -> None:
+    frame = pd.concat(finals().values(), ignore_index=True)
+    table = evaluate(li2019, pd.DataFrame(), training={"li2019_tab1": frame}).set_index("id")
+    assert [*table.reset_index().columns] == CLAIM_COLUMNS
+    svhn = table.index.str.startswith("li2019_svhn")
+    assert set(table.reason[svhn]) == {li2019["training"]["li2019_tab1_svhn"]}
+    assert "could not be fetched" in li2019["training"]["li2019_tab1_svhn"]
+    assert set(table.verdict[svhn]) == {verdicts.NOT_TESTABLE}
+    assert verdicts.NOT_TESTABLE not in set(table.verdict[~svhn])
+    assert table.verdict["li2019_tab1_nonprivate"] == verdicts.REPRODUCED
+    assert table.verdict["li2019_tab1_dp_sgld"] == verdicts.CONTRADICTED
+    assert table.verdict["li2019_tab1_constant_step"] == verdicts.UNDER_CHOICES
+    assert table.verdict["li2019_tab1_above_dp_sgd_audited"] == verdicts.CONTRADICTED
+
+
+def test_claims_of_li2019_on_svhn(li2019: dict[str, Any]) -> None:
+    """Every claim on SVHN can be tested once its runs are there."""
+    names = {"dataset": "svhn", "network": "li2019_svhn", "experiment": "li2019_tab1_svhn"}
+    frames = [
+        final("svhn_sgd", [0.93], [INF], block="nonprivate", **names),
+        final("svhn_dp_sgld_printed", [0.2], [2.97], block="printed", **names),
+        final("svhn_dp_sgld", [0.8, 0.85], [2.97, 4.96], **names),
+        final("svhn_pate", [0.81, 0.9], [2.97, 4.96], **names),
+    ]
+    frame = pd.concat(frames, ignore_index=True)
+    table = evaluate(li2019, pd.DataFrame(), training={"li2019_tab1_svhn": frame}).set_index("id")
+    svhn = table[table.index.str.startswith("li2019_svhn")]
+    assert verdicts.NOT_TESTABLE not in set(svhn.verdict)
+    assert svhn.verdict["li2019_svhn_nonprivate"] == verdicts.REPRODUCED
+    rest = table.drop(svhn.index)
+    assert set(rest.reason) == {"no run of li2019_tab1 was read"}
+
+
+def test_numbers_of_li2019_are_published(li2019: dict[str, Any]) -> None:
+    printed = pd.read_csv(ROOT / "data/published/li2019.csv")
+    cells = [claim for claim in expand(li2019) if claim["test"]["_target_"].endswith("networks.accuracy")]
+    table1 = printed[printed["where"].eq("Table 1") & printed.quantity.str.startswith("accuracy_")]
+    asked = sorted(claim["test"]["published"] for claim in cells)
+    assert asked == pytest.approx(sorted(table1.value.astype(float)))
+    for claim in cells:
+        assert f"{100 * claim['test']['published']:.2f}%" in claim["statement"]
+
+
+def test_li2019_asks_for_settings_that_are_trained(li2019: dict[str, Any]) -> None:
+    names = list(li2019["training"])
+    experiments = {name: OmegaConf.load(ROOT / f"conf/training/{name}.yaml") for name in names}
+    cfg = OmegaConf.create({"training": experiments})
+    for claim in expand(li2019):
+        found: Any = OmegaConf.to_container(cfg.training[claim["training"]].runs, resolve=True)
+        budgets = {(entry["learner"], e) for entry in found.values() for e in entry["epsilons"] or ()}
+        test = claim["test"]
+        for where in [test[key] for key in ("where", "first", "second") if key in test]:
+            runs = where.get("run", [])
+            assert set(runs if isinstance(runs, list) else [runs]) <= set(found), claim["id"]
+            assert "epsilon" not in where or (where["method"], where["epsilon"]) in budgets, claim["id"]

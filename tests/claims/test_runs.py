@@ -1,0 +1,354 @@
+"""Every branch of every rule on convex runs."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fake_results import (
+    accuracy_rows,
+    fact,
+    run_rows,
+)
+
+from dplangevin.claims import runs as run_rules
+from dplangevin.claims import verdicts
+
+
+def beats(*frames: pd.DataFrame, **settings: Any) -> verdicts.Verdict:
+    return run_rules.beats(pd.concat(frames), dataset="adult", first="ops", second="objpert", **settings)
+
+
+OBJPERT = run_rows("objpert", [0.7, 0.75, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([0.75, 0.8, 0.85], verdicts.REPRODUCED),
+        ([0.85, 0.9, 0.78], verdicts.NOT_REPRODUCED),  # above on average, below at one budget
+        ([0.7, 0.75, 0.8], verdicts.NOT_REPRODUCED),
+        ([0.65, 0.75, 0.8], verdicts.CONTRADICTED),
+    ],
+)
+def test_ordering(means: list[float], verdict: str) -> None:
+    found = beats(run_rows("ops", means), OBJPERT)
+    assert found["verdict"] == verdict
+    assert found["low"] <= found["ours"] <= found["high"]
+    assert found["ours"] == pytest.approx(np.mean(means) - 0.75, abs=1e-12)
+
+
+def test_reason_counts_the_budgets() -> None:
+    reason = beats(run_rows("ops", [0.85, 0.9, 0.78]), OBJPERT)["reason"]
+    assert "3 budgets and 5 repeats" in reason
+    assert "above 0 with 95 % confidence at 2 (eps 0.1, 1), below it at 1 (eps 10)" in reason
+    violated = beats(run_rows("ops", [0.85, 0.9, 0.78], violated="T < 7"), OBJPERT)["reason"]
+    assert "ops violates a condition of its guarantee at 3 of its budgets" in violated
+
+
+def test_margin_turns_beats_into_as_well_as() -> None:
+    near = run_rows("ops", [0.695, 0.745, 0.795])
+    assert beats(near, OBJPERT)["verdict"] == verdicts.CONTRADICTED
+    assert beats(near, OBJPERT, margin=0.01)["verdict"] == verdicts.REPRODUCED
+
+
+def test_audited_axis_says_how_it_interpolates() -> None:
+    found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="audited")
+    assert found["verdict"] == verdicts.REPRODUCED
+    assert "equal audited epsilon in [0.05, 5] (linear interpolation in ln eps)" in found["reason"]
+    apart = beats(run_rows("ops", [0.75, 0.8, 0.85], epsilon_tight=1e3), OBJPERT, axis="audited")
+    assert apart["verdict"] == verdicts.NOT_TESTABLE
+    assert math.isnan(apart["ours"])
+
+
+def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
+    lost = run_rows("ops", [0.6, 0.7, 0.8])
+    there = {"experiment": "s", "scaling": "global"}
+    wins = run_rows("ops", [0.8, 0.85, 0.9], variant="bound=range;radius=3.0", **there)
+    loses = run_rows("ops", [0.6, 0.7, 0.8], variant="bound=paper;radius=3.0", **there)
+    weak = run_rows("objpert", [0.5, 0.6, 0.7], variant="ridge=0.1", **there)
+    strong = run_rows("objpert", [0.7, 0.75, 0.8], variant="ridge=0.0", **there)
+    found = beats(lost, OBJPERT, wins, loses, weak, strong, sensitivity="s")
+    assert found["verdict"] == verdicts.UNDER_CHOICES
+    assert found["ours"] < 0
+    assert "3 of 4 pairs of settings in s agree" in found["reason"]
+    assert (
+        "ops (bound=range;radius=3.0) against objpert (ridge=0.0) with rows scaled 'global'"
+        in found["reason"]
+    )
+    assert beats(lost, OBJPERT, loses, strong, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
+    default = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, wins, strong, sensitivity="s")
+    assert default["verdict"] == verdicts.REPRODUCED
+    elsewhere = strong.assign(adjacency="add_remove")
+    assert "0 of 0 pairs" in beats(lost, OBJPERT, wins, elsewhere, sensitivity="s")["reason"]
+    default_rival = beats(lost, OBJPERT.assign(scaling="global"), wins, loses, sensitivity="s")
+    assert "1 of 2 pairs of settings in s agree" in default_rival["reason"]
+    assert "against objpert (default)" in default_rival["reason"]
+    assert "s does not cover adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
+    other_scaling = weak.assign(scaling="unit")
+    assert "0 of 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
+
+
+def test_beats_all_takes_the_strongest() -> None:
+    runs = pd.concat([run_rows("ops", [0.8, 0.8, 0.85]), OBJPERT, run_rows("outpert", [0.6, 0.6, 0.6])])
+
+    def verdict(first: str, *others: str) -> verdicts.Verdict:
+        return run_rules.beats_all(runs, dataset="adult", first=first, others=list(others))
+
+    assert verdict("ops", "objpert", "outpert")["verdict"] == verdicts.REPRODUCED
+    assert verdict("ops", "objpert", "outpert")["ours"] == pytest.approx(0.2 / 3)
+    assert verdict("objpert", "ops", "outpert")["verdict"] == verdicts.CONTRADICTED
+    assert "ops: contradicted; outpert: reproduced" in verdict("objpert", "ops", "outpert")["reason"]
+
+
+def test_an_other_whose_guarantee_fails_does_not_count() -> None:
+    first, weak = run_rows("ops", [0.8, 0.8, 0.85]), run_rows("outpert", [0.6, 0.6, 0.6])
+    strong = run_rows("objpert", [0.9, 0.9, 0.9])
+
+    def verdict(*others: pd.DataFrame) -> verdicts.Verdict:
+        names = [rows.method.iloc[0] for rows in others]
+        return run_rules.beats_all(pd.concat([first, *others]), dataset="adult", first="ops", others=names)
+
+    assert verdict(strong, weak)["verdict"] == verdicts.CONTRADICTED
+    for hollow in (
+        strong.assign(violated="T too small"),
+        strong.assign(value=strong.value.mask(strong.repeat.eq(1))),
+    ):
+        found = verdict(hollow, weak)
+        assert found["verdict"] == verdicts.REPRODUCED
+        assert found["ours"] == pytest.approx(0.65 / 3)
+        assert "objpert: contradicted (not counted: its guarantee fails)" in found["reason"]
+    assert verdict(strong.assign(violated="T too small"))["verdict"] == verdicts.NOT_TESTABLE
+    runs = pd.concat([weak, strong.assign(violated="T too small"), run_rows("pate", [0.5, 0.5, 0.5])])
+    last = run_rules.worst_of_all(runs, dataset="adult", last="pate", others=["objpert", "outpert"])
+    assert "the nearest: accuracy of outpert minus pate" in last["reason"]
+
+
+def test_a_setting_whose_guarantee_fails_rescues_no_claim() -> None:
+    lost, there = run_rows("ops", [0.6, 0.7, 0.8]), {"experiment": "s", "variant": "bound=range"}
+    wins = run_rows("ops", [0.8, 0.85, 0.9], **there)
+    assert beats(lost, OBJPERT, wins, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
+    hollow = beats(lost, OBJPERT, wins.assign(violated="T too small"), sensitivity="s")
+    assert hollow["verdict"] == verdicts.CONTRADICTED
+    assert "0 of 0 pairs of settings in s agree" in hollow["reason"]
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([0.70, 0.73, 0.8], verdicts.REPRODUCED),
+        ([0.69, 0.74, 0.3], verdicts.NOT_REPRODUCED),  # often, but far below on average
+        ([0.60, 0.78, 0.83], verdicts.NOT_REPRODUCED),  # as good on average, but at no single budget
+        ([0.60, 0.65, 0.8], verdicts.CONTRADICTED),
+        ([0.80, 0.85, 0.8], verdicts.CONTRADICTED),
+    ],
+)
+def test_equal_or_slightly_worse(means: list[float], verdict: str) -> None:
+    runs = pd.concat([run_rows("ops", means), OBJPERT])
+    settings: dict[str, Any] = {"dataset": "adult", "first": "ops", "second": "objpert"}
+    assert run_rules.equal_or_slightly_worse(runs, **settings, slight=0.05)["verdict"] == verdict
+    near = run_rows("ops", [0.7, 0.7, 0.8], experiment="s", variant="schedule=phase")
+    rescued = run_rules.equal_or_slightly_worse(
+        pd.concat([runs, near]), **settings, slight=0.05, sensitivity="s"
+    )
+    assert rescued["verdict"] == (
+        verdicts.REPRODUCED if verdict == verdicts.REPRODUCED else verdicts.UNDER_CHOICES
+    )
+    apart = pd.concat([run_rows("ops", means, epsilon_tight=0.0), OBJPERT])
+    found = run_rules.equal_or_slightly_worse(apart, **settings, slight=0.05, axis="audited")
+    assert found["verdict"] == verdicts.NOT_TESTABLE
+
+
+def test_one_setting_must_beat_all() -> None:
+    lost = run_rows("ops", [0.6, 0.7, 0.8])
+    there = {"experiment": "s", "scaling": "unit"}
+    half = run_rows("ops", [0.72, 0.77, 0.82], variant="radius=1.0", **there)  # beats one of the two
+    wins = run_rows("ops", [0.8, 0.85, 0.9], variant="radius=3.0", adjacency="add_remove", **there)
+    rivals = [OBJPERT, run_rows("outpert", [0.75, 0.8, 0.85])]
+
+    def found(*others: pd.DataFrame) -> verdicts.Verdict:
+        names = ["objpert", "outpert"]
+        runs = pd.concat([lost, *rivals, *others])
+        return run_rules.beats_all(runs, dataset="adult", first="ops", others=names, sensitivity="s")
+
+    assert found(half)["verdict"] == verdicts.CONTRADICTED
+    assert "0 of 1 settings of ops in s agree" in found(half)["reason"]
+    assert found(half, wins)["verdict"] == verdicts.UNDER_CHOICES
+    assert "1 of 2 settings of ops in s agree, for example ops (radius=3.0)" in found(half, wins)["reason"]
+    assert "at least 0.05" in found(half, wins)["reason"]
+    elsewhere = wins.assign(scaling="raw")
+    assert "0 of 0 settings" in found(elsewhere)["reason"]
+    assert "s does not cover adult" in found()["reason"]
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([0.5, 0.6, 0.7], verdicts.REPRODUCED),
+        ([0.7, 0.75, 0.8], verdicts.NOT_REPRODUCED),
+        ([0.75, 0.8, 0.85], verdicts.CONTRADICTED),  # above one of them
+    ],
+)
+def test_worst_of_all(means: list[float], verdict: str) -> None:
+    runs = pd.concat([run_rows("pate", means), OBJPERT, run_rows("outpert", [0.9, 0.9, 0.9])])
+    found = run_rules.worst_of_all(runs, dataset="adult", last="pate", others=["outpert", "objpert"])
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(0.75 - np.mean(means), abs=1e-12)
+
+
+def test_reason_names_neighbours_diverged_chains_and_metric() -> None:
+    wild = run_rows("ops", [0.75, 0.8, 0.85], violated="2 of 5 chains diverged", adjacency="add_remove")
+    found = beats(wild.assign(metric="ess"), OBJPERT.assign(metric="ess"), metric="ess")
+    assert found["verdict"] == verdicts.REPRODUCED
+    assert found["reason"].startswith("ess of ops minus objpert")
+    assert "budgets for different neighbours: ops add_remove, objpert replace_one" in found["reason"]
+    assert "ops has diverged chains at 3 of its budgets" in found["reason"]
+    assert "condition" not in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [
+        ([2.0, 4.0, 8.0], verdicts.REPRODUCED),
+        ([0.5, 4.0, 8.0], verdicts.NOT_REPRODUCED),
+        ([0.5, 0.9, 1.0], verdicts.CONTRADICTED),
+        ([np.inf] * 3, verdicts.NOT_TESTABLE),
+    ],
+)
+def test_loose(factor: list[float], verdict: str) -> None:
+    runs = run_rows("dp_sgld", [0.6, 0.7, 0.8])
+    runs["epsilon_tight"] = runs.epsilon / np.repeat(factor, 5)
+    found = run_rules.theorem_costs_more(runs, dataset="adult", method="dp_sgld")
+    assert found["verdict"] == verdict
+    if verdict == verdicts.REPRODUCED:
+        assert (found["ours"], found["low"], found["high"]) == (4.0, 2.0, 8.0)
+
+
+def test_theorem4_constant_and_counts() -> None:
+    runs = pd.concat([run_rows("dp_sgld", [0.6, 0.7, 0.8]), fact("rows_train", 32561.0)])
+    settings: dict[str, Any] = {"dataset": "adult", "method": "dp_sgld"}
+    found = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 10000))
+    assert found["ours"] == pytest.approx(128 * math.log(2.5 * 32561 / 1e-5) * math.log(2e5))
+    assert found["verdict"] == verdicts.CONTRADICTED
+    wide = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 100000))
+    assert wide["verdict"] == verdicts.REPRODUCED
+    same = run_rules.count(runs, dataset="adult", metric="rows_train", published=32561)
+    assert same["verdict"] == verdicts.REPRODUCED
+    assert (
+        run_rules.count(runs, dataset="adult", metric="rows_train", published=1)["verdict"]
+        == verdicts.CONTRADICTED
+    )
+    with pytest.raises(ValueError, match="conf/claim"):
+        run_rules.count(runs, dataset="adult", metric="features", published=109)
+
+
+EPSILONS = [0.05, 0.1, 0.5, 2.0]
+RIPPLE = np.array([0.002, -0.001, 0.0, 0.001, -0.002])
+WHERE: dict[str, Any] = {"dataset": "adult", "experiment": "fig3"}
+
+
+def rows(method: str, means: list[float], epsilons: list[float] = EPSILONS, **other: Any) -> pd.DataFrame:
+    """Five repeats at each budget."""
+    values = {e: mean + RIPPLE for e, mean in zip(epsilons, means, strict=True)}
+    return accuracy_rows(method, values, **{"experiment": "fig3", **other})
+
+
+SGLD = rows("sgld", [0.85], [math.inf])
+
+
+def reaches(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:
+    settings = {**WHERE, "first": "dp", "baseline": "sgld", "margin": 0.005, "by": 0.1, **other}
+    return run_rules.reaches_baseline(pd.concat([SGLD, *frames]), **settings)
+
+
+@pytest.mark.parametrize(
+    ("means", "ours", "verdict"),
+    [
+        ([0.70, 0.849, 0.851, 0.85], 0.1, verdicts.REPRODUCED),
+        ([0.85, 0.849, 0.851, 0.85], 0.05, verdicts.REPRODUCED),
+        ([0.85, 0.80, 0.851, 0.85], 0.5, verdicts.CONTRADICTED),
+        ([0.70, 0.75, 0.80, 0.84], math.nan, verdicts.CONTRADICTED),
+        ([0.70, 0.849, 0.851, 0.87], math.nan, verdicts.CONTRADICTED),  # another accuracy, if a better one
+    ],
+)
+def test_reaches_from_a_budget_on(means: list[float], ours: float, verdict: str) -> None:
+    found = reaches(rows("dp", means))
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(ours, nan_ok=True)
+
+
+def test_reaches_needs_the_interval_within_the_margin() -> None:
+    loose = rows("dp", [0.85] * 4)
+    loose["value"] += 8 * np.tile(np.roll(RIPPLE, 2), 4)  # +-.008 or so: neither within nor outside
+    found = reaches(loose)
+    assert found["verdict"] == verdicts.NOT_REPRODUCED
+    assert math.isnan(found["ours"])
+    wide = reaches(loose, margin=0.05)
+    assert (wide["verdict"], wide["ours"]) == (verdicts.REPRODUCED, pytest.approx(0.05))
+
+
+def test_reaches_under_other_settings() -> None:
+    lost = rows("dp", [0.70, 0.75, 0.80, 0.84])
+    kept = rows("dp", [0.70, 0.85, 0.85, 0.85], experiment="s", variant="clip=0.1", adjacency="add_remove")
+    other = rows("dp", [0.85] * 4, experiment="s", variant="clip=0.1", scaling="raw")
+    found = reaches(lost, kept, sensitivity="s")
+    assert found["verdict"] == verdicts.UNDER_CHOICES
+    assert "1 of 1 pairs of settings in s agree, for example dp (clip=0.1)" in found["reason"]
+    hollow = kept.assign(violated=np.where(kept.epsilon.ge(0.1), "T too small", ""))
+    assert reaches(lost, hollow, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
+    elsewhere = reaches(lost, other, sensitivity="s")  # there is no SGLD on raw rows to compare with
+    assert elsewhere["verdict"] == verdicts.CONTRADICTED
+
+
+def price(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:
+    return run_rules.price_of_standard_step(pd.concat(frames), **WHERE, method="dp", by=0.1, **other)
+
+
+def test_price_is_where_the_event_costs_less_than_asked() -> None:
+    spent = rows("dp", [0.8] * 4)
+    capped = spent.assign(epsilon_paper=spent.epsilon.clip(upper=0.09))
+    found = price(capped)
+    assert (found["verdict"], found["ours"]) == (verdicts.REPRODUCED, pytest.approx(0.09))
+    dear = price(spent.assign(epsilon_paper=spent.epsilon.clip(upper=1.2)))
+    assert (dear["verdict"], dear["ours"]) == (verdicts.CONTRADICTED, pytest.approx(1.2))
+    never = price(spent.assign(epsilon_paper=spent.epsilon * 0.999))
+    assert never["verdict"] == verdicts.CONTRADICTED
+    assert math.isnan(never["ours"])
+    assert "every budget up to 2 is spent" in never["reason"]
+    there = capped.assign(experiment="s", variant="clip=0.1")
+    rescued = price(spent, there, spent.assign(experiment="s", variant="clip=1.0"), sensitivity="s")
+    assert rescued["verdict"] == verdicts.UNDER_CHOICES
+    assert "at most 0.1 in 1 of 2 settings in s, the least 0.09 with clip=0.1" in rescued["reason"]
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([900.0, 500.0], verdicts.REPRODUCED),
+        ([90.0, 50.0], verdicts.CONTRADICTED),
+        ([900.0, 50.0], verdicts.NOT_REPRODUCED),
+    ],
+)
+def test_chains_are_compared_where_they_have_mixed(values: list[float], verdict: str) -> None:
+    epsilons, r_hat = [0.05, 0.1, 0.5], {"metric": "r_hat"}
+    runs = pd.concat(
+        [
+            rows("one", [3.0, 1.01, 1.02], epsilons, **r_hat),
+            rows("two", [1.01, 1.01, 1.03], epsilons, **r_hat),
+            rows("one", [1.0, *values], epsilons, metric="ess"),
+            rows("two", [400.0, 300.0, 200.0], epsilons, metric="ess"),
+        ]
+    )
+    settings = {**WHERE, "first": "one", "second": "two", "metric": "ess"}
+    found = run_rules.better_where_mixed(runs, **settings)
+    assert found["verdict"] == verdict
+    ratios = [values[0] / 300, values[1] / 200]
+    assert (found["low"], found["high"]) == pytest.approx((min(ratios), max(ratios)), rel=1e-4)
+    smaller = run_rules.better_where_mixed(runs, **settings, larger=False)
+    assert smaller["high"] == pytest.approx(1 / min(ratios), rel=1e-4)
+    stuck = run_rules.better_where_mixed(
+        runs.assign(value=runs.value.where(runs.metric.ne("r_hat"), 5.0)), **settings
+    )
+    assert stuck["verdict"] == verdicts.NOT_TESTABLE
+    assert "R-hat of one 5 to 5, two 5 to 5" in stuck["reason"]

@@ -1,0 +1,238 @@
+"""Files that are members of an official archive: from mirrors as they are, or out of the archive."""
+
+import hashlib
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+from web import closed_port, served
+
+from dplangevin.data import miniature, verify
+from dplangevin.data.fetch import DataUnavailable, fetch
+
+ROOT = Path(__file__).parents[2]
+CONTENT = {"first": b"one " * 5000, "second": b"two " * 3000}
+
+
+def packed(members: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as tar:
+        for info, content in members:
+            info.size = len(content) if info.isreg() else 0
+            tar.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+def plain(**change: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
+    """The members, and others beside them that nobody asked for."""
+    wanted = {f"toy-py/{name}": content for name, content in (CONTENT | change).items()}
+    others = {
+        "toy-py/readme.html": b"<p>",
+        "../escaped": b"no",
+        "/escaped": b"no",
+        "toy-py/../first": b"no",
+    }
+    return [(tarfile.TarInfo(name), content) for name, content in {**others, **wanted}.items()]
+
+
+def entries(archive: bytes, urls: tuple[str, ...] = (), **change: Any) -> list[dict[str, Any]]:
+    """The files of a data set whose archive has these bytes."""
+    found = {
+        "name": "toy.tar.gz",
+        "md5": hashlib.md5(archive).hexdigest(),
+        "size": len(archive),
+        "folder": "toy-py",
+        "urls": list(urls),
+    }
+    return [
+        {
+            "name": name,
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size": len(content),
+            "bundled": None,
+            "urls": [],
+            "archive": found | change,
+        }
+        for name, content in CONTENT.items()
+    ]
+
+
+def put(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def complete(raw: Path) -> bool:
+    """Every member, and nothing beside them: neither the archive nor a part of it, here or further up."""
+    files = sorted(path.relative_to(raw.parent) for path in raw.parent.rglob("*") if path.is_file())
+    return files == [Path("toy/first"), Path("toy/second")] and all(
+        (raw / name).read_bytes() == content for name, content in CONTENT.items()
+    )
+
+
+@pytest.mark.parametrize("place", ["toy", "toy/toy-py", "toy-py"])
+def test_members_in_a_mirror_need_no_archive(tmp_path: Path, raw: Path, place: str) -> None:
+    for name, content in CONTENT.items():
+        put(tmp_path / "mirror" / place / name, content)
+    fetch("toy", entries(b""), raw, ["nowhere", str(tmp_path / "mirror")])
+    assert complete(raw)
+
+
+def test_the_archive_in_a_mirror(tmp_path: Path, raw: Path) -> None:
+    archive = packed(plain())
+    put(tmp_path / "mirror/toy/toy.tar.gz", archive)
+    fetch("toy", entries(archive), raw, ["nowhere", str(tmp_path / "mirror")])
+    assert complete(raw)
+    assert (tmp_path / "mirror/toy/toy.tar.gz").read_bytes() == archive
+
+
+def test_the_archive_from_its_url_once_for_all_members(tmp_path: Path, raw: Path) -> None:
+    archive = packed(plain())
+    put(tmp_path / "www/kriz/toy.tar.gz", archive)
+    with served(tmp_path / "www") as url:
+        wrong = f"http://127.0.0.1:{closed_port()}/toy.tar.gz"
+        fetch("toy", entries(archive, (wrong, f"{url}/kriz/toy.tar.gz")), raw, [f"{url}/mirror"])
+    assert complete(raw)
+
+
+def test_only_what_is_missing_or_wrong_is_taken_from_the_archive(tmp_path: Path, raw: Path) -> None:
+    archive = packed(plain())
+    put(tmp_path / "mirror/toy/toy.tar.gz", archive)
+    put(raw / "first", CONTENT["first"])
+    put(raw / "second", b"damaged")
+    before = (raw / "first").stat().st_mtime_ns
+    fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
+    assert complete(raw)
+    assert (raw / "first").stat().st_mtime_ns == before
+
+
+def test_an_archive_of_another_md5_is_not_opened(
+    tmp_path: Path, raw: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, other = packed(plain()), packed(plain(first=b"one?" * 5000))
+    put(tmp_path / "mirror/toy/toy.tar.gz", other)
+    with monkeypatch.context() as patch:
+        patch.setattr(tarfile, "open", lambda *_, **__: pytest.fail("unpacked before the check"))
+        with pytest.raises(DataUnavailable) as caught:
+            fetch("toy", entries(right), raw, [str(tmp_path / "mirror")])
+    assert f"found MD5 {hashlib.md5(other).hexdigest()} ({len(other)} bytes)" in str(caught.value)
+    assert os.listdir(raw) == []
+    put(tmp_path / "second/toy/toy.tar.gz", right)
+    fetch("toy", entries(right), raw, [str(tmp_path / "mirror"), str(tmp_path / "second")])
+    assert complete(raw)
+
+
+def test_a_wrong_member_of_a_right_archive_does_not_appear(tmp_path: Path, raw: Path) -> None:
+    archive = packed(plain(second=b"2wo " * 3000))  # of the size that the config says
+    put(tmp_path / "mirror/toy/toy.tar.gz", archive)
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
+    text = str(caught.value)
+    found = hashlib.sha256(b"2wo " * 3000).hexdigest()
+    assert f"toy-py/second in it has sha256 {found}" in text
+    assert f"{raw / 'second'} is not available" in text
+    assert f"{raw / 'first'} is not available" not in text  # it was in order, and is there
+    assert os.listdir(raw) == ["first"]
+
+
+def link(kind: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
+    info = tarfile.TarInfo("toy-py/second")
+    info.type, info.linkname = kind, "/etc/hostname"
+    return [*plain()[:-1], (info, b"")]
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (link(tarfile.SYMTYPE), "toy-py/second in it is not a plain file of 12000 bytes"),
+        (link(tarfile.LNKTYPE), "toy-py/second in it is not a plain file of 12000 bytes"),
+        (link(tarfile.DIRTYPE), "toy-py/second in it is not a plain file of 12000 bytes"),
+        (plain(second=b"two " * 9000), "toy-py/second in it is not a plain file of 12000 bytes"),
+        (plain()[:-1], "it lacks toy-py/second"),
+    ],
+)
+def test_members_that_are_no_files_are_refused(
+    tmp_path: Path, raw: Path, members: list[tuple[tarfile.TarInfo, bytes]], message: str
+) -> None:
+    archive = packed(members)
+    put(tmp_path / "mirror/toy/toy.tar.gz", archive)
+    with pytest.raises(DataUnavailable, match=message):
+        fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
+    assert os.listdir(raw) == ["first"]
+
+
+@pytest.mark.parametrize("cut", [10, 2000])
+def test_a_damaged_archive_whose_md5_is_expected_is_a_message(tmp_path: Path, raw: Path, cut: int) -> None:
+    noise = b"".join(hashlib.sha256(bytes([k])).digest() for k in range(250))  # does not compress
+    archive = packed([(tarfile.TarInfo("noise"), noise), *plain()])[:cut]
+    put(tmp_path / "mirror/toy/toy.tar.gz", archive)
+    with pytest.raises(DataUnavailable, match=r"tried .*/toy\.tar\.gz: (EOFError|ReadError)"):
+        fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
+    assert os.listdir(raw) == []
+
+
+def test_what_a_killed_download_left_is_gone_after_the_next(tmp_path: Path, raw: Path) -> None:
+    for name, content in CONTENT.items():
+        put(raw / name, content)
+    put(raw / ".toy.tar.gz.part", b"half of it")
+    fetch("toy", entries(b""), raw)
+    assert complete(raw)
+
+
+def test_the_message_says_what_would_do(raw: Path) -> None:
+    url = f"http://127.0.0.1:{closed_port()}/toy.tar.gz"
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", entries(b"archive", (url,)), raw, ["mirror"])
+    text = " ".join(str(caught.value).split())
+    for entry in entries(b""):
+        assert f"{raw / entry['name']} is not available: expected sha256 {entry['sha256']}" in text
+        for place in ("mirror/toy", "mirror/toy/toy-py", "mirror/toy-py"):
+            assert f"tried {place}/{entry['name']}: FileNotFoundError" in text
+    for part in (
+        "toy.tar.gz, which holds first, second, is not available",
+        f"expected MD5 {hashlib.md5(b'archive').hexdigest()} (7 bytes)",
+        "tried mirror/toy/toy.tar.gz: FileNotFoundError",
+        f"tried {url}: ConnectionError",
+        "set DATA_MIRROR to one or several folders or URL prefixes",
+        "(toy/first, toy/toy-py/first or toy-py/first, and so on) or the archive (toy/toy.tar.gz)",
+        "restore_cifar.py",
+        "dvc repro prepare@toy",
+    ):
+        assert part in text
+
+
+def test_other_files_of_the_data_set_are_reported_beside_the_archive(raw: Path) -> None:
+    alone = {"name": "alone", "sha256": "0", "size": 1, "bundled": None, "urls": []}
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", [alone, *entries(b"")], raw, stage="prepare@other")
+    text = str(caught.value)
+    assert "alone is not available" in text
+    assert "toy/alone (several: separated by spaces or commas), then dvc repro prepare@other" in text
+    assert text.count("toy.tar.gz, which holds") == 1
+    assert text.endswith("Then dvc repro prepare@other")
+
+
+@pytest.mark.parametrize("key", ["cifar10", "cifar100"])
+def test_the_official_archive_would_give_the_files_of_the_config(tmp_path: Path, key: str) -> None:
+    """The miniature packed as the official archive is, with its own checksums put in the config."""
+    cfg: Any = OmegaConf.load(ROOT / f"conf/dataset/{key}.yaml")
+    miniature.write(tmp_path / "mini")
+    folder = tmp_path / "mini" / key
+    names = [file.name for file in cfg.files]
+    assert sorted(names) == sorted(os.listdir(folder))
+    archive = packed(
+        [(tarfile.TarInfo(f"{cfg.archive.folder}/{name}"), (folder / name).read_bytes()) for name in names]
+    )
+    cfg.archive.md5, cfg.archive.urls = hashlib.md5(archive).hexdigest(), []
+    for file in cfg.files:
+        content = (folder / file.name).read_bytes()
+        file.sha256, file.size = hashlib.sha256(content).hexdigest(), len(content)
+    OmegaConf.resolve(cfg)
+    put(tmp_path / "mirror" / key / cfg.archive.name, archive)
+    fetch(key, cfg.files, tmp_path / "raw" / key, [str(tmp_path / "mirror")])
+    verify(tmp_path / "raw" / key, cfg.files, key)
+    assert sorted(os.listdir(tmp_path / "raw" / key)) == sorted(names)

@@ -1,0 +1,292 @@
+"""CIFAR-10 and CIFAR-100: small files in the official format, hostile and damaged ones, and the real ones.
+
+The real files are read where DATA_MIRROR has them.
+"""
+
+import hashlib
+import os
+import pickle
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from loading import arrays, config, load
+from sklearn.datasets import load_digits
+
+from dplangevin.data import DataError, sha256
+from dplangevin.data.fetch import DataUnavailable, fetch, mirrors
+from dplangevin.data.loaders import cifar
+from dplangevin.data.miniature import pickled
+
+EVIL = "evil.txt"
+# MD5 of the members, as torchvision publishes them.
+OFFICIAL = {
+    "cifar10": {
+        "data_batch_1": "c99cafc152244af753f735de768cd75f",
+        "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+        "data_batch_4": "634d18415352ddfa80567beed471001a",
+        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+        "test_batch": "40351d587109b95175f43aff81a1287e",
+        "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
+    },
+    "cifar100": {
+        "train": "16019d7e3df5f24257cddd939b257f8d",
+        "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+        "meta": "7973b15100ade9c7d40fb424638fde48",
+    },
+}
+# Processed bytes of the real files.
+PROCESSED = {
+    "cifar10": "b142e2e0b2b8f773086914fc41d6b3b88266cf2b2da9ddc0042dcdabeb4631a1",
+    "cifar100": "2cbd327f99bfa02873ba2c1170f77247c634702ba9fd94a7539ddda3df8ed447",
+}
+
+
+@pytest.fixture
+def ten(mirror: Path, tmp_path: Path) -> Path:
+    """A copy of the small CIFAR-10, to damage."""
+    return Path(shutil.copytree(mirror / "cifar10", tmp_path / "cifar10"))
+
+
+def content(path: Path) -> dict[str, Any]:
+    """What Python's own reader finds in a small file."""
+    found = pickle.loads(path.read_bytes().replace(b"numpy.core", b"numpy._core"), encoding="latin1")
+    assert isinstance(found, dict)
+    return found
+
+
+def test_images_and_labels_in_the_order_of_the_files(mirror: Path) -> None:
+    data = arrays("cifar10", mirror / "cifar10")
+    files = [content(mirror / "cifar10" / f"data_batch_{k}") for k in range(1, 6)]
+    pixels = np.concatenate([file["data"] for file in files])
+    assert data.x_train.shape == (300, 3, 32, 32)
+    assert data.x_test.shape == (100, 3, 32, 32)
+    assert data.y_train.tolist() == [label for file in files for label in file["labels"]]
+    for row, plane, i, j in ((0, 0, 3, 5), (61, 1, 0, 31), (299, 2, 31, 0)):
+        assert data.x_train[row, plane, i, j] == pixels[row, 1024 * plane + 32 * i + j]
+    meta = load("cifar10", mirror / "cifar10").meta
+    assert meta["name"] == "cifar10"
+    assert meta["classes"] == len(meta["labels"]) == 10
+    assert meta["labels"][3] == "digit 3"
+
+
+def test_the_miniature_is_the_digits(mirror: Path) -> None:
+    digits = load_digits()
+    ten, hundred = (arrays(key, mirror / key) for key in ("cifar10", "cifar100"))
+    assert np.array_equal(ten.y_train, digits.target[:300])
+    assert np.array_equal(ten.y_test, digits.target[300:400])
+    assert np.array_equal(hundred.y_test // 10, digits.target[300:400])
+    assert np.array_equal(hundred.x_train, ten.x_train)
+    meta = load("cifar100", mirror / "cifar100").meta
+    assert meta["classes"] == len(meta["labels"]) == 100
+    assert len(np.unique(hundred.y_train)) > 60
+    # a pixel is brighter where there is more ink
+    ink = digits.images[:300].repeat(4, axis=1).repeat(4, axis=2)
+    for image, drawn in zip(ten.x_train, ink, strict=True):
+        assert np.corrcoef(image.mean(0).ravel(), drawn.ravel())[0, 1] > 0.99
+
+
+def test_the_small_files_are_pickles_of_protocol_2_with_the_official_keys(mirror: Path) -> None:
+    batch = content(mirror / "cifar10/data_batch_2")
+    assert list(batch) == ["batch_label", "labels", "data", "filenames"]
+    assert batch["batch_label"] == "training batch 2 of 5"
+    assert batch["filenames"][0] == "digit_0060.png"
+    assert batch["data"].dtype == np.uint8
+    train = content(mirror / "cifar100/train")
+    assert list(train) == ["filenames", "batch_label", "fine_labels", "coarse_labels", "data"]
+    assert train["coarse_labels"] == [label // 5 for label in train["fine_labels"]]
+    assert content(mirror / "cifar10/batches.meta")["num_cases_per_batch"] == 60
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_what_numpy_pickles_today_is_read_too(ten: Path, protocol: int) -> None:
+    """Beyond protocol 2 and for bytes as text, Python 3 names other functions: those are refused."""
+    before = arrays("cifar10", ten)
+    batch = {key.encode(): value for key, value in content(ten / "test_batch").items()}
+    (ten / "test_batch").write_bytes(pickle.dumps(batch, protocol))
+    if protocol in (3, 4):
+        assert np.array_equal(arrays("cifar10", ten).x_test, before.x_test)
+    else:
+        with pytest.raises(DataError, match=r"test_batch is not a batch .*(codecs\.encode|_frombuffer)"):
+            load("cifar10", ten)
+
+
+@pytest.mark.parametrize("limit", [1, 60, 61, 150, 1000])
+def test_limit_keeps_the_first_images(mirror: Path, limit: int) -> None:
+    for key in ("cifar10", "cifar100"):
+        whole, first = arrays(key, mirror / key), arrays(key, mirror / key, limit=limit)
+        assert np.array_equal(first.x_train, whole.x_train[:limit])
+        assert np.array_equal(first.y_test, whole.y_test[:limit])
+
+
+def test_files_beyond_the_limit_are_not_read(ten: Path) -> None:
+    (ten / "data_batch_3").write_bytes(b"damaged")
+    assert load("cifar10", ten, limit=120).n == 120
+    with pytest.raises(DataError, match="data_batch_3"):
+        load("cifar10", ten, limit=121)
+
+
+def change(key: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda batch: {**batch, key: value(batch[key])}
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (change("data", lambda x: x[:, :-1]), r"data is uint8 of shape \(60, 3071\), expected .*\(n, 3072\)"),
+        (change("data", lambda x: 7), r"data is int, expected"),
+        (change("labels", lambda y: y[:-1]), "labels is a list of 59, expected a list of 60 labels"),
+        (change("labels", lambda y: "seven"), "labels is bytes, expected a list of 60"),
+        (change("labels", lambda y: [*y[:3], 10, *y[4:]]), r"label 3 \(from 0\) is 10, expected 0 to 9"),
+        (change("labels", lambda y: [-1, *y[1:]]), r"label 0 \(from 0\) is -1, expected 0 to 9"),
+        (change("labels", lambda y: [*y[:-1], "cat"]), r"label 59 \(from 0\) is b'cat', expected 0 to 9"),
+        (lambda batch: {k: v for k, v in batch.items() if k != "data"}, "data is NoneType"),
+        (lambda batch: {k: v for k, v in batch.items() if k != "labels"}, "labels is NoneType"),
+    ],
+)
+def test_a_batch_of_another_shape_is_named(
+    ten: Path, edit: Callable[[dict[str, Any]], dict[str, Any]], message: str
+) -> None:
+    path = ten / "data_batch_4"
+    path.write_bytes(pickled(edit(content(path))))
+    with pytest.raises(DataError, match=f"data_batch_4: {message}"):
+        load("cifar10", ten)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["a"] * 9, "a list of 9"), ([1] * 10, "a list of 10"), ("a", "bytes"), (None, "NoneType")],
+)
+def test_names_of_the_classes_that_do_not_fit_are_named(ten: Path, names: Any, message: str) -> None:
+    found = {} if names is None else {"label_names": names}
+    (ten / "batches.meta").write_bytes(pickled(found))
+    with pytest.raises(
+        DataError, match=f"batches.meta: label_names is {message}, expected a list of 10 names"
+    ):
+        load("cifar10", ten)
+
+
+def reduced(module: str, name: str) -> bytes:
+    """A pickle that calls module.name("evil.txt", "w") while it is read."""
+    return f"\x80\x02c{module}\n{name}\n".encode("latin1") + b"U\x08evil.txtU\x01w\x86R."
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("builtins", "open"),
+        ("__builtin__", "file"),
+        ("io", "open"),
+        ("os", "system"),
+        ("numpy", "fromfile"),
+        ("numpy", "ndarray.tofile"),
+        ("numpy.core.multiarray", "fromfile"),
+        ("dplangevin.data.loaders.cifar", "pickle.os.system"),
+    ],
+)
+def test_a_pickle_that_names_anything_else_is_refused_before_it_runs(
+    ten: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (ten / "data_batch_1").write_bytes(reduced(module, name))
+    with pytest.raises(DataError, match=rf"data_batch_1 is not a batch .* {module}\.{name}.*refused"):
+        load("cifar10", ten)
+    assert not (tmp_path / EVIL).exists()
+
+
+def test_that_pickle_would_run_with_the_ordinary_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pickle.loads(reduced("builtins", "open")).close()
+    assert (tmp_path / EVIL).exists()
+
+
+def test_arrays_of_objects_and_of_other_numbers_are_refused(ten: Path) -> None:
+    for code in (b"O8", b"f8", b"V1"):
+        path = ten / "data_batch_1"
+        path.write_bytes(path.read_bytes().replace(b"U\x02u1", b"U\x02" + code))
+        with pytest.raises(DataError, match=f"an array of {code!r}, expected bytes"):
+            load("cifar10", ten)
+        path.write_bytes(path.read_bytes().replace(b"U\x02" + code, b"U\x02u1"))
+    load("cifar10", ten)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda b: b[:-1],
+        lambda b: b[: len(b) // 2],
+        lambda b: b[:30],
+        lambda b: b"",
+        lambda b: b"<html>moved</html>",
+        lambda b: b.replace(struct.pack("<i", 60 * 3072), struct.pack("<i", 60 * 3071)),
+    ],
+    ids=["end", "half", "start", "empty", "html", "fewer"],
+)
+def test_a_damaged_file_is_named(ten: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = ten / "data_batch_5"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DataError, match=r"data_batch_5 is not a batch of CIFAR"):
+        load("cifar10", ten)
+
+
+def test_any_flipped_byte_gives_images_or_a_clear_error(ten: Path, rng: np.random.Generator) -> None:
+    path = ten / "test_batch"
+    whole = path.read_bytes()
+    messages: list[str] = []
+    structure = [at for at in range(len(whole)) if at < 400 or at > len(whole) - 60]
+    for at in rng.choice(structure, 200, replace=False):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ int(rng.integers(1, 256))]) + whole[at + 1 :])
+        try:
+            cifar.read([path], "labels", 10, None)
+        except DataError as error:
+            messages.append(str(error))
+    assert len(messages) > 50
+    assert all("test_batch" in message for message in messages)
+
+
+def test_something_else_than_a_dictionary_is_named(ten: Path) -> None:
+    (ten / "test_batch").write_bytes(pickled([1, 2]))
+    with pytest.raises(DataError, match="test_batch holds a list, expected a dictionary"):
+        load("cifar10", ten)
+
+
+@pytest.mark.parametrize(
+    ("key", "mean", "std"),
+    [  # of the training pixels, as published with many models
+        ("cifar10", (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+        ("cifar100", (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    ],
+)
+def test_the_real_files(tmp_path: Path, key: str, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    """If a folder of DATA_MIRROR has them: official checksums, classes, moments, processed bytes."""
+    cfg = config(key, archive={"urls": []})
+    sources = [entry for entry in mirrors(os.environ.get("DATA_MIRROR", "")) if "://" not in entry]
+    try:
+        fetch(key, cfg.files, tmp_path / key, sources)
+    except DataUnavailable:
+        pytest.skip(f"no folder in DATA_MIRROR has {key}")
+    assert {path.name for path in (tmp_path / key).iterdir()} == set(OFFICIAL[key])
+    for name, md5 in OFFICIAL[key].items():
+        assert hashlib.md5((tmp_path / key / name).read_bytes()).hexdigest() == md5
+    dataset = load(key, tmp_path / key)
+    data = dataset.arrays()
+    assert data.x_train.shape == (50000, 3, 32, 32)
+    assert data.x_test.shape == (10000, 3, 32, 32)
+    for y, n in ((data.y_train, 50000), (data.y_test, 10000)):
+        assert np.bincount(y).tolist() == [n // dataset.classes] * dataset.classes
+    assert (
+        dataset.meta["labels"][:2]
+        == {"cifar10": ["airplane", "automobile"], "cifar100": ["apple", "aquarium_fish"]}[key]
+    )
+    for c in range(3):
+        assert data.x_train[:, c].mean() / 255 == pytest.approx(mean[c], abs=1e-4)
+        assert data.x_train[:, c].std() / 255 == pytest.approx(std[c], abs=1e-4)
+    dataset.save(tmp_path / f"{key}.npz")
+    assert sha256(tmp_path / f"{key}.npz") == PROCESSED[key]

@@ -1,0 +1,367 @@
+"""The Dataset value: what it refuses, scaling and clipping, splits, and files with the same bytes everywhere."""
+
+import doctest
+import math
+import os
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dplangevin import data
+from dplangevin.data import (
+    DataError,
+    Dataset,
+    atomic_path,
+    clip_rows,
+    generator,
+    pixels,
+    row_norms,
+    sha256,
+    split,
+    verify,
+)
+
+SOURCES = Path(data.__file__).parents[2]
+
+
+def table(bound: float = 2.0, rows: int = 50, d: int = 7) -> Dataset:
+    """Two repeats with labels -1 and +1, and test rows that they share."""
+    rng = np.random.default_rng(1)
+    x = (3 * rng.standard_normal((2, rows, d))).astype(np.float32)
+    y = np.where(rng.random((2, rows)) < 0.3, 1.0, -1.0).astype(np.float32)
+    return Dataset(x, y, x[:1], y[:1], {"name": "small", "row_norm_bound": bound})
+
+
+def images(n: int = 12, m: int = 5, shape: tuple[int, ...] = (3, 6, 4)) -> Dataset:
+    """Ten classes."""
+    rng = np.random.default_rng(1)
+    x = [rng.integers(0, 256, (rows, *shape), dtype=np.uint8) for rows in (n, m)]
+    y = [rng.integers(0, 10, rows) for rows in (n, m)]
+    return Dataset.from_arrays(x[0], y[0], x[1], y[1], {"name": "small", "classes": 10})
+
+
+def features() -> Dataset:
+    """Four classes, with norms of a public set."""
+    rng = np.random.default_rng(1)
+    x = [rng.normal(size=(rows, 7)).astype(np.float32) for rows in (12, 5)]
+    y = [rng.integers(0, 4, rows) for rows in (12, 5)]
+    meta = {"name": "small", "classes": 4, "public": {"norm_mean": 2.0}}
+    return Dataset.from_arrays(x[0], y[0], x[1], y[1], meta)
+
+
+KINDS = pytest.mark.parametrize("make", [table, images, features])
+
+
+@pytest.mark.parametrize("module", [data, pixels])
+def test_doctests(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+def test_sizes() -> None:
+    found = [(d.repeats, d.n, d.shape, d.dim, d.classes) for d in (table(), images(), features())]
+    assert found == [(2, 50, (7,), 7, 2), (1, 12, (3, 6, 4), 72, 10), (1, 12, (7,), 7, 4)]
+
+
+def test_arrays_without_repeats_are_views_of_the_shared_ones() -> None:
+    found = images()
+    own = found.arrays()
+    assert own.x_train.shape == (12, 3, 6, 4)
+    assert own.y_test.shape == (5,)
+    assert np.shares_memory(own.x_train, found.x_train)
+    with pytest.raises(DataError, match="small has 2 repeats"):
+        table().arrays()
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "message"),
+    [
+        (table, {"x_train": np.zeros((3, 2), np.float32)}, r"x_train has shape \(3, 2\)"),
+        (table, {"y_test": np.ones((1, 4))}, r"x_test has shape \(1, 50, 7\), y_test \(1, 4\): need \(R, n"),
+        (images, {"y_test": np.zeros((1, 5, 1), np.int64)}, r"y_test \(1, 5, 1\): need .* \(R, n\)"),
+        (images, {"x_test": np.zeros((1, 0, 3, 6, 4), np.uint8), "y_test": np.zeros((1, 0), np.int64)}, "none"),
+        (features, {"x_train": np.zeros((1, 12, 7), np.int32)}, "x_train is int32, y_train int64: need uint8"),
+        (images, {"y_train": np.zeros((1, 12), np.int32)}, r"y_train int32: need .* int64 \(classes\)"),
+        (table, {"x_train": np.full((1, 50, 7), np.nan), "y_train": np.ones((1, 50))}, "x_train has .* not finite"),
+        (features, {"x_test": np.full((1, 5, 7), np.inf, np.float32)}, "x_test has values .* not finite"),
+        (table, {"y_train": np.zeros((2, 50))}, r"y_train has labels \[0.\]: need -1 and \+1"),
+        (images, {"y_train": np.full((1, 12), 10)}, "y_train has label 10: need 0 to 9"),
+        (features, {"y_test": np.array([[0, 3, -1, 0, 0]])}, "y_test has label -1: need 0 to 3"),
+        (images, {"x_test": np.zeros((1, 5, 3, 6, 5), np.uint8)}, r"x_train uint8 \(3, 6, 4\), x_test .* 5\)"),
+        (features, {"x_test": np.zeros((1, 5, 7), np.float64)}, "x_train float32 .*, x_test float64"),
+        (table, {"x_test": np.zeros((3, 9, 7), np.float32), "y_test": np.ones((3, 9))}, "2 repeats, x_test 3"),
+        (images, {"meta": {"name": "small"}}, "classes None: need a number of at least 2"),
+        (features, {"meta": {"name": "small", "classes": 1}}, "classes 1"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named(make: Any, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        replace(make(), **change)
+
+
+@pytest.mark.parametrize("how", ["unit", "global"])
+@pytest.mark.parametrize("d", [1, 7, 109])
+def test_scaled_rows_have_norm_at_most_one(how: str, d: int) -> None:
+    scaled = table(rows=2000, d=d).scaled(how)
+    for x in (scaled.x_train, scaled.x_test):
+        assert x.dtype == np.float64
+        assert row_norms(x).max() <= 1.0
+        assert row_norms(x.astype(np.float32)).max() <= 1.0
+        assert np.linalg.norm(x, axis=-1).max() <= 1.0
+
+
+def test_unit_scaling_divides_by_the_row_norm_also_when_it_is_short() -> None:
+    x = np.array([[[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]]])
+    y = np.ones((1, 3))
+    unit = Dataset(x, y, x, y).scaled("unit").x_train
+    np.testing.assert_allclose(unit, [[[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]], rtol=1e-6)
+
+
+def test_global_scaling_keeps_relative_lengths_up_to_the_clip() -> None:
+    dataset = table(bound=9.0)
+    norms = row_norms(dataset.x_train)
+    assert (norms > 9.0).any()
+    assert (norms < 9.0).any()
+    np.testing.assert_allclose(
+        row_norms(dataset.scaled("global").x_train), np.minimum(norms / 9.0, 1.0), rtol=1e-6
+    )
+
+
+def test_raw_scaling_only_shortens_rows_beyond_the_public_bound() -> None:
+    dataset = table(bound=9.0)
+    norms = row_norms(dataset.x_train)
+    raw = dataset.scaled("raw")
+    assert raw.meta == {**dataset.meta, "row_bound": 9.0}
+    kept = norms < 8.99
+    assert 0 < kept.sum() < kept.size
+    np.testing.assert_allclose(raw.x_train[kept], dataset.x_train[kept], rtol=1e-15)
+    longer = norms > 9.0
+    np.testing.assert_allclose(row_norms(raw.x_train[longer]), 9.0, rtol=1e-6)
+    factor = raw.x_train[longer] / dataset.x_train[longer]
+    np.testing.assert_allclose(factor, np.repeat(factor[:, :1], 7, axis=1), rtol=1e-12)
+    assert row_norms(raw.x_train.astype(np.float32)).max() <= 9.0
+    assert row_norms(raw.x_test).max() <= 9.0
+    assert raw.scaled("unit").meta["row_bound"] == 1.0
+
+
+def test_scaling_leaves_labels_meta_and_the_original_alone() -> None:
+    dataset = table()
+    before = dataset.x_train.copy()
+    scaled = dataset.scaled("unit")
+    assert scaled.y_train is dataset.y_train
+    assert scaled.meta == dataset.meta
+    assert np.array_equal(dataset.x_train, before)
+
+
+def test_clipped_rows_are_no_longer_than_the_bound() -> None:
+    x = (3 * np.random.default_rng(2).standard_normal((2, 300, 9))).astype(np.float32)
+    norms = np.linalg.norm(x, axis=-1)
+    found = clip_rows(x, 8.0, 0.5)
+    assert found.dtype == np.float32
+    assert np.linalg.norm(found.astype(np.float64), axis=-1).max() <= 0.5
+    np.testing.assert_allclose(np.linalg.norm(found, axis=-1), np.minimum(norms, 8.0) * 0.5 / 8.0, rtol=1e-6)
+    np.testing.assert_array_equal(clip_rows(x, math.inf, math.inf), x)
+    for norm, bound in ((math.inf, 1.0), (1.0, math.inf), (0.0, 1.0)):
+        with pytest.raises(ValueError, match=r"row_norm = .* must be positive, and both finite or neither"):
+            clip_rows(x, norm, bound)
+
+
+def test_features_are_clipped_to_a_public_norm_by_name_or_to_a_number() -> None:
+    found = features()
+    named, numbered, free = (
+        found.clipped("norm_mean", 0.5),
+        found.clipped(2.0, None),
+        found.clipped(None, None),
+    )
+    np.testing.assert_array_equal(named.x_train, clip_rows(found.x_train, 2.0, 0.5))
+    np.testing.assert_array_equal(numbered.x_test, clip_rows(found.x_test, 2.0, 2.0))
+    np.testing.assert_array_equal(free.x_train, found.x_train)
+    assert [d.meta["row_bound"] for d in (named, numbered, free)] == [0.5, 2.0, math.inf]
+    assert "row_bound" not in found.meta
+    with pytest.raises(ValueError, match="norm_q98"):
+        found.clipped("norm_q98", None)
+
+
+def test_what_cannot_be_scaled_is_refused() -> None:
+    with pytest.raises(ValueError, match="'l1'"):
+        table().scaled("l1")
+    for use in (lambda: images().scaled("unit"), lambda: images().clipped(None, None)):
+        with pytest.raises(DataError, match=r"small has rows uint8 \(3, 6, 4\): need vectors"):
+            use()
+
+
+def test_limited_keeps_the_first_rows_of_each_part() -> None:
+    found = images()
+    assert found.limited(None) is found
+    np.testing.assert_array_equal(found.limited(7).x_train, found.x_train[:, :7])
+    assert found.limited(7).y_test.shape == (1, 5)
+    with pytest.raises(ValueError, match="limit = 0"):
+        found.limited(0)
+
+
+def test_row_norms_agree_with_numpy() -> None:
+    x = table(d=109).x_train
+    np.testing.assert_allclose(row_norms(x), np.linalg.norm(x.astype(float), axis=-1), rtol=1e-14)
+
+
+def test_majority_accuracy_is_that_of_the_training_majority() -> None:
+    x, y_train = np.zeros((2, 4, 1)), np.array([[1.0, 1, 1, -1], [-1, -1, 1, -1]])
+    dataset = Dataset(x, y_train, np.zeros((1, 5, 1)), np.array([[1.0, -1, -1, -1, -1]]))
+    assert dataset.majority_accuracy.tolist() == [0.2, 0.8]
+    ties = replace(dataset, y_train=np.array([[1.0, 1, -1, -1], [-1, -1, 1, 1]]))
+    assert ties.majority_accuracy.tolist() == [0.2, 0.2]
+    classes = Dataset(
+        x, np.array([[2, 0, 2, 1], [0, 1, 1, 0]]), x[:1], np.array([[0, 2, 0, 0]]), {"classes": 3}
+    )
+    assert classes.majority_accuracy.tolist() == [0.25, 0.75]
+
+
+def test_pixels_go_through_one_public_map() -> None:
+    given = torch.arange(256, dtype=torch.uint8).reshape(4, 1, 8, 8)
+    kept = given.clone()
+    found = pixels.scaled(given)
+    assert found.dtype == torch.float32
+    assert found.shape == given.shape
+    expected = np.arange(256, dtype=np.float32) / np.float32(127.5) - np.float32(1)
+    assert np.array_equal(found.flatten().numpy(), expected)
+    assert (float(found.min()), float(found.max())) == (-1.0, 1.0)
+    assert torch.equal(given, kept)
+    for dtype in (torch.float32, torch.int64, torch.bool):
+        with pytest.raises(ValueError, match=f"{dtype}: give them as uint8"):
+            pixels.scaled(torch.zeros(2, dtype=dtype))
+
+
+@KINDS
+def test_a_saved_file_gives_the_same_values(tmp_path: Path, make: Any) -> None:
+    dataset = make()
+    dataset.save(tmp_path / "new" / "small.npz")
+    again = Dataset.load(tmp_path / "new" / "small.npz")
+    for name in data.ARRAYS:
+        assert np.array_equal(getattr(again, name), getattr(dataset, name))
+        assert getattr(again, name).dtype == getattr(dataset, name).dtype
+        assert getattr(again, name).flags.writeable  # torch.from_numpy warns of others
+    assert again.meta == dataset.meta
+    assert os.listdir(tmp_path / "new") == ["small.npz"]
+
+
+def test_only_what_repeats_share_in_classes_is_stored_without_the_leading_axis(tmp_path: Path) -> None:
+    own = np.stack([features().x_train[0]] * 2), np.zeros((2, 12), np.int64)
+    mixed = replace(features(), x_train=own[0], y_train=own[1])
+    shapes = {}
+    for name, dataset in {"table": table(), "images": images(), "mixed": mixed}.items():
+        dataset.save(tmp_path / f"{name}.npz")
+        with np.load(tmp_path / f"{name}.npz") as archive:
+            shapes[name] = [archive[array].shape for array in data.ARRAYS]
+        assert np.array_equal(Dataset.load(tmp_path / f"{name}.npz").x_train, dataset.x_train)
+    assert shapes["table"] == [(2, 50, 7), (2, 50), (1, 50, 7), (1, 50)]
+    assert shapes["images"] == [(12, 3, 6, 4), (12,), (5, 3, 6, 4), (5,)]
+    assert shapes["mixed"] == [(2, 12, 7), (2, 12), (5, 7), (5,)]
+
+
+def test_bytes_depend_on_the_values_only(tmp_path: Path) -> None:
+    dataset = images()
+    dataset.save(tmp_path / "here.npz")
+    turned = np.asfortranarray(dataset.x_train)
+    assert not turned.flags.c_contiguous
+    replace(dataset, x_train=turned, meta=dict(reversed(dataset.meta.items()))).save(tmp_path / "turned.npz")
+    assert sha256(tmp_path / "here.npz") == sha256(tmp_path / "turned.npz")
+
+
+def test_bytes_do_not_depend_on_threads_time_zone_or_time(tmp_path: Path) -> None:
+    script = """if True:
+        import sys, time
+        from dplangevin.data.loaders import synthetic
+        real = time.time
+        time.time = lambda: real() + float(sys.argv[2])
+        dataset = synthetic.load(".", 0.6, 10, 300, 700, seed=7, repeats=3, row_norm_bound=5.0)
+        dataset.save(sys.argv[1])
+        dataset.scaled("global").save(sys.argv[1] + ".scaled")
+    """
+    hashes = []
+    for i, (threads, zone, shift) in enumerate([("1", "UTC", "0"), ("4", "Asia/Kathmandu", "1e9")]):
+        path = tmp_path / f"{i}.npz"
+        env = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "TZ": zone}
+        env["PYTHONPATH"] = str(SOURCES)
+        subprocess.run([sys.executable, "-c", script, path, shift], check=True, env=env)
+        hashes.append((sha256(path), sha256(f"{path}.scaled")))
+    assert hashes[0] == hashes[1]
+
+
+def test_loading_holds_each_array_once(tmp_path: Path) -> None:
+    images(n=20000, m=100, shape=(1, 28, 28)).save(tmp_path / "large.npz")
+    tracemalloc.start()
+    loaded = Dataset.load(tmp_path / "large.npz")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    size = sum(getattr(loaded, name).nbytes for name in data.ARRAYS)
+    assert size < peak < 1.1 * size
+
+
+@KINDS
+@pytest.mark.parametrize("kept", [0, 30, 0.5, 0.999])
+def test_a_damaged_file_is_named_with_the_fix(tmp_path: Path, make: Any, kept: float) -> None:
+    path = tmp_path / "mnist.npz"
+    make().save(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(kept * len(content)) if kept < 1 else int(kept)])
+    with pytest.raises(DataError, match=r"(?s)mnist\.npz: .*dvc repro -f prepare@mnist"):
+        Dataset.load(path)
+
+
+def test_a_missing_file_or_one_of_another_kind_is_named_with_the_fix(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"svhn\.npz.*prepare@svhn"):
+        Dataset.load(tmp_path / "svhn.npz")
+    np.savez(tmp_path / "svhn.npz", x_train=np.zeros(3))
+    with pytest.raises(DataError, match=r"svhn\.npz: .*meta.*prepare@svhn"):
+        Dataset.load(tmp_path / "svhn.npz")
+    with pytest.raises(DataError, match="dvc repro -f features@cifar10-resnet20"):
+        Dataset.load(tmp_path / "features/cifar10_resnet20.npz")
+
+
+def test_a_failed_save_leaves_the_earlier_file(tmp_path: Path) -> None:
+    path = tmp_path / "small.npz"
+    table().save(path)
+    before = path.read_bytes()
+    broken = replace(table(), meta={"not JSON": object()})
+    with pytest.raises(TypeError):
+        broken.save(path)
+    assert path.read_bytes() == before
+
+    def interrupted() -> None:
+        with atomic_path(path) as part:
+            part.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["small.npz"]
+
+
+def test_splits_are_disjoint_complete_and_do_not_depend_on_how_many_follow() -> None:
+    train, test = split(41, 5, 0.8, generator(3, "abalone/split"))
+    assert (train.shape, test.shape) == ((5, 32), (5, 9))
+    assert np.array_equal(np.sort(np.hstack([train, test]), axis=1), np.tile(np.arange(41), (5, 1)))
+    assert len({row.tobytes() for row in train}) == 5
+    assert np.array_equal(split(41, 2, 0.8, generator(3, "abalone/split"))[0], train[:2])
+    assert not np.array_equal(split(41, 2, 0.8, generator(4, "abalone/split"))[0], train[:2])
+    with pytest.raises(ValueError, match="empty part"):
+        split(4, 1, 0.1, generator(3, "abalone/split"))
+
+
+def test_verify_names_the_file_the_hashes_and_the_fix(tmp_path: Path) -> None:
+    (tmp_path / "a.data").write_text("right")
+    entry = {"name": "a.data", "sha256": sha256(tmp_path / "a.data"), "size": 5}
+    verify(tmp_path, [entry], "a")
+    (tmp_path / "a.data").write_text("righ")
+    with pytest.raises(DataError, match=rf"{entry['sha256']}.*found sha256 \w+ \(4 bytes\).*prepare@a"):
+        verify(tmp_path, [entry], "a")
+    (tmp_path / "a.data").unlink()
+    with pytest.raises(DataError, match=r"a\.data.*missing.*dvc repro -f prepare@a"):
+        verify(tmp_path, [entry], "a")

@@ -1,0 +1,109 @@
+"""Features of tiny images, and the stage that extracts them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from dplangevin import noise
+from dplangevin.backbones import Backbone, network
+from dplangevin.backbones.features import Extraction
+from dplangevin.backbones.pretrain import initialise
+from dplangevin.data import Dataset
+
+ROOT = Path(__file__).parents[2]
+CPU = torch.device("cpu")
+
+
+def images(shape: tuple[int, int, int] = (3, 32, 32), n: int = 11, m: int = 4) -> Dataset:
+    rng = np.random.default_rng(2)
+    x = [rng.integers(0, 256, (rows, *shape), dtype=np.uint8) for rows in (n, m)]
+    y = [rng.integers(0, 3, rows) for rows in (n, m)]
+    return Dataset.from_arrays(x[0], y[0], x[1], y[1], {"name": "tiny", "classes": 3})
+
+
+@pytest.fixture(scope="module")
+def backbone() -> Backbone:
+    module = network(entry("backbone", "resnet20_cifar100"))
+    initialise(module, noise.generator(1, "test"))
+    return module.eval()
+
+
+def entry(group: str, name: str) -> Any:
+    return OmegaConf.load(ROOT / "conf" / group / f"{name}.yaml")
+
+
+def test_extraction_is_the_plain_network_on_every_image(backbone: Backbone) -> None:
+    data, public = images(), images(n=5)
+    made = Extraction("none", 4, 3).build(backbone, data, public, {"name": "tiny"}, CPU)
+    with torch.no_grad():
+        for name in ("train", "test"):
+            x, found = getattr(data, f"x_{name}")[0], getattr(made, f"x_{name}")[0]
+            expected = backbone.features(backbone.inputs(torch.from_numpy(x))).numpy()
+            assert np.allclose(found, expected, rtol=1e-4, atol=1e-4 * expected.max())
+            assert np.array_equal(getattr(made, f"y_{name}"), getattr(data, f"y_{name}"))
+        first = backbone.features(backbone.inputs(torch.from_numpy(public.x_train[0, :3]))).norm(dim=1)
+    assert made.dim == 256
+    assert made.meta["classes"] == 3
+    assert made.meta["public"]["set"] == "tiny"
+    assert made.meta["public"]["images"] == 3
+    assert made.meta["public"]["norm_max"] == pytest.approx(float(first.max()), rel=1e-4)
+    assert made.meta["public"]["norm_mean"] == pytest.approx(float(first.mean()), rel=1e-4)
+    assert made.meta["preprocessing"] == {
+        "from": [3, 32, 32],
+        "to": [3, 32, 32],
+        "resize": "none",
+        "mean": [0.507, 0.487, 0.441],
+        "std": [0.267, 0.256, 0.276],
+    }
+
+
+def test_the_same_bytes_on_any_number_of_threads_and_public_norms_from_the_public_set_only(
+    backbone: Backbone,
+) -> None:
+    extraction, data = Extraction("none", 4, 100), images()
+    made = [extraction.build(backbone, data, images(n=5), {}, CPU) for _ in range(2)]
+    assert made[0].x_train.tobytes() == made[1].x_train.tobytes()
+    try:
+        torch.set_num_threads(2)
+        assert made[0].x_train.tobytes() == extraction.features(backbone, data.x_train[0], CPU).tobytes()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    other = replace(data, x_train=255 - data.x_train, x_test=255 - data.x_test)
+    changed = extraction.build(backbone, other, images(n=5), {}, CPU)
+    assert changed.meta["public"] == made[0].meta["public"]
+    assert changed.meta["public"]["images"] == 5
+    assert not np.array_equal(changed.x_train, made[0].x_train)
+
+
+def test_grey_images_of_another_size(backbone: Backbone) -> None:
+    grey = images((1, 112, 112)).arrays()
+    with pytest.raises(ValueError, match="images are 112x112"):
+        Extraction("none", 4, 3).features(backbone, grey.x_test, CPU)
+    found = Extraction("antialias", 4, 3).features(backbone, grey.x_test, CPU)
+    assert found.shape == (4, 256)
+    coloured = np.repeat(grey.x_test, 3, axis=1)
+    assert np.allclose(found, Extraction("antialias", 4, 3).features(backbone, coloured, CPU), atol=1e-5)
+    with pytest.raises(ValueError, match="2 channels"):
+        Extraction("none", 4, 3).features(backbone, coloured[:, :2], CPU)
+    with pytest.raises(ValueError, match="batch = 0"):
+        Extraction("none", 0, 3)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "conf/features").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_entry_names_a_backbone_and_settings_that_are_there(path: Path) -> None:
+    cfg = OmegaConf.load(path)
+    found = OmegaConf.create(
+        {"features": {path.stem: cfg}, "backbone": {cfg.backbone: entry("backbone", cfg.backbone)}}
+    )
+    chosen = found.features[path.stem]
+    assert chosen.weights == found.backbone[chosen.backbone].weights
+    Extraction(chosen.resize, chosen.batch, chosen.public_images)
+    made_by = found.backbone[chosen.backbone].made_by
+    if made_by.startswith("pretrain@"):
+        assert (ROOT / f"conf/pretrain/{made_by.removeprefix('pretrain@')}.yaml").exists()

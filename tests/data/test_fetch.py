@@ -1,0 +1,163 @@
+"""Fetching and preparing when sources are absent, wrong, cut short or removed."""
+
+import doctest
+import hashlib
+import lzma
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from web import Quiet, closed_port, served
+
+from dplangevin.data import fetch as module
+from dplangevin.data.fetch import DataUnavailable, fetch, mirrors
+
+CONTENT = b"".join(b"M,0.455,0.365,0.095,0.514,0.2245,0.101,0.15,%d\n" % (i % 20) for i in range(500))
+SHA = hashlib.sha256(CONTENT).hexdigest()
+OTHER = b"<html>moved</html>"
+
+
+def entry(bundled: str | None = None, urls: tuple[str, ...] = ()) -> dict:
+    return {"name": "toy.data", "sha256": SHA, "size": len(CONTENT), "bundled": bundled, "urls": list(urls)}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """(URL prefix, folder) of a local web server."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+    with served(folder) as url:
+        yield url, folder
+
+
+def put(folder: Path, content: bytes = CONTENT) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "toy.data").write_bytes(content)
+    return folder
+
+
+def only_the_right_file(raw: Path) -> bool:
+    return os.listdir(raw) == ["toy.data"] and (raw / "toy.data").read_bytes() == CONTENT
+
+
+def test_doctests() -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+def test_mirror_folder(tmp_path: Path, raw: Path) -> None:
+    put(tmp_path / "mirror" / "toy")
+    fetch("toy", [entry()], raw, [str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_mirror_url(server: tuple[str, Path], raw: Path) -> None:
+    url, www = server
+    put(www / "data" / "toy")
+    fetch("toy", [entry()], raw, [f"{url}/data/"])
+    assert only_the_right_file(raw)
+
+
+def test_bundle(tmp_path: Path, raw: Path) -> None:
+    (tmp_path / "toy.xz").write_bytes(lzma.compress(CONTENT))
+    fetch("toy", [entry(str(tmp_path / "toy.xz"))], raw)
+    assert only_the_right_file(raw)
+
+
+def test_official_url_and_order_of_sources(server: tuple[str, Path], raw: Path, tmp_path: Path) -> None:
+    url, www = server
+    put(www)
+    (tmp_path / "cut.xz").write_bytes(lzma.compress(CONTENT)[:-40])
+    put(tmp_path / "mirror" / "toy", OTHER)
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", [entry(str(tmp_path / "cut.xz"), (f"{url}/absent",))], raw, [str(tmp_path / "mirror")])
+    text = str(caught.value)
+    places = [text.index(part) for part in ("mirror/toy/toy.data", "cut.xz", "/absent: HTTPError: 404")]
+    assert places == sorted(places)
+    fetch("toy", [entry(str(tmp_path / "cut.xz"), (f"{url}/absent", f"{url}/toy.data"))], raw)
+    assert only_the_right_file(raw)
+
+
+def test_unreachable_host_is_named_with_all_that_is_needed(raw: Path) -> None:
+    url = f"http://127.0.0.1:{closed_port()}/toy.data"
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", [entry("nowhere/toy.xz", (url,))], raw, ["no_such_folder"])
+    text = str(caught.value)
+    for part in (str(raw / "toy.data"), SHA, str(len(CONTENT)), "DATA_MIRROR", "toy/toy.data", "prepare@toy"):
+        assert part in text
+    assert f"tried {url}: ConnectionError" in text
+    assert "tried nowhere/toy.xz: FileNotFoundError" in text
+    assert "tried no_such_folder/toy/toy.data: FileNotFoundError" in text
+    assert os.listdir(raw) == []
+
+
+@pytest.mark.parametrize("content", [OTHER, CONTENT[:-100], b""])
+def test_wrong_or_truncated_bytes_move_on_to_the_next_source(
+    server: tuple[str, Path], raw: Path, tmp_path: Path, content: bytes
+) -> None:
+    url, www = server
+    put(www / "toy", content)
+    with pytest.raises(DataUnavailable) as caught:
+        fetch("toy", [entry()], raw, [url])
+    assert f"found sha256 {hashlib.sha256(content).hexdigest()} ({len(content)} bytes)" in str(caught.value)
+    assert os.listdir(raw) == []
+    put(tmp_path / "mirror" / "toy")
+    fetch("toy", [entry()], raw, [url, str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_a_connection_cut_short_leaves_nothing(raw: Path, tmp_path: Path) -> None:
+    class Cut(Quiet):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(CONTENT)))
+            self.end_headers()
+            self.wfile.write(CONTENT[:5000])
+
+    with served(tmp_path, Cut) as url, pytest.raises(DataUnavailable):
+        fetch("toy", [entry()], raw, [url])
+    assert os.listdir(raw) == []
+
+
+def test_a_right_file_is_kept_without_asking_any_source(raw: Path) -> None:
+    put(raw)
+    before = (raw / "toy.data").stat().st_mtime_ns
+    fetch("toy", [entry()], raw)
+    assert (raw / "toy.data").stat().st_mtime_ns == before
+
+
+def test_a_corrupt_file_is_fetched_again_or_else_left_and_named(raw: Path, tmp_path: Path) -> None:
+    put(raw, OTHER)
+    with pytest.raises(DataUnavailable, match=hashlib.sha256(OTHER).hexdigest()):
+        fetch("toy", [entry()], raw)
+    assert (raw / "toy.data").read_bytes() == OTHER
+    put(tmp_path / "mirror" / "toy")
+    fetch("toy", [entry()], raw, [str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_what_a_killed_download_left_is_gone_after_the_next(raw: Path, tmp_path: Path) -> None:
+    put(raw).joinpath("toy.data").rename(raw / ".toy.data.part")
+    put(tmp_path / "mirror" / "toy")
+    fetch("toy", [entry()], raw, [str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_every_file_is_tried_before_giving_up(raw: Path, tmp_path: Path) -> None:
+    put(tmp_path / "mirror" / "toy")
+    missing = entry() | {"name": "first.data"}
+    with pytest.raises(DataUnavailable, match=r"first\.data"):
+        fetch("toy", [missing, entry()], raw, [str(tmp_path / "mirror")])
+    assert only_the_right_file(raw)
+
+
+def test_a_data_set_without_files_is_an_empty_folder(raw: Path) -> None:
+    fetch("toy", [], raw)
+    assert os.listdir(raw) == []
+
+
+def test_mirrors_are_separated_by_spaces_or_commas(tmp_path: Path) -> None:
+    assert mirrors("") == []
+    assert mirrors("http://a:80/x,/b  c") == ["http://a:80/x", "/b", "c"]
+    (tmp_path / "my data").mkdir()
+    assert mirrors(str(tmp_path / "my data")) == [str(tmp_path / "my data")]

@@ -1,0 +1,195 @@
+"""Pneumonia: a small archive in the format of the mirror's, and the real one where DATA_MIRROR has it."""
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from loading import arrays, config, load
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from dplangevin.data import DataError, miniature
+from dplangevin.data.fetch import DataUnavailable, fetch, mirrors
+from dplangevin.data.miniature import npz
+
+FILE = "chest_xray_112_webp.npz"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """120 pictures to train on, 6 in val and 60 to test on."""
+    (tmp_path / "pneumonia").mkdir()
+    miniature.write(tmp_path)
+    return tmp_path / "pneumonia"
+
+
+def content(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / FILE) as archive:
+        return dict(archive)
+
+
+def pictures(folder: Path, encoded: list[bytes], label: list[int], split: list[int]) -> None:
+    """An archive of these pictures."""
+    found = content(folder) | {
+        "webp": np.frombuffer(b"".join(encoded), np.uint8),
+        "offsets": np.cumsum([0, *map(len, encoded)]),
+        "label": np.array(label, np.uint8),
+        "split": np.array(split, np.uint8),
+    }
+    (folder / FILE).write_bytes(npz(found))
+
+
+def encoded(grey: np.ndarray, kind: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(grey).save(file, kind, **options)
+    return file.getvalue()
+
+
+def test_the_miniature_is_the_digits(folder: Path) -> None:
+    data, digits = arrays("pneumonia", folder), load_digits()
+    meta = {"name": "pneumonia", "classes": 3, "labels": ["normal", "bacteria", "virus"]}
+    assert load("pneumonia", folder).meta == meta
+    assert data.x_train.shape == (120, 1, 112, 112)
+    assert data.x_test.shape == (60, 1, 112, 112)
+    assert np.array_equal(data.y_train, digits.target[:120] % 3)
+    assert np.array_equal(data.y_test, digits.target[126:186] % 3)
+    assert np.array_equal(
+        data.x_test[:, 0, 7::14, 7::14], (digits.images[126:186] * 255 / 16).astype(np.uint8)
+    )
+    assert data.x_train.flags.writeable
+
+
+def test_webp_pictures_decode_to_the_greys_that_were_encoded(folder: Path, rng: np.random.Generator) -> None:
+    greys = rng.integers(0, 256, (3, 112, 112)).astype(np.uint8)
+    exact = [encoded(np.stack([grey] * 3, axis=-1), "WEBP", lossless=True) for grey in greys]
+    pictures(folder, exact, [2, 0, 1], [0, 2, 0])
+    data = arrays("pneumonia", folder)
+    assert data.y_train.tolist() == [2, 1]
+    assert data.y_test.tolist() == [0]
+    assert np.array_equal(data.x_train[:, 0], greys[[0, 2]])
+    assert np.array_equal(data.x_test[:, 0], greys[[1]])
+    smooth = np.add.outer(np.arange(112), np.arange(112)).astype(np.uint8)
+    pictures(folder, [encoded(smooth, "WEBP", quality=75)] * 2, [0, 1], [0, 2])
+    assert np.abs(arrays("pneumonia", folder).x_test[0, 0].astype(float) - smooth).mean() < 3
+
+
+def test_validation_pictures_are_left_out_or_trained_on(folder: Path) -> None:
+    left_out, with_them = arrays("pneumonia", folder), arrays("pneumonia", folder, validation="train")
+    assert config("pneumonia").validation == "drop"
+    assert len(with_them.y_train) == 126
+    assert np.array_equal(with_them.x_train[:120], left_out.x_train)
+    assert np.array_equal(with_them.x_test, left_out.x_test)
+    with pytest.raises(ValueError, match=r"validation is 'test': use one of \['drop', 'train'\]"):
+        load("pneumonia", folder, validation="test")
+
+
+def test_limit_takes_pictures_from_the_whole_file(folder: Path) -> None:
+    whole, some = arrays("pneumonia", folder), arrays("pneumonia", folder, limit=7)
+    rows = [0, 17, 34, 51, 68, 85, 102]
+    assert np.array_equal(some.x_train, whole.x_train[rows])
+    assert np.array_equal(some.y_train, whole.y_train[rows])
+    assert len(some.y_test) == 7
+    for limit in (120, 10**6):
+        assert load("pneumonia", folder, limit=limit).n == 120
+
+
+def replaced(name: str, value: Callable[[np.ndarray], Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda content: {**content, name: np.asarray(value(content[name]))}
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (replaced("label", lambda y: np.where(np.arange(186) == 4, 3, y)), "label has 3, expected 0 to 2"),
+        (replaced("split", lambda s: s + 1), "split has 3, expected 0 to 2"),
+        (replaced("label", lambda y: y[:-1]), r"has \{.*'label': \(185,\).*expected label \(n,\)"),
+        (replaced("split", lambda s: s[:, None]), r"has \{.*'split': \(186, 1\)"),
+        (replaced("label", lambda y: y[:, None]), r"has \{.*'label': \(186, 1\)"),
+        (
+            replaced("offsets", lambda o: o[::-1].copy()),
+            r"offsets do not run from 0 to the \d+ bytes of webp",
+        ),
+        (replaced("offsets", lambda o: np.where(np.arange(187) == 9, 0, o)), "offsets do not run"),
+        (replaced("webp", lambda b: b[:-1]), "offsets do not run"),
+        (replaced("label_names", lambda a: a[::-1].copy()), "labels and folders are .*'virus'.*, expected"),
+        (replaced("split_names", lambda a: a[:2]), "labels and folders are"),
+        (lambda content: {k: v for k, v in content.items() if k != "offsets"}, "is not the archive.*offsets"),
+    ],
+)
+def test_an_archive_of_another_shape_is_named(
+    folder: Path, edit: Callable[[dict[str, Any]], dict[str, Any]], message: str
+) -> None:
+    (folder / FILE).write_bytes(npz(edit(content(folder))))
+    with pytest.raises(DataError, match=f"{FILE}:? {message}"):
+        load("pneumonia", folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda b: b[:-40],
+        lambda b: b[: len(b) // 2],
+        lambda b: b"",
+        lambda b: b"<html>moved</html>",
+        lambda b: b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }".ljust(
+            129
+        ),
+    ],
+    ids=["end", "half", "empty", "html", "npy"],
+)
+def test_a_damaged_archive_is_named(folder: Path, damage: Callable[[bytes], bytes]) -> None:
+    (folder / FILE).write_bytes(damage((folder / FILE).read_bytes()))
+    with pytest.raises(DataError, match=f"{FILE} is not the archive of pictures"):
+        load("pneumonia", folder)
+
+
+GREY = np.zeros((112, 112), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("picture", "message"),
+    [
+        (encoded(GREY, "WEBP")[:20], "cannot be decoded"),
+        (b"P5\n112 112\n255\n" + bytes(100), "cannot be decoded"),
+        (b"<html>moved</html>", "cannot be decoded"),
+        (b"", "cannot be decoded"),
+        (encoded(GREY, "PNG"), "cannot be decoded"),  # no decoders but those of the format
+        (encoded(GREY[:100], "WEBP"), "is 100 x 112 pixels, expected 112 x 112"),
+    ],
+)
+def test_a_picture_that_cannot_be_used_is_named(folder: Path, picture: bytes, message: str) -> None:
+    good = encoded(GREY, "WEBP")
+    pictures(folder, [good, good, picture], [0, 1, 2], [0, 2, 2])
+    with pytest.raises(DataError, match=rf"{FILE}: picture 2 \(from 0\) {message}"):
+        load("pneumonia", folder)
+
+
+def test_an_archive_of_pickled_objects_is_not_opened(folder: Path) -> None:
+    found: dict[str, Any] = content(folder) | {"label": np.array([{}] * 186, object)}
+    np.savez(folder / FILE, **found)
+    with pytest.raises(DataError, match=r"is not the archive of pictures.*allow_pickle=False"):
+        load("pneumonia", folder)
+
+
+def test_the_real_pictures(tmp_path: Path) -> None:
+    """If a folder of DATA_MIRROR has them: the counts of the common edition, and greys that look like X-rays."""
+    sources = [entry for entry in mirrors(os.environ.get("DATA_MIRROR", "")) if "://" not in entry]
+    try:
+        fetch("pneumonia", config("pneumonia").files, tmp_path / "pneumonia", sources)
+    except DataUnavailable:
+        pytest.skip("no folder in DATA_MIRROR has pneumonia/")
+    data = arrays("pneumonia", tmp_path / "pneumonia")
+    assert np.bincount(data.y_train).tolist() == [1341, 2530, 1345]
+    assert np.bincount(data.y_test).tolist() == [234, 242, 148]
+    assert 100 < data.x_train.mean() < 140
+    spread = data.x_train.reshape(len(data.x_train), -1).std(axis=1)
+    assert spread.min() > 15
+    distinct = {image.tobytes() for image in data.x_train}
+    assert len(data.x_train) - len(distinct) == 26  # as conf/dataset/pneumonia.yaml says
+    assert not distinct & {image.tobytes() for image in data.x_test}
+    with_them = arrays("pneumonia", tmp_path / "pneumonia", validation="train")
+    assert np.bincount(with_them.y_train).tolist() == [1349, 2538, 1345]

@@ -1,0 +1,39 @@
+"""What is the same for every data set: raw files that are missing, and the small ones of the smoke scale."""
+
+import lzma
+import shutil
+from pathlib import Path
+
+import pytest
+from loading import ROOT, config, load
+from omegaconf import OmegaConf
+
+from dplangevin.data import DataError, verify
+
+KEYS = sorted(path.stem for path in (ROOT / "conf/dataset").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_missing_file_is_named_with_the_fix(mirror: Path, tmp_path: Path, key: str) -> None:
+    folder = tmp_path / key
+    if (mirror / key).exists():
+        shutil.copytree(mirror / key, folder)
+    folder.mkdir(exist_ok=True)
+    for file in config(key).files:
+        if file.bundled:
+            (folder / file.name).write_bytes(lzma.decompress((ROOT / file.bundled).read_bytes()))
+    load(key, folder, limit=20)
+    for file in config(key).files:
+        (folder / file.name).rename(tmp_path / "aside")
+        with pytest.raises(DataError, match=rf"{file.name} is missing.*dvc repro -f prepare@{key}"):
+            load(key, folder)
+        (tmp_path / "aside").rename(folder / file.name)
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if any(not file.bundled for file in config(key).files)])
+def test_the_smoke_scale_asks_for_the_miniature(mirror: Path, key: str) -> None:
+    files = OmegaConf.load(ROOT / "conf/scale/smoke.yaml").dataset[key].files
+    verify(mirror / key, files, key)
+    sizes = {path.name: path.stat().st_size for path in (mirror / key).iterdir()}
+    assert {file.name: file.size for file in files} == sizes
+    assert sizes.keys() == {file.name for file in config(key).files}

@@ -1,0 +1,211 @@
+"""SVHN: small MATLAB files in the official layout, their memory, and what the fetch stage does without them."""
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from loading import arrays, config, load
+from omegaconf import OmegaConf
+from scipy.io import loadmat, savemat
+from sklearn.datasets import load_digits
+
+from dplangevin import manifest
+from dplangevin.data import DataError, Dataset, miniature, sha256, verify
+from dplangevin.data.fetch import DataUnavailable
+from dplangevin.data.loaders.svhn import images_in
+
+PARTS = {"train": slice(0, 30), "test": slice(30, 50), "extra": slice(50, 65)}
+OFFICIAL = {"train_32x32.mat": 73257, "extra_32x32.mat": 531131, "test_32x32.mat": 26032}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files of 30, 15 (extra) and 20 (test) images."""
+    miniature.write(tmp_path, PARTS)
+    return tmp_path / "svhn"
+
+
+def random_file(
+    path: Path, n: int, compressed: bool = False, changed: dict[str, np.ndarray] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """X (32, 32, 3, n) and y (n, 1) as they are in the file, after writing it."""
+    rng = np.random.default_rng(n)
+    x = rng.integers(0, 256, (32, 32, 3, n), dtype=np.uint8)
+    y = rng.integers(1, 11, (n, 1), dtype=np.uint8)
+    savemat(path, {"X": x, "y": y} | (changed or {}), do_compression=compressed)
+    return x, y
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_images_and_labels_of_small_files(tmp_path: Path, compressed: bool) -> None:
+    (a, p), (b, q), (c, r) = (
+        random_file(tmp_path / name, n, compressed)
+        for name, n in (("train_32x32.mat", 7), ("extra_32x32.mat", 11), ("test_32x32.mat", 5))
+    )
+    assert load("svhn", tmp_path).meta == {"name": "svhn", "classes": 10}
+    data = arrays("svhn", tmp_path)
+    assert data.x_train.shape == (18, 3, 32, 32)
+    for row, column, colour in ((0, 0, 0), (3, 8, 2), (31, 30, 1)):
+        assert np.array_equal(data.x_train[:7, colour, row, column], a[row, column, colour])
+        assert np.array_equal(data.x_train[7:, colour, row, column], b[row, column, colour])
+        assert np.array_equal(data.x_test[:, colour, row, column], c[row, column, colour])
+    labels = [0 if label == 10 else label for label in np.concatenate([p, q])[:, 0].tolist()]
+    assert data.y_train.tolist() == labels
+    assert 0 in labels
+    assert data.y_test.tolist() == [label % 10 for label in r[:, 0].tolist()]
+    assert data.x_train.flags.c_contiguous
+
+
+def test_labels_may_be_doubles(tmp_path: Path) -> None:
+    y = np.array([[10.0], [1.0], [9.0]])
+    for name in OFFICIAL:
+        random_file(tmp_path / name, 3, changed={"y": y})
+    assert arrays("svhn", tmp_path).y_test.tolist() == [0, 1, 9]
+
+
+def test_the_miniature_is_the_digits(folder: Path) -> None:
+    data, target = arrays("svhn", folder), load_digits().target
+    assert np.array_equal(data.y_train, np.concatenate([target[:30], target[50:65]]))
+    assert np.array_equal(data.y_test, target[30:50])
+    ink = load_digits().images[:30]
+    squares = data.x_train[:30, :, ::4, ::4]
+    for image, drawn in zip(squares, ink, strict=True):
+        for colour in image:  # brighter where there is more ink
+            assert colour[drawn == 16].min(initial=255) > colour[drawn == 0].max()
+            assert np.array_equal(np.unique(colour).size, np.unique(drawn).size)
+
+
+def test_extra_and_limit(folder: Path) -> None:
+    whole, without = arrays("svhn", folder), arrays("svhn", folder, extra=False)
+    assert whole.x_train.shape[0] == 45
+    assert np.array_equal(without.x_train, whole.x_train[:30])
+    assert np.array_equal(without.y_train, whole.y_train[:30])
+    (folder / "extra_32x32.mat").unlink()
+    load("svhn", folder, extra=False)
+    miniature.write(folder.parent, PARTS)
+    first = arrays("svhn", folder, limit=18)
+    assert np.array_equal(first.x_train, whole.x_train[[*range(18), *range(30, 45)]])
+    assert np.array_equal(first.y_train, whole.y_train[[*range(18), *range(30, 45)]])
+    assert np.array_equal(first.x_test, whole.x_test[:18])
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_memory_is_the_result_and_the_largest_file(tmp_path: Path, compressed: bool) -> None:
+    for name, n in (("train_32x32.mat", 2500), ("extra_32x32.mat", 4000), ("test_32x32.mat", 100)):
+        random_file(tmp_path / name, n, compressed)
+    images_in(tmp_path / "test_32x32.mat")  # what scipy imports on first use is not counted
+    tracemalloc.start()
+    data = load("svhn", tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    result, largest = data.x_train.nbytes, 4000 * 32 * 32 * 3
+    assert result + largest < peak < result + largest + 2e6
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"y": np.zeros((3, 1), np.uint8)}, "y has label 0, expected 1 to 10"),
+        ({"y": np.array([[3], [11], [1]], np.uint8)}, "y has label 11, expected 1 to 10"),
+        ({"y": np.array([[3.0], [2.5], [1.0]])}, "y has label 2.5, expected 1 to 10"),
+        ({"y": np.ones((1, 3), np.uint8)}, r"'y': \(1, 3\)}, expected X \(32, 32, 3, n\) and y \(n, 1\)"),
+        ({"y": np.ones((4, 1), np.uint8)}, r"'y': \(4, 1\)}, expected X"),
+        ({"X": np.zeros((3, 32, 32, 3), np.uint8)}, r"'X': \(3, 32, 32, 3\)"),
+        ({"X": np.zeros((32, 32, 3, 3))}, "X is float64, expected uint8"),
+    ],
+)
+def test_variables_of_another_kind_are_named(
+    folder: Path, variables: dict[str, np.ndarray], message: str
+) -> None:
+    path = folder / "extra_32x32.mat"
+    random_file(path, 3, changed=variables)
+    with pytest.raises(DataError, match=rf"(?s)extra_32x32\.mat.*{message}"):
+        load("svhn", folder)
+
+
+def test_a_file_without_the_variables_is_named(folder: Path) -> None:
+    savemat(folder / "test_32x32.mat", {"X": np.zeros((32, 32, 3, 2), np.uint8)})
+    with pytest.raises(DataError, match=r"test_32x32\.mat has {'X': \(32, 32, 3, 2\)}, expected X"):
+        load("svhn", folder)
+    savemat(folder / "test_32x32.mat", {"z": np.zeros(2)})
+    with pytest.raises(DataError, match=r"test_32x32\.mat has {'z': \(1, 2\)}, expected X"):
+        load("svhn", folder)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_file_cut_short_is_named(folder: Path, compressed: bool) -> None:
+    path = folder / "train_32x32.mat"
+    random_file(path, 4, compressed)
+    content = path.read_bytes()
+    for length in [*range(0, 250, 5), *range(250, len(content), 997), len(content) - 8, len(content) - 1]:
+        path.write_bytes(content[:length])
+        with pytest.raises(DataError, match=r"train_32x32\.mat"):
+            load("svhn", folder)
+
+
+def test_a_changed_byte_of_a_compressed_file_is_found(folder: Path) -> None:
+    path = folder / "test_32x32.mat"
+    random_file(path, 4, compressed=True)
+    content = path.read_bytes()
+    path.write_bytes(content[:6000] + bytes([content[6000] ^ 1]) + content[6001:])
+    with pytest.raises(DataError, match=r"test_32x32\.mat is not a whole MATLAB 5 file"):
+        load("svhn", folder)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda b: b"<html>moved</html>" * 20, lambda b: b"\x89HDF\r\n\x1a\n" * 99]
+)
+def test_a_file_that_is_not_matlab_5_is_named(folder: Path, change: Callable[[bytes], bytes]) -> None:
+    path = folder / "extra_32x32.mat"
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(DataError, match=r"extra_32x32\.mat is not a whole MATLAB 5 file"):
+        load("svhn", folder)
+
+
+def test_the_miniature_is_in_the_official_layout_and_says_no_date(folder: Path) -> None:
+    content = loadmat(folder / "train_32x32.mat")
+    assert content["X"].shape == (32, 32, 3, 30)
+    assert content["y"].shape == (30, 1)
+    assert content["X"].dtype == content["y"].dtype == np.uint8
+    assert content["__version__"] == "1.0"
+    assert content["__header__"] == b"MATLAB 5.0 MAT-file"
+
+
+def test_without_the_files_and_with_a_mirror(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: list[dict[str, Any]] = [
+        {"name": name, "sha256": sha256(folder / name), "size": 1, "bundled": None, "urls": []}
+        for name in OFFICIAL
+    ]
+    cfg = OmegaConf.create({"dataset": {"svhn": config("svhn", files=files)}})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DATA_MIRROR", raising=False)
+    with pytest.raises(DataUnavailable) as caught:
+        manifest.state(cfg, "dataset", "svhn")
+    assert all(f"data/raw/svhn/{name} is not available" in str(caught.value) for name in OFFICIAL)
+    monkeypatch.setenv("DATA_MIRROR", str(tmp_path))
+    assert manifest.state(cfg, "dataset", "svhn")
+    prepared = Dataset.load(manifest.ensure(cfg, "dataset", "svhn"))
+    assert np.array_equal(prepared.x_train, load("svhn", folder).x_train)
+
+
+def test_the_smoke_scale_asks_for_the_miniature(tmp_path: Path) -> None:
+    miniature.write(tmp_path)
+    files = OmegaConf.load(Path(__file__).parents[2] / "conf/scale/smoke.yaml").dataset.svhn.files
+    verify(tmp_path / "svhn", files, "svhn")
+    assert {file.name: file.size for file in files} == {
+        path.name: path.stat().st_size for path in (tmp_path / "svhn").iterdir()
+    }
+    assert {file.name for file in files} == {file.name for file in config("svhn").files} == set(OFFICIAL)
+
+
+def test_official_files_are_smaller_than_their_images() -> None:
+    """The sizes of the config belong to compressed files of the published numbers of images."""
+    sizes = {file.name: file.size for file in config("svhn").files}
+    for name, n in OFFICIAL.items():
+        assert 0.7 < sizes[name] / (n * 32 * 32 * 3) < 1
+    assert OFFICIAL["train_32x32.mat"] + OFFICIAL["extra_32x32.mat"] == 604388

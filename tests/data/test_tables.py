@@ -1,0 +1,222 @@
+"""Adult, Abalone and the synthetic set: small files in the official format, and the full ones from the bundle."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from loading import ROOT, config, load
+from omegaconf import OmegaConf
+
+from dplangevin.data import DataError, row_norms, sha256
+from dplangevin.data.fetch import DataUnavailable, fetch
+
+KEYS = ("adult", "abalone", "synthetic")
+ADULT = [
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, "
+    "40, United-States, <=50K",
+    "50, ?, 83311, HS-grad, 9, Married-civ-spouse, ?, Husband, Black, Male, 0, 0, 13, ?, >50K",
+]
+ABALONE = ["M,0.455,0.365,0.095,0.514,0.2245,0.101,0.15,15", "I,0.33,0.255,0.08,0.205,0.0895,0.0395,0.055,9"]
+# Processed bytes at seed 20150706 with ten repeats.
+PROCESSED = {
+    "adult": "53e3c214a42a3fbc0a747f0305f4853fbd03f171d80b26fcb352f209cc137b7d",
+    "abalone": "b351b7ec4cb702f619a6011fda3ad961954abd8c8c5624360e25ec9923a3ac92",
+}
+
+
+def write_adult(folder: Path, train: list[str] = ADULT, test: list[str] = ADULT) -> Path:
+    (folder / "adult.data").write_text("\n".join(train) + "\n\n")
+    (folder / "adult.test").write_text(
+        "|1x3 Cross validator\n" + "".join(f"{line}.\n" for line in test) + "\n"
+    )
+    return folder
+
+
+def write_abalone(folder: Path, rows: list[str]) -> Path:
+    (folder / "abalone.data").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def test_adult_features_of_small_files(tmp_path: Path) -> None:
+    data = load("adult", write_adult(tmp_path))
+    assert data.x_train.shape == data.x_test.shape == (1, 2, 109)
+    assert data.y_train.tolist() == data.y_test.tolist() == [[-1, 1]]
+    names = data.meta["features"]
+    assert len(names) == len(set(names)) == 109
+    row = dict(zip(names, data.x_train[0, 1].tolist(), strict=True))
+    assert row["age"] == pytest.approx((50 - 38.58) / 13.64)
+    assert row["bias"] == 1.0
+    ones = {name for name, value in row.items() if value == 1.0 and "=" in name}
+    assert ones == {
+        *("workclass=?", "education=HS-grad", "marital-status=Married-civ-spouse", "occupation=?"),
+        *("relationship=Husband", "race=Black", "sex=Male", "native-country=?"),
+    }
+    assert sum(value for name, value in row.items() if "=" in name) == 8
+    assert np.array_equal(data.x_train, data.x_test)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Bachelors", "Bachelor", r"adult\.data, line 1, column education: 'Bachelor' is not one of"),
+        ("77516", "7751x", r"adult\.data, line 1, column fnlwgt: '7751x' is not a number"),
+        ("<=50K", "=50K", r"adult\.data, line 1, column income: '=50K' is not one of"),
+        ("State-gov, ", "", r"adult\.data, line 1: 14 values, expected 15"),
+    ],
+)
+def test_adult_errors_name_line_and_value(tmp_path: Path, old: str, new: str, message: str) -> None:
+    write_adult(tmp_path, train=[ADULT[0].replace(old, new), ADULT[1]])
+    with pytest.raises(DataError, match=message):
+        load("adult", tmp_path)
+
+
+def test_adult_line_numbers_of_the_test_file_count_its_first_line(tmp_path: Path) -> None:
+    write_adult(tmp_path, test=[ADULT[0], ADULT[1].replace("Husband", "Spouse")])
+    with pytest.raises(DataError, match=r"adult\.test, line 3, column relationship: 'Spouse'"):
+        load("adult", tmp_path)
+
+
+def test_limit_keeps_the_first_rows(tmp_path: Path) -> None:
+    whole = load("adult", write_adult(tmp_path))
+    first = load("adult", tmp_path, limit=1)
+    assert np.array_equal(first.x_train, whole.x_train[:, :1])
+    assert first.x_test.shape == (1, 1, 109)
+
+
+def test_abalone_features_of_a_small_file(tmp_path: Path) -> None:
+    data = load("abalone", write_abalone(tmp_path, ABALONE * 10))
+    assert data.x_train.shape == (10, 16, 9)
+    assert data.x_test.shape == (10, 4, 9)
+    assert data.meta["features"][0] == "sex"
+    for x, y in zip(data.x_train[0], data.y_train[0], strict=True):
+        male = y > 0
+        assert x[0] == (-1 if male else 1)
+        assert x[1] == pytest.approx(((0.455 if male else 0.33) - 0.524) / 0.120)
+        assert x[8] == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (ABALONE[0].replace("M", "X"), r"line 2, column sex: 'X' is not one of \['M', 'F', 'I'\]"),
+        (ABALONE[0].replace("0.455", ""), r"line 2, column length: '' is not a number"),
+        ("M,0.455", r"line 2: 2 values, expected 9"),
+    ],
+)
+def test_abalone_errors_name_line_and_value(tmp_path: Path, row: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load("abalone", write_abalone(tmp_path, [ABALONE[0], row]))
+
+
+@pytest.mark.parametrize("key", ["adult", "abalone"])
+def test_an_empty_file_is_named(tmp_path: Path, key: str) -> None:
+    (tmp_path / f"{key}.data").write_text("\n")
+    with pytest.raises(DataError, match=rf"{key}\.data has no rows"):
+        load(key, tmp_path)
+
+
+def test_synthetic_sets(tmp_path: Path) -> None:
+    data = load("synthetic", tmp_path)
+    assert data.x_train.shape == (10, 1000, 10)
+    assert data.x_test.shape == (1, 20000, 10)
+    assert len({x.tobytes() for x in data.x_train}) == 10
+    assert (data.y_train.sum(axis=1) == 0).all()
+    # In random order, consecutive labels differ about half the time.
+    assert 400 < (np.diff(data.y_train[0]) != 0).sum() < 600
+    x, y = data.x_test[0].astype(float), data.y_test[0].astype(float)
+    centre = np.array([0.6] + [0.0] * 9)
+    np.testing.assert_allclose((x * y[:, None]).mean(axis=0), centre, atol=4 / np.sqrt(20000))
+    residual = x - y[:, None] * centre
+    np.testing.assert_allclose(residual.T @ residual / 20000, np.eye(10), atol=0.05)
+    assert (np.sign(x[:, 0]) == y).mean() == pytest.approx(0.7257, abs=0.01)  # Phi(0.6)
+
+
+def test_synthetic_repeats_do_not_depend_on_how_many_follow(tmp_path: Path) -> None:
+    change = {"n_train": 50, "n_test": 60}
+    many, few = (load("synthetic", tmp_path, loader=change | {"repeats": r}) for r in (4, 2))
+    assert np.array_equal(many.x_train[:2], few.x_train)
+    assert np.array_equal(many.x_test, few.x_test)
+    assert load("synthetic", tmp_path, limit=30).x_train.shape == (10, 30, 10)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Folder of a data set's raw files, from the bundle."""
+    top = tmp_path_factory.mktemp("raw")
+
+    def folder(key: str) -> Path:
+        files = [
+            {"name": f.name, "sha256": f.sha256, "size": f.size, "bundled": str(ROOT / f.bundled), "urls": []}
+            for f in config(key).files
+        ]
+        try:
+            fetch(key, files, top / key)
+        except DataUnavailable as error:
+            pytest.skip(str(error))
+        return top / key
+
+    return folder
+
+
+def test_full_adult(full: Callable[[str], Path]) -> None:
+    data = load("adult", full("adult"))
+    assert data.x_train.shape == (1, 32561, 109)
+    assert data.x_test.shape == (1, 16281, 109)
+    assert (data.y_train > 0).sum() == 7841  # 24.08 % above 50K
+    assert data.majority_accuracy == pytest.approx([0.764], abs=5e-4)
+    assert (data.x_train[0] != 0).any(axis=0).all()  # every category occurs
+    numeric = [j for j, name in enumerate(data.meta["features"][:-1]) if "=" not in name]
+    assert len(numeric) == 6
+    np.testing.assert_allclose(data.x_train[0][:, numeric].mean(axis=0), 0, atol=1e-3)
+    np.testing.assert_allclose(data.x_train[0][:, numeric].std(axis=0), 1, atol=1e-3)
+
+
+def test_full_abalone(full: Callable[[str], Path]) -> None:
+    data = load("abalone", full("abalone"))
+    assert data.x_train.shape == (10, 3341, 9)
+    assert data.x_test.shape == (10, 836, 9)
+    positive = (data.y_train > 0).sum(axis=1) + (data.y_test > 0).sum(axis=1)
+    assert (positive == 2081).all()  # of 4,177, from the class distribution in abalone.names
+    rows = np.concatenate([data.x_train, data.x_test], axis=1)
+    np.testing.assert_allclose(rows[0][:, 1:8].mean(axis=0), 0, atol=0.015)
+    np.testing.assert_allclose(rows[0][:, 1:8].std(axis=0), 1, atol=0.015)
+    assert np.array_equal(np.sort(rows[0], axis=0), np.sort(rows[9], axis=0))
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("how", ["unit", "global"])
+def test_full_data_scales_to_norm_at_most_one(full: Callable[[str], Path], key: str, how: str) -> None:
+    data = load(key, full(key))
+    scaled = data.scaled(how)
+    norms = row_norms(scaled.x_train)
+    assert norms.max() <= 1.0
+    if how == "unit":
+        assert norms.min() > 1.0 - 1e-6
+    else:
+        assert (row_norms(data.x_train) > data.meta["row_norm_bound"]).mean() < 0.1  # few rows are clipped
+
+
+@pytest.mark.parametrize("key", ["adult", "abalone"])
+def test_processed_bytes_are_pinned(full: Callable[[str], Path], key: str, tmp_path: Path) -> None:
+    """The same file on any machine: another thread count, time zone and process give the pinned sha256."""
+    cfg = OmegaConf.create(OmegaConf.to_container(config(key), resolve=True))
+    OmegaConf.save(cfg, tmp_path / "dataset.yaml")
+    script = """if True:
+        import sys
+        from pathlib import Path
+        from hydra.utils import instantiate
+        from omegaconf import OmegaConf
+        cfg = OmegaConf.load(sys.argv[1])
+        instantiate(cfg.loader, _partial_=True)(folder=Path(sys.argv[2])).save(sys.argv[3])
+    """
+    for threads, zone in (("1", "UTC"), ("3", "Pacific/Chatham")):
+        env = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "TZ": zone}
+        env["PYTHONPATH"] = str(ROOT / "src")
+        out = tmp_path / f"{threads}.npz"
+        arguments = [tmp_path / "dataset.yaml", full(key), out]
+        subprocess.run([sys.executable, "-c", script, *arguments], check=True, env=env)
+        assert sha256(out) == PROCESSED[key]

@@ -1,0 +1,34 @@
+"""Exhibits of the configuration, and what a figure says."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from hydra.utils import instantiate
+from matplotlib.figure import Figure
+from omegaconf import DictConfig, OmegaConf
+
+CONF = Path(__file__).parents[1] / "conf"
+
+
+def exhibit(name: str) -> DictConfig:
+    """conf/exhibit/<name>.yaml."""
+    cfg = OmegaConf.load(CONF / f"exhibit/{name}.yaml")
+    assert isinstance(cfg, DictConfig)
+    return cfg
+
+
+def call(cfg: DictConfig, part: str, frame: pd.DataFrame) -> Any:
+    """The exhibit's figure (part "draw"), page ("table") or frame of numbers ("numbers")."""
+    title = {} if part == "numbers" else {"title": cfg.title}
+    return instantiate(cfg[part], _partial_=True, _convert_="all", **title)(frame)
+
+
+def captions(figure: Figure) -> str:
+    """All text outside of the panels."""
+    return "\n".join(text.get_text() for text in figure.texts)
+
+
+def legend_texts(figure: Figure) -> list[str]:
+    """The labels of the figure's legend."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]

@@ -1,0 +1,201 @@
+"""dvc.yaml, DVC and the scripts together, without a driver: in a clone, and in copies with a small dvc.yaml."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import summary
+from omegaconf import OmegaConf
+
+from dplangevin import config
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(folder: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    own = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "GIT_"))},
+        "DPL_PYTHON": sys.executable,
+        "DVC_NO_ANALYTICS": "1",
+        "DVC_SITE_CACHE_DIR": str(folder.parent / "dvc-site"),
+        **env,
+    }
+    return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
+
+
+def dvc(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, sys.executable, "-m", "dvc", *words, **env)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What git has of this checkout, as it is now: no data, no environment."""
+    folder = tmp_path_factory.mktemp("fresh") / "clone"
+    folder.mkdir()
+    names = run(ROOT, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    run(folder, "git", "init", "--quiet")
+    return folder
+
+
+def test_a_fresh_clone_is_in_step(clone: Path) -> None:
+    """Without data, without a network."""
+    done = dvc(clone, "status", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {}
+    assert not (clone / "data/raw").exists()
+
+
+def test_the_files_that_users_read_are_short() -> None:
+    assert len((ROOT / "dvc.yaml").read_text().splitlines()) < 250
+    assert (ROOT / "params.yaml").stat().st_size < 80_000
+    assert (ROOT / "dvc.lock").stat().st_size < 200_000
+
+
+def test_a_comment_runs_one_stage_and_a_method_those_that_run_it(clone: Path, tmp_path: Path) -> None:
+    shutil.copytree(clone, tmp_path / "edited")
+    code = tmp_path / "edited/data/manifest/code.json"
+    before = json.loads(code.read_text())
+    ops = tmp_path / "edited/src/dplangevin/methods/ops.py"
+    ops.write_text(ops.read_text() + "\n# a comment\n")
+    done = dvc(tmp_path / "edited", "repro", "code")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(code.read_text()) == before
+    ops.write_text(ops.read_text() + "\nUNUSED = 1\n")
+    run(tmp_path / "edited", "sh", "pipelines/python.sh", "pipelines/code.py")
+    after = json.loads(code.read_text())
+    changed = {name for name, found in after["run"].items() if found != before["run"][name]}
+    cfg = config.compose(conf=ROOT / "conf")
+    of_ops = {"ops", "ops_gdp", "hybrid", "hybrid_sgld"}
+    wanted = {
+        name
+        for name, entry in cfg.pipeline.runs.items()
+        if of_ops & {*(spec := cfg.experiment[entry.experiment]).methods, *spec.get("composites", [])}
+    }
+    assert changed == wanted
+    assert after["dataset"] == before["dataset"]
+    assert after["render"] == before["render"]
+
+
+SMALL = {
+    "vars": [{"python": "sh pipelines/python.sh"}],
+    "stages": {
+        "data": {"cmd": "${python} fail.py 69", "outs": [{"data.txt": {"cache": False}}]},
+        "run@a": {"cmd": "${python} fail.py 0 a.txt", "outs": [{"a.txt": {"cache": False}}]},
+        "run@b": {"cmd": "${python} fail.py 1", "deps": ["a.txt"], "outs": [{"b.txt": {"cache": False}}]},
+    },
+}
+SCRIPT = """
+import os, sys
+from pathlib import Path
+if sys.argv[1] == "69":
+    Path(os.environ["DPL_LOG"], f"{os.environ['DVC_STAGE']}.txt").write_text("no source has it")
+for name in sys.argv[2:]:
+    Path(name).write_text(os.environ["PYTHONPATH"])
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Three stages: one whose data no source has, one that works, one that fails."""
+    folder = tmp_path / "small"
+    (folder / "pipelines").mkdir(parents=True)
+    shutil.copy(ROOT / "pipelines/python.sh", folder / "pipelines")
+    stages = {name.replace("@", "_"): stage for name, stage in SMALL["stages"].items()}  # type: ignore[attr-defined]
+    OmegaConf.save(OmegaConf.create({"stages": stages}), folder / "dvc.yaml")
+    text = (folder / "dvc.yaml").read_text().replace("${python}", "sh pipelines/python.sh")
+    (folder / "dvc.yaml").write_text(text)
+    (folder / "fail.py").write_text(SCRIPT)
+    run(folder, "git", "init", "--quiet")
+    assert dvc(folder, "init", "--quiet").returncode == 0
+    (folder / "log").mkdir()
+    return folder
+
+
+def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> None:
+    done = dvc(small, "repro", "--keep-going", DPL_LOG=str(small / "log"), PYTHONPATH="mine")
+    assert done.returncode != 0
+    assert (small / "a.txt").read_text() == "src:mine"  # the user's own path is kept
+    found = summary.read(small / "log", small / "dvc.lock")
+    assert found.ended == {"data": 69, "run_a": 0, "run_b": 1}
+    assert found.unexcused == ["run_b"]
+    assert found.state("run_a") == "made"
+    assert found.state("run_b") == "not made: run_b failed"
+    assert found.state("data") == "not made: no source has it"
+
+
+def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
+    command = ("sh", "pipelines/python.sh", "fail.py", "1")
+    assert "git checkout params.yaml dvc.lock" in run(small, *command, DVC_EXP_NAME="x").stderr
+    assert run(small, *command).stderr == ""
+
+
+def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None:
+    """Also in the copy of a queued experiment, which has none of its own."""
+    own = small / ".venv/bin/python"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'#!/bin/sh\necho own\nexec "{sys.executable}" "$@"\n')
+    own.chmod(0o755)
+    copy = small / ".dvc/tmp/exps/tmpx"
+    shutil.copytree(small / "pipelines", copy / "pipelines")
+    (copy / "say.py").write_text("print('ran')\n")
+    done = run(copy, "sh", "pipelines/python.sh", "say.py", DPL_PYTHON="", VIRTUAL_ENV="")
+    assert done.stdout == "own\nran\n"
+
+
+def test_the_summary_knows_the_exhibits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for given, said in (
+        ("", "name an exhibit: make exhibit ID="),
+        ("wang2015_fig1", "no exhibit 'wang2015_fig1'"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["summary.py", "--known", given])
+        assert summary.main() == 2
+        message = capsys.readouterr().err
+        assert said in message
+        assert "wang2015_fig1c" in message
+    needs = summary.needs_of(Path("dvc.lock"))
+    assert {"run@wang2015-adult", "code"} <= needs["render@wang2015_fig1c"]
+    assert {"prepare@adult", "reference@adult"} <= needs["run@compare-adult"]
+
+
+def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:
+    spec = importlib.util.spec_from_file_location("run", ROOT / "pipelines/run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    budgets = [(0.2, 0.11, 0.6), (1.5, 0.9, 0.7), (2.0, 1.2, 0.8), (20.0, 9.0, 0.9)]
+    rows = [
+        {"metric": metric, "epsilon": epsilon, "epsilon_tight": price, "value": value + repeat / 10}
+        for epsilon, price, value in budgets
+        for repeat in (-1, 1)
+        for metric in ("accuracy", "log_loss")
+    ]
+    found = script.at_prices(pd.DataFrame(rows))
+    assert found["at_0.1"] == {"accuracy": 0.6, "epsilon_tight": 0.11}
+    assert found["at_1"] == {"accuracy": 0.7, "epsilon_tight": 0.9}
+    assert found["at_10"] == {"accuracy": 0.9, "epsilon_tight": 9.0}
+    free = pd.DataFrame(rows).assign(epsilon=float("inf"), epsilon_tight=float("inf"))
+    assert script.at_prices(free) == {"accuracy": 0.75}
+
+
+def test_excused_and_other_failures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(ROOT)
+    for ended, strict, status in ((69, False, 0), (69, True, 1), (1, False, 1), (0, False, 0)):
+        (tmp_path / "stages").write_text(f"prepare@mnist {ended}\n")
+        argv = ["summary.py", "--log", str(tmp_path), "--status", str(int(ended > 0))]
+        monkeypatch.setattr(sys, "argv", [*argv, *(["--strict"] if strict else [])])
+        assert summary.main() == status
