@@ -71,10 +71,10 @@ def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.Dat
 
 
 def all_files(exhibit: dict[str, Any], cfg: DictConfig) -> list[str]:
-    """`methods` of an exhibit, those that its experiment has, on all data sets of it."""
+    """All methods of the exhibit's experiment on all data sets of it, in the order of `methods`, others after them."""
     spec = cfg.experiment[Path(exhibit["source"]).name]
-    there = {*spec.methods, *spec.get("composites", [])}
-    methods = [method for method in exhibit["methods"] if method in there]
+    there, first = [*spec.methods, *spec.get("composites", [])], exhibit.get("methods", [])
+    methods = [name for name in first if name in there] + [name for name in there if name not in first]
     return [f"{dataset}/{method}" for dataset in spec.datasets for method in methods]
 
 

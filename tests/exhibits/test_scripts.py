@@ -131,7 +131,10 @@ def test_render_adds_timings_and_the_exhibits_own_numbers(
     write_runs(tree / "results/runs", compare_runs[compare_runs.dataset.eq("adult")])
     cfg = exhibit("compare")
     cfg.draw.datasets = cfg.table.datasets = {"adult": "Adult"}
-    spec = {"datasets": ["adult"], "methods": sorted(set(compare_runs.method))}
+    own = compare_runs[compare_runs.method.eq("outpert") & compare_runs.dataset.eq("adult")]
+    # of a user's own, which the exhibit does not name
+    write_runs(tree / "results/runs", own.assign(method="mine"))
+    spec = {"datasets": ["adult"], "methods": [*sorted(set(compare_runs.method)), "mine"]}
     OmegaConf.save({"experiment": {"compare": spec}}, "params.yaml")
     write_content(tree, exhibit={"compare": cfg})
     path = Path(cfg.timings)
@@ -140,7 +143,9 @@ def test_render_adds_timings_and_the_exhibits_own_numbers(
     pd.DataFrame([{"dataset": "adult", "method": "ops", "seconds": 12.5}]).to_csv(path, index=False)
     assert run(render, "compare") == (0, "")
     folder = tree / "results/exhibits/compare"
-    assert pd.read_csv(folder / "compare.csv").seconds.dropna().unique().tolist() == [12.5]
+    numbers = pd.read_csv(folder / "compare.csv")
+    assert numbers.seconds.dropna().unique().tolist() == [12.5]
+    assert "mine" in set(numbers.method)
     assert "| 12.5 |" in (folder / "compare.md").read_text()
 
 
