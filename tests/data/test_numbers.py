@@ -42,7 +42,7 @@ def write(
 
 
 def load(folder: Path, **change: Any) -> Dataset:
-    """As `pipelines/prepare.py` does, with arguments of the loader changed; None leaves one out."""
+    """As `manifest` does, with arguments of the loader changed; None leaves one out."""
     cfg: Any = OmegaConf.create(CONF)
     given = {**OmegaConf.to_container(cfg.loader), **change}  # type: ignore[dict-item]
     cfg.loader = {name: value for name, value in given.items() if value is not None}
