@@ -54,18 +54,6 @@ class Observer(Protocol):
         ...
 
 
-class Kernel(Protocol):
-    """A Markov kernel other than gradient descent, in units of ``U = sum of losses + n l2/2 ||theta||^2``."""
-
-    def init(self, theta: Tensor) -> Any:
-        """A NamedTuple whose first field is theta ``(S, E, d)``."""
-        ...
-
-    def step(self, state: Any, gradient: Tensor, noise: Tensor, step_size: Tensor, batch: Batch) -> Any:
-        """gradient: of U, ``(S, E, d)``; noise: on the update; step_size: of U, ``(E, 1)``."""
-        ...
-
-
 def run(
     problem: Problem,
     chains: Sequence[Chain],
@@ -73,7 +61,6 @@ def run(
     rng: torch.Generator,
     *,
     start: Tensor | None = None,
-    kernel: Kernel | None = None,
     observe: Observer | None = None,
     checkpoint: Checkpoint | None = None,
     progress: Callable[[], str] | None = None,
@@ -106,9 +93,7 @@ def run(
         column([getattr(c, name) for c in chains]) for name in ("l2", "momentum", "radius")
     )
     clip, step, std = column([c.clip for c in chains])[:, 0], schedule("step"), schedule("noise_std")
-    keep, wanted = 1 - step * l2, set(first.keep or (steps,))
-    plain = kernel is None and observe is None and not bool(momentum.any())
-    descend = problem.descent(chains) if plain else None
+    wanted = set(first.keep or (steps,))
 
     saved = None if checkpoint is None else checkpoint.load()
     if saved is None:
@@ -125,7 +110,6 @@ def run(
             observe.state = saved["observer"]
     done, theta, velocity = saved["step"], saved["theta"].to(device), saved["velocity"].to(device)
     kept = [each.to(device) for each in saved["kept"]]
-    state = None if kernel is None else kernel.init(theta)
 
     def snapshot() -> dict[str, Any]:
         found = {"step": done, "theta": theta.cpu(), "velocity": velocity.cpu(), "rng": rng.get_state()}
@@ -139,26 +123,16 @@ def run(
     ) as bar:
         for drawn in stream:
             batch, t = drawn.to(device), done
-            if descend is not None:
-                descend(theta, batch, step[t], keep[t])
-                theta.addcmul_(step[t] * std[t] / size, batch.normals, value=-1)
-            else:
-                mask = _mask(batch, poisson, size)
-                try:
-                    sums = problem.clipped_sum(theta, batch.rows, mask, clip)
-                except ValueError as error:
-                    raise ValueError(
-                        f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
-                    ) from error
-                if kernel is None:
-                    gradient = (sums.gradient + std[t] * batch.normals) / size + l2 * theta
-                    velocity = momentum * velocity + gradient
-                    theta = theta - step[t] * velocity
-                else:
-                    gradient = (n / size) * sums.gradient + (n * l2) * theta
-                    noise = (step[t] * std[t] / size) * batch.normals
-                    state = kernel.step(state, gradient, noise, step[t] / n, batch)
-                    theta = state[0]
+            mask = _mask(batch, poisson, size)
+            try:
+                sums = problem.clipped_sum(theta, batch.rows, mask, clip)
+            except ValueError as error:
+                raise ValueError(
+                    f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
+                ) from error
+            gradient = (sums.gradient + std[t] * batch.normals) / size + l2 * theta
+            velocity = momentum * velocity + gradient
+            theta = theta - step[t] * velocity
             theta = _projected(theta, radius)
             done += 1
             if done in wanted:

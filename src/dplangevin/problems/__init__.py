@@ -1,37 +1,19 @@
-"""What is learned from private rows: one interface for linear models, networks and the last block of a network."""
+"""What is learned from private rows, as the chains see it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain
-    from dplangevin.chains.sampling import Batch
-
-# A step without its noise, in place: theta (S, E, d), the batch, step sizes (E, 1) and what l2 keeps of theta, (E, 1)
-Descent = Callable[[Tensor, "Batch", Tensor, Tensor], None]
-
 
 class Facts(NamedTuple):
-    """What a method may know of a problem when it plans; only what `private` names depends on the private rows.
-
-    n: records.  d: parameters.  classes: K.  lipschitz: bound on the norm of one record's gradient, inf where there is
-    none.  smoothness: of one record's loss; None where unknown.  row_bound: on the norm of a record's features.
-    private: texts, one for each of these numbers that was read off the private rows.
-    """
+    """What is known of a problem without a look at its rows.  n: records.  d: parameters.  classes: K."""
 
     n: int
     d: int
     classes: int
-    lipschitz: float = math.inf
-    smoothness: float | None = None
-    row_bound: float = math.inf
-    private: tuple[str, ...] = ()
 
 
 class Sums(NamedTuple):
@@ -65,8 +47,4 @@ class Problem(Protocol):
 
     def predict(self, theta: Tensor) -> Tensor:
         """Probabilities of the test rows, ``(S, E, m, K)`` on the CPU, at theta ``(S, E, d)``."""
-        ...
-
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        """A faster step of the problem's own for chains without momentum; None: there is none."""
         ...

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,10 +11,7 @@ from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
-from dplangevin.problems import Descent, Facts, Sums
-
-if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain
+from dplangevin.problems import Facts, Sums
 
 AT_ONCE = 1000  # test rows whose logits are taken together
 
@@ -76,9 +71,6 @@ class NetworkProblem:
             parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
             found.append(torch.cat([self.network.logits(each, x).softmax(-1).cpu() for x in parts], 1))
         return torch.stack(found, 1)
-
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        return None
 
 
 def as_inputs(x: Tensor) -> Tensor:
