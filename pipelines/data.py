@@ -1,7 +1,7 @@
 """Stages prepare, weights, pretrain, features, reference: prepared data, stated in data/manifest/KIND/KEY.json.
 
 python pipelines/data.py KIND KEY, with a kind of `dplangevin.manifest`. Where the manifest is of the same parameters,
-sources and code already, nothing is done: who needs the file makes it.
+sources and code already, and no other file is there, nothing is done: who needs the file makes it.
 """
 
 import argparse

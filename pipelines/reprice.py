@@ -1,8 +1,9 @@
 """Prices of trained networks again, from the settings in their rows: no training, and no other column is touched.
 
 After a change of an accountant, `python pipelines/reprice.py` rewrites the price columns of results/training and
-results/finetune and prints the largest relative move in each file. Each unit gets the key of the accountant as it
-now is, so that nothing is computed again; `dvc commit` then enters the files.
+results/finetune and prints the largest relative move in each file. Each unit gets the key of the code as it now is, so
+that nothing is trained again: it takes your word that only accountants have changed, and says so. `dvc commit` then
+enters the files.
 """
 
 import json
@@ -12,6 +13,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pandas as pd
+from omegaconf import DictConfig
 
 from dplangevin import config, manifest
 from dplangevin.cache import beside, csv_bytes, listing, write
@@ -22,7 +24,6 @@ from dplangevin.training import sweep
 from dplangevin.training.prices import Prices
 from dplangevin.training.tables import TABLES
 
-RECORDS = {"mnist": 60_000, "cifar10": 50_000}
 PRICED = "epsilon_add_remove", "epsilon_replace_one"
 
 
@@ -87,6 +88,11 @@ def read(path: Path) -> pd.DataFrame:
     )
 
 
+def records(cfg: DictConfig, dataset: str) -> int:
+    """Training rows, by the manifest."""
+    return int(manifest.read(cfg, "dataset", dataset)["rows"]["train"])
+
+
 def main() -> int:
     cfg, moves = config.load(), {}
     for experiment, entry in cfg.training.items():
@@ -94,7 +100,7 @@ def main() -> int:
             folder = Path("results/training", str(experiment), str(name))
             if folder.exists():
                 schedule = entry.runs[name].settings.get("schedule", "fixed")
-                moves[folder] = training(folder, schedule, RECORDS[entry.dataset])
+                moves[folder] = training(folder, schedule, records(cfg, entry.dataset))
                 data = manifest.file(cfg, "dataset", entry.dataset).sha256
                 keys = sweep.keys_of(cfg, str(experiment), str(name), data)
                 for table in TABLES:
@@ -102,7 +108,7 @@ def main() -> int:
     for name, entry in cfg.finetune.items():
         path = Path("results/finetune", f"{name}.csv")
         if path.exists():
-            moves[path] = finetune(path, RECORDS[entry.dataset])
+            moves[path] = finetune(path, records(cfg, entry.dataset))
             data, weights = (
                 manifest.file(cfg, kind, entry[of]).sha256
                 for kind, of in (("dataset", "dataset"), ("weights", "backbone"))
@@ -110,6 +116,7 @@ def main() -> int:
             relist(path, [run.keys(cfg, str(name), data, weights)[1]])
     for path, moved in moves.items():
         print(f"{path}: prices moved by at most {moved:.2g}")
+    print("Scores were taken over as they are: run this only where nothing that trains has changed.")
     return 0
 
 

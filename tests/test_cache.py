@@ -12,7 +12,7 @@ import pytest
 import toy
 
 from dplangevin import cache, config, experiment
-from dplangevin.cache import File, Rows, Store, code_hash, keep, kept, key, listed, reachable, targets
+from dplangevin.cache import File, Rows, Store, beside, code_hash, keep, kept, key, listed, reachable, targets
 
 ROOT = Path(__file__).parents[1]
 METHODS = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "objpert", "dp_sgld", "pate")
@@ -62,6 +62,15 @@ def test_damaged_rows_are_not_used(store: Store, damage: str, capsys: pytest.Cap
     assert (found.find("one") is None) == (damage != "truncate")
     assert (found.find("two") is None) == (damage != "flip")
     assert capsys.readouterr().err.count("computed again") == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"7", b'[{"key": "one"}]', b'["one"]', b"\xff"])
+def test_a_damaged_list_of_units_is_not_used(
+    store: Store, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside(store.paths[0]).write_bytes(content)
+    assert again(store).find("one") is None
+    assert "ops.units.json is damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", [b"", b"x,text\n1,a\n", None])
@@ -241,7 +250,9 @@ def test_every_committed_result_lists_its_units() -> None:
         assert sum(unit["rows"] for unit in units) == path.read_text().count("\n") - 1, path
 
 
-def test_committed_results_are_those_of_the_code_and_the_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_committed_results_are_those_of_the_code_and_the_parameters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A cheap data set, all methods: nothing would be computed, and no data are needed."""
     from dplangevin import manifest
 
@@ -249,9 +260,10 @@ def test_committed_results_are_those_of_the_code_and_the_parameters(monkeypatch:
     cfg = config.load()
     data = manifest.file(cfg, "dataset", "abalone")
     for method in cfg.experiment.wang2015.methods:
-        store = Store(ROOT / f"results/runs/wang2015/abalone/{method}.csv", ROOT / "nowhere", 8)
-        names = experiment.sweep(cfg, "wang2015", "abalone", method, data, store)
-        assert store.tables(names) == [store.paths[0].read_text()]
+        store = Store(ROOT / f"results/runs/wang2015/abalone/{method}.csv", tmp_path, 8)
+        units = experiment.units(cfg, "wang2015", "abalone", method)
+        for name in experiment.unit_keys(cfg, "wang2015", "abalone", method, data, None, units):
+            assert store.find(name) is not None, method
 
 
 def test_targets_and_keys() -> None:

@@ -94,6 +94,9 @@ def test_a_file_that_cannot_be_made_as_stated_is_an_error(cfg: DictConfig) -> No
     path.write_text(json.dumps(stated))
     with pytest.raises(DataError, match=rf"(?s){ABALONE}.*{wrong}.*{right}.*dvc repro -f prepare@abalone"):
         manifest.ensure(cfg, "dataset", "abalone")
+    assert manifest.state(cfg, "dataset", "abalone")  # what the message asks for puts it right
+    assert manifest.read(cfg, "dataset", "abalone")["file"]["sha256"] == right
+    assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE
 
 
 def test_without_a_source_the_message_says_what_would_do(
@@ -112,7 +115,7 @@ def test_without_a_source_the_message_says_what_would_do(
 
 def test_a_copy_of_the_checkout_uses_its_data(cfg: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest.state(cfg, "dataset", "abalone")
-    home, copy = Path.cwd(), Path(".dvc/tmp/exps/standalone/tmpx")
+    home, copy = Path.cwd(), Path(".dvc", "tmp", "exps", "standalone", "copy")
     shutil.copytree("data/manifest", copy / "data/manifest")
     shutil.rmtree("data/bundled")
     before = ABALONE.read_bytes()

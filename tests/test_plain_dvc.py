@@ -146,7 +146,7 @@ def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None
     own.parent.mkdir(parents=True)
     own.write_text(f'#!/bin/sh\necho own\nexec "{sys.executable}" "$@"\n')
     own.chmod(0o755)
-    copy = small / ".dvc/tmp/exps/tmpx"
+    copy = small.joinpath(".dvc", "tmp", "exps", "copy")
     shutil.copytree(small / "pipelines", copy / "pipelines")
     (copy / "say.py").write_text("print('ran')\n")
     done = run(copy, "sh", "pipelines/python.sh", "say.py", DPL_PYTHON="", VIRTUAL_ENV="")

@@ -379,20 +379,21 @@ def listed(path: Path) -> dict[str, Rows]:
     """Key -> rows of the units that are listed beside a result file and whose bytes are there."""
     try:
         units = json.loads(beside(path).read_bytes())
-        header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except (OSError, ValueError):
+        stated = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
+        header, *lines = io.StringIO(path.read_bytes().decode(), newline="\n")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if beside(path).exists():
+            print(f"{path} or {beside(path).name} is damaged ({error!r}): computed again", file=sys.stderr)
         return {}
-    found, start, wrong = {}, 0, 0
-    for unit in units:
-        text = "".join(lines[start : start + unit["rows"]])
-        start += unit["rows"]
-        if hashlib.sha256(text.encode()).hexdigest() == unit["sha256"]:
-            found[unit["key"]] = Rows(header.rstrip("\n"), text)
-        else:
-            wrong += 1
-    if wrong:
+    found, start = {}, 0
+    for name, count, digest in stated:
+        text = "".join(lines[start : start + count])
+        start += count
+        if hashlib.sha256(text.encode()).hexdigest() == digest:
+            found[name] = Rows(header.rstrip("\n"), text)
+    if wrong := len(stated) - len(found):
         print(
-            f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(units)} units: computed again",
+            f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(stated)} units: computed again",
             file=sys.stderr,
         )
     return found

@@ -21,25 +21,12 @@ from dplangevin.cache import File, Store, code_hash, key, targets
 from dplangevin.data import Dataset
 from dplangevin.evaluation import REPORTED, evaluate, mixed
 from dplangevin.methods import Method, Release
-from dplangevin.plan import Unit, plain, plan, settled
+from dplangevin.plan import COLUMNS, SETTING, Unit, plain, plan, settled
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency
 
 SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
-SETTING = ["experiment", "dataset", "model", "method", "variant", "scaling"]
-PRIVACY = [
-    "epsilon",
-    "delta",
-    "epsilon_paper",
-    "epsilon_tight",
-    "accountant_tight",
-    "adjacency",
-    "adjacency_tight",
-    "released",
-    "sampling",
-]
-COLUMNS = [*SETTING, *PRIVACY, "repeat", "metric", "value", "violated", "assumptions"]
 
 
 def sweep(

@@ -85,10 +85,15 @@ def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
 
 
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Make the file and write its manifest, unless the manifest is of the same inputs; whether anything was done."""
-    made_of = inputs(cfg, kind, name)
+    """Make the file and write its manifest; whether anything was done.
+
+    Nothing is, where the manifest is of the same inputs and the file is absent or what it states.
+    """
+    made_of, path = inputs(cfg, kind, name), path_of(kind, name)
     try:
-        if read(cfg, kind, name)["inputs"] == made_of:
+        stated = read(cfg, kind, name)
+        sound = not path.exists() or _as_stated(path, stated) or _made_here(path, stated)
+        if stated["inputs"] == made_of and sound:
             return False
     except DataError:
         pass

@@ -1,4 +1,4 @@
-"""What an experiment's config asks for: the units of a sweep, their budgets, and each method as it is to be run."""
+"""What an experiment asks for: the units of a sweep, their budgets, each method as it is to be run, columns of rows."""
 
 import itertools
 import math
@@ -6,6 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
+
+SETTING = ["experiment", "dataset", "model", "method", "variant", "scaling"]
+PRIVACY = [
+    "epsilon",
+    "delta",
+    "epsilon_paper",
+    "epsilon_tight",
+    "accountant_tight",
+    "adjacency",
+    "adjacency_tight",
+    "released",
+    "sampling",
+]
+COLUMNS = [*SETTING, *PRIVACY, "repeat", "metric", "value", "violated", "assumptions"]
 
 
 class Unit(NamedTuple):

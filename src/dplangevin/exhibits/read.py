@@ -12,17 +12,13 @@ from typing import Any
 
 import pandas as pd
 
+from dplangevin.plan import COLUMNS
+
 RUNS = Path("results/runs")
 ANALYSES = Path("results/analyses")
 TRAINING = Path("results/training")
 HEADS = Path("results/heads")
 FINETUNE = Path("results/finetune")
-DATA = Path("data/processed")
-COLUMNS = [
-    "experiment", "dataset", "model", "method", "variant", "scaling", "epsilon", "delta", "epsilon_paper",
-    "epsilon_tight", "accountant_tight", "adjacency", "adjacency_tight", "released", "sampling", "repeat",
-    "metric", "value", "violated", "assumptions",
-]  # fmt: skip
 NUMBERS = ["epsilon", "delta", "epsilon_paper", "epsilon_tight", "repeat", "value"]
 TRAINED = [
     "experiment",
