@@ -10,7 +10,7 @@ from dplangevin.config import compose
 from dplangevin.data import Dataset, verify
 from dplangevin.data.fetch import fetch, mirrors
 from dplangevin.privacy import Budget
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 KEY = "adult"
 EXPERIMENT = "wang2015"
@@ -31,12 +31,11 @@ def prepare(cfg: DictConfig, folder: Path) -> Path:
     return path
 
 
-def problem(cfg: DictConfig) -> Problem:
+def problem(cfg: DictConfig) -> Glm:
     """Adult with rows of norm at most 1 ("unit" scaling)."""
     with TemporaryDirectory() as folder:
         data = Dataset.load(prepare(cfg, Path(folder))).scaled("unit")
-    model = instantiate(cfg.model[cfg.experiment[EXPERIMENT].model])
-    made: Problem = model(data, cfg.repeats)
+    made: Glm = instantiate(cfg.problem[cfg.experiment[EXPERIMENT].problem])(data, cfg.repeats)
     return made
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from measure import Options, Row, medians
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.attacks.sampled import all_iterates
 from dplangevin.privacy.stepsize import steps_event
 
@@ -18,7 +18,7 @@ def rows(options: Options) -> list[Row]:
     event = steps_event(MULTIPLIER, rate=RATE, steps=STEPS, schedule="fixed")
 
     def ours() -> None:
-        all_iterates(event, RUNS, noise.generator(0, "bench/attack"), "add_remove")
+        all_iterates(event, RUNS, random.generator(0, "bench/attack"), "add_remove")
 
     times = medians(options.runs, ours, partial(one_by_one, np.random.default_rng(0)))
     own, peer = 1e9 * times[0] / (2 * RUNS * STEPS), 1e9 * times[1] / (2 * ONE_BY_ONE * STEPS)

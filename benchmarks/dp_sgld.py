@@ -12,11 +12,9 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from dplangevin import noise
-from dplangevin.kernels.sgld import SgldState, sgld
-from dplangevin.methods.dp_sgld import DpSgld
-from dplangevin.problem import Problem
-from dplangevin.sgmcmc import thinned
+from dplangevin import random
+from dplangevin.methods.dp_sgld import DpSgldWang2015
+from dplangevin.problems.glm import Glm
 
 BATCH = 512
 OUR_STEPS = 512
@@ -59,26 +57,13 @@ def rows(options: Options) -> list[Row]:
     return found
 
 
-def chains(cfg: DictConfig, problem: Problem) -> tuple[int, Callable[[], object]]:
-    """Number of steps and a run of `DpSgld`'s loop: subsets, noise, gradients, update, thinned iterates kept."""
-    minibatches = {"batch": BATCH, "passes": (OUR_STEPS + 0.5) * BATCH / problem.n}
-    method: DpSgld = instantiate(OmegaConf.merge(cfg.method.dp_sgld, {"minibatches": minibatches}))
-    budgets = adult.budgets(cfg)
-    steps = method.minibatches.steps(problem)
-    variances = [method.minibatches.gradient_variance(problem, b) for b in budgets]
-    variance = torch.tensor(variances, dtype=torch.float64)
-    eta = method.step_sizes(problem, steps, variance)
-    std = torch.maximum(variance * eta**2, eta).sqrt()
-    eta, std = eta.float()[..., None], std.float()[..., None]
-    keep = thinned(steps, method.burn_in, method.samples)
-    rng = noise.generator(cfg.seed, "bench/dp_sgld")
-    state = SgldState(torch.zeros(problem.repeats, len(budgets), problem.d))
-
-    def run() -> object:
-        args = eta.__getitem__, std.__getitem__, method.precision, keep, rng
-        return method.minibatches.run(problem, sgld(), state, *args)
-
-    return steps, run
+def chains(cfg: DictConfig, problem: Glm) -> tuple[int, Callable[[], object]]:
+    """Number of steps and a run of DP-SGLD's loop: subsets, noise, gradients, update, thinned iterates kept."""
+    sampling = {"batch": BATCH, "epochs": (OUR_STEPS + 0.5) * BATCH / problem.n}
+    method: DpSgldWang2015 = instantiate(OmegaConf.merge(cfg.method.dp_sgld, {"sampling": sampling}))
+    plans = [method.plan(problem.facts, budget) for budget in adult.budgets(cfg)]
+    rng = random.generator(cfg.seed, "bench/dp_sgld")
+    return len(plans[0].work.step), lambda: method.release(problem, plans, problem.repeats, rng)
 
 
 def opacus(x: Tensor, y: Tensor, poisson: bool) -> tuple[int, Callable[[], None]]:

@@ -11,7 +11,7 @@ import torch
 from measure import Options, Row, medians, verdict
 from omegaconf import OmegaConf
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.backbones import Backbone, network
 from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import initialise
@@ -24,7 +24,7 @@ PLAIN_BATCH = 250
 
 
 def rows(options: Options) -> list[Row]:
-    rng = noise.generator(0, "benchmark of features")
+    rng = random.generator(0, "benchmark of features")
     backbone = network(mapping(BACKBONE))
     initialise(backbone, rng)
     backbone.eval()

@@ -13,12 +13,13 @@ import adult
 import pandas as pd
 from hydra.utils import instantiate
 from measure import Options, Row, isolated, verdict
+from omegaconf import OmegaConf
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.cache import File, Store
 from dplangevin.config import content
 from dplangevin.data import Dataset
-from dplangevin.experiment import sweep
+from dplangevin.experiment import Inputs, sweep, tables
 from dplangevin.posterior import R_HAT
 from dplangevin.reference import sample_reference, save
 
@@ -63,7 +64,7 @@ def measured(grid: Grid, options: Options) -> list[Row]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         data, posterior = adult.prepare(cfg, folder), folder / "posterior.npz"
-        for method in [*(["reference"] if compared else []), *content("exhibit", grid.exhibit, cfg)["files"]]:
+        for method in [*(["reference"] if compared else []), *content("exhibit", grid.exhibit, cfg)["runs"]]:
             start = time.perf_counter()
             if method == "reference":
                 memory, r_hat = isolated(options.threads, reference, options.scale, data, posterior)
@@ -112,23 +113,27 @@ def one(
     experiment: str, method: str, scale: str, data: Path, units: Path, posterior: Path | None
 ) -> tuple[float, float | None]:
     """Run one method; peak memory of this process in GB (1e9 bytes) and the worst R-hat, None without chains."""
-    store = Store(units / "absent.csv", units, digits=17)
+    cfg = adult.config(scale)
+    spec = cfg.experiment[experiment]
+    alone = {name: run for name, run in (spec.get("runs") or {}).items() if name == method}
+    for name, value in {"methods": [method], "runs": alone}.items():
+        OmegaConf.update(spec, name, value, merge=False, force_add=True)
+    store = Store([units / f"absent/{table}.csv" for table in tables(spec)], units, digits=17)
     exact = None if posterior is None else File.at(posterior)
-    keys = sweep(adult.config(scale), experiment, adult.KEY, method, File.at(data), store, exact)
-    frame = pd.read_csv(io.StringIO(store.tables(keys)[0]))
+    keys = sweep(cfg, experiment, adult.KEY, Inputs(File.at(data), exact), store)
+    frame = pd.read_csv(io.StringIO(store.tables(keys)[1]))
     r_hat = frame.loc[frame.metric == "r_hat", "value"]
     return peak_memory(), None if r_hat.empty else float(r_hat.max())
 
 
 def reference(scale: str, data: Path, posterior: Path) -> tuple[float, float | None]:
-    """Sample the exact posterior, as `pipelines/reference.py` does."""
+    """Sample the exact posterior, as the stage does."""
     cfg = adult.config(scale)
     spec, prepared, found = cfg.reference, Dataset.load(data), {}
     for scaling in spec.scalings:
-        scaled = prepared.scaled(scaling)
-        problem = instantiate(cfg.model[spec.model])(scaled, cfg.repeats)
-        args = problem, scaled, spec.precision, instantiate(spec.sampler), spec.predictive
-        found[scaling] = sample_reference(*args, noise.generator(cfg.seed, f"{adult.KEY}/reference"))
+        problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), cfg.repeats)
+        args = problem, spec.precision, instantiate(spec.sampler), spec.predictive
+        found[scaling] = sample_reference(*args, random.generator(cfg.seed, f"{adult.KEY}/reference"))
     save(posterior, found)
     return peak_memory(), float(max(exact.r_hat.max() for exact in found.values()))
 

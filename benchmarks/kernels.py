@@ -1,5 +1,6 @@
 """SG-MCMC kernels on Adult: a step of one chain in a batch of all chains, of one chain alone, and of `posteriors`."""
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +11,12 @@ import torch.nn.functional as F
 from measure import Options, Row, medians
 from torch import Tensor
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.kernels.sgfs import SgfsState, sgfs
 from dplangevin.kernels.sghmc import SghmcState, sghmc
 from dplangevin.kernels.sgld import SgldState, sgld
 from dplangevin.kernels.sgnht import SgnhtState, sgnht
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 BATCH = 512
 STEPS = {"sgld": 400, "sghmc": 400, "sgnht": 400, "sgfs": 40}  # a run of ours
@@ -26,7 +27,7 @@ STEP_SIZE, FRICTION = 1e-5, 0.1
 
 def rows(options: Options) -> list[Row]:
     problem = adult.problem(adult.config(options.scale))
-    single = Problem(problem.x, problem.y, problem.loss, 1)
+    single = Glm(problem.x, problem.y, problem.loss, 1)
     found = []
     for name, steps in STEPS.items():
         sides = [chain(name, problem, BUDGETS, steps), chain(name, single, 1, ALONE)]
@@ -52,27 +53,29 @@ def rows(options: Options) -> list[Row]:
     return found
 
 
-def chain(name: str, problem: Problem, budgets: int, steps: int) -> Callable[[], object]:
+def chain(name: str, problem: Glm, budgets: int, steps: int) -> Callable[[], object]:
     """A run of our kernel: minibatches without replacement, noise, gradient, update."""
     eta = torch.full((budgets, 1), STEP_SIZE)
     std = (2 * FRICTION * eta).sqrt() if name in ("sghmc", "sgnht") else (2 * eta).sqrt()
-    rng = noise.generator(0, "bench/kernels")
+    mask = torch.ones(problem.repeats, budgets, BATCH, dtype=torch.bool)
+    clip = torch.full((budgets,), math.inf)
+    rng = random.generator(0, "bench/kernels")
 
     def run() -> object:
         kernel, state = start(name, problem, budgets)
-        stream = noise.minibatch_stream(rng, problem.repeats, problem.n, BATCH, problem.d, steps)
-        for rows, normals in stream:
-            gradient = problem.batch_grad(state.theta, rows) * (problem.n / BATCH) + state.theta
+        sizes = problem.repeats, problem.n, BATCH, problem.d, steps, 256
+        for rows, _, normals in random.batches(rng, {"subset"}, *sizes):
+            total = problem.clipped_sum(state.theta, rows, mask, clip).gradient
             more: tuple[Tensor, ...] = ()
             if name == "sgfs":
                 more = (covariance(problem, state.theta, rows), torch.full((budgets, 1), 0.1))
-            state = kernel.step(state, gradient, std * normals, eta, *more)
+            state = kernel.step(state, total * (problem.n / BATCH) + state.theta, std * normals, eta, *more)
         return state
 
     return run
 
 
-def start(name: str, problem: Problem, budgets: int) -> tuple[Any, Any]:
+def start(name: str, problem: Glm, budgets: int) -> tuple[Any, Any]:
     """The kernel and chains at theta = 0."""
     theta = torch.zeros(problem.repeats, budgets, problem.d)
     if name == "sgld":
@@ -87,11 +90,9 @@ def start(name: str, problem: Problem, budgets: int) -> tuple[Any, Any]:
     return sgfs(torch.eye(problem.d), problem.n, BATCH), SgfsState(theta, fisher)
 
 
-def covariance(problem: Problem, theta: Tensor, rows: Tensor) -> Tensor:
+def covariance(problem: Glm, theta: Tensor, rows: Tensor) -> Tensor:
     """The minibatch's covariance of gradients, ``(R, E, d, d)``."""
-    x, y = problem.x[0][rows], problem.y[0][rows]  # (R, tau, d), (R, tau)
-    slope = problem.loss.slope(theta @ x.mT, y[:, None])[..., None]  # (R, E, tau, 1)
-    grads = slope * x[:, None]
+    grads = problem.example_grads(theta, rows)  # (R, E, tau, d)
     grads = grads - grads.mean(-2, keepdim=True)
     return grads.mT @ grads / (BATCH - 1)
 
@@ -111,7 +112,7 @@ def peer(name: str, x: Tensor, y: Tensor) -> Callable[[], object]:
 
     settings = {} if name == "sgld" else {"alpha": FRICTION}
     transform = build(log_posterior, lr=STEP_SIZE, **settings)
-    rng = noise.generator(0, "bench/kernels/peer")
+    rng = random.generator(0, "bench/kernels/peer")
 
     def run() -> object:
         state = transform.init(torch.zeros(x.shape[1]))

@@ -17,9 +17,10 @@ from hydra.utils import instantiate
 from machine import cores, describe
 from measure import isolated, seconds
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.config import compose
 from dplangevin.data import Dataset
+from dplangevin.methods import released
 from dplangevin.plan import settled
 from dplangevin.privacy import Budget
 
@@ -36,13 +37,13 @@ def one(dataset: str, method: str, runs: int, scale: str) -> tuple[float, int]:
     cfg = compose([f"scale={scale}"])
     spec = cfg.experiment[EXPERIMENT]
     data = Dataset.load(ROOT / f"data/processed/{dataset}.npz").scaled(spec.scalings[0])
-    problem = instantiate(cfg.model[spec.model])(data, cfg.repeats)
+    problem = instantiate(cfg.problem[spec.problem])(data, cfg.repeats)
     delta = spec.get("delta", cfg.delta)
-    learner = instantiate(settled(cfg.method[method], spec, method))
+    learner = instantiate(settled(cfg, spec, method))
     budgets = [Budget(epsilon, delta) for epsilon in (EPSILONS if learner.budgeted else [float("inf")])]
 
     def call() -> None:
-        learner(problem, budgets, noise.generator(cfg.seed, f"{dataset}/{method}"))
+        released(learner, problem, budgets, cfg.repeats, random.generator(cfg.seed, f"{dataset}/{method}"))
 
     first = seconds(call)
     if first > SLOW or runs == 1:
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if (load := os.getloadavg()[0]) > BUSY:
         print(f"This machine is busy (load {load:.1f}): expect times that are too long.", file=sys.stderr)
     spec = compose([f"scale={args.scale}"]).experiment[EXPERIMENT]
-    methods = args.methods or [*spec.methods, *spec.composites]
+    methods = args.methods or [*spec.methods]
     rows = measured(args.datasets or spec.datasets, methods, args.runs, args.threads, args.scale)
     table = pd.DataFrame(rows, columns=COLUMNS)
     print(f"{describe(args.threads, args.scale)}\n")

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
 
-CONF = Path(__file__).resolve().parents[1] / "conf/network"
+CONF = Path(__file__).resolve().parents[1] / "conf/problem"
 MODES = ("hooks", "functorch", "ew", "ghost")
 FORMATS = {"": torch.contiguous_format, ", channels last": torch.channels_last}
 BATCH = 128
@@ -41,7 +41,7 @@ def side(name: str, who: str) -> Step:
 
 
 def problem(name: str, seeds: int = 1, batch: int = BATCH) -> tuple[Network, Tensor, Tensor, Tensor]:
-    network: Network = instantiate(OmegaConf.load(CONF / f"{name}.yaml"))
+    network: Network = instantiate(OmegaConf.load(CONF / f"{name}.yaml").network)
     rng = torch.Generator().manual_seed(1)
     x = torch.rand(seeds, batch, *network.shape, generator=rng) * 2 - 1
     return (

@@ -11,9 +11,9 @@ from measure import Options, Row, medians, verdict
 from scipy.optimize import minimize
 from tqdm import tqdm
 
-from dplangevin import noise
-from dplangevin.methods import Release
-from dplangevin.problem import Problem
+from dplangevin import random
+from dplangevin.methods import Plan, Release, released
+from dplangevin.problems.glm import Glm
 
 REQUIRED = 100  # times faster
 STREAM = "bench/objpert"
@@ -34,16 +34,16 @@ def rows(options: Options) -> list[Row]:
     cfg = adult.config(options.scale)
     problem, budgets = adult.problem(cfg), adult.budgets(cfg)
     method = instantiate(cfg.method.objpert)
-    found: list[Release] = []
+    found: list[tuple[Release, list[Plan]]] = []
 
     def ours() -> None:
-        found[:] = [method(problem, budgets, noise.generator(cfg.seed, STREAM))]
+        found[:] = [released(method, problem, budgets, cfg.repeats, random.generator(cfg.seed, STREAM))]
 
     (our_seconds,) = medians(options.runs, ours)
-    release = found[0]
+    release, plans = found[0]
     repeats = range(cfg.repeats if options.full else 1)
     cells = [(r, e) for r in repeats for e in range(len(budgets))]
-    solves = peer_solves(problem, release, cells, cfg.seed, method.tolerance)
+    solves = peer_solves(problem, release, plans, cells, cfg.seed, method.tolerance)
     total = cfg.repeats * len(budgets)
     peer_seconds = sum(solve.seconds for solve in solves) * total / len(cells)
     short = sum(solve.norm >= method.tolerance for solve in solves)
@@ -66,16 +66,21 @@ def rows(options: Options) -> list[Row]:
 
 
 def peer_solves(
-    problem: Problem, release: Release, cells: list[tuple[int, int]], seed: int, tolerance: float
+    problem: Glm,
+    release: Release,
+    plans: list[Plan],
+    cells: list[tuple[int, int]],
+    seed: int,
+    tolerance: float,
 ) -> list[Solve]:
     """scipy on the (repeat, budget) cells of our release: the same ridges and noise vectors, in float64."""
     x, y = problem.x[0].double().numpy(), problem.y[0].double().numpy()
-    normals = noise.gaussian(noise.generator(seed, STREAM), problem.repeats, problem.d, release.theta.dtype)
+    normals = random.gaussian(random.generator(seed, STREAM), problem.repeats, problem.d, release.theta.dtype)
     settings = {"gtol": tolerance, "norm": 2, "maxiter": 100_000}
     solves = []
     for r, e in tqdm(cells, unit="solve", leave=False, disable=None):
-        event = release.guarantee[e].event
-        objective = mean_objective(x, y, event.ridge, event.noise_std * normals[r, 0].numpy())
+        fit = plans[e].work
+        objective = mean_objective(x, y, fit.ridge, fit.std * normals[r, 0].numpy())
         theta = release.theta[r, e, 0].numpy()
         start = time.perf_counter()
         answer = minimize(objective, np.zeros(problem.d), method="BFGS", jac=True, options=settings)

@@ -8,7 +8,8 @@ from hydra.utils import instantiate
 from measure import Options, Row
 from omegaconf import OmegaConf
 
-from dplangevin import noise
+from dplangevin import random
+from dplangevin.methods import released
 from dplangevin.privacy import Budget
 
 EPSILONS = (1.0, 10.0)
@@ -28,11 +29,11 @@ def rows(options: Options) -> list[Row]:
                 settings = {"boundary": boundary, "block": DRAWS, "max_draws": DRAWS}
                 overrides = {"bound": "range", "radius": RADIUS, "sampler": settings}
                 method = instantiate(OmegaConf.merge(cfg.method.ops, overrides))
-                rng = noise.generator(cfg.seed, f"bench/sampler/{run}")
+                rng = random.generator(cfg.seed, f"bench/sampler/{run}")
                 start = time.perf_counter()
-                info = method(problem, [Budget(epsilon, cfg.delta)], rng).info
-                speeds[boundary].append(float(info["ess"].min()) / (time.perf_counter() - start))
-                r_hats[boundary].append(float(info["r_hat"].max()))
+                release, _ = released(method, problem, [Budget(epsilon, cfg.delta)], cfg.repeats, rng)
+                speeds[boundary].append(float(release.info["ess"].min()) / (time.perf_counter() - start))
+                r_hats[boundary].append(float(release.info["r_hat"].max()))
         ours, peer = ({"speed": median(speeds[b]), "r_hat": max(r_hats[b])} for b in speeds)
         found.append(
             Row(

@@ -1,14 +1,13 @@
 """Softmax regression on features: all seeds and runs of Tables 1 and 2 at once against Opacus, one after the other.
 
-On one thread, on random rows of the shape that ResNet-20 gives CIFAR-10, with the settings of conf/heads; what is timed
-does not depend on the rows' values.
+On one thread, on random rows of the shape that ResNet-20 gives CIFAR-10, with the settings of the experiment; what is
+timed does not depend on the rows' values.
 """
 
 import math
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -16,17 +15,16 @@ import numpy as np
 import torch
 from hydra.utils import instantiate
 from measure import Options, Row, isolated, verdict
-from omegaconf import OmegaConf
 
-from dplangevin import noise
-from dplangevin.chains.linear import Chain, train
-from dplangevin.data import clip_rows
-from dplangevin.heads import Audits, Setting, steps_of
-from dplangevin.heads.softmax import problem_of, spread
-from dplangevin.plan import merged, plain
-from dplangevin.problem import Problem
+from dplangevin import random
+from dplangevin.chains.chain import Chain, run
+from dplangevin.config import compose
+from dplangevin.data import Dataset
+from dplangevin.methods import Method
+from dplangevin.plan import runs as runs_of
+from dplangevin.privacy import Budget
+from dplangevin.problems.glm import Glm
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
 RECORDS, FEATURES, CLASSES, SEEDS, BATCH = 50_000, 256, 10, 10, 128
 NOISE = 1.33  # of every run: what is timed does not depend on it
 STEPS, PEER_STEPS = 256, 100  # that are timed
@@ -40,9 +38,9 @@ def rows(options: Options) -> list[Row]:
 
 def measured(runs: int) -> list[Row]:
     """Both sides in one process, in turns."""
-    problem, setting = data()
-    chains = chains_of(setting)
-    dp_sgd = [chain for chain in chains if chain.sampling == "poisson"]
+    problem = data()
+    chains = chains_of(problem)
+    dp_sgd = [chain for chain in chains if chain.sampling.scheme == "poisson"]
     kinds = {
         "all runs of Tables 1 and 2": chains,
         "DP-SGD's runs alone": dp_sgd,
@@ -59,7 +57,7 @@ def measured(runs: int) -> list[Row]:
                     (time.process_time() - start) / (PEER_STEPS if name == "Opacus" else STEPS)
                 )
     seconds = {name: median(values) for name, values in times.items()}
-    total, peer = steps_of(RECORDS, BATCH, 30), seconds.pop("Opacus")
+    total, peer = RECORDS * 30 // BATCH, seconds.pop("Opacus")
     found = []
     for name, step in seconds.items():
         each, required = step / SEEDS / len(kinds[name]), name.startswith("all")
@@ -92,42 +90,31 @@ def measured(runs: int) -> list[Row]:
     return found
 
 
-def chains_of(setting: Setting) -> list[Chain]:
-    """The runs of conf/heads/ryffel2022_cifar10, `STEPS` steps of each, with noise as if calibrated."""
-    cfg = OmegaConf.create(
-        {
-            "delta": 1e-5,
-            "audit_runs": {"row_single": 8, "row_chain": 8},
-            "heads": {"ryffel2022_cifar10": OmegaConf.load(CONF / "heads/ryffel2022_cifar10.yaml")},
-            "head": {path.stem: OmegaConf.load(path) for path in (CONF / "head").glob("*.yaml")},
-        }
-    )
-    spec, found = plain(cfg.heads, "ryffel2022_cifar10"), []
-    for entry in spec["runs"].values():
-        method: Any = instantiate(
-            merged(plain(cfg.head, entry["head"]), {**spec["settings"], **entry["settings"]})
-        )
-        chain: Chain = method.chain(setting, NOISE if entry["head"] == "dp_sgd" else 0.002)
-        sizes, std = chain.step_sizes[:STEPS], chain.noise_std[:STEPS]
-        found.append(Chain(sizes, std, chain.precision, chain.sampling, chain.clip))
+def chains_of(problem: Glm) -> list[Chain]:
+    """The runs of ryffel2022_cifar10, `STEPS` steps of each, with noise as if calibrated."""
+    cfg, found = compose(), []
+    for each in runs_of(cfg, "ryffel2022_cifar10", "cifar10_resnet20"):
+        noise = {"dp_sgd": {"noise_multiplier": NOISE}, "dp_sgld_ryffel2022": {"noise_std": 0.002}}
+        method: Method = instantiate({**each.config, **noise.get(each.method, {})})
+        chain = method.plan(problem.facts, Budget(each.epsilons[0], 1e-5)).work
+        found.append(chain._replace(step=chain.step[:STEPS], noise_std=chain.noise_std[:STEPS], keep=()))
     return found
 
 
-def data() -> tuple[Problem, Setting]:
+def data() -> Glm:
     rng = np.random.default_rng(1)
-    bound = 15 / math.sqrt(2)
-    x = clip_rows(np.abs(rng.normal(size=(RECORDS, FEATURES))).astype(np.float32), 16.0, bound)
-    problem = problem_of(x, rng.integers(0, CLASSES, RECORDS), CLASSES, SEEDS, bound)
-    return problem, Setting(
-        RECORDS, FEATURES, CLASSES, bound, spread(problem), 1e-5, Audits(single=100, chain=100)
-    )
+    x = np.abs(rng.normal(size=(RECORDS, FEATURES))).astype(np.float32)
+    y = rng.integers(0, CLASSES, RECORDS)
+    features = Dataset.from_arrays(x, y, x[:10], y[:10], {"classes": CLASSES})
+    return Glm.of_features(features, SEEDS, 16.0, 15 / math.sqrt(2), "private")
 
 
-def ours(problem: Problem, chains: list[Chain]) -> Callable[[], object]:
-    return lambda: train(problem, chains, BATCH, noise.generator(1, "bench"))
+def ours(problem: Glm, chains: list[Chain]) -> Callable[[], object]:
+    schemes = {"poisson", "subset"}
+    return lambda: run(problem, chains, SEEDS, random.generator(1, "bench"), schemes=schemes)
 
 
-def opacus(problem: Problem) -> Callable[[], object]:
+def opacus(problem: Glm) -> Callable[[], object]:
     """Its loop as its documentation has it, Poisson samples included, for one seed."""
     module = torch.nn.Linear(FEATURES, CLASSES, bias=False)
     records = torch.utils.data.TensorDataset(problem.x[0], problem.y[0].long())

@@ -25,7 +25,7 @@ def main() -> int:
 
 def described(cfg: DictConfig, name: str) -> dict[str, Any]:
     """The analysis of conf/analysis/<id>.yaml, with arguments in conf/<folder>/<id>.yaml for `content: <folder>`."""
-    spec = plain(cfg.analysis, name)
+    spec = plain(cfg.analysis[name])
     folder = spec.pop("content", None)
     return spec if folder is None else {**spec, **content(folder, name, cfg)}
 

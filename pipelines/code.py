@@ -17,7 +17,7 @@ from analyse import described
 from omegaconf import DictConfig, OmegaConf
 from stage import finish
 
-from dplangevin import manifest
+from dplangevin import manifest, plan
 from dplangevin.cache import atomic_path, code_hash, key, targets
 from dplangevin.config import check_keys, compose, content, load
 
@@ -34,14 +34,6 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     found["run"] = {
         name: shown("run", methods(conf, run["experiment"])) for name, run in conf["pipeline"]["runs"].items()
     }
-    found["training"] = {
-        name: of("train", conf["training"][name], conf["learner"], conf["network"])
-        for name in conf["pipeline"]["training"]
-    }
-    found["heads"] = {
-        name: shown("heads", {"head": conf["head"], "entry": entry}) for name, entry in conf["heads"].items()
-    }
-    found["finetune"] = of("finetune", conf["finetune"], conf["backbone"])
     found["analysis"] = {
         name: shown("analyse", described(cfg, name)) for name in conf["pipeline"]["analyses"]
     }
@@ -55,11 +47,16 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
 
 
 def methods(conf: Mapping[str, Any], experiment: str) -> dict[str, Any]:
-    """What an experiment names: its model and its methods."""
+    """What an experiment names: its problems and its methods."""
     spec = conf["experiment"][experiment]
-    names = [*spec["methods"], *spec.get("composites", [])]
-    own = {name: conf["method"][name] for name in names}
-    return {"model": conf["model"][spec["model"]], "methods": own, "settings": spec.get("settings", {})}
+    entries = plan.named(spec).values()
+    methods = {entry["method"] for entry in entries}
+    problems = {entry.get("problem") or spec["problem"] for entry in entries}
+    return {
+        "problems": {name: conf["problem"][name] for name in sorted(problems)},
+        "methods": {name: conf["method"][name] for name in sorted(methods)},
+        "spec": spec,
+    }
 
 
 def of(script: str, *configs: Any) -> str:

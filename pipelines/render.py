@@ -18,9 +18,15 @@ from dplangevin import cache
 from dplangevin.config import content, load
 from dplangevin.exhibits import read as results
 from dplangevin.exhibits.style import image_bytes
-from dplangevin.statistics import summary
+from dplangevin.statistics import sort_by, summary
 
 EXHIBITS = Path("results/exhibits")
+PARTS = {
+    "runs": results.read_runs,
+    "seeds": results.read_seeds,
+    "curve": results.read_curve,
+    "reliability": results.read_reliability,
+}
 
 
 def main() -> int:
@@ -47,35 +53,21 @@ def render(name: str, cfg: DictConfig) -> None:
 
 
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the exhibit is drawn from, and the numbers behind it: an analysis is both, runs (or one `part` of
-    training runs, or runs on features or of fine-tuning) are summarised, in the way that `numbers` of the exhibit
-    says if it has one. Runs are `files`, or `methods` of the experiment whose folder is the source."""
+    """What the exhibit is drawn from, and the numbers behind it: an analysis is both; the `runs` (or all) of its
+    folders, read as `part` says, are summarised in the way that `numbers` of the exhibit says if it has one. `methods`
+    come first, in this order."""
     if exhibit["source"].endswith(".csv"):
         frame = results.read_analysis(Path(exhibit["source"]).stem)
         return frame, frame
-    if "part" in exhibit:
-        runs = results.read_training(Path(exhibit["source"]).name, exhibit["runs"], exhibit["part"])
-    elif "heads" in exhibit:
-        runs = results.read_heads(exhibit["heads"])
-    elif "finetune" in exhibit:
-        runs = results.read_finetune(exhibit["finetune"])
-    else:
-        named = exhibit if "files" in exhibit else {**exhibit, "files": all_files(exhibit, cfg)}
-        runs = results.read_runs(results.run_names(named))
+    runs = PARTS[exhibit.get("part", "runs")](results.folders(exhibit, cfg), exhibit.get("runs", ()))
+    if "methods" in exhibit:
+        runs = sort_by(runs, method=exhibit["methods"])
     if "timings" in exhibit:
         runs = pd.concat([runs, results.read_timings(Path(exhibit["timings"]))], ignore_index=True)
     numbers = (
         instantiate(exhibit["numbers"], _partial_=True, _convert_="all") if "numbers" in exhibit else summary
     )
     return runs, numbers(runs)
-
-
-def all_files(exhibit: dict[str, Any], cfg: DictConfig) -> list[str]:
-    """All methods of the exhibit's experiment on all data sets of it, in the order of `methods`, others after them."""
-    spec = cfg.experiment[Path(exhibit["source"]).name]
-    there, first = [*spec.methods, *spec.get("composites", [])], exhibit.get("methods", [])
-    methods = [name for name in first if name in there] + [name for name in there if name not in first]
-    return [f"{dataset}/{method}" for dataset in spec.datasets for method in methods]
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -23,14 +22,10 @@ def claims(cfg: DictConfig) -> None:
     for name in cfg.pipeline.papers:
         paper = content("claim", name, cfg)
         analyses = {name: read.read_analysis(name) for name in paper.get("analyses", ())}
-        runs = pd.DataFrame()
-        if "runs" in paper:
-            runs = read.read_runs(paper["runs"])
-            runs = pd.concat([runs, *(facts(cfg, dataset) for dataset in paper["data"])], ignore_index=True)
-        training = found(paper.get("training", {}), partial(training_runs, cfg))
-        heads = found(paper.get("heads", {}), lambda name: read.read_heads([name]))
-        finetune = found(paper.get("finetune", {}), lambda name: read.read_finetune([name]))
-        parts.append(evaluate(paper, runs, analyses, training, heads, finetune))
+        runs = found(paper.get("runs", {}), cfg)
+        if "data" in paper:
+            runs["data"] = pd.concat([facts(cfg, dataset) for dataset in paper["data"]])
+        parts.append(evaluate(paper, runs, analyses))
     cache.write(RESULTS, {"claims.csv": cache.csv_bytes(pd.concat(parts))})
 
 
@@ -39,20 +34,16 @@ def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
     stated = manifest.read(cfg, "dataset", dataset)
     train, test = stated["rows"]["train"], stated["rows"]["test"]
     counts = {"features": stated["features"], "rows_train": train, "rows": train + test}
-    fixed = {"experiment": "data", "dataset": dataset, "method": "data", "variant": "", "repeat": 0}
+    fixed = {"experiment": "data", "dataset": dataset, "method": "data", "variant": "", "seed": 0}
     return pd.DataFrame([{**fixed, "metric": name, "value": float(value)} for name, value in counts.items()])
 
 
-def training_runs(cfg: DictConfig, experiment: str) -> pd.DataFrame:
-    return read.read_training(experiment, cfg.training[experiment].runs)
-
-
-def found(sources: Mapping[str, str | None], read: Callable[[str], pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """What `read` makes of each source; one with a text may be missing, in whole or in part, and is then left out."""
+def found(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.DataFrame]:
+    """The runs of each name; those of one with a text may be missing, and are then left out."""
     frames = {}
-    for name, missing in sources.items():
+    for name, missing in names.items():
         try:
-            frames[name] = read(name)
+            frames[name] = read.read_runs(read.of_experiment(name, cfg))
         except FileNotFoundError:
             if missing is None:
                 raise

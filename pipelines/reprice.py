@@ -1,121 +1,134 @@
-"""Prices of trained networks again, from the settings in their rows: no training, and no other column is touched.
+"""Prices of trained networks again, from the settings in their rows: nothing is trained, and no score is touched.
 
-After a change of an accountant, `python pipelines/reprice.py` rewrites the price columns of results/training and
-results/finetune and prints the largest relative move in each file. Each unit gets the key of the code as it now is, so
-that nothing is trained again: it takes your word that only accountants have changed, and says so. `dvc commit` then
-enters the files.
+After a change of an accountant, `python pipelines/reprice.py` prices the runs of the experiments with `apart` at the
+noise that they were trained with, in results/runs, and prints the largest relative move in each folder. Columns that
+a row lacks are filled. Units get the keys of the code as it now is, so that nothing is trained again. It checks that
+the batch, steps and noise of a plan are those of its row, and that a row still costs no more than its budget; that
+what trains has not changed is your word. `dvc commit` then enters the files.
 """
 
-import json
 import math
 import sys
-from itertools import accumulate, pairwise
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from hydra.utils import instantiate
 from omegaconf import DictConfig
+from run import RUNS, UNITS, inputs
 
 from dplangevin import config, manifest
-from dplangevin.cache import beside, csv_bytes, listing, write
-from dplangevin.finetune import run
-from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.stepsize import Schedule, steps_event
-from dplangevin.training import sweep
-from dplangevin.training.prices import Prices
-from dplangevin.training.tables import TABLES
+from dplangevin.cache import Store, beside, listing, write
+from dplangevin.experiment import Work, refuse, tables
+from dplangevin.plan import Unit
+from dplangevin.prices import spent
+from dplangevin.privacy import Budget
+from dplangevin.problems import Facts
 
-PRICED = "epsilon_add_remove", "epsilon_replace_one"
+SAME = (
+    "noise_multiplier",
+    "noise_std",
+    "clip",
+    "step_size",
+    "batch",
+    "epochs",
+    "steps",
+)  # or it is another run
 
 
-def training(folder: Path, schedule: Schedule, records: int) -> float:
-    """`final.csv` and `curve.csv` of one run; the largest relative move."""
-    frames = {name: read(folder / f"{name}.csv") for name in ("final", "curve")}
-    final, curve = frames["final"], frames["curve"]
-    if not final.noise_multiplier.notna().any() or final.method.iloc[0] == "pate":
-        return 0.0  # without privacy, or in closed form
-    settings = final.drop_duplicates("epsilon").set_index("epsilon")
+class Rows(Work):
+    """A sweep whose problems are what is stated of them."""
+
+    facts: Facts
+
+    def problem(self, unit: Unit) -> Any:
+        return self
+
+
+def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -> float:
+    """The files of an experiment on a data set; the largest relative move of a price.  ValueError for a row that is not
+    of its plan, or over its budget."""
+    paths = [root / experiment / dataset / f"{name}.csv" for name in tables(cfg.experiment[experiment])]
+    frames = {path.stem: pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths}
+    store = Store(paths, UNITS / experiment / dataset)
+    work = Rows(cfg, experiment, dataset, inputs(cfg, experiment, dataset), store)
+    sizes = manifest.read(cfg, "dataset", dataset)
+    n = int(sizes["rows"]["train"])
+    work.facts = Facts(n, d=0, classes=int(sizes["classes"]), public=int(sizes["rows"]["test"]))
+    moved, texts = 0.0, {name: [""] * len(work.keys) for name in frames}
+    for i, unit in enumerate(work.units):
+        (epsilon,) = unit.epsilons
+        mine = {
+            name: part[part.run.eq(unit.run.name) & part.epsilon.eq(text(epsilon))].copy()
+            for name, part in frames.items()
+        }
+        row = mine["runs"].iloc[0]
+        given = stated(unit.config, row)
+        plan = instantiate(given).plan(work.facts, Budget(epsilon, work.delta))
+        refuse(
+            unit.run.name,
+            plan._replace(stated=given == unit.config and plan.stated),
+            Budget(epsilon, work.delta),
+        )
+        price = work.prices(i, [plan]).iloc[0].to_dict()
+        for name in SAME:
+            if row[name] and not math.isclose(float(row[name]), price.get(name, 0.0), rel_tol=1e-6):
+                raise ValueError(
+                    f"{unit.run.name} has {name} = {row[name]}, its plan {price.get(name)}: another run"
+                )
+        moved = max(moved, put(mine["runs"], mine["runs"].index, price))
+        for at, seen in mine["curve"].iterrows() if "curve" in mine else ():
+            steps = round(float(seen.epoch) * n / plan.work.sampling.size(n))
+            moved = max(moved, put(mine["curve"], [at], spent(plan, work.facts, steps, work.delta)))
+        for name, part in mine.items():
+            texts[name][i] = part.to_csv(index=False, header=False, lineterminator="\n")
+    for path in paths:
+        parts = texts[path.stem]
+        content = ",".join(frames[path.stem].columns) + "\n" + "".join(parts)
+        both = {path.name: content, beside(path).name: listing(work.keys, parts)}
+        write(path.parent, {name: each.encode() for name, each in both.items()})
+    return moved
+
+
+def stated(settings: Mapping[str, Any], row: pd.Series) -> dict[str, Any]:
+    """The config of a method with the noise of a row, whatever it was calibrated to."""
+    if (
+        float(row.noise_multiplier or 0) == 0
+        or not settings.get("calibrated", True)
+        or settings.get("noise_multiplier")
+    ):
+        return dict(settings)
+    if "calibrated" in settings:
+        own = {"step": float(row.step_size), "clip": float(row["clip"])}
+        return {**settings, "calibrated": None, "unit": "absolute", **own}
+    return {**settings, "noise_multiplier": float(row.noise_multiplier)}
+
+
+def put(frame: pd.DataFrame, rows: Any, values: Mapping[Any, Any]) -> float:
+    """Write prices into rows, and other values where there are none; the largest relative move of a price."""
     moved = 0.0
-    for label, row in settings.iterrows():
-        epsilon = float(str(label))
-        rate = row.batch / records
-        prices = Prices(row.noise_multiplier, rate, row.delta, schedule)
-        whole = math.floor(records * row.epochs / row.batch)
-        moved = max(moved, put(final, final.epsilon.eq(epsilon), prices.after(whole)))
-        for epoch in curve.epoch[curve.epsilon.eq(epsilon)].unique():
-            rows = curve.epsilon.eq(epsilon) & curve.epoch.eq(epoch)
-            moved = max(moved, put(curve, rows, prices.after(round(epoch * records / row.batch))))
-    write(folder, {f"{name}.csv": csv_bytes(frame) for name, frame in frames.items()})
+    for name, value in values.items():
+        old = frame.loc[rows, name].iloc[0] if name in frame else "-"
+        if name.startswith("epsilon") and old not in ("", text(value)):
+            moved = max(moved, abs(value / float(old) - 1))
+        if (old == "" and name != "calibration") or name.startswith(("epsilon", "accountant")):
+            frame.loc[rows, name] = text(value)
     return moved
 
 
-def finetune(path: Path, records: int) -> float:
-    """One file of results/finetune; the largest relative move."""
-    frame = read(path)
-    if not frame.noise_multiplier.gt(0).any():
-        return 0.0
-    row = frame.iloc[0]
-    event = steps_event(
-        row.noise_multiplier, rate=row.batch / records, steps=int(row.steps), schedule="fixed"
-    )
-    columns = {"epsilon_tight": "replace_one", "epsilon_tight_add_remove": "add_remove"}
-    found = {column: Tight().epsilon(event, row.delta, kind) for column, kind in columns.items()}  # type: ignore[arg-type]
-    moved = put(frame, frame.seed.notna(), found)
-    write(path.parent, {path.name: csv_bytes(frame)})
-    return moved
-
-
-def put(frame: pd.DataFrame, rows: pd.Series, prices: dict[str, float]) -> float:
-    """Write prices into `rows`; the largest relative move."""
-    moved = 0.0
-    for column, price in prices.items():
-        moved = max(moved, float((frame.loc[rows, column] / price - 1).abs().max()))
-        frame.loc[rows, column] = price
-    return moved
-
-
-def relist(path: Path, keys: list[str]) -> None:
-    """Give the units of a result, whose rows are as many as before, these keys."""
-    units = json.loads(beside(path).read_text(encoding="utf-8"))
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[1:]
-    ends = list(accumulate(unit["rows"] for unit in units))
-    texts = ["".join(lines[start:end]) for start, end in pairwise([0, *ends])]
-    write(path.parent, {beside(path).name: listing(keys, texts).encode()})
-
-
-def read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(
-        path, keep_default_na=False, na_values={"noise_multiplier": [""], "step": [""], "clip": [""]}
-    )
-
-
-def records(cfg: DictConfig, dataset: str) -> int:
-    """Training rows, by the manifest."""
-    return int(manifest.read(cfg, "dataset", dataset)["rows"]["train"])
+def text(value: Any) -> str:
+    """A value as it stands in a result."""
+    return value if isinstance(value, str) else "" if math.isnan(value) else f"{value:.10g}"
 
 
 def main() -> int:
-    cfg, moves = config.load(), {}
-    for experiment, entry in cfg.training.items():
-        for name in entry.runs:
-            folder = Path("results/training", str(experiment), str(name))
-            if folder.exists():
-                schedule = entry.runs[name].settings.get("schedule", "fixed")
-                moves[folder] = training(folder, schedule, records(cfg, entry.dataset))
-                data = manifest.file(cfg, "dataset", entry.dataset).sha256
-                keys = sweep.keys_of(cfg, str(experiment), str(name), data)
-                for table in TABLES:
-                    relist(folder / f"{table}.csv", keys)
-    for name, entry in cfg.finetune.items():
-        path = Path("results/finetune", f"{name}.csv")
-        if path.exists():
-            moves[path] = finetune(path, records(cfg, entry.dataset))
-            data, weights = (
-                manifest.file(cfg, kind, entry[of]).sha256
-                for kind, of in (("dataset", "dataset"), ("weights", "backbone"))
-            )
-            relist(path, [run.keys(cfg, str(name), data, weights)[1]])
-    for path, moved in moves.items():
-        print(f"{path}: prices moved by at most {moved:.2g}")
+    cfg = config.load()
+    for experiment, spec in cfg.experiment.items():
+        for dataset in spec.datasets if spec.get("apart") else ():
+            if (RUNS / str(experiment) / dataset).exists():
+                moved = reprice(cfg, str(experiment), dataset)
+                print(f"{experiment} on {dataset}: prices moved by at most {moved:.2g}")
     print("Scores were taken over as they are: run this only where nothing that trains has changed.")
     return 0
 

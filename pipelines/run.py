@@ -1,7 +1,8 @@
-"""Run all methods of an experiment on a data set: python pipelines/run.py compare-adult, an entry of conf/pipeline.
+"""Run an experiment on a data set: python pipelines/run.py compare-adult, an entry of conf/pipeline.
 
-Each method has its results, results/runs/EXPERIMENT/DATASET/METHOD.csv; one that fails leaves those of the others
-alone. An experiment with `metrics: true` has its numbers in short in results/metrics/, for `dvc metrics`.
+Its results are tables in results/runs/EXPERIMENT/DATASET/. Where a method fails, the units of the others are kept and
+the results stay as they were. An experiment with `metrics: true` has its numbers in short in results/metrics/, for `dvc
+metrics`.
 """
 
 import argparse
@@ -14,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from stage import finish_each
+from omegaconf import DictConfig
+from stage import finish
 
 from dplangevin import cache, manifest
 from dplangevin.cache import Store
 from dplangevin.config import load
-from dplangevin.experiment import sweep
+from dplangevin.exhibits import read
+from dplangevin.experiment import Inputs, sweep, tables
 
 RUNS = Path("results/runs")
 METRICS = Path("results/metrics")
@@ -32,32 +35,46 @@ def main() -> int:
     parser.add_argument("run", choices=list(cfg.pipeline.runs), metavar="RUN")
     run = cfg.pipeline.runs[parser.parse_args().run]
     place, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
-    methods = [*spec.methods, *spec.get("composites", [])]
 
-    def work(method: str) -> None:
-        data = manifest.file(cfg, "dataset", run.dataset)
-        posterior = manifest.file(cfg, "reference", run.dataset) if spec.get("compared", False) else None
-        store = Store(RUNS / place / f"{method}.csv", UNITS / place / method, digits=8)
-        store.write(sweep(cfg, run.experiment, run.dataset, method, data, store, posterior))
+    def work() -> None:
+        paths = [RUNS / place / f"{name}.csv" for name in tables(spec)]
+        store = Store(paths, UNITS / place)
+        store.write(sweep(cfg, run.experiment, run.dataset, inputs(cfg, run.experiment, run.dataset), store))
+        for path in (RUNS / place).iterdir():
+            if path.name.partition(".")[0] not in tables(spec):
+                path.unlink()
 
-    status = finish_each(methods, work)
-    for path in (RUNS / place).glob("*"):
-        if path.name.partition(".")[0] not in methods:
-            path.unlink()
-    texts = {path.stem: path for path in sorted((RUNS / place).glob("*.csv"))} if spec.get("metrics") else {}
-    found = {method: at_prices(read(path)) for method, path in texts.items()}
-    text = json.dumps(found, indent=2, allow_nan=False) + "\n"
+    status = finish(work)
+    there = spec.get("metrics") and (RUNS / place / "runs.csv").exists()
+    shown = metrics(read.read_runs([place.as_posix()])) if there else {}
+    text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
     cache.write(METRICS, {f"{run.experiment}-{run.dataset}.json": text.encode()})
     return status
 
 
-def read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, keep_default_na=False, na_values={"value": [""], "epsilon_tight": [""]})
+def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
+    """The prepared files that an experiment on a data set reads."""
+    spec = cfg.experiment[experiment]
+    data = manifest.file(cfg, "dataset" if dataset in cfg.dataset else "features", dataset)
+    posterior = manifest.file(cfg, "reference", dataset) if spec.get("compared") else None
+    names = {cfg.problem[name].get("backbone") for name in problems(spec)} - {None}
+    return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None)
+
+
+def problems(spec: DictConfig) -> set[str]:
+    """The problems that an experiment names."""
+    named = {entry.get("problem") for entry in (spec.get("runs") or {}).values()}
+    return (named | {spec.get("problem")}) - {None}
+
+
+def metrics(frame: pd.DataFrame) -> dict[str, Any]:
+    """What `dvc metrics` shows: every run by name."""
+    return {str(run): at_prices(rows) for run, rows in frame.groupby("run")}
 
 
 def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) -> dict[str, Any]:
-    """What `dvc metrics` shows of a method: mean accuracy and tight price of the budgets priced nearest to these, on a
-    log scale; just the accuracy of one without a price."""
+    """What `dvc metrics` shows of a run: mean accuracy and tight price of the budgets priced nearest to these, on a log
+    scale; just the accuracy of one without a price."""
     accuracy = rows[rows.metric.eq("accuracy")]
     means = accuracy.groupby("epsilon").agg(
         accuracy=("value", "mean"), epsilon_tight=("epsilon_tight", "max")

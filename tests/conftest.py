@@ -1,6 +1,7 @@
 """What every test shares: one torch thread, no writing of user settings, fixed hypothesis examples."""
 
 import os
+import sys
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
@@ -30,3 +31,12 @@ def _global_generators_untouched() -> Iterator[None]:
     yield
     assert np.array_equal(before_numpy, np.random.get_state()[1]), "NumPy's global generator was used"  # type: ignore[index]  # noqa: NPY002
     assert torch.equal(before_torch, torch.get_rng_state()), "torch's global generator was used"
+
+
+@pytest.fixture(autouse=True)
+def _no_workers_of_another_folder() -> Iterator[None]:
+    """joblib keeps its processes, in the folder where they were started."""
+    yield
+    loky = sys.modules.get("joblib.externals.loky.reusable_executor")
+    if loky is not None and loky._executor is not None:
+        loky.get_reusable_executor().shutdown(wait=True)

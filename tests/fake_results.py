@@ -1,15 +1,42 @@
 """Fake results for the tests, in the columns of the result files: shapes and magnitudes, no result of anything."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dplangevin.exhibits.read import COLUMNS, FINETUNE_COLUMNS, HEAD_COLUMNS
+from dplangevin.exhibits.read import COLUMNS, TEXT, by_seed
+from dplangevin.plan import KEYS, RUN_COLUMNS, TABLES
 
 NAN, INF = float("nan"), float("inf")
+EMPTY = {column: "" if column in TEXT else NAN for column in RUN_COLUMNS}
+
+
+def scored(scores: Mapping[str, Sequence[float] | np.ndarray], **settings: Any) -> pd.DataFrame:
+    """Rows of one run at one epsilon. scores: metric -> value by seed; settings: columns of runs.csv, others empty."""
+    row = {**EMPTY, "assumptions": "made up", **settings}
+    rows = [
+        {**row, "seed": seed, "metric": metric, "value": value}
+        for metric, values in scores.items()
+        for seed, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def write_runs(root: Path, frame: pd.DataFrame, trained: bool = False) -> None:
+    """The rows of every folder, as root/<experiment>/<dataset>/*.csv. trained: with the files of trained networks."""
+    for (experiment, dataset), rows in frame.groupby(["experiment", "dataset"]):
+        folder = root / str(experiment) / str(dataset)
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = {"runs": rows.drop_duplicates(KEYS)[RUN_COLUMNS], "scores": rows[TABLES["scores"]]}
+        if trained:
+            seeds = by_seed(rows)
+            parts |= {"curve": training_curve(seeds), "reliability": training_reliability(seeds)}
+        for name, part in parts.items():
+            part.to_csv(folder / f"{name}.csv", index=False, float_format="%.10g")
+
 
 # Runs of convex problems
 
@@ -20,27 +47,18 @@ WIGGLE = np.array([-0.01, 0.0, 0.01, 0.005, -0.005])
 def accuracy_rows(
     method: str, values: Mapping[float, Sequence[float] | np.ndarray], bill: float = 1.0, **other: Any
 ) -> pd.DataFrame:
-    """Rows of a run: budget -> value by repeat; the tight epsilon is bill * epsilon. `other` replaces columns."""
+    """Rows of a run: budget -> value by seed; the tight epsilon is bill * epsilon. `other` replaces columns."""
     same: dict[str, Any] = {
-        "experiment": "wang2015", "dataset": "adult", "model": "logistic", "method": method, "variant": "",
+        "experiment": "wang2015", "dataset": "adult", "problem": "logistic", "run": method, "method": method,
         "scaling": "unit", "delta": 1e-5, "accountant_tight": "pld", "adjacency": "replace_one",
-        "adjacency_tight": "replace_one", "released": "final", "sampling": "full", "metric": "accuracy",
-        "violated": "", "assumptions": "made up",
+        "adjacency_tight": "replace_one", "released": "final", "sampling": "full",
     }  # fmt: skip
-    rows = [
-        {
-            **same,
-            "epsilon": e,
-            "epsilon_paper": e,
-            "epsilon_tight": bill * e,
-            **other,
-            "repeat": r,
-            "value": value,
-        }
-        for e, by_repeat in values.items()
-        for r, value in enumerate(by_repeat)
+    metric = other.pop("metric", "accuracy")
+    frames = [
+        scored({metric: of}, **{**same, "epsilon": e, "epsilon_paper": e, "epsilon_tight": bill * e, **other})
+        for e, of in values.items()
     ]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.concat(frames, ignore_index=True)
 
 
 def run_rows(method: str, means: Sequence[float], **other: Any) -> pd.DataFrame:
@@ -86,20 +104,14 @@ def figure1() -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def write_runs(root: Path, frame: pd.DataFrame) -> None:
-    """The rows of every run, as root/<experiment>/<dataset>/<method>.csv."""
-    for (experiment, dataset, method), rows in frame.groupby(["experiment", "dataset", "method"]):
-        folder = root / str(experiment) / str(dataset)
-        folder.mkdir(parents=True, exist_ok=True)
-        rows.to_csv(folder / f"{method}.csv", index=False)
-
-
 # Heads on features, and fine-tuning
 
 HEAD_SEEDS = 4
-UNPRICED = dict.fromkeys(
-    ["epsilon_formula_epochs", "epsilon_formula_steps", "epsilon_tight_add_remove", "epsilon_last"], NAN
-)
+METHODS = {
+    "none": "sgd",
+    "dp_langevin": "dp_sgld_ryffel2022",
+    "dp_sgld": "dp_sgld_li2019",
+}  # by the names of runs
 
 
 def head_run(features: str, name: str, mean: float, **other: Any) -> pd.DataFrame:
@@ -108,46 +120,32 @@ def head_run(features: str, name: str, mean: float, **other: Any) -> pd.DataFram
     method, _, rest = name.partition(f"_{schedule}")
     calibration = rest.removeprefix("_")
     block = "equal" if calibration in ("formula", "tight") else "published"
-    dataset = features.split("_")[0]
-    base: dict[str, Any] = dict.fromkeys(HEAD_COLUMNS, NAN)
-    base |= {"experiment": f"ryffel2022_{dataset}", "features": features, "run": name, "block": block}
-    base |= {"method": method, "schedule": schedule, "calibration": calibration, "log_loss": 1.0}
-    base |= {"epsilon": 1.0 if block == "equal" else NAN, "delta": 1e-5, "accountant_tight": "pld"}
-    base |= {
-        "adjacency_tight": "replace_one",
-        "audit_confidence": 0.95,
-        "audit_pair": "x to -x",
-        "step_size": 0.018,
-        "precision": 0.001,
-    }
-    base |= {"beta": 20.0, "clip": 15.0, "batch": 128.0, "epochs": 30.0, "steps": 11719.0, "row_bound": 10.0}
-    base |= {
-        "records": 50000.0,
-        "features_dim": 64.0,
-        "classes": 10.0,
-        "violated": "",
-        "assumptions": "made up",
-    }
+    row: dict[str, Any] = {
+        "experiment": f"ryffel2022_{features.split('_')[0]}", "dataset": features, "problem": "softmax", "run": name,
+        "method": METHODS.get(method, method), "block": block, "schedule": schedule, "calibration": calibration,
+        "epsilon": 1.0, "delta": 1e-5, "accountant_tight": "pld", "adjacency_tight": "replace_one",
+        "audit_confidence": 0.95, "audit_pair": "x to -x", "step_size": 0.018, "l2": 0.001, "smoothness": 20.0,
+        "clip": 15.0, "batch": 128.0, "epochs": 30.0, "steps": 11719.0, "row_bound": 10.0, "records": 50000.0,
+        "parameters": 640.0, "classes": 10.0,
+    }  # fmt: skip
     match method, block:
         case "none", _:
-            base |= {"epsilon_tight": INF, "clip": NAN, "block": "published", "epsilon": NAN, "delta": NAN}
+            row |= {"epsilon": INF, "epsilon_tight": INF, "clip": NAN, "delta": NAN}
         case "dp_langevin", "published":
-            base |= {"epsilon_paper": 1.0, "epsilon_formula_epochs": 0.98, "epsilon_formula_steps": 26.0}
-            base |= {"epsilon_tight": 11.0, "epsilon_last": 10.5, "epsilon_audit": 3.0, "noise_std": 0.0022}
+            row |= {"epsilon_formula_epochs": 0.98, "epsilon_formula_steps": 26.0, "epsilon_tight": 11.0}
+            row |= {"epsilon_last": 10.5, "epsilon_audit": 3.0, "noise_std": 0.0022}
         case "dp_langevin", _:
-            base |= {"epsilon_formula_epochs": 0.05, "epsilon_formula_steps": 1.0, "noise_std": 0.1}
-            base |= {"epsilon_tight": 0.25 if calibration == "formula" else 1.0, "epsilon_audit": 0.1}
-            base |= {"epsilon_last": 0.2}
+            row |= {"epsilon_formula_epochs": 0.05, "epsilon_formula_steps": 1.0, "noise_std": 0.1}
+            row |= {"epsilon_tight": 0.25 if calibration == "formula" else 1.0, "epsilon_audit": 0.1}
+            row |= {"epsilon_last": 0.2}
         case _, "published":
-            base |= {"epsilon_paper": 1.0, "epsilon_tight": 1.9, "epsilon_tight_add_remove": 1.0}
-            base |= {"epsilon_audit": 0.4, "noise_multiplier": 1.33}
+            row |= {"epsilon_tight": 1.9, "epsilon_add_remove": 1.0, "epsilon_audit": 0.4}
+            row |= {"noise_multiplier": 1.33}
         case _:
-            base |= {"epsilon_tight": 1.0, "epsilon_audit": 0.2, "noise_multiplier": 2.0}
-            base |= {"epsilon_tight_add_remove": 0.6}
-    base |= other
-    offsets = [0.001 * (seed - (HEAD_SEEDS - 1) / 2) for seed in range(HEAD_SEEDS)]
-    rows = [{**base, "seed": seed, "accuracy": mean + offset} for seed, offset in enumerate(offsets)]
-    return pd.DataFrame(rows, columns=HEAD_COLUMNS)
+            row |= {"epsilon_tight": 1.0, "epsilon_add_remove": 0.6, "epsilon_audit": 0.2}
+            row |= {"noise_multiplier": 2.0}
+    accuracy = mean + 0.001 * (np.arange(HEAD_SEEDS) - (HEAD_SEEDS - 1) / 2)
+    return scored({"accuracy": accuracy, "log_loss": np.ones(HEAD_SEEDS)}, **{**row, **other})
 
 
 HEAD_MEANS = {
@@ -168,117 +166,92 @@ def heads(features: str = "cifar10_resnet20", shift: float = 0.0, **other: Any) 
     return pd.concat(frames, ignore_index=True)
 
 
-def pneumonia(**other: Any) -> pd.DataFrame:
+def pneumonia() -> pd.DataFrame:
     """As `heads`, on the X-rays."""
-    kind: dict[str, Any] = {
+    kind = {
         "records": 5216.0,
+        "parameters": 192.0,
         "classes": 3.0,
-        "precision": 0.005,
+        "l2": 0.005,
         "epochs": 50.0,
-        "beta": 90.0,
+        "smoothness": 90.0,
     }
-    frame = heads("pneumonia_resnet20", 0.1, **kind, **other)
+    frame = heads("pneumonia_resnet20", 0.1, **kind)
     return frame.assign(delta=frame.delta.where(frame.delta.isna(), 1e-4))
 
 
 def head_curve() -> pd.DataFrame:
     """The runs of the figure: DP-SGD best, OPS without a finite price at the smallest budget."""
+    kind: dict[str, Any] = {
+        "experiment": "ryffel2022_curve",
+        "block": "figure",
+        "schedule": "",
+        "delta": 1e-5,
+    }
+    kind |= {"calibration": "tight", "epsilon_audit": NAN, "epsilon_add_remove": NAN}
     frames = []
     for method, half in {"dp_langevin": 0.1, "dp_sgd": 0.05, "objpert": 0.15, "ops": 2.0}.items():
         for epsilon in (0.1, 0.5, 1.0, 10.0):
             tight = INF if method == "ops" and epsilon == 0.1 else 0.99 * epsilon
-            prices = {
-                **UNPRICED,
-                "epsilon": epsilon,
-                "epsilon_tight": tight,
-                "epsilon_audit": NAN,
-                "delta": 1e-5,
-            }
-            kind = {"experiment": "ryffel2022_curve", "block": "figure", "method": method, "schedule": ""}
-            calibration = {"calibration": "tight"}
             mean = 0.66 - 0.4 * half / (half + epsilon)
-            frames.append(head_run("cifar10_resnet20", method, mean, **kind, **calibration, **prices))
+            prices = {"epsilon": epsilon, "epsilon_tight": tight}
+            frames.append(head_run("cifar10_resnet20", method, mean, **kind, **prices))
     return pd.concat(frames, ignore_index=True)
 
 
 def finetune() -> pd.DataFrame:
     """The four runs: the block helps without privacy and not with it."""
     means = {"head_none": 0.66, "head_dp_sgd": 0.64, "block_none": 0.72, "block_dp_sgd": 0.63}
-    rows = []
+    frames = []
     for name, mean in means.items():
-        trained, _, method = name.partition("_")
-        base: dict[str, Any] = dict.fromkeys(FINETUNE_COLUMNS, NAN)
-        base |= {
-            "run": name,
-            "method": method,
-            "trained": trained,
-            "epoch": 30.0,
-            "log_loss": 1.0,
-            "violated": "",
-        }
-        base |= {
-            "assumptions": "made up",
-            "adjacency_tight": "replace_one",
-            "step_size": 0.018,
-            "batch": 128.0,
-        }
-        base |= {"epochs": 30.0, "steps": 11719.0, "parameters": 650.0 if trained == "head" else 74000.0}
+        problem, _, method = name.partition("_")
+        row: dict[str, Any] = {
+            "experiment": "ryffel2022_tab3", "dataset": "cifar10", "problem": problem, "run": name,
+            "method": METHODS.get(method, method), "epsilon": INF, "epsilon_tight": INF,
+            "adjacency_tight": "replace_one", "step_size": 0.018, "batch": 128.0, "epochs": 30.0, "steps": 11719.0,
+            "parameters": 650.0 if problem == "head" else 74000.0,
+        }  # fmt: skip
         if method == "dp_sgd":
-            base |= {
-                "delta": 1e-5,
-                "epsilon_paper": 1.0,
-                "epsilon_tight": 1.9,
-                "epsilon_tight_add_remove": 1.0,
-            }
-            base |= {"clip": 5.0, "noise_multiplier": 1.33}
-        rows += [{**base, "seed": s, "accuracy": mean + 0.001 * s} for s in range(HEAD_SEEDS)]
-    return pd.DataFrame(rows, columns=FINETUNE_COLUMNS)
-
-
-def write_heads(folder: Path, frame: pd.DataFrame, names: Iterable[str]) -> None:
-    """The rows of every experiment or run named, as folder/<name>.csv."""
-    folder.mkdir(parents=True, exist_ok=True)
-    column = "experiment" if "experiment" in frame else "run"
-    for name in names:
-        frame[frame[column].eq(name)].to_csv(folder / f"{name}.csv", index=False, float_format="%.10g")
+            row |= {"epsilon": 1.0, "delta": 1e-5, "epsilon_paper": 1.0, "epsilon_tight": 1.9}
+            row |= {"epsilon_add_remove": 1.0, "clip": 5.0, "noise_multiplier": 1.33}
+        accuracy = mean + 0.001 * np.arange(HEAD_SEEDS)
+        frames.append(scored({"accuracy": accuracy, "log_loss": np.ones(HEAD_SEEDS)}, **row))
+    return pd.concat(frames, ignore_index=True)
 
 
 # Networks trained from scratch
 
-TRAINING_SETTINGS = {"step": 0.3, "batch": 128.0, "epochs": 20.0, "clip": 0.3, "noise_multiplier": 3.18}
-NONPRIVATE: dict[str, Any] = {"accountant": "", "clip": INF, "noise_multiplier": NAN}
-NONPRIVATE |= dict.fromkeys(["epsilon_formula", "epsilon_add_remove", "epsilon_replace_one"], INF)
+TRAINING_SETTINGS = {"step_size": 0.3, "batch": 128.0, "epochs": 20.0, "clip": 0.3, "noise_multiplier": 3.18}
+NONPRIVATE: dict[str, Any] = {"accountant_paper": "", "clip": INF, "noise_multiplier": NAN}
+NONPRIVATE |= dict.fromkeys(["epsilon_paper", "epsilon_add_remove", "epsilon_replace_one"], INF)
 BUDGETS = (0.22, 0.5, 0.99, 1.97, 8.0)
 
 
 def final(run: str, means: Sequence[float], epsilons: Sequence[float], **other: Any) -> pd.DataFrame:
-    """final.csv: `seeds` (3) seeds at each budget, .001 apart around its mean; `other` replaces columns."""
-    network, method = run.split("_", 1)
-    method = "_".join(
-        part for part in method.split("_") if part not in ("printed", "decreasing", "reference")
-    )
-    rows = []
+    """`seeds` (3) seeds at each budget, .001 apart around its mean; `other` replaces columns and adds scores."""
+    network, rest = run.split("_", 1)
+    method = "_".join(part for part in rest.split("_") if part not in ("printed", "decreasing", "reference"))
     seeds = other.pop("seeds", 3)
+    more = {name: other.pop(name) for name in [*other] if name not in RUN_COLUMNS}
+    frames = []
     for mean, epsilon in zip(means, epsilons, strict=True):
-        for seed in range(seeds):
-            accuracy = mean + 0.001 * (seed - (seeds - 1) / 2)
-            row: dict[str, Any] = {
-                "experiment": "li2019_tab1",
-                "run": run,
-                "block": "equal",
-                "dataset": "mnist",
-            }
-            row |= {"network": network, "method": method, "epsilon": epsilon, "delta": 1e-5}
-            row |= {"epsilon_formula": 1.5 * epsilon, "epsilon_add_remove": 0.99 * epsilon}
-            row |= {"epsilon_replace_one": 1.8 * epsilon, "sampling": "poisson", "released": "all"}
-            row |= {"accountant": "rdp", **TRAINING_SETTINGS, "seed": seed, "accuracy": accuracy}
-            row |= {"log_loss": 0.1, "brier": 0.05, "ece": 0.01, "accuracy_single": accuracy - 0.01}
-            row |= {"log_loss_single": 0.2, "brier_single": 0.06, "ece_single": 0.03}
-            rows.append({**row, "violated": "", "assumptions": "made up", **other})
-    return pd.DataFrame(rows)
+        accuracy = mean + 0.001 * (np.arange(seeds) - (seeds - 1) / 2)
+        row: dict[str, Any] = {
+            "experiment": "li2019_tab1", "dataset": "mnist", "problem": network, "run": run, "block": "equal",
+            "method": METHODS.get(method, method), "epsilon": epsilon, "delta": 1e-5,
+            "epsilon_paper": 1.5 * epsilon,
+            "accountant_paper": "rdp", "epsilon_add_remove": 0.99 * epsilon, "epsilon_replace_one": 1.8 * epsilon,
+            "sampling": "poisson", "released": "all", **TRAINING_SETTINGS,
+        }  # fmt: skip
+        fixed = {"log_loss": 0.1, "brier": 0.05, "ece": 0.01, "log_loss_single": 0.2, "brier_single": 0.06}
+        fixed |= {"ece_single": 0.03, **more}
+        scores = {"accuracy": accuracy, "accuracy_single": accuracy - 0.01}
+        scores |= {name: np.full(seeds, value) for name, value in fixed.items()}
+        frames.append(scored(scores, **{**row, **other}))
+    return pd.concat(frames, ignore_index=True)
 
 
-def finals() -> dict[str, pd.DataFrame]:
+def finals() -> pd.DataFrame:
     """Every run of li2019_tab1: DP-SGLD below DP-SGD everywhere and above PATE at small ε."""
     sgld = [0.9, 0.94, 0.955, 0.967, 0.978]
     sgd = [0.92, 0.95, 0.962, 0.972, 0.983]
@@ -286,68 +259,49 @@ def finals() -> dict[str, pd.DataFrame]:
     queries = {**dict.fromkeys(TRAINING_SETTINGS, NAN), "answered": 250.0, "epsilon_data_dependent": 0.4}
     printed = {
         "block": "printed",
-        "epsilon_formula": 0.36,
+        "epsilon_paper": 0.36,
         "epsilon_add_remove": 0.22,
         "epsilon_replace_one": 0.41,
     }
     public: dict[str, Any] = {"block": "nonprivate", **NONPRIVATE}
     one: dict[str, Any] = {"seeds": 1}
-    return {
-        "tanh_sgd": final("tanh_sgd", [0.9895], [INF], **public),
-        "tanh_sgld": final("tanh_sgld", [0.9885], [INF], **public),
-        "tanh_dp_sgld_printed": final("tanh_dp_sgld_printed", [0.902], [0.99], **printed),
-        "tanh_dp_sgld_decreasing": final("tanh_dp_sgld_decreasing", [0.88], [0.22], **printed),
-        "tanh_dp_sgld": final("tanh_dp_sgld", sgld, BUDGETS),
-        "tanh_dp_sgd": final("tanh_dp_sgd", sgd, BUDGETS),
-        "tanh_pate": final("tanh_pate", pate, BUDGETS, **queries),
-        "tanh_dp_sgd_reference": final(
-            "tanh_dp_sgd_reference", [0.967, 0.979], [1.0, 2.93], block="reference"
-        ),
-        "li2019_sgd": final("li2019_sgd", [0.9931], [INF], **public, **one),
-        "li2019_sgld": final("li2019_sgld", [0.99], [INF], **public, **one),
-        "li2019_dp_sgld_printed": final("li2019_dp_sgld_printed", [0.85], [0.99], **printed, **one),
-        "li2019_dp_sgld": final("li2019_dp_sgld", [0.95], [0.99], **one),
-        "li2019_dp_sgd": final("li2019_dp_sgd", [0.94, 0.97], [0.5, 8.0], **one),
-        "li2019_pate": final("li2019_pate", [0.955], [1.97], **queries, **one),
-    }
+    frames = [
+        final("tanh_sgd", [0.9895], [INF], **public),
+        final("tanh_sgld", [0.9885], [INF], **public),
+        final("tanh_dp_sgld_printed", [0.902], [0.99], **printed),
+        final("tanh_dp_sgld_decreasing", [0.88], [0.22], **printed),
+        final("tanh_dp_sgld", sgld, BUDGETS),
+        final("tanh_dp_sgd", sgd, BUDGETS),
+        final("tanh_pate", pate, BUDGETS, **queries),
+        final("tanh_dp_sgd_reference", [0.967, 0.979], [1.0, 2.93], block="reference"),
+        final("li2019_sgd", [0.9931], [INF], **public, **one),
+        final("li2019_sgld", [0.99], [INF], **public, **one),
+        final("li2019_dp_sgld_printed", [0.85], [0.99], **printed, **one),
+        final("li2019_dp_sgld", [0.95], [0.99], **one),
+        final("li2019_dp_sgd", [0.94, 0.97], [0.5, 8.0], **one),
+        final("li2019_pate", [0.955], [1.97], **queries, **one),
+    ]
+    return pd.concat(frames, ignore_index=True)
 
 
 def training_curve(rows: pd.DataFrame, epochs: int = 20) -> pd.DataFrame:
-    """curve.csv of a run: accuracies rising to those of final.csv, ε as the square root of the epoch."""
-    columns = ["experiment", "run", "dataset", "network", "method", "epsilon", "seed"]
+    """curve.csv: accuracies rising to those of the rows (one per seed), ε as the square root of the epoch."""
     frames = []
     for epoch in range(1, epochs + 1):
-        spent = {
-            name: rows[name] * np.sqrt(epoch / epochs)
-            for name in ("epsilon_add_remove", "epsilon_replace_one")
-        }
+        share = np.sqrt(epoch / epochs)
+        spent = {name: rows[name] * share for name in ("epsilon_add_remove", "epsilon_replace_one")}
         accuracy = rows.accuracy - 0.3 * 0.5 ** (epoch / 2) * (1 + 0.1 * rows.seed)
-        frames.append(rows[columns].assign(epoch=epoch, accuracy=accuracy, loss=0.2, **spent))
+        frames.append(rows.assign(epoch=epoch, accuracy=accuracy, loss=0.2, **spent)[TABLES["curve"]])
     return pd.concat(frames, ignore_index=True)
 
 
 def training_reliability(rows: pd.DataFrame) -> pd.DataFrame:
-    """reliability.csv of a run: the average is a little over-confident, a single sample more so."""
-    columns = ["experiment", "run", "dataset", "network", "method", "epsilon", "seed"]
+    """reliability.csv: the average is a little over-confident, a single sample more so."""
     frames = []
     for number in range(3, 16):
         for predictor, off in (("average", 0.02), ("single", 0.08)):
             confidence = (number - 0.5) / 15
-            bins: dict[str, Any] = {
-                "predictor": predictor,
-                "bin": number,
-                "confidence": confidence,
-                "accuracy": confidence - off,
-            }
-            frames.append(rows[columns].assign(**bins, count=rows.seed + int(6e3 * 0.5 ** (15 - number)) + 5))
+            bins: dict[str, Any] = {"predictor": predictor, "bin": number, "confidence": confidence}
+            bins |= {"accuracy": confidence - off, "count": rows.seed + int(6e3 * 0.5 ** (15 - number)) + 5}
+            frames.append(rows.assign(**bins)[TABLES["reliability"]])
     return pd.concat(frames, ignore_index=True)
-
-
-def write_training(folder: Path, runs: dict[str, pd.DataFrame]) -> None:
-    """All three files of each run, under folder/<experiment>/<run>/."""
-    for name, rows in runs.items():
-        path = folder / rows.experiment.iloc[0] / name
-        path.mkdir(parents=True)
-        parts = {"final": rows, "curve": training_curve(rows), "reliability": training_reliability(rows)}
-        for part, frame in parts.items():
-            frame.to_csv(path / f"{part}.csv", index=False, float_format="%.10g")

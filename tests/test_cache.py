@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import toy
+from omegaconf import DictConfig
+from run import inputs
 
 from dplangevin import cache, config, experiment
 from dplangevin.cache import File, Rows, Store, beside, code_hash, keep, kept, key, listed, reachable, targets
+from dplangevin.plan import runs, units
 
 ROOT = Path(__file__).parents[1]
 METHODS = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "objpert", "dp_sgld", "pate")
@@ -187,30 +189,27 @@ from pathlib import Path
 import toy
 from dplangevin import experiment
 from dplangevin.cache import File, Store, reachable, targets
-from dplangevin.plan import plain
-folder, method = Path(sys.argv[1]), sys.argv[2]
-cfg = toy.config()
-cfg.experiment.toy.scalings = ["unit"]
-config = plain(cfg.method, method)
-static = set(reachable(["dplangevin.experiment", *targets(config, plain(cfg.model, "logistic"))]))
+from dplangevin.plan import plain, runs
+folder, data = Path(sys.argv[1]), sys.argv[2]
+cfg = {"rows": lambda: toy.config("objpert", "dp_sgld"), "features": toy.on_features, "images": toy.of_networks}[data]()
+spec = plain(cfg.experiment.toy)
+configs = [plain(cfg.problem[run.problem]) | run.config for run in runs(cfg, "toy", data)]
+static = set(reachable(["dplangevin.experiment", *targets(spec, *configs, *map(plain, cfg.problem.values()))]))
 loaded = lambda: {name for name in sys.modules if name.split(".")[0] == "dplangevin"}
-around = loaded()  # the config, the data, this test
-store = Store(folder / "a.csv", folder / "units")
-keys = experiment.sweep(cfg, "toy", "toy", method, File.at(toy.write(folder / "toy.npz")), store)
-store.write(keys)
-extra = {name for name in loaded() if name not in static}
-print(sorted(extra - {"dplangevin.config", "dplangevin.analyses"} - set(sys.argv[3:])))
+paths = [folder / f"a/{table}.csv" for table in experiment.tables(cfg.experiment.toy)]
+inputs = experiment.Inputs(File.at(toy.write(folder, data)))
+store = Store(paths, folder / "units")
+store.write(experiment.sweep(cfg, "toy", data, inputs, store))
+print(sorted(loaded() - static - {"dplangevin.config"}))
 """
 
 
-@pytest.mark.parametrize("method", ["objpert", "dp_sgld"])
-def test_what_is_imported_at_run_time_was_reached(method: str, tmp_path: Path) -> None:
-    script = RUN.replace("import toy\n", "import toy_plain as toy\n")
-    plain = (ROOT / "tests/toy.py").read_text().replace("import swept\n", "")
-    (tmp_path / "toy_plain.py").write_text(plain)
+@pytest.mark.parametrize("data", ["rows", "features", "images"])
+def test_what_is_imported_at_run_time_was_reached(data: str, tmp_path: Path) -> None:
+    (tmp_path / "toy.py").write_text((ROOT / "tests/toy.py").read_text().replace("import swept\n", ""))
     env = {"PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}", "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", script, str(tmp_path), method]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", RUN, str(tmp_path), data]
+    done = subprocess.run(command, cwd=ROOT, env={**env, "DPL_WORKERS": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[]\n"
 
@@ -218,56 +217,50 @@ def test_what_is_imported_at_run_time_was_reached(method: str, tmp_path: Path) -
 # Committed results
 
 
+def unit_keys(cfg: DictConfig, name: str, dataset: str, made_of: experiment.Inputs) -> dict[str, list[str]]:
+    """By run."""
+    return {
+        run.name: experiment.unit_keys(cfg, name, dataset, made_of, list(units(cfg.experiment[name], run)))
+        for run in runs(cfg, name, dataset)
+    }
+
+
 def test_keys_depend_on_the_parameters_of_a_method_alone() -> None:
     """`dvc exp run -S method.ops.radius=3` computes OPS anew and what is made of it."""
-    before, after = config.compose(), config.compose(["method.ops.radius=3"])
-    data = File("d", lambda: Path())
-    spec = before.experiment.compare
-    changed = set()
-    for method in [*spec.methods, *spec.composites]:
-        found = [
-            experiment.unit_keys(
-                cfg, "compare", "adult", method, data, data, experiment.units(cfg, "compare", "adult", method)
-            )
-            for cfg in (before, after)
-        ]
-        if found[0] != found[1]:
-            changed.add(method)
+    made = experiment.Inputs(File("d", lambda: Path()))
+    composed = (config.compose(), config.compose(["method.ops.radius=3"]))
+    before, after = (unit_keys(cfg, "compare", "adult", made) for cfg in composed)
+    changed = {run for run in before if before[run] != after[run]}
     assert changed == {"ops", "hybrid", "hybrid_sgld"}
 
 
 def test_every_committed_result_lists_its_units() -> None:
-    results = ROOT / "results"
-    tables = [
-        path
-        for group in ("runs", "training", "heads", "finetune", "analyses")
-        for path in (results / group).rglob("*.csv")
-    ]
-    assert len(tables) > 150
+    tables = [path for group in ("runs", "analyses") for path in (ROOT / "results" / group).rglob("*.csv")]
+    assert len(tables) > 40
     for path in tables:
         units = json.loads(cache.beside(path).read_bytes())
-        assert len(listed(path)) == len(units) > 0, path
+        assert len(listed(path)) == len({unit["key"] for unit in units}) == len(units) > 0, path
         assert sum(unit["rows"] for unit in units) == path.read_text().count("\n") - 1, path
 
 
 def test_committed_results_are_those_of_the_code_and_the_parameters(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A cheap data set, all methods: nothing would be computed, and no data are needed."""
-    from dplangevin import manifest
-
+    """Of every experiment: nothing would be computed, and no data are needed."""
     monkeypatch.chdir(ROOT)
     cfg = config.load()
-    data = manifest.file(cfg, "dataset", "abalone")
-    for method in cfg.experiment.wang2015.methods:
-        store = Store(ROOT / f"results/runs/wang2015/abalone/{method}.csv", tmp_path, 8)
-        units = experiment.units(cfg, "wang2015", "abalone", method)
-        for name in experiment.unit_keys(cfg, "wang2015", "abalone", method, data, None, units):
-            assert store.find(name) is not None, method
+    for name, spec in cfg.experiment.items():
+        for dataset in spec.datasets:
+            folder = ROOT / f"results/runs/{name}/{dataset}"
+            if not folder.exists():  # SVHN
+                continue
+            store = Store([folder / f"{table}.csv" for table in experiment.tables(spec)], tmp_path)
+            found = unit_keys(cfg, str(name), dataset, inputs(cfg, str(name), dataset))
+            lost = {run for run, keys in found.items() if not all(store.find(key) for key in keys)}
+            assert not lost, f"{name} on {dataset}"
 
 
 def test_targets_and_keys() -> None:
     assert targets({"_target_": "b", "c": [{"_target_": "a"}]}, {"d": {"_target_": "b"}}) == ["a", "b"]
     assert key({"a": 1, "b": 2}) == key({"b": 2, "a": 1}) != key({"a": 1, "b": 2.5})
-    assert code_hash() != code_hash("dplangevin.noise")
-    assert toy.config().repeats == 3
+    assert code_hash() != code_hash("dplangevin.random")

@@ -7,24 +7,15 @@ import pytest
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin import config
-from dplangevin.exhibits.read import run_names
+from dplangevin import config, plan
+from dplangevin.exhibits import read
 
 ROOT = Path(__file__).parents[1]
 CONF = ROOT / "conf"
 CONTENT = ("exhibit", "claim", "promise")  # read by stages from their files
 CHOSEN = ("scale", "pipeline")  # of which one file is chosen
 GROUPS = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in (*CONTENT, *CHOSEN))
-DATA_ONLY = {
-    "dataset",
-    "experiment",
-    "training",
-    "weights",
-    "pretrain",
-    "features",
-    "heads",
-    "finetune",
-}  # groups whose files are values, not one object
+DATA_ONLY = {"dataset", "experiment", "weights", "pretrain", "features"}  # files of values, not of one object
 
 
 @pytest.fixture(autouse=True)
@@ -74,48 +65,32 @@ def test_every_scale_composes(scale: str) -> None:
 
 
 def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
-    runs = set()
-    for name, experiment in cfg.experiment.items():
-        assert set(experiment.datasets) <= set(cfg.dataset)
-        methods = [*experiment.methods, *experiment.get("composites", [])]
-        assert set(methods) <= set(cfg.method)
-        runs |= {f"{name}/{dataset}/{method}" for dataset in experiment.datasets for method in methods}
-    for spec in cfg.training.values():
-        assert spec.dataset in cfg.dataset
-        for entry in spec.runs.values():
-            assert entry.learner in cfg.learner
-            assert entry.network in cfg.network
+    runs: dict[str, set[str]] = {}  # by folder
+    for name, spec in cfg.experiment.items():
+        for dataset in spec.datasets:
+            assert dataset in cfg[spec.get("source", "dataset")]
+            found = plan.runs(cfg, str(name), dataset)
+            runs[f"{name}/{dataset}"] = {run.name for run in found}
+            assert {run.problem for run in found} <= set(cfg.problem)
+            assert set(spec.get("vary", {})) <= runs[f"{name}/{dataset}"]
+        assert set(spec.get("settings", {})) <= set(cfg.method)
     for entry in cfg.features.values():
         assert {entry.dataset, entry.public} <= set(cfg.dataset)
         assert entry.backbone in cfg.backbone
-    for spec in cfg.heads.values():
-        assert spec.features in cfg.features
-        assert {entry.head for entry in spec.runs.values()} <= set(cfg.head)
-    for entry in cfg.finetune.values():
-        assert entry.dataset in cfg.dataset
-        assert entry.backbone in cfg.backbone
+    for problem in cfg.problem.values():
+        assert problem.get("backbone") is None or problem.backbone in cfg.backbone
     for name in stems("exhibit"):
         exhibit = config.content("exhibit", name, cfg)
-        if "part" in exhibit:
-            experiment = exhibit["source"].removeprefix("results/training/")
-            assert set(exhibit["runs"]) <= set(cfg.training[experiment].runs)
-        elif {"heads", "finetune"} & set(exhibit):
-            assert set(exhibit.get("heads", [])) <= set(cfg.heads)
-            assert set(exhibit.get("finetune", [])) <= set(cfg.finetune)
-        elif "methods" in exhibit:
-            assert set(exhibit["methods"]) <= set(cfg.method)
-        elif "files" in exhibit:
-            assert set(run_names(exhibit)) <= runs
-        else:
-            assert exhibit["source"] == f"results/analyses/{name}.csv"
+        if exhibit["source"] == f"results/analyses/{name}.csv":
             assert name in cfg.analysis
+            continue
+        assert set(exhibit.get("methods", [])) <= set(cfg.method)
+        assert all(set(exhibit.get("runs", [])) <= runs[folder] for folder in read.folders(exhibit, cfg))
     for name in stems("claim"):
         claim = config.content("claim", name, cfg)
-        assert set(claim.get("runs", [])) <= runs
         assert set(claim.get("analyses", [])) <= set(cfg.analysis)
-        assert set(claim.get("training", [])) <= set(cfg.training)
-        assert set(claim.get("heads", [])) <= set(cfg.heads)
-        assert set(claim.get("finetune", [])) <= set(cfg.finetune)
+        for folder in claim["runs"]:
+            assert set(read.of_experiment(folder, cfg)) <= set(runs)
 
 
 def stems(kind: str) -> list[str]:
@@ -126,13 +101,13 @@ def stems(kind: str) -> list[str]:
 def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
     """But for SVHN, which only its own choice has."""
     cfg = config.compose([f"pipeline={choice}"])
-    wanted = {f"{name}-{dataset}" for name, spec in cfg.experiment.items() for dataset in spec.datasets}
+    out = set() if choice == "svhn" else {"svhn", "li2019_tab1_svhn"}
+    specs = {name: spec for name, spec in cfg.experiment.items() if name not in out}
+    wanted = {f"{name}-{dataset}" for name, spec in specs.items() for dataset in spec.datasets}
     assert set(cfg.pipeline.runs) == wanted
     for name, run in cfg.pipeline.runs.items():
         assert name == f"{run.experiment}-{run.dataset}"
-    out = set() if choice == "svhn" else {"svhn", "li2019_tab1_svhn"}
     assert set(cfg.pipeline.datasets) == set(cfg.dataset) - out
-    assert dict(cfg.pipeline.training) == {n: s.dataset for n, s in cfg.training.items() if n not in out}
     assert set(cfg.pipeline.analyses) == set(cfg.analysis)
     assert set(cfg.pipeline.papers) == set(stems("claim"))
     sources = {name: config.content("exhibit", name, cfg)["source"] for name in stems("exhibit")}

@@ -1,3 +1,5 @@
+"""The one sweep: which rows there are and what they say, what is computed again, and what happens where work fails."""
+
 import math
 import os
 import signal
@@ -7,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import swept
@@ -15,171 +18,112 @@ import toy
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin import experiment, noise
+from dplangevin import experiment, random, reference
+from dplangevin.attacks.softmax import OnRow
+from dplangevin.cache import Checkpoint, File
 from dplangevin.data import Dataset
-from dplangevin.experiment import COLUMNS, measured
-from dplangevin.methods import Release
-from dplangevin.methods.nonprivate import NonPrivate
+from dplangevin.data.fetch import DataUnavailable
+from dplangevin.evaluate import scores
+from dplangevin.learning_curve import LearningCurve
+from dplangevin.methods import ChainMethod, Release, Workspace
 from dplangevin.methods.objpert import ObjPert
-from dplangevin.plan import asked, merged, plan
+from dplangevin.methods.outpert import Ridge
+from dplangevin.plan import KEYS, TABLES, asked, merged, runs, units
 from dplangevin.posterior import Sampler
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.reference import load, sample_reference, save
+from dplangevin.privacy.stepsize import steps_event
+
+LOSSES = {"accuracy", "log_loss", "brier", "ece"}
+SGLD = {"sampling": {"batch": 20, "epochs": 2}, "samples": 6}
 
 
-@pytest.fixture
-def cfg() -> DictConfig:
-    return toy.config()
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPL_WORKERS", "1")
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return toy.write(tmp_path / "toy.npz")
+    return toy.write(tmp_path)
 
 
-def test_sweeps_give_every_row_once_priced_twice(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
-    assert list(frame.columns) == COLUMNS
-    accuracy = frame[frame.metric == "accuracy"]
-    assert len(accuracy) == 2 * 2 * 3 * 3  # scalings, ridges, budgets, repeats
-    assert not accuracy.duplicated(["scaling", "variant", "epsilon", "repeat"]).any()
-    assert set(frame.variant) == {"ridge=0.1", "ridge=5.0"}
-    assert (frame.epsilon_paper <= frame.epsilon * (1 + 1e-6)).all()
-    assert (frame.epsilon_tight < frame.epsilon).all()
-    assert frame.assumptions.str.contains("made up").all()
-    assert accuracy.value.between(0, 1).all()
+def sweep(cfg: DictConfig, data: Path, units: str = "units", **more: Any) -> dict[str, pd.DataFrame]:
+    return swept.experiment(cfg, "toy", data.stem, data, data.parent / units, **more)
 
 
-def test_the_same_seed_gives_the_same_bytes(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    for method in ("objpert", "dp_sgld"):
-        first, second = (
-            swept.experiment(cfg, "toy", "toy", method, data, tmp_path / name).to_csv() for name in "ab"
-        )
-        assert first == second
-
-
-def test_methods_without_a_budget_have_one_row_per_repeat(
-    cfg: DictConfig, data: Path, tmp_path: Path
-) -> None:
-    frame = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
-    assert set(frame.epsilon) == {math.inf}
-    assert set(frame.metric) == {"accuracy", "log_loss", "brier", "ece", "majority_accuracy"}
-    assert len(frame) == 2 * 5 * 3
-
-
-def test_an_interrupted_sweep_goes_on_where_it_stopped(
-    cfg: DictConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    units, real = tmp_path / "units", experiment.run_unit
-    calls: list[Any] = []
-
-    def dying(*args: Any) -> pd.DataFrame:
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        calls.append(args)
-        return real(*args)
-
-    monkeypatch.setattr(experiment, "run_unit", dying)
-    with pytest.raises(KeyboardInterrupt):
-        swept.experiment(cfg, "toy", "toy", "objpert", data, units)
-    assert len(list(units.glob("*.csv"))) == 3
-    calls.clear()
-
-    def counting(*args: Any) -> pd.DataFrame:
-        calls.append(args)
-        return real(*args)
-
-    monkeypatch.setattr(experiment, "run_unit", counting)
-    resumed = swept.experiment(cfg, "toy", "toy", "objpert", data, units)
-    assert len(calls) == 8 - 3
-    assert (
-        resumed.to_csv() == swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "fresh").to_csv()
-    )
-    calls.clear()
-    cfg.seed = 1  # another computation: nothing is reused
-    swept.experiment(cfg, "toy", "toy", "objpert", data, units)
-    assert len(calls) == 8
-
-
-def test_a_sweep_killed_outright_loses_at_most_the_unit_in_hand(data: Path, tmp_path: Path) -> None:
-    units = tmp_path / "units"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "tests"])}
-    process = subprocess.Popen([sys.executable, toy.__file__, data, units], env=env)
-    while len(list(units.glob("*.csv"))) < 3 and process.poll() is None:
-        time.sleep(0.01)
-    process.kill()  # SIGKILL
-    assert process.wait() == -signal.SIGKILL
-    kept = {path: path.stat().st_mtime_ns for path in units.glob("[!.]*.csv")}
-    assert 3 <= len(kept) < 200
-    resumed = swept.experiment(toy.many_units(), "toy", "toy", "objpert", data, units)
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # read, not made again
-    assert len(list(units.glob("[!.]*.csv"))) == 200
-    assert (
-        resumed.to_csv()
-        == swept.experiment(toy.many_units(), "toy", "toy", "objpert", data, tmp_path / "fresh").to_csv()
-    )
-
-
-def test_a_row_whose_event_costs_more_than_its_budget_is_refused(
-    cfg: DictConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from dplangevin.methods import objpert
-
-    class Halved(objpert.ObjectivePerturbationDpEvent):  # a method that adds half the noise it should
-        def __new__(cls, std: float, *rest: Any) -> Any:
-            return experiment_event(std / 2, *rest)
-
-    experiment_event = objpert.ObjectivePerturbationDpEvent
-    monkeypatch.setattr(objpert, "ObjectivePerturbationDpEvent", Halved)
-    with pytest.raises(
-        ValueError, match=r"objpert on toy refused: by .* its event costs \(.*more than the budget"
-    ):
-        swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
-
-
-def test_violated_conditions_are_written_in_the_row(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    cfg.experiment.toy.epsilons.toy = [0.5, 40.0]
-    frame = swept.experiment(cfg, "toy", "toy", "dp_sgld", data, tmp_path / "units")
-    text = frame.groupby("epsilon").violated.first()
-    assert text[0.5] == ""
-    assert text[40.0].startswith("T = ")
-    assert "< eps^2 N/(32 tau ln(2/delta))" in text[40.0]
-
-
-def test_plans_are_the_product_of_scalings_variants_and_budget_blocks(cfg: DictConfig) -> None:
-    units = list(plan(cfg.experiment.toy, "toy", "objpert", has_budget=True))
-    assert [len(unit.epsilons) for unit in units] == [2, 1] * 4
-    assert [unit.variant for unit in units[:4]] == ["ridge=0.1", "ridge=0.1", "ridge=5.0", "ridge=5.0"]
-
-
-def test_an_experiments_delta_has_the_last_word(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
-    assert set(swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units").delta) == {1e-5}
-    cfg.experiment.toy.delta = 1e-3
-    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
-    assert set(frame.delta) == {1e-3}
-    event = ObjPert(0.1, instantiate(cfg.accountant.kifer2012))  # of the same budget, by hand
-    problem = instantiate(cfg.model.logistic)(Dataset.load(data).scaled("unit"), 3)
-    release = event(problem, [experiment.Budget(1.0, 1e-3)], noise.generator(0, ""))
-    wanted = Tight().epsilon(release.guarantee[0].event, 1e-3, "replace_one")
-    found = frame[frame.epsilon.eq(1.0) & frame.variant.eq("ridge=0.1")].epsilon_tight
-    assert found.tolist() == pytest.approx([wanted] * len(found))
-
-
-def test_settings_change_the_method_and_not_the_variant(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
+def unit(cfg: DictConfig) -> DictConfig:
+    """With one scaling."""
     cfg.experiment.toy.scalings = ["unit"]
-    first = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
-    cfg.experiment.toy.settings = {"nonprivate": {"ridge": 30.0}}
-    second = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
-    assert set(second.variant) == {""}
-    assert not (first.value == second.value).all()
-    cfg.method.nonprivate.ridge = 30.0
-    cfg.experiment.toy.settings = {}
-    third = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "other")
-    assert second.to_csv() == third.to_csv()
-    cfg.experiment.toy.settings = {"objpert": {"ridge": 9.0, "adjacency": "add_remove"}}  # vary comes after
-    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
-    assert set(frame.variant) == {"ridge=0.1", "ridge=5.0"}
-    assert set(frame.adjacency) == {"add_remove"}
+    return cfg
+
+
+def wide(tables: dict[str, pd.DataFrame], run: str) -> pd.DataFrame:
+    rows = tables["scores"][tables["scores"].run.eq(run)]
+    return rows.pivot(index=["epsilon", "seed"], columns="metric", values="value").reset_index()
+
+
+def row(tables: dict[str, pd.DataFrame], run: str) -> pd.Series:
+    """The first of a run."""
+    return tables["runs"][tables["runs"].run.eq(run)].iloc[0]
+
+
+def only(cfg: DictConfig, *names: str) -> DictConfig:
+    """With some of the runs."""
+    found = cfg.copy()
+    found.experiment.toy.runs = {name: cfg.experiment.toy.runs[name] for name in names}
+    return found
+
+
+# Rows
+
+
+def test_every_row_is_there_once_and_priced_twice(data: Path) -> None:
+    found = sweep(toy.config("objpert", "nonprivate"), data)
+    assert {name: list(table.columns) for name, table in found.items()} == {
+        name: TABLES[name] for name in ("runs", "scores")
+    }
+    private = found["runs"][found["runs"].run.eq("objpert")]
+    assert private.groupby(["scaling", "variant"]).epsilon.apply(list).to_dict() == {
+        (scaling, f"ridge={ridge}"): [0.5, 1.0, 4.0] for scaling in ("unit", "global") for ridge in (0.1, 5.0)
+    }
+    assert (private.epsilon_paper <= private.epsilon * (1 + 1e-6)).all()
+    assert (private.epsilon_tight < private.epsilon).all()
+    assert found["runs"].assumptions.str.endswith("made up").all()
+    counts = found["scores"].groupby([*KEYS, "metric"]).seed.apply(list)
+    assert set(map(tuple, counts)) == {(0, 1, 2)}
+    assert {name[:-1] for name in counts.index} == set(found["runs"][KEYS].itertuples(index=False, name=None))
+    free = found["scores"][found["scores"].run.eq("nonprivate")]
+    assert set(free.metric) == {*LOSSES, "majority_accuracy"}
+    assert set(free.epsilon) == {math.inf}
+    (majority,) = set(free[free.metric.eq("majority_accuracy")].value)
+    assert majority == pytest.approx(float(Dataset.load(data).majority_accuracy[0]))
+
+
+def test_a_runs_settings_are_its_methods_the_experiments_and_its_own() -> None:
+    cfg = toy.config("ops")
+    spec = cfg.experiment.toy
+    spec.settings = {"ops": {"radius": 3.0}, "objpert": {"ridge": 9.0}}
+    spec.runs = {
+        "wide": {"method": "ops", "settings": {"radius": 30.0}, "epsilons": [2.0], "seeds": 7, "stream": "s"},
+        "objpert": {"block": "b"},
+    }
+    ops, objpert, wide = (
+        next(run for run in runs(cfg, "toy", "rows") if run.name == n) for n in ("ops", "objpert", "wide")
+    )
+    assert (ops.config["radius"], wide.config["radius"], objpert.config["ridge"]) == (3.0, 30.0, 9.0)
+    assert ops.config["bound"] == wide.config["bound"] == cfg.method.ops.bound
+    assert (ops.seeds, wide.seeds, ops.stream, wide.stream) == (3, 7, "rows/ops", "s")
+    assert (ops.epsilons, wide.epsilons, objpert.block) == ([0.5, 1.0, 4.0], [2.0], "b")
+    pieces = list(units(spec, objpert))
+    assert [len(piece.epsilons) for piece in pieces] == [2, 1] * 4
+    assert [piece.variant for piece in pieces[:4]] == ["ridge=0.1", "ridge=0.1", "ridge=5.0", "ridge=5.0"]
+    assert pieces[2].config["ridge"] == 5.0  # `vary` has the last word
+    spec.runs.wide.epsilon = 3.0
+    with pytest.raises(ValueError, match=r"run wide has unknown words \['epsilon'\]"):
+        runs(cfg, "toy", "rows")
 
 
 def test_settings_replace_objects_as_a_whole() -> None:
@@ -189,117 +133,418 @@ def test_settings_replace_objects_as_a_whole() -> None:
         "first": {"radius": 2.0, "bound": "paper"},
     }
     changes = {"accountant": {"_target_": "tight"}, "first": {"radius": 3.0}, "b": [1]}
-    found = merged(base, changes)
-    assert found == {
+    wanted = {
         "a": 1,
         "b": [1],
         "accountant": {"_target_": "tight"},
         "first": {"radius": 3.0, "bound": "paper"},
     }
+    assert merged(base, changes) == wanted
     assert base["first"] == {"radius": 2.0, "bound": "paper"}  # untouched
 
 
-def test_the_audit_adjacency_prices_every_method(cfg: DictConfig, data: Path, tmp_path: Path) -> None:
+def test_budgets_by_run() -> None:
+    spec = OmegaConf.create({"epsilons": {"rows": {"default": [1, 2.5], "ops": [10]}, "other": [3.0]}})
+    assert asked(spec, "rows", "ops", {}) == [10.0]
+    assert asked(spec, "rows", "objpert", {}) == [1.0, 2.5]
+    assert asked(spec, "rows", "objpert", {"epsilons": None}) == [math.inf]
+    assert asked(spec, "other", "ops", {}) == [3.0]
+    del spec.epsilons.rows["default"]
+    with pytest.raises(ValueError, match=r"epsilons.rows has no list for 'objpert': add one"):
+        asked(spec, "rows", "objpert", {})
+    with pytest.raises(ValueError, match="no entry for the data set 'mine'"):
+        asked(spec, "mine", "objpert", {})
+
+
+# Prices
+
+
+def test_delta_and_audit_are_the_experiments(data: Path) -> None:
+    cfg = unit(toy.config("objpert"))
     cfg.experiment.toy.settings = {"objpert": {"adjacency": "add_remove"}}
-    own = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+    own = sweep(cfg, data)["runs"]
     assert set(own.adjacency_tight) == set(own.adjacency) == {"add_remove"}
-    cfg.experiment.toy.audit = "replace_one"
-    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
-    assert set(frame.adjacency) == {"add_remove"}
-    assert set(frame.adjacency_tight) == {"replace_one"}
-    assert (frame.epsilon_tight > own.epsilon_tight).all()
-    assert frame.epsilon_paper.equals(own.epsilon_paper)
-    assert frame.value.equals(own.value)  # a price is no input of the method
-    cfg.experiment.toy.audit = "replace_two"
-    with pytest.raises(ValueError, match="replace_two"):
-        swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
+    cfg.experiment.toy.audit, cfg.experiment.toy.delta = "replace_one", 1e-3
+    found = sweep(cfg, data)["runs"]
+    assert set(found.adjacency) == {"add_remove"}
+    assert set(found.adjacency_tight) == {"replace_one"}
+    assert set(found.delta) == {1e-3}
+    method = ObjPert(instantiate(cfg.accountant.kifer2012), 0.1, adjacency="add_remove")
+    problem = instantiate(cfg.problem.logistic)(Dataset.load(data).scaled("unit"), 3)
+    event = method.plan(problem.facts, Budget(0.5, 1e-3)).guarantee.event
+    assert found.epsilon_tight[0] == pytest.approx(Tight().epsilon(event, 1e-3, "replace_one"))
+    cfg.experiment.toy.prices = ["neighbour"]
+    with pytest.raises(ValueError, match=r"unknown prices \['neighbour'\]"):
+        sweep(cfg, data)
 
 
-def test_budgets_by_method() -> None:
-    lists = {"toy": {"default": [1, 2.5], "ops": [10]}, "other": [3.0]}
-    spec = OmegaConf.create({"epsilons": lists})
-    assert asked(spec, "toy", "ops") == [10.0]
-    assert asked(spec, "toy", "objpert") == [1.0, 2.5]
-    assert asked(spec, "other", "ops") == [3.0]
-    del spec.epsilons.toy["default"]
-    with pytest.raises(ValueError, match=r"epsilons.toy has no list for 'objpert': add one"):
-        asked(spec, "toy", "objpert")
-
-
-def test_chains_are_diagnosed_and_compared_with_the_posterior(
-    cfg: DictConfig, data: Path, tmp_path: Path
-) -> None:
-    cfg.experiment.toy.scalings = ["unit"]
-    cfg.experiment.toy.compared = True
-    with pytest.raises(
-        ValueError, match="experiment 'toy' is compared with the exact posterior: name its file"
-    ):
-        swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
-    scaled, path = Dataset.load(data).scaled("unit"), tmp_path / "posterior.npz"
-    problem = instantiate(cfg.model.logistic)(scaled, 3)
-    sampler = Sampler(warmup=50, block=100, max_draws=300)
-    save(
-        path, {"unit": sample_reference(problem, scaled, 1.0, sampler, 100, noise.generator(0, "reference"))}
+def test_prices_of_chains_on_features(tmp_path: Path) -> None:
+    cfg, data = toy.on_features(), toy.write(tmp_path, "features")
+    found = sweep(cfg, data)
+    problem = instantiate(cfg.problem.features)(Dataset.load(data), 3)
+    plans = {}
+    for run in runs(cfg, "toy", "features"):
+        plans[run.name] = instantiate(run.config).plan(problem.facts, Budget(run.epsilons[0], 1e-3))
+    table = found["runs"].set_index("run")
+    for name in ("published", "zero", "theorem"):
+        here, event = row(found, name), plans[name].paper
+        assert here.epsilon_tight == pytest.approx(Tight().epsilon(event.all_iterates(), 1e-3, "replace_one"))
+        assert here.epsilon_formula_steps == pytest.approx(Ryffel2022().epsilon(event, 1e-3))
+        assert here.epsilon_formula_epochs < here.epsilon_formula_steps
+        assert (here.smoothness, here.noise_std) == (event.smoothness, event.noise_std)
+    last = plans["published"].guarantee.event
+    assert row(found, "published").epsilon_last == min(
+        Bok2024().epsilon(last, 1e-3), row(found, "published").epsilon_tight
     )
-    frame = swept.experiment(cfg, "toy", "toy", "dp_sgld", data, tmp_path / "units", path)
-    assert {"r_hat", "ess", "mean_distance", "covariance_distance", "predictive_gap"} < set(frame.metric)
-    wide = frame.pivot(index=["epsilon", "repeat"], columns="metric", values="value")
-    wanted = wide.log_loss - float(load(path, "unit").log_loss)
-    assert wide.predictive_gap.tolist() == pytest.approx(wanted.tolist())
-    cfg.experiment.toy.settings = {"nonprivate": {"ridge": 1.0}}
-    mode = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units", path)
-    near = mode[mode.metric.eq("mean_distance")].value
-    assert near.max() < 0.5  # the mode of the same posterior
-    assert near.max() < wide.mean_distance.min()
-    assert not mode.metric.isin(["r_hat", "covariance_distance"]).any()  # one draw
+    assert table.epsilon_last.drop("published").isna().all()  # clipped, or no such chain
+    event = plans["dp_sgd"].guarantee.event
+    assert row(found, "dp_sgd").epsilon_add_remove == pytest.approx(
+        Tight().epsilon(event, 1e-3, "add_remove")
+    )
+    assert row(found, "dp_sgd").epsilon_replace_one == row(found, "dp_sgd").epsilon_tight
+    attacked = OnRow(400, 100)(
+        plans["dp_sgd"], problem.facts, 1e-3, random.generator(cfg.seed, "toy/dp_sgd//1.0")
+    )
+    assert {name: row(found, "dp_sgd")[name] for name in attacked} == pytest.approx(attacked)
+    assert table.epsilon_audit.isna().to_dict() == {name: name == "sgd" for name in table.index}
+    assert (table.epsilon_audit.drop("sgd") <= table.epsilon_tight.drop("sgd")).all()
+    assert table.block.eq("").all()
+    assert "norm_q99 = 4 of the features of 9 public images (others)" in table.assumptions["sgd"]
 
 
-def test_what_a_method_reports_is_a_metric(
-    cfg: DictConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# Refusals and failures
+
+
+@pytest.mark.parametrize("name", ["rows", "features", "images"])
+def test_what_costs_more_than_its_budget_is_refused_and_what_is_stated_reported(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit = NonPrivate.__call__
+    """Of every kind of problem, before anything of it is computed; the others are finished."""
+    kinds = {
+        "rows": lambda: toy.config("nonprivate", "dp_sgd"),
+        "features": toy.on_features,
+        "images": toy.of_networks,
+    }
+    cfg, others = kinds[name](), {"rows": "nonprivate", "features": "published", "images": "printed"}
+    if name == "rows":
+        cfg.experiment.toy.settings = {"dp_sgd": {"sampling": SGLD["sampling"]}}
+    else:
+        cfg = only(cfg, "dp_sgd", others[name])
+    monkeypatch.setattr("dplangevin.methods.dp_sgd.smallest_multiplier", lambda *_, **__: 0.5)
+    monkeypatch.setattr("dplangevin.methods.dp_sgd.DpSgd.release", lambda *_, **__: pytest.fail("was run"))
+    data = toy.write(tmp_path, name)
+    with pytest.raises(
+        ValueError, match=r"^dp_sgd: dp_sgd refused: its event costs \(.*more than the budget"
+    ):
+        sweep(cfg, data)
+    monkeypatch.setattr(experiment.Work, "compute", lambda *_: pytest.fail("computed again"))
+    if name == "rows":
+        cfg.experiment.toy.methods = ["nonprivate"]
+    else:
+        cfg = only(cfg, others[name])
+    found = row(sweep(cfg, data), others[name])
+    assert name == "rows" or found.epsilon_paper > found.epsilon == 1.0
 
-    def reporting(*args: Any) -> Release:
-        found = fit(*args)
-        found.info.update(epsilon_released=torch.arange(3.0)[:, None], steps=torch.ones(3, 1))
-        return found
 
-    monkeypatch.setattr(NonPrivate, "__call__", reporting)
-    frame = swept.experiment(cfg, "toy", "toy", "nonprivate", data, tmp_path / "units")
-    assert frame[frame.metric.eq("epsilon_released")].value.tolist() == [0.0, 1.0, 2.0] * 2
-    assert not frame.metric.eq("steps").any()
+@pytest.mark.parametrize("fault", ["plan", "release", "setting"])
+def test_a_method_that_fails_leaves_the_others_finished(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    cfg = unit(toy.config("objpert", "nonprivate"))
+    if fault == "setting":
+        cfg.experiment.toy.vary.objpert.ridge[1] = -1.0
+    else:
+        monkeypatch.setattr(ObjPert, fault, lambda *_, **__: 1 / 0)
+    with pytest.raises(ValueError, match="ridge" if fault == "setting" else "^objpert: division by zero$"):
+        sweep(cfg, data)
+    assert "Traceback" in capsys.readouterr().err  # of what says nothing to a user
+    assert len(list(data.parent.glob("units/*.runs.csv"))) == (3 if fault == "setting" else 1)
+
+
+def test_data_that_cannot_be_had_are_asked_for_once(data: Path) -> None:
+    calls = []
+
+    def get() -> Path:
+        calls.append(1)
+        raise DataUnavailable("no source has it")
+
+    cfg = toy.config("objpert")
+    inputs = experiment.Inputs(File("d", get))
+    with pytest.raises(DataUnavailable):
+        experiment.sweep(cfg, "toy", "rows", inputs, swept.store(cfg, "toy", data.parent / "units"))
+    assert len(calls) == 1
+
+
+def test_violated_conditions_are_written_in_the_row(data: Path) -> None:
+    cfg = unit(toy.config("dp_sgld"))
+    cfg.experiment.toy.epsilons.rows = [0.5, 40.0]
+    text = sweep(cfg, data)["runs"].set_index("epsilon").violated
+    assert text[0.5] == ""
+    assert text[40.0].startswith("T = ")
+    assert "< eps^2 N/(32 tau ln(2/delta))" in text[40.0]
 
 
 def test_chains_that_have_diverged_have_no_value_and_say_so(
-    cfg: DictConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit = ObjPert.__call__
+    cfg = unit(toy.config("sgld", "dp_sgld"))
+    cfg.experiment.toy.settings = {"sgld": SGLD, "dp_sgld": {"samples": 20}}
+    whole, release = sweep(cfg, data)["scores"], ChainMethod.release
 
-    def diverged(*args: Any) -> Release:
-        found = fit(*args)
-        found.theta[1, 0, 0, 2] = math.nan
+    def diverged(self: Any, problem: Any, plans: Any, *given: Any, **more: Any) -> Release:
+        found = release(self, problem, plans, *given, **more)
+        found.theta[1, 0, -1, 2] = math.nan
         return found
 
-    cfg.experiment.toy.scalings = ["unit"]
-    whole = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "units")
-    monkeypatch.setattr(ObjPert, "__call__", diverged)
-    frame = swept.experiment(cfg, "toy", "toy", "objpert", data, tmp_path / "other")
-    lost = frame.repeat.eq(1) & frame.epsilon.isin([0.5, 4.0])  # the first budget of each unit
-    assert frame.value.isna().equals(lost)
-    assert frame.value[~lost].equals(whole.value[~lost])
-    assert set(frame.violated[frame.epsilon.eq(0.5)]) == {"1 of 3 chains diverged"}
-    assert set(frame.violated[frame.epsilon.eq(1.0)]) == {""}
+    monkeypatch.setattr(ChainMethod, "release", diverged)
+    found = sweep(cfg, data, "other")
+    table = found["scores"]
+    first = table.epsilon.isin([0.5, math.inf])  # of the chains that are run together
+    lost = table.seed.eq(1) | table.metric.isin(["r_hat", "ess"])
+    lost &= first & table.metric.ne("majority_accuracy")
+    assert table.value.isna().equals(lost)
+    assert table.value[~lost].equals(whole.value[~lost])
+    notes = found["runs"].set_index(["run", "epsilon"]).violated.to_dict()
+    assert notes["sgld", math.inf] == notes["dp_sgld", 0.5] == "1 of 3 chains diverged"
+    assert notes["dp_sgld", 1.0] == ""
 
 
-def test_a_chain_that_has_diverged_leaves_the_mixing_of_its_budget_open() -> None:
-    theta = torch.randn(3, 2, 20, 4, generator=torch.Generator().manual_seed(0))
-    theta[2, 1, 5:] = math.inf
-    x, y = torch.ones(1, 6, 4).numpy(), torch.ones(1, 6).numpy()
-    _, found = measured(Release(theta, [], {"violated": ["", "loud"]}), True, Dataset(x, y, x, y), None)
-    assert found["r_hat"].isnan().tolist() == [[False, True]] * 3
-    release, found = measured(
-        Release(theta, [], {"violated": ["", "loud"]}), False, Dataset(x, y, x, y), None
+# Scores
+
+
+def test_draws_are_compared_with_the_posterior(data: Path) -> None:
+    cfg = unit(toy.config("dp_sgld", "nonprivate"))
+    cfg.experiment.toy.settings = {"nonprivate": {"ridge": 1.0}}
+    problem = instantiate(cfg.problem.logistic)(Dataset.load(data).scaled("unit"), 3)
+    sampler, path = Sampler(warmup=50, block=100, max_draws=300), data.parent / "posterior.npz"
+    exact = reference.sample_reference(problem, 1.0, sampler, 100, random.generator(0, "reference"))
+    reference.save(path, {"unit": exact})
+    found = sweep(cfg, data, posterior=path)
+    chains, mode = wide(found, "dp_sgld"), wide(found, "nonprivate")
+    assert {"r_hat", "ess", "mean_distance", "covariance_distance", "predictive_gap"} < set(chains)
+    assert chains.predictive_gap.tolist() == pytest.approx((chains.log_loss - float(exact.log_loss)).tolist())
+    assert mode.mean_distance.max() < 0.5 < chains.mean_distance.min()  # the mode of the same posterior
+    assert not {"r_hat", "covariance_distance"} & set(mode)  # one draw
+
+
+def test_what_a_method_reports_is_a_metric(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = Ridge.release
+
+    def reporting(*args: Any, **more: Any) -> Release:
+        found = fit(*args, **more)
+        found.info.update(epsilon_released=torch.arange(3.0)[:, None], steps=torch.ones(3, 1))
+        return found
+
+    monkeypatch.setattr(Ridge, "release", reporting)
+    found = wide(sweep(unit(toy.config("nonprivate")), data), "nonprivate")
+    assert found.epsilon_released.tolist() == [0.0, 1.0, 2.0]
+    assert "steps" not in found
+
+
+# What is kept, and what is run together
+
+
+def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> None:
+    cfg, folder = toy.many_units(), data.parent / "units"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "tests"])}
+    process = subprocess.Popen(
+        [sys.executable, toy.__file__, data, folder], env=env, stderr=subprocess.DEVNULL
     )
-    assert found["ess"].isnan().tolist() == [[False, False], [False, False], [False, True]]
-    assert found["accuracy"].isnan().equal(found["ess"].isnan())
-    assert release.info["violated"] == ["", "loud; 1 of 3 chains diverged"]
+    while len(list(folder.glob("*.scores.json"))) < 3 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()  # SIGKILL
+    assert process.wait() == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in folder.glob("[!.]*.scores.json")}
+    assert 3 <= len(kept) < 60
+    resumed = sweep(cfg, data)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # read, not made again
+    whole = sweep(cfg, data, "fresh")
+    assert all(resumed[name].equals(whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        ("seed=1", {"objpert", "nonprivate"}),
+        ("delta=1e-4", {"objpert", "nonprivate"}),
+        ("problem.logistic.loss=huber", {"objpert", "nonprivate"}),
+        ("repeats=4", {"objpert", "nonprivate"}),
+        ("experiment.toy.audit=replace_one", {"objpert", "nonprivate"}),
+        ("dataset.rows.assumptions=[other]", {"objpert", "nonprivate"}),
+        ("method.objpert.tolerance=1e-6", {"objpert"}),
+        ("experiment.toy.settings={objpert: {tolerance: 1e-6}}", {"objpert"}),
+        ("experiment.toy.runs={objpert: {assumptions: [a]}}", {"objpert"}),
+        ("experiment.toy.runs={more: {method: ops}}", set()),
+        ("experiment.toy.metrics=true", set()),
+        ("method.ops.radius=3", set()),
+    ],
+)
+def test_keys_are_of_all_that_decides_a_row_and_of_nothing_else(change: str, changed: set[str]) -> None:
+    cfg = unit(toy.config("objpert", "nonprivate"))
+
+    def keys(cfg: DictConfig, sha256: str = "d") -> dict[str, list[str]]:
+        found = {}
+        for run in runs(cfg, "toy", "rows"):
+            inputs = experiment.Inputs(File(sha256, Path))
+            found[run.name] = experiment.unit_keys(
+                cfg, "toy", "rows", inputs, list(units(cfg.experiment.toy, run))
+            )
+        return found
+
+    before, other = keys(cfg), cfg.copy()
+    name, _, value = change.partition("=")
+    OmegaConf.update(other, name, OmegaConf.create(f"it: {value}").it, force_add=True)
+    after = keys(other)
+    assert {run for run in before if before[run] != after[run]} == changed
+    assert len({key for each in before.values() for key in each}) == 5
+    assert not set(keys(cfg, "e")["objpert"]) & set(before["objpert"])
+
+
+def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_path: Path) -> None:
+    """To rounding: of both kinds of samples, from a random start and from 0."""
+    cfg, data = toy.on_features(), toy.write(tmp_path, "features")
+    del cfg.experiment.toy.attack
+    together, sizes = sweep(cfg, data)["scores"], []
+    compute = experiment.Work.compute
+
+    def watched(self: Any, group: Any) -> Any:
+        sizes.append(len(group))
+        return compute(self, group)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment.Work, "compute", watched)
+        sweep(cfg, data, "again")
+    assert sizes == [6]
+    for name in cfg.experiment.toy.runs:
+        alone = sweep(only(cfg, name), data, name)["scores"]
+        of_name = together[together.run.eq(name)].reset_index(drop=True)
+        assert np.allclose(alone.value, of_name.value, rtol=1e-4, atol=1e-6), name
+
+
+def test_runs_that_are_paired_see_the_same_rows_and_noise(tmp_path: Path) -> None:
+    """Chains that the clip, the noise and the start leave alike end alike; another stream is another draw."""
+    cfg, data = toy.on_features(), toy.write(tmp_path, "features")
+    spec = cfg.experiment.toy
+    del spec.attack
+    spec.seeds = 2
+    spec.runs = {
+        "sgd": {"epsilons": None, "settings": {"precision": 0.0, "l2": 1e-3}},
+        "other": {
+            "method": "sgd",
+            "epsilons": None,
+            "stream": "other",
+            "settings": {"precision": 0.0, "l2": 1e-3},
+        },
+        "quiet": {
+            "method": "dp_sgld_ryffel2022",
+            "epsilons": [1.0],
+            "settings": {"noise_std": 1e-9, "step": 0.5},
+        },
+    }
+    found = sweep(cfg, data)
+    sgd, other, quiet = (wide(found, name).log_loss.to_numpy() for name in spec.runs)
+    assert np.allclose(sgd, quiet, rtol=1e-4)
+    assert not np.allclose(sgd, other, rtol=1e-4)
+
+
+# Networks
+
+
+def test_networks_have_curves_and_bins_of_confidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Side by side on two cores, which decides nothing."""
+    cfg, data = toy.of_networks(), toy.write(tmp_path, "images")
+    monkeypatch.setenv("DPL_WORKERS", "2")
+    found = sweep(cfg, data)
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    for name, alone in sweep(only(cfg, "printed"), data, "alone").items():
+        mine = found[name][found[name].run.eq("printed")].reset_index(drop=True)
+        pd.testing.assert_frame_equal(alone, mine, check_dtype=False, check_exact=True)
+    table, curve, bins = found["runs"], found["curve"], found["reliability"]
+    assert list(found) == list(TABLES)
+    assert table.groupby("run", sort=False).size().to_dict() == {
+        "sgd": 1,
+        "dp_sgd": 2,
+        "printed": 1,
+        "pate": 1,
+    }
+    each = [wide(found, run).assign(run=run) for run in set(table.run)]
+    scored: Any = {(row.run, row.epsilon, row.seed): row for rows in each for row in rows.itertuples()}
+    assert len(scored) == 10
+    formula = instantiate(cfg.experiment.toy.formula)
+    for _, one in table[table.run.isin(["dp_sgd", "printed"])].iterrows():
+        event = steps_event(one.noise_multiplier, rate=1 / 6, steps=12, schedule="fixed")
+        assert one.epsilon_paper == pytest.approx(formula.epsilon(event, 1e-3, "add_remove"))
+        half = steps_event(one.noise_multiplier, rate=1 / 6, steps=6, schedule="fixed")
+        at = curve[curve.run.eq(one.run) & curve.epsilon.eq(one.epsilon)].set_index(["epoch", "seed"])
+        for kind in ("add_remove", "replace_one"):
+            name = f"epsilon_{kind}"
+            assert one[name] == pytest.approx(Tight().epsilon(event, 1e-3, kind))
+            assert set(at.loc[2.0][name]) == {one[name]}
+            assert at.loc[1.0][name][0] == pytest.approx(Tight().epsilon(half, 1e-3, kind))
+    assert sorted(set(curve.run)) == ["dp_sgd", "printed", "sgd"]  # votes have none
+    last = curve[curve.epoch.eq(2.0)]
+    assert [scored[r.run, r.epsilon, r.seed].accuracy_single for r in last.itertuples()] == pytest.approx(
+        last.accuracy
+    )
+    assert curve.loss.between(0, 3).all()
+    predictors = bins.groupby("run").predictor.apply(set).to_dict()
+    assert predictors == {
+        name: {"single", "average"} if name == "printed" else {"single"} for name in set(table.run)
+    }
+    bins["off"] = (bins.accuracy - bins.confidence).abs() * bins["count"]
+    for (run, epsilon, seed, predictor), rows in bins.groupby(["run", "epsilon", "seed", "predictor"]):
+        suffix = "_single" if predictor == "single" else ""
+        count = 30 if run == "pate" else 60  # every second row is asked about
+        assert rows["count"].sum() == count
+        assert rows.off.sum() / count == pytest.approx(
+            getattr(scored[run, epsilon, seed], f"ece{suffix}"), abs=1e-6
+        )
+    assert scored["sgd", math.inf, 0].accuracy == scored["sgd", math.inf, 0].accuracy_single > 0.8
+    assert scored["printed", 1.0, 0].log_loss != scored["printed", 1.0, 0].log_loss_single
+
+
+def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> None:
+    """Against a run of the same draws that keeps its iterates."""
+    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
+    found = wide(sweep(cfg, data), "printed")
+    (run,) = runs(cfg, "toy", "images")
+    problem = instantiate(cfg.problem.small, _convert_="all")(Dataset.load(data), 2)
+    rng = random.generator(cfg.seed, run.stream)
+    method = instantiate(run.config)
+    plan = method.plan(problem.facts, Budget(1.0, 1e-3))
+    theta = method.release(problem, [plan], 2, rng, workspace=Workspace(tmp_path, "kept")).theta
+    average = torch.stack([problem.predict(theta[:, :, k]) for k in range(theta.shape[2])]).mean(0)
+    assert theta.shape[2] == 4
+    assert found.log_loss.tolist() == pytest.approx(
+        scores(average[:, 0], problem.y_test)["log_loss"].tolist()
+    )
+
+
+def test_a_network_that_is_interrupted_ends_in_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its curve and its average, too."""
+    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
+    whole = sweep(cfg, data, "whole")
+    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # write after every step
+    call = LearningCurve.__call__
+
+    def stopping(self: LearningCurve, step: int, *given: Any) -> None:
+        if step == 10:
+            raise KeyboardInterrupt
+        call(self, step, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LearningCurve, "__call__", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(cfg, data)
+    seen: list[int] = []
+
+    def watched(self: LearningCurve, step: int, *given: Any) -> None:
+        seen.append(step)
+        call(self, step, *given)
+
+    monkeypatch.setattr(LearningCurve, "__call__", watched)
+    found = sweep(cfg, data)
+    assert seen == [10, 11, 12]
+    assert all(found[name].equals(whole[name]) for name in whole)

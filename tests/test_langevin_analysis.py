@@ -16,9 +16,9 @@ from dplangevin.analyses import counterexample, langevin, ryffel2022_privacy
 from dplangevin.attacks.langevin import last_iterate
 from dplangevin.attacks.quadrature import renyi
 from dplangevin.audit import audit
-from dplangevin.noise import generator
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.random import generator
 
 ROOT = Path(__file__).parents[1]
 

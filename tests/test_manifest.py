@@ -32,7 +32,7 @@ def cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
     """All data sets and weights, in a folder with the bundle and without a network."""
     groups = {
         group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
-        for group in ("dataset", "weights", "backbone", "model")
+        for group in ("dataset", "weights", "backbone", "problem")
     }
     made = OmegaConf.create({"seed": 1, "repeats": 2, **groups})
     OmegaConf.resolve(made)

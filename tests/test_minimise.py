@@ -10,7 +10,7 @@ from scenarios import linear, logistic, multinomial
 from sklearn.linear_model import LogisticRegression
 
 from dplangevin.minimise import follow, minimise, newton, one_of
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -109,7 +109,7 @@ def test_an_unreachable_minimum_is_an_error_that_says_so() -> None:
 
 @pytest.mark.parametrize("make", [logistic, linear, multinomial])
 @pytest.mark.parametrize("ridge", [1e-3, 2.0])
-def test_newton_arrives_where_the_descent_does(make: Callable[..., Problem], ridge: float) -> None:
+def test_newton_arrives_where_the_descent_does(make: Callable[..., Glm], ridge: float) -> None:
     problem = make()
     push = 5 * torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     fit = minimise(problem, torch.tensor([ridge], dtype=torch.float64), push, tolerance=1e-11).theta
@@ -125,7 +125,7 @@ def test_newton_arrives_where_the_descent_does(make: Callable[..., Problem], rid
 
 
 @pytest.mark.parametrize("make", [logistic, linear, multinomial])
-def test_a_push_beyond_all_gradients_is_held_by_a_faint_ridge(make: Callable[..., Problem]) -> None:
+def test_a_push_beyond_all_gradients_is_held_by_a_faint_ridge(make: Callable[..., Glm]) -> None:
     """Its theta is 1e6 long, where the loss is all but piecewise linear."""
     problem = make(n=100)
     push = torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
@@ -135,7 +135,7 @@ def test_a_push_beyond_all_gradients_is_held_by_a_faint_ridge(make: Callable[...
 
 
 @pytest.mark.parametrize("make", [logistic, linear, multinomial])
-def test_large_perturbations_do_not_stall_in_single_precision(make: Callable[..., Problem]) -> None:
+def test_large_perturbations_do_not_stall_in_single_precision(make: Callable[..., Glm]) -> None:
     problem = make(n=100)
     linear = 3e6 * torch.randn(
         3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64

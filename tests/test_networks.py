@@ -2,23 +2,23 @@
 
 import copy
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
 from one_by_one import problem, with_parameters
 from torch import nn
 
+from dplangevin.config import load
 from dplangevin.engine.recognise import layers_of
 from dplangevin.networks import Network, build
 
-CONF = Path(__file__).resolve().parents[1] / "conf/network"
+NETWORKS = {str(name): spec.network for name, spec in load().problem.items() if "network" in spec}
 
 
 def of(name: str) -> Network:
-    return instantiate(OmegaConf.load(CONF / f"{name}.yaml"))
+    made: Network = instantiate(NETWORKS[name], _convert_="all")
+    return made
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_the_small_network_is_the_usual_one():
     assert of("tanh").d == 26_010
 
 
-def test_every_file_is_tested():
-    assert {path.stem for path in CONF.glob("*.yaml")} == {"tanh", "li2019", "li2019_svhn"}
+def test_every_network_is_tested():
+    assert set(NETWORKS) == {"tanh", "li2019", "li2019_svhn"}
 
 
 def test_entries_become_layers():

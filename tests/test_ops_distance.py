@@ -9,10 +9,11 @@ from scipy.stats import kstest
 
 from dplangevin.analyses.ops_distance import OpsDistance, distances
 from dplangevin.losses import LOGISTIC
+from dplangevin.methods import released
 from dplangevin.methods.ops import Ops
 from dplangevin.posterior import Rejection, Sampler
 from dplangevin.privacy import Budget
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 POINTS = {"1": [[1.0], [0.5], [-0.8]], "2": [[1.0, 0.0], [0.6, 0.8], [-0.3, 0.4]]}
 LABELS = [1.0, -1.0, 1.0]
@@ -37,11 +38,9 @@ def test_draws_at_another_temperature_do_not(dimension: int) -> None:
     found = analysis()
     method = found.methods["one"]
     x = torch.tensor(POINTS[str(dimension)]).repeat(5, 1)
-    problem = Problem(x[None], torch.tensor(LABELS).repeat(5)[None], LOGISTIC, 4000)
-    theta = (
-        method(problem, [Budget(1.0, 1e-5)], torch.Generator().manual_seed(1)).theta[:, 0, 0].double().numpy()
-    )
-    rho, _ = method.calibrated(problem, Budget(1.0, 1e-5))
+    problem = Glm(x[None], torch.tensor(LABELS).repeat(5)[None], LOGISTIC, 4000)
+    release, (plan,) = released(method, problem, [Budget(1.0, 1e-5)], 4000, torch.Generator().manual_seed(1))
+    theta, rho = release.theta[:, 0, 0].double().numpy(), plan.work.rho
     row = distances(found.counts(method, problem, rho, 1.15 * theta, dimension))
     assert row["p_value"] < 1e-3
 
@@ -62,7 +61,7 @@ def test_limits_of_uniform_shares() -> None:
 
 def test_rejection_draws_from_the_posterior() -> None:
     x, y = torch.tensor([[[1.0], [0.5], [-0.8], [0.9]]]), torch.tensor([[1.0, 1.0, -1.0, -1.0]])
-    problem, rng = Problem(x, y, LOGISTIC, 4000), torch.Generator().manual_seed(0)
+    problem, rng = Glm(x, y, LOGISTIC, 4000), torch.Generator().manual_seed(0)
     rho, precision = torch.tensor([3.0]), torch.tensor([0.5])
     draws = Rejection().sample(problem, rho, precision, math.inf, rng).draws
     grid = np.linspace(-12, 12, 40_001)
@@ -74,7 +73,7 @@ def test_rejection_draws_from_the_posterior() -> None:
 
 def test_rejection_refuses_what_it_cannot_do() -> None:
     rows = torch.randn(400, 12, generator=torch.Generator().manual_seed(0))
-    problem = Problem((rows / rows.norm(dim=1, keepdim=True))[None], torch.ones(1, 400), LOGISTIC, 1)
+    problem = Glm((rows / rows.norm(dim=1, keepdim=True))[None], torch.ones(1, 400), LOGISTIC, 1)
     rng, one = torch.Generator(), torch.ones(1)
     with pytest.raises(ValueError, match="more than most"):
         Rejection().sample(problem, one, one / 100, math.inf, rng)

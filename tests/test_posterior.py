@@ -7,7 +7,7 @@ from scenarios import gaussian, linear, logistic
 
 from dplangevin.losses import Loss, softmax
 from dplangevin.posterior import R_HAT, Boundary, Sampler
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 
 @pytest.mark.parametrize(("boundary", "radius"), [("sphere", 50.0), ("reflect", 50.0), ("sphere", math.inf)])
@@ -45,7 +45,7 @@ def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance(bou
         classes=2,
         rank=2,
     )
-    twice = Problem(problem.x, problem.y, loss, problem.repeats)
+    twice = Glm(problem.x, problem.y, loss, problem.repeats)
     sampler = Sampler(boundary=boundary, block=800, max_draws=800)
     posterior = sampler.sample(twice, torch.ones(1), torch.zeros(1), 50.0, torch.Generator().manual_seed(0))
     assert float(posterior.mixing.r_hat.max()) < R_HAT
@@ -60,7 +60,7 @@ def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance(bou
 def test_two_classes_have_the_posterior_of_logistic_regression() -> None:
     """Weights N(0, I/p) for each class are N(0, 2 I/p) on their difference."""
     one = logistic(repeats=4, n=200, d=3, shared=True)
-    two = Problem(one.x, softmax(2).labels(one.y), softmax(2), 4)
+    two = Glm(one.x, softmax(2).labels(one.y), softmax(2), 4)
     sampler = Sampler(block=600, max_draws=600)
     moments = []
     for problem, precision in ((one, 0.5), (two, 1.0)):
@@ -94,8 +94,7 @@ def test_clipped_regression_has_the_posterior_of_a_direct_integral() -> None:
     assert abs(math.log(float(draws.std() / deviation))) < limit
 
 
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("radius", [0.5, 4.0])
+@pytest.mark.parametrize(("shared", "radius"), [(True, 4.0), (False, 0.5)])
 def test_both_kernels_agree_inside_and_pressed_against_the_ball(shared: bool, radius: float) -> None:
     problem = logistic(repeats=4, n=300, d=4, shared=shared)
     rho, precision = torch.tensor([0.05, 1.0]), torch.tensor([0.0, 0.3])

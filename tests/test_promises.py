@@ -51,7 +51,7 @@ def test_mnist_setting_has_the_noise_of_the_formula() -> None:
 
 
 def test_wang2015_mechanisms_cost_by_its_theorems_what_they_were_made_for() -> None:
-    size: dict[str, Any] = {"records": 32561, "batch": 180, "passes": 180, "epsilon": 0.7, "delta": 1e-6}
+    size: dict[str, Any] = {"records": 32561, "batch": 180, "epochs": 180, "epsilon": 0.7, "delta": 1e-6}
     accountant = Wang2015()
     assert accountant.epsilon(mechanisms.noisy_gradients(**size), 1e-6) == pytest.approx(0.7)
     assert accountant.epsilon(mechanisms.fisher_scoring(**size), 2e-6) == pytest.approx(1.4)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,18 +7,19 @@ import pytest
 import torch
 from scenarios import gaussian, logistic
 
-from dplangevin.data import DataError, Dataset
+from dplangevin.data import DataError
 from dplangevin.posterior import Sampler
+from dplangevin.problems.glm import Glm
 from dplangevin.reference import Reference, covariances, distances, load, sample_reference, save
 
 SAMPLER = Sampler(warmup=60, block=400, max_draws=400)
 
 
-def with_test_rows(d: int, repeats: int = 1) -> Dataset:
-    """A data set of which only the test rows are used."""
-    rng = np.random.default_rng(8)
-    x, y = rng.normal(size=(repeats, 50, d)), rng.choice([-1.0, 1.0], size=(repeats, 50))
-    return Dataset(x, y, x, y)
+def with_test_rows(problem: Glm) -> Glm:
+    """With test rows."""
+    rng, shape = torch.Generator().manual_seed(8), (len(problem.x), 50)
+    x = torch.randn(*shape, problem.features, generator=rng)
+    return replace(problem, x_test=x, y_test=torch.randint(2, shape, generator=rng))
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -28,7 +30,7 @@ def test_the_posterior_of_a_gaussian_model_is_its_closed_form() -> None:
     problem, mean, covariance = gaussian(repeats=8)
     shrunk = torch.linalg.inv(torch.linalg.inv(covariance) + 5.0 * torch.eye(len(mean)))
     centre = shrunk @ torch.linalg.inv(covariance) @ mean
-    found = sample_reference(problem, with_test_rows(4), 5.0, SAMPLER, 500, generator())
+    found = sample_reference(with_test_rows(problem), 5.0, SAMPLER, 500, generator())
     assert [len(part) for part in found] == [1] * 5  # shared data, one posterior
     std = shrunk.diagonal().sqrt()
     assert ((found.mean[0] - centre) / std).abs().max() < 4 / math.sqrt(float(found.ess))
@@ -39,14 +41,13 @@ def test_the_posterior_of_a_gaussian_model_is_its_closed_form() -> None:
 
 def test_repeats_with_data_of_their_own_have_posteriors_of_their_own() -> None:
     problem = logistic(repeats=3)
-    found = sample_reference(problem, with_test_rows(5, repeats=3), 1.0, SAMPLER, 100, generator())
+    found = sample_reference(with_test_rows(problem), 1.0, SAMPLER, 100, generator())
     assert found.mean.shape == (3, 5)
     assert found.covariance.shape == (3, 5, 5)
     assert found.log_loss.shape == found.r_hat.shape == (3,)
     assert (found.mean[0] - found.mean[1]).abs().max() > 0.05
-    alone = logistic(repeats=3)
-    alone = type(alone)(alone.x[1:2], alone.y[1:2], alone.loss, 1)
-    again = sample_reference(alone, with_test_rows(5), 1.0, SAMPLER, 100, generator(1))
+    alone = Glm(problem.x[1:2], problem.y[1:2], problem.loss, 1)
+    again = sample_reference(with_test_rows(alone), 1.0, SAMPLER, 100, generator(1))
     error = (again.mean[0] - found.mean[1]) / found.covariance[1].diagonal().sqrt()
     assert error.abs().max() < 4 * math.sqrt(1 / float(again.ess) + 1 / float(found.ess[1]))
 
@@ -56,7 +57,7 @@ def test_chains_that_have_not_mixed_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"split R-hat .* >= 1.05 after 4 draws of 12 chains; raise max_draws"
     ):
-        sample_reference(logistic(), with_test_rows(5, repeats=3), 1.0, short, 100, generator())
+        sample_reference(with_test_rows(logistic()), 1.0, short, 100, generator())
 
 
 def known(d: int = 3, repeats: int = 1) -> Reference:

@@ -1,29 +1,63 @@
-"""Stored prices of networks are those of the accountant as it is."""
+"""Stored prices of networks are those of the accountants as they are."""
 
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import reprice
+import toy
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+from dplangevin import config, experiment, manifest
+from dplangevin.cache import File, Store
 
-
-@pytest.mark.parametrize(
-    ("run", "schedule"), [("tanh_dp_sgd_reference", "fixed"), ("tanh_dp_sgld_decreasing", "decreasing")]
-)
-def test_training_prices_are_in_step(run: str, schedule: str, tmp_path: Path) -> None:
-    stored = RESULTS / "training/li2019_tab1" / run
-    shutil.copytree(stored, tmp_path / run)
-    assert reprice.training(tmp_path / run, schedule, 60_000) < 1e-9  # type: ignore[arg-type]
-    for name in ("final.csv", "curve.csv"):
-        assert (tmp_path / run / name).read_bytes() == (stored / name).read_bytes()
+ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_a_stale_price_is_found_and_put_right(tmp_path: Path) -> None:
-    stored, path = RESULTS / "finetune/block_dp_sgd.csv", tmp_path / "block_dp_sgd.csv"
-    frame = reprice.read(stored)
-    path.write_text(frame.assign(epsilon_tight=frame.epsilon_tight * 0.98).to_csv(index=False))
-    assert reprice.finetune(path, 50_000) == pytest.approx(0.02, rel=1e-3)
-    assert pd.read_csv(path).epsilon_tight[0] == pytest.approx(frame.epsilon_tight[0], rel=1e-9)
+def same(found: Path, wanted: Path) -> bool:
+    """Prices to rounding, all else to the letter."""
+    one, other = (pd.read_csv(path, dtype=str, keep_default_na=False) for path in (found, wanted))
+    prices = [str(name) for name in one if str(name).startswith("epsilon_")]
+    first, second = (frame[prices].replace("", "nan").to_numpy(float) for frame in (one, other))
+    assert np.allclose(first, second, rtol=1e-7, atol=0, equal_nan=True)
+    return one.drop(columns=prices).equals(other.drop(columns=prices))
+
+
+def test_committed_prices_are_in_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    place = "ryffel2022_tab3/cifar10"
+    shutil.copytree(reprice.RUNS / place, tmp_path / place)
+    assert reprice.reprice(config.load(), "ryffel2022_tab3", "cifar10", tmp_path) < 1e-7
+    assert all(same(tmp_path / place / path.name, path) for path in (reprice.RUNS / place).glob("*.csv"))
+
+
+def test_stale_prices_are_put_right_and_other_runs_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    cfg, data = toy.of_networks(), toy.write(tmp_path, "images")
+    inputs = experiment.Inputs(File.at(data))
+    monkeypatch.setattr(reprice, "inputs", lambda *_: inputs)
+    sizes = {"rows": {"train": toy.N, "test": 60}, "classes": toy.K}
+    monkeypatch.setattr(manifest, "read", lambda *_: sizes)
+    paths = [tmp_path / f"toy/images/{table}.csv" for table in experiment.tables(cfg.experiment.toy)]
+    store = Store(paths, tmp_path / "units")
+    keys = experiment.sweep(cfg, "toy", "images", inputs, store)
+    store.write(keys)
+    whole = shutil.copytree(tmp_path / "toy", tmp_path / "whole") / "images"
+    runs = pd.read_csv(paths[0], dtype=str, keep_default_na=False)
+    private = runs.run.eq("dp_sgd")
+    stale = runs.assign(epsilon_tight=runs.epsilon_tight.where(~private, "1.9"), steps="")
+    stale.to_csv(paths[0], index=False)
+    assert reprice.reprice(cfg, "toy", "images", tmp_path) > 0.05
+    assert all(same(path, whole / path.name) for path in paths)
+    again = Store(paths, tmp_path / "units")
+    assert all(again.find(key) for key in keys)
+    noise = runs.noise_multiplier.where(~private, "0.5")
+    runs.assign(noise_multiplier=noise).to_csv(paths[0], index=False)
+    with pytest.raises(ValueError, match="dp_sgd refused: its event costs"):
+        reprice.reprice(cfg, "toy", "images", tmp_path)
+    runs.assign(batch="30").to_csv(paths[0], index=False)
+    with pytest.raises(ValueError, match=r"sgd has batch = 30, its plan 20.*another run"):
+        reprice.reprice(cfg, "toy", "images", tmp_path)

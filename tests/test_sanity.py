@@ -8,21 +8,21 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.config import load
 from dplangevin.data import Dataset
 from dplangevin.data.fetch import fetch, mirrors
-from dplangevin.experiment import evaluate
+from dplangevin.evaluate import all_scores, predictive
+from dplangevin.exhibits.read import RUNS, read_runs
+from dplangevin.methods import released
 from dplangevin.privacy import Budget
 
-RUNS = Path("results/runs")
 ROUNDING = 0.0005
-CASES = [  # file, variant, accuracies by epsilon
+CASES = [  # experiment/dataset/run, variant, accuracies by epsilon
     ("wang2015/adult/nonprivate", "", {math.inf: 0.852}),
     ("wang2015/adult/ops", "", {0.1: 0.784, 1.0: 0.833, 10.0: 0.846}),
     (
@@ -56,10 +56,10 @@ def error(values: np.ndarray) -> float:
 
 @pytest.mark.parametrize(("name", "variant", "expected"), CASES)
 def test_committed_accuracies(name: str, variant: str, expected: dict[float, float]) -> None:
-    path = RUNS / f"{name}.csv"
-    if not path.exists():
-        pytest.skip(f"{path} has not been made: make repro")
-    frame = pd.read_csv(path, keep_default_na=False)
+    folder, _, run = name.rpartition("/")
+    if not (RUNS / folder).exists():
+        pytest.skip(f"{folder} has not been made: make repro")
+    frame = read_runs([folder], [run])
     frame = frame[frame.metric.eq("accuracy") & frame.variant.eq(variant) & frame.scaling.eq("unit")]
     for epsilon, accuracy in expected.items():
         values = frame[frame.epsilon.eq(epsilon)].value.to_numpy(float)
@@ -76,11 +76,13 @@ def test_hybrid_with_the_range_bound(tmp_path: Path) -> None:
         folder = tmp_path / name
         fetch(name, cfg.dataset[name].files, folder, mirrors(os.environ.get("DATA_MIRROR", "")))
         data: Dataset = instantiate(cfg.dataset[name].loader, _partial_=True)(folder=folder).scaled("unit")
-        problem = instantiate(cfg.model.logistic)(data, cfg.repeats)
+        problem = instantiate(cfg.problem.logistic)(data, cfg.repeats)
         method = instantiate(OmegaConf.merge(cfg.method.hybrid, {"first": {"bound": "range"}}))
         budgets = [Budget(epsilon, cfg.delta) for epsilon in expected]
-        release = method(problem, budgets, noise.generator(cfg.seed, f"{name}/hybrid"))
-        accuracy = evaluate(release.theta, data)["accuracy"]
+        release, _ = released(
+            method, problem, budgets, cfg.repeats, random.generator(cfg.seed, f"{name}/hybrid")
+        )
+        accuracy = all_scores(predictive(problem, release.theta), problem.y_test)["accuracy"]
         for e, value in enumerate(expected.values()):
             found = accuracy[:, e].numpy()
             assert agrees(found, value), f"{name} {value}: {found.mean():.4f} +- {error(found):.4f}"

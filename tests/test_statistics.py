@@ -144,7 +144,7 @@ def test_holm_rejects_what_its_steps_reject(rng: np.random.Generator) -> None:
 
 def test_diverged_repeats_are_left_out() -> None:
     line = accuracy_rows("a", {e: [0.7, 0.8, 0.9] for e in EPSILONS})
-    line.loc[line.epsilon.eq(0.1) & line.repeat.eq(2), "value"] = math.nan
+    line.loc[line.epsilon.eq(0.1) & line.seed.eq(2), "value"] = math.nan
     other = accuracy_rows("b", {e: [0.6, 0.65, 0.7] for e in EPSILONS})
     found = statistics.compare(statistics.difference(line, other, "asked"))
     assert found.interval.mean == pytest.approx(0.15)
@@ -190,13 +190,13 @@ def test_summary_keeps_majority_violations_and_zero_epsilon(runs: pd.DataFrame) 
 
 
 def test_summary_of_one_repeat_has_no_interval(runs: pd.DataFrame) -> None:
-    table = statistics.summary(runs[runs.repeat.eq(0)])
+    table = statistics.summary(runs[runs.seed.eq(0)])
     assert table.low.isna().all()
     assert table["mean"].notna().all()
 
 
 def test_trusted_rows_have_their_guarantee_and_all_chains(runs: pd.DataFrame) -> None:
-    table = statistics.summary(runs.assign(value=runs.value.mask(runs.method.eq("ops") & runs.repeat.eq(1))))
+    table = statistics.summary(runs.assign(value=runs.value.mask(runs.method.eq("ops") & runs.seed.eq(1))))
     kept = table[statistics.trusted(table, "mean")]
     assert set(table.method) - set(kept.method) == {"ops"}
     assert kept.violated.eq("").all()

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 
 from dplangevin.analyses.wang2015_fig2 import Trajectories, Variant
 from dplangevin.privacy import Budget
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 CONF = Path(__file__).parents[1] / "conf"
 
@@ -39,10 +39,9 @@ def test_clipping_changes_nothing_near_the_posterior_and_bounds_every_gradient()
     x, y = analysis.data(1)
     mean, covariance = analysis.posterior(x, y)
     shape = torch.tensor(x)[None], torch.tensor(y)[None]
-    problem = Problem(*shape, analysis.loss, 1)
+    problem = Glm(*shape, analysis.loss, 1)
     far = np.random.default_rng(0).normal(0, 30, (1, 200, 2))
-    rows = torch.arange(400)[:, None, None]
-    each = torch.cat([problem.batch_grad(torch.tensor(far), row) for row in rows])
+    each = problem.example_grads(torch.tensor(far), torch.arange(400)[None])
     assert float(each.norm(dim=-1).max()) <= problem.lipschitz == 2.0
     around = mean + np.random.default_rng(1).uniform(-5, 5, (1, 50, 2)) @ np.linalg.cholesky(covariance).T
     expected = (around @ x.T - y) @ x
@@ -55,8 +54,9 @@ def test_the_promise_is_kept(unit: str) -> None:
     x, y = (torch.as_tensor(part, dtype=torch.float32)[None] for part in analysis.data(1))
     budget = Budget(analysis.epsilon, analysis.delta)
     method = analysis.method(analysis.variants[unit])
-    release = method(Problem(x, y, analysis.loss, 4), [budget], torch.Generator().manual_seed(1))
-    assert release.guarantee[0].epsilon <= analysis.epsilon * (1 + 1e-9)
+    assert method.plan(Glm(x, y, analysis.loss, 4).facts, budget).guarantee.epsilon <= analysis.epsilon * (
+        1 + 1e-9
+    )
 
 
 def test_what_is_measured() -> None:

@@ -43,15 +43,32 @@ RECOMPUTE = "DPL_RECOMPUTE"  # environment: take nothing from results that are t
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it replaces `path` on success and is removed on any error."""
+    """Yield a temporary path beside `path`, of this process; it replaces `path` on success, and goes on any error.
+
+    What a process that was killed left goes with the next success.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield part
         os.replace(part, path)
+        for left in path.parent.glob(f".{path.name}.*.part"):
+            if not _alive(left.name.split(".")[-2]):
+                left.unlink(missing_ok=True)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _alive(process: str) -> bool:
+    """Whether a process of this number runs."""
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except (PermissionError, ValueError):
+        pass
+    return True
 
 
 def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:

@@ -1,195 +1,403 @@
-"""The sweep: one method on one data set over all budgets and repeats, to tidy rows priced twice.
+"""The sweep: every run of an experiment on a data set, over budgets and seeds, to tidy rows, priced and checked.
 
-Work is cut into units (a scaling, a variant of the method, a block of budgets), which `cache.Store` keeps: an
-interrupted sweep goes on where it stopped, and only the units are computed whose parameters, data or code have
-changed.
+Work is cut into units (a run, a scaling, a variant of its method, a block of budgets), which `cache.Store` keeps: an
+interrupted sweep goes on where it stopped, and only the units are computed whose parameters, data or code have changed.
+Chains that share rows and noise are run together, as one tensor program.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+import io
+import math
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 from hydra.utils import instantiate
+from joblib import Parallel, cpu_count, delayed
 from omegaconf import DictConfig
 from torch import Tensor
 from tqdm import tqdm
 
-from dplangevin import noise, reference
-from dplangevin.cache import File, Store, code_hash, key, targets
-from dplangevin.data import Dataset
-from dplangevin.evaluation import REPORTED, evaluate, mixed
-from dplangevin.methods import Method, Release
-from dplangevin.plan import COLUMNS, SETTING, Unit, plain, plan, settled
+from dplangevin import random, reference
+from dplangevin.cache import File, Rows, Store, code_hash, kept, key, targets, workers
+from dplangevin.chains.chain import Chain
+from dplangevin.data import DataError, Dataset
+from dplangevin.device import pick
+from dplangevin.evaluate import all_scores, mixed, predictive, reliability
+from dplangevin.methods import ChainMethod, Method, Plan, Release, Workspace
+from dplangevin.plan import TABLES, Unit, plain, runs, units
+from dplangevin.prices import priced
 from dplangevin.privacy import Budget
-from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.glm import Glm
 
+# words of an experiment that a unit has its own part of, or that decide no row
+OF_UNITS = (
+    "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics", "scalings",
+)  # fmt: skip
 SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
+# of a release's info that are metrics too, where the method reports them
+REPORTED = (
+    "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
+)  # fmt: skip
 
 
-def sweep(
-    cfg: DictConfig,
-    experiment: str,
-    dataset: str,
-    method: str,
-    data: File,
-    store: Store,
-    posterior: File | None = None,
-) -> list[str]:
-    """Finish all units of one method on one data set; their keys, in order.
+class Inputs(NamedTuple):
+    """Prepared files.  posterior: of `reference.save`, which releases are compared with; weights: of a backbone."""
 
-    data: its prepared file; posterior: the file of `reference.save` that the releases are compared with, for an
-    experiment that has a `reference`.
+    data: File
+    posterior: File | None = None
+    weights: File | None = None
+
+
+def tables(spec: DictConfig) -> list[str]:
+    """The tables that an experiment writes."""
+    return list(TABLES) if spec.get("curve") else ["runs", "scores"]
+
+
+def sweep(cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, store: Store) -> list[str]:
+    """Finish all units of an experiment on a data set; their keys, in order.
+
+    store: of `tables`.  Where a method or a budget fails the others are finished; then ValueError names them all.
     """
-    spec = cfg.experiment[experiment]
-    asked = units(cfg, experiment, dataset, method)
-    keys = unit_keys(cfg, experiment, dataset, method, data, posterior, asked)
-    prepared: Dataset | None = None
-    for unit, name in zip(tqdm(asked, unit="unit", disable=None), keys, strict=True):
-        if store.find(name):
-            continue
-        if prepared is None:
-            prepared = Dataset.load(data.get())
-        names = [experiment, dataset, spec.model, method, unit.variant, unit.scaling]
-        setting = dict(zip(SETTING, names, strict=True))
-        store.keep(name, run_unit(cfg, setting, unit, prepared, posterior and posterior.get()))
-    return keys
-
-
-def units(cfg: DictConfig, experiment: str, dataset: str, method: str) -> list[Unit]:
-    """The units of one method on one data set, in order."""
-    spec = cfg.experiment[experiment]
-    has_budget = bool(instantiate(settled(cfg.method[method], spec, method)).budgeted)
-    return list(plan(spec, dataset, method, has_budget))
+    work = Work(cfg, experiment, dataset, inputs, store)
+    missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
+    failed: dict[int, Exception] = {}
+    if missing:
+        for file in filter(None, inputs):
+            file.get()  # made once, and not in vain for every unit
+        groups = work.groups(missing, failed)
+        jobs = 1 if not work.apart or pick().type == "cuda" else min(workers(), len(work.units))
+        threads = max(1, min(torch.get_num_threads(), cpu_count()) // jobs) if work.apart else 0
+        done = Parallel(n_jobs=jobs, return_as="generator")(
+            delayed(work.finish)(group, threads) for group in groups
+        )
+        for group, error in zip(
+            groups, tqdm(done, total=len(groups), unit="group", disable=None), strict=True
+        ):
+            if error is not None:
+                failed |= dict.fromkeys(group, error)
+    if failed:
+        reasons = dict.fromkeys(f"{work.units[i].run.name}: {error}" for i, error in sorted(failed.items()))
+        kind = type(next(iter(failed.values()))) if len(set(map(type, failed.values()))) == 1 else ValueError
+        raise (kind if issubclass(kind, ValueError | OSError) else ValueError)("\n".join(reasons))
+    return work.keys
 
 
 def unit_keys(
-    cfg: DictConfig,
-    experiment: str,
-    dataset: str,
-    method: str,
-    data: File,
-    posterior: File | None,
-    asked: Sequence[Unit],
+    cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, asked: Sequence[Unit]
 ) -> list[str]:
     """The keys of units: all that decides their rows."""
-    spec = cfg.experiment[experiment]
-    model = plain(cfg.model, spec.model)
+    spec = plain(cfg.experiment[experiment])
+    rest = {name: value for name, value in spec.items() if name not in OF_UNITS}
     base = {
-        "names": [experiment, dataset, spec.model, method],
-        "data": data.sha256,
-        "posterior": posterior and posterior.sha256,
-        "compared": spec.get("compared", False),
+        "names": [experiment, dataset],
+        "inputs": [file and file.sha256 for file in inputs],
+        "spec": rest,
         "seed": cfg.seed,
         "delta": spec.get("delta", cfg.delta),
-        "audit": spec.get("audit"),
-        "repeats": cfg.repeats,
-        "model": model,
-        "assumptions": list(cfg.dataset[dataset].assumptions),
+        "assumptions": list(described(cfg, dataset).get("assumptions") or []),
     }
     found = []
     for unit in asked:
-        config = settled(cfg.method[method], spec, method, unit.overrides)
-        code = code_hash(__name__, *targets(config, model))
-        found.append(key([base, code, config, unit]))
+        problem = plain(cfg.problem[unit.run.problem])
+        if "backbone" in problem:
+            problem["backbone"] = plain(cfg.backbone[problem["backbone"]])
+        code = code_hash(__name__, *targets(unit.config, problem, rest))
+        run = unit.run._replace(config={}, epsilons=[])
+        found.append(key([base, code, problem, unit.config, run, unit.scaling, unit.variant, unit.epsilons]))
     return found
 
 
-def run_unit(
-    cfg: DictConfig, setting: dict[str, str], unit: Unit, prepared: Dataset, posterior: Path | None
-) -> pd.DataFrame:
-    """Train, price and test one unit."""
-    spec = cfg.experiment[setting["experiment"]]
-    data = prepared.scaled(unit.scaling)
-    problem = instantiate(cfg.model[setting["model"]])(data, cfg.repeats)
-    config = settled(cfg.method[setting["method"]], spec, setting["method"], unit.overrides)
-    method: Method = instantiate(config)
-    budgets = [Budget(epsilon, spec.get("delta", cfg.delta)) for epsilon in unit.epsilons]
-    # the same stream for every unit: budgets, variants and scalings are compared on the same noise
-    rng = noise.generator(cfg.seed, f"{setting['dataset']}/{setting['method']}")
-    release = method(problem, budgets, rng)
-    if spec.get("compared") and posterior is None:
-        raise ValueError(
-            f"experiment {setting['experiment']!r} is compared with the exact posterior: name its file"
-        )
-    exact = None if posterior is None else reference.load(posterior, unit.scaling)
-    release, metrics = measured(release, problem.shared, data, exact)
-    if not method.budgeted:
-        metrics["majority_accuracy"] = torch.as_tensor(data.majority_accuracy)[:, None].expand(cfg.repeats, 1)
-    assumptions = list(cfg.dataset[setting["dataset"]].assumptions)
-    found = rows(setting, method, budgets, release, metrics, assumptions, spec.get("audit"))
-    return pd.DataFrame(found, columns=COLUMNS)
+def described(cfg: DictConfig, dataset: str) -> DictConfig:
+    """The entry of conf/dataset or conf/features."""
+    found: DictConfig = cfg.dataset[dataset] if dataset in cfg.dataset else cfg.features[dataset]
+    return found
 
 
-def measured(
-    release: Release, shared: bool, data: Dataset, exact: reference.Reference | None
-) -> tuple[Release, dict[str, Tensor]]:
-    """Metrics by name, ``(R, E)``, and the release.
+class Work:
+    """The units of a sweep, and how each is computed."""
 
-    A chain that has diverged has nan for every metric and is named in `violated`; so has the mixing of a budget that
-    has such a chain.
-    """
-    finite = release.theta.isfinite().all(-1).all(-1)  # (R, E)
-    theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
-    metrics = evaluate(theta, data)
-    if exact is not None:
-        metrics |= reference.distances(theta, metrics["log_loss"], exact)
-    metrics = {name: value.where(finite, torch.nan) for name, value in metrics.items()}
-    clean = finite.all(0) if shared else finite
-    metrics |= {name: value.where(clean, torch.nan) for name, value in mixed(theta, shared).items()}
-    metrics |= {name: release.info[name] for name in REPORTED if name in release.info}
-    notes = [
-        "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))
-        for note, lost in zip(release.info["violated"], (~finite).sum(0).tolist(), strict=True)
-    ]
-    return release._replace(info={**release.info, "violated": notes}), metrics
+    def __init__(self, cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, store: Store) -> None:
+        self.cfg, self.experiment, self.dataset = cfg, experiment, dataset
+        self.inputs, self.store = inputs, store
+        self.spec = cfg.experiment[experiment]
+        self.units = [unit for run in runs(cfg, experiment, dataset) for unit in units(self.spec, run)]
+        self.keys = unit_keys(cfg, experiment, dataset, inputs, self.units)
+        self.delta = float(self.spec.get("delta", cfg.delta))
+        # networks are run one by one, side by side on the cores; linear models as one program
+        self.apart = bool(self.spec.get("apart") or self.spec.get("curve"))
+        self.problems: dict[Any, Problem] = {}
 
+    def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
+        """Units that are run together: chains on the same rows and noise, anything else alone.
 
-def rows(
-    setting: Mapping[str, str],
-    method: Method,
-    budgets: Sequence[Budget],
-    release: Release,
-    metrics: Mapping[str, Tensor],
-    assumptions: Sequence[str],
-    audit: Adjacency | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Long-form rows of a release.  Raises ValueError when the event costs more than its budget.
+        What a budget cannot afford fails here, before anything is trained.
+        """
+        if self.apart:
+            return [[i] for i in missing]
+        found: dict[Any, list[int]] = {}
+        for i in missing:
+            unit = self.units[i]
+            try:
+                method, plans = self.planned(unit)
+            except Exception as error:
+                failed[i] = told(error)
+                continue
+            plain_chain = isinstance(method, ChainMethod) and type(method).kernel is ChainMethod.kernel
+            name: Any = i
+            if plain_chain and all(isinstance(plan.work, Chain) for plan in plans):
+                chain = plans[0].work
+                n = self.problem(unit).facts.n
+                name = unit.run.problem, unit.scaling, unit.run.seeds, unit.run.stream
+                name += len(chain.step), chain.sampling.size(n), chain.keep, chain.momentum
+                if not self.spec.get("paired"):  # what is drawn depends on these
+                    name += chain.sampling.scheme, chain.start_std > 0
+            found.setdefault(name, []).append(i)
+        return list(found.values())
 
-    audit: the adjacency that epsilon_tight is priced under, by default the guarantee's own.
-    """
-    for e, (budget, guarantee) in enumerate(zip(budgets, release.guarantee, strict=True)):
-        claimed = method.accountant.epsilon(guarantee.event, guarantee.delta, guarantee.adjacency)
-        if not (claimed <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta):
-            raise ValueError(
-                f"{setting['method']} on {setting['dataset']} refused: by {method.accountant.name} its event costs "
-                f"({claimed:.6g}, {guarantee.delta:g}), more than the budget ({budget.epsilon:.6g}, {budget.delta:g})"
+    def planned(self, unit: Unit) -> tuple[Method, list[Plan]]:
+        """The method of a unit, and what it does for each budget."""
+        method: Method = instantiate(unit.config)
+        facts = self.problem(unit).facts
+        plans = [method.plan(facts, Budget(epsilon, self.delta)) for epsilon in unit.epsilons]
+        for epsilon, plan in zip(unit.epsilons, plans, strict=True):
+            refuse(unit.run.name, plan, Budget(epsilon, self.delta))
+        return method, plans
+
+    def problem(self, unit: Unit) -> Problem:
+        """The problem of a unit, made once."""
+        place = unit.run.problem, unit.scaling, unit.run.seeds
+        if place not in self.problems:
+            self.problems = {at: made for at, made in self.problems.items() if at[1:] == place[1:]}
+            config = plain(self.cfg.problem[unit.run.problem])
+            more: dict[str, Any] = {}
+            if "backbone" in config:
+                assert self.inputs.weights is not None
+                files = {"data": self.inputs.data, "weights": self.inputs.weights}
+                network = plain(self.cfg.backbone[config.pop("backbone")])
+                more = {"backbone": network, "inputs": files, "folder": self.store.folder.parent}
+            self.problems[place] = instantiate(config, _convert_="all")(
+                self.scaled(unit.scaling), unit.run.seeds, **more
             )
-        audited = audit or guarantee.adjacency
-        tight = Tight().price(guarantee.event, budget.delta, audited)
-        failed = [*theorem_conditions(method, guarantee.event, guarantee.delta), release.info["violated"][e]]
-        common = {
-            **setting,
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "epsilon_paper": claimed,
-            "epsilon_tight": tight.epsilon,
-            "accountant_tight": tight.accountant,
-            "adjacency": guarantee.adjacency,
-            "adjacency_tight": audited,
-            "released": guarantee.released,
-            "sampling": guarantee.sampling,
-            "violated": "; ".join(text for text in failed if text),
-            "assumptions": "; ".join([*guarantee.assumptions, *assumptions]),
+        return self.problems[place]
+
+    def scaled(self, scaling: str) -> Dataset:
+        prepared = Dataset.load(self.inputs.data.get())
+        return prepared.scaled(scaling) if scaling else prepared
+
+    def finish(self, group: Sequence[int], threads: int = 0) -> Exception | None:
+        """Compute units that are run together, and keep them; the error where that fails."""
+        try:
+            if threads:
+                torch.set_num_threads(threads)
+            found = self.compute(group)
+        except Exception as error:
+            return told(error)
+        for i, frames in zip(group, found, strict=True):
+            self.store.keep(self.keys[i], *(frames[path.stem] for path in self.store.paths))
+        return None
+
+    def compute(self, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
+        """The tables of units that are run together."""
+        several = [self.planned(self.units[i]) for i in group]
+        prices = [self.prices(i, plans) for i, (_, plans) in zip(group, several, strict=True)]
+        first, method = self.units[group[0]], several[0][0]
+        problem, plans = self.problem(first), [plan for _, each in several for plan in each]
+        rng = random.generator(self.cfg.seed, first.run.stream)
+        more: dict[str, Any] = {}
+        if self.spec.get("paired") and isinstance(method, ChainMethod):
+            more["schemes"] = {"poisson", "subset"}
+        curve: Any = None  # a `learning_curve.LearningCurve`
+        if self.spec.get("curve"):
+            curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, self.delta)
+            plans = [curve.shortened(plans[0])]
+            more["observe"] = curve
+        workspace = Workspace(self.store.folder, self.keys[group[0]]) if self.apart else None
+        release = method.release(problem, plans, first.run.seeds, rng, workspace=workspace, **more)
+        if release.guarantees is not None:
+            shown = [
+                plan._replace(guarantee=own) for plan, own in zip(plans, release.guarantees, strict=True)
+            ]
+            several = [(method, shown)] if len(several) == 1 else several
+            prices = [self.prices(group[0], shown)] if len(several) == 1 else prices
+        out, start = [], 0
+        for i, (_, each), found in zip(group, several, prices, strict=True):
+            part = cut(release, start, start + len(each))
+            out.append(self.tables(self.units[i], problem, each, found, part, curve))
+            start += len(each)
+        return out
+
+    def prices(self, i: int, plans: Sequence[Plan]) -> pd.DataFrame:
+        """The price columns of a unit's rows, kept until the unit is, since an attack takes long."""
+        unit, spec = self.units[i], self.spec
+        facts = self.problem(unit).facts
+        method: Method = instantiate(unit.config)
+        formula = instantiate(spec.formula) if spec.get("formula") else None
+        attack = instantiate(spec.attack) if spec.get("attack") else None
+
+        def compute() -> pd.DataFrame:
+            rows = []
+            for epsilon, plan in zip(unit.epsilons, plans, strict=True):
+                rng = random.generator(
+                    self.cfg.seed, f"{self.experiment}/{unit.run.name}/{unit.variant}/{epsilon}"
+                )
+                audited = spec.get("audit") or plan.guarantee.adjacency
+                names = spec.get("prices") or []
+                rows.append(priced(method, plan, facts, self.delta, audited, names, formula, attack, rng))
+            return pd.DataFrame(rows)
+
+        if attack is None:
+            return compute()
+        return read(kept(self.store.folder, f"price-{self.keys[i]}", compute))
+
+    def tables(
+        self,
+        unit: Unit,
+        problem: Problem,
+        plans: Sequence[Plan],
+        prices: pd.DataFrame,
+        release: Release,
+        curve: Any,
+    ) -> dict[str, pd.DataFrame]:
+        """The rows of one unit, by table."""
+        metrics, violated = self.measured(unit, problem, release, curve)
+        more = [*unit.run.assumptions, *(described(self.cfg, self.dataset).get("assumptions") or [])]
+        more += self.spec.get("assumptions") or []
+        if isinstance(problem, Glm):
+            more += [note for note in problem.notes if note]
+        rows, scores = [], []
+        for e, (epsilon, plan) in enumerate(zip(unit.epsilons, plans, strict=True)):
+            names = {
+                "experiment": self.experiment,
+                "dataset": self.dataset,
+                "problem": unit.run.problem,
+                "run": unit.run.name,
+                "method": unit.run.method,
+                "variant": unit.variant,
+                "scaling": unit.scaling,
+                "block": unit.run.block,
+                "epsilon": epsilon,
+                "delta": self.delta,
+            }
+            price = {str(name): value for name, value in prices.iloc[e].to_dict().items()}
+            failed = [price.pop("violated", ""), violated[e]]
+            assumptions = dict.fromkeys([*plan.guarantee.assumptions, *more])
+            last = {
+                "violated": "; ".join(filter(None, failed)),
+                "assumptions": "; ".join(assumptions),
+            }
+            rows.append({**names, **stated(problem.facts), **price, **last})
+            where = [unit.run.name, unit.variant, unit.scaling, epsilon]
+            for metric, values in metrics.items():
+                scores += [[*where, seed, metric, value] for seed, value in enumerate(values[:, e].tolist())]
+        found = {
+            "runs": pd.DataFrame(rows, columns=TABLES["runs"]),
+            "scores": pd.DataFrame(scores, columns=TABLES["scores"]),
         }
-        for metric, values in metrics.items():
-            for repeat, value in enumerate(values[:, e].tolist()):
-                yield {**common, "repeat": repeat, "metric": metric, "value": value}
+        if curve is not None:
+            found["curve"] = curve.table(unit.run.name, unit.epsilons[0])
+            found["reliability"] = self.reliability(unit, problem, release, curve)
+        return found
+
+    def measured(
+        self, unit: Unit, problem: Problem, release: Release, curve: Any
+    ) -> tuple[dict[str, Tensor], list[str]]:
+        """Metrics by name, ``(S, E)``, and what the run did not reach, by budget.
+
+        A chain that has diverged has nan for every metric and is named; so has the mixing of a budget that has such a
+        chain.
+        """
+        finite = release.theta.isfinite().all(-1).all(-1)  # (S, E)
+        theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
+        which = slice(None) if release.rows is None else release.rows
+        y = problem.y_test[:, which]
+        predicted = self.predictions(problem, theta, release, curve)
+        best = predicted.get("average", predicted["single"])
+        metrics = all_scores(best[:, :, which], y)
+        if curve is not None:
+            single = all_scores(predicted["single"][:, :, which], y)
+            metrics |= {f"{name}_single": value for name, value in single.items()}
+        if self.inputs.posterior is not None:
+            exact = reference.load(self.inputs.posterior.get(), unit.scaling)
+            metrics |= reference.distances(theta, metrics["log_loss"], exact)
+        metrics = {name: value.where(finite, torch.nan) for name, value in metrics.items()}
+        if isinstance(problem, Glm) and curve is None:
+            clean = finite.all(0) if problem.shared else finite
+            metrics |= {
+                name: value.where(clean, torch.nan) for name, value in mixed(theta, problem.shared).items()
+            }
+        metrics |= {name: release.info[name] for name in REPORTED if name in release.info}
+        if unit.epsilons == [math.inf] and isinstance(problem, Glm):
+            majority = torch.as_tensor(self.scaled(unit.scaling).majority_accuracy)
+            metrics["majority_accuracy"] = majority[:, None].expand(unit.run.seeds, 1)
+        notes = [
+            "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))
+            for note, lost in zip(release.violated, (~finite).sum(0).tolist(), strict=True)
+        ]
+        return metrics, notes
+
+    def predictions(self, problem: Problem, theta: Tensor, release: Release, curve: Any) -> dict[str, Tensor]:
+        """Probabilities of the test rows, ``(S, E, m, K)``: of the last iterate, or of all kept ones, as "single"; of a
+        network's posterior samples as "average"."""
+        if release.predicted is not None:
+            return {"single": release.predicted}
+        if curve is None:
+            return {"single": predictive(problem, theta)}
+        found = {"single": problem.predict(theta[:, :, -1])}
+        return found | ({} if curve.average is None else {"average": curve.average})
+
+    def reliability(self, unit: Unit, problem: Problem, release: Release, curve: Any) -> pd.DataFrame:
+        which = slice(None) if release.rows is None else release.rows
+        rows = [
+            {"run": unit.run.name, "epsilon": unit.epsilons[0], "predictor": predictor, **row}
+            for predictor, value in self.predictions(problem, release.theta, release, curve).items()
+            for row in reliability(value[:, 0, which], problem.y_test[:, which])
+        ]
+        return pd.DataFrame(rows, columns=TABLES["reliability"])
 
 
-def theorem_conditions(method: Method, event: Any, delta: float) -> tuple[str, ...]:
-    """Conditions of the paper's theorem that this event fails, as text."""
-    check = getattr(method.accountant, "violated", None)
-    return check(event, delta) if check else ()
+def refuse(name: str, plan: Plan, budget: Budget) -> None:
+    """ValueError where a plan costs more than its budget, unless its noise was stated: the one place that refuses."""
+    guarantee = plan.guarantee
+    if plan.stated or (guarantee.epsilon <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta):
+        return
+    raise ValueError(
+        f"{name} refused: its event costs ({guarantee.epsilon:.6g}, {guarantee.delta:g}), more than the budget "
+        f"({budget.epsilon:.6g}, {budget.delta:g})"
+    )
+
+
+def told(error: Exception) -> Exception:
+    """The error, with a traceback where it is none that says what to do: a method from anywhere can raise anything."""
+    if not isinstance(error, (ValueError, OSError, DataError)):
+        traceback.print_exception(error)
+    return error
+
+
+def stated(facts: Facts) -> dict[str, Any]:
+    """What a row states of its problem."""
+    return {"records": facts.n, "parameters": facts.d, "classes": facts.classes, "row_bound": facts.row_bound}
+
+
+def cut(release: Release, start: int, end: int) -> Release:
+    """The part of a release that belongs to some of its plans."""
+    return Release(
+        release.theta[:, start:end],
+        None if release.predicted is None else release.predicted[:, start:end],
+        release.rows,
+        {name: value[:, start:end] for name, value in release.info.items()},
+        release.violated[start:end],
+    )
+
+
+def read(piece: Rows) -> pd.DataFrame:
+    """A finished piece of prices; texts may be empty."""
+    frame = pd.read_csv(io.StringIO(piece.content))
+    texts = [
+        str(name)
+        for name in frame
+        if frame[name].dtype == object or name in ("violated", "audit_pair", "schedule")
+    ]
+    return frame.assign(**{name: frame[name].astype(object).where(frame[name].notna(), "") for name in texts})

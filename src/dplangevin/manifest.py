@@ -143,7 +143,7 @@ def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
         weights = _stated(cfg, "weights", entry["backbone"])
         return [entry, _plain(cfg.backbone[entry["backbone"]]), code, weights, *sources]
     spec = {key: value for key, value in _plain(cfg.reference).items() if key != "datasets"}
-    model = _plain(cfg.model[spec["model"]])
+    model = _plain(cfg.problem[spec["problem"]])
     return [spec, model, cfg.seed, cfg.repeats, code, _stated(cfg, "dataset", name)]
 
 
@@ -161,7 +161,7 @@ def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
     if kind == "features":
         return ["dplangevin.backbones.features", *targets(_plain(cfg.backbone[cfg.features[name].backbone]))]
     spec = _plain(cfg.reference)
-    return ["dplangevin.reference", *targets(spec, _plain(cfg.model[spec["model"]]))]
+    return ["dplangevin.reference", *targets(spec, _plain(cfg.problem[spec["problem"]]))]
 
 
 def known(cfg: DictConfig, kind: str) -> list[str]:
@@ -267,7 +267,7 @@ def _features(cfg: DictConfig, name: str) -> None:
 
 
 def _reference(cfg: DictConfig, name: str) -> None:
-    from dplangevin import noise
+    from dplangevin import random
     from dplangevin.data import Dataset
     from dplangevin.reference import sample_reference, save
 
@@ -275,10 +275,10 @@ def _reference(cfg: DictConfig, name: str) -> None:
     prepared = Dataset.load(ensure(cfg, "dataset", name))
     for scaling in spec.scalings:
         data = prepared.scaled(scaling)
-        problem = instantiate(cfg.model[spec.model])(data, cfg.repeats)
-        rng = noise.generator(cfg.seed, f"{name}/reference")
+        problem = instantiate(cfg.problem[spec.problem])(data, cfg.repeats)
+        rng = random.generator(cfg.seed, f"{name}/reference")
         sampler = instantiate(spec.sampler)
-        found[scaling] = sample_reference(problem, data, spec.precision, sampler, spec.predictive, rng)
+        found[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, rng)
     save(path_of("reference", name), found)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 MEMORY = 12  # pairs kept by L-BFGS
 # A step is halved while the slope at its end is uphill and steeper than this many times the slope at its start.
@@ -30,7 +30,7 @@ class Minimum(NamedTuple):
 
 
 def minimise(
-    problem: Problem, ridge: Tensor, linear: Tensor, tolerance: float = 1e-8, max_steps: int = 500
+    problem: Glm, ridge: Tensor, linear: Tensor, tolerance: float = 1e-8, max_steps: int = 500
 ) -> Minimum:
     r"""Minimise ``sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2 + <linear, theta>``.
 
@@ -61,7 +61,7 @@ def minimise(
     return Minimum(theta, norm, steps)
 
 
-def descend(problem: Problem, ridge: Tensor, linear: Tensor, tolerance: float, max_steps: int) -> Minimum:
+def descend(problem: Glm, ridge: Tensor, linear: Tensor, tolerance: float, max_steps: int) -> Minimum:
     """As `minimise`, but entries that max_steps do not suffice for are left where they are: see their gradient_norm.
 
     Limited-memory BFGS on the whole ``(R, E)`` grid, in three stages that differ in precision and in the initial
@@ -84,7 +84,7 @@ def descend(problem: Problem, ridge: Tensor, linear: Tensor, tolerance: float, m
     return Minimum(theta, norm, steps)
 
 
-def follow(problem: Problem, ridge: float, linear: Tensor, tolerance: float) -> tuple[Tensor, float, int]:
+def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tuple[Tensor, float, int]:
     """The minimum for one data set, down the path of ridges: theta ``(d,)``, gradient norm/n, steps.
 
     linear: ``(d,)``.  From n row_bound^2 down by factors of 4, each minimum by `newton` from the one before: where
@@ -101,7 +101,7 @@ def follow(problem: Problem, ridge: float, linear: Tensor, tolerance: float) -> 
 
 
 def newton(
-    problem: Problem, ridge: float, linear: Tensor, start: Tensor, tolerance: float
+    problem: Glm, ridge: float, linear: Tensor, start: Tensor, tolerance: float
 ) -> tuple[Tensor, float, int]:
     """Newton's method with halved steps (Armijo 1966) for one data set: theta ``(d,)``, gradient norm/n, steps.
 
@@ -134,13 +134,13 @@ def newton(
     return theta, float(grad.norm()) / exact.n, step
 
 
-def one_of(problem: Problem, repeat: int) -> Problem:
+def one_of(problem: Glm, repeat: int) -> Glm:
     """The data of one repeat."""
     row = 0 if problem.shared else repeat
     return replace(problem, x=problem.x[row : row + 1], y=problem.y[row : row + 1], repeats=1)
 
 
-def _factor(problem: Problem, theta: Tensor, ridge: float) -> Tensor:
+def _factor(problem: Glm, theta: Tensor, ridge: float) -> Tensor:
     """Cholesky factor ``(d, d)`` of ``Hessian + ridge I``, raised by a little where that is singular."""
     hessian = problem.hessian(theta[None, None])[0, 0]
     size = problem.loss.smoothness * float(problem.x.square().sum())
@@ -148,7 +148,7 @@ def _factor(problem: Problem, theta: Tensor, ridge: float) -> Tensor:
     return torch.linalg.cholesky(hessian)
 
 
-def _newton_step_in_margins(problem: Problem, linear: Tensor, theta: Tensor) -> float:
+def _newton_step_in_margins(problem: Glm, linear: Tensor, theta: Tensor) -> float:
     """How far a Newton step at ridge 0 moves a row's margin, at most."""
     exact = problem.to(torch.float64)
     grad = exact.grad(theta[None, None])[0, 0] + linear
@@ -156,7 +156,7 @@ def _newton_step_in_margins(problem: Problem, linear: Tensor, theta: Tensor) -> 
     return float((exact.x[0] @ step.view(-1, exact.features).T).abs().max())
 
 
-def _majoriser(problem: Problem, ridge: Tensor) -> Metric:
+def _majoriser(problem: Glm, ridge: Tensor) -> Metric:
     """``g -> (smoothness X^T X + ridge I)^-1 g``, from one eigendecomposition per data set."""
     spectrum, basis = torch.linalg.eigh(problem.gram)  # (R', features), (R', features, features)
     bound = problem.loss.smoothness * spectrum[:, None].clamp(min=0) + ridge + 1e-10 * spectrum.max()
@@ -169,7 +169,7 @@ def _majoriser(problem: Problem, ridge: Tensor) -> Metric:
     return metric
 
 
-def _hessian_metric(problem: Problem, theta: Tensor, ridge: Tensor) -> Metric:
+def _hessian_metric(problem: Glm, theta: Tensor, ridge: Tensor) -> Metric:
     """``g -> (Hessian + ridge I)^-1 g``, for shared data at the mean of theta over the repeats."""
     at = theta.mean(0, keepdim=True) if problem.shared else theta
     # with K margins the Hessian is singular but for the ridge, which single precision would hide
@@ -183,7 +183,7 @@ def _hessian_metric(problem: Problem, theta: Tensor, ridge: Tensor) -> Metric:
 
 
 def _lbfgs(
-    problem: Problem,
+    problem: Glm,
     theta: Tensor,
     ridge: Tensor,
     linear: Tensor,
@@ -252,3 +252,22 @@ def _two_loop(grad: Tensor, history: list[Pair], metric: Metric, which: Tensor) 
     for (moved, turned, inverse), weight in zip(history, reversed(weights), strict=True):
         q = q + moved * (weight - inverse * (turned * q).sum(-1, keepdim=True))
     return q
+
+
+ROWS, LARGE = 5000, 2.0**34  # rows that Hessians are estimated from, for problems of more than so many n d^2
+
+
+class Estimated(Glm):
+    """Its Hessian comes from about `ROWS` evenly spaced rows: what tunes a solver need not be exact."""
+
+    def hessian(self, theta: Tensor) -> Tensor:
+        every = max(1, self.n // ROWS)
+        few = Glm(self.x[:, ::every], self.y[:, ::every], self.loss, self.repeats, self.row_bound)
+        return few.hessian(theta) * (self.n / few.n)
+
+
+def estimated(problem: Glm) -> Glm:
+    """The same problem for `minimise`, which of a large one then needs seconds instead of minutes."""
+    if problem.n * problem.d**2 <= LARGE:
+        return problem
+    return Estimated(problem.x, problem.y, problem.loss, problem.repeats, problem.row_bound)

@@ -57,7 +57,7 @@ class Network:
 
 
 def build(layers: Iterable[Mapping[str, Any]], shape: Iterable[int], classes: int) -> Network:
-    """The network of a file of conf/network/.
+    """The network of a file of conf/problem/.
 
     layers: one mapping each, whose first word says what it is::
 

@@ -7,14 +7,14 @@ from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
+from tqdm import tqdm, trange
 
-from dplangevin.diagnostics import Mixing, mixing
+from dplangevin.diagnostics import Mixing, least_draws, mixing
 from dplangevin.kernels import Kernel
 from dplangevin.kernels.hmc import HmcState, Potential, reflective_hmc
 from dplangevin.kernels.sphere_hmc import sphere_hmc
-from dplangevin.minimise import descend, minimise, newton, one_of
-from dplangevin.problem import Problem
+from dplangevin.minimise import descend, estimated, minimise, newton, one_of
+from dplangevin.problems.glm import Glm
 
 Boundary = Literal["sphere", "reflect"]
 WALK = 60  # steps of L-BFGS along the ridge path, which take 5 to 20 where it suits the rows
@@ -79,7 +79,7 @@ class Sampler:
                 raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
 
     def sample(
-        self, problem: Problem, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
     ) -> Posterior:
         """rho, precision: ``(E,)``, rho > 0, precision >= 0."""
         chains = max(1, math.ceil(self.chains / problem.repeats)) if problem.shared else self.chains
@@ -171,7 +171,7 @@ class Sampler:
                 return Posterior(grid, found)
 
 
-def _rotated(problem: Problem, basis: Tensor) -> Potential:
+def _rotated(problem: Glm, basis: Tensor) -> Potential:
     """U and its gradient in the coordinates ``theta @ basis``; with one margin per row the rows turn, not theta."""
     if problem.classes == 1:
         return replace(problem, x=problem.x @ basis).value_and_grad
@@ -213,7 +213,7 @@ class Rejection:
             "delta + (1 + e^epsilon) tv (Wang et al. 2015, Proposition 3)"
         )
 
-    def proposals(self, problem: Problem, rho: Tensor, precision: Tensor) -> Tensor:
+    def proposals(self, problem: Glm, rho: Tensor, precision: Tensor) -> Tensor:
         """``w log(1/total_variation)``, ``(R', E)``: how many proposals a draw may take."""
         moment = problem.x.double().mT @ problem.x.double()  # (R', d, d)
         values = torch.linalg.eigvalsh(moment).clamp(min=0)[:, None]
@@ -221,7 +221,7 @@ class Rejection:
         return (0.5 * torch.log1p(scale * values).sum(-1)).exp() * -math.log(self.total_variation)
 
     def sample(
-        self, problem: Problem, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
     ) -> Posterior:
         """As `Sampler.sample`: one draw for each repeat and budget, ``(1, R, 1, E, d)``; R-hat and ess are nan."""
         if radius < math.inf or problem.classes > 1 or not bool((precision > 0).all()):
@@ -261,7 +261,80 @@ class Rejection:
         return Posterior(draws[None, :, None].to(problem.x.dtype), Mixing(unknown, unknown))
 
 
-def find_centre(problem: Problem, rho: Tensor, precision: Tensor, radius: float) -> Centre:
+@dataclass(frozen=True)
+class Whitened:
+    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)``, precision > 0, without a ball, in coordinates in which
+    the posterior's Hessian at its mode is about I, started at the Gaussian that says.
+
+    For many parameters and rows that all repeats share, which are the chains: `draws` draws of about `leapfrogs` steps
+    after `warmup` ones that tune the step size towards the acceptance `target`.
+    """
+
+    total_variation: ClassVar[float] = 0.0
+    assumption: ClassVar[str] = Sampler.assumption
+    warmup: int = 30
+    draws: int = 100
+    leapfrogs: int = 6
+    target: float = 0.8
+
+    def __post_init__(self) -> None:
+        for name in ("warmup", "draws", "leapfrogs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
+
+    def sample(
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
+    ) -> Posterior:
+        """As `Sampler.sample`, ``(draws, R, 1, E, d)``."""
+        if radius < math.inf or not problem.shared or not bool((precision > 0).all()):
+            raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all repeats share")
+        mode, inverse = laplace(problem, rho, precision)
+
+        def outward(z: Tensor) -> Tensor:
+            return mode + torch.einsum("red,edf->ref", z, inverse)
+
+        def potential(z: Tensor) -> tuple[Tensor, Tensor]:
+            theta = outward(z)
+            value, gradient = problem.value_and_grad(theta)
+            value = value * rho + 0.5 * precision * theta.square().sum(-1)
+            gradient = gradient * rho[:, None] + precision[:, None] * theta
+            return value, torch.einsum("red,efd->ref", gradient, inverse)
+
+        shape = problem.repeats, len(rho), problem.d
+        kernel = reflective_hmc(potential, torch.ones(shape[1:]), math.inf)
+        state = kernel.init(torch.randn(shape, generator=rng))
+        log_step, draws = torch.full((len(rho),), math.log(0.25)), []
+        bar = trange(self.warmup + self.draws, desc="HMC", unit="draw", leave=False, disable=None)
+        for i in bar:
+            jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
+            fewest, most = max(1, self.leapfrogs // 2), self.leapfrogs + self.leapfrogs // 2
+            count = int(torch.randint(fewest, most + 1, (1,), generator=rng))
+            momentum = torch.randn(shape[0], 1, shape[2], generator=rng).expand(shape)
+            uniform = torch.rand(shape[0], 1, generator=rng).expand(shape[:2])
+            state = kernel.step(state, momentum, uniform, log_step.exp() * jitter, count)
+            if i < self.warmup:
+                log_step = log_step + 2 / (i + 5) ** 0.6 * (state.accepted.mean(0) - self.target)
+            else:
+                draws.append(outward(state.theta))
+        grid = torch.stack(draws)
+        unknown = torch.full((1, len(rho)), math.nan)
+        few = len(grid) < least_draws(problem.repeats)
+        return Posterior(grid[:, :, None], Mixing(unknown, unknown) if few else mixing(grid[:, None]))
+
+
+def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
+    """Mode of each posterior, ``(1, E, d)``, and the inverse ``(E, d, d)`` of its Hessian's lower Cholesky factor."""
+    single = estimated(replace(problem, repeats=1))
+    start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64)
+    mode = minimise(single, (precision / rho).double(), start, tolerance=1e-5).theta.float()
+    hessian = single.hessian(mode)[0] * rho[:, None, None]
+    hessian.diagonal(dim1=-2, dim2=-1).add_(precision[:, None])
+    factor = torch.linalg.cholesky(hessian)
+    unit = torch.eye(problem.d).expand_as(factor)
+    return mode, torch.linalg.solve_triangular(factor, unit, upper=False)
+
+
+def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> Centre:
     """Mode of the posterior in the ball, for each budget, and the curvature of U there.
 
     The mode lies on the path ``theta(r) = argmin U + r/2 ||theta||^2``: at ``r = precision/rho`` if that is inside the
@@ -282,7 +355,7 @@ def find_centre(problem: Problem, rho: Tensor, precision: Tensor, radius: float)
     return Centre(theta @ basis, curvature, multiplier, basis)
 
 
-def _ridge_path(problem: Problem, ridges: Tensor, least: float, radius: float) -> Tensor:
+def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Tensor:
     """``theta(r)`` on the grid of r, which grows: ``(R', ridges, d)``, inf where no budget needs it.
 
     Where L-BFGS on the whole grid does not arrive, as on rows that a hyperplane separates, whose theta(r) grows without

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dplangevin.data import DataError, Dataset, save_arrays
-from dplangevin.evaluation import evaluate
+from dplangevin import evaluate
+from dplangevin.data import DataError, save_arrays
 from dplangevin.posterior import R_HAT, Sampler
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 
 class Reference(NamedTuple):
@@ -30,9 +30,9 @@ class Reference(NamedTuple):
 
 
 def sample_reference(
-    problem: Problem, data: Dataset, precision: float, sampler: Sampler, predictive: int, rng: torch.Generator
+    problem: Glm, precision: float, sampler: Sampler, predictive: int, rng: torch.Generator
 ) -> Reference:
-    """HMC on the full data.  data: scaled as for `problem`; predictive: draws that log_loss averages over, about.
+    """HMC on the full data.  predictive: draws that log_loss averages over, about.
 
     Raises ValueError when the worst split R-hat is 1.05 or more.
     """
@@ -47,7 +47,8 @@ def sample_reference(
     pooled = (draws.flatten(0, 2)[None] if problem.shared else draws.flatten(1, 2)).double()  # (R', N, d)
     mean = pooled.mean(1)
     every = max(1, pooled.shape[1] // predictive)
-    log_loss = evaluate(pooled[:, None, ::every], data)["log_loss"][:, 0]
+    probability = evaluate.predictive(problem, pooled[:, None, ::every].float())
+    log_loss = evaluate.all_scores(probability, problem.y_test)["log_loss"][:, 0]
     return Reference(mean, covariances(pooled), log_loss, found.mixing.r_hat[:, 0], found.mixing.ess[:, 0])
 
 

@@ -1,11 +1,12 @@
 """Every statistic behind the exhibits and the claims: intervals, paired and unpaired differences, tests, exponents of
 power laws, and summaries over repeats and seeds.
 
-Methods of one experiment share data splits and test points within a repeat, so their accuracies are compared by the
-paired difference `d[r, b] = accuracy_first[r, b] - accuracy_second[r, b]` (repeat r, budget b), averaged over budgets
-within each repeat, with a Student interval over repeats. Budgets are either what was asked of the mechanism
-(`axis="asked"`) or what the tight accountant finds it to cost (`axis="audited"`), where the methods' points differ and
-each repeat's accuracy is interpolated linearly in ln epsilon. Seeds of networks are independent: Welch (1947).
+On convex problems, methods of one experiment share data splits and test points within a repeat (column `seed`), so
+their accuracies are compared by the paired difference `d[r, b] = accuracy_first[r, b] - accuracy_second[r, b]` (repeat
+r, budget b), averaged over budgets within each repeat, with a Student interval over repeats. Budgets are either what
+was asked of the mechanism (`axis="asked"`) or what the tight accountant finds it to cost (`axis="audited"`), where the
+methods' points differ and each repeat's accuracy is interpolated linearly in ln epsilon. Seeds of networks are
+independent: Welch (1947).
 
 A result is trusted if no condition of its guarantee fails and no chain has diverged. What is not trusted is shown, but
 is never the best of several and never what others are compared with.
@@ -174,7 +175,7 @@ def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     kinds = rows[["variant", "scaling"]].drop_duplicates()
     if len(kinds) > 1:
         raise ValueError(f"one curve needs one variant and scaling, found {kinds.to_dict('records')}")
-    wide = rows.pivot(index="repeat", columns="epsilon", values="value")
+    wide = rows.pivot(index="seed", columns="epsilon", values="value")
     if np.isinf(wide.columns).all():
         return wide
     if axis == "audited":
@@ -276,11 +277,6 @@ def variant_settings(variant: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def violations(texts: pd.Series) -> str:
-    """The distinct texts of the column `violated`, joined by " | "; "" where every condition of the guarantee holds."""
-    return " | ".join(sorted({text for text in texts if text}))
-
-
 def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
     """The rows, as a mask, that may be the best or what others are compared with: every condition of the guarantee
     holds (violated is ""), no chain has diverged (`value` is finite; diverged, where there is such a count, is 0)."""
@@ -293,32 +289,29 @@ def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     variant, scaling and budget.
 
     runs: long form, one row per repeat and metric. The share of the majority class (metric `majority_accuracy`) becomes
-    rows of the method `majority` in a summary of accuracy. `epsilon_tight` is the largest over the repeats; `violated`
-    joins the distinct texts. Values that are not finite, of chains that have diverged, are left out and counted in
-    `diverged`. sd, low and high are nan for a single repeat, as is the mean for none. Raises ValueError when a repeat
-    occurs twice.
+    rows of the method `majority` in a summary of accuracy. Values that are not finite, of chains that have diverged,
+    are left out and counted in `diverged`. sd, low and high are nan for a single repeat, as is the mean for none.
+    Raises ValueError when a repeat occurs twice.
     """
     kept = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
     kept.loc[kept.metric.eq(MAJORITY), "method"] = "majority"
     keys = ["dataset", "method", "variant", "scaling", "epsilon"]
     # every non-private method says what the majority class is worth
-    again = kept.method.eq("majority") & kept.duplicated([*keys, "repeat", "value"])
+    again = kept.method.eq("majority") & kept.duplicated([*keys, "seed", "value"])
     kept = kept[~again]
-    twice = kept.duplicated([*keys, "repeat"])
+    twice = kept.duplicated([*keys, "seed"])
     if twice.any():
         raise ValueError(
-            f"a run is listed twice: {kept[twice].iloc[0][[*keys, 'repeat']].to_dict()} occurs more than once"
+            f"a run is listed twice: {kept[twice].iloc[0][[*keys, 'seed']].to_dict()} occurs more than once"
         )
-    rows = []
-    for values, group in kept.groupby(keys, sort=False):
+    rows, priced = [], ("epsilon_paper", "epsilon_tight", "violated")
+    for _, group in kept.groupby(keys, sort=False):
         finite = group.value[np.isfinite(group.value)]
-        interval, tight = finite_interval(group.value), float(group.epsilon_tight.max())
-        row: dict[str, Any] = dict(zip(keys, values, strict=True))
-        row |= {"epsilon_paper": float(group.epsilon_paper.max()), "epsilon_tight": tight}
-        row |= {"ln_epsilon": _ln(float(group.epsilon.iloc[0])), "ln_epsilon_tight": _ln(tight)}
-        row |= {**interval._asdict(), "sd": float(finite.std(ddof=1))}
-        row |= {"repeats": len(finite), "diverged": len(group) - len(finite)}
-        rows.append({**row, "violated": violations(group.violated)})
+        first = group.iloc[0]
+        row: dict[str, Any] = {name: first[name] for name in (*keys, *priced)}
+        row |= {"ln_epsilon": _ln(row["epsilon"]), "ln_epsilon_tight": _ln(row["epsilon_tight"])}
+        row |= {**finite_interval(group.value)._asdict(), "sd": float(finite.std(ddof=1))}
+        rows.append({**row, "repeats": len(finite), "diverged": len(group) - len(finite)})
     table = pd.DataFrame(rows, columns=SUMMARY_COLUMNS)
     return table.sort_values(keys, kind="stable", ignore_index=True)
 
@@ -343,7 +336,7 @@ def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[d
         row: dict[str, Any] = dict(zip(keys, values, strict=True))
         row |= {"accuracy": interval.mean, "sd": finite.accuracy.std(ddof=1)}
         row |= {"low": interval.low, "high": interval.high, "seeds": len(finite)}
-        yield {**row, "log_loss": finite.log_loss.mean(), "violated": violations(group.violated)}, group
+        yield {**row, "log_loss": finite.log_loss.mean(), "violated": group.violated.iloc[0]}, group
 
 
 def sort_by(table: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from scipy.stats import ks_2samp, kstest, norm
 
 from dplangevin.attacks import langevin, pairs, posterior, quadrature, sampled
 from dplangevin.audit import audit
+from dplangevin.losses import softmax
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
@@ -264,22 +265,26 @@ def test_posterior_samples_have_the_posteriors_law() -> None:
         posterior.sample(event, 0, rng())
 
 
-def test_the_linear_loss_is_the_far_end_of_the_logistic() -> None:
-    margin, label = torch.tensor([-30.0, -40.0], dtype=torch.float64), torch.ones(2, dtype=torch.float64)
-    for part in ("value", "slope", "curvature"):
-        near = getattr(pairs.LOGISTIC, part)(margin.clone(), label)
-        assert torch.allclose(getattr(pairs.LINEAR, part)(margin.clone(), label), near, atol=1e-9)
+def test_the_losses_of_pairs_are_the_far_ends_of_their_models() -> None:
+    far, label = (
+        torch.tensor([-30.0, -40.0], dtype=torch.float64),
+        torch.tensor([1.0, 0.0], dtype=torch.float64),
+    )
+    sides = torch.stack([-far, far]) * torch.tensor([1.0, -1.0])  # the label's margin is the smaller one
+    for name, ends, model, margins, y in (
+        ("linear", pairs.LINEAR, pairs.LOGISTIC, far, torch.ones(2, dtype=torch.float64)),
+        ("steep", pairs.STEEP, softmax(2), sides, label),
+    ):
+        for part in ("value", "slope", "curvature"):
+            near = getattr(model, part)(margins.clone(), y)
+            assert torch.allclose(getattr(ends, part)(margins.clone(), y), near, atol=1e-9), (name, part)
+        found = ends.slope(margins.clone(), y)
+        assert float(found.reshape(-1, 2).norm(dim=0)[0]) == pytest.approx(ends.lipschitz)
 
 
-def test_pairs_of_other_losses_or_sizes_are_refused() -> None:
-    chain = pairs.Chain(2, 1, 0.1, 0.3)
-    steady = pairs.LOGISTIC._replace(name="shifted", slope=lambda m, y: m.mul_(m) - y)
-    assert pairs.sgld_ratio(torch.zeros(5, 4, 1), chain, steady).shape == (5,)
-    bent = pairs.LOGISTIC._replace(name="bent", slope=lambda m, y: m.mul_(m).mul_(-y))
-    with pytest.raises(ValueError, match="the bent loss moves a step by an amount that depends on theta"):
-        pairs.sgld_ratio(torch.arange(20.0).view(5, 4, 1), chain, bent)
+def test_pairs_of_no_record_are_refused() -> None:
     with pytest.raises(ValueError, match="records = 0 and runs = 3"):
-        pairs.opposite(3, 0)
+        pairs.neighbours(pairs.LINEAR, 3, 0)
 
 
 def test_the_chosen_pair_is_the_stronger_one() -> None:

@@ -10,51 +10,59 @@ import torch
 from scipy.stats import ks_2samp
 from torch import Tensor
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.attacks import softmax
-from dplangevin.attacks.softmax import Pair, Record, Training, flipped, opposite, pairs
+from dplangevin.attacks.softmax import OnRow, Pair, Record, Training, flipped, opposite, pairs
 from dplangevin.audit import audit
-from dplangevin.chains.linear import Chain, batches, descent, run, train
-from dplangevin.heads import Audits, Setting
-from dplangevin.heads.dp_langevin import DpLangevin
-from dplangevin.heads.dp_sgd import DpSgd
-from dplangevin.heads.softmax import problem_of
+from dplangevin.chains.chain import Chain, run
+from dplangevin.chains.sampling import Sampling
+from dplangevin.losses import softmax as softmax_loss
+from dplangevin.methods.dp_sgd import DpSgd
+from dplangevin.methods.dp_sgld import DpSgldRyffel2022
+from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems.glm import Glm
 
-N, K, BOUND, DELTA = 12, 3, 2.0, 1e-3
-SETTING = Setting(N, 2, K, BOUND, 3.0, DELTA, Audits(100, 100))
+N, K, BOUND, DELTA, BATCH, STEPS = 12, 3, 2.0, 1e-3, 3, 10
+LIPSCHITZ = math.sqrt(2) * BOUND
 
 
 def training(chain: Chain, **other: Any) -> Training:
-    return replace(Training(chain, N, 3, K, 2, BOUND), **other)
+    return replace(Training(chain, N, K, 2, BOUND), **other)
 
 
-def chain_of(sampling: Any = "subsets", **other: Any) -> Chain:
+def chain_of(scheme: Any = "subset", noise: float = 0.5, **other: Any) -> Chain:
     """Decreasing steps, noise about as large as a record's push, a ridge that can be felt."""
-    sizes = 1 / (2 + 0.3 * np.arange(10))
-    return replace(Chain(sizes, 0.5 * np.sqrt(sizes), 0.4, sampling), **other)
+    sizes = 1 / (2 + 0.3 * torch.arange(STEPS, dtype=torch.float64))
+    batch = {"full": None}.get(scheme, BATCH)
+    sampling = Sampling(scheme, batch, STEPS * (batch or N) / N)
+    size = sampling.size(N)
+    return Chain(sizes, noise * size / sizes.sqrt(), sampling, l2=0.4)._replace(**other)
 
 
 def rng(label: str = "attack") -> torch.Generator:
-    return noise.generator(3, label)
+    return random.generator(3, label)
+
+
+def problem_of(x: Tensor, y: Tensor, runs: int) -> Glm:
+    return Glm(x[None], y[None].float(), softmax_loss(K), runs, BOUND)
 
 
 def trained(target: Training, record: Record, runs: int, label: str) -> Tensor:
-    """The last iterates ``(runs, K p)`` of `train` on all rows: zeros, and the record in one of them."""
-    x = np.zeros((target.records, target.features), dtype=np.float32)
+    """The last iterates ``(runs, K p)`` of the loop on all rows: zeros, and the record in one of them."""
+    x = torch.zeros(target.records, target.features)
     x[5, 0] = record.x
-    y = np.arange(target.records) % K
+    y = torch.arange(target.records) % K
     y[5] = record.label
-    problem = problem_of(x, y, K, runs, BOUND)
-    return train(problem, [target.chain], target.batch, rng(label))[:, 0]
+    return run(problem_of(x, y, runs), [target.chain], runs, rng(label))[:, 0, 0]
 
 
 def test_gradients_of_a_flipped_label_differ_by_the_same_whatever_theta() -> None:
     target = training(chain_of())
     first, second = (displacement(target, record) for record in flipped(BOUND)[1:])
-    gap = target.batch * (first - second).norm(dim=-1)
+    gap = BATCH * (first - second).norm(dim=-1)
     torch.testing.assert_close(gap, torch.full_like(gap, math.sqrt(2) * BOUND), rtol=1e-4, atol=0)
-    assert (first.norm(dim=-1) * target.batch <= SETTING.lipschitz).all()
+    assert (first.norm(dim=-1) * BATCH <= LIPSCHITZ).all()
 
 
 def displacement(target: Training, record: Record) -> Tensor:
@@ -63,13 +71,13 @@ def displacement(target: Training, record: Record) -> Tensor:
     theta[0] = 0
     problem = softmax._problem(target, [record])
     rows = torch.zeros(50, dtype=torch.long)
-    return softmax._displaced(descent(problem, [target.chain], target.batch), theta, rows)[:, 0]
+    return softmax._displaced(target.descent(problem), theta, rows)[:, 0]
 
 
 def test_gradients_of_x_and_minus_x_differ_by_more() -> None:
     target = training(chain_of())
     first, second = (displacement(target, record) for record in opposite(BOUND)[1:])
-    gap = target.batch * (first - second).norm(dim=-1)
+    gap = BATCH * (first - second).norm(dim=-1)
     assert float(gap[0]) == pytest.approx(2 * BOUND * math.sqrt(1 - 1 / K), rel=1e-5)
     assert (gap <= math.sqrt(6) * BOUND).all()
 
@@ -83,7 +91,7 @@ def test_every_pair_is_admissible() -> None:
         assert all(abs(record.x) <= BOUND and record.label in (0, 1) for record in pair[1:])
 
 
-@pytest.mark.parametrize("sampling", ["subsets", "poisson"])
+@pytest.mark.parametrize("sampling", ["subset", "poisson"])
 @pytest.mark.parametrize(("clip", "radius"), [(math.inf, math.inf), (1.0, math.inf), (math.inf, 1.5)])
 @pytest.mark.parametrize("start", [0.0, 1.0])
 def test_last_iterates_have_the_law_of_training(
@@ -99,7 +107,7 @@ def test_last_iterates_have_the_law_of_training(
 
 
 def test_a_full_batch_uses_the_record_in_every_step() -> None:
-    target = training(chain_of(), batch=N)
+    target = training(chain_of("full"))
     record = Record(-BOUND, 0)
     ours, theirs = softmax.end_points(target, record, 4000, rng("ours")), trained(target, record, 4000, "t")
     assert ks_2samp(ours[:, 0], theirs.view(4000, K, 2)[:, 0, 0]).pvalue > 1e-3
@@ -113,34 +121,26 @@ def test_random_numbers_are_common_to_all_records() -> None:
 
 
 def iterates(target: Training, record: Record, runs: int, label: str) -> Tensor:
-    """theta_0, ..., theta_K along the record's feature, ``(steps + 1, runs, K)``, of the steps of `train`."""
-    x = np.zeros((target.records, 1), dtype=np.float32)
+    """theta_0, ..., theta_T along the record's feature, ``(steps + 1, runs, K)``, of the loop's steps."""
+    x = torch.zeros(target.records, 1)
     x[5] = record.x
-    y = np.full(target.records, record.label)
-    problem, source, seen = problem_of(x, y, K, runs, BOUND), rng(label), []
-    step = descent(problem, [target.chain], target.batch)
-
-    def descend(theta: Tensor, *rest: Tensor) -> None:
-        seen.append(theta[:, 0].clone())
-        step(theta, *rest)
-
-    start = torch.randn(runs, 1, problem.d, generator=source)
-    stream = batches(source, problem, target.batch, len(target.chain.step_sizes))
-    seen.append(run([target.chain], start, stream, descend)[:, 0])
-    return torch.stack(seen)
+    problem = problem_of(x, torch.full((target.records,), record.label), runs)
+    chain = target.chain._replace(keep=tuple(range(1, STEPS + 1)))
+    theta = run(problem, [chain], runs, rng(label))[:, 0]
+    return torch.cat([torch.zeros(runs, 1, K), theta], 1).transpose(0, 1)
 
 
 def ratios(target: Training, pair: Pair, theta: Tensor) -> np.ndarray:
     """Log-likelihood ratios ``(runs,)`` by the formula of `all_iterates`, gradients by hand."""
     theta, total = theta.double(), torch.zeros(theta.shape[1], dtype=torch.float64)
-    q = target.batch / target.records
-    for k, (eta, std) in enumerate(zip(target.chain.step_sizes, target.chain.noise_std, strict=True)):
-        move = theta[k + 1] - (1 - eta * target.chain.precision) * theta[k]
+    q = BATCH / target.records
+    for k, (eta, std) in enumerate(zip(target.step_sizes, target.noise_std, strict=True)):
+        move = theta[k + 1] - (1 - eta * target.chain.l2) * theta[k]
         for sign, record in zip((1, -1), pair[1:], strict=True):
             slope = torch.softmax(theta[k] * record.x, 1) - torch.eye(K, dtype=torch.float64)[record.label]
             gradient = slope * record.x
             gradient *= (target.chain.clip / gradient.norm(dim=1, keepdim=True)).clamp(max=1.0)
-            mean = -eta / target.batch * gradient
+            mean = -eta / BATCH * gradient
             hit = ((move * mean).sum(1) - mean.square().sum(1) / 2) / std**2
             total += sign * torch.log((1 - q) + q * torch.exp(hit))
     return total.numpy()
@@ -166,26 +166,44 @@ def test_looks_that_are_a_few_steps_old_see_nearly_as_much() -> None:
     assert np.corrcoef(fresh.first, stale.first)[0, 1] > 0.98
 
 
-@pytest.mark.parametrize("schedule", ["constant", "decreasing"])
-@pytest.mark.parametrize("initial", ["theorem", "zero"])
-def test_the_last_iterate_tells_less_than_its_price(schedule: Any, initial: Any) -> None:
-    method = DpLangevin("published", schedule, 3, 2.0, 0.2, noise_std=0.4, initial=initial)
-    price = Tight().epsilon(method.provable(SETTING, 0.4), DELTA)
-    found = softmax.last_iterate(method.attacked(SETTING, 0.4), 40_000, rng(), DELTA)
-    bound = audit(found.first, found.second, DELTA).epsilon
-    assert 0.05 * price < bound <= price
+RYFFEL = DpSgldRyffel2022(Sampling("subset", BATCH, 2.0), 0.2, Tight(), noise_std=0.4)
+ROWS = problem_of(torch.zeros(N, 2), torch.zeros(N), 1)
 
 
-def test_all_iterates_tell_less_than_their_price() -> None:
-    method = DpSgd("published", "constant", 3, 2.0, 0.2, 1.0, noise_multiplier=1.5)
-    price = Tight().epsilon(method.event(SETTING, 1.5), DELTA, "replace_one")
-    found = softmax.all_iterates(method.attacked(SETTING, 1.5), 40_000, rng())
-    bound = audit(found.first, found.second, DELTA).epsilon
-    assert 0.3 * price < bound <= price
+@pytest.mark.parametrize(
+    "method",
+    [
+        *(
+            replace(RYFFEL, schedule=schedule, initial=initial)
+            for schedule in ("constant", "ryffel2022")
+            for initial in ("theorem", "zero")
+        ),
+        DpSgd(
+            0.5,
+            1.0,
+            Sampling("poisson", BATCH, 2.0),
+            Tight(),
+            "mean_smoothness",
+            "constant",
+            "replace_one",
+            1.5,
+        ),
+    ],
+)
+def test_a_row_tells_less_than_its_price(method: Any) -> None:
+    """The last iterate, or all of them."""
+    plan = method.plan(ROWS.facts, Budget(1.0, DELTA))
+    promise = plan.guarantee
+    price = Tight().epsilon(promise.event, DELTA, promise.adjacency)
+    last = promise.released == "final"
+    found = OnRow(40_000, 40_000)(plan, ROWS.facts, DELTA, rng())
+    assert (0.05 if last else 0.3) * price < found["epsilon_audit"] <= price
+    assert found["audit_pair"] in {pair.name for pair in pairs(BOUND)}
+    assert found["audit_confidence"] == 0.95
 
 
 def test_the_pilot_chooses_the_pair_that_tells_most() -> None:
-    target = training(chain_of(noise_std=np.full(10, 0.3)), classes=10)
+    target = training(chain_of(noise_std=0.3 * BATCH / chain_of().step), classes=10)
     found = softmax.last_iterate(target, 40_000, rng(), DELTA)
     label = softmax.last_iterate(target, 40_000, rng(), DELTA, flipped(BOUND))
     assert found.pair != label.pair == flipped(BOUND)
@@ -203,7 +221,7 @@ def test_rows_without_a_bound_reach_the_clip() -> None:
 
 def test_nothing_to_attack() -> None:
     with pytest.raises(ValueError, match="nothing to attack"):
-        softmax.last_iterate(training(chain_of(noise_std=np.zeros(10))), 10, rng(), DELTA)
+        softmax.last_iterate(training(chain_of(noise=0.0)), 10, rng(), DELTA)
     with pytest.raises(ValueError, match="at least 8"):
         softmax.all_iterates(training(chain_of("poisson")), 0, rng())
     with pytest.raises(ValueError, match="radius = inf"):

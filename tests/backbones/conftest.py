@@ -8,7 +8,7 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.backbones import Backbone, network
 from dplangevin.backbones.pretrain import initialise
 
@@ -36,7 +36,7 @@ def entry() -> Callable[..., DictConfig]:
 def backbone(request: pytest.FixtureRequest, entry: Callable[..., DictConfig]) -> Backbone:
     """Each backbone with random weights and statistics, in evaluation mode."""
     module = network(entry(request.param, NARROW[request.param]))
-    rng = noise.generator(3, request.param)
+    rng = random.generator(3, request.param)
     initialise(module, rng)
     for layer in module.modules():
         if isinstance(layer, torch.nn.BatchNorm2d):

@@ -10,7 +10,7 @@ import torch
 from omegaconf import DictConfig
 from torch import nn
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.backbones import Backbone, alexnet, inputs, load, network, resnet18, resnet20, set_weights
 from dplangevin.backbones.fuse import fused
 from dplangevin.backbones.inputs import Inputs
@@ -121,9 +121,9 @@ def test_resnet20_by_formula(entry: Entry, rng: np.random.Generator) -> None:
 
 def test_load(entry: Entry, tmp_path: Path) -> None:
     cfg = entry("resnet20_cifar100", {"weights": "w.npz"})
-    random = network(cfg)
-    initialise(random, noise.generator(4, "load"))
-    arrays = {name: value.numpy() for name, value in random.state_dict().items()}
+    drawn = network(cfg)
+    initialise(drawn, random.generator(4, "load"))
+    arrays = {name: value.numpy() for name, value in drawn.state_dict().items()}
     save_arrays(tmp_path / "w.npz", arrays)
     module, digest = load(cfg, tmp_path / "w.npz")
     assert digest == sha256(tmp_path / "w.npz")

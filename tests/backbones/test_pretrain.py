@@ -12,7 +12,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
 from dplangevin.backbones.augment import shifted
 from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
@@ -77,11 +77,11 @@ def test_every_crop_and_mirror_image_and_no_other() -> None:
         for mirrored in (False, True)
         for part in [framed[:, :, top : top + 3, left : left + 4]]
     }
-    found = shifted(image.expand(500, 2, 3, 4), 1, True, noise.generator(1, "crops"))
+    found = shifted(image.expand(500, 2, 3, 4), 1, True, random.generator(1, "crops"))
     assert found.dtype == torch.uint8
     assert {row.contiguous().numpy().tobytes() for row in found} == possible
     assert len(possible) == 18
-    plain = shifted(image.expand(5, 2, 3, 4), 0, False, noise.generator(1, "none"))
+    plain = shifted(image.expand(5, 2, 3, 4), 0, False, random.generator(1, "none"))
     assert torch.equal(plain, image.expand(5, 2, 3, 4))
 
 
@@ -89,7 +89,7 @@ def test_every_crop_and_mirror_image_and_no_other() -> None:
 def test_a_toy_set_is_learned(build: Callable[[], Backbone], tmp_path: Path) -> None:
     module, images = build(), toy()
     arrays, right = PLAN.run(
-        module, images, noise.generator(1, "toy"), CPU, Checkpoint(tmp_path / "c.pt", "key")
+        module, images, random.generator(1, "toy"), CPU, Checkpoint(tmp_path / "c.pt", "key")
     )
     assert right > 0.9
     assert right == accuracy(module, images.x_test[0], images.y_test[0], CPU)
@@ -99,20 +99,20 @@ def test_a_toy_set_is_learned(build: Callable[[], Backbone], tmp_path: Path) -> 
 def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path) -> None:
     images = toy()
     whole, right = PLAN.run(
-        narrow(), images, noise.generator(1, "toy"), CPU, Checkpoint(tmp_path / "a.pt", "key")
+        narrow(), images, random.generator(1, "toy"), CPU, Checkpoint(tmp_path / "a.pt", "key")
     )
     path = tmp_path / "b.pt"
     for stop in (7, 4):  # in the middle of epochs of four steps, then at the end of one
         with pytest.raises(Stop):
-            PLAN.run(narrow(), images, noise.generator(1, "toy"), CPU, Stopping(path, stop))
+            PLAN.run(narrow(), images, random.generator(1, "toy"), CPU, Stopping(path, stop))
     state = Checkpoint(path, "key").load()
     assert state is not None
     assert state["step"] == 11
-    resumed, again = PLAN.run(narrow(), images, noise.generator(99, "other"), CPU, Checkpoint(path, "key"))
+    resumed, again = PLAN.run(narrow(), images, random.generator(99, "other"), CPU, Checkpoint(path, "key"))
     assert again == right
     assert all(resumed[name].tobytes() == value.tobytes() for name, value in whole.items())
     other, _ = PLAN.run(
-        narrow(), images, noise.generator(2, "toy"), CPU, Checkpoint(tmp_path / "d.pt", "key")
+        narrow(), images, random.generator(2, "toy"), CPU, Checkpoint(tmp_path / "d.pt", "key")
     )
     assert not np.array_equal(other["conv1.weight"], whole["conv1.weight"])
 
@@ -121,7 +121,7 @@ def test_one_step_is_the_formula() -> None:
     """Against the update written out: momentum, weight decay, the cosine and the smoothed loss."""
     plan = replace(PLAN, padding=0, flip=False, weight_decay=0.1)
     images, module = toy(), narrow()
-    session = Session(plan, module, images, noise.generator(5, "formula"), CPU)
+    session = Session(plan, module, images, random.generator(5, "formula"), CPU)
     session.start(None)
     twin = narrow()
     twin.load_state_dict(module.state_dict())
@@ -145,7 +145,7 @@ def test_one_step_is_the_formula() -> None:
 
 def test_initial_law() -> None:
     module = resnet18.build(100, 32, 32, [0.5] * 3, [0.2] * 3)
-    initialise(module, noise.generator(1, "law"))
+    initialise(module, random.generator(1, "law"))
     weight = module.state_dict()["layer3.1.conv2.weight"]
     assert float(weight.std()) == pytest.approx((2 / (128 * 9)) ** 0.5, rel=0.01)
     assert float(module.head.weight.detach().abs().max()) == pytest.approx(1 / 16, rel=0.01)
@@ -155,11 +155,11 @@ def test_initial_law() -> None:
     assert bool((norm.weight == 1).all())
     assert bool((norm.running_var == 1).all())
     with pytest.raises(ValueError, match="GroupNorm"):
-        initialise(torch.nn.Sequential(torch.nn.GroupNorm(2, 4)), noise.generator(1, "law"))
+        initialise(torch.nn.Sequential(torch.nn.GroupNorm(2, 4)), random.generator(1, "law"))
 
 
 def test_what_cannot_be_trained_is_named(tmp_path: Path) -> None:
-    images, rng, checkpoint = toy(), noise.generator(1, "toy"), Checkpoint(tmp_path / "c.pt", "key")
+    images, rng, checkpoint = toy(), random.generator(1, "toy"), Checkpoint(tmp_path / "c.pt", "key")
     with pytest.raises(ValueError, match="3 classes, but the backbone has 5"):
         PLAN.run(resnet18.build(5, 4, 16, [0.3] * 3, [0.2] * 3), images, rng, CPU, checkpoint)
     with pytest.raises(ValueError, match=r"batch = 100 is larger than the data set \(90 images\)"):

@@ -11,10 +11,12 @@ import pytest
 from fake_results import INF, fact, final, finals, run_rows
 from omegaconf import OmegaConf
 
+from dplangevin import config
 from dplangevin.claims import verdicts
 from dplangevin.claims.table import COLUMNS as CLAIM_COLUMNS
 from dplangevin.claims.table import evaluate, expand
 from dplangevin.exhibits import read
+from dplangevin.plan import runs
 
 CONF = Path(__file__).parents[2] / "conf" / "claim"
 RESULTS = Path(__file__).parents[2] / "results"
@@ -31,9 +33,27 @@ def committed(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_committed_claim_evaluates(path: Path) -> None:
     paper = committed(path)
-    frames = [pd.DataFrame()]
-    for i, name in enumerate(paper.get("runs", [])):
-        experiment, dataset, method = name.split("/")
+    runs = {}
+    for name in paper["runs"]:
+        spec = OmegaConf.load(CONF.parent / f"experiment/{name}.yaml")
+        if "methods" in spec:  # of convex problems
+            runs[name] = made_up(name, spec)
+    for dataset, metric in itertools.product(paper.get("data", []), ["features", "rows_train", "rows"]):
+        runs[f"{dataset} {metric}"] = fact(metric, 9.0).assign(dataset=dataset)
+    analyses = {name: read.read_analysis(name, RESULTS / "analyses") for name in paper.get("analyses", [])}
+    table = evaluate(paper, runs, analyses)
+    assert list(table.columns) == CLAIM_COLUMNS
+    assert table.id.is_unique
+    assert set(table.verdict) <= WORDS
+    assert table.drop(columns=["ours", "low", "high"]).notna().all(axis=None)
+    assert table.reason.ne("").all()
+    assert not table.reason.str.startswith("no row of the analysis").any()
+
+
+def made_up(experiment: str, spec: Any) -> pd.DataFrame:
+    """Rows of every method of an experiment on every data set of it."""
+    frames = []
+    for i, (dataset, method) in enumerate(itertools.product(spec.datasets, spec.methods)):
         means = [0.6 + 0.01 * (i % 3), 0.7, 0.8]
         variants, metrics = [""], ["accuracy"]
         if experiment.endswith("sensitivity"):
@@ -46,16 +66,7 @@ def test_every_committed_claim_evaluates(path: Path) -> None:
             if method in ("nonprivate", "sgld"):
                 frame = frame[frame.epsilon.eq(1.0)].assign(epsilon=np.inf, epsilon_tight=np.inf)
             frames.append(frame)
-    for dataset, metric in itertools.product(paper.get("data", []), ["features", "rows_train", "rows"]):
-        frames.append(fact(metric, 9.0).assign(dataset=dataset))
-    analyses = {name: read.read_analysis(name, RESULTS / "analyses") for name in paper.get("analyses", [])}
-    table = evaluate(paper, pd.concat(frames, ignore_index=True), analyses)
-    assert list(table.columns) == CLAIM_COLUMNS
-    assert table.id.is_unique
-    assert set(table.verdict) <= WORDS
-    assert table.drop(columns=["ours", "low", "high"]).notna().all(axis=None)
-    assert table.reason.ne("").all()
-    assert not table.reason.str.startswith("no row of the analysis").any()
+    return pd.concat(frames, ignore_index=True)
 
 
 def test_expand_names_data_sets_and_twins() -> None:
@@ -112,9 +123,8 @@ def ryffel2022() -> dict[str, Any]:
 
 
 def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
-    tuned = {str(name): rows for name, rows in fake_results.finetune().groupby("run")}
-    sources = {"ryffel2022_cifar10": fake_results.heads(), "ryffel2022_pneumonia": fake_results.pneumonia()}
-    table = evaluate(ryffel2022, pd.DataFrame(), heads=sources, finetune=tuned).set_index("id")
+    made = (fake_results.heads(), fake_results.pneumonia(), fake_results.finetune())
+    table = evaluate(ryffel2022, dict(zip(ryffel2022["runs"], made, strict=True))).set_index("id")
     assert [*table.reset_index().columns] == CLAIM_COLUMNS
     assert table.index.is_unique
     cells = table.index.str.match(r"ryffel2022_tab[123]_accuracy_")
@@ -145,16 +155,17 @@ def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
 
 def test_cells_are_tested_where_their_network_is_there(ryffel2022: dict[str, Any]) -> None:
     both = pd.concat([fake_results.heads(), fake_results.heads("cifar10_resnet18")], ignore_index=True)
-    table = evaluate(ryffel2022, pd.DataFrame(), heads={"ryffel2022_cifar10": both}).set_index("id")
+    table = evaluate(ryffel2022, {"ryffel2022_cifar10": both}).set_index("id")
     assert table.verdict["ryffel2022_tab1_accuracy_none_cifar10_resnet18"] == verdicts.CONTRADICTED
     assert table.verdict["ryffel2022_tab1_accuracy_none_cifar10_alexnet"] == verdicts.NOT_TESTABLE
     lungs = table.loc["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"]
-    assert (lungs.verdict, lungs.reason) == (verdicts.NOT_TESTABLE, "no run of ryffel2022_pneumonia was read")
+    said = "no run of ryffel2022_pneumonia was read"
+    assert (lungs.verdict, lungs.reason) == (verdicts.NOT_TESTABLE, said)
 
 
 def test_reason_for_a_missing_experiment_is_that_of_the_paper(ryffel2022: dict[str, Any]) -> None:
-    said = {**ryffel2022, "heads": {**ryffel2022["heads"], "ryffel2022_pneumonia": "no X-rays here"}}
-    table = evaluate(said, pd.DataFrame()).set_index("id")
+    missing = {"ryffel2022_pneumonia": "no X-rays here"}
+    table = evaluate({**ryffel2022, "runs": {**ryffel2022["runs"], **missing}}, {}).set_index("id")
     assert table.reason["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"] == "no X-rays here"
 
 
@@ -165,11 +176,8 @@ def test_numbers_of_ryffel2022_are_published(ryffel2022: dict[str, Any]) -> None
         test = claim["test"]
         name = claim["id"].removeprefix("ryffel2022_")
         if test["_target_"].endswith("accuracy_on_features"):
-            method = (
-                test["where"]
-                .get("method", "none" if "none" in name else "dp_sgd")
-                .replace("none", "nonprivate")
-            )
+            method = test["where"].get("method", "sgd" if "none" in name else "dp_sgd")
+            method = {"sgd": "nonprivate", "dp_sgld_ryffel2022": "dp_langevin"}.get(method, method)
             assert 100 * test["published"] == pytest.approx(
                 value[claim["where"], test["paper"], f"accuracy_{method}"]
             )
@@ -185,7 +193,8 @@ def test_numbers_of_ryffel2022_are_published(ryffel2022: dict[str, Any]) -> None
             dataset = name.removeprefix("tab4_ratio_")
             assert test["published"] == value["Table 4", dataset, "ratio"]
             assert test["records"] == value["Appendix D", dataset, "records"]
-            assert test["features_dim"] == value["authors' code", dataset, "features"]
+            features = value["authors' code", dataset, "features"]
+            assert test["parameters"] == test["classes"] * features
         elif name.startswith("step_size"):
             dataset = name.removeprefix("step_size_")
             assert test["value"] == value["authors' commands", dataset, "step_size"]
@@ -208,7 +217,7 @@ def test_ratios_are_those_of_the_exhibit(ryffel2022: dict[str, Any]) -> None:
         for claim in expand(ryffel2022)
         if claim["test"]["_target_"].endswith("ryffel2022.ratio")
     ]
-    keys = ("beta", "precision", "records", "classes", "features_dim", "order")
+    keys = ("smoothness", "l2", "records", "parameters", "classes", "order")
     assert [[test[key] for key in keys] for test in tests] == [[row[key] for key in keys] for row in rows]
     assert [test["published"] for test in tests] == [row["ratio_published"] for row in rows]
 
@@ -216,17 +225,16 @@ def test_ratios_are_those_of_the_exhibit(ryffel2022: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def li2019() -> dict[str, Any]:
     found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/claim/li2019.yaml"))
-    found["claims"] = {name: entry for name, entry in found["claims"].items() if "training" in entry}
+    found["claims"] = {name: entry for name, entry in found["claims"].items() if "runs" in entry}
     return found
 
 
 def test_claims_of_li2019(li2019: dict[str, Any]) -> None:
-    frame = pd.concat(finals().values(), ignore_index=True)
-    table = evaluate(li2019, pd.DataFrame(), training={"li2019_tab1": frame}).set_index("id")
+    table = evaluate(li2019, {"li2019_tab1": finals()}).set_index("id")
     assert [*table.reset_index().columns] == CLAIM_COLUMNS
     svhn = table.index.str.startswith("li2019_svhn")
-    assert set(table.reason[svhn]) == {li2019["training"]["li2019_tab1_svhn"]}
-    assert "could not be fetched" in li2019["training"]["li2019_tab1_svhn"]
+    assert set(table.reason[svhn]) == {li2019["runs"]["li2019_tab1_svhn"]}
+    assert "could not be fetched" in li2019["runs"]["li2019_tab1_svhn"]
     assert set(table.verdict[svhn]) == {verdicts.NOT_TESTABLE}
     assert verdicts.NOT_TESTABLE not in set(table.verdict[~svhn])
     assert table.verdict["li2019_tab1_nonprivate"] == verdicts.REPRODUCED
@@ -237,7 +245,7 @@ def test_claims_of_li2019(li2019: dict[str, Any]) -> None:
 
 def test_claims_of_li2019_on_svhn(li2019: dict[str, Any]) -> None:
     """Every claim on SVHN can be tested once its runs are there."""
-    names = {"dataset": "svhn", "network": "li2019_svhn", "experiment": "li2019_tab1_svhn"}
+    names = {"dataset": "svhn", "problem": "li2019_svhn", "experiment": "li2019_tab1_svhn"}
     frames = [
         final("svhn_sgd", [0.93], [INF], block="nonprivate", **names),
         final("svhn_dp_sgld_printed", [0.2], [2.97], block="printed", **names),
@@ -245,7 +253,7 @@ def test_claims_of_li2019_on_svhn(li2019: dict[str, Any]) -> None:
         final("svhn_pate", [0.81, 0.9], [2.97, 4.96], **names),
     ]
     frame = pd.concat(frames, ignore_index=True)
-    table = evaluate(li2019, pd.DataFrame(), training={"li2019_tab1_svhn": frame}).set_index("id")
+    table = evaluate(li2019, {"li2019_tab1_svhn": frame}).set_index("id")
     svhn = table[table.index.str.startswith("li2019_svhn")]
     assert verdicts.NOT_TESTABLE not in set(svhn.verdict)
     assert svhn.verdict["li2019_svhn_nonprivate"] == verdicts.REPRODUCED
@@ -264,14 +272,16 @@ def test_numbers_of_li2019_are_published(li2019: dict[str, Any]) -> None:
 
 
 def test_li2019_asks_for_settings_that_are_trained(li2019: dict[str, Any]) -> None:
-    names = list(li2019["training"])
-    experiments = {name: OmegaConf.load(ROOT / f"conf/training/{name}.yaml") for name in names}
-    cfg = OmegaConf.create({"training": experiments})
+    cfg = config.load(ROOT / "params.yaml")
     for claim in expand(li2019):
-        found: Any = OmegaConf.to_container(cfg.training[claim["training"]].runs, resolve=True)
-        budgets = {(entry["learner"], e) for entry in found.values() for e in entry["epsilons"] or ()}
+        (experiment,) = claim["runs"]
+        (dataset,) = cfg.experiment[experiment].datasets
+        found = runs(cfg, experiment, dataset)
+        budgets = {(run.method, epsilon) for run in found for epsilon in run.epsilons}
         test = claim["test"]
         for where in [test[key] for key in ("where", "first", "second") if key in test]:
-            runs = where.get("run", [])
-            assert set(runs if isinstance(runs, list) else [runs]) <= set(found), claim["id"]
+            names = where.get("run", [])
+            assert set(names if isinstance(names, list) else [names]) <= {run.name for run in found}, claim[
+                "id"
+            ]
             assert "epsilon" not in where or (where["method"], where["epsilon"]) in budgets, claim["id"]

@@ -113,7 +113,7 @@ def test_an_other_whose_guarantee_fails_does_not_count() -> None:
     assert verdict(strong, weak)["verdict"] == verdicts.CONTRADICTED
     for hollow in (
         strong.assign(violated="T too small"),
-        strong.assign(value=strong.value.mask(strong.repeat.eq(1))),
+        strong.assign(value=strong.value.mask(strong.seed.eq(1))),
     ):
         found = verdict(hollow, weak)
         assert found["verdict"] == verdicts.REPRODUCED

@@ -9,7 +9,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.backbones import Backbone, network
 from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import initialise
@@ -29,7 +29,7 @@ def images(shape: tuple[int, int, int] = (3, 32, 32), n: int = 11, m: int = 4) -
 @pytest.fixture(scope="module")
 def backbone() -> Backbone:
     module = network(entry("backbone", "resnet20_cifar100"))
-    initialise(module, noise.generator(1, "test"))
+    initialise(module, random.generator(1, "test"))
     return module.eval()
 
 

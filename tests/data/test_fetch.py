@@ -137,7 +137,7 @@ def test_a_corrupt_file_is_fetched_again_or_else_left_and_named(raw: Path, tmp_p
 
 
 def test_what_a_killed_download_left_is_gone_after_the_next(raw: Path, tmp_path: Path) -> None:
-    put(raw).joinpath("toy.data").rename(raw / ".toy.data.part")
+    put(raw).joinpath("toy.data").rename(raw / ".toy.data.999999999.part")
     put(tmp_path / "mirror" / "toy")
     fetch("toy", [entry()], raw, [str(tmp_path / "mirror")])
     assert only_the_right_file(raw)

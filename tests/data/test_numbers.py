@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from dplangevin.data import DataError, Dataset, generator, split
 from dplangevin.losses import softmax
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 ROOT = Path(__file__).parents[2]
 ROWS = [(k / 10, 3.0 + k, -k, "good" if k % 3 == 0 else "bad") for k in range(20)]
@@ -149,10 +149,10 @@ def test_what_is_wrong_is_named_with_its_place(
 
 def test_a_problem_is_made_of_it(tmp_path: Path) -> None:
     data = load(write(tmp_path)).scaled("global")
-    assert Problem.from_dataset(data, 3).d == 4
+    assert Glm.from_dataset(data, 3).d == 4
     write(tmp_path, [*ROWS, (1, 2, 3, "fair")])
     three = load(tmp_path, classes=["bad", "fair", "good"]).scaled("unit")
-    assert Problem.from_dataset(three, 3, softmax(three.classes)).d == 12
+    assert Glm.from_dataset(three, 3, softmax(three.classes)).d == 12
 
 
 def test_headers_that_do_not_name_columns(tmp_path: Path) -> None:

@@ -180,14 +180,12 @@ def compare_runs() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """results/heads and results/finetune with made-up rows."""
+    """results/runs of the heads on features and of fine-tuning, with made-up rows."""
     folder = tmp_path_factory.mktemp("tree") / "results"
     both = pd.concat([fake_results.heads(), fake_results.pneumonia()])
     public = both[both.calibration.isin(["", "tight"])].assign(
         experiment=lambda rows: rows.experiment + "_public", block="public"
     )
-    frame = pd.concat([both, public, fake_results.head_curve()], ignore_index=True)
-    fake_results.write_heads(folder / "heads", frame, list(frame.experiment.unique()))
-    tuned = fake_results.finetune()
-    fake_results.write_heads(folder / "finetune", tuned, list(tuned.run.unique()))
+    frames = [both, public, fake_results.head_curve(), fake_results.finetune()]
+    fake_results.write_runs(folder / "runs", pd.concat(frames, ignore_index=True))
     return folder

@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from omegaconf import OmegaConf
 
 from dplangevin.exhibits import accuracy, read, style
 from dplangevin.text import number
@@ -48,15 +49,17 @@ def everything(
 
 
 def test_every_exhibit_of_runs_in_the_configuration_draws(everything: pd.DataFrame) -> None:
-    names = everything.experiment + "/" + everything.dataset + "/" + everything.method
+    datasets = {str(name): list(rows.dataset.unique()) for name, rows in everything.groupby("experiment")}
+    cfg_all = OmegaConf.create({"experiment": {name: {"datasets": of} for name, of in datasets.items()}})
     for path in sorted(CONF.glob("exhibit/*.yaml")):
         cfg = exhibit(path.stem)
-        if "files" not in cfg:
+        if "runs" not in cfg or "part" in cfg:
             continue
-        wanted = read.run_names(cfg)
-        assert set(wanted) <= set(names)
         draw = instantiate(cfg.draw, _partial_=True, _convert_="all", title=cfg.title)
-        frame = everything[names.isin(wanted)]
+        folders = everything.experiment + "/" + everything.dataset
+        here = everything[folders.isin(read.folders(cfg, cfg_all))]
+        assert set(cfg.runs) <= set(here.run)
+        frame = here[here.run.isin(list(cfg.runs))]
         for audited in (False, True) if cfg.audited else (False,):
             figure = draw(frame, audited=True) if audited else draw(frame)
             assert figure._suptitle.get_text() == cfg.title
@@ -108,7 +111,7 @@ def test_audited_axis_uses_the_tight_epsilon_and_names_what_is_missing(runs: pd.
 
 
 def test_one_repeat_draws_without_intervals(runs: pd.DataFrame) -> None:
-    accuracy.over_epsilon(adult(runs[runs.repeat.eq(0)]), methods=FIGURE1)
+    accuracy.over_epsilon(adult(runs[runs.seed.eq(0)]), methods=FIGURE1)
 
 
 def test_errors_name_the_fix(runs: pd.DataFrame) -> None:

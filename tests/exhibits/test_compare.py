@@ -21,7 +21,7 @@ def table(compare_runs: pd.DataFrame) -> pd.DataFrame:
 def accuracy(runs: pd.DataFrame, method: str, epsilon: float) -> np.ndarray:
     """By repeat, interpolated by hand between .05 and .2."""
     mine = runs[runs.method.eq(method) & runs.dataset.eq("adult") & runs.metric.eq("accuracy")]
-    low, high = (mine[mine.epsilon.eq(e)].sort_values("repeat").value.to_numpy() for e in (0.05, 0.2))
+    low, high = (mine[mine.epsilon.eq(e)].sort_values("seed").value.to_numpy() for e in (0.05, 0.2))
     share = np.log(epsilon / 0.05) / np.log(4)
     return np.asarray((1 - share) * low + share * high)
 
@@ -64,9 +64,9 @@ def test_says_where_budgets_do_not_reach(table: pd.DataFrame, compare_runs: pd.D
 
 def test_one_diverged_repeat_is_left_out(compare_runs: pd.DataFrame) -> None:
     two = compare_runs[compare_runs.method.isin(["dpvi", "ops"]) & compare_runs.dataset.eq("adult")]
-    wild = two.assign(value=two.value.mask(two.repeat.eq(3) & two.method.eq("dpvi")))
+    wild = two.assign(value=two.value.mask(two.seed.eq(3) & two.method.eq("dpvi")))
     row = compare.at_epsilon(wild, epsilons=[1.0]).set_index("method").loc["dpvi"]
-    without = compare.at_epsilon(two[two.repeat.ne(3)], epsilons=[1.0]).set_index("method").loc["dpvi"]
+    without = compare.at_epsilon(two[two.seed.ne(3)], epsilons=[1.0]).set_index("method").loc["dpvi"]
     assert row.repeats == 9
     assert (row.accuracy, row.difference) == pytest.approx((without.accuracy, without.difference))
 
@@ -84,7 +84,7 @@ def test_best_is_never_one_whose_guarantee_fails_or_whose_chains_diverged(compar
     winner = first.index[first.best][0]
     wins = adult.method.eq(winner)
     failed = adult.assign(violated=adult.violated.mask(wins, "T too small"))
-    lost = adult.assign(value=adult.value.mask(wins & adult.repeat.eq(3)))
+    lost = adult.assign(value=adult.value.mask(wins & adult.seed.eq(3)))
     for runs in (failed, lost):
         table = compare.at_epsilon(runs, epsilons=[1.0]).set_index("method")
         second = first[first.reach.eq(compare.REACHED)].accuracy.drop(winner).idxmax()

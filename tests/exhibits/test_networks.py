@@ -12,7 +12,7 @@ from fake_results import (
     INF,
     final,
     finals,
-    write_training,
+    write_runs,
 )
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -25,14 +25,14 @@ NETWORKS = {"tanh": "Small", "li2019": "Paper's"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("training")
-    write_training(path, finals())
+    path = tmp_path_factory.mktemp("runs")
+    write_runs(path, finals(), trained=True)
     return path
 
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    return pd.concat(finals().values(), ignore_index=True)
+    return read.by_seed(finals())
 
 
 def drawn(ax: Axes, colour: str, marker: str) -> list[tuple[float, float]]:
@@ -51,14 +51,14 @@ def hollow(figure: Figure) -> set[str]:
 def test_svhn_exhibit_draws() -> None:
     """Also with one seed, with accuracies of 0 and 1, and with budgets that the paper does not have."""
     cfg = exhibit("li2019_tab1_svhn")
-    names = {"dataset": "svhn", "network": "li2019_svhn", "seeds": 1}
+    names = {"dataset": "svhn", "problem": "li2019_svhn", "seeds": 1}
     frames = [
         final("svhn_sgd", [1.0], [INF], block="nonprivate", epsilon_add_remove=INF, **names),
         final("svhn_dp_sgld_printed", [0.2], [2.97], block="printed", epsilon_add_remove=1700.0, **names),
         final("svhn_dp_sgld", [0.0], [1.0], **names),
         final("svhn_pate", [0.5], [1.0], **names),
     ]
-    rows = pd.concat(frames, ignore_index=True)
+    rows = read.by_seed(pd.concat(frames, ignore_index=True))
     figure = call(cfg, "draw", rows)
     (ax,) = figure.axes
     assert style.image_bytes(figure, "png")
@@ -89,7 +89,7 @@ def test_accuracy_against_the_tight_price(frame: pd.DataFrame) -> None:
         [0.94, 0.95, 0.955, 0.97, 0.99, 0.9931]
     )  # DP-SGD, DP-SGLD, PATE; SGLD and SGD not private
     one = [pytest.approx((0.22, accuracy)) for accuracy in (0.902, 0.88)]
-    assert drawn(small, style.look("dp_sgld").colour, networks.UNPRINTED) == one
+    assert drawn(small, style.look("dp_sgld_li2019", "network").colour, networks.UNPRINTED) == one
     assert not hollow(figure)
 
 
@@ -99,7 +99,7 @@ def test_stars_at_the_published_budget(frame: pd.DataFrame) -> None:
     free = {"where": {"block": "nonprivate"}, "accuracy": 0.9934}
     figure = networks.training(frame, published=[half, printed, free], networks=NETWORKS)
     small, paper = figure.axes
-    sgd, sgld = (style.look(name).colour for name in ("dp_sgd", "dp_sgld"))
+    sgd, sgld = (style.look(name, "network").colour for name in ("dp_sgd", "dp_sgld_li2019"))
     assert drawn(small, sgd, "*") == drawn(paper, sgd, "*") == [(0.5, 0.9)]  # also where we have no such run
     assert drawn(small, sgld, "*") == [(0.99, 0.9921), (0.22, 0.9921)]
     assert drawn(small, sgld, networks.SINGLES["printed"]) == [pytest.approx((0.22, 0.902))]
@@ -114,11 +114,11 @@ def test_stars_at_the_published_budget(frame: pd.DataFrame) -> None:
 def test_failed_condition_is_hollow(frame: pd.DataFrame) -> None:
     failed = frame.assign(violated=frame.method.eq("pate").map({True: "x", False: ""}))
     figure = networks.training(failed, published=[], networks=NETWORKS)
-    assert hollow(figure) == {style.look("pate:network").marker}
+    assert hollow(figure) == {style.look("pate", "network").marker}
 
 
 def curves_of(folder: Path, curves: list[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    rows = read.read_training("li2019_tab1", [curve["run"] for curve in curves], "curve", folder)
+    rows = read.read_curve(["li2019_tab1/mnist"], [curve["run"] for curve in curves], folder)
     return rows, networks.learning_curve_summary(rows, curves=curves)
 
 
@@ -152,7 +152,7 @@ def test_budget_of_a_curve(folder: Path) -> None:
 def test_reliability_pools_seeds_by_count(folder: Path) -> None:
     panels: list[dict[str, Any]] = [{"run": "tanh_dp_sgld_printed", "title": "printed"}]
     panels += [{"run": "tanh_dp_sgld", "title": "ε = {epsilon}", "epsilon": e} for e in (0.9, 9.0)]
-    rows = read.read_training("li2019_tab1", ["tanh_dp_sgld_printed", "tanh_dp_sgld"], "reliability", folder)
+    rows = read.read_reliability(["li2019_tab1/mnist"], ["tanh_dp_sgld_printed", "tanh_dp_sgld"], folder)
     rows.loc[rows.seed.eq(0), "accuracy"] = 0.0
     table = networks.reliability_summary(rows, panels=panels)
     assert list(table.title.unique()) == ["printed", "ε = 0.99", "ε = 8"]
@@ -171,7 +171,7 @@ def test_reliability_pools_seeds_by_count(folder: Path) -> None:
 
 def test_rare_bins_are_not_drawn(folder: Path) -> None:
     panels = [{"run": "tanh_dp_sgld_printed", "title": "printed"}]
-    rows = read.read_training("li2019_tab1", ["tanh_dp_sgld_printed"], "reliability", folder)
+    rows = read.read_reliability(["li2019_tab1/mnist"], ["tanh_dp_sgld_printed"], folder)
     rows.loc[rows.bin.le(5), "count"] = 1
     figure = networks.reliability(rows, panels=panels)
     top, bottom = figure.axes

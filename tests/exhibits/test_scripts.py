@@ -15,7 +15,7 @@ import render
 import report
 from content import write_content
 from drawing import CONF, exhibit
-from fake_results import INF, final, finals, write_runs, write_training
+from fake_results import INF, final, finals, write_runs
 from omegaconf import OmegaConf
 
 from dplangevin.config import content, load
@@ -24,6 +24,9 @@ from dplangevin.exhibits import read
 TOP = CONF.parent
 HEADS = ("ryffel2022_tab1", "ryffel2022_tab2", "ryffel2022_tab3", "ryffel2022_tab4", "ryffel2022_curve")
 TRAINING = ("li2019_tab1", "li2019_curves", "li2019_reliability")
+DATASETS = {
+    path.stem: {"datasets": OmegaConf.load(path).datasets} for path in (CONF / "experiment").glob("*.yaml")
+}
 Run = Callable[[ModuleType, str], tuple[int, str]]
 
 
@@ -52,15 +55,19 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_from_runs_to_exhibit_claims_and_metrics(
     runs: pd.DataFrame, sensitivity_runs: pd.DataFrame, tree: Path, run: Run
 ) -> None:
+    frame = pd.concat([runs, sensitivity_runs])
     claim = OmegaConf.load(CONF / "claim/wang2015.yaml")
     claim.analyses = []
-    claim.runs = [name for name in claim.runs if not name.startswith("wang2015_family")]
+    del claim.runs.wang2015_family
     claim.claims = {
         key: entry
         for key, entry in claim.claims.items()
         if "analysis" not in entry and entry.test.get("experiment") != "wang2015_family"
     }
-    cfg = {"experiment": {"wang2015": {}}, "pipeline": {"papers": ["wang2015"]}}
+    experiments = {
+        str(name): {"datasets": sorted(set(rows.dataset))} for name, rows in frame.groupby("experiment")
+    }
+    cfg = {"experiment": experiments, "pipeline": {"papers": ["wang2015"]}}
     OmegaConf.save(OmegaConf.create(cfg), "params.yaml")
     write_content(tree, exhibit={"wang2015_fig1c": exhibit("wang2015_fig1c")}, claim={"wang2015": claim})
     command = [sys.executable, str(TOP / "pipelines/render.py"), "wang2015_fig1c"]
@@ -69,7 +76,7 @@ def test_from_runs_to_exhibit_claims_and_metrics(
     assert missing.returncode == 1
     assert "dvc repro run@wang2015-adult" in missing.stderr
     assert "Traceback" not in missing.stderr
-    write_runs(tree / "results/runs", pd.concat([runs, sensitivity_runs]))
+    write_runs(tree / "results/runs", frame)
 
     assert run(render, "wang2015_fig1c") == (0, "")
     stems = ["wang2015_fig1c.csv"]
@@ -128,14 +135,14 @@ def test_from_analysis_to_exhibit_and_claims(
 def test_render_adds_timings_and_the_exhibits_own_numbers(
     compare_runs: pd.DataFrame, tree: Path, run: Run
 ) -> None:
-    write_runs(tree / "results/runs", compare_runs[compare_runs.dataset.eq("adult")])
+    adult = compare_runs[compare_runs.dataset.eq("adult")]
     cfg = exhibit("compare")
     cfg.draw.datasets = cfg.table.datasets = {"adult": "Adult"}
-    own = compare_runs[compare_runs.method.eq("outpert") & compare_runs.dataset.eq("adult")]
-    # of a user's own, which the exhibit does not name
-    write_runs(tree / "results/runs", own.assign(method="mine"))
-    spec = {"datasets": ["adult"], "methods": [*sorted(set(compare_runs.method)), "mine"]}
-    OmegaConf.save({"experiment": {"compare": spec}}, "params.yaml")
+    own = adult[adult.method.eq("outpert")].assign(
+        run="mine", method="mine"
+    )  # which the exhibit does not name
+    write_runs(tree / "results/runs", pd.concat([own, adult]))
+    OmegaConf.save({"experiment": {"compare": {"datasets": ["adult"]}}}, "params.yaml")
     write_content(tree, exhibit={"compare": cfg})
     path = Path(cfg.timings)
     assert pd.concat([compare_runs, read.read_timings(path)]).value.dtype == float  # nothing timed
@@ -145,26 +152,20 @@ def test_render_adds_timings_and_the_exhibits_own_numbers(
     folder = tree / "results/exhibits/compare"
     numbers = pd.read_csv(folder / "compare.csv")
     assert numbers.seconds.dropna().unique().tolist() == [12.5]
-    assert "mine" in set(numbers.method)
+    assert list(numbers.method.unique()) == [*cfg.methods, "mine"]
     assert "| 12.5 |" in (folder / "compare.md").read_text()
 
 
 @pytest.fixture
 def trained(tree: Path) -> Path:
     """The results of li2019_tab1, with parameters about them alone."""
-    write_training(tree / "results/training", finals())
+    write_runs(tree / "results/runs", finals(), trained=True)
     paper = OmegaConf.load(CONF / "claim/li2019.yaml")
-    claims = {name: entry for name, entry in paper.claims.items() if "training" in entry}
-    params = {
-        "experiment": {},
-        "pipeline": {"papers": ["li2019"]},
-        "training": {
-            "li2019_tab1": {"runs": dict.fromkeys(finals())},
-            "li2019_tab1_svhn": {"runs": {"svhn_sgd": None}},
-        },
-    }
+    claims = {name: entry for name, entry in paper.claims.items() if "runs" in entry}
+    wanted = {name: said for name, said in paper.runs.items() if name.startswith("li2019_tab1")}
+    params = {"experiment": DATASETS, "pipeline": {"papers": ["li2019"]}}
     OmegaConf.save(OmegaConf.create(params), "params.yaml")
-    claim = {"li2019": {"paper": "li2019", "training": paper.training, "claims": claims}}
+    claim = {"li2019": {"paper": "li2019", "runs": wanted, "claims": claims}}
     write_content(tree, exhibit={name: exhibit(name) for name in TRAINING}, claim=claim)
     return tree / "results"
 
@@ -175,7 +176,7 @@ def on_features(results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     paper: Any = OmegaConf.to_container(OmegaConf.load(CONF / "claim/ryffel2022.yaml"))
     claims = {name: entry for name, entry in paper["claims"].items() if "analysis" not in entry}
     params = {
-        "experiment": {},
+        "experiment": DATASETS,
         "pipeline": {"papers": ["ryffel2022"]},
         "dataset": {"pneumonia": {"source": "all X-rays, 112 x 112"}},
     }
@@ -217,40 +218,38 @@ def test_claims_on_features(on_features: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "stage"),
+    ("folder", "name"),
     [
-        ("training/li2019_tab1/tanh_pate/final.csv", "li2019_tab1", "training@li2019_tab1"),
-        ("heads/ryffel2022_pneumonia.csv", "ryffel2022_tab1", "heads@ryffel2022_pneumonia"),
-        ("finetune/block_none.csv", "ryffel2022_tab3", "finetune"),
+        ("li2019_tab1/mnist", "li2019_tab1"),
+        ("ryffel2022_pneumonia/pneumonia_resnet20", "ryffel2022_tab1"),
+        ("ryffel2022_tab3/cifar10", "ryffel2022_tab3"),
     ],
 )
 def test_missing_file_names_its_stage(
-    file: str, name: str, stage: str, request: pytest.FixtureRequest, run: Run
+    folder: str, name: str, request: pytest.FixtureRequest, run: Run
 ) -> None:
-    path = request.getfixturevalue("trained" if name in TRAINING else "on_features") / file
+    results = request.getfixturevalue("trained" if name in TRAINING else "on_features")
+    path = results / "runs" / folder / "scores.csv"
     content = path.read_bytes()
     path.unlink()
     try:
         for script, what in ((render, name), (report, "claims")):
             status, error = run(script, what)
             assert status == 1
-            assert f"{file} is missing: make it with `dvc repro {stage}`" in error
+            assert f"{folder}/scores.csv is missing: make it with `dvc repro run@" in error
     finally:
         path.write_bytes(content)
 
 
-def test_an_experiment_that_may_be_missing_counts_when_all_of_it_is_there(trained: Path, run: Run) -> None:
-    svhn = {"experiment": "li2019_tab1_svhn", "dataset": "svhn", "network": "li2019_svhn"}
-    kind: dict[str, Any] = {**svhn, "block": "nonprivate"}
-    cfg = load()
-    cfg.training.li2019_tab1_svhn.runs = {"svhn_sgd": None, "svhn_pate": None}
-    OmegaConf.save(cfg, "params.yaml")
+def test_an_experiment_that_may_be_missing(trained: Path, run: Run) -> None:
+    kind: dict[str, Any] = {"experiment": "li2019_tab1_svhn", "dataset": "svhn", "problem": "li2019_svhn"}
     verdicts = []
-    for rows in ({}, {"svhn_sgd": ([0.93], [INF])}, {"svhn_pate": ([0.9], [4.96])}):
-        write_training(trained / "training", {name: final(name, *of, **kind) for name, of in rows.items()})
+    for there in (False, True):
+        if there:
+            write_runs(trained / "runs", final("svhn_sgd", [0.93], [INF], block="nonprivate", **kind))
         assert run(report, "claims") == (0, "")
         claims = claims_in(trained)
         verdicts.append(claims.verdict["li2019_svhn_nonprivate"])
-        assert claims.reason["li2019_svhn_pate"].startswith("no run on SVHN") == (len(verdicts) < 3)
+        assert claims.reason["li2019_svhn_pate"].startswith("no run with" if there else "no run on SVHN")
         assert claims.verdict["li2019_tab1_nonprivate"] == "reproduced"
-    assert verdicts == ["not testable", "not testable", "reproduced"]
+    assert verdicts == ["not testable", "reproduced"]

@@ -16,8 +16,8 @@ from torch import Tensor
 from dplangevin.kernels.sgfs import sgfs
 from dplangevin.kernels.sghmc import sghmc
 from dplangevin.kernels.sgld import sgld
-from dplangevin.kernels.sgnht import sgnht
-from dplangevin.problem import Problem
+from dplangevin.kernels.sgnht import SgnhtState, sgnht
+from dplangevin.problems.glm import Glm
 
 CHAINS = 3000
 ERRORS = 4.5  # standard errors allowed; among 14 numbers one is beyond by chance once in 10,000 runs
@@ -27,7 +27,7 @@ def column(value: float) -> Tensor:
     return torch.tensor([[value]])
 
 
-def sample(problem: Problem, state: Any, steps: int, step: Callable[[Any, Tensor, Tensor], Any]) -> Tensor:
+def sample(problem: Glm, state: Any, steps: int, step: Callable[[Any, Tensor, Tensor], Any]) -> Tensor:
     """Last states ``(CHAINS, d)``; step(state, gradient, standard normals)."""
     rng = torch.Generator().manual_seed(0)
     for _ in range(steps):
@@ -45,7 +45,7 @@ def check(theta: Tensor, mean: Tensor, covariance: Tensor) -> None:
 
 
 @pytest.fixture(scope="module")
-def posterior() -> tuple[Problem, Tensor, Tensor]:
+def posterior() -> tuple[Glm, Tensor, Tensor]:
     return gaussian(repeats=CHAINS, n=60)
 
 
@@ -55,7 +55,7 @@ def rough_and_slow(covariance: Tensor) -> tuple[float, float]:
     return float(curvature.max()), float(curvature.max() / curvature.min())
 
 
-def test_sgld(posterior: tuple[Problem, Tensor, Tensor]) -> None:
+def test_sgld(posterior: tuple[Glm, Tensor, Tensor]) -> None:
     problem, mean, covariance = posterior
     most, condition = rough_and_slow(covariance)
     eta = column(0.04 / most)
@@ -69,7 +69,7 @@ def test_sgld(posterior: tuple[Problem, Tensor, Tensor]) -> None:
     check(theta, mean, covariance)
 
 
-def test_sghmc(posterior: tuple[Problem, Tensor, Tensor]) -> None:
+def test_sghmc(posterior: tuple[Glm, Tensor, Tensor]) -> None:
     problem, mean, covariance = posterior
     most, condition = rough_and_slow(covariance)
     friction, share = 0.1, 0.002
@@ -84,7 +84,7 @@ def test_sghmc(posterior: tuple[Problem, Tensor, Tensor]) -> None:
     check(theta, mean, covariance)
 
 
-def test_sgnht(posterior: tuple[Problem, Tensor, Tensor]) -> None:
+def test_sgnht(posterior: tuple[Glm, Tensor, Tensor]) -> None:
     """At friction .02 its temperature is (1 + sqrt(.96))/2 = .99; the thermostat takes long to settle."""
     problem, mean, covariance = posterior
     most, condition = rough_and_slow(covariance)
@@ -100,7 +100,7 @@ def test_sgnht(posterior: tuple[Problem, Tensor, Tensor]) -> None:
     check(theta, mean, covariance)
 
 
-def test_sgfs(posterior: tuple[Problem, Tensor, Tensor]) -> None:
+def test_sgfs(posterior: tuple[Glm, Tensor, Tensor]) -> None:
     """F = I and N(0, 4/eta), as Ahn et al.; the Fisher information of a record is that of the model, X^T X/N."""
     problem, mean, covariance = posterior
     most, condition = rough_and_slow(covariance)
@@ -114,3 +114,22 @@ def test_sgfs(posterior: tuple[Problem, Tensor, Tensor]) -> None:
         lambda state, gradient, z: kernel.step(state, gradient, 2 / eta.sqrt() * z, eta),
     )
     check(theta, mean, covariance)
+
+
+def test_sgnht_targets_the_posterior_in_spite_of_gradient_noise() -> None:
+    """The thermostat settles at the injected friction a = .03 plus eta/2 times the gradient noise's variance, .009."""
+    kernel, eta, rng = sgnht(), torch.tensor([[0.002]]), torch.Generator().manual_seed(0)
+    start = torch.zeros(500, 1, 20)
+    velocity = eta.sqrt() * torch.randn(start.shape, generator=rng)
+    state = SgnhtState(start, velocity, torch.full((500, 1, 1), 0.03))
+    moments: list[float] = []
+    frictions: list[float] = []
+    for t in range(6000):
+        gradient = state.theta + 3 * torch.randn(start.shape, generator=rng)  # noise unknown to the sampler
+        noise = (2 * 0.03 * eta).sqrt() * torch.randn(start.shape, generator=rng)
+        state = kernel.step(state, gradient, noise, eta)
+        if t >= 1500 and t % 10 == 0:
+            moments.append(float(state.theta.square().mean()))
+            frictions.append(float(state.thermostat.mean()))
+    assert abs(sum(moments) / len(moments) - 1) < 0.03
+    assert abs(sum(frictions) / len(frictions) - 0.039) < 0.003

@@ -1,182 +1,442 @@
-"""PATE: its noise, caps and students against Algorithm 1 done by hand."""
+"""PATE: Algorithm 1 by hand, what a budget affords, teachers and students against others' fits, resumed runs."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from dp_accounting import NonPrivateDpEvent
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
-from scenarios import gaussian, logistic, rows
+from scenarios import linear, logistic, rows
+from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
 
-from dplangevin import noise
-from dplangevin.ensemble import Labels, students
+from dplangevin import cache, methods, random
+from dplangevin.cache import Checkpoint
+from dplangevin.data import Dataset
+from dplangevin.data.pixels import scaled
 from dplangevin.losses import softmax
-from dplangevin.methods import Release
-from dplangevin.methods.pate import Pate
+from dplangevin.methods import Plan, Release, Workspace, released, teachers
+from dplangevin.methods.pate import Caps, Confident, Pate, Votes, _prices
+from dplangevin.methods.teachers import Descent, Labels, Ridge
+from dplangevin.networks import build
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.pate_event import PateDpEvent
-from dplangevin.problem import Problem
+from dplangevin.problems import Facts
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.network import NetworkProblem
 
-DELTA = 1e-4
-
-
-def method(**settings: Any) -> Pate:
-    values = {
-        "teachers": 20,
-        "queries": 60,
-        "answers": 15,
-        "threshold": 14.0,
-        "ratio": 2.0,
-        "ridge": 0.5,
-        "student_ridge": 0.5,
-        "accountant": Papernot2018(),
-    }
-    return Pate(**{**values, **settings})
+DELTA = 1e-5
+LAYERS: list[dict[str, Any]] = [{"conv": 3, "kernel": 3, "stride": 2}, {"activation": "tanh"}, {"linear": 10}]
+NETWORK = build(LAYERS, (1, 8, 8), 10)
+QUERIES = torch.arange(40).view(2, 20)
 
 
-def problem(shared: bool = False, repeats: int = 3, public: int = 80) -> Problem:
+@pytest.fixture(autouse=True)
+def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources may be edited while tests run."""
+    monkeypatch.setattr(cache, "code_hash", lambda *names: "code")
+
+
+def vote(**settings: Any) -> Confident:
+    values = {"queries": 200, "fewest": 10, "asked": 2.0, "threshold": 18.0, "answer_std": 4.0, "ratio": 3.0}
+    return Confident(**{"accountant": Tight(), **values, **settings})
+
+
+def ballot(queries: int = 60, count: int = 30, seeds: int = 3, unsure: float = 0.1) -> Votes:
+    """Votes for one of ten classes, more or less agreed on."""
+    rng = np.random.default_rng(4)
+    share = rng.dirichlet(np.full(10, unsure), size=(seeds, queries))
+    counts = torch.tensor(rng.multinomial(count, share)).double()
+    shapes = (seeds, queries), counts.shape, (seeds, 1)
+    return Votes(counts, *(torch.tensor(rng.normal(size=shape)) for shape in shapes))
+
+
+# The vote
+
+
+@pytest.mark.parametrize("std", [0.0, 3.0])
+def test_labels_are_those_of_algorithm_1_one_query_at_a_time(std: float) -> None:
+    votes, budget = ballot(), Budget(1.0, DELTA)
+    caps = [Caps(50, 12, std, budget), Caps(5, 5, 1.0, budget)]
+    found = vote(threshold=20.0).label(votes, caps)
+    assert found.asked.shape == (3, 2, 60)
+    for s, (e, cap) in ((s, pair) for s in range(3) for pair in enumerate(caps)):
+        labels: dict[int, int] = {}
+        tested = 0
+        for q in range(cap.queries):
+            if len(labels) == cap.answers:
+                break
+            tested += 1
+            n = votes.counts[s, q].numpy()
+            if n.max() + 3.0 * cap.answer_std * float(votes.tests[s, q]) >= 20:
+                labels[q] = int(np.argmax(n + cap.answer_std * votes.answers[s, q].numpy()))
+        assert tested == int(found.asked[s, e].sum())
+        where = found.answered[s, e].nonzero()[:, 0].tolist()
+        assert {q: int(found.winner[s, e, q]) for q in where} == labels
+    assert (found.answered[:, 0].sum(-1) > 0).all()
+
+
+@pytest.mark.parametrize("accountant", [Tight(), Papernot2018()])
+def test_every_budget_is_spent_whole_under_either_adjacency(accountant: Any) -> None:
+    made = vote(accountant=accountant)
+    events = [made.event(Budget(e, DELTA)) for e in (0.22, 1.97, 8.0, 50.0)]
+    for event, epsilon in zip(events, (0.22, 1.97, 8.0, 50.0), strict=True):
+        for adjacency in ("add_remove", "replace_one"):
+            assert epsilon * (1 - 1e-4) < accountant.epsilon(event, DELTA, adjacency) <= epsilon
+            assert Tight().epsilon(event, DELTA, adjacency) <= epsilon
+        assert event.queries == 2 * event.answers <= 200
+        assert event.threshold_std == pytest.approx(3 * event.answer_std)
+    assert events[0].answers == 10  # the fewest, at more noise than was asked for
+    assert events[0].answer_std > 4
+    answers = events[2].answers
+    assert 10 < answers < 100 == events[3].answers  # the last: the most, at less noise
+    assert 4 * math.sqrt(answers / (answers + 1)) < events[2].answer_std <= 4
+    assert events[3].answer_std < 4
+    more = PateDpEvent(2 * (answers + 1), answers + 1, 12.0, 4.0)
+    assert accountant.epsilon(more, DELTA, "add_remove") > 8.0  # one answer more would not fit
+
+
+def test_what_the_settings_for_mnist_afford() -> None:
+    made = vote(queries=2000, fewest=40, threshold=200.0, answer_std=60.0, ratio=3.75)
+    table = {0.22: (40, 138.3), 0.5: (40, 65.1), 0.99: (118, 59.9), 1.97: (411, 60.0), 8.0: (1000, 27.8)}
+    for epsilon, (answers, std) in table.items():
+        event = made.event(Budget(epsilon, DELTA))
+        assert event.answers == answers
+        assert event.answer_std == pytest.approx(std, abs=0.05)
+
+
+def test_answers_chosen_from_the_votes_are_more_and_say_so() -> None:
+    votes, facts = ballot(200, count=400, unsure=0.01), Facts(1000, 3, 10, public=400)
+    settings = {"threshold": 250.0, "answer_std": 30.0, "accountant": Papernot2018()}
+    careful = Pate(400, group(), vote(**settings), group())
+    eager = replace(careful, vote=vote(**settings, bound="data_dependent"))
+    budgets = [Budget(e, DELTA) for e in (0.01, 1.0, math.inf)]
+    plans = [eager.plan(facts, budget) for budget in budgets]
+    assert [p.guarantee for p in plans] == [careful.plan(facts, budget).guarantee for budget in budgets]
+    caps, guarantees = eager._settled(eager.vote, votes, plans)
+    assert guarantees[0] == plans[0].guarantee  # so little buys not even the fewest at this noise
+    assert guarantees[2] == plans[2].guarantee
+    plain, found = plans[1].guarantee, guarantees[1]
+    assert plain.event.answers < found.event.answers == caps[1].answers
+    assert any("chosen from the votes" in text for text in found.assumptions)
+    assert not any("chosen from the votes" in text for text in plain.assumptions)
+    assert caps[1].answer_std == 30.0
+    prices = _prices(eager.vote, votes, eager.vote.label(votes, caps), caps)
+    assert found.epsilon == pytest.approx(float(prices["epsilon_released"][:, 1].max()))
+    assert found.epsilon <= 1.0 < Tight().epsilon(found.event, DELTA)  # the price without a look at the votes
+
+
+def test_fewer_rows_lower_the_caps() -> None:
+    made = vote(fewest=90)
+    few = made.among(75)
+    assert (few.queries, few.fewest, few.most) == (75, 37, 37)
+    assert made.among(300) == made
+    event = vote(queries=11, fewest=10, asked=1.1).event(Budget(1.0, DELTA))  # in floats 10 x 1.1 > 11
+    assert (event.queries, event.answers) == (11, 10)
+
+
+# Linear models
+
+
+def problem(shared: bool = False, repeats: int = 3, public: int = 80, labels: bool = False) -> Any:
     made = logistic(repeats=repeats, n=410, shared=shared, answers=repeats)
     extra = torch.tensor(rows(len(made.x), public, made.features, seed=5), dtype=torch.float32)
-    return Problem(made.x, made.y, made.loss, repeats, public=extra)
+    y_test = (extra @ torch.linspace(-2, 3, 5) > 0).long() if labels else made.y_test
+    return replace(made, x_test=extra, y_test=y_test)
 
 
-def run(found: Pate, data: Problem, *epsilons: float, seed: int = 0) -> Release:
-    return found(data, [Budget(e, DELTA) for e in epsilons], noise.generator(seed, "pate"))
+def ridge(count: int = 20, weight: float = 0.5, **settings: Any) -> Pate:
+    """At most 15 of 60 queries are answered under a budget."""
+    values = {"queries": 60, "fewest": 15, "asked": 4.0, "threshold": 14.0, "ratio": 2.0}
+    made = vote(**{**values, "accountant": Papernot2018(), "adjacency": "replace_one", **settings})
+    return Pate(count, Ridge(weight), made, Ridge(weight), "all")
+
+
+def run(found: Pate, data: Any, *epsilons: float, seeds: int = 3) -> tuple[Release, list[Plan]]:
+    budgets = [Budget(e, DELTA) for e in epsilons]
+    return released(found, data, budgets, seeds, random.generator(0, "pate"))
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_without_noise_it_is_algorithm_1_by_hand(shared: bool) -> None:
-    """Teachers and student by scikit-learn; the answered rows are the first with enough votes."""
-    data, found = problem(shared), method()
-    release = run(found, data, math.inf)
-    draws = found._draws(data, noise.generator(0, "pate"))
-    for r in range(data.repeats):
-        x, y, public = (t[r % len(t)].double().numpy() for t in (data.x, data.y, draws.rows))
+    """Teachers and student by scikit-learn; every row with enough votes is answered."""
+    data, found = problem(shared, labels=True), ridge()
+    release, (plan,) = run(found, data, math.inf)
+    _, queries, _ = found._draws(data, 3, random.generator(0, "pate"), 60)
+    assert data.x_test is not None
+    for r in range(3):
+        tensors = data.x, data.y, data.x_test, data.y_test
+        x, y, tests, truth = (t[r % len(t)].double().numpy() for t in tensors)
+        public, truth = tests[queries[r]], truth[queries[r]]
         votes = np.zeros((60, 2))
         for k in range(20):
             fit = LogisticRegression(C=2.0, fit_intercept=False, solver="newton-cholesky")
             fit.fit(x[k::20], y[k::20])
             votes[np.arange(60), (fit.decision_function(public) > 0).astype(int)] += 1
-        assert np.array_equal(draws.counts[r].numpy(), votes)
-        answered = np.flatnonzero(votes.max(1) >= 14)[:15]
-        assert 0 < len(answered) == int(release.info["answered"][r, 0])
+        answered = np.flatnonzero(votes.max(1) >= 14)
+        assert 0 < len(answered) == int(release.info["answered"][r, 0]) < 60
+        label = votes[answered].argmax(1)
         student = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, solver="newton-cholesky")
-        student.fit(public[answered], 2 * votes[answered].argmax(1) - 1)
+        student.fit(public[answered], 2 * label - 1)
         assert np.allclose(release.theta[r, 0, 0].numpy(), student.coef_[0], atol=1e-3)
-    assert isinstance(release.guarantee[0].event, NonPrivateDpEvent)
-
-
-def test_every_budget_is_spent_and_answered() -> None:
-    epsilons = [0.01, 0.1, 2.0]
-    release = run(method(), problem(), *epsilons, math.inf)
-    assert release.theta.shape == (3, 4, 1, 5)
-    assert release.theta.isfinite().all()
-    for promise, epsilon in zip(release.guarantee, epsilons, strict=False):
-        assert isinstance(promise.event, PateDpEvent)
-        assert (promise.event.queries, promise.event.answers) == (60, 15)
-        assert promise.event.threshold_std == pytest.approx(2 * promise.event.answer_std)
-        assert epsilon * (1 - 1e-6) < promise.epsilon <= epsilon * (1 + 1e-9)
-        assert Tight().epsilon(promise.event, DELTA, promise.adjacency) < promise.epsilon
-    assert (release.info["answered"] <= 15).all()
+        assert float(release.info["label_accuracy"][r, 0]) == pytest.approx((label == truth[answered]).mean())
+        agreeing = votes[np.arange(60), truth.astype(int)].mean() / 20
+        assert float(release.info["teacher_accuracy"][r, 0]) == pytest.approx(agreeing)
+    assert isinstance(plan.guarantee.event, NonPrivateDpEvent)
+    assert (release.rows, release.predicted) == (None, None)
 
 
 def test_data_dependent_epsilon_is_never_above_the_claim_and_its_release_is_above_it_on_average() -> None:
     data = problem(repeats=40, shared=True)
-    epsilons = [0.05, 1.0, 10.0, 40.0]
-    release = run(method(threshold=12.0), data, *epsilons)
-    spent, released = release.info["epsilon_data_dependent"], release.info["epsilon_released"]
-    assert (spent <= torch.tensor([g.epsilon for g in release.guarantee]) * (1 + 1e-6)).all()
-    assert (released.mean(0) > spent.mean(0)).all()
-
-
-def test_noise_chosen_from_the_votes_is_less_and_says_so() -> None:
-    data = problem(public=60)
-    epsilons = [0.05, 40.0]
-    careful = run(method(), data, *epsilons)
-    from_votes = run(method(bound="data_dependent", threshold=10.0, teachers=80), data, *epsilons)
-    plain = run(method(threshold=10.0, teachers=80), data, *epsilons)
-    for promise, epsilon in zip(from_votes.guarantee, epsilons, strict=True):
-        assert promise.epsilon <= epsilon * (1 + 1e-9)
-    less, more = from_votes.guarantee[1], plain.guarantee[1]
-    assert less.event.answer_std < more.event.answer_std
-    assert less.event.order > 1
-    assert less.epsilon == pytest.approx(
-        less.event.released_rdp + math.log(1 / DELTA) / (less.event.order - 1)
-    )
-    assert any("noise chosen from the votes" in text for text in less.assumptions)
-    assert not any(
-        "noise chosen from the votes" in g_text for g in careful.guarantee for g_text in g.assumptions
-    )
-    assert Tight().epsilon(less.event, DELTA) > less.epsilon  # what it would cost without a look at the votes
-
-
-def test_no_answer_is_a_student_of_zeros() -> None:
-    data = problem()
-    assert data.public is not None
-    rows_asked = data.public[:, :60]
-    none = torch.zeros(3, 2, 60, dtype=torch.bool)
-    labels = Labels(~none, none, torch.ones(3, 2, 60, dtype=torch.long))
-    theta = students(data, rows_asked, labels, 15, 0.5, 1e-6)
-    assert theta.shape == (3, 2, 5)
-    assert not theta.any()
-
-
-def test_one_record_moves_one_vote() -> None:
-    data, found = problem(shared=True, repeats=1), method()
-    y = data.y.clone()
-    y[0, 7] *= -1
-    other = Problem(data.x, y, data.loss, 1, public=data.public)
-    first, second = (found._draws(d, noise.generator(0, "pate")).counts for d in (data, other))
-    change = (first - second).abs()
-    assert float(change.sum()) > 0
-    assert float(change.amax()) <= 1
+    release, plans = run(ridge(threshold=12.0), data, 0.05, 1.0, 10.0, 40.0, seeds=40)
+    spent, published = release.info["epsilon_data_dependent"], release.info["epsilon_released"]
+    assert (spent <= torch.tensor([plan.guarantee.epsilon for plan in plans]) * (1 + 1e-6)).all()
+    assert (published.mean(0) > spent.mean(0)).all()
+    assert (release.info["answered"] <= 15).all()
+    assert release.theta.shape == (40, 4, 1, 5)
+    assert [plan.settings["noise_std"] for plan in plans] == [p.guarantee.event.answer_std for p in plans]
+    assert release.guarantees is None
+    eager, _ = run(ridge(threshold=12.0, answer_std=20.0, bound="data_dependent"), data, 10.0, seeds=40)
+    assert eager.guarantees is not None
+    assert eager.guarantees[0].event.order > 1
+    assert eager.guarantees[0].epsilon < 10.0
+    assert eager.info["answer_std"].unique().tolist() == [20.0]
 
 
 def test_softmax_students_vote_among_all_classes() -> None:
     x = torch.tensor(rows(2, 600, 4), dtype=torch.float32)
     public = torch.tensor(rows(1, 60, 4, seed=9), dtype=torch.float32)
-    data = Problem(x, x[..., :3].argmax(-1).float(), softmax(3), 2, public=public)
-    release = run(method(threshold=10.0, answers=60, ridge=0.01, student_ridge=0.01), data, 0.05, math.inf)
+    data = Glm(x, x[..., :3].argmax(-1).float(), softmax(3), 2, x_test=public)
+    release, _ = run(ridge(weight=0.01, threshold=10.0, fewest=60, asked=1.0), data, 0.05, math.inf, seeds=2)
     assert release.theta.shape == (2, 2, 1, 12)
-    truth = public[0, :, :3].argmax(-1)
     guess = (release.theta[:, 1, 0].view(2, 3, 4) @ public[0].T).argmax(1)
-    assert float((guess == truth).float().mean()) > 0.8
+    assert float((guess == public[0, :, :3].argmax(-1)).float().mean()) > 0.8
 
 
-def test_same_generator_same_student() -> None:
-    first, second = (run(method(), problem(), 1.0).theta for _ in range(2))
-    assert torch.equal(first, second)
+# Networks
 
 
-def test_it_refuses_what_it_cannot_do() -> None:
-    linear, _, _ = gaussian()
-    with pytest.raises(ValueError, match="classes to vote for"):
-        run(method(), linear, 1.0)
-    with pytest.raises(ValueError, match="public"):
-        run(method(), logistic(), 1.0)
-    with pytest.raises(ValueError, match="teachers = 500"):
-        run(method(teachers=500), problem(), 1.0)
-    with pytest.raises(ValueError, match="delta > 0"):
-        method()(problem(), [Budget(1.0, 0.0)], noise.generator(0, "pate"))
-    with pytest.raises(ValueError, match="bound"):
-        method(bound="both")
-    with pytest.raises(ValueError, match="threshold"):
-        method(threshold=21.0)
-    with pytest.raises(ValueError, match="decay"):
-        method(decay=0.5)
+@pytest.fixture(scope="module")
+def images() -> Dataset:
+    x, y = load_digits(return_X_y=True)
+    x = (x * 15).astype(np.uint8).reshape(-1, 1, 8, 8)
+    return Dataset.from_arrays(x[:122], y[:122], x[122:302], y[122:302], {"name": "digits", "classes": 10})
 
 
-def test_the_configured_method_is_this_one() -> None:
-    cfg = OmegaConf.create(
-        {
-            "accountant": {"papernot2018": OmegaConf.load("conf/accountant/papernot2018.yaml")},
-            "method": OmegaConf.load("conf/method/pate.yaml"),
-        }
-    )
-    assert isinstance(instantiate(cfg.method), Pate)
+def of(images: Dataset) -> Any:
+    return NetworkProblem.of_images(images, 1, NETWORK)
+
+
+def group(**settings: Any) -> Descent:
+    values = {"step": 0.1, "momentum": 0.9, "decay": 0.01, "batch": 8, "steps": 7, "chunk": 4}
+    return Descent(**{**values, **settings})
+
+
+def learner(**settings: Any) -> Pate:
+    made = vote(queries=60, fewest=5, threshold=4.0, **settings)
+    return Pate(6, group(steps=30), made, Descent(0.05, 0.9, 0.0, 10, 40))
+
+
+def by_optimiser(theta: torch.Tensor, batches: list[tuple], descent: Descent) -> torch.Tensor:
+    """torch.optim.SGD on one network, whose batches are (pixels, labels)."""
+    parameters, start = {}, 0
+    for name, p in NETWORK.module.named_parameters():
+        part = theta[start : start + p.numel()].view(p.shape).clone()
+        parameters[name], start = part.requires_grad_(), start + p.numel()
+    more: dict[str, Any] = {"momentum": descent.momentum, "weight_decay": descent.decay}
+    optimiser = torch.optim.SGD(parameters.values(), lr=1.0, **more)
+    for t, (x, y) in enumerate(batches):
+        optimiser.param_groups[0]["lr"] = descent.step * (1 + np.cos(np.pi * t / descent.steps)) / 2
+        optimiser.zero_grad()
+        cross_entropy(functional_call(NETWORK.module, parameters, scaled(x)), y).backward()
+        optimiser.step()
+    return torch.cat([p.detach().flatten() for p in parameters.values()])
+
+
+def test_votes_are_those_of_teachers_trained_alone_on_every_sixth_example(
+    images: Dataset, tmp_path: Path
+) -> None:
+    data, found = of(images), group()
+    votes = found.votes(data, 6, QUERIES, 5, Workspace(tmp_path, ""))
+    expected = torch.zeros(2, 20, 10, dtype=torch.int64)
+    for s in range(2):
+        theta = NETWORK.init(random.generator(5, f"teachers/{s}"), 6)
+        keys = [torch.rand(6, 21, generator=random.generator(5, f"teachers/{s}/epoch/{e}")) for e in range(3)]
+        for k in range(6):
+            mine = torch.arange(k, 122, 6)  # 21 examples for the first two, 20 for the others
+            order = [row for key in keys for row in mine[key[k, : len(mine)].argsort()].split(8)]
+            batches = [(data.x[batch], data.y[batch]) for batch in order]
+            one = by_optimiser(theta[k], batches[:7], found)[None]
+            choice = NETWORK.logits(one, scaled(data.x_test[QUERIES[s]])[None])[0].argmax(-1)
+            expected[s, torch.arange(20), choice] += 1
+    assert torch.equal(votes, expected)
+    assert len(votes.flatten(0, 1).unique(dim=0)) > 5  # not all alike
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+def killed_after(calls: int, function: Any) -> Any:
+    """`function`, which a kill interrupts at one call."""
+    left: Iterator[int] = iter(range(calls))
+
+    def run(*args: Any, **settings: Any) -> Any:
+        if next(left, None) is None:
+            raise Killed
+        return function(*args, **settings)
+
+    return run
+
+
+def test_votes_are_kept_for_other_budgets_and_made_anew_for_another_seed(
+    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = of(images)
+    first = group().votes(data, 6, QUERIES, 5, Workspace(tmp_path, "one"))
+    fewer = group().votes(data, 6, QUERIES[:1], 5, Workspace(tmp_path, "one"))
+    assert torch.equal(fewer[0], first[0])  # whatever the number of ensembles
+    assert not list(tmp_path.glob("*.pt"))
+    monkeypatch.setattr(NetworkProblem, "clipped_sum", killed_after(0, None))
+    assert torch.equal(group().votes(data, 6, QUERIES, 5, Workspace(tmp_path, "another")), first)
+    for count, seed in ((6, 6), (7, 5)):
+        with pytest.raises(Killed):
+            group().votes(data, count, QUERIES, seed, Workspace(tmp_path, "one"))
+
+
+@pytest.mark.parametrize(("where", "calls"), [("clipped_sum", 3), ("clipped_sum", 17), ("one_hot", 5)])
+def test_killed_teachers_end_in_the_same_bytes(
+    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, calls: int
+) -> None:
+    """Killed in the first stack, in a later one, and between two pieces of the queries."""
+    monkeypatch.setattr(teachers, "Checkpoint", partial(Checkpoint, every=0.0))
+    monkeypatch.setattr(teachers, "AT_ONCE", 7)
+    owner: Any = NetworkProblem if where == "clipped_sum" else teachers.F
+    data, real = of(images), getattr(owner, where)
+    whole, killed = (tmp_path / name for name in ("whole", "killed"))
+    group().votes(data, 6, QUERIES, 5, Workspace(whole, ""))
+    monkeypatch.setattr(owner, where, killed_after(calls, real))
+    with pytest.raises(Killed):
+        group().votes(data, 6, QUERIES, 5, Workspace(killed, ""))
+    in_all = {"clipped_sum": 4 * 7, "one_hot": 4 * 3}[where]  # in four stacks: seven steps, three pieces
+    monkeypatch.setattr(owner, where, killed_after(in_all - calls, real))  # nothing is done twice
+    group().votes(data, 6, QUERIES, 5, Workspace(killed, ""))
+    (one,), (other,) = (list(folder.iterdir()) for folder in (whole, killed))
+    assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())
+
+
+def test_budgets_run_together_are_those_run_alone_and_a_killed_student_ends_in_the_same_bytes(
+    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, found, epsilons = of(images), learner(), (0.05, 20.0, math.inf)
+    plans = [found.plan(data.facts, Budget(e, DELTA)) for e in epsilons]
+
+    def go(some: list[Plan], key: str) -> Release:
+        workspace = Workspace(tmp_path, key)
+        return found.release(data, some, 2, random.generator(0, "pate"), workspace=workspace)
+
+    whole = go(plans, "whole")
+    assert whole.predicted is not None
+    assert whole.rows is not None
+    assert whole.predicted.shape == (2, 3, 180, 10)
+    assert torch.equal(whole.predicted, data.predict(whole.theta[:, :, 0]))
+    assert whole.rows.tolist() == list(range(1, 180, 2))
+    assert len(list(tmp_path.glob("votes_*.npz"))) == 1
+    for e, plan in enumerate(plans):
+        alone = go([plan], f"alone{e}")
+        assert torch.equal(alone.theta[:, 0], whole.theta[:, e])
+        assert all(torch.equal(alone.info[name][:, 0], whole.info[name][:, e]) for name in whole.info)
+    accuracy = whole.info["label_accuracy"].mean(0)
+    assert accuracy[0] < accuracy[1] <= accuracy[2]
+    monkeypatch.setattr(methods, "Checkpoint", partial(Checkpoint, every=0.0))
+    real = NetworkProblem.clipped_sum
+    monkeypatch.setattr(NetworkProblem, "clipped_sum", killed_after(55, real))
+    with pytest.raises(Killed):
+        go(plans, "killed")
+    left = killed_after(3 * 40 - 55, real)  # nothing is done twice
+    monkeypatch.setattr(NetworkProblem, "clipped_sum", left)
+    assert torch.equal(go(plans, "killed").theta, whole.theta)
+
+
+def test_no_label_of_a_test_row_is_seen_no_scored_row_is_asked_about_and_noise_is_that_of_random(
+    images: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, real = of(images), random.noise
+    x = data.x_test.clone()
+    x[1::2] = 0
+    blind = replace(data, x_test=x, y_test=data.y_test.roll(1, 1))
+    first, second = (run(learner(), each, 20.0, seeds=2)[0] for each in (data, blind))
+    assert torch.equal(first.theta, second.theta)
+    assert float(first.info["answered"].min()) > 0
+    _, _, whole = learner()._draws(data, 2, random.generator(0, "pate"), 60)
+    monkeypatch.setattr(random, "noise", lambda *args, **more: real(*args, **more) / 2)
+    _, _, half = learner()._draws(data, 2, random.generator(0, "pate"), 60)
+    assert all(torch.equal(a, 2 * b) for a, b in zip(whole, half, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["network", "linear"])
+def test_one_record_moves_one_vote(kind: str, images: Dataset, tmp_path: Path) -> None:
+    fit: Any
+    if kind == "network":
+        data, fit, count = of(images), group(step=0.5, decay=0.0, steps=9), 6
+        x, y = data.x.clone(), data.y.clone()
+        x[13], y[13] = 255 - x[13], (y[13] + 5) % 10
+    else:
+        data, fit, count = problem(shared=True, repeats=1), Ridge(0.5), 20
+        x, y = data.x, data.y.clone()
+        y[0, 7] *= -1
+    both = (data, replace(data, x=x, y=y))
+    first, second = (fit.votes(d, count, torch.arange(80)[None], 5, Workspace(tmp_path, "")) for d in both)
+    change = (first - second).abs()
+    assert int(change.max()) == 1
+    assert int(change.sum(-1).max()) <= 2
+    assert (first.sum(-1) == count).all()
+
+
+@pytest.mark.parametrize("kind", ["network", "linear"])
+def test_a_student_without_labels_stays_as_it_began(kind: str, images: Dataset, tmp_path: Path) -> None:
+    data: Any = of(images) if kind == "network" else problem()
+    fit: Any = group() if kind == "network" else Ridge(0.5)
+    none = torch.zeros(3, 1, 20, dtype=torch.bool)
+    labels = Labels(~none, none, torch.ones(3, 1, 20, dtype=torch.long))
+    theta = fit.students(data, torch.arange(20).expand(3, 20), labels, 7, Workspace(tmp_path, "none"))[:, 0]
+    start = data.init(3, random.generator(7, "student"))
+    shrunk = (theta / start).nan_to_num(1.0)  # by the penalty on their length
+    assert torch.allclose(shrunk, shrunk[0, 0].expand(theta.shape))
+
+
+WILD = group(step=1e39)
+REFUSED: dict[str, Any] = {
+    "linear models, not networks": lambda data: ridge().plan(data.facts, Budget(1.0, DELTA)),
+    "Descent trains networks": lambda _: run(learner(), problem(), 1.0),
+    "classes to vote for": lambda _: run(ridge(), linear(), 1.0),
+    "public rows for its queries": lambda _: run(ridge(), logistic(), 1.0),
+    "3 public rows and asks 4": lambda _: run(ridge(), problem(public=3), 1.0),
+    "teachers = 500": lambda _: run(ridge(500), problem(), 1.0),
+    "out of reach": lambda _: ridge().plan(problem().facts, Budget(1.0, 0.0)),
+    "threshold must be at most 20": lambda _: ridge(threshold=21.0),
+    "scored": lambda _: replace(ridge(), scored="even"),  # type: ignore[arg-type]
+    "fewest": lambda _: vote(fewest=101),
+    "asked": lambda _: vote(asked=0.5),
+    "bound 'both'": lambda _: vote(bound="both"),
+    "decay": lambda _: vote(decay=0.5),
+    "use papernot2018": lambda _: vote(bound="data_dependent"),
+    "momentum": lambda _: group(momentum=1.0),
+    "step must be positive": lambda _: group(step=0.0),
+    "step 2 of 7.*lower the step size": lambda data: run(replace(learner(), teacher=WILD), data, 1.0),
+}
+
+
+@pytest.mark.parametrize("match", REFUSED)
+def test_it_refuses_what_it_cannot_do(match: str, images: Dataset) -> None:
+    with pytest.raises(ValueError, match=match):
+        REFUSED[match](of(images))

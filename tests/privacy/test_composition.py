@@ -53,7 +53,7 @@ def test_rounding_of_a_binomial_sum(steps: int, delta: float) -> None:
     # randomised response lies on the grid, so that all that is left is rounding: S = h (2 B - steps) is exact
     step = 0.5 / math.sqrt(steps)
     up = 1 / (1 + math.exp(-step))
-    pmf = Pmf(np.array([1 - up, 0.0, up]), -1, 0.0, np.zeros(3))
+    pmf = Pmf(np.array([-1, 1]), np.array([1 - up, up]), 0.0, np.zeros(2))
     found = LossSum([(pmf, steps)], step, delta).composed()
     mean, spread = steps * up, math.sqrt(steps * up * (1 - up))
     hits = np.arange(max(0, int(mean - 12 * spread)), min(steps, int(mean + 12 * spread) + 1) + 1)
@@ -88,6 +88,40 @@ def test_a_posterior_sample_and_gaussian_steps(eta: float, mu: float, delta: flo
 
     assert spent(found.epsilon) <= delta * (1 + 1e-6)
     assert spent(found.epsilon * (1 - 2e-3)) > delta
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-3.5, 2.0), (-40.0, 9e5), (-1e9, -2e7), (100.0, 101.0), (0.0, 0.0)]
+)
+def test_multiples_grow_with_the_loss_and_a_finer_grid_has_all_of_a_coarser_one(
+    low: float, high: float
+) -> None:
+    flat = 64
+    found = composition.multiples(low, high, flat)
+    assert found[0] <= low
+    assert found[-1] >= high
+    gap = np.diff(found)
+    nearest = np.minimum(np.abs(found[:-1]), np.abs(found[1:]))
+    assert gap.min() >= 1
+    assert np.all(gap <= np.maximum(1, 2 * nearest / flat))
+    for finer in (flat, 2 * flat):  # of half the step, as wide and half as wide far from 0
+        assert set(2 * found[1:-1]) <= set(composition.multiples(2 * low, 2 * high, finer))
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "wanted"), [(7, 2**16, 40), (1500, 1_713_616, 900), (3000, 2**23, 5000)]
+)
+def test_coefficients_summed_up_directly_keep_their_bound(count: int, size: int, wanted: int) -> None:
+    rng = np.random.default_rng(5)
+    index, weight = rng.integers(0, size, count), rng.random(count) ** 8
+    weight /= weight.sum()
+    found, off = composition._transformed(index, weight, np.arange(wanted), size)
+    phase = (
+        (np.outer(np.arange(wanted), index) % size).astype(np.longdouble) / size * (2 * np.longdouble(mp.pi))
+    )
+    error = np.hypot(found.real - np.cos(phase) @ weight, found.imag + np.sin(phase) @ weight)
+    assert math.sqrt(2 * float(error @ error) / size) <= off
+    assert off < 1e-14  # the bound is of use
 
 
 def test_rounding_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:

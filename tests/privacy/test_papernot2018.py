@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from dplangevin.privacy import Budget, votes
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-from dplangevin.privacy.accountants.papernot2018 import Papernot2018, rho_of
+from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.pate_event import PateDpEvent
 from dplangevin.privacy.pate_release import Run, Settings
@@ -236,12 +236,6 @@ def test_a_published_value_counts_where_it_is_less() -> None:
 def test_it_refuses_what_it_has_no_theorem_for(event: object) -> None:
     with pytest.raises(ValueError, match="Papernot"):
         Papernot2018().epsilon(event, 1e-4)
-
-
-@given(st.floats(0.001, 50), st.floats(1e-9, 0.1))
-def test_rho_of_spends_the_budget(epsilon: float, delta: float) -> None:
-    rho = rho_of(Budget(epsilon, delta))
-    assert rho + 2 * math.sqrt(rho * math.log(1 / delta)) == pytest.approx(epsilon, rel=1e-9)
 
 
 def some_run(answer_std: float, seed: int = 0) -> Run:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.analyses.averages import FUNCTIONS, Target
 from dplangevin.statistics import t_interval
 
@@ -89,7 +89,7 @@ class PosteriorAverages:
         eta = np.stack([self.schedule(name, epsilon, steps) for name, epsilon, _ in columns], 1)
         kappa = np.array([TEMPERATURES[heat] for *_, heat in columns])
         exact = self.target.closed_form(eta, kappa)
-        rng = noise.generator(seed, f"li2019_mse {panel} {steps}")
+        rng = random.generator(seed, f"li2019_mse {panel} {steps}")
         squares = self.target.simulate(eta, kappa, self.chains, rng)
         rows = []
         for e, (name, epsilon, heat) in enumerate(columns):

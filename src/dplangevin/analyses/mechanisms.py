@@ -25,7 +25,7 @@ def sgld(
     schedule: Schedule = "fixed",
     sampling: Literal["poisson", "without_replacement"] = "poisson",
 ) -> DpEvent:
-    """li2019 Algorithm 1, for `steps` steps or `epochs` passes. step_size: of the first step."""
+    """li2019 Algorithm 1, for `steps` steps or `epochs` epochs. step_size: of the first step."""
     count = steps or round((epochs or 0) * records / batch)
     multiplier = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
     if sampling == "poisson":
@@ -67,7 +67,7 @@ def noisy_gradients(
     *,
     records: int,
     batch: int,
-    passes: float,
+    epochs: float,
     epsilon: float,
     delta: float,
     inner: float = 2.5,
@@ -77,7 +77,7 @@ def noisy_gradients(
 
     On the minibatch sum: (z L)^2 = 128 k L^2/eps^2 (tau/N)^2 ln(inner k/delta) ln(outer/delta).
     """
-    steps = math.floor(records * passes / batch)
+    steps = math.floor(records * epochs / batch)
     logs = math.log(inner * steps / delta) * math.log(outer / delta)
     return without_replacement(
         records, batch, steps, batch / records * math.sqrt(128 * steps * logs) / epsilon
@@ -85,13 +85,13 @@ def noisy_gradients(
 
 
 def fisher_scoring(
-    *, records: int, batch: int, passes: float, epsilon: float, delta: float
+    *, records: int, batch: int, epochs: float, epsilon: float, delta: float
 ) -> FisherScoringDpEvent:
     """wang2015 Algorithm 4: sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2)."""
-    steps = math.floor(records * passes / batch)
+    steps = math.floor(records * epochs / batch)
     logs = math.log(2.5 * steps / delta) * math.log(2 / delta)
     return FisherScoringDpEvent(
-        records, batch, steps, math.sqrt(32 * passes * logs / (records * batch)) / epsilon
+        records, batch, steps, math.sqrt(32 * epochs * logs / (records * batch)) / epsilon
     )
 
 

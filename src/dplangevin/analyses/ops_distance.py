@@ -26,11 +26,12 @@ import torch
 from scipy.special import betaincinv
 from scipy.stats import chi2
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.losses import LOGISTIC
+from dplangevin.methods import released
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 
 CONFIDENCE = 0.95
 GAUSSIAN_REACH = 7.0  # prior standard deviations that stand for the whole line
@@ -64,19 +65,20 @@ class OpsDistance:
         method, d = self.methods[name], int(dimension)
         x = torch.tensor(self.points[dimension], dtype=torch.float32).repeat(self.copies, 1)
         y = torch.tensor(self.labels, dtype=torch.float32).repeat(self.copies)
-        problem = Problem(x[None], y[None], LOGISTIC, self.draws)
+        problem = Glm(x[None], y[None], LOGISTIC, self.draws)
         budgets = [Budget(epsilon, self.delta) for epsilon in self.epsilons]
-        release = method(problem, budgets, noise.generator(seed, f"ops_distance/{unit}"))
+        rng = random.generator(seed, f"ops_distance/{unit}")
+        release, plans = released(method, problem, budgets, self.draws, rng)
         found = []
         for e, budget in enumerate(budgets):
-            rho, _ = method.calibrated(problem, budget)
+            rho = plans[e].work.rho
             counts = self.counts(method, problem, rho, release.theta[:, e, 0, :].double().numpy(), d)
             r_hat = float(release.info["r_hat"][0, e])
             case = {"sampler": name, "dimension": d, "epsilon": budget.epsilon, "rho": rho, "r_hat": r_hat}
             found.append({**case, **distances(counts)})
         return found
 
-    def counts(self, method: Ops, problem: Problem, rho: float, theta: np.ndarray, d: int) -> np.ndarray:
+    def counts(self, method: Ops, problem: Glm, rho: float, theta: np.ndarray, d: int) -> np.ndarray:
         """How many draws (n, d) fall into each cell, (cells^d,)."""
         gdp = method.bound == "gdp"
         end = GAUSSIAN_REACH / math.sqrt(method.precision) if gdp else method.radius

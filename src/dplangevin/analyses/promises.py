@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from dp_accounting import DpEvent
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.analyses.mechanisms import described
 from dplangevin.audit import audit
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -117,7 +117,7 @@ class Promise:
         row["mechanism"] = described(self.event)
         for adjacency in self.neighbours:
             row[f"epsilon_{adjacency}"] = Tight().epsilon(self.event, delta, adjacency)
-        rng = noise.generator(seed, row["mechanism"])
+        rng = random.generator(seed, row["mechanism"])
         row |= self._by_formula(self.event, delta) | self._audited(self.event, delta, rng)
         return row | self._solved(claimed, delta)
 

@@ -25,7 +25,6 @@ import torch
 from dplangevin.analyses.langevin import Setting, averaged_composition, one_step
 from dplangevin.attacks.langevin import last_iterate
 from dplangevin.audit import audit
-from dplangevin.noise import generator
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -33,6 +32,7 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.chain_events import LangevinDpEvent
 from dplangevin.privacy.events import Budget
+from dplangevin.random import generator
 
 Batch = int | Literal["full"]
 SENSE = {

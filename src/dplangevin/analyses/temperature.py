@@ -18,7 +18,7 @@ import torch
 from scipy.linalg import solve_discrete_lyapunov
 from torch import Tensor
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.analyses.chains import Chain, fisher_scoring, hamiltonian, langevin
 from dplangevin.kernels.sgnht import SgnhtState
 from dplangevin.statistics import t_interval
@@ -99,7 +99,7 @@ class Temperature:
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         """One row per problem, step size and kind (simulated, closed form); value, low, high: the temperature."""
-        sampler, rng = self.samplers()[unit], noise.generator(seed, f"temperature {unit}")
+        sampler, rng = self.samplers()[unit], random.generator(seed, f"temperature {unit}")
         kept = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
         r = self.correlation
         problems = {("1-d",): [[1.0]], ("2-d, narrow axis", "2-d, wide axis"): [[1.0, r], [r, 1.0]]}

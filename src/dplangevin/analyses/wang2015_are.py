@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.losses import LOGISTIC
+from dplangevin.methods import released
 from dplangevin.methods.ops import Ops
 from dplangevin.posterior import Sampler
 from dplangevin.privacy import Budget
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 from dplangevin.statistics import t_interval
 
 WIDTH = 6.0  # half-width of the grid in standard deviations of the posterior
@@ -173,8 +174,8 @@ class Efficiency:
         x, y = (torch.as_tensor(part[rows], dtype=torch.float32) for part in labelled)
         method = Ops(bound="paper", radius=self.radius, precision=0.0, sampler=self.sampler)
         budgets = [Budget(epsilon, 1e-5) for epsilon in self.epsilons]
-        rng = noise.generator(seed, f"wang2015_are {n}")
-        release = method(Problem(x, y, LOGISTIC, repeats), budgets, rng)
+        rng = random.generator(seed, f"wang2015_are {n}")
+        release, _ = released(method, Glm(x, y, LOGISTIC, repeats), budgets, repeats, rng)
         out = []
         for e, epsilon in enumerate(self.epsilons):
             values = self.squares(release.theta[:, e, 0].double().numpy()) / (1 + 1 / self.scale(epsilon))

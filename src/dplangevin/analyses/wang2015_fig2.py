@@ -18,15 +18,15 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.losses import Loss, huber
-from dplangevin.methods import Method
-from dplangevin.methods.dp_sgld import DpSgld
+from dplangevin.methods import Method, released
+from dplangevin.methods.dp_sgld import DpSgldWang2015
 from dplangevin.methods.dp_sgnht import DpSgnht
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.problem import Problem
+from dplangevin.problems.glm import Glm
 from dplangevin.statistics import t_interval
 
 MARGIN = 8.0
@@ -83,21 +83,21 @@ class Trajectories:
         exact."""
         x, y = self.data(seed)
         mean, covariance = self.posterior(x, y)
-        problem = Problem(
+        problem = Glm(
             torch.as_tensor(x, dtype=torch.float32)[None],
             torch.as_tensor(y, dtype=torch.float32)[None],
             self.loss,
             self.chains,
         )
         budgets = [Budget(self.epsilon, self.delta), Budget(math.inf, self.delta)]
-        rng = noise.generator(seed, "wang2015_fig2")
-        release = self.method(self.variants[unit])(problem, budgets, rng)
+        rng = random.generator(seed, "wang2015_fig2")
+        release, plans = released(self.method(self.variants[unit]), problem, budgets, self.chains, rng)
         variant = self.variants[unit]
         base = {"variant": unit, "sampler": variant.sampler, "temperature": variant.temperature}
         rows = moments({"variant": "exact", "epsilon": math.inf}, mean, covariance)
         rows = rows if unit == self.units()[0] else []
         for e, budget in enumerate(budgets):
-            event = release.guarantee[e].event
+            event = plans[e].guarantee.event
             private = budget.epsilon < math.inf
             tight = Tight().epsilon(event, self.delta, "replace_one") if private else math.inf
             kept = {**base, "epsilon": budget.epsilon, "epsilon_tight": tight}
@@ -111,10 +111,10 @@ class Trajectories:
 
     def method(self, variant: Variant) -> Method:
         args: dict[str, Any] = {"step": variant.step, "precision": self.precision, "samples": self.samples}
-        args |= {"burn_in": 0.0, "accountant": Wang2015()}
+        args |= {"burn_in": 0.0, "accountant": Wang2015(), "unit": "smoothness"}
         if variant.sampler == "sgnht":
             return DpSgnht(friction=self.friction, **args)
-        return DpSgld(schedule="phase", temperature=variant.temperature, **args)
+        return DpSgldWang2015(schedule="phase", temperature=variant.temperature, **args)
 
     def data(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """x ``(n, 2)`` with rows of norm at most 1, y ``(n,)``."""

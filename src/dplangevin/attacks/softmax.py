@@ -11,24 +11,28 @@ where the hypotheses of a theorem may allow 2 L = 2 sqrt(2) b, see `attacks.lang
 length b or b/2 and keeps the pair that it tells apart best; the runs of the audit are drawn after it.
 
 Released are the last iterate (`last_iterate`) or all of them (`all_iterates`).  A use of the record is a step of
-`chains.descent`, as in training; whether a step uses it is Bernoulli(batch/records), independently over steps,
+`Glm.descent`, as in training; whether a step uses it is Bernoulli(batch/records), independently over steps,
 for uniform subsets as for Poisson samples.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dplangevin.audit import audit
-from dplangevin.chains.linear import Batch, Chain, Descent, descent, run
+from dplangevin.chains.chain import Chain
+from dplangevin.chains.sampling import Sampling
 from dplangevin.losses import softmax
-from dplangevin.problem import Problem
+from dplangevin.methods import Plan
+from dplangevin.problems import Descent, Facts
+from dplangevin.problems.glm import Glm
+from dplangevin.random import Batch
 
 LENGTHS = (1.0, 0.5)  # of x and x', in row bounds
 UNBOUNDED = 2.0  # clips: the longest x where rows have no bound
@@ -68,10 +72,34 @@ class Training:
 
     chain: Chain
     records: int
-    batch: int
     classes: int
     features: int
     row_bound: float
+
+    @property
+    def rate(self) -> float:
+        """Of a step that a record is in its minibatch."""
+        return self.chain.sampling.rate(self.records)
+
+    @property
+    def noise_std(self) -> np.ndarray:
+        """Of the noise on theta, ``(T,)``."""
+        size = self.chain.sampling.size(self.records)
+        return (self.chain.step * self.chain.noise_std / size).double().numpy()
+
+    @property
+    def step_sizes(self) -> np.ndarray:
+        return self.chain.step.double().numpy()
+
+    def descent(self, problem: Glm) -> Descent:
+        """A step of training, whose minibatch here has at most one row that is not zero: a Poisson sample of 0 or 1."""
+        size = self.chain.sampling.size(self.records)
+        step = problem.descent([self.chain._replace(sampling=Sampling("poisson", 1, 1))])
+
+        def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
+            step(theta, batch, eta / size, keep)
+
+        return descend
 
     @property
     def reach(self) -> float:
@@ -187,7 +215,7 @@ def end_points(training: Training, record: Record, runs: int, rng: torch.Generat
 def _check(training: Training, runs: int) -> None:
     if runs < 8:
         raise ValueError(f"runs = {runs} must be at least 8, as an audit needs")
-    if not (training.chain.noise_std > 0).all():
+    if not bool((training.chain.noise_std > 0).all()):
         raise ValueError("noise_std must be positive in every step: there is nothing to attack")
 
 
@@ -211,19 +239,19 @@ def _pooled(first: Tensor, second: Tensor, dim: int) -> Tensor:
     return ((first.var(dim) + second.var(dim)) / 2).sqrt().clamp(min=tiny)
 
 
-def _problem(training: Training, records: Sequence[Record]) -> Problem:
+def _problem(training: Training, records: Sequence[Record]) -> Glm:
     """The records, then one of zeros that stands for all others: rows ``(1, records + 1, p)``."""
     width = training.features if training.chain.radius < math.inf else 1
     x = torch.zeros(1, len(records) + 1, width)
     x[0, :-1, 0] = torch.tensor([record.x for record in records])
     y = torch.tensor([[*(float(record.label) for record in records), 0.0]])
-    return Problem(x, y, softmax(training.classes), 1, training.reach)
+    return Glm(x, y, softmax(training.classes), 1, training.reach)
 
 
 def _displaced(descend: Descent, theta: Tensor, rows: Tensor) -> Tensor:
     """How far a use of a record, by its row ``(R,)``, moves theta ``(R, 1, K)`` per unit of step size."""
     moved, one = theta.clone(), torch.ones(1, 1)
-    descend(moved, rows[:, None], torch.ones(len(rows), dtype=torch.long), one, one)
+    descend(moved, Batch(rows[:, None], torch.ones(len(rows), dtype=torch.long), one), one, one)
     return moved.sub_(theta)
 
 
@@ -234,14 +262,14 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
     1 - eta lambda, and C_k = sum_(m < k) s_m^2/P_(m+1)^2, the noise of steps m to k - 1 has variance
     ``P_k^2 (C_k - C_m)`` after step k - 1; both are kept as logs.
     """
-    chain, rate = training.chain, training.batch / training.records
-    steps = len(chain.step_sizes)
-    keep = 1 - chain.step_sizes * chain.precision
+    chain, rate = training.chain, training.rate
+    sizes, std = training.step_sizes, training.noise_std
+    steps, keep = len(sizes), 1 - sizes * chain.l2
     log_keep = np.append(0.0, np.cumsum(np.log(keep)))
-    log_noise = np.append(-math.inf, np.logaddexp.accumulate(2 * (np.log(chain.noise_std) - log_keep[1:])))
+    log_noise = np.append(-math.inf, np.logaddexp.accumulate(2 * (np.log(std) - log_keep[1:])))
     kept, noise = torch.as_tensor(log_keep), torch.as_tensor(log_noise)
-    etas, keeps = (torch.as_tensor(part, dtype=torch.float32) for part in (chain.step_sizes, keep))
-    descend = descent(_problem(training, [record]), [chain], training.batch)
+    etas, keeps = (torch.as_tensor(part, dtype=torch.float32) for part in (sizes, keep))
+    descend = training.descent(_problem(training, [record]))
     theta = chain.start_std * torch.randn(runs, 1, training.classes, generator=rng)
     out, still = torch.empty(runs, training.classes), torch.arange(runs)
     done = torch.zeros(runs, dtype=torch.long)
@@ -251,9 +279,9 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
         use = (done + gap.clamp(max=float(steps)).long()).clamp(max=steps)
         since = (done - 1).clamp(min=0)
         variance = (2 * kept[use] + noise[use]).exp() * -torch.expm1(noise[since] - noise[use])
-        std = variance.where(use > since, 0.0).sqrt().float()[:, None, None]
+        spread = variance.where(use > since, 0.0).sqrt().float()[:, None, None]
         normals = torch.randn(theta.shape, generator=rng)
-        theta = theta * (kept[use] - kept[done]).exp().float()[:, None, None] + std * normals
+        theta = theta * (kept[use] - kept[done]).exp().float()[:, None, None] + spread * normals
         ended = use == steps
         out[still[ended]] = theta[ended, 0]
         left = ~ended
@@ -267,19 +295,35 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
 
 def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Generator) -> Iterator[Batch]:
     """Batches of one row: the record's, `own` ``(R,)``, or `zeros`; of size 0 where a sample lacks the record."""
-    rate = training.batch / training.records
-    for _ in range(len(training.chain.step_sizes)):
-        used = torch.rand(len(own), generator=rng) < rate
+    for _ in range(len(training.chain.step)):
+        used = torch.rand(len(own), generator=rng) < training.rate
         normals = torch.randn(len(own), 1, width, generator=rng)
-        yield own.where(used, zeros)[:, None], used.long(), normals
+        yield Batch(own.where(used, zeros)[:, None], used.long(), normals)
+
+
+def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Descent) -> Tensor:
+    """theta_K ``(R, 1, d)``, every step as in `chains.chain`.  start: standard normals ``(R, 1, d)``."""
+    chain = training.chain
+    theta = _projected(chain.start_std * start, chain.radius)
+    sizes, stds = training.step_sizes.tolist(), training.noise_std.tolist()
+    for eta, std, batch in zip(sizes, stds, stream, strict=True):
+        descend(theta, batch, torch.full((1, 1), eta), torch.full((1, 1), 1 - eta * chain.l2))
+        theta = _projected(theta.add_(batch.normals, alpha=std), chain.radius)
+    return theta
+
+
+def _projected(theta: Tensor, radius: float) -> Tensor:
+    if radius == math.inf:
+        return theta
+    return theta * (radius / theta.norm(dim=-1, keepdim=True)).clamp_(max=1.0)
 
 
 def _stepwise(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
     """Every step as in training, in full width: a projection on a ball sees the other features too."""
-    problem, chain = _problem(training, [record]), training.chain
+    problem = _problem(training, [record])
     start = torch.randn(runs, 1, problem.d, generator=rng)
     stream = _uses(training, torch.zeros(runs, dtype=torch.long), 1, problem.d, rng)
-    return run([chain], start, stream, descent(problem, [chain], training.batch))[:, 0]
+    return _trained(training, start, stream, training.descent(problem))[:, 0]
 
 
 class _Watched:
@@ -289,16 +333,14 @@ class _Watched:
     """
 
     def __init__(self, training: Training, descend: Descent, rows: tuple[Tensor, Tensor], looks: int) -> None:
-        chain = training.chain
-        self.descend, self.rows = descend, rows
-        self.rate = training.batch / training.records
-        self.etas, self.stds = chain.step_sizes.tolist(), chain.noise_std.tolist()
+        self.descend, self.rows, self.rate = descend, rows, training.rate
+        self.etas, self.stds = training.step_sizes.tolist(), training.noise_std.tolist()
         self.every = max(1, len(self.etas) // looks)
         self.total = torch.zeros(len(rows[0]), dtype=torch.float64)
         self.step = 0
         self.kept = self.by = self.squares = torch.empty(0)
 
-    def __call__(self, theta: Tensor, rows: Tensor, sizes: Tensor, eta: Tensor, keep: Tensor) -> None:
+    def __call__(self, theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
         """A step; only runs that use their record need its gradient."""
         if self.step:
             self.see(theta)
@@ -306,12 +348,13 @@ class _Watched:
             sides = [_displaced(self.descend, theta, row)[:, 0] for row in self.rows]
             self.by = torch.stack(sides, 2)  # (R, K, 2)
             self.squares = self.by.square().sum(1)
-        used = sizes.nonzero()[:, 0]
+        assert batch.sizes is not None
+        used = batch.sizes.nonzero()[:, 0]
         some = theta[used]
         theta.mul_(keep)
         self.kept = theta.clone()
         if len(used):
-            self.descend(some, rows[used], sizes[used], eta, keep)
+            self.descend(some, Batch(batch.rows[used], batch.sizes[used], batch.normals[used]), eta, keep)
             theta[used] = some
         self.step += 1
 
@@ -333,14 +376,38 @@ def _ratios(
 ) -> Tensor:
     """Ratios ``(R,)`` of runs on D (side 0) or D' (side 1) of the pair ``tried[each]``, each ``(R,)``."""
     problem = _problem(training, [record for pair in tried for record in pair[1:]])
-    chain = replace(
-        training.chain, sampling="poisson"
-    )  # a batch of size 0 or 1: the record is there, or is not
     rows = 2 * each, 2 * each + 1
-    descend = descent(problem, [chain], training.batch)
+    descend = training.descent(problem)
     watched = _Watched(training, descend, rows, looks)
     start = torch.randn(len(each), 1, problem.d, generator=rng)
     stream = _uses(training, rows[side], problem.n - 1, problem.d, rng)
-    theta = run([chain], start, stream, watched)
+    theta = _trained(training, start, stream, watched)
     watched.see(theta)
     return watched.total
+
+
+@dataclass(frozen=True)
+class OnRow:
+    """The attack on a row of an experiment, as `prices.priced` takes it.
+
+    single: runs where the last iterate is seen, chain: where all are; confidence: of the bound.
+    """
+
+    single: int
+    chain: int
+    confidence: float = 0.95
+
+    def __call__(self, plan: Plan, facts: Facts, delta: float, rng: torch.Generator) -> dict[str, Any]:
+        """The columns of the row that say what the attack shows."""
+        classes = facts.linear.classes
+        training = Training(plan.work, facts.n, classes, facts.d // classes, facts.row_bound)
+        if plan.guarantee.released == "final":
+            attack = last_iterate(training, self.single, rng, delta)
+        else:
+            attack = all_iterates(training, self.chain, rng)
+        found = audit(attack.first, attack.second, delta, self.confidence)
+        return {
+            "epsilon_audit": found.epsilon,
+            "audit_confidence": found.confidence,
+            "audit_pair": attack.pair.name,
+        }

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from dplangevin import noise
+from dplangevin import random
 from dplangevin.backbones import Backbone, network
 from dplangevin.backbones.augment import shifted
 from dplangevin.cache import Checkpoint, code_hash, key, sha256, targets
@@ -201,7 +201,7 @@ def pretrain(cfg: DictConfig, name: str, data: Path, target: Path) -> None:
     digest = key([code, sha256(data), cfg.seed, device.type, settings])
     checkpoint = Checkpoint(Path("data/units/pretrain") / f"{name}.pt", digest)
     training: Pretraining = instantiate(entry.training)
-    rng = noise.generator(cfg.seed, f"pretrain {name}")
+    rng = random.generator(cfg.seed, f"pretrain {name}")
     arrays, right = training.run(network(backbone), images, rng, device, checkpoint)
     meta = {
         "backbone": name,

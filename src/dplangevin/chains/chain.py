@@ -1,17 +1,20 @@
-r"""The one loop: chains of noisy clipped gradient steps on a `Problem`, for all seeds and variants at once.
+r"""The one loop: noisy sums of clipped gradients of a `Problem`, and what a kernel makes of them.
 
 Chain (s, e), of seed s and variant e, with clipped gradients g_i of the loss of one record::
 
-    v     <- momentum v + (sum_(i in B_t) g_i + N(0, noise_std_t^2 I))/tau + l2 theta
-    theta <- Proj(theta - step_t v),    Proj: onto ||theta|| <= radius
+    G_t   = sum_(i in B_t) g_i + N(0, noise_std_t^2 I)
+    theta = what the kernel makes of G_t and of what it has seen; by default gradient descent with momentum,
+            v <- momentum v + G_t/tau + l2 theta,    theta <- Proj(theta - step_t v),    Proj: onto ||theta|| <= radius
 
-Chains of one run share batches and normal draws, so that variants are compared on the same noise.  The sum is divided
-by tau, a constant, whatever number of rows a Poisson sample has.  Only the part that depends on a record is clipped;
-l2 needs no data.
+A kernel is given G_t and the state that it made of earlier ones, not the records (but for that of DP-SGFS, which says
+so): whatever it does is post-processing.  Chains of one run share batches and normal draws, so that variants are
+compared on the same noise.  The sum is divided by tau, a constant, whatever number of rows a Poisson sample has.  Only
+the part that depends on a record is clipped; l2 needs no data.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -19,10 +22,16 @@ from torch import Tensor
 from tqdm import tqdm
 
 from dplangevin.cache import Checkpoint
-from dplangevin.chains.sampling import Batch, Sampling, batches
+from dplangevin.chains.sampling import Sampling
+from dplangevin.kernels import Kernel as Dynamics
 from dplangevin.problems import Problem, Sums
+from dplangevin.random import Batch, batches
 
-AT_ONCE = 64  # steps whose random numbers are drawn together, where no checkpoint needs them one by one
+AT_ONCE = {
+    True: 64,
+    False: 256,
+}  # steps whose random numbers are drawn together, with Poisson samples and without
+State = tuple[Tensor, ...]  # theta (S, E, d) first
 
 
 class Chain(NamedTuple):
@@ -54,91 +63,154 @@ class Observer(Protocol):
         ...
 
 
+class Kernel(Protocol):
+    """What becomes of the noisy sums."""
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
+        """The first state, from theta ``(S, E, d)``."""
+        ...
+
+    def step(self, state: Any, noisy: Tensor, t: int, batch: Batch) -> State:
+        """The state after step t = 0, 1, ...; noisy: G_t, ``(S, E, d)``."""
+        ...
+
+
+class Descent:
+    """Gradient descent with momentum, the module's equation without its projection."""
+
+    def __init__(self, chains: Sequence[Chain], size: int, device: torch.device) -> None:
+        self.size, self.step_size = size, schedules(chains, "step", device)
+        self.l2, self.momentum = columns(chains, "l2", device), columns(chains, "momentum", device)
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
+        return theta, torch.zeros_like(theta)
+
+    def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
+        theta, velocity = state
+        velocity = self.momentum * velocity + (noisy / self.size + self.l2 * theta)
+        return theta - self.step_size[t] * velocity, velocity
+
+
+@dataclass(frozen=True)
+class Langevin:
+    """A kernel of `kernels` in units of ``U = sum of losses + n l2/2 ||theta||^2``, of whose gradient it has the
+    estimate ``(n/tau) G_t + n l2 theta``; the noise of the update is in G_t.
+
+    dynamics: of `kernels`.  start: the rest of its state, from theta and the generator.  step_size: of U,
+    ``(T, E, 1)``.  share: n/tau.  precision: n l2, ``(E, 1)``.
+    """
+
+    dynamics: Dynamics
+    start: Callable[[Tensor, torch.Generator], State]
+    step_size: Tensor
+    share: float
+    precision: Tensor
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
+        return theta, *self.start(theta, rng)
+
+    def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
+        gradient = self.share * noisy + self.precision * state[0]
+        found = self.dynamics.step(self.dynamics.init(*state), gradient, torch.zeros(()), self.step_size[t])
+        return tuple(found)
+
+
+def columns(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
+    """A number of every chain, ``(E, 1)``."""
+    return torch.tensor([getattr(c, name) for c in chains], dtype=torch.float32, device=device)[:, None]
+
+
+def schedules(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
+    """A number of every step and chain, ``(T, E, 1)``."""
+    return torch.stack([getattr(c, name).float() for c in chains], 1)[..., None].to(device)
+
+
 def run(
     problem: Problem,
     chains: Sequence[Chain],
     seeds: int,
     rng: torch.Generator,
     *,
+    schemes: set[str] | None = None,
     start: Tensor | None = None,
+    kernel: Kernel | None = None,
     observe: Observer | None = None,
     checkpoint: Checkpoint | None = None,
     progress: Callable[[], str] | None = None,
 ) -> Tensor:
     """theta after the steps in ``keep``, ``(S, E, kept, d)``.
 
-    start: theta_0 ``(S, E, d)``, that of the problem by default.  checkpoint: the state is kept there now and then, and
-    a run that finds one goes on from it to the same bytes.  progress: a text for the progress bar.
+    schemes: what the random stream is drawn for (and a random start), if more than what these chains need; with the
+    same, a chain sees the same rows and noise whatever it is run with.  start: theta_0 ``(S, E, d)``, that of the
+    problem by default.
+    checkpoint: the state is kept there now and then, and a run that finds one goes on from it to the same bytes.
+    progress: a text for the progress bar.
     Raises ValueError for chains that cannot share batches, and, naming the step, when a chain diverges.
     """
     n, d, first = problem.facts.n, problem.facts.d, chains[0]
-    steps, size = len(first.step), first.sampling.size(n)
+    steps, size, device = len(first.step), first.sampling.size(n), problem.device
     if any(len(c.step) != steps or c.sampling.size(n) != size or c.keep != first.keep for c in chains):
         raise ValueError(
             "chains that are run together need equally many steps, one batch size and one `keep`"
         )
     if any(not c.clip > 0 for c in chains):
         raise ValueError(f"clips {[c.clip for c in chains]} must be positive; inf for none")
-    schemes = {c.sampling.scheme for c in chains}
     poisson = torch.tensor([c.sampling.scheme == "poisson" for c in chains])
-    device = problem.device
-
-    def column(values: list[float]) -> Tensor:
-        return torch.tensor(values, dtype=torch.float32, device=device)[:, None]
-
-    def schedule(name: str) -> Tensor:  # (T, E, 1)
-        return torch.stack([getattr(c, name).float() for c in chains], 1)[..., None].to(device)
-
-    l2, momentum, radius = (
-        column([getattr(c, name) for c in chains]) for name in ("l2", "momentum", "radius")
-    )
-    clip, step, std = column([c.clip for c in chains])[:, 0], schedule("step"), schedule("noise_std")
-    wanted = set(first.keep or (steps,))
+    radius, clip = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
+    step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device)
+    l2, wanted = columns(chains, "l2", device), set(first.keep or (steps,))
+    plain = kernel is None and observe is None and not any(c.momentum for c in chains)
+    descend = problem.descent(chains) if plain else None
+    kernel = kernel or Descent(chains, size, device)
 
     saved = None if checkpoint is None else checkpoint.load()
     if saved is None:
-        theta = start if start is not None else problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
-        if any(c.start_std for c in chains):
-            theta = theta + column([c.start_std for c in chains]).cpu() * torch.randn(
-                seeds, 1, d, generator=rng
-            )
-        theta = _projected(theta.to(device), radius)
-        saved = {"step": 0, "theta": theta, "velocity": torch.zeros_like(theta), "kept": []}
+        if start is None:
+            start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
+        theta = start.clone()  # a descent of the problem's own works in place
+        if schemes is not None or any(c.start_std for c in chains):
+            drawn = torch.randn(seeds, 1, d, generator=rng)
+            theta = theta + columns(chains, "start_std", torch.device("cpu")) * drawn
+        saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta.to(device), radius), rng))}
     else:
         rng.set_state(saved["rng"])
         if observe is not None:
             observe.state = saved["observer"]
-    done, theta, velocity = saved["step"], saved["theta"].to(device), saved["velocity"].to(device)
-    kept = [each.to(device) for each in saved["kept"]]
+    done, kept = saved["step"], [each.to(device) for each in saved["kept"]]
+    state = tuple(each.to(device) for each in saved["state"])
 
     def snapshot() -> dict[str, Any]:
-        found = {"step": done, "theta": theta.cpu(), "velocity": velocity.cpu(), "rng": rng.get_state()}
+        found = {"step": done, "state": [each.cpu() for each in state], "rng": rng.get_state()}
         found["kept"] = [each.cpu() for each in kept]
         return found | {"observer": observe.state if observe else None}
 
-    block = 1 if checkpoint is not None else AT_ONCE
+    schemes = schemes or {c.sampling.scheme for c in chains}
+    block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
     stream = batches(rng, schemes, seeds, n, size, d, steps - done, block)
     with tqdm(
         total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
     ) as bar:
-        for drawn in stream:
-            batch, t = drawn.to(device), done
-            mask = _mask(batch, poisson, size)
-            try:
-                sums = problem.clipped_sum(theta, batch.rows, mask, clip)
-            except ValueError as error:
-                raise ValueError(
-                    f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
-                ) from error
-            gradient = (sums.gradient + std[t] * batch.normals) / size + l2 * theta
-            velocity = momentum * velocity + gradient
-            theta = theta - step[t] * velocity
-            theta = _projected(theta, radius)
+        for drawn_batch in stream:
+            batch, t = drawn_batch.to(device), done
+            if descend is not None:
+                theta = state[0]
+                descend(theta, batch, step[t], 1 - step[t] * l2)
+                theta.addcmul_(step[t] * std[t] / size, batch.normals, value=-1)
+            else:
+                mask = _mask(batch, poisson, size)
+                try:
+                    sums = problem.clipped_sum(state[0], batch.rows, mask, clip)
+                except ValueError as error:
+                    raise ValueError(
+                        f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
+                    ) from error
+                state = kernel.step(state, sums.gradient + std[t] * batch.normals, t, batch)
+            state = (_projected(state[0], radius), *state[1:])
             done += 1
             if done in wanted:
-                kept.append(theta.clone())
+                kept.append(state[0].clone())
             if observe is not None:
-                observe(done, theta, mask, sums)
+                observe(done, state[0], mask, sums)
             if progress is not None:
                 bar.set_postfix_str(progress())
             bar.update()
@@ -147,6 +219,12 @@ def run(
     if checkpoint is not None:
         checkpoint.save(snapshot, force=True)
     return torch.stack(kept, 2)
+
+
+def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
+    """At most `samples` step numbers, evenly spaced after the burn-in share, the last step included."""
+    first = math.floor(burn_in * steps)
+    return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))
 
 
 def _mask(batch: Batch, poisson: Tensor, size: int) -> Tensor:

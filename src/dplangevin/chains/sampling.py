@@ -1,31 +1,10 @@
 """Which rows a step sees: Poisson samples, uniform subsets without replacement, or all rows."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
-
-import torch
-from torch import Tensor
-
-from dplangevin import noise
+from typing import Literal, get_args
 
 Scheme = Literal["poisson", "subset", "full"]
-
-
-class Batch(NamedTuple):
-    """Of one step and every seed.
-
-    rows: ``(S, B)`` indices, the start of a uniformly random order of the rows.  sizes: ``(S,)``, how many of them,
-    from the start, are the seed's Poisson sample; None where no chain draws one.  normals: standard, ``(S, 1, d)``.
-    """
-
-    rows: Tensor
-    sizes: Tensor | None
-    normals: Tensor
-
-    def to(self, device: torch.device) -> "Batch":
-        return Batch(*(None if part is None else part.to(device) for part in self))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -67,34 +46,18 @@ class Sampling:
         """q = tau/n."""
         return self.size(n) / n
 
+    def passes(self, n: int) -> float:
+        """Epochs, of n rows."""
+        return math.sqrt(n) if self.epochs is None else self.epochs
+
     def steps(self, n: int) -> int:
         """T."""
-        epochs = math.sqrt(n) if self.epochs is None else self.epochs
-        steps = math.floor(n * epochs / self.size(n))
+        steps = math.floor(n * self.passes(n) / self.size(n))
         if steps < 1:
-            raise ValueError(f"epochs = {epochs:g} make no step with batch = {self.size(n)}: raise epochs")
+            raise ValueError(
+                f"epochs = {self.passes(n):g} make no step with batch = {self.size(n)}: raise epochs"
+            )
         return steps
 
 
-def batches(
-    rng: torch.Generator, schemes: set[Scheme], seeds: int, n: int, size: int, d: int, steps: int, block: int
-) -> Iterator[Batch]:
-    """`steps` batches for chains of the given schemes, which share rows and normals.
-
-    Drawn are, for `block` steps at a time: where a chain asks for Poisson samples their sizes, ``Binomial(n, size/n)``;
-    the start of a random order, long enough for all; normals.  The first `size` rows are a uniform subset, the first
-    `sizes` a Poisson sample.
-    """
-    for first in range(0, steps, block):
-        shape = min(block, steps - first), seeds
-        sizes = None
-        longest = size if schemes - {"poisson"} else 1
-        if "poisson" in schemes:
-            rate = torch.full(shape, size / n)
-            sizes = torch.binomial(torch.full(shape, float(n)), rate, generator=rng).long()
-            longest = max(longest, int(sizes.max()))
-        every = schemes == {"full"}
-        rows = torch.arange(n).expand(*shape, n) if every else noise.subsets(rng, shape, n, longest)
-        normals = torch.randn(*shape, 1, d, generator=rng)
-        for k in range(shape[0]):
-            yield Batch(rows[k], None if sizes is None else sizes[k], normals[k])
+SUBSETS = Sampling("subset")  # of sqrt(n) rows, for sqrt(n) epochs

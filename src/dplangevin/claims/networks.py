@@ -1,9 +1,9 @@
 """Rules for claims on trained networks, on heads on features and on fine-tuning: printed test accuracies, one method
 above another, printed budgets and settings that methods are said to share.
 
-Rows have the columns of `exhibits.read`. What the runs of the paper's network and of a small one say is judged by
-`verdicts.two_networks`. On features, the network is in the column `features`, such as cifar10_resnet18; rows without
-that column (fine-tuning) are of `stand_in`, the network that we have.
+Rows are those of `exhibits.read.read_runs`, of which the accuracies count. What the runs of the paper's network and of
+a small one (in the column `problem`) say is judged by `verdicts.two_networks`. The data set of a softmax regression is
+features, such as cifar10_resnet18; rows of other problems (fine-tuning) are of `stand_in`, the network that we have.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def accuracy(
         for part in parts:
             if evidence := _near(part, published, margin):
                 tried += f"; {name}, {evidence.text}"
-                held |= evidence.holds and bool(trusted(part, "accuracy").all())
+                held |= evidence.holds and bool(trusted(part).all())
     return two_networks(paper, stand_in, text, tried, held)
 
 
@@ -94,7 +94,7 @@ def _near(rows: pd.DataFrame, published: float, margin: float) -> NetworkEvidenc
         return None
     interval = t_interval(_by_seed(rows))
     holds, outside = _compared(interval, published, margin)
-    text = f"{rows.network.iloc[0]}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows)}"
+    text = f"{rows.problem.iloc[0]}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows)}"
     return NetworkEvidence(interval, holds, 1 if holds else -1 if outside else 0, text)
 
 
@@ -120,7 +120,7 @@ def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) ->
     below = any(single_value.high < -margin for single_value in each)
     direction = 1 if interval.low > -margin and not below else -1 if interval.high < -margin else 0
     seeds = _limits(interval, len(means[0]), len(means[1]))
-    text = f"{one.network.iloc[0]}: {points(interval.mean, '+')} {seeds}"
+    text = f"{one.problem.iloc[0]}: {points(interval.mean, '+')} {seeds}"
     if by:
         gaps = zip(at, each, strict=True)
         text += f", by {by}: " + ", ".join(
@@ -135,12 +135,12 @@ def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) ->
 
 def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the paper's network and of the small one; either may be empty."""
-    rest = rows[~rows.network.eq(small)]
-    if rest.network.nunique() > 1:
+    rest = rows[~rows.problem.eq(small)]
+    if rest.problem.nunique() > 1:
         raise ValueError(
-            f"several networks {sorted(rest.network.unique())} beside {small!r}: name one in `where`"
+            f"several networks {sorted(rest.problem.unique())} beside {small!r}: name one in `where`"
         )
-    return rest, rows[rows.network.eq(small)]
+    return rest, rows[rows.problem.eq(small)]
 
 
 def _prices(rows: pd.DataFrame) -> str:
@@ -193,7 +193,7 @@ def weighted_methods(
     """As `weighted_sum`, over the methods of one schedule; weights: method -> weight. calibration: that of the private
     ones."""
     terms = [{"weight": weight, "method": method, "schedule": schedule} for method, weight in weights.items()]
-    terms = [term if term["method"] == "none" else {**term, "calibration": calibration} for term in terms]
+    terms = [term if term["method"] == "sgd" else {**term, "calibration": calibration} for term in terms]
     return weighted_sum(frame, terms=terms, paper=paper, stand_in=stand_in, what=what, margin=margin)
 
 
@@ -242,7 +242,7 @@ def _sum(
 
 def _on_features(frame: pd.DataFrame, name: str, stand_in: str, where: Where) -> pd.DataFrame | None:
     """The rows of one features, None if there are none."""
-    here = frame.features.eq(name) if "features" in frame else pd.Series(name == stand_in, index=frame.index)
+    here = frame.dataset.eq(name) | (frame.problem.ne("softmax") & (name == stand_in))
     try:
         return _runs_where(frame[here], where)
     except NoRows:
@@ -267,11 +267,11 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     rows = _runs_where(frame, where)
     prices = {
         "all iterates": float(rows.epsilon_tight.max()),
-        "last iterate": float(rows.epsilon_last.max()) if "epsilon_last" in rows else math.nan,
-        "all iterates for add/remove": float(rows.epsilon_tight_add_remove.max()),
+        "last iterate": float(rows.epsilon_last.max()),
+        "all iterates for add/remove": float(rows.epsilon_add_remove.max()),
     }
     known = {name: price for name, price in prices.items() if not math.isnan(price)}
-    attack = float(rows.epsilon_audit.min()) if "epsilon_audit" in rows else math.nan
+    attack = float(rows.epsilon_audit.min())
     own = [price for name, price in known.items() if "add/remove" not in name]
     if not own:
         raise NoRows(f"the runs with {_listed(where)} have no proven price")
@@ -281,7 +281,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
         + ", ".join(f"{name} {short(price)}" for name, price in known.items())
     )
     for column, name in (("epochs", "K = epochs"), ("steps", "K = steps")):
-        price = float(rows.get(f"epsilon_formula_{column}", pd.Series([math.nan])).max())
+        price = float(rows[f"epsilon_formula_{column}"].max())
         reason += "" if math.isnan(price) else f"; by the paper's formula with {name} {short(price)}"
     if not math.isnan(attack):
         confidence = 100 * rows.audit_confidence.iloc[0]
@@ -299,7 +299,7 @@ def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verd
     features in which they differ. Contradicted by one difference."""
     rows = _runs_where(frame, where)
     differ = []
-    for name, part in rows.groupby("features"):
+    for name, part in rows.groupby("dataset"):
         for column in columns:
             values = part[["method", column]].drop_duplicates()
             if values[column].nunique(dropna=False) > 1:
@@ -315,7 +315,7 @@ def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verd
 
 
 def _runs_where(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
-    return rows_where(frame, where, f"no run with {_listed(where)}")
+    return rows_where(frame[frame.metric.eq("accuracy")], where, f"no run with {_listed(where)}")
 
 
 def _listed(where: Where) -> str:
@@ -332,7 +332,7 @@ def _by_seed(rows: pd.DataFrame) -> pd.Series:
     if rows.seed.duplicated().any():
         settings = rows[["run", "epsilon"]].drop_duplicates().to_dict("records")
         raise ValueError(f"a claim on one setting meets several, {settings}: narrow its `where`")
-    values = rows.set_index("seed").accuracy
+    values = rows.set_index("seed").value
     values = values[np.isfinite(values)]
     if values.empty:
         raise NoRows(f"every chain of {rows.run.iloc[0]} has diverged")

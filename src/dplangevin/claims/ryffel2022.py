@@ -31,7 +31,7 @@ from dplangevin.claims.verdicts import (
     result,
     single,
 )
-from dplangevin.noise import generator
+from dplangevin.random import generator
 from dplangevin.statistics import Interval
 
 
@@ -62,26 +62,25 @@ def growth_ratios(
     paper: Sequence[Mapping[str, Any]],
     features: Mapping[str, Mapping[str, str]],
 ) -> pd.DataFrame:
-    """One row for each of `paper` (task, network, beta, precision, records, classes, features_dim, order, delta,
+    """One row for each of `paper` (task, network, smoothness, l2, records, parameters, classes, order, delta,
     ratio_published) and for each features of the frame, whose DP-Langevin run in the authors' settings with constant
-    steps gives the numbers. frame: rows of `exhibits.read.read_heads`; features: name -> {task, network}."""
+    steps gives the numbers. frame: runs of `exhibits.read`; features: name -> {task, network}."""
     rows = [{"source": "paper", **entry} for entry in paper]
     chosen = (
-        frame.method.eq("dp_langevin") & frame.calibration.eq("published") & frame.schedule.eq("constant")
+        frame.method.eq("dp_sgld_ryffel2022")
+        & frame.calibration.eq("published")
+        & frame.schedule.eq("constant")
     )
-    for name, group in frame[chosen].groupby("features", sort=False):
+    for name, group in frame[chosen].groupby("dataset", sort=False):
         of = features.get(str(name), {"task": str(name), "network": str(name)})
         row: dict[str, Any] = {"source": "ours", "task": of["task"], "network": of["network"]}
         first = group.iloc[0]
-        row |= {
-            key: first[key] for key in ("beta", "precision", "records", "classes", "features_dim", "delta")
-        }
+        row |= {key: first[key] for key in ("smoothness", "l2", "records", "parameters", "classes", "delta")}
         row["order"] = best_order(first.epsilon_formula_epochs, first.delta)
         rows.append({**row, "ratio_published": math.nan})
     for row in rows:
-        given = (row["beta"], row["precision"], row["records"])
-        parameters = row["classes"] * row["features_dim"]
-        row["beta_over_precision"] = row["beta"] / row["precision"]
+        given, parameters = (row["smoothness"], row["l2"], row["records"]), row["parameters"]
+        row["condition"] = row["smoothness"] / row["l2"]
         row["ratio_classes"] = growth_ratio(*given, row["classes"], row["order"])
         row["ratio_theorem"] = growth_ratio(*given, parameters, row["order"])
         row["ratio_proof"] = growth_ratio_of_proof(*given, parameters, 1e-5)
@@ -116,20 +115,19 @@ def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdi
 def ratio(
     frame: pd.DataFrame,
     *,
-    beta: float,
-    precision: float,
+    smoothness: float,
+    l2: float,
     records: float,
+    parameters: float,
     classes: float,
-    features_dim: float,
     order: float,
     published: float,
     delta: float = 1e-5,
     digits: int = 2,
 ) -> Verdict:
-    """A printed ratio (eps n^2/(alpha d))/(beta/lambda)^2. ours: with d = classes x features and the alpha and eps of
+    """A printed ratio (eps n^2/(alpha d))/(beta/lambda)^2. ours: with d = parameters and the alpha and eps of
     the (eps, delta) version of Theorem 4.2; the other choices: alpha = `order` and eps = 1, and d = classes."""
-    given = (beta, precision, records)
-    parameters = classes * features_dim
+    given = (smoothness, l2, records)
     others = {
         f"with α = {order:g}, ε = 1": growth_ratio(*given, parameters, order),
         f"with α = {order:g}, ε = 1 and d = classes": growth_ratio(*given, classes, order),
@@ -141,14 +139,15 @@ def ratio(
 
 def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: int) -> Verdict:
     """A printed beta. Not testable without features of the paper's network; the reason then tells the beta of ours."""
-    rows = frame[frame.features.eq(features) & frame.beta.notna()]
+    rows = frame[frame.dataset.eq(features) & frame.smoothness.notna()]
     if rows.empty:
-        have = frame[frame.features.str.startswith(features.split("_")[0])].groupby("features").beta.first()
+        own = frame[frame.dataset.str.startswith(features.split("_")[0])]
+        have = own.groupby("dataset").smoothness.first()
         listed = ", ".join(f"{name} {value:.3g}" for name, value in have.items())
         return not_testable(
             f"no features of {features}; β of other networks says nothing ({listed or 'none'})"
         )
-    return printed(frame, value=float(rows.beta.iloc[0]), published=published, digits=digits, others={})
+    return printed(frame, value=float(rows.smoothness.iloc[0]), published=published, digits=digits, others={})
 
 
 def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:

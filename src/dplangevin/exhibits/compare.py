@@ -151,7 +151,7 @@ def _notes(runs: pd.DataFrame) -> str:
         "/".join(number(v) if isinstance(v, float) else str(v) for v in private[column].unique())
         for column in ("adjacency_tight", "delta")
     )
-    repeats = private.repeat.nunique()
+    repeats = private.seed.nunique()
     return NOTES.format(adjacency=adjacency.replace("_", "-"), delta=delta, repeats=repeats)
 
 

@@ -46,13 +46,13 @@ def training(
     as for `tables.training_summary`; networks: name of a network in the frame -> title of its panel."""
     table = tables.training_summary(frame, published=published, names=names)
     table["accuracy"] = table.accuracy.clip(*LOGIT)
-    present = [*dict.fromkeys([n for n in networks if n in set(table.network)] + list(table.network))]
+    present = [*dict.fromkeys([n for n in networks if n in set(table.problem)] + list(table.problem))]
     with style.settings():
         figure = Figure(figsize=(3.9 * len(present) + 0.9, 4.9), layout="constrained")
         axes = figure.subplots(1, len(present), squeeze=False, sharey=True)[0]
         handles: dict[str, Line2D] = {}
         for ax, network in zip(axes, present, strict=True):
-            rows = table[table.network.eq(network)]
+            rows = table[table.problem.eq(network)]
             ax.set_yscale("logit")
             ax.set_xscale("log")
             handles |= _runs_of_network(ax, rows)
@@ -71,15 +71,15 @@ def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
     """Curves of equal audited ε, lone points and non-private lines; returns their legend entries by label."""
     handles: dict[str, Line2D] = {}
     for method, part in rows[rows.block.eq("equal")].groupby("method", sort=False):
-        part, of = part.sort_values("epsilon_add_remove"), _look(str(method))
+        part, of = part.sort_values("epsilon_add_remove"), look(str(method), "network")
         ax.plot(part.epsilon_add_remove, part.accuracy, color=of.colour, ls=of.line, zorder=3)
         handles[of.label] = _points(ax, part, of)
     for _, part in rows[rows.block.isin(list(SINGLES))].groupby("run", sort=False):
         marker = SINGLES[part.block.iloc[0]] if part.accuracy_paper.notna().any() else UNPRINTED
-        of = Look(part.label.iloc[0], _look(part.method.iloc[0]).colour, marker, "", 7.0)
+        of = Look(part.label.iloc[0], look(part.method.iloc[0], "network").colour, marker, "", 7.0)
         handles[of.label] = _points(ax, part, of)
     for _, row in rows[rows.block.eq("nonprivate")].iterrows():
-        of = _look(row.method)
+        of = look(row.method, "network")
         handles[of.label] = style.reference_line(ax, (row.accuracy,) * 3, of, label=of.label)
     return handles
 
@@ -104,7 +104,7 @@ def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, 
             handles["line"] = ax.axhline(accuracy, color="#999999", ls=":", lw=1.2, zorder=1)
             handles["line"].set_label("Not private, published")
         elif "method" in where or len(here):
-            colour = _look(where.get("method") or here.method.iloc[0]).colour
+            colour = look(where.get("method") or here.method.iloc[0], "network").colour
             ax.plot(printed["epsilon"], accuracy, color=colour, zorder=5, **STAR)
             label = "published, in the method's colour"
             handles["star"] = Line2D([], [], color="#555555", label=label, **STAR)
@@ -112,11 +112,6 @@ def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, 
                 ax.plot([price, printed["epsilon"]], [accuracy] * 2, color=colour, ls=":", lw=1.2, zorder=2)
                 ax.plot(price, accuracy, color=colour, zorder=5, **{**STAR, "ms": 7.0})
     return handles
-
-
-def _look(method: str) -> Look:
-    """Squares for PATE, whose stars would be taken for published numbers."""
-    return look("pate:network" if method == "pate" else method)
 
 
 def _accuracy_axis(ax: Axes, table: pd.DataFrame) -> None:
@@ -161,7 +156,7 @@ def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
 def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """One row per curve and epoch: label, run, mean accuracy, sd over seeds, number of seeds, both tight prices.
 
-    frame: curve rows (`read.read_training`). curves: {run, label, epsilon (where the run has several budgets)}.
+    frame: rows of `read.read_curve`. curves: {run, label, epsilon (where the run has several budgets)}.
     """
     parts = []
     for curve in curves:
@@ -202,7 +197,7 @@ def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]],
 
 
 def _learning_curve(top: Axes, bottom: Axes, rows: pd.DataFrame, order: int) -> Line2D:
-    of = look(rows.method.iloc[0])
+    of = look(rows.method.iloc[0], "network")
     again = any(other.get_color() == of.colour for other in top.lines)  # a second curve of a method
     marker, every = "D" if again else of.marker, max(1, len(rows) // 7)
     places: dict[str, Any] = {"marker": marker, "ms": 4.5, "markevery": (order % every, every)}
@@ -245,7 +240,7 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, An
     """One row per panel, predictor and bin, pooled over seeds: confidence and accuracy weighted by count, count, share
     of all predictions, and the predictor's ECE and log loss, means over seeds.
 
-    frame: reliability rows with ece and log_loss (`read.read_training`). panels: {run, title, epsilon (where the run
+    frame: rows of `read.read_reliability`. panels: {run, title, epsilon (where the run
     has several budgets)}; {epsilon} in a title is the budget found.
     """
     parts = []
@@ -318,7 +313,7 @@ EPSILONS = {
     "epsilon_formula_epochs": Look("their formula, K = epochs", "#E69F00", "s", "", 5.0),
     "epsilon_formula_steps": Look("their formula, K = steps", "#D55E00", "D", "", 5.0),
     "epsilon_tight": Look("all iterates, replace-one (upper bound)", "#0072B2", "o", "", 7.0),
-    "epsilon_tight_add_remove": Look("all iterates, add/remove (upper bound)", "#56B4E9", "<", "", 5.5),
+    "epsilon_add_remove": Look("all iterates, add/remove (upper bound)", "#56B4E9", "<", "", 5.5),
     "epsilon_last": Look("last iterate (upper bound)", "#009E73", "x", "", 5.5),
     "epsilon_audit": Look("attack on this row (lower bound)", "#000000", "^", "", 5.5),
 }
@@ -357,10 +352,10 @@ def heads(
     """One panel per features; arguments as for `tables.heads_page`."""
     table = tables.heads_summary(frame, schedule=schedule, published=published)
     kinds = zip(table.method, table.calibration, strict=True)
-    labels = [look(method).label + CALIBRATIONS[kind] for method, kind in kinds]
+    labels = [look(method, "features").label + CALIBRATIONS[kind] for method, kind in kinds]
     table = table.assign(label=labels, group=table.block.map(tables.HEAD_BLOCKS))
     panels = []
-    for name, rows in table.groupby("features", sort=False):
+    for name, rows in table.groupby("dataset", sort=False):
         of = tables.of_features(features, str(name))
         panels.append(Panel(f"{of['task']}: {of['network']}", rows))
     return _rows_with_epsilons(panels, title, HEADS_TEXT.format(seeds=span(table.seeds)))
@@ -369,8 +364,9 @@ def heads(
 def finetune(frame: pd.DataFrame, *, published: Published, network: str, title: str = "") -> Figure:
     """One panel, the runs below each other; arguments as for `tables.finetune_page`."""
     table = tables.finetune_summary(frame, published=published)
-    labels = [look(method).label for method in table.method]
-    table = table.assign(label=labels, group=table.trained.map(tables.TRAINED_PARTS))
+    labels = [look(method, "features").label for method in table.method]
+    groups = table.problem.map(tables.TRAINED_PARTS)
+    table = table.assign(label=labels, group=groups, epsilon_claimed=table.epsilon_paper)
     text = FINETUNE_TEXT.format(seeds=span(table.seeds), network=network)
     return _rows_with_epsilons([Panel("", table)], title, text)
 
@@ -399,10 +395,10 @@ def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figur
             right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
             right.xaxis.set_minor_formatter(NullFormatter())
             left.set_xlabel("test accuracy (%)")
-            delta = float(panel.table.delta[panel.table.method.ne("none")].iloc[0])
+            delta = float(panel.table.delta[panel.table.method.ne("sgd")].iloc[0])
             right.set_xlabel(f"ε at δ = {number(delta)}")
         handles = [entry(of, mfc="none") for of in papers.values()] + [entry(of) for of in prices.values()]
-        if any(_finite(panel.table, "epsilon_paper").size for panel in panels):
+        if any(_finite(panel.table, "epsilon_claimed").size for panel in panels):
             handles.append(entry(CLAIMED))
         if any(panel.table.violated.ne("").any() for panel in panels):
             handles.append(hollow_entry(HOLLOW))
@@ -437,7 +433,7 @@ def _place_rows(ax: Axes, table: pd.DataFrame) -> pd.DataFrame:
 
 def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> None:
     for _, row in table.iterrows():
-        of = look(row.method)
+        of = look(row.method, "features")
         ax.hlines(row.y, 100 * row.low, 100 * row.high, color=of.colour, lw=2.0, zorder=2)
         face = "white" if row.violated else of.colour
         kind: dict[str, Any] = {"ls": "", "marker": of.marker, "color": of.colour, "mfc": face}
@@ -449,10 +445,10 @@ def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> No
 
 def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
     ax.set(xscale="log")
-    for claim in np.unique(_finite(table, "epsilon_paper")):
+    for claim in np.unique(_finite(table, "epsilon_claimed")):
         ax.axvline(claim, color=CLAIMED.colour, ls=CLAIMED.line, lw=1.2, zorder=1)
     for column, of in columns.items():
-        rows = table[table[column].notna() & table.method.ne("none")]
+        rows = table[table[column].notna() & table.method.ne("sgd")]
         inside = rows[column].between(*EPSILON_ENDS)
         at = rows[column].clip(*EPSILON_ENDS)
         kind: dict[str, Any] = {"ls": "", "marker": of.marker, "ms": of.size, "color": of.colour}
@@ -480,11 +476,11 @@ def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
     kept = frame[frame.block.eq("figure")]
     if kept.empty:
         raise ValueError(f"no run of block 'figure': the runs have {sorted(set(frame.block))}")
-    if not kept.method.eq("none").any():
-        nonprivate = frame.method.eq("none") & ~frame.schedule.eq("decreasing")
-        kept = pd.concat([kept, frame[nonprivate & frame.features.isin(set(kept.features))]])
-    keys, prices = ["features", "method", "run", "epsilon"], ["delta", "epsilon_tight"]
-    rows = [{**row, **group[prices].max()} for row, group in seed_summaries(kept, keys)]
+    if not kept.method.eq("sgd").any():
+        nonprivate = frame.method.eq("sgd") & ~frame.schedule.eq("decreasing")
+        kept = pd.concat([kept, frame[nonprivate & frame.dataset.isin(set(kept.dataset))]])
+    keys, prices = ["dataset", "method", "run", "epsilon"], ["delta", "epsilon_tight"]
+    rows = [{**row, **group.iloc[0][prices]} for row, group in seed_summaries(kept, keys)]
     return pd.DataFrame(rows)[[*keys, *prices, *tables.SCORES, "violated"]]
 
 
@@ -492,18 +488,18 @@ def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") ->
     """Test accuracy against tight epsilon on a log axis, a curve per method and a line without privacy. network: what
     the caption calls the network behind the features."""
     table = heads_over_epsilon_summary(frame)
-    private = table[table.method.ne("none")]
+    private = table[table.method.ne("sgd")]
     with style.settings():
         figure = Figure(figsize=(7.6, 4.4), layout="constrained")
         ax = figure.subplots()
         ax.set_xscale("log")
         handles = []
-        nonprivate = table.loc[table.method.eq("none"), ["accuracy", "low", "high"]]
+        nonprivate = table.loc[table.method.eq("sgd"), ["accuracy", "low", "high"]]
         for interval in 100 * nonprivate.to_numpy(float):
-            of = look("none")
+            of = look("sgd", "features")
             handles.append(style.reference_line(ax, interval, of, label=of.label))
         for method, rows in private.groupby("method", sort=False):
-            of, rows = look(str(method)), rows.sort_values("epsilon_tight")
+            of, rows = look(str(method), "features"), rows.sort_values("epsilon_tight")
             rows = rows[np.isfinite(rows.epsilon_tight) & rows.epsilon_tight.gt(0)]
             x, y = rows.epsilon_tight, 100 * rows.accuracy
             ax.plot(x, y, color=of.colour, ls=of.line, zorder=3)

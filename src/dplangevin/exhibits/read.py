@@ -1,60 +1,31 @@
 """Results as tidy frames: the only reading behind the exhibits and the claims.
 
-Empty text stays "", numbers that do not apply are nan. A file that is missing raises FileNotFoundError naming it and
-the stage that makes it; columns other than the agreed ones raise ValueError.
+A folder results/runs/EXPERIMENT/DATASET has `runs.csv`, a row for every run, variant, scaling and epsilon with its
+settings and prices, and `scores.csv`, what each seed of these came to; networks trained from scratch also have
+`curve.csv` and `reliability.csv`. Empty text stays "", numbers that do not apply are nan. A file that is missing raises
+FileNotFoundError naming it and the stage that makes it; columns other than the agreed ones raise ValueError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from omegaconf import DictConfig
 
-from dplangevin.plan import COLUMNS
+from dplangevin.plan import KEYS, RUN_COLUMNS, TABLES
 
 RUNS = Path("results/runs")
 ANALYSES = Path("results/analyses")
-TRAINING = Path("results/training")
-HEADS = Path("results/heads")
-FINETUNE = Path("results/finetune")
-NUMBERS = ["epsilon", "delta", "epsilon_paper", "epsilon_tight", "repeat", "value"]
-TRAINED = [
-    "experiment",
-    "run",
-    "dataset",
-    "network",
-    "method",
-    "epsilon",
-    "seed",
-]  # in each file of a training run
-PARTS = {
-    "final": [
-        *TRAINED, "block", "delta", "epsilon_formula", "epsilon_add_remove", "epsilon_replace_one", "accountant",
-        "step", "batch", "epochs", "clip", "noise_multiplier", "accuracy", "log_loss", "ece", "log_loss_single",
-        "ece_single", "violated",
-    ],
-    "curve": [*TRAINED, "epoch", "accuracy", "epsilon_add_remove", "epsilon_replace_one"],
-    "reliability": [*TRAINED, "predictor", "bin", "confidence", "accuracy", "count"],
+COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of both together
+TEXT = {
+    "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "accountant_paper",
+    "accountant_tight", "adjacency", "adjacency_tight", "audit_pair", "released", "sampling", "schedule", "calibration",
+    "violated", "assumptions", "metric", "predictor",
 }  # fmt: skip
-HEAD_COLUMNS = [
-    "experiment", "features", "run", "block", "method", "schedule", "calibration", "seed", "accuracy", "log_loss",
-    "epsilon", "delta", "epsilon_paper", "epsilon_formula_epochs", "epsilon_formula_steps", "epsilon_tight",
-    "accountant_tight", "adjacency_tight", "epsilon_tight_add_remove", "epsilon_last", "epsilon_audit",
-    "audit_confidence", "audit_pair", "step_size", "precision", "beta", "clip", "noise_std", "noise_multiplier",
-    "batch", "epochs", "steps", "row_bound", "records", "features_dim", "classes", "violated", "assumptions",
-]  # fmt: skip
-FINETUNE_COLUMNS = [
-    "run", "method", "trained", "seed", "epoch", "accuracy", "log_loss", "epsilon", "delta", "epsilon_paper",
-    "epsilon_tight", "adjacency_tight", "epsilon_tight_add_remove", "step_size", "clip", "noise_multiplier", "batch",
-    "epochs", "steps", "parameters", "violated", "assumptions",
-]  # fmt: skip
-TEXT = [
-    "experiment", "run", "features", "block", "dataset", "network", "method", "trained", "schedule", "calibration",
-    "sampling", "released", "accountant", "accountant_tight", "adjacency_tight", "audit_pair", "predictor", "violated",
-    "assumptions",
-]  # fmt: skip
+WHOLE = {"seed", "bin", "count"}
 
 
 def existing(path: Path, stage: str) -> Path:
@@ -64,84 +35,96 @@ def existing(path: Path, stage: str) -> Path:
     return path
 
 
-def run_names(exhibit: Mapping[str, Any]) -> list[str]:
-    """The runs an exhibit is drawn from: `files` (such as "ops" or "adult/ops") under the folder `source`."""
-    folder = Path(exhibit["source"]).relative_to(RUNS).as_posix()
-    return [f"{folder}/{file}" for file in exhibit["files"]]
+def folders(exhibit: Mapping[str, Any], cfg: DictConfig) -> list[str]:
+    """The folders "experiment/dataset" that an exhibit shows: its `folders` under `source`, else the source."""
+    source = Path(exhibit["source"]).relative_to(RUNS)
+    names = [(source / name).as_posix() for name in exhibit.get("folders", [""])]
+    return [folder for name in names for folder in of_experiment(name, cfg)]
 
 
-def read_runs(names: Iterable[str], root: Path = RUNS) -> pd.DataFrame:
-    """Runs named "experiment/dataset/method" as one long frame (columns COLUMNS), a row per repeat and metric."""
-    frames = []
-    for name in names:
-        stage = "run@{}-{}".format(*name.split("/"))
-        path = existing(root / f"{name}.csv", stage)
-        absent = {column: ["", "nan"] for column in NUMBERS}
-        frame = pd.read_csv(path, keep_default_na=False, na_values=absent)
-        if list(frame.columns) != COLUMNS:
-            raise ValueError(
-                f"{path} has columns {list(frame.columns)}, expected {COLUMNS}: "
-                f"make it again with `dvc repro -f {stage}`"
+def of_experiment(name: str, cfg: DictConfig) -> list[str]:
+    """The folder itself, or those of all data sets of an experiment that is named alone."""
+    return [name] if "/" in name else [f"{name}/{dataset}" for dataset in cfg.experiment[name].datasets]
+
+
+def read_runs(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """The runs in the folders "experiment/dataset" as one long frame (columns COLUMNS), a row per seed and metric.
+
+    runs: those wanted of every folder, in this order; all where none is named.
+    """
+    return _each(names, lambda name: _long(root, name, runs))
+
+
+def read_seeds(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """As `read_runs`, a row per seed and a column per metric."""
+    return by_seed(read_runs(names, runs, root))
+
+
+def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """The learning curves in the folders, with the column method."""
+
+    def curve(name: str) -> pd.DataFrame:
+        methods = _read(root, name, "runs", runs)[["run", "epsilon", "method"]]
+        return methods.merge(_read(root, name, "curve"), validate="one_to_many")
+
+    return _each(names, curve)
+
+
+def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """The bins of confidence in the folders, with the log loss and the ECE of their predictor."""
+
+    def bins(name: str) -> pd.DataFrame:
+        seeds = by_seed(_long(root, name, runs))
+        suffixes = {"average": "", "single": "_single"}
+        scores = [
+            seeds[["run", "epsilon", "seed"]].assign(
+                predictor=predictor, log_loss=seeds[f"log_loss{suffix}"], ece=seeds[f"ece{suffix}"]
             )
-        frames.append(frame.astype({column: float for column in NUMBERS if column != "repeat"}))
-    return pd.concat(frames, ignore_index=True)
+            for predictor, suffix in suffixes.items()
+        ]
+        return pd.concat(scores).merge(_read(root, name, "reliability"), validate="one_to_many")
+
+    return _each(names, bins)
+
+
+def by_seed(frame: pd.DataFrame) -> pd.DataFrame:
+    """A long frame with a row per seed and a column per metric."""
+    keys = ["experiment", "dataset", *KEYS, "seed"]
+    values = frame.pivot(index=keys, columns="metric", values="value").reset_index()
+    return frame.drop(columns=["metric", "value"]).drop_duplicates(keys).merge(values, on=keys)
+
+
+def _each(names: Iterable[str], read: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat([read(name) for name in names], ignore_index=True)
+
+
+def _long(root: Path, name: str, runs: Sequence[str]) -> pd.DataFrame:
+    settings, scores = _read(root, name, "runs", runs), _read(root, name, "scores")
+    found = settings.merge(scores, on=KEYS, validate="one_to_many")
+    if not runs and len(found) < len(scores):
+        raise ValueError(f"{root / name} has scores of runs that it lacks: make it again")
+    return found
+
+
+def _read(root: Path, name: str, part: str, runs: Sequence[str] = ()) -> pd.DataFrame:
+    """A file of a folder, the rows of `runs` in this order."""
+    path, columns, stage = root / name / f"{part}.csv", TABLES[part], f"run@{name.replace('/', '-')}"
+    types = {c: str if c in TEXT else int if c in WHOLE else float for c in columns}
+    absent = {column: ["", "nan"] for column, kind in types.items() if kind is float}
+    found = list(pd.read_csv(existing(path, stage), nrows=0).columns)
+    if found != columns:
+        raise ValueError(
+            f"{path} has columns {found}, expected {columns}: make it again with `dvc repro -f {stage}`"
+        )
+    frame = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=absent)
+    if lacking := [run for run in runs if run not in set(frame.run)]:
+        raise FileNotFoundError(f"{path} has no run {', '.join(lacking)}: make it with `dvc repro {stage}`")
+    return pd.concat([frame[frame.run.eq(run)] for run in runs]) if runs else frame
 
 
 def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
     """The rows of an analysis."""
     return pd.read_csv(existing(root / f"{name}.csv", f"analysis@{name}"))
-
-
-def read_training(
-    experiment: str, runs: Iterable[str], part: str = "final", root: Path = TRAINING
-) -> pd.DataFrame:
-    """One part (final, curve or reliability) of the named training runs of an experiment, in one frame. Rows of
-    reliability also have the log loss and the ECE of their predictor, from final."""
-    frames = []
-    for run in runs:
-        path, stage = root / experiment / run / f"{part}.csv", f"training@{experiment}"
-        frames.append(_read(path, stage, PARTS[part], {"epsilon": float}))
-    if part == "reliability":
-        scores = _by_predictor(read_training(experiment, runs, root=root))
-        keys = [*TRAINED, "predictor"]
-        frames = [frame.merge(scores, "left", keys, validate="many_to_one") for frame in frames]
-    filled = [frame for frame in frames if len(frame)]
-    return pd.concat(filled, ignore_index=True) if filled else frames[0]
-
-
-def _by_predictor(final: pd.DataFrame) -> pd.DataFrame:
-    """Log loss and ECE of the posterior average and of the single sample, one below the other."""
-    average = final[[*TRAINED, "log_loss", "ece"]].assign(predictor="average")
-    single = final[[*TRAINED, "log_loss_single", "ece_single"]].assign(predictor="single")
-    single = single.rename(columns={"log_loss_single": "log_loss", "ece_single": "ece"})
-    return pd.concat([average, single], ignore_index=True)
-
-
-def read_heads(names: Iterable[str], root: Path = HEADS) -> pd.DataFrame:
-    """The rows of the named experiments on features, in one frame."""
-    return _read_seeds("heads", names, root, HEAD_COLUMNS)
-
-
-def read_finetune(names: Iterable[str], root: Path = FINETUNE) -> pd.DataFrame:
-    """The rows of the named fine-tuning runs, in one frame."""
-    return _read_seeds("finetune", names, root, FINETUNE_COLUMNS)
-
-
-def _read_seeds(stage: str, names: Iterable[str], root: Path, columns: Sequence[str]) -> pd.DataFrame:
-    floats = dict.fromkeys([name for name in columns if name not in [*TEXT, "seed"]], float)
-    stages = {name: "finetune" if stage == "finetune" else f"{stage}@{name}" for name in names}
-    frames = [_read(root / f"{name}.csv", of, columns).astype(floats) for name, of in stages.items()]
-    return pd.concat(frames, ignore_index=True)
-
-
-def _read(
-    path: Path, stage: str, columns: Sequence[str], types: Mapping[str, type] | None = None
-) -> pd.DataFrame:
-    """A file with at least `columns`."""
-    frame = pd.read_csv(existing(path, stage), dtype={**dict.fromkeys(TEXT, str), **(types or {})})
-    if absent := [column for column in columns if column not in frame]:
-        raise ValueError(f"{path} has no column {absent}: make it again with `dvc repro -f {stage}`")
-    return frame.assign(**{column: frame[column].fillna("") for column in TEXT if column in frame})
 
 
 def read_timings(path: Path) -> pd.DataFrame:

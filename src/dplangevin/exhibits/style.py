@@ -56,10 +56,11 @@ LOOKS: dict[str, Look] = {
     "dp_sghmc": Look("DP-SGHMC", "#332288", "s", "-", 4.5),
     "dp_sgfs": Look("DP-SGFS", "#117733", "D", "-.", 4.0),
     "sgd": Look("SGD, not private", "#000000", "", "-"),
-    "none": Look("No privacy", "#000000", "o", "-"),  # on features and in fine-tuning
-    "dp_langevin": Look("DP-Langevin", "#E69F00", "d", "-", 6.5),
-    # beside stars for published numbers
+    "dp_sgld_ryffel2022": Look("DP-Langevin", "#E69F00", "d", "-", 6.5),
+    # of networks trained from scratch; a star would be taken for a published number
+    "dp_sgld_li2019:network": Look("DP-SGLD", "#E69F00", "v", "-", 6.0),
     "pate:network": Look("Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0),
+    "sgd:features": Look("No privacy", "#000000", "o", "-"),  # and in fine-tuning
 }
 # of methods that LOOKS does not have, as of another package; none of them is in LOOKS
 FALLBACK_COLOURS = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#6699CC", "#994455", "#997700")
@@ -90,11 +91,11 @@ RC: Any = {
 }
 
 
-def look(method: str) -> Look:
-    """The Look of `method`; one that LOOKS lacks is called by its name, and its colour and marker depend on that name
-    alone, so that it looks the same in every figure."""
-    if method in LOOKS:
-        return LOOKS[method]
+def look(method: str, on: str = "") -> Look:
+    """The Look of `method`, that of "method:on" where LOOKS has one. A method that LOOKS lacks is called by its name,
+    and its colour and marker depend on that name alone, so that it looks the same in every figure."""
+    if found := LOOKS.get(f"{method}:{on}", LOOKS.get(method)):
+        return found
     place = zlib.crc32(method.encode())
     colour = FALLBACK_COLOURS[place % len(FALLBACK_COLOURS)]
     return Look(method, colour, FALLBACK_MARKERS[place // len(FALLBACK_COLOURS) % len(FALLBACK_MARKERS)])

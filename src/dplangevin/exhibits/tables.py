@@ -59,7 +59,7 @@ def _interval(row: pd.Series) -> str:
 
 def _failed(table: pd.DataFrame) -> list[str]:
     """A line on what † means, with the distinct texts of `violated`; none where nothing is."""
-    texts = distinct(table.violated.str.replace(" | ", "; "))
+    texts = distinct(table.violated)
     return [f"†: not met: {'; '.join(texts)}."] if texts else []
 
 
@@ -70,17 +70,18 @@ def _assumed(texts: pd.Series, indent: str = "") -> list[str]:
 
 # Networks trained from scratch: Table 1 of li2019
 
-TRAINING_KEYS = ["dataset", "network", "block", "run", "method", "epsilon"]
-TRAINING_PRICES = ["epsilon_formula", "epsilon_add_remove", "epsilon_replace_one"]
+TRAINING_KEYS = ["dataset", "problem", "block", "run", "method", "epsilon"]
+TRAINING_PRICES = ["epsilon_paper", "epsilon_add_remove", "epsilon_replace_one"]
 TRAINING_COLUMNS = [
-    *TRAINING_KEYS, "label", "accuracy_paper", "epsilon_paper", "source", "delta", "step", "batch", "epochs", "clip",
-    "noise_multiplier", "seeds", "accuracy", "sd", "low", "high", "accuracy_single", "log_loss", "log_loss_single",
-    "brier", "ece", "ece_single", *TRAINING_PRICES, "answered", "epsilon_data_dependent", "accountant", "violated",
+    *TRAINING_KEYS, "label", "accuracy_paper", "epsilon_claimed", "source", "delta", "step_size", "batch", "epochs",
+    "clip", "noise_multiplier", "seeds", "accuracy", "sd", "low", "high", "accuracy_single", "log_loss",
+    "log_loss_single", "brier", "ece", "ece_single", *TRAINING_PRICES, "answered", "epsilon_data_dependent",
+    "accountant_paper", "violated",
 ]  # fmt: skip
 TRAINING_MEANS = ["accuracy_single", "log_loss_single", "brier", "ece", "ece_single"]
 TRAINING_SYMBOLS = {
-    "step": "η", "batch": "batch", "epochs": "epochs", "clip": "clip", "noise_multiplier": "σ", "answered": "answered",
-    "epsilon_data_dependent": "ε that depends on the data",
+    "step_size": "η", "batch": "batch", "epochs": "epochs", "clip": "clip", "noise_multiplier": "σ",
+    "answered": "answered", "epsilon_data_dependent": "ε that depends on the data",
 }  # fmt: skip
 TRAINING_BLOCKS = {
     "nonprivate": "Without privacy",
@@ -104,22 +105,21 @@ def training_summary(
 ) -> pd.DataFrame:
     """One row per run and budget: label, settings, published accuracy, ours with its 95 % interval over seeds, prices.
 
-    frame: final rows (`read.read_training`). published: printed numbers as {where: {column: value or list}, accuracy,
+    frame: rows of `read.read_seeds`. published: printed numbers as {where: {column: value or list}, accuracy,
     epsilon (may be absent), source (may be absent)}; `where` picks the rows that a number stands beside. names: run ->
     label, where that of its method does not say enough. sd, low and high are nan for one seed.
     """
     rows = []
     for row, group in seed_summaries(frame, TRAINING_KEYS):
-        row["label"] = (names or {}).get(row["run"]) or look(row["method"]).label
+        row["label"] = (names or {}).get(row["run"]) or look(row["method"], "network").label
         row |= {column: group[column].mean() for column in TRAINING_MEANS if column in group}
-        largest = [*TRAINING_PRICES, "answered", "epsilon_data_dependent"]
-        row |= {column: group[column].max() for column in largest if column in group}
+        row |= {name: group[name].max() for name in ("answered", "epsilon_data_dependent") if name in group}
         rows.append({**group.iloc[0][[c for c in TRAINING_COLUMNS if c in group]], **row})
-    table = pd.DataFrame(rows).assign(accuracy_paper=math.nan, epsilon_paper=math.nan, source="")
+    table = pd.DataFrame(rows).assign(accuracy_paper=math.nan, epsilon_claimed=math.nan, source="")
     for printed in published:
         here = matches(table, printed["where"])
         table.loc[here, "accuracy_paper"] = printed["accuracy"]
-        table.loc[here, "epsilon_paper"] = printed.get("epsilon", math.nan)
+        table.loc[here, "epsilon_claimed"] = printed.get("epsilon", math.nan)
         table.loc[here, "source"] = printed.get("source", "")
     table = table[[column for column in TRAINING_COLUMNS if column in table]]
     return sort_by(table, block=[*TRAINING_BLOCKS])
@@ -136,7 +136,7 @@ def training_page(
     """Markdown: a table for each block; for that of equal audited ε first the methods side by side. networks: name of a
     network in the frame -> what the page calls it."""
     table = training_summary(frame, published=published, names=names)
-    table["network"] = [networks.get(name, name) for name in table.network]
+    table["problem"] = [networks.get(name, name) for name in table.problem]
     lines = [_training_notes(table)]
     for block, name in TRAINING_BLOCKS.items():
         rows = table[table.block.eq(block)]
@@ -152,9 +152,11 @@ def training_page(
 
 
 def _training_notes(table: pd.DataFrame) -> str:
-    private = table[np.isfinite(table.epsilon_add_remove) & table.accountant.ne("")]
-    of = private.groupby("method", sort=False).accountant.agg(lambda names: "/".join(sorted(set(names))))
-    accountants = ", ".join(f"{look(str(method)).label}: {name}" for method, name in of.items())
+    private = table[np.isfinite(table.epsilon_add_remove) & table.accountant_paper.ne("")]
+    of = private.groupby("method", sort=False).accountant_paper.agg(
+        lambda names: "/".join(sorted(set(names)))
+    )
+    accountants = ", ".join(f"{look(str(method), 'network').label}: {name}" for method, name in of.items())
     delta = "/".join(number(value) for value in sorted(private.delta.unique()))
     text = TRAINING_NOTES.format(accountants=accountants, delta=delta)
     return f"{text}\n{TRAINING_VIOLATED}" if table.violated.ne("").any() else text
@@ -163,13 +165,14 @@ def _training_notes(table: pd.DataFrame) -> str:
 def _side_by_side(rows: pd.DataFrame) -> list[str]:
     """Networks x budgets down, methods across; a printed number stands in brackets beside ours."""
     methods = rows.method.unique()
-    order = rows.network.map({network: i for i, network in enumerate(rows.network.unique())})
+    order = rows.problem.map({network: i for i, network in enumerate(rows.problem.unique())})
     lines = []
     for _, group in rows.groupby([order, "epsilon"]):
         of = {row.method: _beside(row) for _, row in group[::-1].iterrows()}
-        cells = [group.network.iloc[0], number(float(group.epsilon.iloc[0]))]
+        cells = [group.problem.iloc[0], number(float(group.epsilon.iloc[0]))]
         lines.append([*cells, *(of.get(method, "") for method in methods)])
-    return table(["network", "tight ε at most", *(look(method).label for method in methods)], lines, left=1)
+    labels = [look(method, "network").label for method in methods]
+    return table(["network", "tight ε at most", *labels], lines, left=1)
 
 
 def _seeds(row: pd.Series) -> str:
@@ -188,31 +191,31 @@ def _training_block(rows: pd.DataFrame) -> list[str]:
     columns = ["network", "method", "settings", "published", "ours", "sd", "seeds", "paper's ε", "formula ε"]
     lines = []
     for _, row in rows.iterrows():
-        cells = [row.network, row.label, hyperparameters(row, TRAINING_SYMBOLS), percent(row.accuracy_paper)]
+        cells = [row.problem, row.label, hyperparameters(row, TRAINING_SYMBOLS), percent(row.accuracy_paper)]
         cells += [_accuracy(row), percent(row.sd), _seeds(row)]
-        lines.append([*cells, *(epsilon(row[column]) for column in ["epsilon_paper", *TRAINING_PRICES])])
+        lines.append([*cells, *(epsilon(row[column]) for column in ["epsilon_claimed", *TRAINING_PRICES])])
     return table([*columns, "tight ε, add/remove", "tight ε, replace-one"], lines, left=3)
 
 
 # Logistic regression on features: Tables 1 and 2 of ryffel2022
 
-HEAD_KEYS = ["features", "block", "run", "method", "schedule", "calibration", "epsilon"]
+HEAD_KEYS = ["dataset", "block", "run", "method", "schedule", "calibration", "epsilon"]
 HEAD_PRICES = {
-    "epsilon_paper": "paper's ε",
+    "epsilon_claimed": "paper's ε",
     "epsilon_formula_epochs": "formula, K = epochs",
     "epsilon_formula_steps": "formula, K = steps",
     "epsilon_tight": "all iterates",
     "epsilon_last": "last iterate",
     "epsilon_audit": "attack on this row, at least",
-    "epsilon_tight_add_remove": "add/remove",
+    "epsilon_add_remove": "add/remove",
 }
 HEAD_SETTINGS = [
-    "delta", "step_size", "precision", "beta", "clip", "noise_std", "noise_multiplier", "batch", "epochs", "steps",
-    "records", "features_dim", "classes",
+    "delta", "step_size", "l2", "smoothness", "clip", "noise_std", "noise_multiplier", "batch", "epochs", "steps",
+    "records", "parameters", "classes",
 ]  # fmt: skip
 SCORES = ["accuracy", "low", "high", "seeds", "log_loss"]
 HEAD_SYMBOLS = {
-    "step_size": "η", "precision": "λ", "clip": "clip", "noise_std": "σ", "noise_multiplier": "σ/clip",
+    "step_size": "η", "l2": "λ", "clip": "clip", "noise_std": "σ", "noise_multiplier": "σ/clip",
     "batch": "batch", "epochs": "epochs",
 }  # fmt: skip
 HEAD_BLOCKS = {
@@ -250,9 +253,8 @@ neighbours with Poisson batches, which is what the authors' accountant for DP-SG
 def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:
     """One row per features and run of one schedule: accuracy with its 95 % interval over seeds, prices, settings.
 
-    frame: rows of `read.read_heads`. published: printed accuracies as {dataset, method, network, accuracy}, which stand
-    beside the rows whose features begin with the data set (columns paper_<network>). Over seeds the largest of every
-    price counts, and of the attack the smallest.
+    frame: rows of `read.read_seeds`, whose data sets are features. published: printed accuracies as {dataset, method,
+    network, accuracy}, which stand beside the rows whose features begin with the data set (columns paper_<network>).
     """
     kept = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
     if kept.empty:
@@ -262,13 +264,13 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
     for row, group in seed_summaries(kept, HEAD_KEYS):
         row |= dict.fromkeys(networks, math.nan)
         for printed in published:
-            if row["features"].startswith(f"{printed['dataset']}_") and row["method"] == printed["method"]:
+            if row["dataset"].startswith(f"{printed['dataset']}_") and row["method"] == printed["method"]:
                 row[f"paper_{printed['network']}"] = printed["accuracy"]
-        row |= {column: group[column].max() for column in [*HEAD_PRICES, *HEAD_SETTINGS]}
-        rows.append({**row, "epsilon_audit": group.epsilon_audit.min()})
+        row["epsilon_claimed"] = row["epsilon"] if row["calibration"] == "published" else math.nan
+        rows.append({**group.iloc[0], **row})
     columns = [*HEAD_KEYS, *networks, *SCORES, *HEAD_PRICES, *HEAD_SETTINGS, "violated"]
     table = pd.DataFrame(rows)[columns]
-    return sort_by(table, block=[*HEAD_BLOCKS], features=[*table.features.unique()])
+    return sort_by(table, block=[*HEAD_BLOCKS], dataset=[*table.dataset.unique()])
 
 
 def of_features(features: Mapping[str, Mapping[str, str]], name: str) -> Mapping[str, str]:
@@ -290,10 +292,10 @@ def heads_page(
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
     confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.audit_confidence.dropna().unique()))
     lines = [HEAD_INTRODUCTION.format(schedule=steps), ""]
-    for name in table.features.unique():
+    for name in table.dataset.unique():
         of = of_features(features, name)
         lines.append(f"- {of['task']}: {of['network']}. {of['source']}".rstrip())
-        here = frame.features.eq(name) & frame.schedule.eq(schedule)
+        here = frame.dataset.eq(name) & frame.schedule.eq(schedule)
         lines += _assumed(frame.assumptions[here], indent="  ")
     lines += ["", HEAD_NOTES.format(confidence=confidence or "95 %")]
     lines += _failed(table)
@@ -320,8 +322,8 @@ def _heads_block(rows: pd.DataFrame, features: Mapping[str, Mapping[str, str]]) 
     ]
     lines = []
     for _, row in rows.iterrows():
-        of = of_features(features, row.features)
-        cells = [of["task"], of["network"], look(row.method).label, NOISE[row.calibration]]
+        of = of_features(features, row.dataset)
+        cells = [of["task"], of["network"], look(row.method, "features").label, NOISE[row.calibration]]
         cells += [hyperparameters(row, HEAD_SYMBOLS), *(percent(row[column]) for column in papers)]
         lines.append([*cells, _accuracy(row), _interval(row), f"{row.seeds}", *_prices(row, HEAD_PRICES)])
     return table([*columns, "ours", "95 % interval", "seeds", "δ", *HEAD_PRICES.values()], lines, left=5)
@@ -329,7 +331,7 @@ def _heads_block(rows: pd.DataFrame, features: Mapping[str, Mapping[str, str]]) 
 
 def _prices(row: pd.Series, columns: Iterable[str]) -> list[str]:
     """Delta and prices; nothing where there is no privacy."""
-    if row.method == "none":
+    if row.method == "sgd":
         return [""] * (1 + len([*columns]))
     return [number(row.delta), *(epsilon(row[column]) for column in columns)]
 
@@ -339,7 +341,7 @@ def _prices(row: pd.Series, columns: Iterable[str]) -> list[str]:
 FINETUNE_PRICES = {
     "epsilon_paper": "paper's ε",
     "epsilon_tight": "tight, replace-one",
-    "epsilon_tight_add_remove": "tight, add/remove",
+    "epsilon_add_remove": "tight, add/remove",
 }
 FINETUNE_SETTINGS = [
     "delta",
@@ -361,14 +363,13 @@ block", and for the head those of Table 1), and its code reports the best epoch 
 
 def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.DataFrame:
     """One row per run: accuracy with its 95 % interval over seeds, prices, settings. frame: rows of
-    `read.read_finetune`. published: printed accuracies as {run, accuracy}."""
+    `read.read_seeds`. published: printed accuracies as {run, accuracy}."""
     printed = {entry["run"]: entry["accuracy"] for entry in published}
     rows = []
-    for row, group in seed_summaries(frame, ["run", "trained", "method"]):
-        row |= {column: group[column].max() for column in [*FINETUNE_PRICES, *FINETUNE_SETTINGS]}
-        rows.append({**row, "paper_resnet18": printed.get(row["run"], math.nan)})
-    columns = ["run", "trained", "method", "paper_resnet18", *SCORES, *FINETUNE_PRICES, *FINETUNE_SETTINGS]
-    return sort_by(pd.DataFrame(rows)[[*columns, "violated"]], trained=[*TRAINED_PARTS])
+    for row, group in seed_summaries(frame, ["run", "problem", "method"]):
+        rows.append({**group.iloc[0], **row, "paper_resnet18": printed.get(row["run"], math.nan)})
+    columns = ["run", "problem", "method", "paper_resnet18", *SCORES, *FINETUNE_PRICES, *FINETUNE_SETTINGS]
+    return sort_by(pd.DataFrame(rows)[[*columns, "violated"]], problem=[*TRAINED_PARTS])
 
 
 def finetune_page(frame: pd.DataFrame, *, published: Published, network: str, title: str = "") -> str:
@@ -387,7 +388,7 @@ def finetune_page(frame: pd.DataFrame, *, published: Published, network: str, ti
     ]
     lines = []
     for _, row in summary.iterrows():
-        cells = [TRAINED_PARTS[row.trained], network, look(row.method).label]
+        cells = [TRAINED_PARTS[row.problem], network, look(row.method, "features").label]
         cells += [hyperparameters(row, HEAD_SYMBOLS), f"{row.parameters:.0f}", percent(row.paper_resnet18)]
         lines.append([*cells, _accuracy(row), _interval(row), f"{row.seeds}", *_prices(row, FINETUNE_PRICES)])
     return page(title, [*notes, *table([*columns, "seeds", "δ", *FINETUNE_PRICES.values()], lines, left=4)])
@@ -403,7 +404,7 @@ theorem means by d, is classes × features (the number of features is that of th
 α = 1 + 2 ln(1/δ)/ε and half of ε as well, as the proof of the (ε, δ) version sets them, δ = 1e-5. Our α is the best
 order of the formula at K = epochs. λ is the strong convexity (the regulariser is (λ/2)‖W‖²). Our β is that of the
 lemma, ½ λ_max(XᵀX/n) + λ, read off the private features; their code averages ½ λ_max over minibatches, which is no
-less. It grows with the square of the scale of the features, which is a choice (`conf/heads`)."""
+less. It grows with the square of the scale of the features, which is a choice (`conf/problem`)."""
 
 
 def ratios_page(
@@ -419,8 +420,8 @@ def ratios_page(
     lines = []
     for row in growth_ratios(frame, paper=paper, features=features).to_dict("records"):
         cells = [row["source"], row["task"], row["network"]]
-        cells += [f"{row[key]:.0f}" for key in ("records", "classes", "features_dim")]
-        cells += [f"{row['beta']:.4g}", number(row["precision"]), _power(row["beta_over_precision"])]
+        cells += [f"{n:.0f}" for n in (row["records"], row["classes"], row["parameters"] / row["classes"])]
+        cells += [f"{row['smoothness']:.4g}", number(row["l2"]), _power(row["condition"])]
         lines.append([*cells, f"{row['order']:.3g}", *(_power(row[key]) for key in ratios)])
     columns += ["d = classes", "d = classes × features", "and the proof's α, ε"]
     return page(title, [RATIO_NOTES, "", *table(columns, lines, left=3)])

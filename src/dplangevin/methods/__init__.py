@@ -1,58 +1,191 @@
-"""Private learners, one per file: hyperparameters in the constructor; problem, budgets and randomness in the call."""
+"""Private learners, one algorithm a file, for every problem that it is defined for.
+
+A method's constructor has its hyperparameters.  `plan` works out what a budget buys from public facts alone, so that it
+can be priced, printed and attacked without data; `release` carries plans out.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
+from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
-from dplangevin.checks import require
-from dplangevin.privacy import Budget, Guarantee
+from dplangevin.cache import Checkpoint
+from dplangevin.chains.chain import Chain, Kernel, Observer, run
+from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.problem import Problem
+from dplangevin.privacy.events import Released, Sampling
+from dplangevin.problems import Facts, Problem
 
 
-class Release(NamedTuple):
-    """What a method gives out.
+class Plan(NamedTuple):
+    """What a method does for a budget, worked out without data.
 
-    theta: ``(repeats, budgets, samples, d)``, everything that crosses the privacy boundary.  guarantee: one per budget.
-    info: diagnostics that are NOT private and never a result: tensors ``(repeats, budgets)`` by metric name, and
-    ``violated``, one text per budget naming what a guarantee needs and this run did not reach ("" if nothing).
+    guarantee: what is promised, with the event that it prices.  work: what `release` needs: a `Chain`, or the method's
+    own.  settings: numbers and names that a row states (noise_multiplier, noise_std, l2, calibration ...).  stated: the
+    noise was given, not worked out: the budget is what is claimed for it, and the event may cost more.  violated: what
+    the guarantee needs and these facts do not have.  paper: what the paper's theorem is told, where that is not
+    the event that the guarantee prices.
+    """
+
+    guarantee: Guarantee
+    work: Any
+    settings: Mapping[str, float | str] = {}
+    stated: bool = False
+    violated: tuple[str, ...] = ()
+    paper: DpEvent | None = None
+
+
+@dataclass
+class Release:
+    """What a method gives out, everything that crosses the privacy boundary.
+
+    theta: ``(S, E, kept, d)``.  predicted: probabilities ``(S, E, m, K)`` of the test rows, where they are not those of
+    theta.  rows: the test rows that count, None for all.  info: diagnostics by name, ``(S, E)``, that are NOT private
+    and never a result.  violated: one text per plan naming what its guarantee needs and this run did not reach ("" if
+    nothing).  guarantees: one per plan, in place of the plans' own, where the data settled what is promised.
     """
 
     theta: Tensor
-    guarantee: list[Guarantee]
-    info: dict[str, Any]
+    predicted: Tensor | None = None
+    rows: Tensor | None = None
+    info: dict[str, Tensor] = field(default_factory=dict)
+    violated: list[str] = field(default_factory=list)
+    guarantees: list[Guarantee] | None = None
+
+
+class Workspace(NamedTuple):
+    """Where unfinished work is kept: checkpoints under `folder`, named by `key`, a hash of all that decides it."""
+
+    folder: Path
+    key: str
+
+    def checkpoint(self, name: str = "") -> Checkpoint:
+        stem = f"{self.key}-{name}" if name else self.key
+        return Checkpoint(self.folder / f"{stem}.pt", stem)
 
 
 class Method(Protocol):
-    """A private learner.  `accountant` is the paper's own theorem, by which the method calibrates itself; `budgeted` is
-    False for a method that has no privacy to spend."""
+    """A private learner.
+
+    accountant: the paper's own theorem, by which the method calibrates itself.  budgeted: False for one that has no
+    privacy to spend.
+    """
 
     budgeted: ClassVar[bool]
 
     @property
     def accountant(self) -> Accountant: ...
 
-    def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        """Release one answer per repeat and budget; ValueError where a budget is out of reach."""
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        """What the budget buys; ValueError where it is out of reach, or the facts are not those of a problem that the
+        method is defined for."""
+        ...
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+    ) -> Release:
+        """One answer per seed and plan.  observe: of the steps of a chain; workspace: for what takes long."""
         ...
 
 
-def per_budget(values: Sequence[float], dtype: torch.dtype = torch.float32) -> Tensor:
-    """Numbers, one per budget, as a column ``(E, 1)`` that broadcasts against theta ``(R, E, d)``."""
-    return torch.tensor(list(values), dtype=dtype)[:, None]
+def released(
+    method: Method, problem: Problem, budgets: Sequence[Budget], seeds: int, rng: torch.Generator
+) -> tuple[Release, list[Plan]]:
+    """Plan for every budget, and carry it out."""
+    plans = [method.plan(problem.facts, budget) for budget in budgets]
+    return method.release(problem, plans, seeds, rng), plans
 
 
-def bounded(problem: Problem, method: str) -> None:
-    """ValueError, naming the fix, unless the gradient of one row is bounded."""
-    require(
-        math.isfinite(problem.lipschitz),
-        f"{method} needs a Lipschitz loss, {problem.loss.name} is not: use the huber loss for linear regression",
-    )
+class ChainMethod:
+    """A method whose plans are `Chain`s, run by the one loop; `kernel` where it is not gradient descent."""
+
+    def kernel(
+        self, problem: Problem, plans: Sequence[Plan], seeds: int, rng: torch.Generator
+    ) -> Kernel | None:
+        return None
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+        start: Tensor | None = None,
+        schemes: set[str] | None = None,
+    ) -> Release:
+        """start: theta_0 ``(S, E, d)``, independent of the data or itself private.  schemes: see `chains.run`."""
+        theta = run(
+            problem,
+            [plan.work for plan in plans],
+            seeds,
+            rng,
+            schemes=schemes,
+            start=start,
+            kernel=self.kernel(problem, plans, seeds, rng),
+            observe=observe,
+            checkpoint=workspace.checkpoint() if workspace else None,
+            progress=getattr(observe, "shown", None),
+        )
+        return Release(theta, violated=[""] * len(plans))
 
 
-def fit_assumptions(problem: Problem) -> tuple[str, ...]:
+def guaranteed(
+    accountant: Accountant,
+    event: DpEvent,
+    budget: Budget,
+    adjacency: Adjacency,
+    released: Released,
+    sampling: Sampling,
+    assumptions: Sequence[str],
+    delta: float | None = None,
+) -> Guarantee:
+    """What the accountant charges for an event; delta: that is spent, the budget's by default."""
+    spent = budget.delta if delta is None else delta
+    claimed = accountant.epsilon(event, spent, adjacency)
+    texts = () if isinstance(event, NonPrivateDpEvent) else tuple(assumptions)
+    return Guarantee(claimed, spent, event, adjacency, released, sampling, texts)
+
+
+def no_budget(budget: Budget, name: str) -> None:
+    """ValueError for a finite epsilon, which a method without privacy cannot keep."""
+    if budget.epsilon < math.inf:
+        raise ValueError(f"{name} keeps no budget: epsilon must be inf, not {budget.epsilon}")
+
+
+def of_works(plans: Sequence[Plan], name: str, dtype: torch.dtype = torch.float64) -> Tensor:
+    """A number of every plan's work, ``(E,)``."""
+    return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype)
+
+
+def fit_assumptions(facts: Facts) -> tuple[str, ...]:
     """What a perturbed fit needs beyond its event."""
-    return ("exact minimiser", problem.row_assumption, "ridge and scaling chosen without accounting")
+    return "exact minimiser", *facts.rows, "ridge and scaling chosen without accounting"
+
+
+def chain_columns(plan: Plan, n: int) -> dict[str, float]:
+    """What a row states of a chain."""
+    if not isinstance(chain := plan.work, Chain):
+        return {}
+    return {
+        "step_size": float(chain.step[0]),
+        "clip": chain.clip,
+        "l2": chain.l2,
+        "batch": chain.sampling.size(n),
+        "epochs": chain.sampling.passes(n),
+        "steps": len(chain.step),
+    }

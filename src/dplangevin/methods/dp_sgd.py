@@ -1,71 +1,159 @@
 """Differentially private SGD (Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang 2016, Algorithm 1)."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 
+from dplangevin.chains.chain import Chain, thinned
+from dplangevin.chains.sampling import Sampling
+from dplangevin.chains.steps import Schedule, Steps, Unit, shown
 from dplangevin.checks import not_negative, positive, require
-from dplangevin.methods import Release
-from dplangevin.poisson import Poisson, poisson_guarantee
-from dplangevin.privacy import Adjacency, Budget
+from dplangevin.methods import ChainMethod, Plan, guaranteed, no_budget
+from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import Sampling as Drawn
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
-from dplangevin.problem import Problem
-from dplangevin.sgmcmc import thinned
+from dplangevin.problems import Facts
+
+CHOSEN = "number of records public", "step size, clip, batch, epochs and prior chosen without accounting"
 
 
 @dataclass(frozen=True)
-class DpSgd:
-    r"""``theta <- theta - eta ((1/tau) (sum_S clipped(grad l) + N(0, (sigma C)^2 I)) + precision/N theta)``.
+class DpSgd(ChainMethod):
+    r"""``v <- momentum v + (sum_S clipped(g_i) + N(0, (sigma C)^2 I))/tau + l2 theta``, ``theta <- theta - eta_k v``.
 
-    S is a Poisson sample at q = tau/N, clipped gradients have norm at most C (`clip`), and the noise multiplier sigma
-    is the smallest that the accountant allows, whatever the step size ``eta = step/beta`` (beta: smoothness of one
-    row's loss).  DP-SGLD of li2019 is this with eta tied to sigma.
-    precision: >= 0, of a Gaussian prior, that is an L2 penalty precision/N per row; it needs no data.  theta_1 = 0; all
-    iterates are released, of which `samples` after the `burn_in` share are kept: 1 is the last.  Differs: the paper
-    initialises at random, which a convex problem does not need.
+    S is a Poisson sample at q = tau/n, clipped gradients of one record have norm at most C (`clip`).  noise_multiplier:
+    sigma; None: the smallest that `accountant` allows for the budget, 0 without one.  Momentum and ridge act on what is
+    private already.  step, unit, schedule: see `chains.steps`; all steps are shortened by ``min(1,
+    full_step_noise/sigma)``: the more noise, the shorter the steps.
+    l2: of the mean loss; precision: of a Gaussian prior, which adds precision/n to it; both >= 0 and free of data.  All
+    iterates are released, of which `samples` after the `burn_in` share are kept: 1 is the last.
+    Differs: linear models start at 0, the paper at random.
     """
 
     budgeted: ClassVar[bool] = True
-    clip: float
     step: float
-    precision: float
-    samples: int
-    burn_in: float
+    clip: float
+    sampling: Sampling
     accountant: Accountant
-    minibatches: Poisson
+    unit: Unit = "absolute"
+    schedule: Schedule = "constant"
     adjacency: Adjacency = "add_remove"
+    noise_multiplier: float | None = None
+    full_step_noise: float = math.inf
+    momentum: float = 0.0
+    l2: float = 0.0
+    precision: float = 0.0
+    samples: int = 1
+    burn_in: float = 0.0
 
     def __post_init__(self) -> None:
-        positive(clip=self.clip, step=self.step, samples=self.samples)
-        not_negative(precision=self.precision)
-        require(0 <= self.burn_in < 1, f"burn_in must be in [0, 1), not {self.burn_in}")
+        positive(clip=self.clip)
+        if self.noise_multiplier is not None:
+            positive(noise_multiplier=self.noise_multiplier)
+        require(self.full_step_noise > 0, f"full_step_noise must be positive, not {self.full_step_noise}")
+        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
+        check_chain(self.l2, self.precision, self.samples, self.burn_in)
+        check_scheme("dp_sgd", self.sampling, "poisson")
+        _ = self.steps
 
-    def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        steps, rate = self.minibatches.steps(problem), self.minibatches.rate(problem)
-        multipliers, guarantee = [], []
-        for budget in budgets:
-            multiplier = 0.0
-            event: DpEvent = NonPrivateDpEvent()
-            if budget.epsilon < math.inf:
-                multiplier = smallest_multiplier(
-                    self.accountant,
-                    budget,
-                    rate=rate,
-                    steps=steps,
-                    schedule="fixed",
-                    adjacency=self.adjacency,
-                )
-                event = steps_event(multiplier, rate=rate, steps=steps, schedule="fixed")
-            claimed = self.accountant.epsilon(event, budget.delta, self.adjacency)
-            guarantee.append(poisson_guarantee(claimed, budget, event, self.adjacency))
-            multipliers.append(multiplier)
-        eta = torch.full((steps, len(budgets)), self.step / problem.smoothness, dtype=torch.float64)
-        std = eta * torch.tensor(multipliers, dtype=torch.float64) * (self.clip / self.minibatches.batch)
-        keep = thinned(steps, self.burn_in, self.samples)
-        draws = self.minibatches.run(problem, eta, std, self.clip, self.precision, keep, rng)
-        return Release(draws, guarantee, {"violated": [""] * len(budgets)})
+    @property
+    def steps(self) -> Steps:
+        return Steps(self.step, self.unit, self.schedule)
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        steps, rate = self.sampling.steps(facts.n), self.sampling.rate(facts.n)
+        l2 = self.l2 + self.precision / facts.n
+        sigma, event = self.noise_multiplier or 0.0, cast(DpEvent, NonPrivateDpEvent())
+        if self.noise_multiplier is None and budget.epsilon < math.inf:
+            sigma = smallest_multiplier(
+                self.accountant, budget, rate=rate, steps=steps, schedule="fixed", adjacency=self.adjacency
+            )
+        if sigma > 0:
+            event = steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
+        shorter = min(1.0, self.full_step_noise / sigma) if sigma > 0 else 1.0
+        chain = Chain(
+            step=self.steps.sizes(facts, steps, l2, shorter),
+            noise_std=torch.full((steps,), sigma * self.clip, dtype=torch.float64),
+            sampling=self.sampling,
+            clip=self.clip,
+            l2=l2,
+            momentum=self.momentum,
+            keep=thinned(steps, self.burn_in, self.samples),
+        )
+        assumptions = *CHOSEN, *facts.rows, *self.steps.read(facts)
+        guarantee = guaranteed(
+            self.accountant, event, budget, self.adjacency, "all_iterates", "poisson", assumptions
+        )
+        stated = self.noise_multiplier is not None
+        calibration = "published" if stated else "tight" if isinstance(self.accountant, Tight) else "paper"
+        settings: dict[str, float | str] = {
+            "schedule": shown(self.schedule),
+            "calibration": calibration,
+            "noise_multiplier": sigma,
+            "noise_std": sigma * self.clip,
+            **self.steps.settings(facts, l2),
+        }
+        return Plan(guarantee, chain, settings, stated)
+
+
+@dataclass(frozen=True)
+class Sgd(ChainMethod):
+    """`DpSgd` without noise and clip, on samples of either kind."""
+
+    budgeted: ClassVar[bool] = False
+    step: float
+    sampling: Sampling
+    unit: Unit = "absolute"
+    schedule: Schedule = "constant"
+    momentum: float = 0.0
+    l2: float = 0.0
+    precision: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
+        check_chain(self.l2, self.precision)
+        _ = self.steps
+
+    @property
+    def steps(self) -> Steps:
+        return Steps(self.step, self.unit, self.schedule)
+
+    @property
+    def accountant(self) -> Accountant:
+        return Tight()
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        no_budget(budget, "sgd")
+        steps, l2 = self.sampling.steps(facts.n), self.l2 + self.precision / facts.n
+        still = torch.zeros(steps, dtype=torch.float64)
+        sizes = self.steps.sizes(facts, steps, l2)
+        chain = Chain(sizes, still, self.sampling, l2=l2, momentum=self.momentum, keep=(steps,))
+        return Plan(
+            without_privacy(self.accountant, budget, self.sampling),
+            chain,
+            {"schedule": shown(self.schedule), **self.steps.settings(facts, l2)},
+        )
+
+
+def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
+    """What a chain promises whose gradients are not bounded: nothing."""
+    drawn: Drawn = "poisson" if sampling.scheme == "poisson" else "without_replacement"
+    event = NonPrivateDpEvent()
+    return guaranteed(accountant, event, budget, "replace_one", "all_iterates", drawn, ())
+
+
+def check_chain(l2: float, precision: float, samples: int = 1, burn_in: float = 0.0) -> None:
+    """ValueError, naming it, for a setting of a chain out of its domain."""
+    positive(samples=samples)
+    not_negative(l2=l2, precision=precision)
+    require(0 <= burn_in < 1, f"burn_in must be in [0, 1), not {burn_in}")
+
+
+def check_scheme(method: str, sampling: Sampling, scheme: str) -> None:
+    """ValueError for minibatches that a method is not priced for."""
+    require(sampling.scheme == scheme, f"{method} is priced for {scheme} samples, not {sampling.scheme!r}")

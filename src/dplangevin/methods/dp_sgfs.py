@@ -2,28 +2,31 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
-from tqdm import tqdm
 
-from dplangevin import noise
-from dplangevin.checks import not_negative, positive, require
-from dplangevin.kernels.sgfs import sgfs
-from dplangevin.methods import Release
+from dplangevin import random
+from dplangevin.chains.chain import Chain, Kernel, State, columns, thinned
+from dplangevin.chains.sampling import SUBSETS, Sampling
+from dplangevin.chains.steps import Steps, Unit
+from dplangevin.checks import positive, require
+from dplangevin.kernels.sgfs import SgfsState, sgfs
+from dplangevin.methods import ChainMethod, Plan, guaranteed
+from dplangevin.methods.dp_sgd import check_chain, check_scheme
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.problem import Problem
-from dplangevin.sgmcmc import Minibatches, minibatch_guarantee, stable_step, thinned
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.glm import Glm
 
 HEAT = {"printed": 1.0, "proper": 4.0}  # variance of the sampler's own noise in units of F F^T/eta
 
 
 @dataclass(frozen=True)
-class DpSgfs:
+class DpSgfs(ChainMethod):
     r"""Algorithm 4 with ``F = L I``, L the Lipschitz constant of one row's loss::
 
         gradient    = N (mean of the minibatch's gradients + F Z) + grad r,    Z ~ N(0, max(sigma^2, 1/(N^2 eta)) I)
@@ -34,15 +37,16 @@ class DpSgfs:
     PSD drops negative eigenvalues of the symmetric part.  Gradients and covariances cost (eps', delta') each by Theorem
     5, so each gets half of the budget, ``eps' = eps/2, delta' = delta/2``:
     ``sigma^2 = 32 T/(N tau eps'^2) ln(2.5 N T/(tau delta')) ln(2/delta')``.
-    step: ``eta = step 2 L^2/(beta N)``; where I is 0 the drift is then that of DpSgld with the same `step`, and up to
-    twice 1 it is stable whatever I is.  I starts at 0; kappa is 1/j at the j-th of the steps 1, 1 + refresh,
-    1 + 2 refresh, ..., so that I is the mean of the V seen, and 0 at all others, where V is not computed.
+    step, unit: as in `chains.steps`, ``eta = 2 L^2 step/N``; where I is 0 the drift is then that of DP-SGLD with the
+    same `step`, and up to twice 1/smoothness it is stable whatever I is.  I starts at 0; kappa is 1/j at the j-th of
+    the steps 1, 1 + refresh, 1 + 2 refresh, ..., so that I is the mean of the V seen, and 0 at all others,
+    where V is not computed.
     temperature "printed": as above, which targets exp(-4U); "proper": ``max(sigma^2, 4/(N^2 eta))``, exp(-U).
     Differs: the paper leaves kappa open; with refresh > 1 fewer covariances are released than the event counts.
     Differs: Theorem 5 asks of F a bound on the loss's curvature; its proof needs, and section C.2 says, that F times
     the unit ball holds all gradients.  That is what F = L I does.
     Differs: the printed sign of the update, see `kernels.sgfs`.
-    theta_1 = 0 unless `start` is given; memory is ``R E d^2``; the rest as in DpSgld.
+    Linear models only.  theta_1 = 0; memory is ``R E d^2``; the rest as in DpSgldWang2015.
     """
 
     budgeted: ClassVar[bool] = True
@@ -53,82 +57,101 @@ class DpSgfs:
     burn_in: float
     accountant: Accountant
     temperature: Literal["printed", "proper"] = "printed"
-    minibatches: Minibatches = field(default_factory=Minibatches)
+    sampling: Sampling = SUBSETS
+    unit: Unit = "absolute"
 
     def __post_init__(self) -> None:
+        temperatures = tuple(HEAT)
         require(
-            self.temperature in HEAT,
-            f"temperature must be one of {tuple(HEAT)}, not {self.temperature!r}",
+            self.temperature in HEAT, f"temperature must be one of {temperatures}, not {self.temperature!r}"
         )
-        positive(step=self.step, refresh=self.refresh, samples=self.samples)
-        not_negative(precision=self.precision)
-        require(0 <= self.burn_in < 1, f"burn_in must be in [0, 1), not {self.burn_in}")
+        positive(refresh=self.refresh)
+        check_chain(0.0, self.precision, self.samples, self.burn_in)
+        check_scheme("dp_sgfs", self.sampling, "subset")
 
-    def __call__(
-        self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator, start: Tensor | None = None
-    ) -> Release:
-        """start: theta_1 ``(R, E, d)``, independent of the data or itself private."""
-        size, steps = self.minibatches.size(problem), self.minibatches.steps(problem)
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        n, size, steps = facts.n, self.sampling.size(facts.n), self.sampling.steps(facts.n)
         require(size > 4, f"batch = {size} is too small: Lemma 6 needs more than 4 rows; raise batch")
-        require(
-            math.isfinite(problem.lipschitz),
-            f"dp_sgfs needs a Lipschitz loss, {problem.loss.name} is not",
+        assert facts.linear
+        bound, sigma = facts.bounded("dp_sgfs"), self.noise_std(facts, budget)
+        size_of = Steps(self.step, self.unit)
+        eta = 2 * bound**2 * size_of.first(facts) / n
+        langevin = math.sqrt(HEAT[self.temperature] / eta) / n
+        event: DpEvent = NonPrivateDpEvent()
+        if budget.epsilon < math.inf:
+            event = FisherScoringDpEvent(n, size, steps, sigma)
+        chain = Chain(
+            step=torch.full((steps,), eta, dtype=torch.float64),
+            noise_std=torch.full((steps,), size * bound * max(sigma, langevin), dtype=torch.float64),
+            sampling=self.sampling,
+            l2=self.precision / n,
+            keep=thinned(steps, self.burn_in, self.samples),
         )
-        sigmas, guarantee = [], []
-        for budget in budgets:
-            sigma = self.noise_std(problem, budget)
-            event: DpEvent = NonPrivateDpEvent()
-            if budget.epsilon < math.inf:
-                event = FisherScoringDpEvent(problem.n, size, steps, sigma)
-            claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
-            guarantee.append(minibatch_guarantee(problem, claimed, budget, event))
-            sigmas.append(sigma)
-        theta = torch.zeros(problem.repeats, len(budgets), problem.d) if start is None else start
-        draws = self.run(problem, theta, torch.tensor(sigmas, dtype=torch.float64)[:, None], rng)
-        return Release(draws, guarantee, {"violated": [""] * len(budgets)})
+        assumptions = (
+            *facts.rows,
+            *size_of.read(facts),
+            "step size, prior and scaling chosen without accounting",
+        )
+        guarantee = guaranteed(
+            self.accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
+        )
+        return Plan(guarantee, chain, {"noise_std": sigma})
 
-    def noise_std(self, problem: Problem, budget: Budget) -> float:
+    def noise_std(self, facts: Facts, budget: Budget) -> float:
         """sigma for half of the budget, unitless (F carries the gradients' unit); 0 for eps = inf."""
         if budget.epsilon == math.inf:
             return 0.0
         require(budget.delta > 0, f"Theorem 5 of wang2015 needs delta > 0, not {budget.delta}")
-        steps, epsilon, delta = self.minibatches.steps(problem), budget.epsilon / 2, budget.delta / 2
+        steps, epsilon, delta = self.sampling.steps(facts.n), budget.epsilon / 2, budget.delta / 2
         logs = math.log(2.5 * steps / delta) * math.log(2 / delta)  # N T/tau counted in whole steps
-        return math.sqrt(32 * steps * logs) / (problem.n * epsilon)
+        return math.sqrt(32 * steps * logs) / (facts.n * epsilon)
 
-    def run(self, problem: Problem, theta: Tensor, sigma: Tensor, rng: torch.Generator) -> Tensor:
-        """The kept iterates ``(R, E, samples, d)`` from theta_1 ``(R, E, d)``, with sigma ``(E, 1)``."""
-        size, steps, n = self.minibatches.size(problem), self.minibatches.steps(problem), problem.n
-        bound, d = problem.lipschitz, problem.d
-        eta = 2 * bound**2 * torch.full((1, 1), stable_step(problem, self.step), dtype=torch.float64)
-        langevin = math.sqrt(HEAT[self.temperature]) / (n * eta.sqrt())
-        std = (n * bound * torch.maximum(sigma, langevin)).float()  # of N F Z, (E, 1)
-        kernel = sgfs(bound * torch.eye(d, dtype=torch.float64), n, size)
-        state = kernel.init(theta, torch.zeros(1, 1, d, d, dtype=torch.float64))
-        wanted, kept = set(thinned(steps, self.burn_in, self.samples)), []
-        stream = noise.minibatch_stream(rng, problem.repeats, n, size, d, steps)
-        for t, (rows, normals) in enumerate(
-            tqdm(stream, total=steps, unit="step", leave=False, disable=None)
-        ):
-            gradient = problem.batch_grad(state.theta, rows) * (n / size) + self.precision * state.theta
-            covariance = rate = None
-            if t % self.refresh == 0:
-                covariance = self.covariance(problem, state.theta, rows, sigma, rng)
-                rate = torch.full((1, 1), 1 / (t // self.refresh + 1), dtype=torch.float64)
-            state = kernel.step(state, gradient, std * normals, eta, covariance, rate)
-            if t + 1 in wanted:
-                kept.append(state.theta)
-        return torch.stack(kept, 2)
+    def kernel(self, problem: Problem, plans: Sequence[Plan], seeds: int, rng: torch.Generator) -> Kernel:
+        assert isinstance(problem, Glm)
+        sigma = torch.tensor([[float(plan.settings["noise_std"])] for plan in plans], dtype=torch.float64)
+        return _Scoring(problem, [plan.work for plan in plans], sigma, self.refresh, rng)
 
-    def covariance(
-        self, problem: Problem, theta: Tensor, rows: Tensor, sigma: Tensor, rng: torch.Generator
-    ) -> Tensor:
+
+class _Scoring:
+    """`kernels.sgfs` with the covariances of Algorithm 4.
+
+    It is given the rows of a minibatch beside the noisy sum: what it takes from them is V, with noise of its own, which
+    the event counts.
+    """
+
+    def __init__(
+        self, problem: Glm, chains: Sequence[Chain], sigma: Tensor, refresh: int, rng: torch.Generator
+    ) -> None:
+        self.problem, self.sigma, self.refresh, self.rng = problem, sigma, refresh, rng
+        n, size = problem.n, chains[0].sampling.size(problem.n)
+        self.share, self.precision = n / size, n * columns(chains, "l2", problem.device)
+        self.eta = torch.tensor([[float(c.step[0])] for c in chains], dtype=torch.float64)
+        factor = problem.lipschitz * torch.eye(problem.d, dtype=torch.float64)
+        self.dynamics = sgfs(factor, n, size)
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
+        d = self.problem.d
+        fisher = torch.zeros(1, 1, d, d, dtype=torch.float64)
+        return theta, fisher, torch.zeros(0)
+
+    def step(self, state: Any, noisy: Tensor, t: int, batch: random.Batch) -> State:
+        theta, fisher, cholesky = state
+        now = SgfsState(theta, fisher, cholesky if len(cholesky) else None)
+        gradient = self.share * noisy + self.precision * theta
+        covariance = rate = None
+        if t % self.refresh == 0:
+            covariance = self.covariance(theta, batch.rows)
+            rate = torch.full((1, 1), 1 / (t // self.refresh + 1), dtype=torch.float64)
+        found = self.dynamics.step(now, gradient, torch.zeros(()), self.eta, covariance, rate)
+        return found.theta, found.fisher, found.cholesky
+
+    def covariance(self, theta: Tensor, rows: Tensor) -> Tensor:
         """V ``(R, E, d, d)`` in float64 of the minibatch `rows` ``(R, tau)``; W is shared along the budget axis."""
-        d = problem.d
-        grads = problem.example_grads(theta, rows)  # (R, E, tau, d)
+        d = self.problem.d
+        grads = self.problem.example_grads(theta, rows)  # (R, E, tau, d)
         grads = grads - grads.mean(2, keepdim=True)
         found = (grads.mT @ grads).double() / (rows.shape[1] - 1)
-        normals = noise.gaussian(rng, problem.repeats, d * d, torch.float64).view(-1, 1, d, d)
-        noisy = found + 7 * problem.lipschitz**2 * sigma[..., None] * (normals + normals.mT) / 2
-        values, vectors = torch.linalg.eigh(noisy)
+        normals = random.gaussian(self.rng, len(theta), d * d, torch.float64).view(-1, 1, d, d)
+        std = 7 * self.problem.lipschitz**2 * self.sigma[..., None]
+        values, vectors = torch.linalg.eigh(found + std * (normals + normals.mT) / 2)
         return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT

@@ -1,63 +1,111 @@
 """Differentially private stochastic gradient Hamiltonian Monte Carlo (Wang, Fienberg and Smola 2015, eq. 4.4)."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
-from dplangevin.checks import not_negative, positive, require
-from dplangevin.kernels.sghmc import SghmcState, sghmc
-from dplangevin.methods import Release
+from dplangevin import kernels
+from dplangevin.chains.chain import Chain, Kernel, Langevin, State, columns, schedules, thinned
+from dplangevin.chains.sampling import SUBSETS, Sampling
+from dplangevin.chains.steps import Steps, Unit
+from dplangevin.checks import require
+from dplangevin.kernels.sghmc import sghmc
+from dplangevin.methods import ChainMethod, Plan, guaranteed
+from dplangevin.methods.dp_sgd import check_chain, check_scheme
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.problem import Problem
-from dplangevin.sgmcmc import Minibatches, thinned
+from dplangevin.privacy.theorem4 import gradient_variance, record_bound, subset_event
+from dplangevin.problems import Facts, Problem
 
 
 @dataclass(frozen=True)
-class DpSghmc:
-    r"""Eq. 4.4 with minibatch gradients ``N/tau sum_S grad l + grad r`` and ``N(0, 2 (a - b) eta I)`` on the velocity.
+class DpSghmc(ChainMethod):
+    r"""Eq. 4.4 with minibatch gradients ``n/tau sum_S grad l + grad r`` and ``N(0, 2 (a - b) eta I)`` on the velocity.
 
     b, the guess of the gradient's own noise, is 0, so all the noise that 4.4 asks for is there to hide behind, and
-    Theorem 4 makes it private at ``eta = min(2 a/C, step/(beta N))`` (`Minibatches.momentum`).  friction: a in (0, 1).
-    step: in (0, a), for then ``eta h < a`` for all curvatures h of the data's loss, and the chain is stable on them.
+    Theorem 4 makes it private at ``eta = min(2 a/C, step/n)``, step and unit as in `chains.steps`: that is when
+    ``2 a eta >= C eta^2``.  (The paper prints ``2 a >= C eta``, the same with eta divided out.)  friction: a in (0,
+    1).  The step in units of 1/smoothness has to be in (0, a), for then ``eta h < a`` for all curvatures h of the
+    data's loss, and the chain is stable on them.
     The minibatch's noise heats the chain, which without a thermostat does not notice; it vanishes with eta.
-    Velocity starts from N(0, eta I), theta_1 = 0 unless `start` is given; the rest as in DpSgld.
+    Velocity starts from N(0, eta I), theta_1 = 0 unless `start` is given; the rest as in DpSgldWang2015.
     """
 
     budgeted: ClassVar[bool] = True
+    name: ClassVar[str] = "dp_sghmc"
     friction: float
     step: float
     precision: float
     samples: int
     burn_in: float
     accountant: Accountant
-    minibatches: Minibatches = field(default_factory=Minibatches)
+    sampling: Sampling = SUBSETS
+    clip: float | None = None
+    unit: Unit = "absolute"
 
     def __post_init__(self) -> None:
         require(0 < self.friction < 1, f"friction must be in (0, 1), not {self.friction}")
+        self.check_step()
+        check_chain(0.0, self.precision, self.samples, self.burn_in)
+        check_scheme(self.name, self.sampling, "subset")
+
+    def check_step(self) -> None:
+        """ValueError for a step at which the chain is unstable on some rows."""
         require(
-            0 < self.step < self.friction,
+            self.unit != "smoothness" or self.step < self.friction,
             f"step must be in (0, friction) = (0, {self.friction}), not {self.step}: the chain is unstable above",
         )
-        positive(samples=self.samples)
-        not_negative(precision=self.precision)
-        require(0 <= self.burn_in < 1, f"burn_in must be in [0, 1), not {self.burn_in}")
 
-    def __call__(
-        self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator, start: Tensor | None = None
-    ) -> Release:
-        """start: theta_1 ``(R, E, d)``, independent of the data or itself private."""
-        eta, guarantee = self.minibatches.momentum(
-            problem, budgets, self.friction, self.step, self.accountant
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        n, steps, size = facts.n, self.sampling.steps(facts.n), self.sampling.size(facts.n)
+        bound = record_bound(facts, self.clip, self.name, budget)
+        variance = gradient_variance(steps, bound, budget)
+        size_of = Steps(self.step, self.unit)
+        eta = size_of.first(facts) / n
+        if variance > 0:
+            eta = min(eta, 2 * self.friction / variance)
+        # the velocity's noise is -eta (n/tau) times that on the sum
+        noise = torch.full((steps,), math.sqrt(2 * self.friction / eta) * size / n, dtype=torch.float64)
+        event: DpEvent = NonPrivateDpEvent()
+        if budget.epsilon < math.inf:
+            event = subset_event(n, size, noise / bound)
+        chain = Chain(
+            step=torch.full((steps,), eta * n, dtype=torch.float64),
+            noise_std=noise,
+            sampling=self.sampling,
+            clip=math.inf if self.clip is None else self.clip,
+            l2=self.precision / n,
+            keep=thinned(steps, self.burn_in, self.samples),
         )
-        std = (2 * self.friction * eta).sqrt()  # (E, 1)
-        theta = torch.zeros(problem.repeats, len(budgets), problem.d) if start is None else start
-        velocity = eta.sqrt() * torch.randn(problem.repeats, 1, problem.d, generator=rng)
-        keep = thinned(self.minibatches.steps(problem), self.burn_in, self.samples)
-        args = (lambda t: eta), (lambda t: std), self.precision, keep, rng
-        state = SghmcState(theta, velocity)
-        draws = self.minibatches.run(problem, sghmc(self.friction), state, *args)
-        return Release(draws, guarantee, {"violated": [""] * len(budgets)})
+        assumptions = (
+            *facts.rows,
+            *size_of.read(facts),
+            "step size, prior and scaling chosen without accounting",
+        )
+        guarantee = guaranteed(
+            self.accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
+        )
+        return Plan(guarantee, chain, {"noise_std": float(noise[0])})
+
+    def kernel(self, problem: Problem, plans: Sequence[Plan], seeds: int, rng: torch.Generator) -> Kernel:
+        chains, n = [plan.work for plan in plans], problem.facts.n
+        eta = schedules(chains, "step", problem.device) / n
+
+        def start(theta: Tensor, rng: torch.Generator) -> State:
+            drawn = torch.randn(len(theta), 1, theta.shape[-1], generator=rng).to(theta.device)
+            return eta[0].sqrt() * drawn, *self.rest(theta)
+
+        share = n / self.sampling.size(n)
+        return Langevin(self.dynamics(), start, eta, share, n * columns(chains, "l2", problem.device))
+
+    def dynamics(self) -> kernels.Kernel:
+        return sghmc(self.friction)
+
+    def rest(self, theta: Tensor) -> State:
+        """The state beside theta and the velocity, at the start."""
+        return ()

@@ -3,23 +3,23 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
-from tqdm import tqdm
 
-from dplangevin import noise
+from dplangevin import random
+from dplangevin.chains.chain import Chain, Observer, State, run, schedules
+from dplangevin.chains.sampling import Sampling
 from dplangevin.checks import positive, require
-from dplangevin.methods import Release, per_budget
-from dplangevin.poisson import Poisson, poisson_guarantee
+from dplangevin.methods import Plan, Release, Workspace, guaranteed
+from dplangevin.methods.dp_sgd import CHOSEN, check_scheme
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
-from dplangevin.problem import Problem
-
-TUNED = "step and spread chosen on the test rows of Adult"
+from dplangevin.problems import Descent, Facts, Problem, Sums
+from dplangevin.problems.glm import Glm
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Dpvi:
     more once e^s > u.  eta_t falls linearly to 0 from `step`, stable up to about 1, or from where the noise alone would
     carry m to the prior's standard deviation if that is less: ``sqrt(3/(T precision)) q/(u^2 clip sigma)``.  The last
     iterate is used; `samples` draws from q, which need no further privacy, are given out.
-    precision, spread: > 0.  clip: inf only without privacy.
+    precision, spread: > 0.  clip: inf only without privacy.  Linear models of one margin.
     Differs: the paper's optimiser is Adagrad, and it clips with kappa = u.
     """
 
@@ -51,62 +51,125 @@ class Dpvi:
     spread: float
     samples: int
     accountant: Accountant
-    minibatches: Poisson
+    sampling: Sampling
     adjacency: Adjacency = "add_remove"
 
     def __post_init__(self) -> None:
         positive(step=self.step, precision=self.precision, spread=self.spread, samples=self.samples)
         require(self.clip > 0, f"clip must be positive, not {self.clip}")
         require(self.adjacency in ("add_remove", "replace_one"), f"adjacency {self.adjacency!r} is unknown")
+        check_scheme("dpvi", self.sampling, "poisson")
 
-    def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        rate, steps = self.minibatches.rate(problem), self.minibatches.steps(problem)
-        stds, guarantee = [], []
-        for budget in budgets:
-            event: DpEvent = NonPrivateDpEvent()
-            stds.append(0.0)
-            if budget.epsilon < math.inf:
-                require(self.clip < math.inf, "clip must be finite where epsilon is")
-                sigma = smallest_multiplier(
-                    self.accountant,
-                    budget,
-                    rate=rate,
-                    steps=steps,
-                    schedule="fixed",
-                    adjacency=self.adjacency,
-                )
-                event = steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
-                stds[-1] = sigma * self.clip
-            claimed = self.accountant.epsilon(event, budget.delta, self.adjacency)
-            promise = poisson_guarantee(claimed, budget, event, self.adjacency)
-            guarantee.append(promise._replace(assumptions=(*promise.assumptions, TUNED)))
-        mean, log_std = self._fit(problem, per_budget(stds), rng)
-        normals = noise.gaussian(rng, problem.repeats, self.samples * problem.d)
-        normals = normals.view(-1, 1, self.samples, problem.d)
-        draws = mean[:, :, None] + log_std.exp()[:, :, None] * normals  # (R, E, S, d)
-        return Release(draws, guarantee, {"violated": [""] * len(budgets)})
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        require(facts.linear.classes == 1, "dpvi is written for losses of one margin")
+        n, rate, steps = facts.n, self.sampling.rate(facts.n), self.sampling.steps(facts.n)
+        event: DpEvent = NonPrivateDpEvent()
+        sigma = 0.0
+        if budget.epsilon < math.inf:
+            require(self.clip < math.inf, "clip must be finite where epsilon is")
+            sigma = smallest_multiplier(
+                self.accountant, budget, rate=rate, steps=steps, schedule="fixed", adjacency=self.adjacency
+            )
+            event = steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
+        noise = sigma * self.clip if sigma else 0.0
+        most = (
+            math.sqrt(3 / (steps * self.precision)) * rate / (self.unit(facts) ** 2 * noise)
+            if noise
+            else math.inf
+        )
+        chain = Chain(
+            step=min(self.step, most) * (1 - torch.arange(steps, dtype=torch.float64) / steps),
+            noise_std=torch.full((steps,), noise, dtype=torch.float64),
+            sampling=self.sampling,
+            clip=self.clip,
+            l2=self.precision / n,
+        )
+        assumptions = *CHOSEN, *facts.rows
+        guarantee = guaranteed(
+            self.accountant, event, budget, self.adjacency, "all_iterates", "poisson", assumptions
+        )
+        return Plan(guarantee, chain, {"noise_multiplier": sigma, "noise_std": noise})
 
-    def _fit(self, problem: Problem, noise_std: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """m and s, each ``(R, E, d)``.  noise_std: of the noise on the clipped sum, ``(E, 1)``."""
-        rate, steps = self.minibatches.rate(problem), self.minibatches.steps(problem)
-        unit = (problem.smoothness * problem.n + self.precision) ** -0.5
-        scale = unit / self.spread
-        low, high = math.log(unit), -math.log(self.precision) / 2
-        most = (3 / (steps * self.precision)) ** 0.5 * rate / (unit**2 * noise_std)  # inf without noise
-        first = most.clamp(max=self.step)  # (E, 1)
-        mean = torch.zeros(problem.repeats, len(noise_std), problem.d)
-        log_std = torch.full_like(mean, low)
-        stream = noise.poisson_stream(rng, problem.repeats, problem.n, rate, 3 * problem.d, steps)
-        for t, (rows, mask, normals) in enumerate(
-            tqdm(stream, total=steps, unit="step", leave=False, disable=None)
-        ):
-            draw, on_mean, on_std = normals.split(problem.d, -1)
-            eta, std = first * (1 - t / steps), log_std.exp()
-            shift = std * draw
-            weight = 1 + (shift / scale).square()
-            found = problem.clipped_grad(mean + shift, rows, mask, self.clip, weight)
-            slope = (found + noise_std * on_mean) / rate + self.precision * mean
-            pull = (found * shift + scale * noise_std * on_std) / rate + self.precision * std.square() - 1
-            mean = mean - eta * unit**2 * slope
-            log_std = (log_std - eta * pull).clamp(low, high)
-        return mean, log_std
+    def unit(self, facts: Facts) -> float:
+        """u."""
+        return float((facts.smoothness * facts.n + self.precision) ** -0.5)
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+    ) -> Release:
+        assert isinstance(problem, Glm)
+        chains = [plan.work for plan in plans]
+        unit = self.unit(problem.facts)
+        elbo = _Elbo(problem, unit / self.spread, math.log(unit), rng)
+        kernel = _MeanField(elbo, chains, self.precision, unit)
+        fitted = run(
+            elbo, chains, seeds, rng, kernel=kernel, checkpoint=workspace.checkpoint() if workspace else None
+        )
+        mean, log_std = fitted.split(problem.d, -1)  # (S, E, 1, d)
+        normals = torch.randn(seeds, 1, self.samples, problem.d, generator=rng)
+        return Release(mean + log_std.exp() * normals, violated=[""] * len(plans))
+
+
+class _Elbo:
+    """m and s of a linear model's q, ``(S, E, 2 d)``, as a problem.
+
+    A record's gradient is that in m, and that in s over `scale` = u/kappa.  `clipped_sum` draws the eps
+    of its minibatch.
+    """
+
+    def __init__(self, model: Glm, scale: float, low: float, rng: torch.Generator) -> None:
+        self.model, self.scale, self.low, self.rng = model, scale, low, rng
+        self.y_test = model.y_test
+
+    @property
+    def facts(self) -> Facts:
+        return self.model.facts._replace(d=2 * self.model.d)
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def init(self, seeds: int, rng: torch.Generator) -> Tensor:
+        return torch.cat([torch.zeros(seeds, self.model.d), torch.full((seeds, self.model.d), self.low)], -1)
+
+    def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor) -> Sums:
+        mean, log_std = theta.split(self.model.d, -1)
+        shift = log_std.exp() * torch.randn(len(theta), 1, self.model.d, generator=self.rng)
+        weight = 1 + (shift / self.scale).square()
+        found = self.model.clipped_sum(mean + shift, rows, mask, clip, weight).gradient
+        return Sums(torch.cat([found, found * shift / self.scale], -1))
+
+    def predict(self, theta: Tensor) -> Tensor:
+        return self.model.predict(theta[..., : self.model.d])
+
+    def descent(self, chains: Sequence[Chain]) -> Descent | None:
+        return None
+
+
+class _MeanField:
+    """The steps of m and s."""
+
+    def __init__(self, elbo: _Elbo, chains: Sequence[Chain], precision: float, unit: float) -> None:
+        self.scale, self.low, self.precision, self.unit = elbo.scale, elbo.low, precision, unit
+        self.high = -math.log(precision) / 2
+        self.rate = chains[0].sampling.rate(elbo.model.n)
+        self.eta, self.d = schedules(chains, "step", elbo.device), elbo.model.d
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
+        return (theta,)
+
+    def step(self, state: Any, noisy: Tensor, t: int, batch: random.Batch) -> State:
+        mean, log_std = state[0].split(self.d, -1)
+        in_mean, in_log_std = noisy.split(self.d, -1)
+        slope = in_mean / self.rate + self.precision * mean
+        pull = self.scale * in_log_std / self.rate + self.precision * (2 * log_std).exp() - 1
+        mean = mean - self.eta[t] * self.unit**2 * slope
+        log_std = (log_std - self.eta[t] * pull).clamp(self.low, self.high)
+        return (torch.cat([mean, log_std], -1),)

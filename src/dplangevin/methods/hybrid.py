@@ -6,29 +6,29 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from dp_accounting import ComposedDpEvent, NonPrivateDpEvent
+from dp_accounting import ComposedDpEvent, DpEvent, NonPrivateDpEvent
 
+from dplangevin.chains.chain import Observer
 from dplangevin.checks import require
-from dplangevin.methods import Release
-from dplangevin.methods.dp_sgld import DpSgld
-from dplangevin.methods.dp_sgnht import DpSgnht
+from dplangevin.methods import ChainMethod, Method, Plan, Release, Workspace
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.problem import Problem
+from dplangevin.problems import Facts, Problem
 
 
 @dataclass(frozen=True)
 class Hybrid:
-    """A posterior sample at ``share * eps``, then DP-SGNHT or DP-SGLD from there at the rest; all samples are released.
+    """A posterior sample at ``share * eps``, then a chain, such as DP-SGNHT or DP-SGLD, from there at the rest; all
+    samples are released.
 
-    first: `Ops` with bound "paper" or "range" (pure, so delta goes to the second).  The event composes both and is
-    priced as one: by basic composition as in the paper, and by the tight accountant.
+    first: `Ops` with bound "paper" or "range" (pure, so delta goes to the second).  second: a method of chains.  The
+    event composes both and is priced as one: by basic composition as in the paper, and by the tight accountant.
     """
 
     budgeted: ClassVar[bool] = True
     first: Ops
-    second: DpSgnht | DpSgld
+    second: Method
     share: float = 0.5
 
     def __post_init__(self) -> None:
@@ -36,21 +36,37 @@ class Hybrid:
         require(
             self.first.bound != "gdp", 'hybrid needs a pure first stage: bound "paper" or "range", not "gdp"'
         )
+        require(isinstance(self.second, ChainMethod), "hybrid needs a chain for its second stage")
 
     @property
     def accountant(self) -> Accountant:
         return self.first.accountant
 
-    def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        sample = self.first(problem, [Budget(b.epsilon * self.share, b.delta) for b in budgets], rng)
-        rest = [Budget(b.epsilon * (1 - self.share), b.delta) for b in budgets]
-        chain = self.second(problem, rest, rng, start=sample.theta[:, :, 0])
-        guarantee = []
-        for budget, one, two in zip(budgets, sample.guarantee, chain.guarantee, strict=True):
-            private = budget.epsilon < math.inf
-            event = ComposedDpEvent([one.event, two.event]) if private else NonPrivateDpEvent()
-            claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
-            assumptions = tuple(dict.fromkeys(one.assumptions + two.assumptions))
-            guarantee.append(two._replace(epsilon=claimed, event=event, assumptions=assumptions))
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        one = self.first.plan(facts, Budget(budget.epsilon * self.share, budget.delta))
+        two = self.second.plan(facts, Budget(budget.epsilon * (1 - self.share), budget.delta))
+        event: DpEvent = NonPrivateDpEvent()
+        if budget.epsilon < math.inf:
+            event = ComposedDpEvent((one.guarantee.event, two.guarantee.event))
+        claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
+        assumptions = tuple(dict.fromkeys(one.guarantee.assumptions + two.guarantee.assumptions))
+        guarantee = two.guarantee._replace(epsilon=claimed, event=event, assumptions=assumptions)
+        return Plan(guarantee, (one, two))
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+    ) -> Release:
+        assert isinstance(self.second, ChainMethod)
+        sample = self.first.release(problem, [plan.work[0] for plan in plans], seeds, rng)
+        chain = self.second.release(
+            problem, [plan.work[1] for plan in plans], seeds, rng, start=sample.theta[:, :, 0]
+        )
         theta = torch.cat([sample.theta, chain.theta], 2)
-        return Release(theta, guarantee, sample.info)
+        return Release(theta, info=sample.info, violated=sample.violated)

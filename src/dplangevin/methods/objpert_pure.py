@@ -3,18 +3,27 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
-from dp_accounting import NonPrivateDpEvent
+from dp_accounting import DpEvent, NonPrivateDpEvent
 
-from dplangevin import noise
+from dplangevin import random
+from dplangevin.chains.chain import Observer
 from dplangevin.checks import positive
-from dplangevin.methods import Release, bounded, fit_assumptions
+from dplangevin.methods import Plan, Release, Workspace, fit_assumptions, guaranteed, of_works
 from dplangevin.minimise import minimise
-from dplangevin.privacy import Budget, Guarantee, PureObjectivePerturbationDpEvent
+from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.problem import Problem
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.glm import Glm
+
+
+class _Fit(NamedTuple):
+    """Lambda, and 2L/eps', the scale of b."""
+
+    ridge: float
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -35,35 +44,33 @@ class ObjPertPure:
     def __post_init__(self) -> None:
         positive(ridge=self.ridge, tolerance=self.tolerance)
 
-    def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        bounded(problem, "objpert_pure")
-        bound, beta, rank = problem.lipschitz, problem.mean_curvature, problem.loss.rank
-        ridges, scales, guarantee = [], [], []
-        for budget in budgets:
-            ridge = self.ridge
-            left = budget.epsilon - 2 * rank * math.log1p(beta / ridge)
-            if left <= 0:
-                ridge = beta / math.expm1(budget.epsilon / (4 * rank))
-                left = budget.epsilon / 2
-            rate = left / (2 * bound)
-            private = budget.epsilon < math.inf
-            event = (
-                PureObjectivePerturbationDpEvent(rate, bound, beta, ridge, rank)
-                if private
-                else NonPrivateDpEvent()
-            )
-            claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
-            guarantee.append(
-                Guarantee(
-                    claimed, budget.delta, event, "replace_one", "final", "full", fit_assumptions(problem)
-                )
-            )
-            ridges.append(ridge)
-            scales.append(1 / rate)
-        linear = (
-            noise.gamma_ball(rng, problem.repeats, problem.d)
-            * torch.tensor(scales, dtype=torch.float64)[:, None]
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        rank, beta, ridge = facts.linear.rank, facts.mean_curvature, self.ridge
+        bound = facts.bounded("objpert_pure")
+        left = budget.epsilon - 2 * rank * math.log1p(beta / ridge)
+        if left <= 0:
+            ridge = beta / math.expm1(budget.epsilon / (4 * rank))
+            left = budget.epsilon / 2
+        event: DpEvent = NonPrivateDpEvent()
+        if budget.epsilon < math.inf:
+            event = PureObjectivePerturbationDpEvent(left / (2 * bound), bound, beta, ridge, rank)
+        guarantee = guaranteed(
+            self.accountant, event, budget, "replace_one", "final", "full", fit_assumptions(facts)
         )
-        found = minimise(problem, torch.tensor(ridges, dtype=torch.float64), linear, self.tolerance)
-        info = {"gradient_norm": found.gradient_norm, "violated": [""] * len(budgets)}
-        return Release(found.theta[:, :, None], guarantee, info)
+        return Plan(guarantee, _Fit(ridge, 2 * bound / left), {"l2": ridge / facts.n})
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+    ) -> Release:
+        assert isinstance(problem, Glm)
+        linear = random.gamma_ball(rng, seeds, problem.d) * of_works(plans, "scale")[:, None]
+        found = minimise(problem, of_works(plans, "ridge"), linear, self.tolerance)
+        info = {"gradient_norm": found.gradient_norm}
+        return Release(found.theta[:, :, None], info=info, violated=[""] * len(plans))

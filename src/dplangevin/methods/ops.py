@@ -3,18 +3,27 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 
+from dplangevin.chains.chain import Observer
 from dplangevin.checks import not_negative, positive, require
-from dplangevin.methods import Release, bounded
-from dplangevin.posterior import R_HAT, Rejection, Sampler
-from dplangevin.privacy import Budget, Guarantee, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
+from dplangevin.methods import Plan, Release, Workspace, guaranteed, of_works
+from dplangevin.posterior import R_HAT, Rejection, Sampler, Whitened
+from dplangevin.privacy import Budget, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.problem import Problem
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.glm import Glm
+
+
+class _Tempered(NamedTuple):
+    """``exp(-rho U(theta) - precision/2 ||theta||^2)``."""
+
+    rho: float
+    precision: float
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class Ops:
     bound: Literal["paper", "range", "gdp"]
     radius: float
     precision: float
-    sampler: Sampler | Rejection = field(default_factory=Sampler)
+    sampler: Sampler | Rejection | Whitened = field(default_factory=Sampler)
 
     def __post_init__(self) -> None:
         require(
@@ -57,45 +66,54 @@ class Ops:
     def accountant(self) -> AnalyticGaussian | Wang2015:
         return AnalyticGaussian() if self.bound == "gdp" else Wang2015(self.bound)
 
-    def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        rhos, guarantee = [], []
-        assumptions = (
-            self.sampler.assumption,
-            problem.row_assumption,
-            "radius, prior and scaling chosen without accounting",
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        rho, event = self.calibrated(facts, budget)
+        # a posterior sample within the ball is pure: delta is not spent
+        delta = budget.delta if self.bound == "gdp" else 0.0
+        chosen = "radius, prior and scaling chosen without accounting"
+        assumptions = self.sampler.assumption, *facts.rows, chosen
+        guarantee = guaranteed(
+            self.accountant, event, budget, "replace_one", "sample", "full", assumptions, delta
         )
-        for budget in budgets:
-            rho, event = self.calibrated(problem, budget)
-            # a posterior sample within the ball is pure: delta is not spent
-            delta = budget.delta if self.bound == "gdp" else 0.0
-            claimed = self.accountant.epsilon(event, delta, "replace_one")
-            guarantee.append(Guarantee(claimed, delta, event, "replace_one", "sample", "full", assumptions))
-            rhos.append(rho)
-        scale = torch.tensor(rhos)
-        precision = torch.full_like(scale, self.precision) * (1 if self.bound == "gdp" else scale)
+        settings = {"l2": self.precision / rho / facts.n} if self.bound == "gdp" else {}
+        return Plan(guarantee, _Tempered(rho, self.precision * (1 if self.bound == "gdp" else rho)), settings)
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+    ) -> Release:
+        assert isinstance(problem, Glm)
+        scale, precision = (of_works(plans, name, torch.float32) for name in _Tempered._fields)
         radius = math.inf if self.bound == "gdp" else self.radius
         posterior = self.sampler.sample(problem, scale, precision, radius, rng)
         theta = posterior.draws[-1, :, 0, :, None]  # the last draw of each repeat's first chain: (R, E, 1, d)
         r_hat = posterior.mixing.r_hat
-        worst = r_hat.amax(0).tolist()
         chains = not self.sampler.total_variation  # draws by rejection are independent and need no R-hat
         violated = [
-            f"R-hat {value:.3f} >= {R_HAT}" if chains and not value < R_HAT else "" for value in worst
+            f"R-hat {value:.3f} >= {R_HAT}" if chains and not value < R_HAT else ""
+            for value in r_hat.amax(0).tolist()
         ]
-        shape = (problem.repeats, len(budgets))
-        info = {"r_hat": r_hat.expand(shape), "ess": posterior.mixing.ess.expand(shape), "violated": violated}
-        return Release(theta, guarantee, info)
+        shape = seeds, len(plans)
+        info = {"r_hat": r_hat.expand(shape), "ess": posterior.mixing.ess.expand(shape)}
+        return Release(theta, info=info, violated=violated)
 
-    def calibrated(self, problem: Problem, budget: Budget) -> tuple[float, DpEvent]:
+    def calibrated(self, facts: Facts, budget: Budget) -> tuple[float, DpEvent]:
         """The scale rho that spends the budget, and the event it makes."""
+        assert facts.linear
         if budget.epsilon == math.inf:
             return 1.0, NonPrivateDpEvent()
-        bounded(problem, "ops")
+        bound = facts.bounded("ops")
         if self.bound == "gdp":
             multiplier = calibrate(self.accountant, self._gaussian, budget, low=1e-3, high=1e6, rtol=1e-10)
-            rho = min(1.0, math.sqrt(self.precision) / (multiplier * problem.lipschitz))
-            return rho, self._gaussian(math.sqrt(self.precision) / (rho * problem.lipschitz))
-        most, spread = problem.on_ball(self.radius)
+            rho = min(1.0, math.sqrt(self.precision) / (multiplier * bound))
+            return rho, self._gaussian(math.sqrt(self.precision) / (rho * bound))
+        most, spread = facts.on_ball(self.radius)
         rho = min(1.0, budget.epsilon / (4 * most if self.bound == "paper" else 2 * spread))
         return rho, PosteriorSampleDpEvent(rho, self.radius, most, spread)
 

@@ -1,62 +1,116 @@
-"""Output perturbation with the Gaussian mechanism."""
+"""Ridge fits: as they are, what every private method is compared with, and with the noise of the Gaussian mechanism."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, cast
 
 import torch
-from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
 
-from dplangevin import noise
-from dplangevin.checks import positive
-from dplangevin.methods import Release, bounded, fit_assumptions
+from dplangevin import random
+from dplangevin.chains.chain import Observer
+from dplangevin.checks import not_negative, positive
+from dplangevin.methods import Plan, Release, Workspace, fit_assumptions, guaranteed, no_budget, of_works
 from dplangevin.minimise import minimise
-from dplangevin.privacy import Budget, Guarantee, calibrate
+from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.problem import Problem
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.glm import Glm
+
+
+class _Fit(NamedTuple):
+    """The ridge on the summed loss, and the standard deviation of the noise on the fit."""
+
+    ridge: float
+    std: float
 
 
 @dataclass(frozen=True)
 class OutPert:
-    r"""Ridge fit plus noise: ``argmin sum_i phi + n ridge/2 ||theta||^2 + N(0, s^2 I)``.
+    r"""Ridge fit plus noise: ``argmin sum_i phi + n l2/2 ||theta||^2 + N(0, s^2 I)``.
 
-    The minimiser moves by at most ``2L/(n ridge)`` when one record is replaced, ``L/(n ridge)`` is one record's share
+    The minimiser moves by at most ``2L/(n l2)`` when one record is replaced, ``L/(n l2)`` is one record's share
     (Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8), and ``s`` comes from the analytic Gaussian mechanism (Balle
     and Wang 2018).
     Differs: wang2015 (Theorem 2) quotes the classical ``sqrt(2 ln(1.25/delta))/eps``, which holds for
-    eps < 1 only.  ridge: > 0, per row.
+    eps < 1 only.  l2: > 0, of the mean loss.
     """
 
     budgeted: ClassVar[bool] = True
-    ridge: float
+    l2: float
     accountant: Accountant
     tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
-        positive(ridge=self.ridge, tolerance=self.tolerance)
+        positive(l2=self.l2, tolerance=self.tolerance)
 
-    def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        bounded(problem, "outpert")
-        share = problem.lipschitz / (problem.n * self.ridge)
-        stds, guarantee = [], []
-        for budget in budgets:
-            private = budget.epsilon < math.inf
-            multiplier = (
-                calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
-                if private
-                else 0.0
-            )
-            event = GaussianDpEvent(multiplier) if private else NonPrivateDpEvent()
-            claimed = self.accountant.epsilon(event, budget.delta, "replace_one")
-            guarantee.append(
-                Guarantee(
-                    claimed, budget.delta, event, "replace_one", "final", "full", fit_assumptions(problem)
-                )
-            )
-            stds.append(multiplier * share)
-        linear = torch.zeros(len(problem.x), 1, problem.d)
-        found = minimise(problem, torch.tensor([problem.n * self.ridge]), linear, self.tolerance)
-        normals = noise.gaussian(rng, problem.repeats, problem.d, torch.float64)
-        theta = found.theta + normals * torch.tensor(stds, dtype=torch.float64)[:, None]
-        return Release(theta[:, :, None], guarantee, {"violated": [""] * len(budgets)})
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        assert facts.linear
+        multiplier, event = 0.0, cast(DpEvent, NonPrivateDpEvent())
+        if budget.epsilon < math.inf:
+            multiplier = calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
+            event = GaussianDpEvent(multiplier)
+        std = multiplier * facts.bounded("outpert") / (facts.n * self.l2)
+        guarantee = guaranteed(
+            self.accountant, event, budget, "replace_one", "final", "full", fit_assumptions(facts)
+        )
+        settings = {"l2": self.l2, "noise_std": std, "noise_multiplier": multiplier}
+        return Plan(guarantee, _Fit(facts.n * self.l2, std), settings)
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+    ) -> Release:
+        assert isinstance(problem, Glm)
+        linear = torch.zeros(len(problem.x), 1, problem.d)  # repeats that share their data share their fit
+        found = minimise(problem, of_works(plans[:1], "ridge"), linear, self.tolerance)
+        normals = random.gaussian(rng, seeds, problem.d, torch.float64)
+        theta = found.theta + normals * of_works(plans, "std")[:, None]
+        return Release(theta[:, :, None], violated=[""] * len(plans))
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """``argmin_theta sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``; ridge >= 0 (0 needs a unique minimum)."""
+
+    budgeted: ClassVar[bool] = False
+    ridge: float
+
+    def __post_init__(self) -> None:
+        not_negative(ridge=self.ridge)
+
+    @property
+    def accountant(self) -> Accountant:
+        return Tight()
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        no_budget(budget, "nonprivate")
+        assert facts.linear
+        guarantee = guaranteed(
+            self.accountant, NonPrivateDpEvent(), budget, "replace_one", "final", "full", ()
+        )
+        return Plan(guarantee, _Fit(self.ridge, 0.0), {"l2": self.ridge / facts.n})
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+    ) -> Release:
+        assert isinstance(problem, Glm)
+        linear = torch.zeros(len(problem.x), len(plans), problem.d)
+        found = minimise(problem, of_works(plans, "ridge").float(), linear)
+        theta = found.theta.float().expand(seeds, -1, -1)[:, :, None]
+        return Release(theta, violated=[""] * len(plans))

@@ -1,175 +1,339 @@
-"""Private aggregation of teacher ensembles, Confident-GNMax (Papernot et al. 2018)."""
+"""Private aggregation of teacher ensembles by Confident-GNMax (Papernot, Song, Mironov et al. 2018)."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar, Literal, NamedTuple
 
+import attr
 import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
-from dplangevin import noise
+from dplangevin import random
+from dplangevin.chains.chain import Observer
 from dplangevin.checks import positive, require
-from dplangevin.ensemble import Labels, students, tally, teachers
-from dplangevin.methods import Release, per_budget
+from dplangevin.methods import Plan, Release, Workspace, guaranteed
+from dplangevin.methods.teachers import Labels, Learner
 from dplangevin.privacy import Adjacency, Budget, Guarantee
-from dplangevin.privacy.accountants.papernot2018 import Papernot2018, rho_of
+from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.pate_event import PateDpEvent
 from dplangevin.privacy.pate_release import Run, Settings
-from dplangevin.problem import Problem
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.glm import Glm
 
-ASSUMPTIONS = (
-    "each record's teacher is fixed beforehand",
-    "public unlabelled rows",
-    "teachers, threshold and scaling chosen without accounting, ridges on the test rows of Adult",
-)
 FROM_VOTES = (
-    "noise chosen from the votes",
+    "number of answers chosen from the votes",
     "epsilon is an unbiased estimate of a bound, for this run's answers",
 )
-FINER, TRIED = 1.2, 30  # ratio between, and number of, the noise levels that "data_dependent" tries
+FINER = 1.2  # ratio between the numbers of answers that "data_dependent" tries
+NOISE = 1e-3, 1e9  # in votes: where the noise is searched
 
 
-class Draws(NamedTuple):
-    """The queries ``(R, Q, features)``, their votes ``(R, Q, m)`` and standard normals, shared by all budgets."""
+class Votes(NamedTuple):
+    """Votes of the teachers ``(S, Q, K)`` float64, and the standard normals that every budget of a run shares."""
 
-    rows: Tensor
     counts: Tensor
-    tests: Tensor  # (R, 1, Q)
-    answers: Tensor  # (R, 1, Q, m)
-    release: Tensor  # (R, 1, 1)
+    tests: Tensor  # (S, Q)
+    answers: Tensor  # (S, Q, K)
+    release: Tensor  # (S, 1)
+
+
+class Caps(NamedTuple):
+    """The most tests and answers, sigma_2, and the budget that they are for."""
+
+    queries: int
+    answers: int
+    answer_std: float
+    budget: Budget
 
 
 @dataclass(frozen=True)
-class Pate:
-    r"""Teachers on disjoint records label public rows by a noisy vote; a student learns from the labels alone.
-
-    Each of `teachers` is a ridge fit on every so-manieth record.  For a public row with votes n_j (Algorithm 1):
+class Confident:
+    r"""Algorithm 1: for a query with votes n_j, until A labels are given or A `asked` queries were tested,
 
         if max_j n_j + N(0, sigma_1^2) >= threshold:  label argmax_j (n_j + N(0, sigma_2^2)),  else none
 
-    until `answers` labels are given or `queries` rows, drawn at random from the public ones, are asked about.  sigma_1
-    = ratio sigma_2.  The student is a ridge fit on the labelled rows, zero if there are none.
-    bound: "data_independent" chooses sigma_2 by Proposition 8 and both caps, which is private; "data_dependent" takes
-    the least of a grid of sigma_2 whose released epsilon (`Run.release`), the largest over the repeats, is within the
-    budget, as the published experiments do: that choice looks at the votes and is not accounted for.  Either way `info`
-    has the data-dependent epsilon and its release, with their decay and share of the budget.
-    threshold: in votes, in (0, teachers].  ridge, student_ridge: on summed losses, > 0.
-    Differs: teachers and student are of the problem's own model, the student is supervised (li2019), and the public
-    rows are test rows without labels, on which the student is tested as well.
+    sigma_1 = ratio sigma_2.  A is the largest number that the budget affords at sigma_2 = `answer_std`, between
+    `fewest` and queries/asked; then sigma_2 is the least that the budget affords for A.  Without a budget all `queries`
+    are tested without noise, and answered where they pass.
+    bound: "data_independent" prices both caps, which looks at no vote.  "data_dependent" takes the most answers, at
+    sigma_2 = answer_std, whose released epsilon (`Run.release`), the largest over the seeds, is within the budget, as
+    the published experiments do: that choice looks at the votes and is not accounted for.  It needs an accountant that
+    reads the release (papernot2018).
+    queries: the most that may be tested.  threshold, answer_std: in votes, > 0.  decay, share: of the release.
     """
 
-    budgeted: ClassVar[bool] = True
-    teachers: int
     queries: int
-    answers: int
+    fewest: int
+    asked: float
     threshold: float
+    answer_std: float
     ratio: float
-    ridge: float
-    student_ridge: float
-    accountant: Papernot2018
+    accountant: Accountant
     bound: Literal["data_independent", "data_dependent"] = "data_independent"
-    adjacency: Adjacency = "replace_one"
+    adjacency: Adjacency = "add_remove"
     decay: float = 0.2
     share: float = 0.05
-    tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
-        positive(teachers=self.teachers, queries=self.queries, answers=self.answers, threshold=self.threshold)
-        positive(ratio=self.ratio, ridge=self.ridge, student_ridge=self.student_ridge)
-        positive(decay=self.decay, share=self.share, tolerance=self.tolerance)
+        positive(queries=self.queries, fewest=self.fewest, threshold=self.threshold, ratio=self.ratio)
+        positive(answer_std=self.answer_std, decay=self.decay, share=self.share)
+        require(self.asked >= 1, f"asked, queries per answer, must be at least 1, not {self.asked}")
         require(
-            self.threshold <= self.teachers,
-            f"threshold must be at most teachers = {self.teachers}, not {self.threshold}",
+            self.fewest <= self.most,
+            f"fewest = {self.fewest} answers of {self.asked} queries each need more than {self.queries} queries",
         )
         require(
             self.decay < 0.5, f"decay must be below 1/2, where a release costs infinity, not {self.decay}"
         )
         require(self.bound in ("data_independent", "data_dependent"), f"bound {self.bound!r} is unknown")
-
-    def __call__(self, problem: Problem, budgets: Sequence[Budget], rng: torch.Generator) -> Release:
-        draws = self._draws(problem, rng)
-        stds, guarantee = [], []
-        spent, released = (torch.full((problem.repeats, len(budgets)), math.inf) for _ in range(2))
-        for e, budget in enumerate(budgets):
-            event: DpEvent = NonPrivateDpEvent()
-            assumptions: tuple[str, ...] = ASSUMPTIONS
-            std = 0.0
-            if budget.epsilon < math.inf:
-                event, from_votes = self._event(draws, budget)
-                std = event.answer_std
-                assumptions += FROM_VOTES if from_votes else ()
-                run = self._run(draws, std)
-                spent[:, e] = torch.as_tensor(run.epsilon(budget.delta))
-                published = run.release(budget, draws.release.flatten().numpy(), self.decay, self.share)
-                released[:, e] = torch.as_tensor(published.epsilon)
-            claimed = self.accountant.epsilon(event, budget.delta, self.adjacency)
-            guarantee.append(
-                Guarantee(claimed, budget.delta, event, self.adjacency, "final", "full", assumptions)
+        if self.from_votes:
+            events = PateDpEvent(1, 1, 1.0, 1.0), PateDpEvent(1, 1, 1.0, 1.0, order=2.0, released_rdp=0.0)
+            without, read = (self.accountant.epsilon(event, 0.1, self.adjacency) for event in events)
+            require(
+                read < without,
+                f"{self.accountant.name} does not read a published epsilon: use papernot2018 with data_dependent",
             )
-            stds.append(std)
-        labels = self._labels(draws, per_budget(stds, torch.float64))
-        info = {
-            "answered": labels.answered.sum(-1).double(),
-            "epsilon_data_dependent": spent,
-            "epsilon_released": released,
-            "violated": [""] * len(budgets),
-        }
-        theta = students(
-            problem, draws.rows, labels, self.answers, self.student_ridge, self.tolerance
-        )  # (R, E, d)
-        return Release(theta[:, :, None], guarantee, info)
 
-    def _event(self, draws: Draws, budget: Budget) -> tuple[PateDpEvent, bool]:
-        """The event that spends the budget, and whether its noise was chosen from the votes."""
-        queries = draws.rows.shape[1]
-        tests, answers = queries / (2 * self.ratio**2), min(self.answers, queries)
-        most = math.sqrt((tests + answers) / rho_of(budget)) * (1 + 1e-9)
-        found = PateDpEvent(queries, answers, self.ratio * most, most), False
-        if self.bound == "data_independent":
-            return found
-        for step in range(TRIED):
-            std = most * FINER**-step
-            order, rdp, epsilon = self._run(draws, std).release(
-                budget, draws.release.flatten().numpy(), self.decay, self.share
-            )
+    @property
+    def most(self) -> int:
+        """The largest A."""
+        return int(self.queries / self.asked)
+
+    @property
+    def from_votes(self) -> bool:
+        return self.bound == "data_dependent"
+
+    def among(self, rows: int) -> "Confident":
+        """The same of so many rows: no more queries than those, and no more answers than they allow."""
+        require(rows >= self.asked, f"pate has {rows} public rows and asks {self.asked:g} for an answer")
+        queries = min(self.queries, rows)
+        return replace(self, queries=queries, fewest=min(self.fewest, int(queries / self.asked)))
+
+    def event(self, budget: Budget) -> PateDpEvent:
+        """The caps and the noise that spend a finite budget without a look at the votes."""
+
+        def fits(answers: int) -> bool:
+            event = self._event(answers, self.answer_std)
+            return self.accountant.epsilon(event, budget.delta, self.adjacency) <= budget.epsilon
+
+        few, many = self.fewest, self.most + 1  # A is in [few, many)
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (middle, many) if fits(middle) else (few, middle)
+        std = calibrate(
+            self.accountant,
+            lambda std: self._event(few, std),
+            budget,
+            low=NOISE[0],
+            high=NOISE[1],
+            adjacency=self.adjacency,
+            rtol=1e-6,
+        )
+        return self._event(few, std)
+
+    def event_of(self, votes: Votes, budget: Budget) -> PateDpEvent | None:
+        """The most answers whose released epsilon is within the budget, None where there are no such."""
+        answers = self.most
+        while answers >= self.fewest:
+            event = self._event(answers, self.answer_std)
+            caps = Caps(event.queries, answers, event.answer_std, budget)
+            run = self.run(votes, caps, self.label(votes, [caps]), 0)
+            order, rdp, epsilon = run.release(budget, votes.release[:, 0].numpy(), self.decay, self.share)
             if epsilon.max() <= budget.epsilon:
-                value = max(float(rdp.max()), 0.0)
-                found = PateDpEvent(queries, answers, self.ratio * std, std, order, value), True
-        return found
+                return attr.evolve(event, order=order, released_rdp=max(float(rdp.max()), 0.0))
+            answers = int(answers / FINER)
+        return None
 
-    def _run(self, draws: Draws, std: float) -> Run:
-        labels = self._labels(draws, torch.tensor([[std]], dtype=torch.float64))
-        settings = Settings(self.teachers, self.threshold, self.ratio * std, std)
-        return Run(settings, draws.counts.numpy(), labels.asked[:, 0].numpy(), labels.answered[:, 0].numpy())
+    def label(self, votes: Votes, caps: Sequence[Caps]) -> Labels:
+        """Algorithm 1 with each of these caps."""
+        queries, answers = (torch.tensor([cap[i] for cap in caps])[:, None] for i in (0, 1))
+        std = torch.tensor([cap.answer_std for cap in caps], dtype=torch.float64)[:, None]
+        counts = votes.counts[:, None]  # (S, 1, Q, K)
+        among = torch.arange(counts.shape[2]) < queries  # (E, Q)
+        passed = counts.amax(-1) + self.ratio * std * votes.tests[:, None] >= self.threshold
+        asked = (passed.cumsum(-1) - passed.long() < answers) & among
+        winner = (counts + std[..., None] * votes.answers[:, None]).argmax(-1)
+        return Labels(asked, asked & passed, winner)
 
-    def _labels(self, draws: Draws, std: Tensor) -> Labels:
-        """Algorithm 1 with sigma_2 = std, ``(E, 1)``."""
-        counts = draws.counts[:, None]  # (R, 1, Q, m)
-        passed = counts.amax(-1) + self.ratio * std * draws.tests >= self.threshold  # (R, E, Q)
-        before = passed.cumsum(-1) - passed.long()
-        winner = (counts + std[..., None] * draws.answers).argmax(-1)
-        return Labels(before < self.answers, passed & (before < self.answers), winner)
+    def run(self, votes: Votes, caps: Caps, labels: Labels, e: int) -> Run:
+        """What happened at the e-th of the caps, to be priced."""
+        counts, (asked, answered, _) = votes.counts[:, : caps.queries], (part[:, e] for part in labels)
+        teachers = round(float(counts[0, 0].sum()))
+        limits = Settings(teachers, self.threshold, self.ratio * caps.answer_std, caps.answer_std)
+        seen = (part[:, : caps.queries].numpy() for part in (asked, answered))
+        return Run(limits, counts.numpy(), *seen)
 
-    def _draws(self, problem: Problem, rng: torch.Generator) -> Draws:
+    def _event(self, answers: int, std: float) -> PateDpEvent:
+        queries = min(self.queries, math.ceil(answers * self.asked))  # rounding may ask for one too many
+        return PateDpEvent(queries, answers, self.ratio * std, std)
+
+
+@dataclass(frozen=True)
+class Pate:
+    """Teachers on disjoint records label public rows by a noisy vote; a student learns from these labels alone.
+
+    teachers: their number, K; record i is that of teacher i mod K.  teacher, student: how they learn, `Ridge` for
+    linear models, `Descent` for networks.  The public rows are test rows without their labels; each seed asks about
+    `vote.queries` of them, or all if there are fewer, in an order of its own.  scored: "odd", even rows are public and
+    odd ones count, so none that a student has seen; "all", all rows are public and count.  Budgets share teachers,
+    queries and standard normals.
+    Differs: Papernot et al. train the student semi-supervised, with virtual adversarial training, on all public rows;
+    here it is supervised, on those with a label, and of the teachers' kind.  They halve the test rows in their order,
+    in which the second half of MNIST's is the harder one.
+    """
+
+    budgeted: ClassVar[bool] = True
+    teachers: int
+    teacher: Learner
+    vote: Confident
+    student: Learner
+    scored: Literal["odd", "all"] = "odd"
+
+    def __post_init__(self) -> None:
+        positive(teachers=self.teachers)
+        most, threshold = self.teachers, self.vote.threshold
         require(
-            problem.classes > 1 or problem.loss.one_sided,
-            f"pate needs classes to vote for, which the {problem.loss.name} loss has not: use a classification loss",
+            threshold <= most, f"threshold must be at most {most}, the number of teachers, not {threshold}"
         )
+        require(self.scored in ("odd", "all"), f"scored must be odd or all, not {self.scored!r}")
+
+    @property
+    def accountant(self) -> Accountant:
+        return self.vote.accountant
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        """With "data_dependent" what is promised without a look at the votes, which a release may better."""
+        self.teacher.check(facts)
+        self.student.check(facts)
+        require(self.teachers <= facts.n, f"teachers = {self.teachers} must be at most the {facts.n} records")
+        vote = self._vote(facts)
+        event: DpEvent = NonPrivateDpEvent()
+        caps = Caps(vote.queries, vote.queries, 0.0, budget)
+        if budget.epsilon < math.inf:
+            event = found = vote.event(budget)
+            caps = Caps(found.queries, found.answers, found.answer_std, budget)
+        settings = {} if vote.from_votes else {"noise_std": caps.answer_std}
+        return Plan(self._guarantee(event, budget), caps, settings)
+
+    def release(
+        self,
+        problem: Problem,
+        plans: Sequence[Plan],
+        seeds: int,
+        rng: torch.Generator,
+        *,
+        observe: Observer | None = None,
+        workspace: Workspace | None = None,
+    ) -> Release:
+        """Students, and in `info`: how many labels were given, what share of them and of the teachers' votes was right,
+        the data-dependent epsilon of this run (which is private itself, and by Renyi divergence, so that a tight price
+        without a look at the votes can be below it) and its release; with "data_dependent" sigma_2 as well."""
+        vote = self._vote(problem.facts)
+        seed, queries, normals = self._draws(problem, seeds, rng, vote.queries)
+        with TemporaryDirectory() as spare:
+            at = workspace or Workspace(Path(spare), "pate")
+            counts = self.teacher.votes(problem, self.teachers, queries, seed, at)
+            votes = Votes(counts.double(), *normals)
+            caps, guarantees = self._settled(vote, votes, plans)
+            labels = vote.label(votes, caps)
+            theta = self.student.students(problem, queries, labels, seed, at)
+        info = _prices(vote, votes, labels, caps) | self._accuracies(problem, queries, votes, labels)
+        if vote.from_votes:
+            stds = [cap.answer_std for cap in caps]
+            info["answer_std"] = torch.tensor(stds, dtype=torch.float64).expand(seeds, -1)
+        return Release(
+            theta[:, :, None],
+            predicted=None if isinstance(problem, Glm) else problem.predict(theta),
+            rows=None if self.scored == "all" else torch.arange(1, problem.facts.public, 2),
+            info=info,
+            violated=[""] * len(plans),
+            guarantees=guarantees if vote.from_votes else None,
+        )
+
+    def _public(self, facts: Facts) -> Tensor:
+        """The test rows that may be asked about."""
+        return torch.arange(0, facts.public, 1 if self.scored == "all" else 2)
+
+    def _vote(self, facts: Facts) -> Confident:
         require(
-            self.teachers <= problem.n,
-            f"teachers = {self.teachers} must be at most the number of rows, {problem.n}",
+            facts.public > 0, "pate needs public rows for its queries: give the problem test rows, `x_test`"
         )
-        if problem.public is None:
-            raise ValueError("pate needs public rows for its queries: give the problem `public`")
-        repeats, available = problem.repeats, problem.public.shape[1]
-        size = min(self.queries, available)
-        which = noise.subsets(rng, (repeats,), available, size)
-        public = problem.public.expand(repeats, -1, -1)
-        rows = public.gather(1, which[..., None].expand(-1, -1, problem.features))
-        counts = tally(problem, teachers(problem, self.teachers, self.ridge, self.tolerance), rows)
-        kinds = counts.shape[-1]
-        tests = noise.gaussian(rng, repeats, size, torch.float64)
-        answers = noise.gaussian(rng, repeats, size * kinds, torch.float64).view(repeats, 1, size, kinds)
-        return Draws(rows, counts, tests, answers, noise.gaussian(rng, repeats, 1, torch.float64))
+        return self.vote.among(len(self._public(facts)))
+
+    def _draws(
+        self, problem: Problem, seeds: int, rng: torch.Generator, size: int
+    ) -> tuple[int, Tensor, list[Tensor]]:
+        """The name of the learners' streams, queries ``(S, Q)`` and normals of `Votes`.
+
+        Of networks a seed has streams of its own, so that the first do not depend on how many follow; linear models,
+        which may be run by the thousand, share the generator's.
+        """
+        public, shapes = self._public(problem.facts), ((size,), (size, problem.facts.classes), (1,))
+        if isinstance(problem, Glm):
+            queries = public[random.subsets(rng, (seeds,), len(public), size)]
+            return 0, queries, [random.noise(rng, seeds, *shape, dtype=torch.float64) for shape in shapes]
+        seed = int(torch.randint(2**62, (), generator=rng))
+        rngs = [random.generator(seed, f"queries/{s}") for s in range(seeds)]
+        queries = torch.stack([public[torch.randperm(len(public), generator=each)[:size]] for each in rngs])
+        normals = [
+            torch.stack([random.noise(each, *shape, dtype=torch.float64) for each in rngs])
+            for shape in shapes
+        ]
+        return seed, queries, normals
+
+    def _settled(
+        self, vote: Confident, votes: Votes, plans: Sequence[Plan]
+    ) -> tuple[list[Caps], list[Guarantee]]:
+        """What is done for each plan: as planned, or as the votes afford."""
+        caps, guarantees = [], []
+        for plan in plans:
+            cap, guarantee = plan.work, plan.guarantee
+            private = vote.from_votes and cap.budget.epsilon < math.inf
+            if private and (event := vote.event_of(votes, cap.budget)):
+                cap = Caps(event.queries, event.answers, event.answer_std, cap.budget)
+                guarantee = self._guarantee(event, cap.budget, FROM_VOTES)
+            caps.append(cap)
+            guarantees.append(guarantee)
+        return caps, guarantees
+
+    def _guarantee(self, event: DpEvent, budget: Budget, more: tuple[str, ...] = ()) -> Guarantee:
+        which = "the test rows" if self.scored == "all" else "the even test rows; the odd ones are scored"
+        assumptions = (
+            "each record's teacher is fixed beforehand",
+            f"public unlabelled rows: {which}",
+            "teachers, vote, training and scaling chosen without accounting",
+            *more,
+        )
+        return guaranteed(self.accountant, event, budget, self.vote.adjacency, "final", "full", assumptions)
+
+    def _accuracies(
+        self, problem: Problem, queries: Tensor, votes: Votes, labels: Labels
+    ) -> dict[str, Tensor]:
+        """Shares that are right, ``(S, E)``; nothing without labels of the test rows."""
+        if not problem.y_test.shape[1]:
+            return {}
+        truth = problem.y_test.expand(len(queries), -1).gather(1, queries)
+        right = (labels.winner == truth[:, None]) & labels.answered
+        agreeing = votes.counts.gather(-1, truth[..., None])[..., 0].mean(1) / self.teachers
+        return {
+            "label_accuracy": right.sum(-1) / labels.answered.sum(-1).double(),
+            "teacher_accuracy": agreeing[:, None].expand(right.shape[:2]),
+        }
+
+
+def _prices(vote: Confident, votes: Votes, labels: Labels, caps: Sequence[Caps]) -> dict[str, Tensor]:
+    """How many labels, and the data-dependent epsilon and its release, inf without a budget: ``(S, E)``."""
+    answered = labels.answered.sum(-1).double()
+    spent, released = torch.full_like(answered, math.inf), torch.full_like(answered, math.inf)
+    for e, cap in enumerate(caps):
+        if cap.budget.epsilon < math.inf:
+            run = vote.run(votes, cap, labels, e)
+            spent[:, e] = torch.as_tensor(run.epsilon(cap.budget.delta))
+            published = run.release(cap.budget, votes.release[:, 0].numpy(), vote.decay, vote.share)
+            released[:, e] = torch.as_tensor(published.epsilon)
+    return {"answered": answered, "epsilon_data_dependent": spent, "epsilon_released": released}

@@ -38,7 +38,7 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray) -> DpEvent
         if batch < records:
             step = SampledWithoutReplacementDpEvent(records, batch, step)
         parts.append(SelfComposedDpEvent(step, count))
-    return parts[0] if len(parts) == 1 else ComposedDpEvent(parts)
+    return parts[0] if len(parts) == 1 else ComposedDpEvent(tuple(parts))
 
 
 def is_subsampled(leaf: DpEvent) -> bool:

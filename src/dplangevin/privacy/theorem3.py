@@ -17,18 +17,6 @@ def _scale(steps: int, schedule: Schedule) -> float:
     return steps ** (2 / 3) if schedule == "decreasing" else float(steps)
 
 
-def constant_of(multiplier: float, budget: Budget, *, rate: float, steps: int, schedule: Schedule) -> float:
-    """c of Theorem 4, or c_2 of Theorem 3, that a noise multiplier amounts to.
-
-    c = sigma eps/(q sqrt(T ln(1/delta))), c_2 = sigma_1 eps/(q sqrt(T^(2/3) ln(1/delta))). With the sigma
-    that an accountant calibrates, the theorems' third condition, eta < eps^2 N/(c^2 L^2 T ln(1/delta)), is
-    that accountant's largest step.
-    """
-    return (
-        multiplier * budget.epsilon / (rate * math.sqrt(_scale(steps, schedule) * math.log(1 / budget.delta)))
-    )
-
-
 def printed_constant(budget: Budget, *, steps: int, schedule: Schedule) -> float:
     """c, or c_2, that conditions (2) of the printed proof give in closed form, with Remark 1's moments.
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
+from dplangevin.device import pick
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
-from dplangevin.problems import Facts, Sums
+from dplangevin.problems import Descent, Facts, Sums
+
+if TYPE_CHECKING:
+    from dplangevin.chains.chain import Chain
 
 AT_ONCE = 1000  # test rows whose logits are taken together
 
@@ -21,7 +27,8 @@ class NetworkProblem:
     """The parameters of `network`, learned from examples.
 
     x: ``(n, C, H, W)``, uint8 pixels, which the public map `data.pixels.scaled` takes to [-1, 1], or float32 as they
-    are; y: ``(n,)`` labels 0, ..., K - 1, both on the device that theta lives on; x_test, y_test likewise, on the CPU.
+    are; y: ``(n,)`` labels 0, ..., K - 1, both on the device that theta lives on; x_test and y_test
+    ``(1, m)`` likewise, on the CPU.
     pretrained: chains start from the template's parameters, not from random ones.
     """
 
@@ -33,14 +40,15 @@ class NetworkProblem:
     pretrained: bool = False
 
     @classmethod
-    def of_images(cls, network: Network, images: Dataset, device: torch.device) -> NetworkProblem:
-        arrays = images.arrays()
+    def of_images(cls, images: Dataset, seeds: int, network: Network) -> NetworkProblem:
+        """A network that is trained from scratch, on the device that DPL_DEVICE says."""
+        arrays, device = images.arrays(), pick()
         x, y = (torch.as_tensor(part, device=device) for part in (arrays.x_train, arrays.y_train))
-        return cls(network, x, y, torch.as_tensor(arrays.x_test), torch.as_tensor(arrays.y_test))
+        return cls(network, x, y, torch.as_tensor(arrays.x_test), torch.as_tensor(arrays.y_test)[None])
 
     @property
     def facts(self) -> Facts:
-        return Facts(len(self.x), self.network.d, self.network.classes)
+        return Facts(len(self.x), self.network.d, self.network.classes, public=len(self.x_test))
 
     @property
     def device(self) -> torch.device:
@@ -71,6 +79,9 @@ class NetworkProblem:
             parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
             found.append(torch.cat([self.network.logits(each, x).softmax(-1).cpu() for x in parts], 1))
         return torch.stack(found, 1)
+
+    def descent(self, chains: Sequence[Chain]) -> Descent | None:
+        return None
 
 
 def as_inputs(x: Tensor) -> Tensor:

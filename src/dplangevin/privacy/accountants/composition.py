@@ -1,7 +1,8 @@
 r"""Numerical composition of privacy losses, from above, with every rounding error charged.
 
-The losses of a step are put on the multiples of h by "connect the dots" (Doroshenko et al. 2022): mass between two
+The losses of a step are put on multiples of h by "connect the dots" (Doroshenko et al. 2022): mass between two
 multiples goes to both, so that its likelihood ratio keeps its mean under Q, which never understates delta(epsilon).
+Large losses, which are rare, are put on fewer of them, never farther apart than 2/FLAT of the loss.
 With K the log moment generating function of the sum S of all losses, the sum is convolved after exponential tilting,
 ``P'(s) = exp(lambda s - K(lambda)) P(s)``, which moves the mean of S to where delta is decided, lambda K'(lambda) -
 K(lambda) = log(1/delta) (Gopi, Lee, Wutschitz 2021, section 5, name the saddle point): tails of any size are then as
@@ -12,7 +13,8 @@ What float64 adds is bounded and counted as delta:
     pmf       entry k of a part, relative: u (64 + |log p_k| + |tilt_k|); summed over the tilted pmf, times its count
     losses    every loss is moved up by u (64 + 16 |loss| + x^2) before it is split between two multiples of h
     Fourier   a transform of n numbers is off by at most 4 u log2(n) of its L2 norm (Higham 2002, section 24.1, has
-              less for radix 2); powers and products carry that on to first order, doubled
+              less for radix 2), a coefficient summed up directly, in runs of r, by u (4 r + 2 n/r + 64); powers and
+              products carry that on to first order, doubled
     tails     what is cut off above counts as infinite loss, what is cut off below as the lowest; what wraps around in
               the convolution only adds mass
 
@@ -33,7 +35,8 @@ from dplangevin.privacy.accountants.profiles import Pair
 Parts = Sequence[tuple[Pair, int]]  # pairs, and how often each is composed
 
 FINEST, COARSEST = 64, 16  # multiples of h in the root mean square of the steps' spreads
-LARGEST_PMF, LARGEST_SUM = 2**22, 2**24  # points of one step's grid, and about those of the sum's
+FLAT = 512  # multiples of h on either side of 0 that are all used, see `multiples`
+LARGEST_PMF, LARGEST_SUM = 2**22, 2**24  # multiples of h that one step's losses span, and about the sum's
 ROOM = 24.0  # standard deviations of the sum that its grid is expected to need
 CUT = 1e-8  # of delta: what all upper tails together may weigh
 BELOW = 1e-7  # probability of all lower tails together, which are counted as their upper end
@@ -43,26 +46,23 @@ TOLERANCE = 2.5e-4  # of epsilon: what the grid may add before it is refined
 UNIT = 2.0**-53
 FOURIER = 4 * UNIT
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
-NARROW = 0.05  # width in x below which a mass is integrated node by node
+NARROW, SHALLOW = 0.05, 0.25  # widths in x and in loss below which a mass is integrated node by node
+ROOT, RUN = 64, 32  # see `_transformed`
 NEGLIGIBLE = 1e-25  # modulus of a Fourier coefficient
 SMALLEST_DELTA = 1e-200
 
 
 class Pmf(NamedTuple):
-    """A loss on h (lowest, lowest + 1, ...): masses (n,), and that at infinity.
+    """A loss on whole multiples of h, increasing, (n,): their masses (n,), and that at infinity.
 
-    split: (n,), E f (1 - f) of the losses from each multiple to the next, f in [0, 1] where they lie between them:
-    times h^2 the variance that connecting adds.
+    split: (n,), E (L - a) (b - L) of the losses L between a multiple, a, and the next, b: the variance that connecting
+    adds.
     """
 
+    multiples: np.ndarray
     mass: np.ndarray
-    lowest: int
     infinity: float
     split: np.ndarray
-
-    @property
-    def multiples(self) -> np.ndarray:
-        return self.lowest + np.arange(len(self.mass))
 
 
 class Composed(NamedTuple):
@@ -81,12 +81,13 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
     """
     _check(delta)
     parts = [(pair, count) for pair, count in parts if pair.spread > 0]
+    parts.sort(key=lambda part: -part[1] * part[0].spread ** 2)  # see `LossSum._on_grid`
     best = Composed(math.inf if parts else 0.0, 0.0)
-    step = grid_step(parts, delta) if parts else 0.0
+    step, flat = grid_step(parts, delta) if parts else 0.0, FLAT
     while parts:
-        built = [(connected(pair, step, *_cuts(parts, count, delta)), count) for pair, count in parts]
+        built = [(connected(pair, step, flat, *_cuts(parts, count, delta)), count) for pair, count in parts]
         before, best = best, min(best, LossSum(built, step, delta).composed())
-        step /= 2
+        step, flat = step / 2, flat * 2
         fine = best.epsilon <= enough or best.excess <= TOLERANCE * best.epsilon
         settled = before.epsilon - best.epsilon <= TOLERANCE / 4 * best.epsilon
         if fine or settled or not _fits(parts, step, delta):
@@ -125,62 +126,76 @@ def _cuts(parts: Parts, count: int, delta: float) -> tuple[float, float]:
     return BELOW / (count * len(parts)), CUT * delta / (count * len(parts))
 
 
-def connected(pair: Pair, step: float, below: float, above: float) -> Pmf:
-    """Connect the dots: P of a dominating pair with losses on multiples of `step`.
+def multiples(low: float, high: float, flat: int) -> np.ndarray:
+    """Whole numbers from low or below to high or above: all up to `flat`, then every 2nd to 2 flat, 4th to 4 flat, ...
 
-    below, above: probability that may be moved at either end.  Of the mass in [jh, (j+1)h] the share ``E (1 - exp(jh -
-    L))/(1 - exp(-h))`` goes up, the rest down.
+    flat: even.
+    """
+    far = max(-low, high, 1.0)
+    octaves = max(0, math.ceil(math.log2(far / flat)))
+    scaled = [2**k * np.arange(flat, 2 * flat, 2) for k in range(octaves)]
+    up = np.concatenate([np.arange(flat), *scaled, [flat * 2**octaves]])
+    both = np.concatenate([-up[:0:-1], up])
+    first = np.searchsorted(both, low, "right") - 1
+    last = max(int(np.searchsorted(both, high)), int(first) + 1)
+    return both[first : last + 1]
+
+
+def connected(pair: Pair, step: float, flat: int, below: float, above: float) -> Pmf:
+    """Connect the dots: P of a dominating pair with losses on some multiples of `step`, see `multiples`.
+
+    below, above: probability that may be moved at either end.  Of the mass in [a, b], neighbours, the share ``E (1 -
+    exp(a - L))/(1 - exp(a - b))`` goes up, the rest down.
     """
     low, high = pair.reach(below, above)
-    first = 0 if pair.symmetric else math.floor(low / step)
-    last = max(math.ceil(high / step), first + 1)
-    loss = step * np.arange(first, last + 1)
+    index = multiples(0.0 if pair.symmetric else low / step, high / step, flat)
+    loss = step * index
     x = pair.place(loss)
-    mass, up, split = _split(pair, loss, x, step)
+    mass, up, split = _split(pair, loss, x)
     grid, split = np.zeros(len(loss)), np.append(split, 0.0)
     grid[1:] += up
     grid[:-1] += mass - up
     infinity = pair.above(float(x[-1]))
     if pair.symmetric:
-        mirrored = grid[:0:-1] * np.exp(-loss[:0:-1])
+        weight = np.exp(-loss[:0:-1])
+        mirrored = grid[:0:-1] * weight
         at_zero = max(0.0, 1 - float(grid[1:].sum()) - float(mirrored.sum()) - infinity)
-        behind = split[-2::-1] * np.exp(-loss[:0:-1])
-        both = np.concatenate([mirrored, [at_zero], grid[1:]]), np.concatenate([behind, split])
-        return Pmf(both[0], -last, infinity, both[1])
+        index = np.concatenate([-index[:0:-1], index])
+        split = np.concatenate([split[-2::-1] * weight, split])
+        return Pmf(index, np.concatenate([mirrored, [at_zero], grid[1:]]), infinity, split)
     grid[0] += max(0.0, 1 - float(grid.sum()) - infinity)  # P below the lowest loss
-    return Pmf(grid, first, infinity, split)
+    return Pmf(index, grid, infinity, split)
 
 
-def _split(
-    pair: Pair, loss: np.ndarray, x: np.ndarray, step: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """P between neighbouring losses, what of it goes up, rounded up, and E f (1 - f), see `Pmf`: (n - 1,) each."""
+def _split(pair: Pair, loss: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """P between neighbouring losses, what of it goes up, rounded up, and `split`, see `Pmf`: (n - 1,) each."""
+    gap = np.diff(loss)
     with np.errstate(invalid="ignore"):
         width = np.diff(x)
-    narrow = width < NARROW
+    narrow = (width < NARROW) & (gap < SHALLOW)
     mass, up, split = np.zeros((3, len(width)))
-    ends = x[:-1][narrow], width[narrow] / 2
-    share = -1 / math.expm1(-step)
+    start, half, floor, room = x[:-1][narrow], width[narrow] / 2, loss[:-1][narrow], gap[narrow]
+    share = -1 / np.expm1(-gap)
     for node, weight in zip(NODES, WEIGHTS, strict=True):
-        at = ends[0] + ends[1] * (1 + node)
-        p = ends[1] * weight * pair.density(at)
+        at = start + half * (1 + node)
+        p = half * weight * pair.density(at)
         mass[narrow] += p
-        above = np.clip(pair.loss(at) - loss[:-1][narrow], 0.0, step)
-        up[narrow] -= p * np.expm1(-above) * share
-        split[narrow] += p * above * (step - above) / step**2
+        above = np.clip(pair.loss(at) - floor, 0.0, room)
+        up[narrow] -= p * np.expm1(-above) * share[narrow]
+        split[narrow] += p * above * (room - above)
     wide = np.flatnonzero(~narrow)
     if len(wide):
         p, q = (found[wide] for found in pair.mass(x))
         mass[wide] = p
         with np.errstate(divide="ignore"):
             down = np.exp(np.minimum(loss[wide] + np.log(q), 700.0))
-        up[wide] = np.clip((p - down) * share, 0.0, p)
-        split[wide] = up[wide] * (1 - up[wide] / np.maximum(p, 1e-300))
+        up[wide] = np.clip((p - down) * share[wide], 0.0, p)
+        split[wide] = up[wide] * (1 - up[wide] / np.maximum(p, 1e-300)) * gap[wide] ** 2
     finite = np.where(np.isfinite(x), x, 0.0)
     far = np.maximum(np.abs(finite[:-1]), np.abs(finite[1:]))
-    relative = np.where(narrow, 1.0, 1 + 1 / NARROW)
-    error = UNIT * (64 + 16 * np.abs(loss[1:]) + far**2 * relative) / step
-    return mass, np.clip(up + error * mass, 0.0, mass), split
+    relative = np.where(narrow, 1.0, 1 + 1 / np.fmax(width, 1e-9))
+    moved = UNIT * (64 + 16 * np.abs(loss[1:]) + far**2 * relative)
+    return mass, np.clip(up + moved * share * mass, 0.0, mass), split
 
 
 class LossSum:
@@ -240,12 +255,13 @@ class LossSum:
         """What connecting adds to the variance of the tilted sum."""
         added = 0.0
         for (loss, log_mass, count), (keep, pmf, _) in zip(self.values, self.supports, strict=True):
-            power = self.tilt * loss
-            top = float((power + log_mass).max())
-            whole = float(np.exp(power + log_mass - top).sum())
-            upper = power - top + self.tilt * self.step  # at the upper end of what lies between
-            between = float(pmf.split[keep] @ np.exp(np.minimum(upper, 600.0)))
-            added += count * self.step**2 * between / whole
+            power = self.tilt * loss + log_mass
+            top = float(power.max())
+            whole = float(np.exp(power - top).sum())
+            upper = np.append(pmf.multiples[1:], pmf.multiples[-1])[keep]
+            power = self.tilt * self.step * upper - top  # at the upper end of what lies between
+            between = float(pmf.split[keep] @ np.exp(np.minimum(power, 600.0)))
+            added += count * between / whole
         return added
 
     def _room(self, mean: float, sigma: float) -> tuple[int, int, float]:
@@ -255,8 +271,8 @@ class LossSum:
         most WRAPPED each: it would only raise the price.
         """
         value, share = self.cumulants(self.tilt)[0], CUT * self.delta
-        most = sum(count * int(pmf.lowest + len(pmf.mass) - 1) for pmf, count in self.parts)
-        least = sum(count * int(pmf.lowest) for pmf, count in self.parts)
+        most = sum(count * int(pmf.multiples[-1]) for pmf, count in self.parts)
+        least = sum(count * int(pmf.multiples[0]) for pmf, count in self.parts)
         above, wrapped, below = [], [], []
         for factor in (1.02, 1.05, 1.15, 1.3, 1.5, 2.0, 3.0):
             tilt = factor * self.tilt
@@ -285,7 +301,11 @@ class LossSum:
         return math.inf, 0.0
 
     def _on_grid(self, value: float, low: int, high: int, above: float) -> tuple[float, float]:
-        """As `_convolved`, with the sum on h (low, ..., high); value: K; above: bound on P beyond it."""
+        """As `_convolved`, with the sum on h (low, ..., high); value: K; above: bound on P beyond it.
+
+        A part is asked only for the Fourier coefficients that those before it leave more than negligible, so that
+        parts which leave few should come first.
+        """
         tilt, size = self.tilt, next_fast_len(max(high - low + 1, 16), real=True)
         logs = np.zeros(size // 2 + 1, dtype=complex)
         live = np.arange(len(logs))
@@ -304,13 +324,11 @@ class LossSum:
             index = pmf.multiples[keep]
             centre = round(float(weight @ index))
             offset += count * centre
-            folded = np.bincount((index - centre) % size, weights=weight, minlength=size)
-            found = rfft(folded)[live]
+            found, off = _transformed((index - centre) % size, weight, live, size)
             modulus = np.maximum(np.abs(found), 1e-100)
             logs[live] += count * np.log(np.where(found == 0, 1e-300, found))
-            norm = count * float(np.linalg.norm(folded))
-            carried[live] += norm / modulus**2
-            weights += norm
+            carried[live] += count * off / modulus**2
+            weights += count * off
             live = live[logs.real[live] > math.log(NEGLIGIBLE)]
         product = np.zeros(size // 2 + 1, dtype=complex)
         product[live] = np.exp(logs[live])
@@ -321,7 +339,7 @@ class LossSum:
         error += transform * math.sqrt(2 * float((moduli**2).sum()) / size)
         error += NEGLIGIBLE
         # sum over parts of count |transform's error| |product/factor|, by Cauchy-Schwarz over parts
-        error += 2 * transform * math.sqrt(weights * 2 * float(moduli**2 @ carried[live]) / size)
+        error += 2 * math.sqrt(weights * 2 * float(moduli**2 @ carried[live]) / size)
         mass = np.roll(irfft(product, size), (offset - low) % size)[: high - low + 1]
         mass = np.maximum(mass, 0.0)
         return self._inverted(mass, low, value, error, l1, above)
@@ -380,6 +398,27 @@ class LossSum:
             value += self.count * UNIT * (128 + 16 * tilt * largest)
             found.append((value - math.log(spare) + _log_peak(tilt)) / tilt)
         return max(0.0, min(found))
+
+
+def _transformed(
+    index: np.ndarray, weight: np.ndarray, wanted: np.ndarray, size: int
+) -> tuple[np.ndarray, float]:
+    """Fourier coefficients, those `wanted`, of weights (n,) at index, (n,) in [0, size); and a bound on their errors.
+
+    The bound: L2 norm of the errors of these and of their conjugates, over sqrt(size).  Few coefficients of few weights
+    (>= 0, of sum 1) are summed up directly, in runs of RUN: exp(-2 pi i j k/size) is a product of two, k = ROOT a + b.
+    """
+    blocks, place = np.unique(wanted // ROOT, return_inverse=True)
+    if 16 * len(wanted) > size or len(index) * (ROOT + len(blocks)) > size:
+        folded = np.bincount(index, weights=weight, minlength=size)
+        return rfft(folded)[wanted], FOURIER * math.log2(size) * float(np.linalg.norm(folded))
+    rest = (0, -len(index) % RUN)
+    index, weight = np.pad(index, rest).reshape(-1, 1, RUN), np.pad(weight, rest).reshape(-1, 1, RUN)
+    turn = -2j * math.pi / size
+    within = np.exp(turn * (np.arange(ROOT)[:, None] * index % size))
+    across = weight * np.exp(turn * (ROOT * blocks[:, None] * index % size))
+    found: np.ndarray = (across @ within.swapaxes(1, 2)).sum(0)[place, wanted % ROOT]
+    return found, UNIT * (4 * RUN + 2 * len(index) + 64) * math.sqrt(2 * len(wanted) / size)
 
 
 def _log_peak(tilt: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dp_accounting import DpEvent
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import Adjacency, Budget, check_adjacency
+from dplangevin.privacy.events import Adjacency, check_adjacency
 from dplangevin.privacy.pate_event import PateDpEvent
 
 
@@ -40,11 +40,3 @@ class Papernot2018:
         if leaf.order > 1:
             found = min(found, leaf.released_rdp + log / (leaf.order - 1))
         return max(found, 0.0)
-
-
-def rho_of(budget: Budget) -> float:
-    """The rho that spends the budget: rho + 2 sqrt(rho ln(1/delta)) = epsilon."""
-    if not (budget.delta > 0 and budget.epsilon < math.inf):
-        raise ValueError(f"PATE needs delta > 0 and a finite epsilon, not {budget}")
-    log = math.log(1 / budget.delta)
-    return (budget.epsilon / (math.sqrt(log + budget.epsilon) + math.sqrt(log))) ** 2

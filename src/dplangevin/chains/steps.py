@@ -1,0 +1,72 @@
+"""Step sizes of gradient descent."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from dplangevin.checks import positive, require
+from dplangevin.problems import Facts
+
+Unit = Literal["absolute", "smoothness", "mean_smoothness"]
+Schedule = Literal["constant", "cosine", "li2019", "ryffel2022"]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """eta_k, k = 0, ..., T - 1, the first of which is ``step/unit``.
+
+    unit: "absolute", 1; "smoothness", that of one record's loss, below 2 over which descent is stable on any rows;
+    "mean_smoothness", that of the mean loss with its ridge, ``beta = mean_smoothness + l2``.
+    schedule: "constant"; "cosine", ``eta_0 (1 + cos(pi k/T))/2``; "li2019", ``eta_0 (k + 1)^(-1/3)``; "ryffel2022",
+    ``1/(1/eta_0 + l2 k/2)`` (section 5.2, where ``eta_0 = 1/(2 beta)``).
+    """
+
+    step: float
+    unit: Unit = "absolute"
+    schedule: Schedule = "constant"
+
+    def __post_init__(self) -> None:
+        positive(step=self.step)
+        require(
+            self.unit in get_args(Unit), f"unit must be one of {', '.join(get_args(Unit))}, not {self.unit!r}"
+        )
+        known = get_args(Schedule)
+        require(self.schedule in known, f"schedule must be one of {', '.join(known)}, not {self.schedule!r}")
+
+    def first(self, facts: Facts, l2: float = 0.0) -> float:
+        """eta_0.  ValueError for a unit that the problem does not have."""
+        if self.unit == "absolute":
+            return self.step
+        beta = facts.smoothness if self.unit == "smoothness" else facts.mean_smoothness + l2
+        require(
+            beta < math.inf, f"steps in units of 1/{self.unit} need a smooth loss on bounded rows: give steps"
+        )
+        return self.step / beta
+
+    def sizes(self, facts: Facts, steps: int, l2: float = 0.0, factor: float = 1.0) -> Tensor:
+        """``(T,)`` float64; factor: of all steps."""
+        first = self.first(facts, l2) * factor
+        k = torch.arange(steps, dtype=torch.float64)
+        if self.schedule == "cosine":
+            return first * (1 + torch.cos(math.pi * k / steps)) / 2
+        if self.schedule == "li2019":
+            return first * (k + 1) ** (-1 / 3)
+        if self.schedule == "ryffel2022":
+            return 1 / (1 / first + k * (l2 / 2))
+        return torch.full((steps,), first, dtype=torch.float64)
+
+    def read(self, facts: Facts) -> tuple[str, ...]:
+        """What of the steps was read off the private rows."""
+        return () if self.unit == "absolute" else facts.read(self.unit)
+
+    def settings(self, facts: Facts, l2: float = 0.0) -> dict[str, float]:
+        """What a row states of the unit."""
+        return {"smoothness": facts.mean_smoothness + l2} if self.unit == "mean_smoothness" else {}
+
+
+def shown(schedule: Schedule) -> str:
+    """How rows name a schedule: the papers' "decreasing" is each paper's own."""
+    return "decreasing" if schedule in ("li2019", "ryffel2022") else schedule

@@ -1,0 +1,109 @@
+"""What a release is worth: scores of predictions, and how well its draws have mixed.  One definition each."""
+
+import torch
+from torch import Tensor
+
+from dplangevin.diagnostics import least_draws, mixing
+from dplangevin.problems import Problem
+
+BINS = 15
+
+
+def predictive(problem: Problem, theta: Tensor) -> Tensor:
+    """``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``; theta: ``(S, E, samples, d)``."""
+    samples = theta.unbind(2)
+    total = problem.predict(samples[0])
+    for each in samples[1:]:
+        total = total + problem.predict(each)
+    return total / len(samples)
+
+
+def scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Scores of ``(S, m, K)`` probabilities on labels ``(m,)`` or ``(1 or S, m)`` in 0..K-1, each ``(S,)`` float64.
+
+    accuracy: share of rows whose label has the largest probability; where t classes share it, each counts 1/t.
+    log_loss: mean of -log p(y), in nats; a probability below the least normal number of its type counts as that.
+    brier: mean over rows of ``sum_k (p_k - [y = k])^2``, in [0, 2] (Brier 1950: all K classes are summed).  ece:
+    ``sum_b |B_b|/m |mean of right in B_b - mean confidence in B_b|`` (Guo et al. 2017, eq. 3), B_b: the rows whose
+    confidence max_k p_k is in ``((b - 1)/15, b/15]``.
+    ValueError for shapes that do not fit, labels that are no class and rows that are no probabilities.
+    """
+    given, confidence, right = _judged(probability, y)
+    p = probability.double()
+    miss = p.square().sum(-1) - 2 * given + 1  # sum_k (p_k - [y = k])^2
+    gap = p.new_zeros(len(p), BINS).scatter_add_(1, _bins(confidence), right - confidence)
+    return {
+        "accuracy": right.mean(1),
+        "log_loss": -given.clamp_min(torch.finfo(probability.dtype).tiny).log().mean(1),
+        "brier": miss.clamp_min(0).mean(1),
+        "ece": gap.abs().sum(1) / p.shape[1],
+    }
+
+
+def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """`scores` of ``(S, E, m, K)`` probabilities, each ``(S, E)``."""
+    each = [scores(part, y) for part in probability.unbind(1)]
+    return {name: torch.stack([found[name] for found in each], 1) for name in each[0]}
+
+
+def reliability(probability: Tensor, y: Tensor) -> list[dict[str, float]]:
+    """Rows of a reliability diagram: seed, bin (1..15), mean confidence, accuracy and count; empty bins left out.
+
+    Arguments, bins and ties as for `scores`.
+    """
+    _, confidence, right = _judged(probability, y)
+    bins = _bins(confidence)
+    rows = []
+    for seed in range(len(bins)):
+        for b in bins[seed].unique().tolist():
+            inside = bins[seed] == b
+            rows.append(
+                {
+                    "seed": seed,
+                    "bin": b + 1,
+                    "confidence": float(confidence[seed, inside].mean()),
+                    "accuracy": float(right[seed, inside].mean()),
+                    "count": int(inside.sum()),
+                }
+            )
+    return rows
+
+
+def mixed(theta: Tensor, shared: bool) -> dict[str, Tensor]:
+    """Split R-hat and bulk ESS of the kept draws, worst coordinate, each ``(S, E)``; {} for too few draws.
+
+    Seeds that share their data are chains of one group, which has one value for all of them; else each seed is a group
+    of one chain.  The draws of a private chain, thinned as they were released; theta ``(S, E, samples, d)``.
+    """
+    seeds, budgets, samples, _ = theta.shape
+    if samples < least_draws(seeds if shared else 1):
+        return {}
+    draws = theta.permute(2, 0, 1, 3)  # (samples, S, E, d)
+    found = mixing(draws[:, None] if shared else draws[:, :, None])
+    return {name: value.expand(seeds, budgets) for name, value in found._asdict().items()}
+
+
+def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Probability of the label, confidence, and how right the prediction is: each ``(S, m)`` float64."""
+    y = y if y.ndim == 2 else y[None]
+    fits = probability.ndim == 3 and y.ndim == 2 and y.shape[1] == probability.shape[1] > 0
+    if not (fits and len(y) in (1, len(probability))):
+        raise ValueError(
+            f"probability {tuple(probability.shape)} and y {tuple(y.shape)}: give (S, m, K) and (m,), m >= 1"
+        )
+    classes = probability.shape[-1]
+    if int(y.min()) < 0 or int(y.max()) >= classes:
+        raise ValueError(f"labels from {int(y.min())} to {int(y.max())}: they must be in 0..{classes - 1}")
+    p = probability.double()
+    off = (p.sum(-1) - 1).abs()
+    if not (bool((p >= 0).all()) and float(off.max()) < 1e-3):
+        raise ValueError(f"rows must be probabilities, >= 0 with sum 1: one is off by {float(off.max()):.3g}")
+    confidence = p.amax(-1)
+    given = p.gather(-1, y.long().expand(len(p), -1)[..., None])[..., 0]
+    ties = (p == confidence[..., None]).sum(-1)
+    return given, confidence, (given == confidence) / ties.double()
+
+
+def _bins(confidence: Tensor) -> Tensor:
+    """0..14; bin b holds (b/15, (b + 1)/15]."""
+    return (confidence * BINS).ceil().long().clamp(1, BINS) - 1

@@ -1,0 +1,292 @@
+"""Who votes, and who learns from the votes: ridge fits of linear models, and networks trained side by side."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from dplangevin import cache, random
+from dplangevin.cache import Checkpoint
+from dplangevin.chains.steps import Steps
+from dplangevin.checks import not_negative, positive, require
+from dplangevin.data import save_arrays
+from dplangevin.methods import Workspace
+from dplangevin.minimise import minimise
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.network import NetworkProblem, as_inputs
+
+AT_ONCE = 200  # queries that a stack of networks classifies at once
+
+
+class Labels(NamedTuple):
+    """Which of Q queries were tested and which answered, and the noisy winners, each ``(S, E, Q)``."""
+
+    asked: Tensor
+    answered: Tensor
+    winner: Tensor
+
+
+class Learner(Protocol):
+    """How a teacher learns from its share of the records, and a student from labelled queries."""
+
+    def check(self, facts: Facts) -> None:
+        """ValueError for a problem that it is not defined for."""
+        ...
+
+    def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
+        """How many of `count` teachers name each class, ``(S, Q, K)``, for test rows `queries` ``(S, Q)``.
+
+        Record i belongs to teacher i mod count, fixed beforehand, as the guarantee needs.  seed: of random streams.
+        """
+        ...
+
+    def students(
+        self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
+    ) -> Tensor:
+        """Fits ``(S, E, d)`` to the answered queries alone; without any it stays where it began, but for a penalty."""
+        ...
+
+
+def first(answered: Tensor) -> Tensor:
+    """Where answers are, in order, then where none is: ``(..., A)``, A their largest number, and at least 1."""
+    most = max(1, int(answered.sum(-1).max()))
+    return (~answered).long().argsort(dim=-1, stable=True)[..., :most]
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """``argmin sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2`` of a linear model; 0 where there is no record.
+
+    ridge: > 0.  tolerance: > 0, of the gradient's norm over the number of records.
+    """
+
+    ridge: float
+    tolerance: float = 1e-6
+
+    def __post_init__(self) -> None:
+        positive(ridge=self.ridge, tolerance=self.tolerance)
+
+    def check(self, facts: Facts) -> None:
+        if facts.loss is None:
+            raise ValueError("ridge fits are for linear models, not networks: use Descent")
+        require(
+            facts.loss.classes > 1 or facts.loss.one_sided,
+            f"pate needs classes to vote for, which the {facts.loss.name} loss has not: use a classification loss",
+        )
+
+    def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
+        assert isinstance(problem, Glm)
+        size = math.ceil(problem.n / count)
+        pad = size * count - problem.n  # rows of zeros, which change no fit
+        found = []
+        for x, y in zip(problem.x, problem.y, strict=True):
+            x = F.pad(x, (0, 0, 0, pad)).view(size, count, -1).transpose(0, 1).contiguous()
+            y = F.pad(y, (0, pad)).view(size, count).T.contiguous()
+            found.append(self._fit(problem, x, y))
+        fits = torch.stack(found).reshape(len(found), -1, problem.features)
+        margins = (_asked(problem, queries) @ fits.mT).unflatten(-1, (count, problem.classes))
+        choice = margins.argmax(-1) if problem.classes > 1 else (margins[..., 0] > 0).long()
+        return torch.stack([(choice == k).sum(-1) for k in range(problem.facts.classes)], -1)
+
+    def students(
+        self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
+    ) -> Tensor:
+        assert isinstance(problem, Glm)
+        order = first(labels.answered)  # (S, E, A)
+        here = labels.answered.gather(-1, order)
+        x = _asked(problem, queries)[torch.arange(len(order))[:, None, None], order] * here[..., None]
+        y = labels.winner.gather(-1, order)
+        y = (2 * y - 1 if problem.classes == 1 else y) * here
+        return self._fit(problem, x.flatten(0, 1), y.flatten(0, 1).to(x.dtype)).view(*order.shape[:2], -1)
+
+    def _fit(self, problem: Glm, x: Tensor, y: Tensor) -> Tensor:
+        """``(R, d)``, of rows ``(R, n, features)``."""
+        each = Glm(x, y, problem.loss, len(x), problem.row_bound)
+        start = torch.zeros(len(x), 1, problem.d)
+        return minimise(each, torch.tensor([self.ridge]), start, self.tolerance).theta[:, 0].float()
+
+
+def _asked(problem: Glm, queries: Tensor) -> Tensor:
+    """The rows that are asked about, ``(S, Q, features)``."""
+    assert problem.x_test is not None
+    rows = problem.x_test.expand(len(queries), -1, -1)
+    return rows.gather(1, queries[..., None].expand(-1, -1, problem.features))
+
+
+class State(NamedTuple):
+    """After `step` steps: parameters and velocities, ``(S, d)``."""
+
+    step: int
+    theta: Tensor
+    velocity: Tensor
+
+    @classmethod
+    def load(cls, saved: dict[str, Any], device: torch.device) -> "State":
+        return cls(saved["step"], saved["theta"].to(device), saved["velocity"].to(device))
+
+    def saved(self, **more: Any) -> dict[str, Any]:
+        """The state, and what else there is to keep, as a checkpoint takes it."""
+        return {"step": self.step, "theta": self.theta.cpu(), "velocity": self.velocity.cpu(), **more}
+
+
+@dataclass(frozen=True)
+class Descent:
+    """SGD with momentum: ``v <- momentum v + mean of the minibatch's gradients + decay theta``, ``theta -= eta_t v``.
+
+    eta_t falls from `step` to 0 along a cosine.  Every network of a stack makes `steps` steps on its own examples, in
+    minibatches of `batch` of them, shuffled anew each epoch; the last one of an epoch may be smaller, or empty where
+    others have more examples.  momentum in [0, 1); decay >= 0, the weight of an L2 penalty.
+    chunk: teachers trained at once, as one stack; no more than a rounding of the result depends on it.
+    """
+
+    step: float
+    momentum: float
+    decay: float
+    batch: int
+    steps: int
+    chunk: int = 50
+
+    def __post_init__(self) -> None:
+        positive(step=self.step, batch=self.batch, steps=self.steps, chunk=self.chunk)
+        not_negative(decay=self.decay)
+        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
+
+    def check(self, facts: Facts) -> None:
+        require(facts.loss is None, "Descent trains networks, not linear models: use Ridge")
+
+    def run(
+        self, problem: NetworkProblem, state: State, own: Tensor, keys: Callable[[int], Tensor]
+    ) -> Iterator[State]:
+        """The states after each step that is left.  own: each network's examples, ``(S, size)``, -1 for none; keys:
+        numbers in [0, 1), ``(S, size)``, that order an epoch.
+
+        Raises ValueError when a network diverges.
+        """
+        theta, velocity = state.theta, state.velocity
+        rates = Steps(self.step, schedule="cosine").sizes(problem.facts, self.steps)
+        per_epoch = -(-own.shape[1] // self.batch)
+        order = torch.empty(0)
+        for t in range(state.step, self.steps):
+            epoch, at = divmod(t, per_epoch)
+            if at == 0 or t == state.step:
+                order = keys(epoch).masked_fill(own < 0, 2.0).argsort(stable=True, dim=-1)
+            rows = own.gather(1, order[:, at * self.batch : (at + 1) * self.batch]).to(theta.device)
+            mask = rows >= 0
+            try:
+                sums = problem.clipped_sum(
+                    theta[:, None], rows.clamp_min(0), mask[:, None], torch.tensor([math.inf])
+                )
+            except ValueError as error:
+                raise ValueError(
+                    f"step {t + 1} of {self.steps}: {error} (diverged? lower the step size)"
+                ) from error
+            mean = sums.gradient[:, 0] / mask.sum(1, keepdim=True).clamp_min(1)
+            velocity = self.momentum * velocity + mean + self.decay * theta
+            theta = theta - float(rates[t]) * velocity
+            yield State(t + 1, theta, velocity)
+
+    def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
+        """The first ensembles do not depend on how many follow.  Votes are kept in the workspace under a hash of
+        all that decides them, so that one set of teachers serves every budget; what is unfinished has a checkpoint
+        there."""
+        assert isinstance(problem, NetworkProblem)
+        key = self._key(problem, count, queries, seed)
+        kept = workspace.folder / f"votes_{key}.npz"
+        if not kept.exists():
+            checkpoint = Checkpoint(workspace.folder / f"votes_{key}.pt", key)
+            save_arrays(kept, {"votes": self._count(problem, count, queries, seed, checkpoint).numpy()})
+            checkpoint.remove()
+        with np.load(kept, allow_pickle=False) as archive:
+            return torch.as_tensor(archive["votes"])
+
+    def students(
+        self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
+    ) -> Tensor:
+        """Each budget's by itself, so that it does not depend on the others."""
+        assert isinstance(problem, NetworkProblem)
+        found = []
+        for e in range(labels.answered.shape[1]):
+            answered, winner = labels.answered[:, e], labels.winner[:, e]
+            order = first(answered)
+            own = torch.arange(order.numel()).view(order.shape).masked_fill(~answered.gather(1, order), -1)
+            x, y = problem.x_test[queries.gather(1, order).flatten()], winner.gather(1, order).flatten()
+            taught = replace(problem, x=x.to(problem.device), y=y.to(problem.device))
+
+            def keys(epoch: int, own: Tensor = own) -> Tensor:
+                return torch.rand(own.shape, generator=random.generator(seed, f"student/epoch/{epoch}"))
+
+            checkpoint = workspace.checkpoint(f"student{e}")
+            theta = problem.init(len(queries), random.generator(seed, "student"))
+            start = checkpoint.load() or State(0, theta, torch.zeros_like(theta)).saved()
+            now = State.load(start, problem.device)
+            left = self.run(taught, now, own, keys)
+            bar = {"total": self.steps, "initial": now.step, "desc": "students", "mininterval": 1.0}
+            for after in tqdm(left, **bar, disable=None):
+                now = after
+                checkpoint.save(now.saved)
+            checkpoint.save(now.saved, force=True)
+            found.append(now.theta)
+        return torch.stack(found, 1)
+
+    def _count(
+        self, problem: NetworkProblem, count: int, queries: Tensor, seed: int, checkpoint: Checkpoint
+    ) -> Tensor:
+        network, n = problem.network, len(problem.x)
+        parts = torch.arange(-(-n // count) * count).view(-1, count).T  # (count, size)
+        parts = parts.masked_fill(parts >= n, -1)
+        starts = [(s, k) for s in range(len(queries)) for k in range(0, count, self.chunk)]
+        votes = torch.zeros(*queries.shape, network.classes, dtype=torch.int64)
+        state: dict[str, Any] = checkpoint.load() or {"at": 0, "step": 0, "voted": 0, "votes": votes}
+        votes, steps = state["votes"], self.steps
+        total, done = len(starts) * steps, state["at"] * steps + state["step"]
+        with tqdm(total=total, initial=done, desc="teachers", mininterval=1.0, disable=None) as bar:
+            for at in range(state["at"], len(starts)):
+                s, k = starts[at]
+                part = slice(k, k + self.chunk)
+                if state["step"] == 0:
+                    theta = problem.init(count, random.generator(seed, f"teachers/{s}"))[part].clone()
+                    state |= {"theta": theta, "velocity": torch.zeros_like(theta)}
+                now = State.load(state, problem.device)
+
+                def keys(epoch: int, s: int = s, part: slice = part) -> Tensor:
+                    rng = random.generator(seed, f"teachers/{s}/epoch/{epoch}")
+                    return torch.rand(parts.shape, generator=rng)[part]
+
+                for after in self.run(problem, now, parts[part], keys):
+                    now = after
+                    bar.update()
+                    checkpoint.save(partial(now.saved, at=at, voted=0, votes=votes))
+                for voted in range(state["voted"], queries.shape[1], AT_ONCE):
+                    some = slice(voted, voted + AT_ONCE)
+                    x = as_inputs(problem.x_test[queries[s, some]].to(problem.device))[None]
+                    choice = network.logits(now.theta, x).argmax(-1).cpu()  # (chunk, rows)
+                    votes[s, some] += F.one_hot(choice, network.classes).sum(0)
+                    checkpoint.save(partial(now.saved, at=at, voted=voted + AT_ONCE, votes=votes))
+                state = {"step": 0, "voted": 0}
+        return votes
+
+    def _key(self, problem: NetworkProblem, count: int, queries: Tensor, seed: int) -> str:
+        module = problem.network.module
+        template = nn.utils.parameters_to_vector(module.parameters()).detach()
+        digest = hashlib.sha256()
+        for array in (queries, problem.x, problem.y, problem.x_test, template):
+            digest.update(array.cpu().numpy().tobytes())
+        inputs = [
+            cache.code_hash(__name__),
+            digest.hexdigest(),
+            count,
+            list(queries.shape),
+            seed,
+            asdict(self),
+        ]
+        inputs += [problem.pretrained, problem.device.type, str(module)]
+        return cache.key([*inputs, problem.network.shape, problem.network.classes])

@@ -1,0 +1,322 @@
+"""Generalised linear models on bounded rows: logistic, softmax and Huber regression.
+
+With a loss ``phi(m, y)`` convex in the margins m::
+
+    U(theta) = sum_i phi(theta x_i, y_i)
+
+where theta is a vector, ``theta x = <x, theta>``, or for a loss of K margins a matrix ``(K, features)`` kept as a
+vector, class after class.  Every method works on tensors ``theta`` of shape ``(repeats, budgets, d)``; each entry
+``[r, e]`` is one chain or one solve.  Rows have shape ``(1, n, features)`` when all repeats share one data set and
+``(repeats, n, features)`` otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dplangevin.losses import Loss, named, softmax
+from dplangevin.problems import Descent, Facts, Sums
+from dplangevin.random import Batch
+
+if TYPE_CHECKING:
+    from dplangevin.chains.chain import Chain
+    from dplangevin.data import Dataset
+
+CELLS = 2**19  # of drawn rows that are gathered at a time
+NO_TEST = torch.zeros(1, 0)
+
+
+@dataclass(frozen=True)
+class Glm:
+    """A generalised linear model with rows ``||x_i||_2 <= row_bound``.
+
+    x: ``(1 or repeats, n, features)``, y: ``(1 or repeats, n)``; `repeats` independent answers are wanted.  theta has
+    length ``d = classes features``, classes being the margins of a row.  row_bound is public.  x_test, y_test: test
+    rows ``(1 or repeats, m, features)`` and their classes 0, ..., K - 1; without labels the rows are public.
+    mean_smoothness: of the mean loss, None for that of one record; private: see `Facts`;
+    notes: how the rows were made, as a result names it.
+    One row's gradient is ``phi' x^T``, of norm at most `lipschitz`; its Hessian, the Kronecker product of ``phi''`` and
+    ``x x^T``, has norm at most `smoothness` (Chaudhuri, Monteleoni and Sarwate 2011, section 3) and ``loss.rank``
+    eigenvalues with a mean of at most `mean_curvature`, which at rank one is `smoothness`.
+    """
+
+    x: Tensor
+    y: Tensor
+    loss: Loss
+    repeats: int
+    row_bound: float = 1.0
+    x_test: Tensor | None = None
+    y_test: Tensor = NO_TEST
+    mean_smoothness: float | None = None
+    private: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dataset(cls, dataset: Dataset, repeats: int, loss: str | Loss = "logistic") -> Glm:
+        """Training and test rows of a scaled `dataset` in float32; loss: a `Loss` or its name."""
+        loss = named(loss)
+        if len(dataset.x_train) not in (1, repeats):
+            raise ValueError(
+                f"the data set holds {len(dataset.x_train)} repeats and {repeats} are asked for: "
+                "prepare it again with the same `repeats`"
+            )
+        x = torch.as_tensor(dataset.x_train, dtype=torch.float32)
+        bound = float(dataset.meta.get("row_bound", 1.0))
+        norm = float(x.norm(dim=2).max())
+        if norm > bound * (1 + 1e-5):
+            raise ValueError(f"a row has norm {norm:.4g} > {bound:g}: scale the rows first (Dataset.scaled)")
+        y = loss.labels(torch.as_tensor(dataset.y_train, dtype=torch.float32))
+        x_test = torch.as_tensor(dataset.x_test, dtype=torch.float32)
+        y_test = torch.as_tensor(dataset.y_test, dtype=torch.float32)
+        y_test = loss.labels(y_test).long() if loss.classes > 1 else (y_test > 0).long()
+        return cls(x, y, loss, repeats, bound, x_test, y_test)
+
+    @classmethod
+    def of_features(
+        cls,
+        dataset: Dataset,
+        repeats: int,
+        row_norm: float | str | None,
+        row_bound: float | None,
+        smoothness: Literal["private", "public"],
+    ) -> Glm:
+        """Softmax regression on features that all repeats share; row_norm, row_bound: see `Dataset.clipped`.
+
+        smoothness: of the mean loss (ryffel2022, Lemma of section 5.1, after Boehning 1992), ``lambda_max(X^T X/n)/2``:
+        "private", from the rows, or "public", its bound row_bound^2/2.
+        """
+        if smoothness not in ("private", "public"):
+            raise ValueError(f"smoothness = {smoothness!r} must be private or public")
+        clipped = dataset.clipped(row_norm, row_bound)
+        found = cls.from_dataset(clipped, repeats, softmax(dataset.classes))
+        found = replace(found, notes=(_rows_note(clipped, row_norm),))
+        if smoothness == "public":
+            if not found.row_bound < math.inf:
+                raise ValueError("smoothness = public needs rows with a public bound: set row_norm")
+            return found
+        x = found.x[0].double()
+        top = float(torch.linalg.eigvalsh(x.mT @ x / found.n)[-1])
+        source = "step size from the largest eigenvalue of the private features, not accounted"
+        return replace(
+            found,
+            mean_smoothness=found.loss.smoothness * top,
+            private=(("mean_smoothness", source),),
+        )
+
+    @property
+    def n(self) -> int:
+        return self.x.shape[1]
+
+    @property
+    def features(self) -> int:
+        return self.x.shape[2]
+
+    @property
+    def classes(self) -> int:
+        return self.loss.classes
+
+    @property
+    def d(self) -> int:
+        return self.classes * self.features
+
+    @property
+    def shared(self) -> bool:
+        """True when all repeats are answers on one and the same data set."""
+        return self.x.shape[0] == 1
+
+    @property
+    def lipschitz(self) -> float:
+        return self.loss.lipschitz * self.row_bound
+
+    @property
+    def smoothness(self) -> float:
+        return self.loss.smoothness * self.row_bound**2
+
+    @property
+    def facts(self) -> Facts:
+        mean = self.smoothness if self.mean_smoothness is None else self.mean_smoothness
+        return Facts(
+            n=self.n,
+            d=self.d,
+            classes=max(2, self.classes),
+            lipschitz=self.lipschitz,
+            smoothness=self.smoothness,
+            mean_smoothness=mean,
+            row_bound=self.row_bound,
+            public=0 if self.x_test is None else self.x_test.shape[1],
+            loss=self.loss,
+            private=dict(self.private),
+        )
+
+    @property
+    def device(self) -> torch.device:
+        return self.x.device
+
+    def init(self, seeds: int, rng: torch.Generator) -> Tensor:
+        """0, without a draw."""
+        return torch.zeros(seeds, self.d)
+
+    def to(self, dtype: torch.dtype) -> Glm:
+        return replace(self, x=self.x.to(dtype), y=self.y.to(dtype))
+
+    def value_and_grad(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """``U`` of shape ``(R, E)`` and its gradient ``(R, E, d)`` at theta ``(R, E, d)``."""
+        margins = self._margins(self._fold(theta), self.x)
+        value = self.loss.value(margins, self.y[:, None]).sum(-1)
+        grad = _times(self.loss.slope(margins, self.y[:, None]), self.x)
+        return value.reshape(theta.shape[:-1]), grad.reshape(theta.shape)
+
+    def grad(self, theta: Tensor) -> Tensor:
+        """The gradient of ``U``, ``(R, E, d)``, at theta ``(R, E, d)``."""
+        slope = self.loss.slope(self._margins(self._fold(theta), self.x), self.y[:, None])
+        return _times(slope, self.x).reshape(theta.shape)
+
+    def clipped_sum(
+        self, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor, weight: Tensor | None = None
+    ) -> Sums:
+        """See `Problem`, in closed form: the norm of a record's gradient is ``||phi'|| ||x||``.
+
+        weight: ``(S, E, d)``, >= 0, of the squared coordinates in the norm, for one margin; None for ones.
+        """
+        slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
+        scale = mask.to(slope.dtype)
+        if bool((clip < math.inf).any()):
+            length = x.norm(dim=-1)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
+            norm = (slope.abs() if self.classes == 1 else slope.norm(dim=-2)) * length
+            scale = scale * (clip[:, None] / norm).clamp_(max=1.0)
+        slope = slope * (scale if self.classes == 1 else scale[:, :, None])
+        return Sums(_times(slope, x).reshape(theta.shape))
+
+    def predict(self, theta: Tensor) -> Tensor:
+        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1."""
+        if self.x_test is None:
+            raise ValueError("there are no test rows to predict: give the problem x_test")
+        found = []
+        for each in theta.unbind(1):
+            margins = each.unflatten(-1, (self.classes, -1)).float() @ self.x_test.mT  # (S, K, m)
+            if self.classes == 1:
+                margins = F.pad(margins, (0, 0, 1, 0))
+            found.append(margins.softmax(1).mT)
+        return torch.stack(found, 1)
+
+    def descent(self, chains: Sequence[Chain]) -> Descent:
+        """``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``, in one gather and two products a step."""
+        features, n, size = self.features, self.n, chains[0].sampling.size(self.n)
+        table = torch.cat([self.x, self.y[..., None], self.x.norm(dim=-1, keepdim=True)], -1).flatten(0, 1)
+        offsets = torch.arange(len(self.x))[:, None] * (0 if self.shared else n)
+        order = torch.tensor(sorted(range(len(chains)), key=lambda e: chains[e].sampling.scheme == "poisson"))
+        split = sum(c.sampling.scheme != "poisson" for c in chains)
+        clips = torch.tensor([[c.clip] for c in chains])[order]
+        at_once = max(1, CELLS // (size * features))
+        back = None if bool((order == torch.arange(len(chains))).all()) else order.argsort()
+
+        def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
+            arranged = theta if back is None else theta[:, order]
+            share, keeps = eta[order] / size, keep[order]
+            for first in range(0, len(theta), at_once):
+                seeds = slice(first, first + at_once)
+                sizes = None if batch.sizes is None else batch.sizes[seeds, None]
+                longest = size if split else 0
+                if sizes is not None and split < len(chains):
+                    longest = max(longest, int(sizes.max()), 1)
+                at = batch.rows[seeds, :longest] + (offsets if self.shared else offsets[seeds])
+                drawn = table.index_select(0, at.reshape(-1)).view(*at.shape, -1)
+                if split:
+                    part = slice(0, split)
+                    into(arranged[seeds, part], drawn[:, :size], share[part], part, keeps[part])
+                if sizes is not None and split < len(chains):
+                    part = slice(split, None)
+                    there = (torch.arange(longest) < sizes)[:, None]
+                    into(arranged[seeds, part], drawn, there * share[part], part, keeps[part])
+            if back is not None:
+                theta.copy_(arranged[:, back])
+
+        def into(theta: Tensor, drawn: Tensor, share: Tensor, part: slice, keep: Tensor) -> None:
+            """share: eta/tau, or 0 for rows that take no part, ``(E, 1)`` or ``(S, E, B)``."""
+            x, labels, norms = drawn[..., :features], drawn[..., features], drawn[..., -1]
+            folded = theta.reshape(len(theta), -1, features)  # (S, E K, p)
+            margins = folded @ x.mT
+            if self.classes > 1:
+                margins = margins.unflatten(1, (-1, self.classes))
+            slope = self.loss.slope(margins, labels[:, None])  # (S, E, B) or (S, E, K, B)
+            length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
+            weight = (clips[part] / length.mul_(norms[:, None])).clamp_(max=1.0).mul_(share)
+            slope.mul_(weight if self.classes == 1 else weight[:, :, None])
+            moved = (slope if self.classes == 1 else slope.flatten(1, 2)) @ x
+            theta.mul_(keep).sub_(moved.view(theta.shape))
+
+        return descend
+
+    def example_grads(self, theta: Tensor, rows: Tensor) -> Tensor:
+        """Each row's own gradient over a minibatch, ``(R, E, tau, d)``; theta ``(R, E, d)``, rows ``(R, tau)``."""
+        slope, x = self._slope(theta, rows)
+        if self.classes == 1:
+            return slope[..., None] * x[:, None]
+        return (slope.mT[..., None] * x[:, None, :, None]).flatten(-2)
+
+    def hessian(self, theta: Tensor) -> Tensor:
+        """``sum_i phi''(theta x_i) (x) x_i x_i^T`` of shape ``(R, E, d, d)``, one solve at a time to save memory."""
+        flat = self._fold(theta)
+        shape = self.classes, self.features
+        out = flat.new_empty(*flat.shape[:2], *shape, *shape)
+        for r, x in enumerate(self.x):
+            for c, at in enumerate(flat[r]):
+                margins = self._margins(at[None, None], x)[0, 0]
+                weight = self.loss.curvature(margins, self.y[r]).reshape(self.classes, self.classes, self.n)
+                for k in range(self.classes):
+                    for j in range(self.classes):
+                        out[r, c, k, :, j] = (x * weight[k, j][:, None]).T @ x
+        return out.reshape(*theta.shape, self.d)
+
+    @cached_property
+    def gram(self) -> Tensor:
+        """``sum_i x_i x_i^T``, ``(1 or R, features, features)``; I (x) that times ``loss.smoothness`` bounds U''."""
+        return self.x.mT @ self.x
+
+    def _margins(self, theta: Tensor, x: Tensor) -> Tensor:
+        """theta x of theta ``(R', C, d)``, x ``(R', n, features)``: ``(R', C, n)``, of K margins ``(R', C, K, n)``."""
+        if self.classes == 1:
+            return theta @ x.mT
+        margins = theta.reshape(len(theta), -1, self.features) @ x.mT
+        return margins.unflatten(1, (-1, self.classes))
+
+    def _slope(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """phi' of a minibatch, ``(R, E, tau)`` or ``(R, E, K, tau)``, and its x ``(R, tau, features)``."""
+        at = rows if self.shared else rows + self._offsets
+        both = self._table.index_select(0, at.reshape(-1)).view(*rows.shape, -1)  # the label last
+        x, y = both[..., :-1], both[..., -1]
+        return self.loss.slope(self._margins(theta, x), y[:, None]), x
+
+    @cached_property
+    def _table(self) -> Tensor:
+        return torch.cat([self.x, self.y[..., None]], -1).reshape(-1, self.features + 1)
+
+    @cached_property
+    def _offsets(self) -> Tensor:
+        return torch.arange(len(self.x))[:, None] * self.n
+
+    def _fold(self, theta: Tensor) -> Tensor:
+        return theta.reshape(1, -1, self.d) if self.shared else theta
+
+
+def _times(slope: Tensor, x: Tensor) -> Tensor:
+    """``sum_i phi'_i x_i^T``, ``(R', C, d)``: slopes ``(R', C, n)`` or ``(R', C, K, n)``."""
+    return slope @ x if slope.dim() == 3 else (slope.flatten(1, 2) @ x).reshape(*slope.shape[:2], -1)
+
+
+def _rows_note(features: Dataset, norm: float | str | None) -> str:
+    """Where the bound on the rows of features comes from."""
+    if norm is None:
+        return "rows as they are"
+    public, source = features.meta.get("public", {}), f"norm {norm}, chosen without accounting"
+    if norm in public:
+        source = f"{norm} = {public[norm]:.4g} of the features of {public['images']} public images ({public['set']})"
+    return f"rows cut to {source}, and scaled to {features.meta['row_bound']:.4g}"

@@ -1,0 +1,103 @@
+"""The only place that draws what privacy rests on: minibatches and noise.
+
+Draws are shared along the axis of budgets and variants (common random numbers: they are compared on paired noise) and
+independent along seeds.  This is a research generator (Mersenne Twister through torch), not a cryptographically secure
+one.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Batch(NamedTuple):
+    """Of one step and every seed.
+
+    rows: ``(S, B)`` indices, the start of a uniformly random order of the rows.  sizes: ``(S,)``, how many of them,
+    from the start, are the seed's Poisson sample; None where no chain draws one.  normals: standard, ``(S, 1, d)``.
+    """
+
+    rows: Tensor
+    sizes: Tensor | None
+    normals: Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(*(None if part is None else part.to(device) for part in self))  # type: ignore[arg-type]
+
+
+def generator(seed: int, label: str) -> torch.Generator:
+    """Generator seeded with ``SeedSequence([seed, crc32(label)])``: one independent stream per label."""
+    state = np.random.SeedSequence([seed, zlib.crc32(label.encode())]).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state >> np.uint64(1)))
+
+
+def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Standard normals that hide records: all Gaussian noise of every private method is a multiple of these."""
+    return torch.randn(*shape, generator=rng, dtype=dtype)
+
+
+def gaussian(rng: torch.Generator, seeds: int, d: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Noise ``(seeds, 1, d)``, to be multiplied by a standard deviation per budget."""
+    return noise(rng, seeds, 1, d, dtype=dtype)
+
+
+def gamma_ball(rng: torch.Generator, seeds: int, d: int) -> Tensor:
+    """Density proportional to ``exp(-||b||)`` on R^d, ``(seeds, 1, d)`` in float64."""
+    direction = torch.randn(seeds, 1, d, generator=rng, dtype=torch.float64)
+    # the length is Gamma(d, 1): the sum of d unit exponentials, -log of uniforms in (0, 1]
+    length = -(1 - torch.rand(seeds, 1, d, generator=rng, dtype=torch.float64)).log().sum(-1, keepdim=True)
+    return length * direction / direction.norm(dim=-1, keepdim=True)
+
+
+def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> Tensor:
+    """Uniform random subsets of ``{0..n-1}`` of the given size, without replacement: indices ``(*shape, size)``.
+
+    Draws with replacement and draws again, for each later copy of a value, until all differ.  Every step treats all
+    values alike, so by symmetry each subset of that size is equally likely, and so is each start of it.
+    """
+    if not 0 < size <= n:
+        raise ValueError(f"a subset of {size} of {n} rows does not exist: batch must be in 1..{n}")
+    if size > n // 4:
+        keys = torch.rand(*shape, n, generator=rng)
+        return keys.topk(size, dim=-1).indices
+    out = torch.randint(n, (int(np.prod(shape)), size), generator=rng)
+    rows = torch.arange(len(out))
+    while len(rows):
+        values, order = out[rows].sort(dim=-1, stable=True)
+        copies = torch.zeros_like(values, dtype=torch.bool)
+        copies[:, 1:] = values[:, 1:] == values[:, :-1]
+        again = torch.zeros_like(copies).scatter_(-1, order, copies)
+        count = int(again.sum())
+        part = out[rows]
+        part[again] = torch.randint(n, (count,), generator=rng)
+        out[rows] = part
+        rows = rows[again.any(-1)]
+    return out.reshape(*shape, size)
+
+
+def batches(
+    rng: torch.Generator, schemes: set[str], seeds: int, n: int, size: int, d: int, steps: int, block: int
+) -> Iterator[Batch]:
+    """`steps` batches for chains of the given sampling schemes, which share rows and normals.
+
+    Drawn are, for `block` steps at a time: where one of them is "poisson" the sizes, ``Binomial(n, size/n)``; the start
+    of a random order, long enough for all; normals.  The first `size` rows are a uniform subset, the first `sizes` a
+    Poisson sample.
+    """
+    for first in range(0, steps, block):
+        shape = min(block, steps - first), seeds
+        sizes = None
+        longest = size if schemes - {"poisson"} else 1
+        if "poisson" in schemes:
+            rate = torch.full(shape, size / n)
+            sizes = torch.binomial(torch.full(shape, float(n)), rate, generator=rng).long()
+            longest = max(longest, int(sizes.max()))
+        every = schemes == {"full"}
+        rows = torch.arange(n).expand(*shape, n) if every else subsets(rng, shape, n, longest)
+        normals = noise(rng, *shape, 1, d)
+        for k in range(shape[0]):
+            yield Batch(rows[k], None if sizes is None else sizes[k], normals[k])

@@ -1,0 +1,403 @@
+"""Every private method on every kind of problem, attacked: no price may be refuted, and planted faults must be caught.
+
+The mechanisms are those of `audited`.  A lower bound on epsilon above the price refutes it.  Sound methods pass with
+every statistic and on every pair that is used here; one with a fault must not.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, get_args
+
+import audited
+import numpy as np
+import pytest
+import torch
+from audited import CHAINS, CLIP, DELTA, KINDS, METHODS, NETWORKS, RARE, TABLE, WHOLE, Seen, Spoil
+from hydra.utils import instantiate
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import cross_entropy
+
+from dplangevin import random
+from dplangevin.attacks import network
+from dplangevin.audit import audit
+from dplangevin.cache import Checkpoint
+from dplangevin.chains import chain as loop
+from dplangevin.chains.chain import Chain
+from dplangevin.data.pixels import scaled
+from dplangevin.losses import softmax
+from dplangevin.methods import Workspace
+from dplangevin.posterior import Sampler
+from dplangevin.privacy import Adjacency, Budget
+from dplangevin.problems import Sums
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.network import NetworkProblem
+from dplangevin.random import Batch
+
+Patch = pytest.MonkeyPatch
+PRIVATE = {name for name in METHODS if instantiate(METHODS[name]).budgeted}
+CHAINED = [(name, kind) for name, kind in TABLE if name in CHAINS]
+PRICED = [  # subsets, unlike Poisson samples, have a price for replaced records alone
+    (*pair, adjacency)
+    for pair in CHAINED
+    for adjacency in get_args(Adjacency)
+    if adjacency == "replace_one" or CHAINS[pair[0]].poisson
+]
+FITTED = [(name, kind) for name, kind in TABLE if name not in CHAINS]
+# of the price, in `WHOLE`; less where a part of what is priced does not differ (the covariance, a first stage), and of
+# votes and posterior samples
+STRENGTH = {"hybrid": 0.5, "hybrid_sgld": 0.5, "dp_sgfs": 0.5, "ops": 0.3, "pate": 0.4}
+
+
+def strength(name: str, kind: str) -> float:
+    return STRENGTH.get(name, 0.65) * (0.6 if kind in NETWORKS else 1.0)
+
+
+# statistics
+
+
+def total(seen: Seen, side: int) -> np.ndarray:
+    found: np.ndarray = seen.before[side] + seen.steps[side].sum(1)
+    return found
+
+
+def lean(seen: Seen, side: int) -> np.ndarray:
+    """max + min - 2 median: noise that is the same at all steps drops out, a step that saw the record stands out."""
+    moves = seen.held[side]
+    found: np.ndarray = moves.max(1) + moves.min(1) - 2 * np.median(moves, 1)
+    return found
+
+
+def bound(seen: Seen, statistic: Callable[[Seen, int], np.ndarray]) -> float:
+    found = audit(statistic(seen, 0), statistic(seen, 1), DELTA).epsilon
+    print(f"price {seen.price:.3f}, at least {found:.3f}")
+    return found
+
+
+# faults
+
+
+def half_the_noise(patch: Patch) -> None:
+    """Half of what the events claim; for posterior samples twice the scale rho."""
+    noise, ball, sample = random.noise, random.gamma_ball, Sampler.sample
+    patch.setattr(random, "noise", lambda *shape, **more: noise(*shape, **more) / 2)
+    patch.setattr(random, "gamma_ball", lambda *given: ball(*given) / 2)
+    patch.setattr(Sampler, "sample", lambda self, of, rho, *rest: sample(self, of, 2 * rho, *rest))
+
+
+def clip_per_block(rule: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Patch], None]:
+    """One micro-batch: all rows of the step.  rule: of their sum, their number, and the clip."""
+
+    def plant(patch: Patch) -> None:
+        for problem in (Glm, NetworkProblem):
+            real: Any = problem.clipped_sum
+
+            def planted(
+                self: Any,
+                theta: Tensor,
+                rows: Tensor,
+                mask: Tensor,
+                clip: Tensor,
+                *more: Any,
+                real: Any = real,
+            ) -> Sums:
+                free = real(self, theta, rows, mask, torch.full_like(clip, math.inf), *more)
+                size = mask.sum(-1, keepdim=True).clamp(min=1)
+                return Sums(rule(free.gradient, size, clip[:, None]), free.loss)
+
+            patch.setattr(problem, "clipped_sum", planted)
+        patch.setattr(Glm, "descent", lambda self, chains: None)
+
+    return plant
+
+
+def cut(gradient: Tensor, clip: Tensor) -> Tensor:
+    return gradient * (clip / gradient.norm(dim=-1, keepdim=True)).clamp(max=1.0)
+
+
+def clip_per_layer(patch: Patch) -> None:
+    """Every layer's part of a record's gradient has a clip of its own."""
+    real, first = NetworkProblem.clipped_sum, network.HIDDEN * network.PIXELS
+
+    def planted(self: Any, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor) -> Sums:
+        found = torch.zeros_like(theta)
+        for row, there in zip(rows.split(1, -1), mask.split(1, -1), strict=True):
+            free = real(self, theta, row, there, torch.full_like(clip, math.inf)).gradient
+            parts = free[..., :first], free[..., first:]
+            found += torch.cat([cut(part, clip[:, None]) for part in parts], -1)
+        return Sums(found)
+
+    patch.setattr(NetworkProblem, "clipped_sum", planted)
+
+
+def drawn_again(again: Callable[[Batch, Batch], Batch]) -> Callable[[Patch], None]:
+    """again: from the first batch of a run and this one to what is used."""
+
+    def plant(patch: Patch) -> None:
+        stream = loop.batches
+
+        def planted(*given: Any) -> Iterator[Batch]:
+            first = None
+            for drawn in stream(*given):
+                first = first or drawn
+                yield again(first, drawn)
+
+        patch.setattr(loop, "batches", planted)
+
+    return plant
+
+
+the_same_noise = drawn_again(lambda first, drawn: drawn._replace(normals=first.normals))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of the chain's plan, or of the code; where it shows, by which statistic.
+
+    fewer, times, share: see `audited.attacked`.  where: the pairs of the table that it is for.
+    """
+
+    where: Callable[[str, str], bool]
+    plant: Callable[[Patch], None] = lambda patch: None
+    spoil: Spoil | None = None
+    fewer: int = 0
+    times: float = 1.0
+    share: int = 1
+    which: str = WHOLE
+    statistic: Callable[[Seen, int], np.ndarray] = total
+
+
+def everywhere(name: str, kind: str) -> bool:
+    return True
+
+
+def clips(name: str, kind: str) -> bool:
+    return CHAINS[name].clip == CLIP
+
+
+def noise_over(factor: Callable[[Chain], float]) -> Spoil:
+    return lambda chain: chain._replace(noise_std=chain.noise_std / factor(chain))
+
+
+LARGE = 5  # a fault that a fifth of the runs shows
+FAULTS = {
+    "half the noise": Fault(everywhere, half_the_noise, share=LARGE),
+    "noise for micro-batches of one": Fault(
+        everywhere, spoil=noise_over(lambda chain: chain.sampling.batch or 1), share=LARGE
+    ),
+    "noise without the clip": Fault(clips, spoil=noise_over(lambda chain: CLIP), share=LARGE),
+    "no clip": Fault(clips, spoil=lambda chain: chain._replace(clip=math.inf), share=LARGE),
+    "three times the clip": Fault(
+        clips, spoil=lambda chain: chain._replace(clip=3 * chain.clip), share=LARGE
+    ),
+    # where nothing is clipped the rows are bounded
+    "a row beyond its bound": Fault(lambda name, kind: not clips(name, kind), times=3.0, share=LARGE),
+    "clip per layer": Fault(lambda name, kind: kind in NETWORKS, clip_per_layer),
+    # a block's clipped sum moves by two clips at most, which is what replacing a record may do
+    "clip of a block's sum": Fault(
+        lambda name, kind: audited.adjacency_of(name) == "add_remove",
+        clip_per_block(lambda gradient, size, clip: cut(gradient, clip)),
+        share=LARGE,
+    ),
+    "clip of a block's mean": Fault(
+        clips, clip_per_block(lambda gradient, size, clip: size * cut(gradient / size, clip)), share=LARGE
+    ),
+    "one fixed batch": Fault(
+        everywhere, drawn_again(lambda first, drawn: first._replace(normals=drawn.normals)), which=RARE
+    ),
+    "the same noise": Fault(everywhere, the_same_noise, which=RARE, statistic=lean),
+    "one step fewer": Fault(everywhere, fewer=1),
+}
+PLANTED = [(*pair, fault) for pair in CHAINED for fault in FAULTS if FAULTS[fault].where(*pair)]
+
+
+# the table
+
+
+def test_every_private_method_is_in_the_table() -> None:
+    assert {name for name, _ in TABLE} == PRIVATE
+
+
+@pytest.mark.parametrize("name", sorted(PRIVATE))
+def test_a_method_refuses_the_kinds_of_problems_that_are_not_in_the_table(name: str) -> None:
+    others = [kind for kind in KINDS if (name, kind) not in TABLE]
+    for kind in others:
+        with pytest.raises(ValueError, match=r"linear model|a network has none|one margin"):
+            audited.planned(name, kind)
+
+
+# chains
+
+
+@pytest.mark.parametrize(("name", "kind", "adjacency"), PRICED)
+def test_no_chain_is_refuted_and_the_attack_comes_near(name: str, kind: str, adjacency: Adjacency) -> None:
+    """Or a fault would have to be large to be seen."""
+    seen = audited.sound(name, kind, WHOLE, adjacency)
+    assert strength(name, kind) * seen.price < bound(seen, total) <= seen.price
+    assert seen.price <= seen.claimed * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("name", "kind", "fault"), PLANTED)
+def test_a_planted_fault_is_caught_and_a_sound_chain_is_not(
+    name: str, kind: str, fault: str, monkeypatch: Patch
+) -> None:
+    """The fault is what the id says; the same check on the same pair passes what is sound."""
+    planted = FAULTS[fault]
+    sound = audited.sound(name, kind, planted.which)
+    assert bound(sound, planted.statistic) <= sound.price
+    planted.plant(monkeypatch)
+    seen = audited.attacked(
+        name,
+        kind,
+        planted.which,
+        spoil=planted.spoil,
+        fewer=planted.fewer,
+        times=planted.times,
+        share=planted.share,
+    )
+    assert bound(seen, planted.statistic) > seen.price
+
+
+# fits, posterior samples and votes
+
+
+@pytest.mark.parametrize(("name", "kind"), FITTED)
+def test_half_the_noise_and_a_row_beyond_its_bound_are_caught_and_a_sound_fit_is_not(
+    name: str, kind: str, monkeypatch: Patch
+) -> None:
+    """A vote has no bound on rows: one record may decide its teacher's."""
+    found, price, claimed = audited.fitted(name, kind)
+    print(f"price {price:.3f}, at least {found:.3f}")
+    assert strength(name, kind) * price < found <= price <= claimed * (1 + 1e-3)
+    if name != "pate":
+        found, price, _ = audited.fitted(name, kind, times=3.0)
+        print(f"price {price:.3f}, at least {found:.3f}")
+        assert found > price
+    half_the_noise(monkeypatch)
+    found, price, _ = audited.fitted(name, kind)
+    print(f"price {price:.3f}, at least {found:.3f}")
+    assert found > price
+
+
+@pytest.mark.parametrize("name", ["outpert", "objpert"])
+def test_half_the_noise_of_a_fit_of_three_classes_shows_in_its_spread(name: str, monkeypatch: Patch) -> None:
+    """Their price has room for half the noise on any pair: so the law itself, of rows that are all 0."""
+    method, runs = audited.fit_of(name, "softmax"), 5_000
+    problem = Glm(torch.zeros(1, 4, 1), torch.zeros(1, 4), softmax(3), runs)
+
+    def spread() -> float:
+        plan = method.plan(problem.facts, Budget(2.0, DELTA))
+        theta = method.release(problem, [plan], runs, audited.rng("spread")).theta
+        shrunk = plan.work.ridge if name == "objpert" else 1.0
+        return float(theta.std()) * shrunk / plan.settings["noise_std"]
+
+    assert spread() == pytest.approx(1.0, abs=0.03)
+    half_the_noise(monkeypatch)
+    assert spread() == pytest.approx(0.5, abs=0.03)
+
+
+# noise after a resume
+
+
+SEEDS, STEPS, CUT = 3, 5, 2
+RESUMED = [
+    (name, kind) for name, kind in CHAINED if "second" not in CHAINS[name].settings
+]  # hybrids start again
+
+
+def pure_noise(name: str, kind: str, folder: Path) -> Tensor:
+    """The noisy sums ``(S, steps, d)`` of a chain all of whose gradients are 0.
+
+    It goes on from a checkpoint if there is one; then steps before that may be left out.
+    """
+    shape = audited.shape_of(name, WHOLE)._replace(opposed=False)
+    _, problem = audited.neighbours(name, kind, shape, "add_remove", SEEDS)
+    method = audited.made(name, shape, audited.adjacency_of(name), STEPS)
+    planned = method.plan(problem.facts, Budget(CHAINS[name].epsilon[WHOLE], DELTA))
+    plan, workspace = audited.spoiled(planned, STEPS), Workspace(folder, "key")
+    return audited.shown(method, problem, plan, SEEDS, audited.rng("resume"), workspace)[1]
+
+
+def interrupted(name: str, kind: str, folder: Path, patch: Patch, forgets: bool = False) -> Tensor:
+    """The same with an interrupt after step `CUT` and a new call after it.
+
+    forgets: the generator goes on from where it was after the first step, not from the state in the checkpoint.
+    """
+    save, load, states = Checkpoint.save, Checkpoint.load, []
+
+    def stopping(self: Checkpoint, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
+        states.append(make())
+        save(self, make, True)
+        if len(states) == CUT:
+            raise KeyboardInterrupt
+
+    def forgetful(self: Checkpoint) -> dict[str, Any] | None:
+        state = load(self)
+        return state and {**state, "rng": states[0]["rng"]}
+
+    patch.setattr(Checkpoint, "save", stopping)
+    if forgets:
+        patch.setattr(Checkpoint, "load", forgetful)
+    with pytest.raises(KeyboardInterrupt):
+        pure_noise(name, kind, folder)
+    return pure_noise(name, kind, folder)[:, CUT - STEPS :]
+
+
+def repeated(sums: Tensor) -> bool:
+    """Whether two steps of pure noise are the same, up to rounding."""
+    steps = sums.unbind(1)
+    return any(
+        torch.allclose(one, other, rtol=0, atol=0.05 * float(one.std()))
+        for one, other in combinations(steps, 2)
+    )
+
+
+@pytest.mark.parametrize(("name", "kind"), RESUMED)
+def test_noise_that_is_not_new_after_a_resume_is_caught(
+    name: str, kind: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """A sound run passes the check that others fail, and ends where the unbroken one does."""
+    whole = pure_noise(name, kind, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        after = interrupted(name, kind, tmp_path / "cut", patch)
+    assert not repeated(whole)
+    assert torch.equal(after, whole[:, CUT - STEPS :])
+    with monkeypatch.context() as patch:
+        after = interrupted(name, kind, tmp_path / "forgets", patch, forgets=True)
+    assert repeated(torch.cat([whole[:, :CUT], after], 1))
+    assert not torch.equal(after, whole[:, CUT - STEPS :])
+    with monkeypatch.context() as patch:
+        the_same_noise(patch)
+        assert repeated(pure_noise(name, kind, tmp_path / "same"))
+
+
+# the pair of networks
+
+
+@pytest.mark.parametrize("adjacency", get_args(Adjacency))
+def test_the_pair_of_networks_is_the_worst_by_autograd(adjacency: Adjacency) -> None:
+    """The record moves the sum by the clip or by twice that, each layer's gradient being longer than it."""
+    first, second = network.neighbours(1, adjacency, opposed=True)
+    theta = first.init(1, audited.rng("pair"))[0]
+    shapes = {name: p.shape for name, p in first.network.module.named_parameters()}
+
+    def loss(theta: Tensor, label: Tensor) -> Tensor:
+        parts = theta.split([shape.numel() for shape in shapes.values()])
+        parameters = {name: part.view(shapes[name]) for name, part in zip(shapes, parts, strict=True)}
+        return cross_entropy(
+            functional_call(first.network.module, parameters, (scaled(first.x),)), label[None]
+        )
+
+    seen, silent = vmap(grad(loss), (None, 0))(theta, torch.tensor([1, 0]))
+    layers = seen.split([network.HIDDEN * network.PIXELS, 2 * network.HIDDEN + 2])
+    assert min(float(part.norm()) for part in layers) > CLIP
+    if adjacency == "add_remove":
+        assert not silent.any()
+    else:
+        assert torch.allclose(silent / silent.norm(), -seen / seen.norm(), atol=1e-5)
+    at, sides = theta[None, None], 1 if adjacency == "add_remove" else 2
+    gap = audited.clipped(first, at, CLIP, 1) - audited.clipped(second, at, CLIP, 1)
+    assert float(gap.norm()) == pytest.approx(sides * CLIP, rel=1e-4)

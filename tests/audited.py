@@ -1,0 +1,373 @@
+"""Every private method on every kind of problem that it is defined for, as tiny mechanisms on worst-case pairs.
+
+`TABLE` is that list.  `attacked` runs a method's own `plan` and `release` many times on D and on D' and hands back what
+every step shows of the record, with the price that `Tight` puts on the plan's event.
+
+The record's gradient is far longer than the clip.  In `WHOLE` every step sees all, and the others' gradients are
+shorter and oppose the record's: a clip of the sum points one way under D and the other under D'.  In `RARE` the record
+is in few minibatches, and all others are as it is under D'.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hydra.utils import instantiate
+from torch import Tensor
+
+from dplangevin import random
+from dplangevin.attacks import network, pairs
+from dplangevin.audit import audit
+from dplangevin.chains.chain import Chain, Langevin
+from dplangevin.config import load
+from dplangevin.methods import Plan
+from dplangevin.methods.dp_sgfs import _Scoring
+from dplangevin.methods.dpvi import Dpvi, _MeanField
+from dplangevin.methods.hybrid import Hybrid
+from dplangevin.methods.teachers import Descent, Ridge
+from dplangevin.privacy import Adjacency, Budget
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems import Problem
+
+METHODS = load().method
+DELTA = 0.1  # large, so that few runs show much
+CLIP = 2.0  # noise that ignores it is half of what it should be
+LONG, OPPOSED = 8 * CLIP, 2 * CLIP  # norms of the gradients of the record and of the others
+FRICTION = 0.01  # so little that networks stay near where they start
+LOSSES = {"logistic": pairs.LINEAR, "softmax": pairs.STEEP}
+NETWORKS = ("network", "block")
+KINDS = (*LOSSES, *NETWORKS)
+
+
+class Shape(NamedTuple):
+    """n records in minibatches of tau, for so many steps.
+
+    opposed: the others' gradients oppose the record's and are shorter; else they are as the record's is under D'.
+    """
+
+    records: int
+    batch: int
+    steps: int
+    opposed: bool
+
+
+WHOLE, RARE = "whole", "rare"
+USUAL = {WHOLE: Shape(3, 3, 2, True), RARE: Shape(4, 1, 8, False)}
+# of DP-SGFS, which needs more than 4 in a minibatch
+MORE_ROWS = {WHOLE: Shape(8, 8, 2, True), RARE: Shape(30, 5, 20, False)}
+NOT_ALL = USUAL | {WHOLE: Shape(4, 3, 2, True)}  # wang2015 prices no full batch
+
+
+class Spec(NamedTuple):
+    """How a chain is run.  epsilon: asked for in `WHOLE` and in `RARE`, at prices near 2."""
+
+    settings: dict[str, Any]
+    kinds: tuple[str, ...]
+    epsilon: dict[str, float]
+    poisson: bool = False
+    clip: float = CLIP
+    shapes: dict[str, Shape] = USUAL
+
+
+EVERY = {"clip": CLIP, "step": 1e6, "unit": "absolute", "precision": 0.0, "burn_in": 0.0}
+DYNAMICS = {**EVERY, "friction": FRICTION}
+BALL = {
+    "bound": "range",
+    "radius": 1.0,
+    "sampler": {"warmup": 12, "block": 4, "max_draws": 4, "leapfrogs": 2},
+}
+# Theorems 4 and 5 promise far more than they cost
+TWO, FOUR, BOTH = {WHOLE: 2.0, RARE: 1.5}, {WHOLE: 18.0, RARE: 19.0}, {WHOLE: 18.5, RARE: 19.5}
+
+
+def hybrid(**second: Any) -> dict[str, Any]:
+    return {"first": BALL, "second": second, "share": 1 / 61}
+
+
+CHAINS = {
+    "dp_sgd": Spec({**EVERY, "step": 0.01}, KINDS, TWO, poisson=True),
+    "dp_sgld_li2019": Spec({**EVERY, "step": None}, KINDS, TWO, poisson=True),
+    "dpvi": Spec(
+        {"clip": CLIP, "step": 0.25, "precision": 1e4, "spread": 1e-3, "samples": 1},
+        ("logistic",),
+        TWO,
+        poisson=True,
+    ),
+    "dp_sgld": Spec({**EVERY, "schedule": "constant"}, KINDS, FOUR),
+    "dp_sgld_ryffel2022": Spec(
+        {"clip": CLIP, "step": 0.01, "unit": "absolute", "l2": 0.01, "initial": "zero"}, KINDS, TWO
+    ),
+    "dp_sghmc": Spec(DYNAMICS, KINDS, FOUR),
+    "dp_sgnht": Spec(DYNAMICS, KINDS, FOUR),
+    "dp_sgfs": Spec(
+        {"step": 10.0, "unit": "absolute", "refresh": 1000, "burn_in": 0.0},
+        tuple(LOSSES),
+        {WHOLE: 25.0, RARE: 20.0},
+        clip=math.inf,
+        shapes=MORE_ROWS,
+    ),
+    "hybrid": Spec(hybrid(**DYNAMICS), tuple(LOSSES), BOTH, shapes=NOT_ALL),
+    "hybrid_sgld": Spec(hybrid(**EVERY, schedule="constant"), tuple(LOSSES), BOTH, shapes=NOT_ALL),
+}
+
+
+class Fit(NamedTuple):
+    """How a fit, a posterior sample or a vote is run; delta: at which it is priced, 0 where it is pure."""
+
+    settings: dict[str, Any]
+    epsilon: float
+    runs: int = 30_000
+    delta: float = DELTA
+    records: int = 1
+
+
+FITS = {
+    "outpert": Fit({"l2": 1.0}, 2.0),
+    "objpert": Fit({"ridge": 50.0}, 4.0),
+    "objpert_pure": Fit({"ridge": 50.0}, 2.0, delta=0.0),
+    "ops": Fit(BALL, 2.0, delta=0.0, records=3),
+    "ops_gdp": Fit({"sampler": BALL["sampler"]}, 2.0),
+}
+QUERIES = 75
+VOTE = {
+    "queries": QUERIES,
+    "fewest": 30,
+    "asked": 2.5,
+    "threshold": 0.5,
+    "answer_std": 1.0,
+    "ratio": 20.0,
+    "adjacency": "replace_one",
+}
+TEACHERS: dict[str, Any] = {
+    **dict.fromkeys(LOSSES, Ridge(1.0, 1e-4)),
+    **dict.fromkeys(NETWORKS, Descent(1.0, 0.0, 0.0, QUERIES, 1)),
+}
+TABLE = [
+    *((name, kind) for name, spec in CHAINS.items() for kind in spec.kinds),
+    *((name, kind) for name in FITS for kind in LOSSES),
+    *(("pate", kind) for kind in KINDS),
+]
+
+
+class Seen(NamedTuple):
+    """Of each run, under D and then under D'.
+
+    steps: log-likelihood ratios of the noisy sums, up to constants, ``(runs, steps)``, for the gradients where each
+    step is; held: for those where the chain starts.  before: of what came before the first step, ``(runs,)``.
+    price: the smallest epsilon that can be proved for the plan's event; claimed: what the plan says.
+    """
+
+    steps: list[np.ndarray]
+    held: list[np.ndarray]
+    before: list[np.ndarray]
+    price: float
+    claimed: float
+
+
+Spoil = Callable[[Chain], Chain]
+
+
+def rng(name: str) -> torch.Generator:
+    return random.generator(0, name)
+
+
+def runs_of(name: str, kind: str) -> int:
+    if kind in NETWORKS:
+        return 4_000
+    return 8_000 if CHAINS[name].shapes is NOT_ALL else 12_000
+
+
+def shape_of(name: str, which: str) -> Shape:
+    return CHAINS[name].shapes[which]
+
+
+def adjacency_of(name: str) -> Adjacency:
+    """The kind of neighbours that a chain is attacked on if not both: Poisson samples are priced for either."""
+    return "add_remove" if CHAINS[name].poisson else "replace_one"
+
+
+def made(name: str, shape: Shape, adjacency: Adjacency, steps: int) -> Any:
+    """The method of conf/method in that many steps; where neighbours are a choice, with the accountant of both."""
+    sampling = {"batch": shape.batch, "epochs": (steps + 0.5) * shape.batch / shape.records}
+    settings = CHAINS[name].settings
+    second = {**settings["second"], "sampling": sampling} if "second" in settings else {}
+    changed = {"second": second} if second else {"sampling": sampling}
+    method = instantiate(METHODS[name], **{**settings, **changed})
+    if CHAINS[name].poisson:
+        return replace(method, adjacency=adjacency, accountant=Tight())
+    return method if second else replace(method, accountant=Tight())
+
+
+def neighbours(
+    name: str, kind: str, shape: Shape, adjacency: Adjacency, runs: int, times: float = 1.0
+) -> tuple[Problem, Problem]:
+    """D and D'.  times: how much longer the record of a linear model is than its problem says."""
+    if kind in NETWORKS:
+        return network.neighbours(shape.records, adjacency, opposed=shape.opposed, pretrained=kind == "block")
+    long, other = (LONG, OPPOSED) if CHAINS[name].clip == CLIP else (1.0, 0.5)
+    return pairs.neighbours(
+        LOSSES[kind],
+        runs,
+        shape.records,
+        adjacency,
+        length=times * long,
+        other=other if shape.opposed else None,
+        bound=long,
+    )
+
+
+def spoiled(plan: Plan, keep: int, spoil: Spoil | None = None) -> Plan:
+    """The plan of a chain, all of whose `keep` steps are made and kept; spoil: what a fault makes of it."""
+    if not isinstance(plan.work, Chain):
+        first, second = plan.work
+        return plan._replace(work=(first, spoiled(second, keep, spoil)))
+    chain = plan.work
+    more = keep - len(chain.step)
+    step, std = (torch.cat([part, part[-1:].expand(more)]) for part in (chain.step, chain.noise_std))
+    chain = chain._replace(step=step, noise_std=std, keep=tuple(range(1, keep + 1)))
+    return plan._replace(work=spoil(chain) if spoil else chain)
+
+
+def chain_of(plan: Plan) -> Chain:
+    found = plan.work if isinstance(plan.work, Chain) else plan.work[1].work
+    assert isinstance(found, Chain)
+    return found
+
+
+def shown(
+    method: Any, problem: Problem, plan: Plan, runs: int, generator: torch.Generator, workspace: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Where each step is, and the noisy sums, both ``(runs, steps, d)``.
+
+    Of gradient descent these are taken from the iterates that are released.  Where a kernel makes something else of the
+    sums, they are those that it is given, which is what the event prices.
+    """
+    at: list[Tensor] = []
+    noisy: list[Tensor] = []
+    start, d = problem.init(runs, rng("start"))[:, None], problem.facts.d
+    with pytest.MonkeyPatch.context() as patch:
+        for kernel in (Langevin, _MeanField, _Scoring):
+
+            def watched(self: Any, state: Any, sums: Tensor, *rest: Any, step: Any = kernel.step) -> Any:
+                at.append(state[0][:, 0, :d])
+                noisy.append(sums[:, 0, :d])
+                return step(self, state, sums, *rest)
+
+            patch.setattr(kernel, "step", watched)
+        last = plan if method.__class__ is not Dpvi else plan._replace(work=plan.work._replace(keep=()))
+        more = {"workspace": workspace} if workspace else {}
+        theta = method.release(problem, [last], runs, generator, **more).theta[:, 0]
+    if noisy:
+        return torch.stack(at, 1), torch.stack(noisy, 1)
+    if not isinstance(method, Hybrid):  # the first sample of which is where its chain starts
+        theta = torch.cat([start, theta], 1)
+    chain = chain_of(plan)
+    eta, size = chain.step[:, None].float(), chain.sampling.size(problem.facts.n)
+    return theta[:, :-1], ((1 - eta * chain.l2) * theta[:, :-1] - theta[:, 1:]) * size / eta
+
+
+def clipped(problem: Problem, theta: Tensor, clip: float, rows: int) -> Tensor:
+    """The sum of the clipped gradients of the first rows, at theta ``(runs, steps, d)`` and of its shape."""
+    at, found = torch.arange(rows).expand(len(theta), -1), []
+    mask = torch.ones(len(theta), 1, rows, dtype=torch.bool)
+    for each in theta.split(1, 1):
+        found.append(problem.clipped_sum(each, at, mask, torch.tensor([clip])).gradient)
+    return torch.cat(found, 1)
+
+
+def pull(problems: Sequence[Problem]) -> Tensor:
+    """How much longer the sum of all gradients is under D than under D', ``(d,)``, where chains start."""
+    start = problems[0].init(1, rng("start"))[:, None]
+    first, second = (clipped(each, start, math.inf, each.facts.n) for each in problems)
+    return (first - second)[0, 0]
+
+
+def attacked(
+    name: str,
+    kind: str,
+    which: str,
+    adjacency: Adjacency | None = None,
+    *,
+    spoil: Spoil | None = None,
+    fewer: int = 0,
+    times: float = 1.0,
+    share: int = 1,
+) -> Seen:
+    """Of a chain.  fewer: steps made beyond those that are planned and priced.  share: 1/share of the runs."""
+    spec, shape, adjacency = CHAINS[name], shape_of(name, which), adjacency or adjacency_of(name)
+    method = made(name, shape, adjacency, shape.steps - fewer)
+    runs = runs_of(name, kind) // share
+    problems = neighbours(name, kind, shape, adjacency, runs, times)
+    planned = method.plan(problems[0].facts, Budget(spec.epsilon[which], DELTA))
+    plan = spoiled(planned, shape.steps, spoil)
+    chain = chain_of(plan)
+    rows, std = shape.records if which == WHOLE else 1, float(chain.noise_std[0])
+    found: dict[str, list[np.ndarray]] = {"steps": [], "held": [], "before": []}
+    for side, problem in zip("ab", problems, strict=True):
+        theta, sums = shown(method, problem, plan, runs, rng(name + side))
+        # of a linear model gradients do not depend on theta
+        for where, at in (("steps", theta if kind in NETWORKS else theta[:1, :1]), ("held", theta[:1, :1])):
+            first, second = (clipped(each, at, chain.clip, rows) for each in problems)
+            ratio = ((sums - (first + second) / 2) * (first - second)).sum(-1) / std**2
+            found[where].append(ratio.double().numpy())
+        rho = plan.work[0].work.rho if isinstance(method, Hybrid) else 0.0
+        found["before"].append((-rho * theta[:, 0] @ pull(problems)).double().numpy())
+    return Seen(found["steps"], found["held"], found["before"], *prices(planned))
+
+
+def prices(plan: Plan, delta: float = DELTA) -> tuple[float, float]:
+    """The tight price at delta, and the claim."""
+    promise = plan.guarantee
+    return Tight().epsilon(promise.event, delta, promise.adjacency), promise.epsilon
+
+
+@lru_cache
+def sound(name: str, kind: str, which: str, adjacency: Adjacency | None = None) -> Seen:
+    return attacked(name, kind, which, adjacency)
+
+
+def planned(name: str, kind: str) -> Plan:
+    """What a method makes of the facts of a kind of problem."""
+    if name in CHAINS:
+        shape, adjacency = shape_of(name, WHOLE), adjacency_of(name)
+        method = made(name, shape, adjacency, shape.steps)
+    else:
+        method, shape, adjacency = fit_of(name, kind), MORE_ROWS[WHOLE], "replace_one"
+    facts = network.neighbours(9, "replace_one", opposed=True)[0].facts
+    if kind not in NETWORKS:
+        facts = pairs.neighbours(LOSSES[kind], 8, 9)[0].facts._replace(public=QUERIES)
+    return method.plan(facts, Budget(BOTH[WHOLE], DELTA))
+
+
+def fit_of(name: str, kind: str) -> Any:
+    if name in FITS:
+        return instantiate(METHODS[name], **FITS[name].settings)
+    method = instantiate(METHODS[name], teachers=1, vote=VOTE, scored="all")
+    return replace(method, teacher=TEACHERS[kind], student=TEACHERS[kind])
+
+
+def fitted(name: str, kind: str, times: float = 1.0) -> tuple[float, float, float]:
+    """Of a fit, a posterior sample or a vote: the audited epsilon, the price and the claim."""
+    method = fit_of(name, kind)
+    fit = FITS[name] if name in FITS else Fit({}, 5.0, 3_000 if kind in LOSSES else 700)
+    problems: list[Problem] = []
+    if kind in NETWORKS:
+        for of in network.neighbours(1, "replace_one", opposed=True, pretrained=kind == "block"):
+            asked = of.x_test.expand(QUERIES, -1, -1, -1), of.y_test.expand(-1, QUERIES)
+            problems.append(replace(of, x_test=asked[0], y_test=asked[1]))
+    else:
+        for linear in pairs.neighbours(
+            LOSSES[kind], fit.runs, fit.records, length=times, other=1.0, bound=1.0
+        ):
+            problems.append(replace(linear, x_test=torch.ones(1, QUERIES, 1)))
+    plan = method.plan(problems[0].facts, Budget(fit.epsilon, DELTA))
+    unit, values = pull(problems), []
+    for side, problem in zip("ab", problems, strict=True):
+        release = method.release(problem, [plan], fit.runs, rng(name + side))
+        values.append((release.theta[:, 0, -1].double() @ unit.double()).numpy())
+    return (audit(values[0], values[1], fit.delta).epsilon, *prices(plan, fit.delta))

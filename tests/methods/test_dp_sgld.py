@@ -1,0 +1,331 @@
+"""DP-SGLD as three papers have it, DP-SGD and DP-SGHMC: their equations, and what a budget makes of them."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hydra.utils import instantiate
+from scenarios import gaussian, logistic, multinomial, network
+
+from dplangevin import random
+from dplangevin.audit import audit
+from dplangevin.chains.chain import Chain, thinned
+from dplangevin.chains.sampling import Sampling
+from dplangevin.config import load
+from dplangevin.kernels.sghmc import SghmcState, sghmc
+from dplangevin.kernels.sgld import SgldState, sgld
+from dplangevin.kernels.sgnht import SgnhtState, sgnht
+from dplangevin.losses import softmax
+from dplangevin.methods import Plan, Release, released
+from dplangevin.methods.dp_sgld import DpSgldRyffel2022
+from dplangevin.plan import merged, plain
+from dplangevin.prices import priced
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.stepsize import multiplier_of, steps_event
+from dplangevin.problems import Facts
+from dplangevin.problems.glm import Glm
+
+INF, PARAMS = math.inf, load()
+TIGHT = {"_target_": "dplangevin.privacy.accountants.tight.Tight"}
+
+
+def make(name: str, **overrides: Any) -> Any:
+    return instantiate(merged(plain(PARAMS.method[name]), overrides))
+
+
+def run(
+    name: str, epsilons: list[float], problem: Any = None, **overrides: Any
+) -> tuple[Release, list[Plan]]:
+    of, budgets = problem or logistic(), [Budget(epsilon, 1e-5) for epsilon in epsilons]
+    seeds = of.repeats if isinstance(of, Glm) else 2
+    return released(make(name, **overrides), of, budgets, seeds, random.generator(0, "test"))
+
+
+# wang2015
+
+
+@pytest.mark.parametrize("name", ["dp_sgld", "dp_sghmc", "dp_sgnht"])
+def test_chains_without_a_budget_are_their_kernels(name: str) -> None:
+    """The noise that the loop adds to the gradient is that of the update, with the other sign."""
+    problem, a, share, n, tau = logistic(), 0.3, 0.2, 400, 20
+    settings: dict[str, Any] = {"step": share, "samples": 7, "precision": 0.7}
+    settings |= {"schedule": "constant"} if name == "dp_sgld" else {"friction": a}
+    found, _ = run(name, [INF], problem, sampling={"batch": tau, "epochs": 2}, **settings)
+    eta, rng = torch.tensor([[share / (0.25 * n)]]), random.generator(0, "test")
+    theta = torch.zeros(3, 1, 5)
+    velocity = torch.zeros(0) if name == "dp_sgld" else eta.sqrt() * torch.randn(3, 1, 5, generator=rng)
+    kernels: dict[str, Any] = {
+        "dp_sgld": (sgld(), SgldState(theta), eta.sqrt()),
+        "dp_sghmc": (sghmc(a), SghmcState(theta, velocity), (2 * a * eta).sqrt()),
+        "dp_sgnht": (sgnht(), SgnhtState(theta, velocity, torch.full((3, 1, 1), a)), (2 * a * eta).sqrt()),
+    }
+    kernel, state, std = kernels[name]
+    kept = []
+    for batch in random.batches(rng, {"subset"}, 3, n, tau, 5, 40, 256):
+        gradient = problem.example_grads(state.theta, batch.rows).sum(2) * (n / tau) + 0.7 * state.theta
+        state = kernel.step(state, gradient, -std * batch.normals, eta)
+        kept.append(state.theta)
+    expected = torch.stack([kept[t - 1] for t in thinned(40, 0.5, 7)], 2)
+    torch.testing.assert_close(found.theta, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("schedule", ["phase", "constant", "harmonic"])
+def test_dp_sgld_has_the_noise_and_the_steps_of_theorem_4(schedule: str) -> None:
+    n, tau, alpha = 400, 20, 0.5
+    (plan,) = run("dp_sgld", [2.0], schedule=schedule)[1]
+    chain, steps = plan.work, 400
+    logs = math.log(2.5 * steps / 1e-5) * math.log(2 / 1e-5)
+    variance, most = 128 * steps / 4 * logs, 0.5 / (0.25 * n)
+    eta, t = (chain.step / n).numpy(), np.arange(1, steps + 1)
+    expected = {
+        "phase": np.minimum(alpha * steps / (variance * t), most),
+        "constant": np.full(steps, min(1 / variance, most)),
+        "harmonic": np.maximum(1 / (t + 1), min(1 / variance, most)),
+    }[schedule]
+    np.testing.assert_allclose(eta, expected)
+    moved = eta * n / tau * chain.noise_std.numpy()  # of theta
+    np.testing.assert_allclose(moved**2, np.maximum(variance * eta**2, eta))
+    assert plan.guarantee.epsilon == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["dp_sgld", "sgld"])
+@pytest.mark.parametrize(("temperature", "share"), [("printed", 0.5), ("proper", 1.0)])
+def test_draws_have_the_posteriors_covariance_only_if_proper(
+    name: str, temperature: str, share: float
+) -> None:
+    problem, _, covariance = gaussian(repeats=400, n=200)
+    settings = {"temperature": temperature, "burn_in": 0.3, "precision": 0.0, "step": 0.3}
+    settings |= {"schedule": "constant"} if name == "dp_sgld" else {}
+    sampling = {"batch": 200, "epochs": 300}  # at rate 1 either sample is the data set
+    draws = run(name, [INF], problem, sampling=sampling, **settings)[0].theta[:, 0].double()
+    ratio = torch.linalg.solve(covariance, torch.cov(draws.flatten(0, 1).T)).trace() / problem.d
+    assert float(ratio) == pytest.approx(share, rel=0.08)
+
+
+def test_warmer_noise_costs_no_more() -> None:
+    cold, warm = (run("dp_sgld", [50.0], temperature=kind)[1][0] for kind in ("printed", "proper"))
+    assert warm.guarantee.epsilon <= cold.guarantee.epsilon
+    assert bool((warm.work.noise_std >= cold.work.noise_std).all())
+
+
+# li2019
+
+
+def test_dp_sgld_is_dp_sgd_at_the_step_that_it_is_tied_to() -> None:
+    """The same noise multiplier, theta and event."""
+    problem = logistic()
+    for epsilon in (0.1, 3.0):
+        one, (tied,) = run("dp_sgld_li2019", [epsilon], problem, step=100.0)
+        eta, sigma = float(tied.work.step[0]), tied.settings["noise_multiplier"]
+        assert sigma == pytest.approx(multiplier_of(eta, records=400, batch=256, lipschitz=1.0), rel=1e-12)
+        free = {"step": eta, "unit": "absolute", "samples": 50, "burn_in": 0.5}
+        other, (plan,) = run("dp_sgd", [epsilon], problem, **free)
+        assert plan.guarantee == tied.guarantee
+        torch.testing.assert_close(one.theta, other.theta, rtol=1e-5, atol=1e-7)
+        doubled, _ = run("dp_sgd", [epsilon], problem, **{**free, "step": 2 * eta})
+        assert not torch.allclose(one.theta, doubled.theta, rtol=0.1)
+
+
+@pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
+@pytest.mark.parametrize(("temperature", "heat"), [("printed", 1), ("proper", 2)])
+@pytest.mark.parametrize("given", [{"clip": 0.7, "step": None}, {"clip": None, "step": 0.01}])
+def test_the_noise_of_dp_sgld_is_tied_to_its_step(
+    given: dict[str, Any], temperature: str, heat: int, schedule: str
+) -> None:
+    """sigma = tau/(L sqrt(eta n/heat)), whichever of step and clip follows from the budget; theta moves by N(0, heat
+    eta_t/n)."""
+    calibrated = next(name for name, value in given.items() if value is None)
+    kind = {"schedule": schedule, "temperature": temperature, "calibrated": calibrated, "unit": "absolute"}
+    more = {"sampling": {"batch": 40, "epochs": 3}, "accountant": {"max_order": 32}}
+    method = make("dp_sgld_li2019", **given, **kind, **more)
+    plan = method.plan(logistic().facts, Budget(2.0, 1e-3))
+    chain, sigma = plan.work, plan.settings["noise_multiplier"]
+    eta = float(chain.step[0])
+    assert sigma == pytest.approx(40 / (chain.clip * math.sqrt(eta * 400 / heat)), rel=1e-9)
+    assert 1.99 < plan.guarantee.epsilon <= 2.0
+    assert plan.guarantee.event == steps_event(sigma, rate=0.1, steps=30, schedule=schedule)  # type: ignore[arg-type]
+    t = torch.arange(1, 31).double()
+    torch.testing.assert_close(chain.step, eta * (t ** (-1 / 3) if schedule == "decreasing" else t**0))
+    torch.testing.assert_close((chain.step * chain.noise_std / 40).square(), heat * chain.step / 400)
+
+
+def test_dp_sgld_that_feels_no_budget_is_sgld() -> None:
+    """The clip is the Lipschitz constant, which cuts nothing; 50 is more than the public step costs."""
+    for schedule in ("fixed", "decreasing"):
+        private, plans = run("dp_sgld_li2019", [INF, 50.0], schedule=schedule)
+        plain, _ = run("sgld", [INF, INF], schedule=schedule)
+        torch.testing.assert_close(private.theta, plain.theta, rtol=1e-5, atol=1e-6)
+        assert plans[1].guarantee.epsilon < 49
+
+
+def test_stated_settings_cost_what_they_cost() -> None:
+    """No calibration, and a price above the budget is not hidden."""
+    facts = network().facts
+    printed = {"step": 0.3, "unit": "absolute", "clip": 5.0, "calibrated": None, "accountant": TIGHT}
+    sampling = {"batch": 20, "epochs": 2}
+    plan = make("dp_sgld_li2019", **printed, sampling=sampling).plan(facts, Budget(0.1, 1e-3))
+    assert plan.stated
+    assert plan.settings["noise_multiplier"] == pytest.approx(20 / (5 * math.sqrt(0.3 * 60)))
+    assert plan.guarantee.epsilon > 4
+    given = {"unit": "absolute", "noise_multiplier": 0.9, "accountant": TIGHT}
+    other = make("dp_sgd", **given, sampling=sampling).plan(facts, Budget(0.1, 1e-3))
+    assert other.stated
+    event = steps_event(0.9, rate=1 / 3, steps=6, schedule="fixed")
+    assert other.guarantee.epsilon == Tight().epsilon(event, 1e-3, "add_remove") > 4
+
+
+def test_dp_sgd_shortens_its_steps_where_noise_is_large() -> None:
+    facts, plain = logistic().facts, {"step": 0.5, "unit": "absolute"}
+    sigma = make("dp_sgd", **plain).plan(facts, Budget(1.0, 1e-5)).settings["noise_multiplier"]
+    for noise, share in ((sigma / 2, 0.5), (sigma * 2, 1.0)):
+        plan = make("dp_sgd", **plain, full_step_noise=noise).plan(facts, Budget(1.0, 1e-5))
+        assert float(plan.work.step[0]) == pytest.approx(0.5 * share)
+        assert plan.settings["noise_multiplier"] == sigma
+
+
+# ryffel2022
+
+SMALL = replace(multinomial(shared=True, n=200), row_bound=2.0, mean_smoothness=0.75).facts
+# of the authors' ResNet-18: beta = 55
+AUTHORS = Facts(50_000, 5120, 10, 15.0, 15.0**2 / 4, 55 - 0.001, 15 / math.sqrt(2), loss=softmax(10))
+
+
+def langevin(**settings: Any) -> DpSgldRyffel2022:
+    values = {"sampling": Sampling("subset", 20, 3.0), "l2": 0.1, "accountant": Tight()}
+    return DpSgldRyffel2022(**{**values, **settings})
+
+
+def row(method: DpSgldRyffel2022, facts: Facts, epsilon: float, delta: float) -> dict[str, Any]:
+    plan, names = method.plan(facts, Budget(epsilon, delta)), ["neighbours", "ryffel2022", "last_iterate"]
+    return priced(method, plan, facts, delta, "replace_one", names, None, None, random.generator(0, ""))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "ryffel2022"])
+def test_calibrations_spend_the_budget(schedule: Any) -> None:
+    formula = langevin(accountant=Ryffel2022(), schedule=schedule).plan(SMALL, Budget(2.0, 1e-3))
+    assert formula.paper is not None
+    assert 1.998 < Ryffel2022().epsilon(formula.paper, 1e-3) == formula.guarantee.epsilon <= 2.0
+    clipped = row(langevin(schedule=schedule, clip=0.5, initial="zero"), SMALL, 2.0, 1e-3)
+    assert 1.998 < clipped["epsilon_tight"] <= 2.0
+    assert "epsilon_last" not in clipped
+    assert "theta_0 = 0" in clipped["violated"]
+    assert "are clipped at 0.5" in clipped["violated"]
+    free = row(langevin(schedule=schedule), SMALL, 2.0, 1e-3)
+    assert 1.998 < min(free["epsilon_tight"], free["epsilon_last"]) <= 2.0
+    assert free["epsilon_add_remove"] != free["epsilon_add_remove"]  # subsets keep n
+
+
+def test_its_noise_start_and_steps() -> None:
+    """sqrt(2 eta_k) sigma on theta, theta_0 ~ N(0, 2 sigma^2/l2)."""
+    beta = 0.75 + 0.1
+    for schedule, times in (("constant", 0.0), ("ryffel2022", 0.05)):
+        plan = langevin(noise_std=0.7, schedule=schedule).plan(SMALL, Budget(1.0, 1e-3))
+        chain, eta = plan.work, 1 / (2 * beta + times * np.arange(30))
+        np.testing.assert_allclose(chain.step, eta)
+        np.testing.assert_allclose(chain.step * chain.noise_std / 20, np.sqrt(2 * eta) * 0.7)
+        assert (chain.start_std, chain.clip, plan.stated) == (pytest.approx(0.7 * math.sqrt(20)), INF, True)
+    assert langevin(initial="zero", noise_std=0.7).plan(SMALL, Budget(1.0, 1e-3)).work.start_std == 0
+
+
+def test_the_last_iterate_can_be_cheaper() -> None:
+    """Of long chains on bounded rows."""
+    long = langevin(noise_std=1.0, l2=1.0, sampling=Sampling("subset", 200, 100.0))
+    found, event = row(long, SMALL, 1.0, 1e-3), long.provable(SMALL, 1.0)
+    assert event.smoothness == 2.0**2 / 2 + 1.0
+    assert found["epsilon_last"] == Bok2024().epsilon(event, 1e-3) < 0.5 * found["epsilon_tight"]
+
+
+def test_the_authors_settings() -> None:
+    """ResNet-18, constant steps of 1/(2 beta); the paper's formula by hand, K in epochs and in steps."""
+    method = langevin(
+        l2=0.001, clip=15.0, noise_std=0.0022, accountant=Ryffel2022(), sampling=Sampling("subset", 128, 30)
+    )
+    found = row(method, AUTHORS, 1.0, 1e-5)
+    assert found["step_size"] == pytest.approx(1 / 110)
+    a = 4 * 15**2 / (0.001 * (50_000 * 0.0022) ** 2)
+    for name, steps in (("epochs", 30), ("steps", 11_718)):
+        slope = a * (1 - math.exp(-0.001 / 2 * steps / 110))
+        expected = slope + 2 * math.sqrt(slope * math.log(1e5))
+        assert found[f"epsilon_formula_{name}"] == pytest.approx(expected)
+    assert found["epsilon_paper"] == found["epsilon_formula_steps"] > 1 > found["epsilon_formula_epochs"]
+    assert found["epsilon_last"] < found["epsilon_tight"]
+    assert "full batches: batch 128 of 50000" in found["violated"]
+
+
+def test_the_theorem_does_not_survive_an_attack_on_the_chain() -> None:
+    """Noise that Theorem 3.1, with its own initial law, prices at 1 for five steps on one record of 500 each.
+
+    All rows are zero but one, of label 0 or 1, whose gradient is clipped to the same length whatever theta is; the
+    statistic is the difference of the two classes' weights along it.
+    """
+    method = langevin(l2=0.5, clip=0.01, accountant=Ryffel2022(), sampling=Sampling("subset", 1, 0.01))
+    x, found = torch.zeros(1, 500, 1), []
+    x[0, 0] = 50.0
+    for label in (0, 1):
+        y = torch.zeros(1, 500)
+        y[0, 0] = label
+        pair = Glm(x, y, softmax(2), 40_000, row_bound=50.0, mean_smoothness=0.5)
+        release, (plan,) = released(
+            method, pair, [Budget(1.0, 1e-3)], 40_000, random.generator(5, str(label))
+        )
+        found.append((release.theta[:, 0, 0, 0] - release.theta[:, 0, 0, 1]).double().numpy())
+    assert isinstance(plan.work, Chain)
+    assert len(plan.work.step) == 5
+    assert plan.paper is not None
+    assert plan.guarantee.epsilon == Ryffel2022().epsilon(plan.paper, 1e-3) <= 1.0
+    assert 2.0 < audit(found[0], found[1], 1e-3).epsilon <= Tight().epsilon(plan.guarantee.event, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "message"),
+    [
+        ("dp_sgld", {"schedule": "linear"}, "schedule must be one of"),
+        ("dp_sgld", {"temperature": "hot"}, r"temperature must be one of \('printed', 'proper'\), not 'hot'"),
+        ("dp_sgld", {"alpha": 1.0}, r"alpha must be in \(0, 1\), not 1.0"),
+        ("dp_sgld_li2019", {"clip": 0.0}, r"clip must be positive and finite, not 0.0"),
+        ("dp_sgld_li2019", {"step": None, "clip": None}, "clip is null"),
+        ("dp_sgld_li2019", {"calibrated": "noise"}, "calibrated must be one of"),
+        ("dp_sgld_li2019", {"schedule": "constant"}, r"schedule must be one of \('fixed', 'decreasing'\)"),
+        ("dp_sgld_ryffel2022", {"noise_std": -1.0}, "noise_std must be positive"),
+        ("dp_sgld_ryffel2022", {"schedule": "cosine"}, "schedule must be constant or ryffel2022"),
+        ("dp_sgld_ryffel2022", {"initial": "random"}, "theorem or zero"),
+        ("dp_sgd", {"schedule": "harmonic"}, "schedule must be one of"),
+        ("dp_sgd", {"step": -1.0}, r"step must be positive and finite, not -1.0"),
+        ("dp_sgd", {"unit": "miles"}, "unit must be one of"),
+        ("dp_sgd", {"clip": INF}, "clip must be positive and finite"),
+        ("dp_sgd", {"momentum": 1.0}, r"momentum must be in \[0, 1\), not 1.0"),
+        ("dp_sgd", {"full_step_noise": 0.0}, "full_step_noise must be positive"),
+        ("sgld", {"burn_in": 1.0}, r"burn_in must be in \[0, 1\), not 1.0"),
+        ("sgd", {"precision": -1.0}, "precision must be finite and >= 0"),
+        ("dp_sghmc", {"step": 0.1}, r"step must be in \(0, friction\) = \(0, 0.1\), not 0.1"),
+        ("dp_sgnht", {"friction": 2.0}, r"friction must be in \(0, 1\), not 2.0"),
+        ("dp_sgfs", {"refresh": 0}, "refresh must be positive and finite, not 0"),
+        ("dpvi", {"spread": 0.0}, "spread must be positive"),
+        ("dpvi", {"clip": 0.0}, "clip must be positive"),
+        ("ops", {"bound": "tight"}, 'bound must be "paper", "range" or "gdp", not'),
+        ("ops", {"radius": -1.0}, r"radius must be positive and finite, not -1.0"),
+        ("ops", {"bound": "gdp"}, 'bound "gdp" needs precision > 0'),
+        ("objpert", {"ridge": -0.1}, r"ridge must be finite and >= 0, not -0.1"),
+        ("objpert", {"share": 0.1}, "share belongs to the tight accountant"),
+        ("outpert", {"l2": 0.0}, r"l2 must be positive and finite, not 0.0"),
+        ("hybrid", {"share": 0.0}, r"share must be in \(0, 1\), not 0.0"),
+        ("hybrid", {"first": {"bound": "gdp", "precision": 1.0}}, "hybrid needs a pure first stage"),
+    ],
+)
+def test_wrong_settings_are_named(name: str, overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        make(name, **overrides)
+
+
+def test_the_papers_accountant_says_what_it_cannot_report() -> None:
+    facts = logistic().facts
+    with pytest.raises(ValueError, match=r"cannot price adjacency 'replace_one'"):
+        make("dp_sgld_li2019", adjacency="replace_one").plan(facts, Budget(1.0, 1e-5))
+    with pytest.raises(ValueError, match=r"cannot report an epsilon below ln\(1/delta\)/max_order = 0.3598"):
+        make("dp_sgld_li2019", accountant={"max_order": 32}).plan(facts, Budget(0.05, 1e-5))

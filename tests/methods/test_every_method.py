@@ -1,0 +1,364 @@
+"""What every method of conf/method promises, on every problem that it is defined for."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hydra.utils import instantiate
+from scenarios import SEPARABLE, last, linear, logistic, multinomial, network, separable
+
+from dplangevin import random
+from dplangevin.chains.chain import Chain
+from dplangevin.config import load
+from dplangevin.evaluate import predictive
+from dplangevin.methods import Method, Plan, Release, released
+from dplangevin.methods.pate import Caps
+from dplangevin.plan import merged, plain
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.protocol import leaves
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier
+from dplangevin.problems import Problem
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.last_block import Head, LastBlock
+
+INF, DELTA, SEEDS = math.inf, 1e-5, 3
+PARAMS = load()
+METHODS = [str(name) for name in PARAMS.method]
+
+
+def public(problem: Glm, tests: int = 60) -> Glm:
+    """With test rows, the first of its own."""
+    return replace(problem, x_test=problem.x[:, :tests], y_test=problem.y[:, :tests].clamp_min(0).long())
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "logistic": lambda: public(logistic(n=200)),
+    "logistic_shared": lambda: public(logistic(n=200, shared=True)),
+    "softmax": lambda: public(multinomial(n=200)),
+    "softmax_shared": lambda: public(multinomial(n=200, shared=True)),
+    "huber": lambda: public(linear(n=200)),
+    "huber_shared": lambda: public(linear(n=200, shared=True)),
+    "network": network,
+    "block": lambda: last(LastBlock()),
+    "head": lambda: last(Head()),
+}
+NETWORKS = ("network", "block", "head")
+
+# what makes a method quick
+SAMPLER = {"warmup": 20, "block": 20, "max_draws": 20}
+FEW, SOME = {"sampling": {"epochs": 3}}, {"sampling": {"batch": 20, "epochs": 2}}
+VOTE = {"queries": 30, "fewest": 10, "asked": 2.5, "threshold": 12.0}
+QUICK: dict[str, dict[str, Any]] = {
+    "ops": {"sampler": SAMPLER},
+    "ops_gdp": {"sampler": SAMPLER},
+    "hybrid": {"first": {"sampler": SAMPLER}, "second": FEW},
+    "hybrid_sgld": {"first": {"sampler": SAMPLER}, "second": FEW},
+    "dp_sgfs": {"sampling": {"epochs": 1}, "refresh": 3},
+    "pate": {"teachers": 20, "vote": VOTE},
+    **dict.fromkeys(("dp_sgld", "dp_sgnht", "dp_sghmc"), FEW),
+    **dict.fromkeys(("dp_sgld_li2019", "dp_sgld_ryffel2022", "sgd", "sgld", "dp_sgd", "dpvi"), SOME),
+}
+# networks have no smoothness that steps could be in units of, and no bound on their gradients
+STEP: dict[str, Any] = {"unit": "absolute", "step": 0.1}
+CLIP = {"clip": 2.5}  # not 1, or noise that ignores it would look right
+TRAINED = "dplangevin.methods.teachers.Descent"
+DESCENT = {"_target_": TRAINED, "step": 0.05, "momentum": 0.9, "batch": 5}
+ON_NETWORKS: dict[str, dict[str, Any]] = {
+    "sgd": STEP,
+    "sgld": STEP,
+    "pate": {
+        "teachers": 6,
+        "teacher": {**DESCENT, "decay": 0.01, "steps": 8},
+        "vote": {"queries": 20, "fewest": 5, "threshold": 4.0, "answer_std": 4.0},
+        "student": {**DESCENT, "decay": 0.0, "steps": 10},
+        "scored": "odd",
+    },
+    **dict.fromkeys(("dp_sgd", "dp_sgld", "dp_sghmc", "dp_sgnht"), STEP | CLIP),
+    **dict.fromkeys(("dp_sgld_li2019", "dp_sgld_ryffel2022"), STEP | CLIP),
+}
+# methods that need a budget; that have none; that may spend less (rho stops at 1, steps where they are stable)
+ALWAYS_PRIVATE = ("dp_sgld_ryffel2022",)
+UNBUDGETED = ("nonprivate", "sgd", "sgld")
+CAPPED = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "dp_sgld_li2019")
+PURE = ("ops", "objpert_pure")
+SAME_FOR_ALL = ("nonprivate", "pate")  # on shared rows; a student may have been told nothing
+
+
+def defined(name: str, problem: str) -> bool:
+    if problem in NETWORKS:
+        return name in ON_NETWORKS
+    refused = {"pate": "huber", "dpvi": "softmax"}.get(name, "")
+    return problem.removesuffix("_shared") not in refused.split()
+
+
+CASES = [(name, problem) for name in METHODS for problem in PROBLEMS if defined(name, problem)]
+REFUSED = [(name, problem) for name in METHODS for problem in PROBLEMS if not defined(name, problem)]
+
+
+@lru_cache
+def problem_of(name: str) -> Any:
+    return PROBLEMS[name]()
+
+
+def make(name: str, problem: str = "logistic", **overrides: Any) -> Method:
+    changes = [QUICK.get(name, {}), ON_NETWORKS.get(name, {}) if problem in NETWORKS else {}, overrides]
+    method: Method = instantiate(reduce(merged, changes, plain(PARAMS.method[name])))
+    return method
+
+
+def budgets(name: str) -> list[float]:
+    return [INF] if name in UNBUDGETED else [0.3, 5.0]
+
+
+def run(name: str, problem: str, epsilons: list[float], of: Any = None, **overrides: Any) -> Release:
+    wanted, of = [Budget(epsilon, DELTA) for epsilon in epsilons], of or problem_of(problem)
+    return released(make(name, problem, **overrides), of, wanted, SEEDS, random.generator(0, "test"))[0]
+
+
+@lru_cache
+def first(name: str, problem: str) -> Release:
+    return run(name, problem, budgets(name))
+
+
+def planned(name: str, problem: str, epsilon: float, **overrides: Any) -> Plan:
+    return make(name, problem, **overrides).plan(problem_of(problem).facts, Budget(epsilon, DELTA))
+
+
+def close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    return torch.allclose(found, wanted, rtol=1e-3, atol=1e-4 * float(wanted.abs().max()))
+
+
+@pytest.mark.parametrize(("name", "problem"), CASES)
+def test_releases_are_finite_repeat_to_the_byte_and_differ_between_seeds(name: str, problem: str) -> None:
+    release, of = first(name, problem), problem_of(problem)
+    assert (*release.theta.shape[:2], release.theta.shape[3]) == (SEEDS, len(budgets(name)), of.facts.d)
+    assert bool(release.theta.isfinite().all())
+    assert len(release.violated) == len(budgets(name))
+    assert all(value.shape == release.theta.shape[:2] for value in release.info.values())
+    probability = predictive(of, release.theta) if release.predicted is None else release.predicted
+    assert probability.shape == (SEEDS, len(budgets(name)), of.y_test.shape[1], of.facts.classes)
+    torch.testing.assert_close(probability.sum(-1), torch.ones(probability.shape[:-1]))
+    again = run(name, problem, budgets(name))
+    assert release.theta.numpy().tobytes() == again.theta.numpy().tobytes()
+    if not (name in SAME_FOR_ALL and problem != "logistic"):
+        assert all(not torch.equal(release.theta[0], release.theta[s]) for s in (1, 2))
+
+
+@pytest.mark.parametrize(("name", "problem"), [(name, of) for name, of in CASES if name not in UNBUDGETED])
+def test_budgets_are_kept_and_prices_recompute_from_the_events(name: str, problem: str) -> None:
+    method = make(name, problem)
+    for epsilon in (0.3, 5.0):
+        plan = planned(name, problem, epsilon)
+        guarantee = plan.guarantee
+        assert plan.stated is False
+        claimed = method.accountant.epsilon(guarantee.event, guarantee.delta, guarantee.adjacency)
+        assert claimed == guarantee.epsilon
+        assert guarantee.epsilon <= epsilon * (1 + 1e-6)
+        assert guarantee.delta <= DELTA
+        assert guarantee.epsilon > 0.999 * epsilon or (name in CAPPED and epsilon > 4)
+        if problem in ("logistic", "softmax", "network"):
+            assert Tight().epsilon(guarantee.event, DELTA, guarantee.adjacency) <= epsilon * (1 + 1e-3)
+    if name not in ALWAYS_PRIVATE:
+        assert planned(name, problem, INF).guarantee.epsilon == INF
+
+
+def noise(work: Any) -> list[float]:
+    """What a plan adds, in numbers that are smaller where there is less of it."""
+    if isinstance(work, Chain):
+        return (work.noise_std / work.clip if work.clip < INF else work.noise_std).tolist()
+    if isinstance(work, Caps):  # a label more may cost a little noise
+        return [1 / work.answers]
+    if type(work) is tuple:
+        return [number for part in work for number in noise(part.work)]
+    return [1 / value if field == "rho" else value for field, value in zip(work._fields, work, strict=True)]
+
+
+@pytest.mark.parametrize(("name", "problem"), [(name, of) for name, of in CASES if name not in UNBUDGETED])
+def test_a_larger_budget_has_no_more_noise(name: str, problem: str) -> None:
+    several = [np.array(noise(planned(name, problem, epsilon).work)) for epsilon in (0.1, 0.3, 5.0, 50.0)]
+    if name == "objpert_pure":  # as printed: all but ln(1 + ...) of epsilon at its own ridge, or half of it
+        several = several[:2] + several[3:]
+    for tight, loose in itertools.pairwise(several):
+        assert (loose <= tight * (1 + 1e-6)).all()
+    assert (several[0] > several[-1]).any()
+
+
+@pytest.mark.parametrize(("name", "problem"), [(name, of) for name, of in CASES if name not in UNBUDGETED])
+def test_the_noise_of_a_chain_is_what_its_event_prices(name: str, problem: str) -> None:
+    """Step by step, deviation over the bound on a record's gradient; events may round it down by 2 %."""
+    plan, of = planned(name, problem, 1.0), problem_of(problem)
+    chain, event = plan.work, getattr(plan.paper, "all_iterates", lambda: plan.guarantee.event)()
+    if not isinstance(chain, Chain) or name == "dp_sgfs":  # a Gaussian step of two releases: see test_dp_sgfs
+        return
+    sampling, bound = chain.sampling, chain.clip if chain.clip < INF else of.facts.lipschitz
+    priced = []
+    for leaf, count in leaves(event):
+        rate, multiplier = rate_and_multiplier(leaf)
+        assert rate == pytest.approx(sampling.rate(of.facts.n))
+        priced += count * [multiplier]
+    added = np.sort((chain.noise_std / bound).numpy())
+    assert len(priced) == len(added) == sampling.steps(of.facts.n)
+    assert (np.sort(priced) <= added * (1 + 1e-9)).all()
+    assert (np.sort(priced) >= added / 1.021).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("problem", ["logistic", "network"])
+def test_budgets_share_noise_and_no_one_feels_another_or_other_seeds_rows(name: str, problem: str) -> None:
+    if not defined(name, problem):
+        return
+    epsilons, of = budgets(name), problem_of(problem)
+    twice = run(name, problem, [epsilons[-1]] * 2)
+    assert close(twice.theta[:, 0], twice.theta[:, 1])
+    assert close(first(name, problem).theta[:, -1], twice.theta[:, 0])
+    if problem == "logistic":
+        others = replace(of, y=torch.cat([of.y[:1], -of.y[1:]]))
+        changed = run(name, problem, epsilons, others).theta
+        if name not in (
+            "ops",
+            "ops_gdp",
+            "hybrid",
+            "hybrid_sgld",
+        ):  # whose HMC tunes its steps on all repeats
+            assert close(changed[0], first(name, problem).theta[0])
+        assert not close(changed[1], first(name, problem).theta[1])
+
+
+LEARNED = [(name, problem) for name, problem in CASES if problem not in NETWORKS or name in ("sgd", "dp_sgd")]
+
+
+@pytest.mark.parametrize(("name", "problem"), LEARNED)
+def test_with_budget_enough_they_learn(name: str, problem: str) -> None:
+    """The mean loss of the private rows falls from where theta starts."""
+    of, epsilon = problem_of(problem), 200.0 if name in ALWAYS_PRIVATE else INF
+    more = {"step": 0.01} if name == "sgd" and problem in ("block", "head") else {}
+    theta = run(name, problem, [epsilon], **more).theta[:, :, -1]
+    start = of.init(SEEDS, random.generator(0, "start"))[:, None]
+    found, began = (mean_loss(of, at.float()) for at in (theta, start))
+    assert bool((found < 0.95 * began).all())
+
+
+def mean_loss(of: Any, theta: torch.Tensor) -> torch.Tensor:
+    """``(S,)``, theta ``(S, 1, d)``."""
+    if isinstance(of, Glm):
+        return of.value_and_grad(theta)[0][:, 0] / of.n
+    every = torch.arange(of.facts.n).expand(SEEDS, -1)
+    sums = of.clipped_sum(
+        theta, every, torch.ones(SEEDS, 1, of.facts.n, dtype=torch.bool), torch.tensor([INF])
+    )
+    return sums.loss[:, 0] / of.facts.n
+
+
+# What a plan may know
+
+
+@pytest.mark.parametrize(("name", "problem"), REFUSED)
+def test_problems_that_a_method_is_not_for_are_refused_by_name(name: str, problem: str) -> None:
+    why = (
+        "not a network|not networks"
+        if problem in NETWORKS
+        else "not linear models|one margin|classes to vote"
+    )
+    with pytest.raises(ValueError, match=why):
+        planned(name, problem, INF if name in UNBUDGETED else 1.0)
+
+
+@pytest.mark.parametrize("name", [name for name in ON_NETWORKS if name != "pate"])
+def test_networks_need_a_clip_and_steps_of_their_own(name: str) -> None:
+    with pytest.raises(ValueError, match="give steps"):
+        planned(name, "network", INF if name in UNBUDGETED else 1.0, unit="smoothness", step=0.05)
+    if name not in UNBUDGETED and name != "dp_sgd":
+        with pytest.raises(Exception, match=r"clip is null|need a clip|needs a bound on the gradient"):
+            planned(name, "network", 1.0, clip=None)
+
+
+@pytest.mark.parametrize(("name", "problem"), CASES)
+def test_plans_are_free_of_rows_and_name_what_was_read_off_them(name: str, problem: str) -> None:
+    """The facts are the same for all rows and labels; a plan that another private fact changes says so."""
+    of, epsilon = problem_of(problem), INF if name in UNBUDGETED else 1.0
+    assert replace(of, x=of.x.flip(0), y=of.y.roll(1)).facts == of.facts
+    if problem in NETWORKS:
+        return
+    plans = []
+    for share in (0.9, 0.8):
+        read = of.facts._replace(
+            mean_smoothness=share * of.facts.mean_smoothness, private={"mean_smoothness": "READ"}
+        )
+        method = make(name, problem, **({"unit": "mean_smoothness"} if "unit" in PARAMS.method[name] else {}))
+        plans.append(method.plan(read, Budget(epsilon, DELTA)))
+    one, other = ([*noise(p.work), *(p.work.step if isinstance(p.work, Chain) else ())] for p in plans)
+    assert one == other or all("READ" in plan.guarantee.assumptions for plan in plans) or epsilon == INF
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_budgets_that_cannot_be_kept_are_refused(name: str) -> None:
+    facts = problem_of("logistic").facts
+    if name in UNBUDGETED:
+        with pytest.raises(ValueError, match=r"keeps no budget: epsilon must be inf, not 1\.0"):
+            planned(name, "logistic", 1.0)
+    elif name in PURE:
+        assert make(name).plan(facts, Budget(1.0, 0.0)).guarantee.delta == 0
+    else:
+        with pytest.raises(ValueError, match=r"delta > 0, not 0|delta = 0.* out of reach"):
+            make(name).plan(facts, Budget(1.0, 0.0))
+    if name in ALWAYS_PRIVATE:
+        with pytest.raises(ValueError, match="needs a budget"):
+            planned(name, "logistic", INF)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if "sampling" in PARAMS.method[name]])
+def test_minibatches_have_the_size_and_the_scheme_that_is_priced(name: str) -> None:
+    facts, epsilon = problem_of("logistic").facts, INF if name in UNBUDGETED else 1.0
+    with pytest.raises(ValueError, match=r"batch = 201 is larger than the data set \(200 rows\)"):
+        make(name, sampling={"batch": 201}).plan(facts, Budget(epsilon, DELTA))
+    if name not in UNBUDGETED:
+        other = {"poisson": "subset", "subset": "poisson"}[PARAMS.method[name].sampling.scheme]
+        with pytest.raises(Exception, match=r"is priced for .* samples, not"):
+            make(name, sampling={"scheme": other})
+
+
+@pytest.mark.parametrize("name", ["dp_sgd", "dp_sgld_li2019", "dpvi", "objpert", "pate"])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_either_adjacency_with_an_accountant_that_has_it(name: str, adjacency: str) -> None:
+    tight: dict[str, Any] = {"adjacency": adjacency, "accountant": {"_target_": f"{Tight.__module__}.Tight"}}
+    more = {"vote": tight} if name == "pate" else {**tight, "share": 0.05} if name == "objpert" else tight
+    guarantee = planned(name, "logistic", 0.5, **more).guarantee
+    assert guarantee.adjacency == adjacency
+    assert 0.499 < Tight().epsilon(guarantee.event, DELTA, guarantee.adjacency) == guarantee.epsilon <= 0.5
+
+
+# Rows that a hyperplane separates: without a ridge or a ball there is no best theta
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+@pytest.mark.parametrize("data", SEPARABLE)
+@pytest.mark.parametrize("name", METHODS)
+def test_on_separable_rows_releases_are_finite_with_privacy_and_without(
+    name: str, data: str, loss: str
+) -> None:
+    if not defined(name, loss):
+        return
+    changes: dict[str, Any] = {}
+    if data == "three_rows":
+        two = {"sampling": {"batch": 2}}
+        changes = {"first": {}, "second": two} if "second" in PARAMS.method[name] else {}
+        changes = two if "sampling" in PARAMS.method[name] else changes
+        vote = {"queries": 3, "fewest": 1, "threshold": 2.0, "asked": 3.0}
+        changes = {"teachers": 3, "vote": vote} if name == "pate" else changes
+    method, of = make(name, **changes), public(separable(data, loss))
+    epsilons = [INF] if name in UNBUDGETED else [1.0] if name in ALWAYS_PRIVATE else [1.0, INF]
+    wanted = [Budget(epsilon, DELTA) for epsilon in epsilons]
+    if (name, data) == ("dp_sgfs", "three_rows"):
+        with pytest.raises(
+            ValueError, match="batch = 2 is too small: Lemma 6 needs more than 4 rows; raise batch"
+        ):
+            method.plan(of.facts, wanted[0])
+        return
+    assert bool(released(method, of, wanted, SEEDS, random.generator(0, name))[0].theta.isfinite().all())

@@ -1,0 +1,106 @@
+"""One posterior sample: its scale and its law; and the hybrid that goes on from it."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hydra.utils import instantiate
+from scenarios import gaussian, linear, logistic, multinomial
+
+from dplangevin import random
+from dplangevin.config import load
+from dplangevin.methods import Plan, Release, released
+from dplangevin.methods.ops import Ops
+from dplangevin.posterior import Rejection, Sampler, Whitened
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.analytic_gaussian import mu_for
+from dplangevin.problems.glm import Glm
+
+QUICK = Sampler(warmup=20, block=20, max_draws=20)
+
+
+def run(method: Any, problem: Glm, *epsilons: float, delta: float = 1e-5) -> tuple[Release, list[Plan]]:
+    budgets = [Budget(epsilon, delta) for epsilon in epsilons]
+    return released(method, problem, budgets, problem.repeats, random.generator(0, "test"))
+
+
+@pytest.mark.parametrize("make", [logistic, multinomial, linear])
+@pytest.mark.parametrize(("bound", "times", "which"), [("paper", 4, 0), ("range", 2, 1)])
+def test_the_likelihood_is_scaled_by_the_losses_bound_on_the_ball(
+    make: Any, bound: Any, times: int, which: int
+) -> None:
+    """The largest loss, or its range; for the logistic loss as Algorithm 1 prints them."""
+    problem = make(n=100, shared=True)
+    most = problem.facts.on_ball(3.0)[which]
+    if make is logistic:
+        assert most == pytest.approx((math.log1p(math.e**3), 3.0)[which])
+    release, plans = run(Ops(bound, 3.0, 0.5, QUICK), problem, 1.0, 1000.0)
+    assert [plan.work.rho for plan in plans] == [pytest.approx(1 / (times * most)), 1.0]
+    assert [plan.work.precision for plan in plans] == [0.5 * plan.work.rho for plan in plans]  # tempered too
+    assert plans[0].guarantee.delta == 0
+    assert float(release.theta.norm(dim=-1).max()) <= 3.0 * (1 + 1e-4)
+
+
+def test_under_a_gaussian_prior_it_is_priced_as_a_gaussian_mechanism() -> None:
+    """mu = 2 rho L/sqrt(precision) has (1, 1e-5) at mu = 1/3.73063."""
+    for problem in (logistic(), multinomial()):
+        plan = Ops("gdp", 1.0, 4.0).plan(problem.facts, Budget(1.0, 1e-5))
+        assert plan.work.rho == pytest.approx(math.sqrt(4.0) / 2 / 3.73063 / problem.lipschitz, rel=1e-5)
+        assert plan.work.precision == 4.0
+        assert plan.guarantee.event.noise_multiplier == pytest.approx(2 * 3.73063, rel=1e-5)
+        assert plan.guarantee.delta == 1e-5
+
+
+def test_the_sample_has_the_posterior_of_linear_regression() -> None:
+    problem, mean, covariance = gaussian(repeats=4000)
+    method = Ops("paper", 40.0, 0.0, Sampler(warmup=60, block=40, max_draws=40))
+    theta = run(method, problem, math.inf)[0].theta[:, 0, 0].double()  # 4,000 chains, the last draw of each
+    deviation = covariance.diagonal().sqrt()
+    assert float(((theta.mean(0) - mean) / deviation).abs().max()) < 4.5 / math.sqrt(4000)
+    assert float(((torch.cov(theta.T) - covariance) / deviation.outer(deviation)).abs().max()) < 0.1
+
+
+def test_whitened_samples_have_the_moments_of_a_softmax_posterior() -> None:
+    """Two budgets at once; in two dimensions the posterior is known on a grid."""
+    chains, precision = 3000, 2.0
+    problem = multinomial(repeats=chains, n=40, features=1, classes=2, shared=True)
+    method = Ops("gdp", 1.0, precision, Whitened(warmup=30, draws=20, leapfrogs=4))
+    release, plans = run(method, problem, 0.5, 3.0, delta=1e-3)
+    axis = torch.linspace(-5, 5, 301)
+    grid = torch.cartesian_prod(axis, axis)[None]
+    value = Glm(problem.x, problem.y, problem.loss, 1).value_and_grad(grid)[0][0].double()
+    for e, (epsilon, plan) in enumerate(zip((0.5, 3.0), plans, strict=True)):
+        rho = plan.work.rho
+        assert rho == pytest.approx(min(1.0, mu_for(epsilon, 1e-3) * math.sqrt(precision / 2) / 2))
+        weight = (-rho * value - precision / 2 * grid[0].double().square().sum(-1)).softmax(0)
+        mean = weight @ grid[0].double()
+        centred = grid[0].double() - mean
+        covariance, draws = (centred * weight[:, None]).T @ centred, release.theta[:, e, 0].double()
+        scale = covariance.diagonal().sqrt() / math.sqrt(chains)
+        assert ((draws.mean(0) - mean).abs() < 4 * scale).all()
+        error = (draws.T.cov() - covariance).abs()
+        assert (error < 6 * torch.outer(scale, scale) * math.sqrt(chains)).all()
+
+
+def test_chains_that_have_not_mixed_say_so_and_rejection_need_not() -> None:
+    problem = logistic(n=30, d=2)
+    short = Ops("paper", 10.0, 0.0, Sampler(warmup=1, block=6, max_draws=6))
+    (text,) = run(short, problem, 1.0)[0].violated
+    assert "R-hat" in text
+    assert ">= 1.05" in text
+    assert run(Ops("gdp", 1.0, 1.0, Rejection()), problem, 1.0)[0].violated == [""]
+    with pytest.raises(ValueError, match=r"total variation of 1e-09 breaks the pure bound"):
+        Ops("paper", 1.0, 1.0, Rejection())
+
+
+def test_hybrid_starts_its_chain_from_the_sample_at_half_of_the_budget() -> None:
+    method = instantiate(load().method.hybrid)
+    release, (plan,) = run(method, logistic(), 2.0)
+    assert release.theta.shape[2] == 51  # the posterior sample, then the chain's
+    first, half = run(method.first, logistic(), 1.0)
+    assert torch.equal(release.theta[:, :, :1], first.theta)
+    second = method.second.plan(logistic().facts, Budget(1.0, 1e-5))
+    assert plan.guarantee.event.events == (half[0].guarantee.event, second.guarantee.event)
+    moved = (release.theta[:, 0, 1:] - release.theta[:, 0, :1]).norm(dim=-1).max()
+    assert 0 < float(moved) < 1

@@ -1,0 +1,122 @@
+"""Output and objective perturbation and ridge fits, against other solvers and closed forms."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+from scenarios import linear, logistic, multinomial
+
+from dplangevin import random
+from dplangevin.methods import Plan, Release, released
+from dplangevin.methods.objpert import ObjPert
+from dplangevin.methods.objpert_pure import ObjPertPure
+from dplangevin.methods.outpert import OutPert, Ridge
+from dplangevin.minimise import minimise
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
+from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
+from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems.glm import Glm
+
+MADE: dict[str, Callable[..., Glm]] = {"logistic": logistic, "softmax": multinomial, "huber": linear}
+
+
+def run(method: Any, problem: Glm, *epsilons: float) -> tuple[Release, list[Plan]]:
+    budgets = [Budget(epsilon, 1e-5) for epsilon in epsilons]
+    return released(method, problem, budgets, problem.repeats, random.generator(0, "test"))
+
+
+@pytest.mark.parametrize("loss", MADE)
+@pytest.mark.parametrize("shared", [True, False])
+def test_without_privacy_fits_are_the_minimum(loss: str, shared: bool) -> None:
+    problem, ridge = MADE[loss](n=200, shared=shared), 0.3
+    fit = minimise(problem, torch.tensor([ridge]), torch.zeros(3, 1, problem.d)).theta
+    assert float((problem.to(torch.float64).grad(fit) + ridge * fit).norm(dim=-1).max()) < 1e-6 * problem.n
+    for method in (
+        Ridge(ridge),
+        OutPert(ridge / problem.n, AnalyticGaussian()),
+        ObjPert(Kifer2012(), ridge),
+        ObjPert(Kifer2012(), l2=ridge / problem.n),
+        ObjPertPure(ridge, Chaudhuri2011()),
+    ):
+        theta = run(method, problem, math.inf)[0].theta[:, :, 0]
+        assert float((theta - fit).abs().max()) < 1e-5, method
+
+
+@pytest.mark.parametrize(("adjacency", "share"), [("replace_one", 1.5), ("add_remove", 1.0)])
+def test_objpert_minimises_the_perturbed_objective_that_its_event_names(adjacency: Any, share: float) -> None:
+    problem, eps = logistic(repeats=1), 1 / share
+    release, (plan,) = run(ObjPert(Kifer2012(), adjacency=adjacency), problem, 1.0)
+    event: Any = plan.guarantee.event
+    assert event.ridge == pytest.approx(2 * 0.25 / eps)
+    assert event.noise_std == pytest.approx(math.sqrt(8 * math.log(2e5) + 4 * eps) / eps)
+    b = random.gaussian(random.generator(0, "test"), 1, 5, torch.float64)[0, 0].numpy() * event.noise_std
+    x, y = problem.x[0].double().numpy(), problem.y[0].numpy()
+
+    def objective(t: np.ndarray) -> float:
+        return float(np.logaddexp(0, -y * (x @ t)).sum() + event.ridge / 2 * t @ t + b @ t)
+
+    other = scipy.optimize.minimize(objective, np.zeros(5), method="BFGS", options={"gtol": 1e-7})
+    assert np.abs(release.theta[0, 0, 0].numpy() - other.x).max() < 1e-4
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_tight_and_pure_fits_are_stationary_at_the_ridge_and_noise_of_their_events(pure: bool) -> None:
+    """The trace of a record's Hessian over its rank: 3/4 x^2 over 3, on rows of norm 1.5."""
+    problem = multinomial(repeats=5, n=40, classes=4, shared=True)
+    problem, beta = replace(problem, x=1.5 * problem.x, row_bound=1.5), 1.5**2 / 4
+    method: Any = ObjPertPure(0.4, Chaudhuri2011()) if pure else ObjPert(Tight(), l2=0.01, share=0.05)
+    release, plans = run(method, problem, 0.5, 4.0)
+    again, gradient = random.generator(0, "test"), problem.to(torch.float64).grad(release.theta[:, :, 0])
+    b = random.gamma_ball(again, 5, 16) if pure else random.gaussian(again, 5, 16, torch.float64)
+    for e, (plan, epsilon) in enumerate(zip(plans, (0.5, 4.0), strict=True)):
+        event: Any = plan.guarantee.event
+        exponent = epsilon / 4 / 3 if pure else 0.05 * epsilon / 3
+        assert event.ridge == pytest.approx(max(0.4, beta / math.expm1(exponent)))
+        assert (event.rank, event.lipschitz) == (3, pytest.approx(1.5 * math.sqrt(2)))
+        scale = 1 / event.rate if pure else event.noise_std
+        left = gradient[:, e] + event.ridge * release.theta[:, e, 0] + scale * b[:, 0]
+        assert float(left.norm(dim=-1).max()) < 1.1e-8 * problem.n
+        if pure:
+            assert 2 * event.rate * event.lipschitz == pytest.approx(epsilon / 2)
+        assert 0.999 * epsilon < Tight().epsilon(event, 1e-5) <= epsilon or pure
+
+
+@pytest.mark.parametrize(
+    ("loss", "trace", "rank", "one_sided"),
+    [("logistic", 1 / 4, 1, True), ("softmax", 2 / 3, 2, False), ("huber", 1.0, 1, False)],
+)
+def test_objective_perturbation_is_priced_for_what_its_loss_is(
+    loss: str, trace: float, rank: int, one_sided: bool
+) -> None:
+    facts = MADE[loss](n=200).facts
+    event: Any = ObjPert(Kifer2012()).plan(facts, Budget(0.5, 1e-5)).guarantee.event
+    assert (event.rank, event.one_sided, event.lipschitz) == (rank, one_sided, facts.lipschitz)
+    assert event.ridge == pytest.approx(2 * trace / (0.5 / 1.5))
+
+
+def test_outpert_noise_has_the_analytic_gaussian_scale() -> None:
+    problem = logistic(repeats=2000, shared=True, n=200)
+    theta = run(OutPert(0.05, AnalyticGaussian()), problem, 1.0)[0].theta[:, 0, 0]
+    assert float((theta - theta.mean(0)).std()) == pytest.approx(3.73063 * 2 / (200 * 0.05), rel=0.03)
+
+
+def test_longer_rows_are_paid_for() -> None:
+    """4 times the noise, 16 times the curvature."""
+    facts = multinomial(n=200).facts
+    longer = replace(multinomial(n=200), row_bound=4.0).facts
+    for method in (
+        OutPert(0.01, AnalyticGaussian()),
+        ObjPert(Kifer2012()),
+        ObjPertPure(0.01, Chaudhuri2011()),
+    ):
+        one, four = (method.plan(each, Budget(1.0, 1e-5)) for each in (facts, longer))
+        assert "||x|| <= 4" in four.guarantee.assumptions
+        assert four.work[1] == pytest.approx(4 * one.work[1])
+        assert four.work.ridge == pytest.approx((1 if isinstance(method, OutPert) else 16) * one.work.ridge)

@@ -1,0 +1,231 @@
+"""The trained parts against the network that they are cut from, and their gradients against autograd."""
+
+import logging
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from one_by_one import expected, gap, with_parameters
+from scenarios import backbone as made_up
+from torch import Tensor, nn
+
+from dplangevin.backbones.resnet20 import Block, ResNet20
+from dplangevin.cache import File
+from dplangevin.data import DataError, Dataset
+from dplangevin.engine.clipped import clipped_sum
+from dplangevin.networks import Network
+from dplangevin.problems.last_block import Branch, Head, LastBlock, Shortcut, activations, frozen, of_images
+from dplangevin.problems.network import NetworkProblem
+
+
+@pytest.fixture
+def backbone() -> ResNet20:
+    return made_up()
+
+
+def entering(n: int = 6, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(n, 64, 8, 8, generator=torch.Generator().manual_seed(1), dtype=dtype)
+
+
+def start(network: Network, seeds: int) -> Tensor:
+    none = torch.empty(0)
+    return NetworkProblem(network, none, none, none, none, pretrained=True).init(seeds, torch.Generator())
+
+
+def problem(network: Network, dtype: torch.dtype, seeds: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Parameters near the start, of which each network has its own; inputs, labels and a mask with a gap."""
+    rng = torch.Generator().manual_seed(2)
+    theta = start(network, seeds).to(dtype)
+    theta = theta + torch.randn(theta.shape, generator=rng, dtype=dtype) / 50
+    x = torch.randn(seeds, 5, *network.shape, generator=rng, dtype=dtype)
+    y = torch.randint(0, network.classes, (seeds, 5), generator=rng)
+    mask = torch.ones(seeds, 5, dtype=torch.bool)
+    mask[1, 3] = False
+    return theta, x, y, mask
+
+
+@pytest.fixture(params=[LastBlock(), Head()], ids=["block", "head"])
+def network(request: pytest.FixtureRequest, backbone: ResNet20) -> Network:
+    made: Network = request.param.network(backbone, 4)
+    return made
+
+
+def test_frozen_is_batch_norm_in_evaluation_mode() -> None:
+    norm = nn.BatchNorm2d(5, eps=1e-2).eval()
+    rng = torch.Generator().manual_seed(0)
+    for value in (norm.weight.data, norm.bias.data, norm.running_mean):
+        assert value is not None
+        value.copy_(torch.randn(5, generator=rng))
+    assert norm.running_var is not None
+    norm.running_var.copy_(torch.rand(5, generator=rng))
+    x = torch.randn(3, 5, 4, 2, generator=rng)
+    made = frozen(norm)
+    torch.testing.assert_close(made(x), norm(x).detach())
+    assert not list(made.parameters())
+    before = made(x)
+    norm.weight.data.zero_()
+    assert torch.equal(made(x), before)  # constants of its own
+
+
+def test_only_norms_with_statistics_can_be_frozen() -> None:
+    with pytest.raises(ValueError, match=r"cannot be frozen: it needs running statistics"):
+        frozen(nn.BatchNorm2d(2, track_running_stats=False))
+    with pytest.raises(ValueError, match=r"weight and bias"):
+        frozen(nn.BatchNorm2d(2, affine=False))
+
+
+def test_block_starts_as_the_public_network(backbone: ResNet20) -> None:
+    """At the start it gives the features of the backbone, and logits of 0."""
+    rng = torch.Generator().manual_seed(3)
+    x = torch.randn(4, 3, 32, 32, generator=rng)
+    with torch.no_grad():
+        block = LastBlock().network(backbone, 10)
+        features = block.module[:-1](backbone.trunk(x))  # type: ignore[index]
+        torch.testing.assert_close(features, backbone.features(x))
+        head = Head().inputs(backbone, backbone.trunk(x))
+        torch.testing.assert_close(head.flatten(1), backbone.features(x))
+    assert block.d == 2 * 64 * 64 * 9 + 2570 == 76_298
+    assert not block.logits(start(block, 2), entering()[None]).any()
+
+
+def test_head_is_its_last_layer_alone(backbone: ResNet20) -> None:
+    """With the block's convolutions as they are, both parts have the same logits."""
+    block, head = (part.network(backbone, 4) for part in (LastBlock(), Head()))
+    weights = torch.randn(1, head.d, generator=torch.Generator().manual_seed(4))
+    theta = start(block, 1)
+    theta[:, -head.d :] = weights
+    expected_logits = head.logits(weights, Head().inputs(backbone, entering())[None])
+    torch.testing.assert_close(block.logits(theta, entering()[None]), expected_logits)
+
+
+def test_start_does_not_share_the_public_weights(backbone: ResNet20) -> None:
+    network = LastBlock().network(backbone, 4)
+    block = backbone.last_block
+    assert isinstance(block, Block)
+    before = block.conv1.weight.detach().clone()
+    start(network, 2).zero_()
+    for parameter in network.module.parameters():
+        parameter.data.fill_(1.0)
+    assert torch.equal(block.conv1.weight, before)
+
+
+@pytest.mark.parametrize("clip", [0.3, math.inf])
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+def test_gradients_are_those_of_single_examples(
+    network: Network, clip: float, dtype: torch.dtype, close: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the engine's own layers, not by torch.func, which would say so in the log."""
+    network.module.to(dtype)
+    given = problem(network, dtype)
+    with caplog.at_level(logging.WARNING):
+        found = clipped_sum(network, *given, clip)
+    assert not caplog.records
+    wanted = expected(network, *given, clip)
+    assert gap(found.gradient, wanted.gradient) < close
+    torch.testing.assert_close(found.loss, wanted.loss)
+    torch.testing.assert_close(found.norm, wanted.norm, equal_nan=True)
+    parts = clipped_sum(network, *given, clip, micro_batch=2)
+    assert gap(parts.gradient, found.gradient) < close
+
+
+def test_no_example_adds_more_than_the_clip(network: Network) -> None:
+    theta, x, y, mask = problem(network, torch.float32)
+    for i in range(5):
+        one = (theta, 9 * x[:, [i]], y[:, [i]], mask[:, [i]])
+        sums = clipped_sum(network, *one, 0.01)
+        taken = mask[:, i]
+        assert (sums.norm[taken] > 0.01).all()  # else the clip would have nothing to do
+        assert (sums.gradient.norm(dim=1) <= 0.01 * (1 + 1e-5)).all()
+        assert not sums.gradient[~taken].any()
+
+
+def test_logits_are_the_module_s(network: Network) -> None:
+    theta, x, _, _ = problem(network, torch.float32)
+    wanted = torch.stack([with_parameters(network.module, t)(rows) for t, rows in zip(theta, x, strict=True)])
+    torch.testing.assert_close(network.logits(theta, x), wanted.detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_last_block_must_be_one_with_an_identity(backbone: ResNet20) -> None:
+    del backbone.layer3[1:]  # the first one's shortcut is a convolution
+    with pytest.raises(
+        ValueError, match=r"last block Block is no .* identity: give the backbone of a ResNet20"
+    ):
+        LastBlock().network(backbone, 4)
+
+
+def test_branch_stands_before_all_that_is_trained() -> None:
+    """Behind a trained layer the gradient through the shortcut would be missing: refused, never wrong."""
+    branch = Branch()
+    with torch.random.fork_rng(devices=[]):  # of PyTorch's own start
+        layers = [nn.Flatten(), nn.Linear(4, 4), branch, nn.Tanh(), Shortcut(branch), nn.Linear(4, 2)]
+    network = Network(nn.Sequential(*layers), (1, 2, 2), 2)
+    theta, x, y, mask = problem(network, torch.float32)
+    with pytest.raises(ValueError, match="a Branch must come before every layer that is trained"):
+        clipped_sum(network, theta, x, y, mask, 1.0)
+
+
+def test_shortcut_needs_its_branch() -> None:
+    with pytest.raises(ValueError, match="put the branch before it"):
+        Shortcut(Branch())(torch.zeros(1))
+
+
+# From images
+
+
+def images() -> Dataset:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (15, 3, 32, 32)).astype(np.uint8), rng.integers(0, 3, 15)
+    return Dataset.from_arrays(x[:10], y[:10], x[10:], y[10:], {"name": "colours", "classes": 3})
+
+
+def test_activations_are_those_of_the_trunk_and_kept(backbone: ResNet20, tmp_path: Path) -> None:
+    of, cpu = images(), torch.device("cpu")
+    found = activations(backbone, of, cpu, tmp_path, "few")
+    pixels = torch.cat([torch.as_tensor(x[0]) for x in (of.x_train, of.x_test)])
+    with torch.no_grad():
+        torch.testing.assert_close(found, backbone.trunk(backbone.inputs(pixels)))
+    (tmp_path / "trunk-few.npy").write_bytes(b"damaged")
+    with pytest.raises(DataError, match=r"trunk-few\.npy.*Delete the file and run again"):
+        activations(backbone, of, cpu, tmp_path, "few")
+
+
+def test_problems_of_images_share_their_activations(
+    backbone: ResNet20, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Block and head, and others with the same images; of other images they are computed again, and kept instead."""
+    np.savez(
+        tmp_path / "weights.npz", **{name: value.numpy() for name, value in backbone.state_dict().items()}
+    )
+    images().save(tmp_path / "data.npz")
+    inputs = {name: File.at(tmp_path / f"{name}.npz") for name in ("data", "weights")}
+    target, numbers = "dplangevin.backbones.resnet20.build", {"mean": [0.5] * 3, "std": [0.25] * 3}
+    spec = {
+        "_target_": target,
+        "classes": 7,
+        "size": 32,
+        **numbers,
+        "weights": "weights.npz",
+        "made_by": "weights@small",
+    }
+
+    def make(part: LastBlock | Head, limit: int | None = None) -> NetworkProblem:
+        more = {"backbone": spec, "inputs": inputs, "folder": tmp_path / "units"}
+        return of_images(images(), 2, part=part, limit=limit, **more)  # type: ignore[arg-type]
+
+    block = make(LastBlock())
+    assert (block.facts.n, block.facts.public, block.facts.classes) == (10, 5, 3)
+    assert block.facts.d == 2 * 36_864 + 771
+    assert (block.x.shape[1:], block.y_test.shape) == ((64, 8, 8), (1, 5))
+    (old,) = (tmp_path / "units").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("dplangevin.problems.last_block._computed", lambda *_: pytest.fail("computed again"))
+        head = make(Head())
+    with torch.no_grad():
+        torch.testing.assert_close(head.x.flatten(1), backbone.tail(backbone.last_block(block.x)))
+    assert len(make(Head(), 6).x) == 6
+    (new,) = (tmp_path / "units").iterdir()
+    assert new != old
+    with pytest.raises(ValueError, match="limit = 0 must be at least 1, or null"):
+        make(Head(), 0)

@@ -1,0 +1,93 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from dplangevin import random
+
+
+def test_streams_depend_on_seed_and_label_only() -> None:
+    draw = random.gaussian(random.generator(7, "adult/ops"), 3, 4)
+    assert torch.equal(draw, random.gaussian(random.generator(7, "adult/ops"), 3, 4))
+    assert not torch.equal(draw, random.gaussian(random.generator(7, "adult/objpert"), 3, 4))
+    assert not torch.equal(draw, random.gaussian(random.generator(8, "adult/ops"), 3, 4))
+    assert draw.shape == (3, 1, 4)  # shared along the budget axis
+
+
+@pytest.mark.parametrize(("n", "size"), [(5, 2), (40, 3), (9, 2)])  # by sorting keys, and by drawing again
+def test_every_subset_is_equally_likely(n: int, size: int) -> None:
+    found = random.subsets(random.generator(0, "t"), (60_000,), n, size).sort(-1).values.numpy()
+    assert found.min() >= 0
+    assert found.max() < n
+    assert (np.diff(found) > 0).all()
+    sets = list(itertools.combinations(range(n), size))
+    codes = {s: i for i, s in enumerate(sets)}
+    counts = np.bincount([codes[tuple(row)] for row in found.tolist()], minlength=len(sets))
+    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_large_subsets_have_no_copies() -> None:
+    found = random.subsets(random.generator(0, "t"), (3, 4), 2000, 480)
+    assert found.shape == (3, 4, 480)
+    assert all(len(set(row.tolist())) == 480 for row in found.reshape(-1, 480))
+
+
+def test_subsets_larger_than_the_data_are_refused() -> None:
+    with pytest.raises(ValueError, match="a subset of 11 of 10 rows does not exist"):
+        random.subsets(random.generator(0, "t"), (1,), 10, 11)
+
+
+def test_gamma_noise_has_gamma_norms_and_uniform_directions() -> None:
+    b = random.gamma_ball(random.generator(0, "g"), 20_000, 3)[:, 0].numpy()
+    norms = np.linalg.norm(b, axis=1)
+    assert scipy.stats.kstest(norms, scipy.stats.gamma(3).cdf).pvalue > 1e-3
+    # in three dimensions each coordinate of a uniform direction is uniform on [-1, 1] (Archimedes)
+    assert scipy.stats.kstest(b[:, 0] / norms, scipy.stats.uniform(-1, 2).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("schemes", [{"subset"}, {"poisson"}, {"poisson", "subset"}, {"full"}])
+def test_batches_do_not_depend_on_how_many_follow(schemes: set[str]) -> None:
+    def drawn(steps: int) -> list[random.Batch]:
+        size = 50 if schemes == {"full"} else 5
+        return list(random.batches(random.generator(1, "s"), schemes, 2, 50, size, 3, steps, 4))
+
+    for one, same in zip(drawn(8)[:4], drawn(4), strict=True):
+        assert all(a is b is None or torch.equal(a, b) for a, b in zip(one, same, strict=True))  # type: ignore[arg-type]
+        assert one.normals.shape == (2, 1, 3)
+        assert one.rows.shape[1] >= 5
+        assert (one.sizes is None) == ("poisson" not in schemes)
+        assert schemes != {"full"} or torch.equal(one.rows, torch.arange(50).expand(2, 50))
+
+
+@pytest.mark.parametrize(("n", "size"), [(10, 4), (100, 10)])
+@pytest.mark.parametrize("schemes", [{"poisson"}, {"poisson", "subset"}])
+def test_poisson_samples_and_subsets_have_their_laws(n: int, size: int, schemes: set[str]) -> None:
+    """Each row in a Poisson sample with probability size/n, independently; of subsets beside them, size rows."""
+    held: list[torch.Tensor] = []
+    chosen: list[torch.Tensor] = []
+    rate, runs = size / n, 40_000
+    for batch in random.batches(random.generator(2, "p"), schemes, 100, n, size, 3, 400, 64):
+        assert batch.sizes is not None
+        place = torch.arange(batch.rows.shape[1])
+        for found, mask in ((held, place < batch.sizes[:, None]), (chosen, (place < size).expand(100, -1))):
+            found.append(torch.zeros(100, n + 1).scatter_(1, torch.where(mask, batch.rows, n), 1.0)[:, :n])
+            assert torch.equal(found[-1].sum(1), mask.sum(1).float())  # no row twice
+    sample, subset = torch.cat(held).numpy(), torch.cat(chosen).numpy()  # (40,000, n)
+    count = sample.sum(0)
+    spread = runs * rate * (1 - rate)
+    assert scipy.stats.chi2(n).sf(((count - runs * rate) ** 2 / spread).sum()) > 1e-3
+    sizes = np.bincount(sample.sum(1).astype(int), minlength=n + 1)
+    expected = runs * scipy.stats.binom(n, rate).pmf(np.arange(n + 1))
+    likely = expected > 10
+    assert scipy.stats.chi2(likely.sum()).sf(((sizes - expected) ** 2 / expected)[likely].sum()) > 1e-3
+    assert abs(np.corrcoef(sample[:, 0], sample[:, -1])[0, 1]) < 4 / math.sqrt(runs)
+    if "subset" in schemes:
+        error = math.sqrt(rate / runs)
+        assert (subset.sum(1) == size).all()
+        assert np.abs(subset.mean(0) - rate).max() < 5 * error
+        together = subset.T @ subset / runs
+        apart = ~np.eye(n, dtype=bool)
+        assert np.abs(together[apart] - rate * (size - 1) / (n - 1)).max() < 6 * error
