@@ -216,12 +216,11 @@ class Work:
             more["observe"] = curve
         workspace = Workspace(self.store.folder, self.keys[group[0]]) if self.apart else None
         release = method.release(problem, plans, first.run.seeds, rng, workspace=workspace, **more)
-        if release.guarantees is not None:
-            shown = [
+        if release.guarantees is not None:  # of a method that is alone in its group
+            plans = [
                 plan._replace(guarantee=own) for plan, own in zip(plans, release.guarantees, strict=True)
             ]
-            several = [(method, shown)] if len(several) == 1 else several
-            prices = [self.prices(group[0], shown)] if len(several) == 1 else prices
+            several, prices = [(method, plans)], [self.prices(group[0], plans)]
         out, start = [], 0
         for i, (_, each), found in zip(group, several, prices, strict=True):
             part = cut(release, start, start + len(each))

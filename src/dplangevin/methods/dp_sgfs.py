@@ -72,7 +72,7 @@ class DpSgfs(ChainMethod):
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         n, size, steps = facts.n, self.sampling.size(facts.n), self.sampling.steps(facts.n)
         require(size > 4, f"batch = {size} is too small: Lemma 6 needs more than 4 rows; raise batch")
-        assert facts.linear
+        facts.need_linear()
         bound, sigma = facts.bounded("dp_sgfs"), self.noise_std(facts, budget)
         size_of = Steps(self.step, self.unit)
         eta = 2 * bound**2 * size_of.first(facts) / n

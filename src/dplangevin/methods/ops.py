@@ -105,7 +105,7 @@ class Ops:
 
     def calibrated(self, facts: Facts, budget: Budget) -> tuple[float, DpEvent]:
         """The scale rho that spends the budget, and the event it makes."""
-        assert facts.linear
+        facts.need_linear()
         if budget.epsilon == math.inf:
             return 1.0, NonPrivateDpEvent()
         bound = facts.bounded("ops")

@@ -47,7 +47,7 @@ class OutPert:
         positive(l2=self.l2, tolerance=self.tolerance)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        assert facts.linear
+        facts.need_linear()
         multiplier, event = 0.0, cast(DpEvent, NonPrivateDpEvent())
         if budget.epsilon < math.inf:
             multiplier = calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
@@ -93,7 +93,7 @@ class Ridge:
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         no_budget(budget, "nonprivate")
-        assert facts.linear
+        facts.need_linear()
         guarantee = guaranteed(
             self.accountant, NonPrivateDpEvent(), budget, "replace_one", "final", "full", ()
         )

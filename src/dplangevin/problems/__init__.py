@@ -48,6 +48,10 @@ class Facts(NamedTuple):
             raise ValueError("this method needs a linear model with a convex loss, not a network")
         return self.loss
 
+    def need_linear(self) -> None:
+        """ValueError for a network."""
+        _ = self.linear
+
     @property
     def mean_curvature(self) -> float:
         """Bound on the mean of the eigenvalues that are not 0 of the Hessian of one record's loss."""
