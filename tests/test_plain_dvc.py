@@ -44,6 +44,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     run(folder, "git", "init", "--quiet")
+    run(folder, "git", "add", "--all")
+    run(folder, "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "all")
     return folder
 
 
@@ -55,9 +57,17 @@ def test_a_fresh_clone_is_in_step(clone: Path) -> None:
     assert not (clone / "data/raw").exists()
 
 
+@pytest.mark.parametrize("flag", ["-S{}", "--set-param=params.yaml:{}"])
+def test_an_experiment_with_a_typo_names_the_near_keys(clone: Path, flag: str) -> None:
+    done = dvc(clone, "exp", "run", flag.format("method.ops.radus=3"), "run@compare-abalone")
+    assert done.returncode != 0
+    assert "conf/ has no method.ops.radus; did you mean method.ops.radius" in done.stdout + done.stderr
+    assert run(clone, "git", "status", "--porcelain").stdout == ""
+
+
 def test_the_files_that_users_read_are_short() -> None:
     assert len((ROOT / "dvc.yaml").read_text().splitlines()) < 250
-    assert (ROOT / "params.yaml").stat().st_size < 85_000
+    assert (ROOT / "params.yaml").stat().st_size < 82_000
     assert (ROOT / "dvc.lock").stat().st_size < 200_000
 
 

@@ -56,7 +56,7 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
     folder = Path(conf) / kind
     there = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in there:
-        raise ConfigError(f"no {kind} {name!r}{_meant(name, there)}; {folder}/ has {', '.join(there)}")
+        raise ConfigError(f"no {kind} {name!r}{meant(name, there)}; {folder}/ has {', '.join(there)}")
     texts = {name: (folder / f"{name}.yaml").read_text(encoding="utf-8")}
     todo = [name]
     while todo:
@@ -118,7 +118,7 @@ def _hint(overrides: Sequence[str], folder: Path) -> str:
         known = keys_of(_compose([], folder))
     except ConfigError:
         return ""
-    return "".join(_meant(name, known) for name in names if name not in known)
+    return "".join(meant(name, known) for name in names if name not in known)
 
 
 def keys_of(cfg: DictConfig) -> set[str]:
@@ -130,7 +130,8 @@ def keys_of(cfg: DictConfig) -> set[str]:
     return found
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, known: Iterable[str]) -> str:
+    """ "; did you mean ...?" with the names that are nearest, "" where none is near."""
     near = get_close_matches(name, sorted(known), n=3, cutoff=0.7)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
@@ -190,7 +191,7 @@ def check_keys(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     known = keys_of(cfg)
     unknown = [key for key in flatten(load(path)) if key not in known and _stray(key, known, groups)]
     if unknown:
-        lines = [f"{key}{_meant(key, known)}" for key in unknown[:SHOWN]]
+        lines = [f"{key}{meant(key, known)}" for key in unknown[:SHOWN]]
         raise ConfigError("\n  ".join([f"{path} sets keys that nothing reads:", *lines]))
 
 
