@@ -13,7 +13,7 @@ import pytest
 import summary
 from omegaconf import OmegaConf
 
-from dplangevin import config, plan
+from dplangevin import config, manifest, plan
 
 ROOT = Path(__file__).parents[1]
 
@@ -146,7 +146,7 @@ def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> 
 
 def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
     command = ("sh", "pipelines/python.sh", "fail.py", "1")
-    assert "git checkout params.yaml dvc.lock" in run(small, *command, DVC_EXP_NAME="x").stderr
+    assert "git checkout params.yaml dvc.lock data/manifest results" in run(small, *command, DVC_EXP_NAME="x").stderr
     assert run(small, *command).stderr == ""
 
 
@@ -179,6 +179,26 @@ def test_the_summary_knows_the_exhibits(
     needs = summary.needs_of(Path("dvc.lock"))
     assert {"run@wang2015-adult", "code"} <= needs["render@wang2015_fig1c"]
     assert {"prepare@adult", "reference@adult"} <= needs["run@compare-adult"]
+
+
+def test_a_run_waits_for_its_own_data_alone() -> None:
+    """So that a data set that cannot be had stops no other."""
+    cfg, needs = config.compose(conf=ROOT / "conf"), summary.needs_of(ROOT / "dvc.lock")
+
+    def all_of(stage: str) -> set[str]:
+        return {stage}.union(*(all_of(before) for before in needs[stage]))
+
+    for name, entry in cfg.pipeline.runs.items():
+        spec, read = cfg.experiment[entry.experiment], all_of(f"run@{name}")
+        kind = "dataset" if entry.dataset in cfg.dataset else "features"
+        wanted = {manifest.stage_of(cfg, kind, entry.dataset)}
+        if spec.get("compared"):
+            wanted.add(manifest.stage_of(cfg, "reference", entry.dataset))
+        problems = [cfg.problem[run.problem] for run in plan.runs(cfg, entry.experiment, entry.dataset)]
+        wanted |= {manifest.stage_of(cfg, "weights", p.backbone) for p in problems if "backbone" in p}
+        assert wanted <= read
+        assert ("prepare@mnist" in read) == (entry.dataset == "mnist")
+        assert ("prepare@adult" in read) == (entry.dataset == "adult")
 
 
 def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:

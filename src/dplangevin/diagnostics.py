@@ -1,16 +1,14 @@
 """Diagnostics of samplers: convergence and effective sample size, by arviz."""
 
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-import xarray
 from torch import Tensor
 
-with warnings.catch_warnings():  # arviz announces its own next major version on import
-    warnings.simplefilter("ignore", FutureWarning)
-    import arviz
+if TYPE_CHECKING:
+    import xarray
 
 
 class Mixing(NamedTuple):
@@ -26,6 +24,9 @@ def mixing(draws: Tensor) -> Mixing:
     R-hat compares chains; a single chain is cut into halves that count as two.  Coordinates that never move are left
     out, nan if none does.  Raises ValueError for fewer draws than `least_draws`.
     """
+    with warnings.catch_warnings():  # arviz announces its own next major version on import, which takes a second
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
     count, groups, chains, *rest = draws.shape
     if count < least_draws(chains):
         raise ValueError(f"{count} draws of {chains} chains are too few: keep {least_draws(chains)} or more")
@@ -44,6 +45,8 @@ def least_draws(chains: int) -> int:
     return 4 if chains > 1 else 8
 
 
-def _labelled(draws: Tensor) -> xarray.Dataset:
+def _labelled(draws: Tensor) -> "xarray.Dataset":
+    import xarray
+
     axes = ("draw", "group", "chain", "budget", "coordinate")
     return xarray.Dataset({"theta": (axes, draws.double().numpy())})

@@ -1,4 +1,4 @@
-"""The only place that draws what privacy rests on: minibatches and noise.
+"""The only place that draws minibatches and the noise of chains and of perturbed fits, on which their privacy rests.
 
 Draws are shared along the axis of budgets and variants (common random numbers: they are compared on paired noise) and
 independent along seeds.  This is a research generator (Mersenne Twister through torch), not a cryptographically secure
