@@ -7,8 +7,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from dplangevin.config import compose
-from dplangevin.data import Dataset, verify
-from dplangevin.data.fetch import fetch, mirrors
+from dplangevin.data import Dataset
+from dplangevin.data.fetch import fetch
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
 
@@ -24,8 +24,7 @@ def config(scale: str) -> DictConfig:
 def prepare(cfg: DictConfig, folder: Path) -> Path:
     """The prepared file of Adult in `folder`."""
     spec = cfg.dataset[KEY]
-    fetch(KEY, spec.files, folder / "raw", mirrors(""))
-    verify(folder / "raw", spec.files, KEY)
+    fetch(KEY, spec.files, folder / "raw")
     path = folder / f"{KEY}.npz"
     instantiate(spec.loader, _partial_=True)(folder=folder / "raw").save(path)
     return path

@@ -1,13 +1,13 @@
 """Calibration: the noise that a budget needs, ours against dp_accounting's own search."""
 
-import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 from dp_accounting import DpEvent, mechanism_calibration
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-from measure import Options, Row, verdict
+from measure import Options, Row, timed, verdict
 
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.li2019 import Li2019
@@ -59,29 +59,28 @@ def event(schedule: Schedule) -> Callable[[float], DpEvent]:
     return lambda sigma: steps_event(sigma, rate=RATE, steps=STEPS, schedule=schedule)
 
 
-def budgets(runs: int) -> list[Budget]:
-    """The budget once for each run, a little apart: prices are remembered by content."""
-    return [Budget(EPSILON * (1 + 1e-3 * run), DELTA) for run in reversed(range(runs))]
-
-
 def ours(accountant: Accountant, schedule: Schedule, runs: int) -> tuple[float, float]:
-    """Noise multiplier for EPSILON, and median seconds."""
-    times, noise = [], 0.0
-    for budget in budgets(runs):
-        start = time.perf_counter()
-        noise = calibrate(accountant, event(schedule), budget, low=LOW, high=HIGH, adjacency="add_remove")
-        times.append(time.perf_counter() - start)
-    return noise, median(times)
+    def search(budget: Budget) -> float:
+        return calibrate(accountant, event(schedule), budget, low=LOW, high=HIGH, adjacency="add_remove")
+
+    return searched(search, runs)
 
 
 def theirs(accountant: Callable[[], object], runs: int) -> tuple[float, float]:
-    """The same from dp_accounting's own search."""
-    times, noise = [], 0.0
+    """By dp_accounting's own search."""
     bracket = mechanism_calibration.ExplicitBracketInterval(LOW, HIGH)
-    for budget in budgets(runs):
-        start = time.perf_counter()
-        noise = mechanism_calibration.calibrate_dp_mechanism(
-            accountant, event("fixed"), budget.epsilon, budget.delta, bracket, tol=1e-4
-        )
-        times.append(time.perf_counter() - start)
-    return noise, median(times)
+    search = mechanism_calibration.calibrate_dp_mechanism
+    return searched(
+        lambda budget: search(accountant, event("fixed"), budget.epsilon, budget.delta, bracket, tol=1e-4),
+        runs,
+    )
+
+
+def searched(search: Callable[[Budget], float], runs: int) -> tuple[float, float]:
+    """Noise multiplier for EPSILON, and median seconds.
+
+    The budget differs a little from run to run, since prices are remembered by content, and is EPSILON at last.
+    """
+    budgets = [Budget(EPSILON * (1 + 1e-3 * run), DELTA) for run in reversed(range(runs))]
+    found = [timed(partial(search, budget)) for budget in budgets]
+    return found[-1][0], median(took for _, took in found)

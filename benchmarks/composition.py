@@ -1,22 +1,17 @@
 """Composition of privacy losses: error and time, ours against dp-accounting's PLD and prv-accountant."""
 
 import math
-import time
 import warnings
-from collections.abc import Callable
-from typing import TypeVar
 
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
-from measure import Options, Row, verdict
+from measure import Options, Row, timed, verdict
 from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
 
 from dplangevin.privacy.accountants import profiles
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.composition import compose
 from dplangevin.privacy.accountants.tight import Tight
-
-Value = TypeVar("Value")
 
 GAUSSIAN = [  # mu, T, delta
     (1.0, 10**3, 1e-5),
@@ -73,11 +68,6 @@ def _sampled(options: Options, rate: float, multiplier: float, steps: int, delta
         str(options.threads),
         f"one price, add_remove; prv-accountant to .3 %, stated excess of ours {price.excess / price.epsilon:.1e}",
     )
-
-
-def timed(work: Callable[[], Value]) -> tuple[Value, float]:
-    start = time.perf_counter()
-    return work(), time.perf_counter() - start
 
 
 def pld(multiplier: float, steps: int, delta: float) -> float:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dplangevin import random
+from dplangevin.methods import Execution
 from dplangevin.methods.dp_sgld import DpSgldWang2015
 from dplangevin.problems.glm import Glm
 
@@ -32,7 +33,7 @@ def rows(options: Options) -> list[Row]:
         loader_steps, loader = opacus(problem.x[0], problem.y[0], poisson=True)
         fixed_steps, fixed = opacus(problem.x[0, :BATCH], problem.y[0, :BATCH], poisson=False)
         times = medians(options.runs, ours, loader, fixed)
-    count = problem.repeats * len(adult.budgets(cfg))
+    count = cfg.repeats * len(adult.budgets(cfg))
     own = 1e6 * times[0] / (steps * count)
     shown = f"{own:.1f} us"
     how = f"median of {options.runs} runs in turns; steps per run: ours {steps} x {count} chains, Opacus "
@@ -63,7 +64,7 @@ def chains(cfg: DictConfig, problem: Glm) -> tuple[int, Callable[[], object]]:
     method: DpSgldWang2015 = instantiate(OmegaConf.merge(cfg.method.dp_sgld, {"sampling": sampling}))
     plans = [method.plan(problem.facts, budget) for budget in adult.budgets(cfg)]
     rng = random.generator(cfg.seed, "bench/dp_sgld")
-    return len(plans[0].work.step), lambda: method.release(problem, plans, problem.repeats, rng)
+    return len(plans[0].work.step), lambda: method.release(problem, plans, Execution(cfg.repeats, rng))
 
 
 def opacus(x: Tensor, y: Tensor, poisson: bool) -> tuple[int, Callable[[], None]]:

@@ -3,35 +3,30 @@
 Random weights and random images of CIFAR's size: neither decides the time.
 """
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import torch
 from measure import Options, Row, medians, verdict
-from omegaconf import OmegaConf
 
 from dplangevin import random
 from dplangevin.backbones import Backbone, network
 from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import initialise
-from dplangevin.config import ConfigError
+from dplangevin.config import compose
 
-BACKBONE, FEATURES = Path("conf/backbone/resnet20_cifar100.yaml"), Path("conf/features/cifar10_resnet20.yaml")
 IMAGES, FULL = 2_000, 20_000
 CIFAR, MINUTES = 60_000, 5
 PLAIN_BATCH = 250
 
 
 def rows(options: Options) -> list[Row]:
-    rng = random.generator(0, "benchmark of features")
-    backbone = network(mapping(BACKBONE))
+    cfg, rng = compose(), random.generator(0, "benchmark of features")
+    entry = cfg.features.cifar10_resnet20
+    backbone = network(cfg.backbone[entry.backbone])
     initialise(backbone, rng)
     backbone.eval()
     count = FULL if options.full else IMAGES
     images = torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8, generator=rng).numpy()
-    entry = mapping(FEATURES)
-    extraction = Extraction(entry["resize"], entry["batch"], entry["public_images"])
+    extraction = Extraction(entry.resize, entry.batch, entry.public_images)
     device = torch.device("cpu")
     ours, plain = medians(
         options.runs,
@@ -60,10 +55,3 @@ def evaluated(backbone: Backbone, images: np.ndarray) -> torch.Tensor:
     with torch.inference_mode():
         parts = torch.from_numpy(images).split(PLAIN_BATCH)
         return torch.cat([backbone.features(backbone.inputs(part)) for part in parts])
-
-
-def mapping(path: Path) -> dict[str, Any]:
-    found = OmegaConf.to_container(OmegaConf.load(path))
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path} is not a mapping")
-    return {str(k): v for k, v in found.items()}

@@ -11,17 +11,16 @@ from typing import NamedTuple
 
 import adult
 import pandas as pd
-from hydra.utils import instantiate
 from measure import Options, Row, isolated, verdict
 from omegaconf import OmegaConf
 
-from dplangevin import random
 from dplangevin.cache import File, Store
 from dplangevin.config import content
 from dplangevin.data import Dataset
 from dplangevin.experiment import Inputs, sweep, tables
+from dplangevin.manifest import posteriors
 from dplangevin.posterior import R_HAT
-from dplangevin.reference import sample_reference, save
+from dplangevin.reference import save
 
 TO_BYTES = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
 
@@ -128,12 +127,7 @@ def one(
 
 def reference(scale: str, data: Path, posterior: Path) -> tuple[float, float | None]:
     """Sample the exact posterior, as the stage does."""
-    cfg = adult.config(scale)
-    spec, prepared, found = cfg.reference, Dataset.load(data), {}
-    for scaling in spec.scalings:
-        problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), cfg.repeats)
-        args = problem, spec.precision, instantiate(spec.sampler), spec.predictive
-        found[scaling] = sample_reference(*args, random.generator(cfg.seed, f"{adult.KEY}/reference"))
+    found = posteriors(adult.config(scale), adult.KEY, Dataset.load(data))
     save(posterior, found)
     return peak_memory(), float(max(exact.r_hat.max() for exact in found.values()))
 

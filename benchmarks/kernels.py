@@ -26,15 +26,15 @@ STEP_SIZE, FRICTION = 1e-5, 0.1
 
 
 def rows(options: Options) -> list[Row]:
-    problem = adult.problem(adult.config(options.scale))
-    single = Glm(problem.x, problem.y, problem.loss, 1)
+    cfg = adult.config(options.scale)
+    problem, seeds = adult.problem(cfg), cfg.repeats
     found = []
     for name, steps in STEPS.items():
-        sides = [chain(name, problem, BUDGETS, steps), chain(name, single, 1, ALONE)]
+        sides = [chain(name, problem, seeds, BUDGETS, steps), chain(name, problem, 1, 1, ALONE)]
         if name != "sgfs":
             sides.append(peer(name, problem.x[0], problem.y[0]))
         times = medians(options.runs, *sides)
-        ours = 1e6 * times[0] / (steps * problem.repeats * BUDGETS)
+        ours = 1e6 * times[0] / (steps * seeds * BUDGETS)
         others = [1e6 * time / ALONE for time in times[1:]]
         names = ["one chain at a time", "posteriors"]
         found.append(
@@ -46,24 +46,24 @@ def rows(options: Options) -> list[Row]:
                 "-",
                 "-",
                 str(options.threads),
-                f"median of {options.runs} runs in turns; ours {steps} steps of {problem.repeats * BUDGETS} chains, "
+                f"median of {options.runs} runs in turns; ours {steps} steps of {seeds * BUDGETS} chains, "
                 f"the others {ALONE} steps of one; {'posteriors has no sgfs' if name == 'sgfs' else 'd = 109'}",
             )
         )
     return found
 
 
-def chain(name: str, problem: Glm, budgets: int, steps: int) -> Callable[[], object]:
+def chain(name: str, problem: Glm, seeds: int, budgets: int, steps: int) -> Callable[[], object]:
     """A run of our kernel: minibatches without replacement, noise, gradient, update."""
     eta = torch.full((budgets, 1), STEP_SIZE)
     std = (2 * FRICTION * eta).sqrt() if name in ("sghmc", "sgnht") else (2 * eta).sqrt()
-    mask = torch.ones(problem.repeats, budgets, BATCH, dtype=torch.bool)
+    mask = torch.ones(seeds, budgets, BATCH, dtype=torch.bool)
     clip = torch.full((budgets,), math.inf)
     rng = random.generator(0, "bench/kernels")
 
     def run() -> object:
-        kernel, state = start(name, problem, budgets)
-        sizes = problem.repeats, problem.n, BATCH, problem.d, steps, 256
+        kernel, state = start(name, problem, seeds, budgets)
+        sizes = seeds, problem.n, BATCH, problem.d, steps, 256
         for rows, _, normals in random.batches(rng, {"subset"}, *sizes):
             total = problem.clipped_sum(state.theta, rows, mask, clip).gradient
             more: tuple[Tensor, ...] = ()
@@ -75,9 +75,9 @@ def chain(name: str, problem: Glm, budgets: int, steps: int) -> Callable[[], obj
     return run
 
 
-def start(name: str, problem: Glm, budgets: int) -> tuple[Any, Any]:
+def start(name: str, problem: Glm, seeds: int, budgets: int) -> tuple[Any, Any]:
     """The kernel and chains at theta = 0."""
-    theta = torch.zeros(problem.repeats, budgets, problem.d)
+    theta = torch.zeros(seeds, budgets, problem.d)
     if name == "sgld":
         return sgld(), SgldState(theta)
     if name == "sghmc":
@@ -86,7 +86,7 @@ def start(name: str, problem: Glm, budgets: int) -> tuple[Any, Any]:
         return sgnht(), SgnhtState(
             theta, torch.zeros_like(theta), torch.full((*theta.shape[:2], 1), FRICTION)
         )
-    fisher = torch.eye(problem.d).expand(problem.repeats, budgets, -1, -1) / 4
+    fisher = torch.eye(problem.d).expand(seeds, budgets, -1, -1) / 4
     return sgfs(torch.eye(problem.d), problem.n, BATCH), SgfsState(theta, fisher)
 
 

@@ -1,14 +1,46 @@
-"""What the benchmarks share: rows of the table, timing, and processes with a pinned number of threads."""
+"""What the benchmarks share: command line, rows of the table, timing, and processes with a pinned number of threads."""
 
+import os
+import sys
 import time
-from collections.abc import Callable, Iterable
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from machine import cores
+
 P = ParamSpec("P")
 T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[1]
+PINS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+BUSY = 0.5  # load average; above it a warning
+
+
+def arguments(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
+    """What is given, with --threads and --scale; of the parser are --runs and --write.
+
+    From then on the working folder is the repository's, and processes that are started keep to the threads.
+    """
+    threads = int(os.environ.get("OMP_NUM_THREADS") or cores())
+    text = "of torch and BLAS, on both sides of a ratio (default: OMP_NUM_THREADS, else the cores)"
+    parser.add_argument("--threads", type=int, default=threads, help=text)
+    text = "a file of conf/scale/; under smoke the numbers mean nothing"
+    parser.add_argument("--scale", default="laptop", help=text)
+    args = parser.parse_args(argv)
+    if args.runs < 1 or args.threads < 1:
+        parser.error(f"--runs {args.runs} and --threads {args.threads} must be 1 or more")
+    if args.write and args.scale != "laptop":
+        parser.error("--write is for the default scale: leave out --scale")
+    os.chdir(ROOT)
+    os.environ.update(dict.fromkeys(PINS, str(args.threads)))
+    if (load := os.getloadavg()[0]) > BUSY:
+        print(f"This machine is busy (load {load:.1f}): expect times that are too long.", file=sys.stderr)
+    return args
 
 
 class Options(NamedTuple):
@@ -45,10 +77,14 @@ def verdict(met: bool) -> str:
     return "yes" if met else "NO"
 
 
-def seconds(function: Callable[[], object]) -> float:
+def timed(function: Callable[[], T]) -> tuple[T, float]:
+    """What a call returns, and its seconds."""
     start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+    return function(), time.perf_counter() - start
+
+
+def seconds(function: Callable[[], object]) -> float:
+    return timed(function)[1]
 
 
 def medians(runs: int, *sides: Callable[[], object]) -> list[float]:

@@ -5,17 +5,14 @@ at eps = .1, 1 and 10; not the data, the pricing and the test. The prepared data
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from statistics import median
 
 import pandas as pd
-from bench import BUSY, PINS
 from hydra.utils import instantiate
-from machine import cores, describe
-from measure import isolated, seconds
+from machine import describe
+from measure import ROOT, arguments, isolated, seconds
 
 from dplangevin import random
 from dplangevin.config import compose
@@ -24,7 +21,6 @@ from dplangevin.methods import released
 from dplangevin.plan import settled
 from dplangevin.privacy import Budget
 
-ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/methods.csv"
 EXPERIMENT = "compare"
 EPSILONS = (0.1, 1.0, 10.0)
@@ -62,30 +58,15 @@ def measured(
             yield {"dataset": dataset, "method": method, "seconds": round(time, 3), "runs": count}
 
 
-def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--datasets", nargs="+", help="default: those of compare")
     parser.add_argument("--methods", nargs="+", help="default: those of compare")
     parser.add_argument(
         "--runs", type=int, default=3, help=f"calls of a method below {SLOW:g} s (default: 3)"
     )
-    parser.add_argument("--threads", type=int, default=cores(), help="of torch and BLAS (default: the cores)")
-    parser.add_argument("--scale", default="laptop", help="a file of conf/scale/")
     parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.relative_to(ROOT)}")
-    args = parser.parse_args(argv)
-    if args.runs < 1 or args.threads < 1:
-        parser.error(f"--runs {args.runs} and --threads {args.threads} must be 1 or more")
-    if args.write and args.scale != "laptop":
-        parser.error("--write is for the default scale: leave out --scale")
-    return args
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    args = arguments(argv)
-    os.chdir(ROOT)
-    os.environ.update(dict.fromkeys(PINS, str(args.threads)))  # for the processes started below
-    if (load := os.getloadavg()[0]) > BUSY:
-        print(f"This machine is busy (load {load:.1f}): expect times that are too long.", file=sys.stderr)
+    args = arguments(parser, argv)
     spec = compose([f"scale={args.scale}"]).experiment[EXPERIMENT]
     methods = args.methods or [*spec.methods]
     rows = measured(args.datasets or spec.datasets, methods, args.runs, args.threads, args.scale)

@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,13 @@ CLIP, NOISE, STEP = 0.3, 1.0, 1e-4
 Step = Callable[[], object]
 
 
-def sides(name: str) -> dict[str, Step]:
-    found = {"ours": private(name)}
+def sides(name: str) -> dict[str, Callable[[], Step]]:
+    """What makes the step of each, on a network of conf/problem/."""
+    found: dict[str, Callable[[], Step]] = {"ours": partial(private, name)}
     for text, layout in FORMATS.items():
-        found[f"plain{text}"] = plain(name, layout)
-        found |= {f"{mode}{text}": opacus(name, mode, layout) for mode in MODES}
+        found[f"plain{text}"] = partial(plain, name, layout)
+        found |= {f"{mode}{text}": partial(opacus, name, mode, layout) for mode in MODES}
     return found
-
-
-def side(name: str, who: str) -> Step:
-    kind, _, layout = who.partition(",")
-    chosen = FORMATS[f",{layout}" if layout else ""]
-    return {"ours": lambda: private(name), "plain": lambda: plain(name, chosen)}.get(
-        kind, lambda: opacus(name, kind, chosen)
-    )()
 
 
 def problem(name: str, seeds: int = 1, batch: int = BATCH) -> tuple[Network, Tensor, Tensor, Tensor]:

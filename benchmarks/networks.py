@@ -11,14 +11,13 @@ from statistics import median
 from typing import Any
 
 import torch
-from measure import Options, Row, isolated, verdict
-from network_steps import BATCH, MODES, Step, private, side, sides
+from measure import PINS, Options, Row, isolated, verdict
+from network_steps import BATCH, MODES, Step, private, sides
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 NETWORKS = {"tanh": 1.6, "li2019": 1.7}  # and the ratio to the non-private step that is required
-PINS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 ROUNDS = 5
 EPOCHS, EXAMPLES, LARGE, MINUTES = 20, 60_000, 512, 8
 
@@ -31,7 +30,7 @@ def rows(options: Options) -> list[Row]:
 
 def of(name: str, options: Options) -> list[Row]:
     """Time and peak memory of one network's steps, each memory in a process of its own."""
-    steps = sides(name)
+    steps = {who: make() for who, make in sides(name).items()}
     seconds = times(steps, ROUNDS * options.runs)
     spread = {who: 1e3 * value for who, value in seconds.items()}
     plain, ours = best(spread, "plain"), spread["ours"]
@@ -121,7 +120,7 @@ def times(steps: dict[str, Step], rounds: int) -> dict[str, float]:
 
 def peak(name: str, who: str, steps: int = 4) -> float:
     """MB that the resident set grows by at most, from before the first step."""
-    step = side(name, who)
+    step = sides(name)[who]()
     Path("/proc/self/clear_refs").write_text("5")  # resets the mark of the largest
     before = resident("VmRSS")
     for _ in range(steps):

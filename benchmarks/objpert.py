@@ -1,13 +1,13 @@
 """Objective perturbation on Adult: the whole grid of solves at once against scipy's BFGS, one after the other."""
 
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import adult
 import numpy as np
 from hydra.utils import instantiate
-from measure import Options, Row, medians, verdict
+from measure import Options, Row, medians, timed, verdict
 from scipy.optimize import minimize
 from tqdm import tqdm
 
@@ -75,16 +75,17 @@ def peer_solves(
 ) -> list[Solve]:
     """scipy on the (repeat, budget) cells of our release: the same ridges and noise vectors, in float64."""
     x, y = problem.x[0].double().numpy(), problem.y[0].double().numpy()
-    normals = random.gaussian(random.generator(seed, STREAM), problem.repeats, problem.d, release.theta.dtype)
+    normals = random.gaussian(
+        random.generator(seed, STREAM), len(release.theta), problem.d, release.theta.dtype
+    )
     settings = {"gtol": tolerance, "norm": 2, "maxiter": 100_000}
     solves = []
     for r, e in tqdm(cells, unit="solve", leave=False, disable=None):
         fit = plans[e].work
         objective = mean_objective(x, y, fit.ridge, fit.std * normals[r, 0].numpy())
         theta = release.theta[r, e, 0].numpy()
-        start = time.perf_counter()
-        answer = minimize(objective, np.zeros(problem.d), method="BFGS", jac=True, options=settings)
-        took = time.perf_counter() - start
+        start = np.zeros(problem.d)
+        answer, took = timed(partial(minimize, objective, start, method="BFGS", jac=True, options=settings))
         gap = float(np.abs(answer.x - theta).max())
         excess = answer.fun - objective(theta)[0]
         solves.append(Solve(took, gap, excess, float(np.linalg.norm(answer.jac))))

@@ -1,11 +1,11 @@
 """The posterior sampler of OPS on Adult: the two kernels for the ball, by effective sample size per second."""
 
-import time
+from functools import partial
 from statistics import median
 
 import adult
 from hydra.utils import instantiate
-from measure import Options, Row
+from measure import Options, Row, timed
 from omegaconf import OmegaConf
 
 from dplangevin import random
@@ -30,9 +30,9 @@ def rows(options: Options) -> list[Row]:
                 overrides = {"bound": "range", "radius": RADIUS, "sampler": settings}
                 method = instantiate(OmegaConf.merge(cfg.method.ops, overrides))
                 rng = random.generator(cfg.seed, f"bench/sampler/{run}")
-                start = time.perf_counter()
-                release, _ = released(method, problem, [Budget(epsilon, cfg.delta)], cfg.repeats, rng)
-                speeds[boundary].append(float(release.info["ess"].min()) / (time.perf_counter() - start))
+                given = method, problem, [Budget(epsilon, cfg.delta)], cfg.repeats, rng
+                (release, _), took = timed(partial(released, *given))
+                speeds[boundary].append(float(release.info["ess"].min()) / took)
                 r_hats[boundary].append(float(release.info["r_hat"].max()))
         ours, peer = ({"speed": median(speeds[b]), "r_hat": max(r_hats[b])} for b in speeds)
         found.append(

@@ -20,7 +20,7 @@ from stage import finish
 
 from dplangevin import cache, manifest
 from dplangevin.cache import Store
-from dplangevin.config import load
+from dplangevin.config import ConfigError, load
 from dplangevin.exhibits import read
 from dplangevin.experiment import Inputs, sweep, tables
 
@@ -58,6 +58,10 @@ def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
     data = manifest.file(cfg, "dataset" if dataset in cfg.dataset else "features", dataset)
     posterior = manifest.file(cfg, "reference", dataset) if spec.get("compared") else None
     names = {cfg.problem[name].get("backbone") for name in problems(spec)} - {None}
+    if len(names) > 1:
+        raise ConfigError(
+            f"experiment {experiment} names problems on {' and '.join(sorted(names))}: one backbone an experiment"
+        )
     return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None)
 
 

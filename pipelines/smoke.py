@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy2
 
@@ -14,12 +13,12 @@ from omegaconf import OmegaConf
 RESULTS = ("results/", "data/manifest/", "dvc.lock", "params.yaml")
 
 
-def copy_tree(source: Path, target: Path, leave_out: Sequence[str] = ()) -> None:
+def copy_tree(source: Path, target: Path, leave_out: tuple[str, ...] = ()) -> None:
     """Copy what git tracks or does not ignore, except names that begin with one of `leave_out`."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listing, cwd=source, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
-        if not name.startswith(tuple(leave_out)) and (source / name).exists():
+        if not name.startswith(leave_out) and (source / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             copy2(source / name, target / name)
 

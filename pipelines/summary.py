@@ -93,8 +93,7 @@ def needs_of(lock: Path) -> dict[str, set[str]]:
     """Stage -> the stages that make what it reads."""
     if not lock.exists():
         return {}
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    stages: dict[str, Any] = yaml.load(lock.read_text(encoding="utf-8"), Loader=loader).get("stages", {})
+    stages = loaded(lock).get("stages", {})
     makers = {out["path"]: name for name, stage in stages.items() for out in stage.get("outs", [])}
     found = {}
     for name, stage in stages.items():
@@ -124,9 +123,11 @@ def read_verdicts(path: Path = CLAIMS) -> dict[str, Counter[str]]:
     return found
 
 
-def exhibits_of(params: Path = Path("params.yaml")) -> list[str]:
+def loaded(path: Path) -> dict[str, Any]:
+    """A YAML file, by the fast reader where there is one."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return list(yaml.load(params.read_text(encoding="utf-8"), Loader=loader)["pipeline"]["exhibits"])
+    found: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+    return found
 
 
 def main() -> int:
@@ -139,7 +140,7 @@ def main() -> int:
         "--known", metavar="ID", help="only say whether there is this exhibit, and which there are"
     )
     args = parser.parse_args()
-    exhibits = exhibits_of()
+    exhibits = list(loaded(Path("params.yaml"))["pipeline"]["exhibits"])
     if args.known is not None:
         if args.known in exhibits:
             return 0

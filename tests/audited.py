@@ -25,7 +25,7 @@ from dplangevin.attacks import network, pairs
 from dplangevin.audit import audit
 from dplangevin.chains.chain import Chain, Langevin
 from dplangevin.config import load
-from dplangevin.methods import Plan
+from dplangevin.methods import Execution, Plan, Workspace
 from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.methods.dpvi import Dpvi, _MeanField
 from dplangevin.methods.hybrid import Hybrid
@@ -204,7 +204,7 @@ def made(name: str, shape: Shape, adjacency: Adjacency, steps: int) -> Any:
 
 
 def neighbours(
-    name: str, kind: str, shape: Shape, adjacency: Adjacency, runs: int, times: float = 1.0
+    name: str, kind: str, shape: Shape, adjacency: Adjacency, times: float = 1.0
 ) -> tuple[Problem, Problem]:
     """D and D'.  times: how much longer the record of a linear model is than its problem says."""
     if kind in NETWORKS:
@@ -212,7 +212,6 @@ def neighbours(
     long, other = (LONG, OPPOSED) if CHAINS[name].clip == CLIP else (1.0, 0.5)
     return pairs.neighbours(
         LOSSES[kind],
-        runs,
         shape.records,
         adjacency,
         length=times * long,
@@ -240,7 +239,12 @@ def chain_of(plan: Plan) -> Chain:
 
 
 def shown(
-    method: Any, problem: Problem, plan: Plan, runs: int, generator: torch.Generator, workspace: Any = None
+    method: Any,
+    problem: Problem,
+    plan: Plan,
+    runs: int,
+    generator: torch.Generator,
+    workspace: Workspace | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Where each step is, and the noisy sums, both ``(runs, steps, d)``.
 
@@ -260,8 +264,8 @@ def shown(
 
             patch.setattr(kernel, "step", watched)
         last = plan if method.__class__ is not Dpvi else plan._replace(work=plan.work._replace(keep=()))
-        more = {"workspace": workspace} if workspace else {}
-        theta = method.release(problem, [last], runs, generator, **more).theta[:, 0]
+        how = Execution(runs, generator, workspace=workspace)
+        theta = method.release(problem, [last], how).theta[:, 0]
     if noisy:
         return torch.stack(at, 1), torch.stack(noisy, 1)
     if not isinstance(method, Hybrid):  # the first sample of which is where its chain starts
@@ -302,7 +306,7 @@ def attacked(
     spec, shape, adjacency = CHAINS[name], shape_of(name, which), adjacency or adjacency_of(name)
     method = made(name, shape, adjacency, shape.steps - fewer)
     runs = runs_of(name, kind) // share
-    problems = neighbours(name, kind, shape, adjacency, runs, times)
+    problems = neighbours(name, kind, shape, adjacency, times)
     planned = method.plan(problems[0].facts, Budget(spec.epsilon[which], DELTA))
     plan = spoiled(planned, shape.steps, spoil)
     chain = chain_of(plan)
@@ -340,7 +344,7 @@ def planned(name: str, kind: str) -> Plan:
         method, shape, adjacency = fit_of(name, kind), MORE_ROWS[WHOLE], "replace_one"
     facts = network.neighbours(9, "replace_one", opposed=True)[0].facts
     if kind not in NETWORKS:
-        facts = pairs.neighbours(LOSSES[kind], 8, 9)[0].facts._replace(public=QUERIES)
+        facts = pairs.neighbours(LOSSES[kind], 9)[0].facts._replace(public=QUERIES)
     return method.plan(facts, Budget(BOTH[WHOLE], DELTA))
 
 
@@ -361,13 +365,11 @@ def fitted(name: str, kind: str, times: float = 1.0) -> tuple[float, float, floa
             asked = of.x_test.expand(QUERIES, -1, -1, -1), of.y_test.expand(-1, QUERIES)
             problems.append(replace(of, x_test=asked[0], y_test=asked[1]))
     else:
-        for linear in pairs.neighbours(
-            LOSSES[kind], fit.runs, fit.records, length=times, other=1.0, bound=1.0
-        ):
+        for linear in pairs.neighbours(LOSSES[kind], fit.records, length=times, other=1.0, bound=1.0):
             problems.append(replace(linear, x_test=torch.ones(1, QUERIES, 1)))
     plan = method.plan(problems[0].facts, Budget(fit.epsilon, DELTA))
     unit, values = pull(problems), []
     for side, problem in zip("ab", problems, strict=True):
-        release = method.release(problem, [plan], fit.runs, rng(name + side))
+        release = method.release(problem, [plan], Execution(fit.runs, rng(name + side)))
         values.append((release.theta[:, 0, -1].double() @ unit.double()).numpy())
     return (audit(values[0], values[1], fit.delta).epsilon, *prices(plan, fit.delta))

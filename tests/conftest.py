@@ -6,6 +6,10 @@ from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ |= {
+    "NO_PROXY": "127.0.0.1",
+    "no_proxy": "127.0.0.1",
+}  # requests to a server of a test's own go to it
 
 import hypothesis
 import numpy as np

@@ -107,11 +107,8 @@ def figure1() -> pd.DataFrame:
 # Heads on features, and fine-tuning
 
 HEAD_SEEDS = 4
-METHODS = {
-    "none": "sgd",
-    "dp_langevin": "dp_sgld_ryffel2022",
-    "dp_sgld": "dp_sgld_li2019",
-}  # by the names of runs
+# by the names of runs
+METHODS = {"none": "sgd", "dp_langevin": "dp_sgld_ryffel2022", "dp_sgld": "dp_sgld_li2019"}
 
 
 def head_run(features: str, name: str, mean: float, **other: Any) -> pd.DataFrame:
@@ -168,14 +165,8 @@ def heads(features: str = "cifar10_resnet20", shift: float = 0.0, **other: Any) 
 
 def pneumonia() -> pd.DataFrame:
     """As `heads`, on the X-rays."""
-    kind = {
-        "records": 5216.0,
-        "parameters": 192.0,
-        "classes": 3.0,
-        "l2": 0.005,
-        "epochs": 50.0,
-        "smoothness": 90.0,
-    }
+    kind = {"records": 5216.0, "parameters": 192.0, "classes": 3.0}
+    kind |= {"l2": 0.005, "epochs": 50.0, "smoothness": 90.0}
     frame = heads("pneumonia_resnet20", 0.1, **kind)
     return frame.assign(delta=frame.delta.where(frame.delta.isna(), 1e-4))
 
@@ -257,12 +248,8 @@ def finals() -> pd.DataFrame:
     sgd = [0.92, 0.95, 0.962, 0.972, 0.983]
     pate = [0.3, 0.7, 0.93, 0.968, 0.97]
     queries = {**dict.fromkeys(TRAINING_SETTINGS, NAN), "answered": 250.0, "epsilon_data_dependent": 0.4}
-    printed = {
-        "block": "printed",
-        "epsilon_paper": 0.36,
-        "epsilon_add_remove": 0.22,
-        "epsilon_replace_one": 0.41,
-    }
+    prices = {"epsilon_paper": 0.36, "epsilon_add_remove": 0.22, "epsilon_replace_one": 0.41}
+    printed: dict[str, Any] = {"block": "printed", **prices}
     public: dict[str, Any] = {"block": "nonprivate", **NONPRIVATE}
     one: dict[str, Any] = {"seeds": 1}
     frames = [

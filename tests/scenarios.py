@@ -1,69 +1,93 @@
 """Problems with known answers, shared by the tests."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig
 from sklearn.datasets import load_breast_cancer, load_digits
 
+from dplangevin import random
 from dplangevin.backbones import resnet20
 from dplangevin.backbones.resnet20 import ResNet20
+from dplangevin.config import load
 from dplangevin.data import Dataset
 from dplangevin.losses import LOGISTIC, SQUARED, huber, softmax
+from dplangevin.methods import Plan, Release, released
 from dplangevin.networks import build
+from dplangevin.plan import merged, plain
+from dplangevin.privacy import Budget
+from dplangevin.problems import Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.last_block import Part
 from dplangevin.problems.network import NetworkProblem
 
 
-def rows(repeats: int, n: int, d: int, seed: int = 0) -> np.ndarray:
-    """Rows of norm at most 1, correlated and of unequal scales, (repeats, n, d)."""
+@lru_cache
+def _methods() -> DictConfig:
+    return load().method
+
+
+def method(name: str, **overrides: Any) -> Any:
+    """A method of conf/method with other settings."""
+    return instantiate(merged(plain(_methods()[name]), overrides))
+
+
+def release(
+    method: Any, of: Problem, *epsilons: float, seeds: int = 3, delta: float = 1e-5
+) -> tuple[Release, list[Plan]]:
+    """What a method gives out for these budgets, on the stream "test"."""
+    return released(method, of, [Budget(e, delta) for e in epsilons], seeds, random.generator(0, "test"))
+
+
+def rows(seeds: int, n: int, d: int, seed: int = 0) -> np.ndarray:
+    """Rows of norm at most 1, correlated and of unequal scales, (seeds, n, d)."""
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(repeats, n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)) / d**0.5)
+    x = rng.normal(size=(seeds, n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)) / d**0.5)
     return x / np.maximum(1, np.linalg.norm(x, axis=-1, keepdims=True))
 
 
-def logistic(
-    repeats: int = 3, n: int = 400, d: int = 5, shared: bool = False, answers: int | None = None
-) -> Glm:
+def logistic(seeds: int = 3, n: int = 400, d: int = 5, shared: bool = False) -> Glm:
     """Logistic regression with labels drawn from a fixed theta."""
-    x = rows(1 if shared else repeats, n, d)
+    x = rows(1 if shared else seeds, n, d)
     theta = np.linspace(-2, 3, d)
     rng = np.random.default_rng(1)
     y = np.where(rng.random(x.shape[:2]) < 1 / (1 + np.exp(-x @ theta)), 1.0, -1.0)
     tensors = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
-    return Glm(*tensors, LOGISTIC, answers or repeats)
+    return Glm(*tensors, LOGISTIC)
 
 
 def multinomial(
-    repeats: int = 3, n: int = 400, features: int = 4, classes: int = 3, shared: bool = False
+    seeds: int = 3, n: int = 400, features: int = 4, classes: int = 3, shared: bool = False
 ) -> Glm:
     """Softmax regression with labels drawn from a fixed theta; row_bound is 1."""
-    x = rows(1 if shared else repeats, n, features)
+    x = rows(1 if shared else seeds, n, features)
     theta = np.random.default_rng(5).normal(size=(classes, features)) * 2
     gumbel = np.random.default_rng(1).gumbel(size=(*x.shape[:2], classes))
     y = (x @ theta.T + gumbel).argmax(-1)
     tensors = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
-    return Glm(*tensors, softmax(classes), repeats)
+    return Glm(*tensors, softmax(classes))
 
 
-def linear(repeats: int = 3, n: int = 400, d: int = 5, shared: bool = False) -> Glm:
+def linear(seeds: int = 3, n: int = 400, d: int = 5, shared: bool = False) -> Glm:
     """Linear regression with labels in [-2, 2] and the Huber loss at threshold 1/2, which clips many residuals."""
-    x = rows(1 if shared else repeats, n, d)
+    x = rows(1 if shared else seeds, n, d)
     noise = np.random.default_rng(1).standard_t(3, size=x.shape[:2]) / 2
     y = np.clip(x @ np.linspace(-1, 2, d) + noise, -2, 2)
     tensors = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
-    return Glm(*tensors, huber(0.5, 2.0), repeats)
+    return Glm(*tensors, huber(0.5, 2.0))
 
 
-def gaussian(repeats: int = 8, n: int = 300, d: int = 4) -> tuple[Glm, torch.Tensor, torch.Tensor]:
+def gaussian(n: int = 300, d: int = 4) -> tuple[Glm, torch.Tensor, torch.Tensor]:
     """Linear regression with unit noise and flat prior: its posterior is N(mean, covariance), returned too."""
     x = rows(1, n, d, seed=2)
     y = x @ np.linspace(1, -1, d) + np.random.default_rng(3).normal(size=(1, n))
     covariance = np.linalg.inv(x[0].T @ x[0])
     mean = covariance @ x[0].T @ y[0]
     tensors = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
-    return Glm(*tensors, SQUARED, repeats), torch.tensor(mean), torch.tensor(covariance)
+    return Glm(*tensors, SQUARED), torch.tensor(mean), torch.tensor(covariance)
 
 
 def breast_cancer() -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +110,7 @@ def separable(name: str, loss: str = "logistic") -> Glm:
     x = x / np.linalg.norm(x, axis=1, keepdims=True) * (1 - 1e-6)
     used = {"logistic": LOGISTIC, "softmax": softmax(2)}[loss]
     labels = used.labels(torch.tensor(y[None], dtype=torch.float32))
-    return Glm(torch.tensor(x[None], dtype=torch.float32), labels, used, 3)
+    return Glm(torch.tensor(x[None], dtype=torch.float32), labels, used)
 
 
 def digits(n: int = 60, tests: int = 40) -> Dataset:

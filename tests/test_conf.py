@@ -1,6 +1,4 @@
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +6,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import config, plan
+from dplangevin.cache import targets
 from dplangevin.exhibits import read
 
 ROOT = Path(__file__).parents[1]
@@ -26,14 +25,6 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def cfg() -> DictConfig:
     return config.compose(conf=CONF)
-
-
-def targets(node: object) -> list[str]:
-    """Every _target_ in a container."""
-    if isinstance(node, dict):
-        own = [node["_target_"]] if "_target_" in node else []
-        return own + [name for value in node.values() for name in targets(value)]
-    return [name for value in node for name in targets(value)] if isinstance(node, list) else []
 
 
 def test_params_are_in_step_with_conf(cfg: DictConfig) -> None:
@@ -55,7 +46,7 @@ def test_every_group_file_is_mounted_under_its_name(path: Path, cfg: DictConfig)
 
 
 def test_every_target_exists(cfg: DictConfig) -> None:
-    for name in sorted(set(targets(OmegaConf.to_container(cfg)))):
+    for name in targets(OmegaConf.to_container(cfg)):
         get_object(name)
 
 
@@ -68,7 +59,7 @@ def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
     runs: dict[str, set[str]] = {}  # by folder
     for name, spec in cfg.experiment.items():
         for dataset in spec.datasets:
-            assert dataset in cfg[spec.get("source", "dataset")]
+            assert dataset in {**cfg.dataset, **cfg.features}
             found = plan.runs(cfg, str(name), dataset)
             runs[f"{name}/{dataset}"] = {run.name for run in found}
             assert {run.problem for run in found} <= set(cfg.problem)
@@ -175,37 +166,39 @@ def test_no_params(tmp_path: Path) -> None:
         config.load(tmp_path / "params.yaml")
 
 
-def run_check(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """`python -m dplangevin.config --check` as a stage runs it."""
-    return subprocess.run(
-        [sys.executable, "-m", "dplangevin.config", "--check"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **env},
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_check_names_the_keys_and_the_fix(tmp_path: Path) -> None:
+@pytest.fixture
+def check(cfg: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """`python -m dplangevin.config --check` where params.yaml has another value at a key; its exit status."""
     (tmp_path / "conf").symlink_to(CONF)
-    config.write(config.compose(["method.ops.radius=3"]), tmp_path / "params.yaml")
-    stale = run_check(tmp_path)
-    assert stale.returncode == 1
-    assert "method.ops.radius: 3 -> 10.0" in stale.stderr
-    assert "python -m dplangevin.config" in stale.stderr
-    assert run_check(tmp_path, DVC_EXP_NAME="an-experiment").returncode == 0
-    assert run_check(tmp_path, DPL_SET="method.ops.radius=3").returncode == 0
+    monkeypatch.chdir(tmp_path)
+
+    def status(key: str, value: object, **env: str) -> int:
+        changed = cfg.copy()
+        OmegaConf.update(changed, key, value, force_add=True)
+        config.write(changed)
+        with monkeypatch.context() as patch:
+            for name, value in env.items():
+                patch.setenv(name, value)
+            return config.main(["--check"])
+
+    return status
 
 
-def test_an_experiment_may_not_set_what_nothing_reads(tmp_path: Path) -> None:
-    (tmp_path / "conf").symlink_to(CONF)
-    for override, said in (
-        ("+method.ops.radus=3", "did you mean method.ops.radius"),
-        ("+sed=3", "mean seed"),
-    ):
-        config.write(config.compose([override]), tmp_path / "params.yaml")
-        stray = run_check(tmp_path, DVC_EXP_NAME="an-experiment")
-        assert stray.returncode == 1
-        assert said in stray.stderr
-    config.write(config.compose(["+method.mine={_target_: mine.Method}"]), tmp_path / "params.yaml")
-    assert run_check(tmp_path, DVC_EXP_NAME="an-experiment").returncode == 0
+def test_check_names_the_keys_and_the_fix(
+    check: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check("method.outpert.l2", 3) == 1
+    said = capsys.readouterr().err
+    assert "method.outpert.l2: 3 -> 0.01" in said
+    assert "python -m dplangevin.config" in said
+    assert check("method.outpert.l2", 3, DVC_EXP_NAME="an-experiment") == 0
+    assert check("method.outpert.l2", 3, DPL_SET="method.outpert.l2=3") == 0
+
+
+def test_an_experiment_may_not_set_what_nothing_reads(
+    check: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for key, meant in (("method.ops.radus", "did you mean method.ops.radius"), ("sed", "mean seed")):
+        assert check(key, 3, DVC_EXP_NAME="an-experiment") == 1
+        assert meant in capsys.readouterr().err
+    assert check("method.mine", {"_target_": "mine.Method"}, DVC_EXP_NAME="an-experiment") == 0

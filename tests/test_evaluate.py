@@ -109,7 +109,7 @@ def test_predictions_average_the_probabilities_of_samples(shared: bool) -> None:
     rng = torch.Generator().manual_seed(5)
     theta, x = torch.randn(3, 2, 6, 4, generator=rng), torch.randn(1 if shared else 3, 50, 4, generator=rng)
     y = torch.randint(2, x.shape[:2], generator=rng)
-    of = replace(Glm(x, 2.0 * y - 1, LOGISTIC, 3, 10.0), x_test=x, y_test=y)
+    of = replace(Glm(x, 2.0 * y - 1, LOGISTIC, row_bound=10.0), x_test=x, y_test=y)
     found = predictive(of, theta)
     given = torch.einsum("rekd,rmd->rekm", theta, x.expand(3, -1, -1)).sigmoid().mean(2)
     torch.testing.assert_close(found, torch.stack([1 - given, given], -1))

@@ -25,7 +25,7 @@ from dplangevin.data import Dataset
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.evaluate import scores
 from dplangevin.learning_curve import LearningCurve
-from dplangevin.methods import ChainMethod, Release, Workspace
+from dplangevin.methods import ChainMethod, Execution, Release, Workspace
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.outpert import Ridge
 from dplangevin.plan import KEYS, TABLES, asked, merged, runs, units
@@ -317,7 +317,7 @@ def test_draws_are_compared_with_the_posterior(data: Path) -> None:
     cfg.experiment.toy.settings = {"nonprivate": {"ridge": 1.0}}
     problem = instantiate(cfg.problem.logistic)(Dataset.load(data).scaled("unit"), 3)
     sampler, path = Sampler(warmup=50, block=100, max_draws=300), data.parent / "posterior.npz"
-    exact = reference.sample_reference(problem, 1.0, sampler, 100, random.generator(0, "reference"))
+    exact = reference.sample_reference(problem, 1.0, sampler, 100, 3, random.generator(0, "reference"))
     reference.save(path, {"unit": exact})
     found = sweep(cfg, data, posterior=path)
     chains, mode = wide(found, "dp_sgld"), wide(found, "nonprivate")
@@ -512,7 +512,8 @@ def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> 
     rng = random.generator(cfg.seed, run.stream)
     method = instantiate(run.config)
     plan = method.plan(problem.facts, Budget(1.0, 1e-3))
-    theta = method.release(problem, [plan], 2, rng, workspace=Workspace(tmp_path, "kept")).theta
+    how = Execution(2, rng, workspace=Workspace(tmp_path, "kept"))
+    theta = method.release(problem, [plan], how).theta
     average = torch.stack([problem.predict(theta[:, :, k]) for k in range(theta.shape[2])]).mean(0)
     assert theta.shape[2] == 4
     assert found.log_loss.tolist() == pytest.approx(

@@ -1,14 +1,12 @@
 """The analyses of ryffel2022's privacy bound: each number against one that is worked out another way."""
 
 import math
-from pathlib import Path
 
 import attr
 import numpy as np
 import pandas as pd
 import pytest
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from loading import ROOT, analysis
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -20,23 +18,12 @@ from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.random import generator
 
-ROOT = Path(__file__).parents[1]
-
-
-def built(name: str, **changes: object) -> ryffel2022_privacy.LangevinPrivacy | counterexample.Counterexample:
-    spec = OmegaConf.load(ROOT / f"conf/analysis/{name}.yaml")
-    shared = OmegaConf.load(ROOT / "conf/config.yaml")
-    tree = OmegaConf.merge(shared, {"analysis": spec}, {"analysis": changes})
-    return instantiate(tree.analysis, _convert_="all")
-
 
 @pytest.fixture(scope="module")
 def privacy() -> ryffel2022_privacy.LangevinPrivacy:
-    found = built(
+    return analysis(
         "ryffel2022_privacy", steps=[1, 100, 3000], audited=[100], runs=20_000, batches=[8, 128, "full"]
     )
-    assert isinstance(found, ryffel2022_privacy.LangevinPrivacy)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +34,7 @@ def published(privacy: ryffel2022_privacy.LangevinPrivacy) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def pair() -> counterexample.Counterexample:
-    found = built("ryffel2022_counterexample")
-    assert isinstance(found, counterexample.Counterexample)
-    return found
+    return analysis("ryffel2022_counterexample")
 
 
 def test_one_step_is_what_composition_says_of_one_step(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
@@ -182,7 +167,7 @@ def test_theorem_holds_on_the_pair_with_full_batches(pair: counterexample.Counte
 def test_audit_of_the_pair_refutes_the_claim_and_stays_below_the_truth(
     pair: counterexample.Counterexample,
 ) -> None:
-    few = built("ryffel2022_counterexample", runs=100_000, audited=[1e-5], deltas=[1e-5])
+    few = analysis("ryffel2022_counterexample", runs=100_000, audited=[1e-5], deltas=[1e-5])
     rows = pd.DataFrame(few.rows("profile", 1)).set_index("quantity").value
     assert rows.claimed < rows.audit < rows.exact
 
@@ -195,4 +180,4 @@ def test_epsilon_inverts_the_hockey_stick(pair: counterexample.Counterexample) -
 
 def test_radius_must_leave_a_gradient() -> None:
     with pytest.raises(ValueError, match=r"radius = 1\.5 leaves no gradient"):
-        built("ryffel2022_counterexample", radius=1.5).rows("hypotheses", 1)
+        analysis("ryffel2022_counterexample", radius=1.5).rows("hypotheses", 1)

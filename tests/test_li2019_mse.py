@@ -2,26 +2,22 @@
 
 import itertools
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from loading import analysis
 
 from dplangevin.analyses.averages import Target
 from dplangevin.analyses.li2019_mse import SCHEDULES, PosteriorAverages
 
-CONF = Path(__file__).parents[1] / "conf"
 TARGET = Target(records=10, batch=1, prior=2.0, start=1.5)
 
 
 def short() -> PosteriorAverages:
-    spec = OmegaConf.load(CONF / "analysis/li2019_mse.yaml")
     tiny = {"steps": [20, 60], "budgets": [1.0, 2.0], "budget_steps": 50, "optimum_steps": [50, 100]}
-    return instantiate(spec, _convert_="all", chains=40, grid=21, **tiny)
+    return analysis("li2019_mse", chains=40, grid=21, **tiny)
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -71,26 +67,26 @@ def test_printed_noise_leaves_the_error_of_half_the_variance() -> None:
 
 
 def test_schedules_spend_what_the_theorems_say() -> None:
-    analysis = short()
-    spent, n = analysis.spent(1.0), analysis.target.records
+    found = short()
+    spent, n = found.spent(1.0), found.target.records
     assert spent == pytest.approx(1 / (2 * math.log(1e5)))
-    assert analysis.schedule("private_fixed", 1.0, 500).sum() == pytest.approx(spent * n)
-    decreasing = analysis.schedule("private_decreasing", 1.0, 500)
+    assert found.schedule("private_fixed", 1.0, 500).sum() == pytest.approx(spent * n)
+    decreasing = found.schedule("private_decreasing", 1.0, 500)
     assert decreasing[0] == pytest.approx(spent * n * 500 ** (-2 / 3))
     assert decreasing[7] / decreasing[0] == pytest.approx(1 / 2)
-    assert analysis.schedule("wang2015", 1.0, 500)[0] < 0.05 * analysis.schedule("private_fixed", 1.0, 500)[0]
+    assert found.schedule("wang2015", 1.0, 500)[0] < 0.05 * found.schedule("private_fixed", 1.0, 500)[0]
 
 
 def test_rows_and_the_best_constant() -> None:
-    analysis = short()
-    frame = pd.DataFrame([row for unit in analysis.units() for row in analysis.rows(unit, 1)])
+    found = short()
+    frame = pd.DataFrame([row for unit in found.units() for row in found.rows(unit, 1)])
     steps = frame[frame.panel.eq("steps")]
     assert set(steps.schedule) == set(SCHEDULES)
     assert (steps.groupby(["steps", "schedule", "temperature", "function"]).kind.nunique() == 2).all()
     best = frame[frame.panel.eq("optimum")].iloc[0]
     eta = best.eta * np.array([0.8, 1.0, 1.25])
-    size = eta * analysis.target.records * np.arange(1, 51)[:, None] ** (-1 / 3) * 50 ** (-2 / 3)
-    around = analysis.target.closed_form(size, np.full(3, 2.0))[1]
+    size = eta * found.target.records * np.arange(1, 51)[:, None] ** (-1 / 3) * 50 ** (-2 / 3)
+    around = found.target.closed_form(size, np.full(3, 2.0))[1]
     assert around[1] == pytest.approx(best.value)
     assert around[1] < around.max()
 

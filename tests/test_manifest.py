@@ -21,12 +21,6 @@ ROOT = Path(__file__).parents[1]
 ABALONE = Path("data/processed/abalone.npz")
 
 
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
 @pytest.fixture
 def cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
     """All data sets and weights, in a folder with the bundle and without a network."""

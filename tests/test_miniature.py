@@ -1,19 +1,18 @@
 """The stand-ins of the smoke run: the same bytes every time, and what conf/ asks for."""
 
 import hashlib
-import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from dplangevin.data import miniature, sha256
-from dplangevin.data.miniature import npz, pickled
+from dplangevin.cache import sha256
+from dplangevin.data import miniature
+from dplangevin.data.miniature import pickled
 
 ROOT = Path(__file__).parents[1]
 # sha256 of the list of all files' sha256, in the order of their paths.
@@ -61,45 +60,6 @@ def test_there_is_every_file_that_conf_names(folder: Path) -> None:
         for file in OmegaConf.load(path).files
     }
     assert named == set(hashes(folder))
-
-
-def test_the_files_are_small(folder: Path) -> None:
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 12e6
-
-
-def test_weights_have_the_names_and_shapes_of_a_resnet20(folder: Path) -> None:
-    with np.load(folder / "weights/resnet20_cifar100.npz") as archive:
-        weights = dict(archive)
-    norms = [name for name in weights if name.endswith("running_var")]
-    assert len(norms) == 1 + 9 * 2 + 3  # after the first convolution, two a block, three shortcuts
-    assert len(weights) == 5 * len(norms) + 1 + 9 * 2 + 3 + 2
-    assert weights["conv1.weight"].shape == (64, 3, 3, 3)
-    assert weights["layer1.0.conv1.weight"].shape == (16, 64, 3, 3)
-    assert weights["layer3.0.shortcut.0.weight"].shape == (64, 32, 1, 1)
-    assert weights["layer3.2.conv2.weight"].shape == (64, 64, 3, 3)
-    assert weights["linear.weight"].shape == (100, 256)
-    assert weights["bn1.num_batches_tracked"].shape == ()
-    for name, value in weights.items():
-        assert np.isfinite(value).all()
-        assert value.dtype == (np.int64 if name.endswith("num_batches_tracked") else np.float32)
-    spread = weights["layer3.1.conv1.weight"].std() * np.sqrt(64 * 9)
-    assert spread == pytest.approx(1.0, abs=0.02)
-
-
-def test_an_archive_keeps_axes_types_and_order() -> None:
-    arrays: dict[str, np.ndarray] = {
-        "b": np.array(3, np.int64),
-        "a": np.zeros((0, 2), np.float32),
-        "c": np.array(["x", "yy"]),
-    }
-    first = npz(arrays)
-    assert first == npz(arrays)
-    with np.load(io.BytesIO(first)) as archive:
-        assert archive.files == ["b", "a", "c"]
-        for name, array in arrays.items():
-            assert archive[name].shape == array.shape
-            assert archive[name].dtype == array.dtype
-            assert np.array_equal(archive[name], array)
 
 
 def test_only_what_a_batch_holds_can_be_pickled() -> None:

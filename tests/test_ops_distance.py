@@ -38,7 +38,7 @@ def test_draws_at_another_temperature_do_not(dimension: int) -> None:
     found = analysis()
     method = found.methods["one"]
     x = torch.tensor(POINTS[str(dimension)]).repeat(5, 1)
-    problem = Glm(x[None], torch.tensor(LABELS).repeat(5)[None], LOGISTIC, 4000)
+    problem = Glm(x[None], torch.tensor(LABELS).repeat(5)[None], LOGISTIC)
     release, (plan,) = released(method, problem, [Budget(1.0, 1e-5)], 4000, torch.Generator().manual_seed(1))
     theta, rho = release.theta[:, 0, 0].double().numpy(), plan.work.rho
     row = distances(found.counts(method, problem, rho, 1.15 * theta, dimension))
@@ -61,9 +61,9 @@ def test_limits_of_uniform_shares() -> None:
 
 def test_rejection_draws_from_the_posterior() -> None:
     x, y = torch.tensor([[[1.0], [0.5], [-0.8], [0.9]]]), torch.tensor([[1.0, 1.0, -1.0, -1.0]])
-    problem, rng = Glm(x, y, LOGISTIC, 4000), torch.Generator().manual_seed(0)
+    problem, rng = Glm(x, y, LOGISTIC), torch.Generator().manual_seed(0)
     rho, precision = torch.tensor([3.0]), torch.tensor([0.5])
-    draws = Rejection().sample(problem, rho, precision, math.inf, rng).draws
+    draws = Rejection().sample(problem, rho, precision, math.inf, 4000, rng).draws
     grid = np.linspace(-12, 12, 40_001)
     value = sum(np.logaddexp(0, -float(b) * float(a) * grid) for a, b in zip(x[0, :, 0], y[0], strict=True))
     mass = np.exp(-3.0 * value - 0.25 * grid**2)
@@ -73,11 +73,11 @@ def test_rejection_draws_from_the_posterior() -> None:
 
 def test_rejection_refuses_what_it_cannot_do() -> None:
     rows = torch.randn(400, 12, generator=torch.Generator().manual_seed(0))
-    problem = Glm((rows / rows.norm(dim=1, keepdim=True))[None], torch.ones(1, 400), LOGISTIC, 1)
+    problem = Glm((rows / rows.norm(dim=1, keepdim=True))[None], torch.ones(1, 400), LOGISTIC)
     rng, one = torch.Generator(), torch.ones(1)
     with pytest.raises(ValueError, match="more than most"):
-        Rejection().sample(problem, one, one / 100, math.inf, rng)
+        Rejection().sample(problem, one, one / 100, math.inf, 1, rng)
     with pytest.raises(ValueError, match="needs a Gaussian prior"):
-        Rejection().sample(problem, one, one, 1.0, rng)
+        Rejection().sample(problem, one, one, 1.0, 1, rng)
     with pytest.raises(ValueError, match="breaks the pure bound"):
         Ops("range", 1.0, 0.0, Rejection())

@@ -1,6 +1,5 @@
 """dvc.yaml, DVC and the scripts together, without a driver: in a clone, and in copies with a small dvc.yaml."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -11,7 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import summary
-from omegaconf import OmegaConf
+from run import at_prices
+from smoke import copy_tree
 
 from dplangevin import config, manifest, plan
 
@@ -37,12 +37,7 @@ def dvc(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[st
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What git has of this checkout, as it is now: no data, no environment."""
     folder = tmp_path_factory.mktemp("fresh") / "clone"
-    folder.mkdir()
-    names = run(ROOT, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout
-    for name in filter(None, names.split("\0")):
-        if (ROOT / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
+    copy_tree(ROOT, folder)
     run(folder, "git", "init", "--quiet")
     run(folder, "git", "add", "--all")
     run(folder, "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "all")
@@ -96,14 +91,12 @@ def test_a_comment_runs_one_stage_and_a_method_those_that_run_it(clone: Path, tm
     assert after["render"] == before["render"]
 
 
-SMALL = {
-    "vars": [{"python": "sh pipelines/python.sh"}],
-    "stages": {
-        "data": {"cmd": "${python} fail.py 69", "outs": [{"data.txt": {"cache": False}}]},
-        "run@a": {"cmd": "${python} fail.py 0 a.txt", "outs": [{"a.txt": {"cache": False}}]},
-        "run@b": {"cmd": "${python} fail.py 1", "deps": ["a.txt"], "outs": [{"b.txt": {"cache": False}}]},
-    },
-}
+SMALL = """
+stages:
+  data: {cmd: sh pipelines/python.sh fail.py 69, outs: [data.txt: {cache: false}]}
+  run_a: {cmd: sh pipelines/python.sh fail.py 0 a.txt, outs: [a.txt: {cache: false}]}
+  run_b: {cmd: sh pipelines/python.sh fail.py 1, deps: [a.txt], outs: [b.txt: {cache: false}]}
+"""
 SCRIPT = """
 import os, sys
 from pathlib import Path
@@ -121,10 +114,7 @@ def small(tmp_path: Path) -> Path:
     folder = tmp_path / "small"
     (folder / "pipelines").mkdir(parents=True)
     shutil.copy(ROOT / "pipelines/python.sh", folder / "pipelines")
-    stages = {name.replace("@", "_"): stage for name, stage in SMALL["stages"].items()}  # type: ignore[attr-defined]
-    OmegaConf.save(OmegaConf.create({"stages": stages}), folder / "dvc.yaml")
-    text = (folder / "dvc.yaml").read_text().replace("${python}", "sh pipelines/python.sh")
-    (folder / "dvc.yaml").write_text(text)
+    (folder / "dvc.yaml").write_text(SMALL)
     (folder / "fail.py").write_text(SCRIPT)
     run(folder, "git", "init", "--quiet")
     assert dvc(folder, "init", "--quiet").returncode == 0
@@ -146,7 +136,10 @@ def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> 
 
 def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
     command = ("sh", "pipelines/python.sh", "fail.py", "1")
-    assert "git checkout params.yaml dvc.lock data/manifest results" in run(small, *command, DVC_EXP_NAME="x").stderr
+    assert (
+        "git checkout params.yaml dvc.lock data/manifest results"
+        in run(small, *command, DVC_EXP_NAME="x").stderr
+    )
     assert run(small, *command).stderr == ""
 
 
@@ -202,11 +195,6 @@ def test_a_run_waits_for_its_own_data_alone() -> None:
 
 
 def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:
-    spec = importlib.util.spec_from_file_location("run", ROOT / "pipelines/run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
     budgets = [(0.2, 0.11, 0.6), (1.5, 0.9, 0.7), (2.0, 1.2, 0.8), (20.0, 9.0, 0.9)]
     rows = [
         {"metric": metric, "epsilon": epsilon, "epsilon_tight": price, "value": value + repeat / 10}
@@ -214,12 +202,12 @@ def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:
         for repeat in (-1, 1)
         for metric in ("accuracy", "log_loss")
     ]
-    found = script.at_prices(pd.DataFrame(rows))
+    found = at_prices(pd.DataFrame(rows))
     assert found["at_0.1"] == {"accuracy": 0.6, "epsilon_tight": 0.11}
     assert found["at_1"] == {"accuracy": 0.7, "epsilon_tight": 0.9}
     assert found["at_10"] == {"accuracy": 0.9, "epsilon_tight": 9.0}
     free = pd.DataFrame(rows).assign(epsilon=float("inf"), epsilon_tight=float("inf"))
-    assert script.at_prices(free) == {"accuracy": 0.75}
+    assert at_prices(free) == {"accuracy": 0.75}
 
 
 def test_excused_and_other_failures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def test_a_gaussian_posterior_is_recovered_in_mean_and_covariance(boundary: Boun
     problem, mean, covariance = gaussian()
     sampler = Sampler(boundary=boundary, block=800, max_draws=800)
     rho = torch.tensor([1.0, 0.25])
-    posterior = sampler.sample(problem, rho, torch.zeros(2), radius, torch.Generator().manual_seed(0))
+    posterior = sampler.sample(problem, rho, torch.zeros(2), radius, 8, torch.Generator().manual_seed(0))
     assert float(posterior.mixing.r_hat.max()) < R_HAT
     for e, scale in enumerate(rho.tolist()):
         draws = posterior.draws[:, :, :, e].reshape(-1, problem.d).double()
@@ -45,9 +45,11 @@ def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance(bou
         classes=2,
         rank=2,
     )
-    twice = Glm(problem.x, problem.y, loss, problem.repeats)
+    twice = Glm(problem.x, problem.y, loss)
     sampler = Sampler(boundary=boundary, block=800, max_draws=800)
-    posterior = sampler.sample(twice, torch.ones(1), torch.zeros(1), 50.0, torch.Generator().manual_seed(0))
+    posterior = sampler.sample(
+        twice, torch.ones(1), torch.zeros(1), 50.0, 8, torch.Generator().manual_seed(0)
+    )
     assert float(posterior.mixing.r_hat.max()) < R_HAT
     expected = torch.kron(torch.linalg.inv(coupling.double()).contiguous(), covariance)
     deviation = expected.diagonal().sqrt()
@@ -59,13 +61,13 @@ def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance(bou
 
 def test_two_classes_have_the_posterior_of_logistic_regression() -> None:
     """Weights N(0, I/p) for each class are N(0, 2 I/p) on their difference."""
-    one = logistic(repeats=4, n=200, d=3, shared=True)
-    two = Glm(one.x, softmax(2).labels(one.y), softmax(2), 4)
+    one = logistic(n=200, d=3, shared=True)
+    two = Glm(one.x, softmax(2).labels(one.y), softmax(2))
     sampler = Sampler(block=600, max_draws=600)
     moments = []
     for problem, precision in ((one, 0.5), (two, 1.0)):
         rng = torch.Generator().manual_seed(1)
-        posterior = sampler.sample(problem, torch.ones(1), torch.full((1,), precision), math.inf, rng)
+        posterior = sampler.sample(problem, torch.ones(1), torch.full((1,), precision), math.inf, 4, rng)
         draws = posterior.draws.reshape(-1, problem.d).double()
         if problem is two:
             draws = draws[:, 3:] - draws[:, :3]
@@ -77,10 +79,10 @@ def test_two_classes_have_the_posterior_of_logistic_regression() -> None:
 
 
 def test_clipped_regression_has_the_posterior_of_a_direct_integral() -> None:
-    problem = linear(repeats=4, n=30, d=1, shared=True)
+    problem = linear(n=30, d=1, shared=True)
     sampler = Sampler(block=600, max_draws=600)
     rng = torch.Generator().manual_seed(2)
-    posterior = sampler.sample(problem, torch.ones(1), torch.zeros(1), 2.0, rng)
+    posterior = sampler.sample(problem, torch.ones(1), torch.zeros(1), 2.0, 4, rng)
     draws = posterior.draws.flatten().double()
     theta = torch.linspace(-2, 2, 4001, dtype=torch.float64)
     value = F.huber_loss(
@@ -96,13 +98,13 @@ def test_clipped_regression_has_the_posterior_of_a_direct_integral() -> None:
 
 @pytest.mark.parametrize(("shared", "radius"), [(True, 4.0), (False, 0.5)])
 def test_both_kernels_agree_inside_and_pressed_against_the_ball(shared: bool, radius: float) -> None:
-    problem = logistic(repeats=4, n=300, d=4, shared=shared)
+    problem = logistic(seeds=4, n=300, d=4, shared=shared)
     rho, precision = torch.tensor([0.05, 1.0]), torch.tensor([0.0, 0.3])
     found = {}
     kinds: list[tuple[Boundary, int]] = [("sphere", 3), ("reflect", 12)]
     for boundary, leapfrogs in kinds:
         sampler = Sampler(boundary=boundary, chains=4, leapfrogs=leapfrogs, block=600, max_draws=2400)
-        posterior = sampler.sample(problem, rho, precision, radius, torch.Generator().manual_seed(1))
+        posterior = sampler.sample(problem, rho, precision, radius, 4, torch.Generator().manual_seed(1))
         assert float(posterior.mixing.r_hat.max()) < R_HAT
         assert float(posterior.draws.norm(dim=-1).max()) <= radius * (1 + 1e-4)
         found[boundary] = posterior

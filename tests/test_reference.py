@@ -27,10 +27,10 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def test_the_posterior_of_a_gaussian_model_is_its_closed_form() -> None:
-    problem, mean, covariance = gaussian(repeats=8)
+    problem, mean, covariance = gaussian()
     shrunk = torch.linalg.inv(torch.linalg.inv(covariance) + 5.0 * torch.eye(len(mean)))
     centre = shrunk @ torch.linalg.inv(covariance) @ mean
-    found = sample_reference(with_test_rows(problem), 5.0, SAMPLER, 500, generator())
+    found = sample_reference(with_test_rows(problem), 5.0, SAMPLER, 500, 8, generator())
     assert [len(part) for part in found] == [1] * 5  # shared data, one posterior
     std = shrunk.diagonal().sqrt()
     assert ((found.mean[0] - centre) / std).abs().max() < 4 / math.sqrt(float(found.ess))
@@ -40,14 +40,14 @@ def test_the_posterior_of_a_gaussian_model_is_its_closed_form() -> None:
 
 
 def test_repeats_with_data_of_their_own_have_posteriors_of_their_own() -> None:
-    problem = logistic(repeats=3)
-    found = sample_reference(with_test_rows(problem), 1.0, SAMPLER, 100, generator())
+    problem = logistic(seeds=3)
+    found = sample_reference(with_test_rows(problem), 1.0, SAMPLER, 100, 3, generator())
     assert found.mean.shape == (3, 5)
     assert found.covariance.shape == (3, 5, 5)
     assert found.log_loss.shape == found.r_hat.shape == (3,)
     assert (found.mean[0] - found.mean[1]).abs().max() > 0.05
-    alone = Glm(problem.x[1:2], problem.y[1:2], problem.loss, 1)
-    again = sample_reference(with_test_rows(alone), 1.0, SAMPLER, 100, generator(1))
+    alone = Glm(problem.x[1:2], problem.y[1:2], problem.loss)
+    again = sample_reference(with_test_rows(alone), 1.0, SAMPLER, 100, 1, generator(1))
     error = (again.mean[0] - found.mean[1]) / found.covariance[1].diagonal().sqrt()
     assert error.abs().max() < 4 * math.sqrt(1 / float(again.ess) + 1 / float(found.ess[1]))
 
@@ -57,7 +57,7 @@ def test_chains_that_have_not_mixed_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"split R-hat .* >= 1.05 after 4 draws of 12 chains; raise max_draws"
     ):
-        sample_reference(with_test_rows(logistic()), 1.0, short, 100, generator())
+        sample_reference(with_test_rows(logistic()), 1.0, short, 100, 3, generator())
 
 
 def known(d: int = 3, repeats: int = 1) -> Reference:

@@ -8,17 +8,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from scenarios import SEPARABLE, separable
+from scenarios import SEPARABLE, release, separable
 
 from dplangevin import random
 from dplangevin.losses import huber
-from dplangevin.methods import released
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.objpert_pure import ObjPertPure
 from dplangevin.methods.outpert import OutPert, Ridge
 from dplangevin.minimise import minimise
 from dplangevin.posterior import Rejection, Sampler, find_centre
-from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
@@ -29,8 +27,7 @@ LOSSES = ["logistic", "softmax"]
 
 
 def fitted(method: object, of: Glm, *epsilons: float) -> torch.Tensor:
-    budgets = [Budget(epsilon, 1e-5) for epsilon in epsilons]
-    return released(method, of, budgets, of.repeats, random.generator(0, ""))[0].theta  # type: ignore[arg-type]
+    return release(method, of, *epsilons)[0].theta
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -81,17 +78,17 @@ def test_the_posterior_is_sampled(data: str) -> None:
     of = separable(data)
     for precision, radius in ((1.0, INF), (0.0, 10.0)):
         sampler, rng = Sampler(block=100, max_draws=100), random.generator(0, data)
-        draws = sampler.sample(of, torch.ones(1), precision * torch.ones(1), radius, rng).draws
+        draws = sampler.sample(of, torch.ones(1), precision * torch.ones(1), radius, 3, rng).draws
         assert bool(draws.isfinite().all())
         assert float(draws.norm(dim=-1).max()) <= radius * (1 + 1e-4)
 
 
 def test_rejection_from_a_weak_prior_is_refused_or_exact() -> None:
     one, rng = torch.ones(1), random.generator(0, "")
-    draws = Rejection().sample(separable("three_rows"), one, 1e-3 * one, INF, rng).draws
+    draws = Rejection().sample(separable("three_rows"), one, 1e-3 * one, INF, 3, rng).draws
     assert bool(draws.isfinite().all())
     with pytest.raises(ValueError, match="raise precision, lower epsilon"):
-        Rejection().sample(separable("breast_cancer"), one, 1e-3 * one, INF, rng)
+        Rejection().sample(separable("breast_cancer"), one, 1e-3 * one, INF, 3, rng)
 
 
 @pytest.mark.parametrize("data", SEPARABLE)

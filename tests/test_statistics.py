@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from fake_results import (
-    accuracy_rows,
-    figure1,
-)
+from fake_results import accuracy_rows, figure1
 from scipy import stats
 
 from dplangevin import statistics
@@ -83,15 +80,11 @@ def test_points_of_zero_or_infinite_epsilon_are_left_out() -> None:
 
 
 def test_what_cannot_be_compared_says_why() -> None:
-    line = accuracy_rows("a", {e: [0.7, 0.7] for e in EPSILONS})
-    with pytest.raises(statistics.NoCommonRange, match="share no point"):
-        statistics.difference(
-            line, accuracy_rows("b", {e: [0.7, 0.7] for e in EPSILONS}, bill=1e-6), "audited"
-        )
-    with pytest.raises(statistics.NoCommonRange, match="no point"):
-        statistics.difference(
-            line, accuracy_rows("b", {e: [0.7, 0.7] for e in EPSILONS}, bill=0.0), "audited"
-        )
+    values = {e: [0.7, 0.7] for e in EPSILONS}
+    line = accuracy_rows("a", values)
+    for bill, why in ((1e-6, "share no point"), (0.0, "no point with")):
+        with pytest.raises(statistics.NoCommonRange, match=why):
+            statistics.difference(line, accuracy_rows("b", values, bill=bill), "audited")
     with pytest.raises(ValueError, match="repeats differ"):
         statistics.difference(line, accuracy_rows("b", {e: [0.7] for e in EPSILONS}), "asked")
     with pytest.raises(ValueError, match="one variant"):
@@ -218,11 +211,8 @@ def test_variant_settings() -> None:
 def test_every_non_private_method_may_name_the_majority_class(runs: pd.DataFrame) -> None:
     other = runs[runs.method.eq("nonprivate")].assign(method="sgld")
     both, alone = statistics.summary(pd.concat([runs, other])), statistics.summary(runs)
-    assert (
-        both[both.method.eq("majority")]
-        .reset_index(drop=True)
-        .equals(alone[alone.method.eq("majority")].reset_index(drop=True))
-    )
+    one, other = (table[table.method.eq("majority")].reset_index(drop=True) for table in (both, alone))
+    pd.testing.assert_frame_equal(one, other)
 
 
 def test_power_law_is_that_of_polyfit() -> None:

@@ -13,10 +13,11 @@ from scipy.optimize import brentq
 
 from dplangevin.analyses.li2019_fig1 import Budgets
 from dplangevin.analyses.li2019_fig2 import Sizes
-from dplangevin.analyses.stepsize import POWERS, Curve, Setting
+from dplangevin.analyses.stepsize import Curve, Setting
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.li2019_theorems import POWERS
 from dplangevin.privacy.stepsize import Schedule
 
 ROOT = Path(__file__).parents[1]

@@ -1,26 +1,21 @@
 """The posterior on a lattice against weighted points of the ball, and the limits of the error."""
 
 from dataclasses import replace
-from pathlib import Path
 
+import loading
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
 
 from dplangevin.analyses.wang2015_are import Efficiency
 
-CONF = Path(__file__).parents[1] / "conf"
 
-
-def short(**other: object) -> Efficiency:
-    spec = OmegaConf.load(CONF / "analysis/wang2015_are.yaml")
-    spec.sampler.update({"warmup": 20, "block": 20, "max_draws": 20})
+def short() -> Efficiency:
+    sampler = {"warmup": 20, "block": 20, "max_draws": 20}
     tiny = {"sizes": [50, 100000], "repeats": 30, "hmc_size": 50, "hmc_repeats": 10}
-    return instantiate(spec, _convert_="all", **{**tiny, **other})
+    return loading.analysis("wang2015_are", sampler=sampler, **tiny)
 
 
 @pytest.mark.parametrize("rho", [0.02, 1.0])

@@ -1,27 +1,22 @@
 """The trajectories: the exact posterior, the guarantee of the gradients, and what is measured on chains."""
 
 import math
-from pathlib import Path
 
+import loading
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
 from sklearn.linear_model import Ridge
 
 from dplangevin.analyses.wang2015_fig2 import Trajectories, Variant
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
 
-CONF = Path(__file__).parents[1] / "conf"
-
 
 def short(**other: object) -> Trajectories:
-    spec = OmegaConf.load(CONF / "analysis/wang2015_fig2.yaml")
     tiny = {"records": 400, "threshold": 2.0, "chains": 4, "samples": 50, "shown": 20}
-    return instantiate(spec, _convert_="all", **{**tiny, **other})
+    return loading.analysis("wang2015_fig2", **{**tiny, **other})
 
 
 def test_posterior_is_ridge_regression() -> None:
@@ -39,7 +34,7 @@ def test_clipping_changes_nothing_near_the_posterior_and_bounds_every_gradient()
     x, y = analysis.data(1)
     mean, covariance = analysis.posterior(x, y)
     shape = torch.tensor(x)[None], torch.tensor(y)[None]
-    problem = Glm(*shape, analysis.loss, 1)
+    problem = Glm(*shape, analysis.loss)
     far = np.random.default_rng(0).normal(0, 30, (1, 200, 2))
     each = problem.example_grads(torch.tensor(far), torch.arange(400)[None])
     assert float(each.norm(dim=-1).max()) <= problem.lipschitz == 2.0
@@ -54,7 +49,7 @@ def test_the_promise_is_kept(unit: str) -> None:
     x, y = (torch.as_tensor(part, dtype=torch.float32)[None] for part in analysis.data(1))
     budget = Budget(analysis.epsilon, analysis.delta)
     method = analysis.method(analysis.variants[unit])
-    assert method.plan(Glm(x, y, analysis.loss, 4).facts, budget).guarantee.epsilon <= analysis.epsilon * (
+    assert method.plan(Glm(x, y, analysis.loss).facts, budget).guarantee.epsilon <= analysis.epsilon * (
         1 + 1e-9
     )
 

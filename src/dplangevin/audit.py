@@ -74,15 +74,15 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
         counts = counts if below else [len(seen[0]) - count for count in counts]
         for flipped in (False, True):
             hits, misses = counts[::-1] if flipped else counts
-            low, high = _lower(hits, len(seen[0]), strict), _upper(misses, len(seen[0]), strict)
+            low, high = lower_rate(hits, len(seen[0]), strict), upper_rate(misses, len(seen[0]), strict)
             for name, bound in (("epsilon", _epsilon(low, high, delta)), ("mu", ndtri(low) - ndtri(high))):
                 at = int(np.argmax(bound))
                 if name not in best or bound[at] > best[name][0]:
                     best[name] = float(bound[at]), _Test(float(thresholds[at]), below, flipped)
     hits, misses, of = _counts(best["epsilon"][1], *kept)
-    epsilon = _epsilon(_lower(hits, of, error), _upper(misses, of, error), delta)
+    epsilon = _epsilon(lower_rate(hits, of, error), upper_rate(misses, of, error), delta)
     hits, misses, of = _counts(best["mu"][1], *kept)
-    mu = ndtri(_lower(hits, of, error)) - ndtri(_upper(misses, of, error))
+    mu = ndtri(lower_rate(hits, of, error)) - ndtri(upper_rate(misses, of, error))
     estimate = ndtri((hits + 0.5) / (of + 1)) - ndtri((misses + 0.5) / (of + 1))
     return Audit(
         max(0.0, float(epsilon)), delta, confidence, max(0.0, float(mu)), float(estimate), len(first)
@@ -118,12 +118,12 @@ def _counts(test: _Test, first: np.ndarray, second: np.ndarray) -> tuple[np.ndar
     return hits, misses, len(first)
 
 
-def _lower(count: np.ndarray, of: int, error: float) -> np.ndarray:
+def lower_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
     """One-sided Clopper-Pearson limit: a rate below it gives `count` or more with probability at most `error`."""
     return np.where(count > 0, betaincinv(np.maximum(count, 1), of - count + 1, error), 0.0)
 
 
-def _upper(count: np.ndarray, of: int, error: float) -> np.ndarray:
+def upper_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
     """The other side: a rate above it gives `count` or fewer with probability at most `error`."""
     return np.where(count < of, betaincinv(count + 1, np.maximum(of - count, 1), 1 - error), 1.0)
 

@@ -82,15 +82,10 @@ def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> No
                 path.unlink()
 
 
-def csv_text(frame: pd.DataFrame, digits: int | None = 10) -> str:
+def csv_bytes(frame: pd.DataFrame, digits: int | None = 10) -> bytes:
     """A frame as CSV with so many significant digits; None: as many as bring every number back."""
     form = None if digits is None else f"%.{digits}g"
-    return frame.to_csv(index=False, float_format=form, lineterminator="\n")
-
-
-def csv_bytes(frame: pd.DataFrame) -> bytes:
-    """A frame as CSV with ten significant digits."""
-    return csv_text(frame).encode()
+    return frame.to_csv(index=False, float_format=form, lineterminator="\n").encode()
 
 
 def sha256(path: str | Path) -> str:
@@ -132,14 +127,14 @@ def targets(*configs: Any) -> list[str]:
     return sorted(found)
 
 
-def code_hash(*names: str, whole: bool = False) -> str:
+def code_hash(*names: str) -> str:
     """SHA-256 of the code that these modules, or objects in them, can reach.
 
-    This module is left out, which decides no number, unless `whole`.
+    This module is left out, which decides no number.
     """
     digest = hashlib.sha256()
     for name, path in sorted(reachable(names).items()):
-        if whole or name != __name__:
+        if name != __name__:
             digest.update(f"{name} {_tree_hash(path)}\n".encode())
     return digest.hexdigest()
 
@@ -301,10 +296,13 @@ def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: i
 
 def keep(folder: Path, name: str, frame: pd.DataFrame, digits: int | None = None) -> Rows:
     """Write a unit, then its size and sha256, without which it does not count."""
-    content = csv_text(frame, digits).encode()
-    stated = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-    write(folder, {f"{name}.csv": content, f"{name}.json": json.dumps(stated).encode()})
+    content = csv_bytes(frame, digits)
+    write(folder, {f"{name}.csv": content, f"{name}.json": json.dumps(_stated(content)).encode()})
     return Rows.of(content.decode())
+
+
+def _stated(content: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
 
 
 def _whole(path: Path) -> Rows | None:
@@ -316,7 +314,7 @@ def _whole(path: Path) -> Rows | None:
         content, stated = path.read_bytes(), json.loads(beside.read_bytes())
     except (OSError, ValueError):
         content, stated = b"", {}
-    if stated != {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}:
+    if stated != _stated(content):
         print(f"{path} is damaged: computed again", file=sys.stderr)
         return None
     return Rows.of(content.decode())

@@ -24,7 +24,9 @@ def mixing(draws: Tensor) -> Mixing:
     R-hat compares chains; a single chain is cut into halves that count as two.  Coordinates that never move are left
     out, nan if none does.  Raises ValueError for fewer draws than `least_draws`.
     """
-    with warnings.catch_warnings():  # arviz announces its own next major version on import, which takes a second
+    with (
+        warnings.catch_warnings()
+    ):  # arviz announces its own next major version on import, which takes a second
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
     count, groups, chains, *rest = draws.shape

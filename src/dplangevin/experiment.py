@@ -25,7 +25,7 @@ from dplangevin.chains.chain import Chain
 from dplangevin.data import DataError, Dataset
 from dplangevin.device import pick
 from dplangevin.evaluate import all_scores, mixed, predictive, reliability
-from dplangevin.methods import ChainMethod, Method, Plan, Release, Workspace
+from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace
 from dplangevin.plan import TABLES, Unit, plain, runs, units
 from dplangevin.prices import priced
 from dplangevin.privacy import Budget
@@ -205,17 +205,18 @@ class Work:
         prices = [self.prices(i, plans) for i, (_, plans) in zip(group, several, strict=True)]
         first, method = self.units[group[0]], several[0][0]
         problem, plans = self.problem(first), [plan for _, each in several for plan in each]
-        rng = random.generator(self.cfg.seed, first.run.stream)
-        more: dict[str, Any] = {}
-        if self.spec.get("paired") and isinstance(method, ChainMethod):
-            more["schemes"] = {"poisson", "subset"}
         curve: Any = None  # a `learning_curve.LearningCurve`
         if self.spec.get("curve"):
             curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, self.delta)
             plans = [curve.shortened(plans[0])]
-            more["observe"] = curve
-        workspace = Workspace(self.store.folder, self.keys[group[0]]) if self.apart else None
-        release = method.release(problem, plans, first.run.seeds, rng, workspace=workspace, **more)
+        how = Execution(
+            first.run.seeds,
+            random.generator(self.cfg.seed, first.run.stream),
+            observe=curve,
+            workspace=Workspace(self.store.folder, self.keys[group[0]]) if self.apart else None,
+            schemes={"poisson", "subset"} if self.spec.get("paired") else None,
+        )
+        release = method.release(problem, plans, how)
         if release.guarantees is not None:  # of a method that is alone in its group
             plans = [
                 plan._replace(guarantee=own) for plan, own in zip(plans, release.guarantees, strict=True)

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from dplangevin.cache import File, atomic_path, code_hash, key, sha256, targets
-from dplangevin.data import DataError, verify
+from dplangevin.data import DataError, Dataset, stage
 from dplangevin.data.fetch import fetch, mirrors
+from dplangevin.plan import plain
 
 FOLDER = Path("data/manifest")
 RAW = Path("data/raw")
@@ -35,7 +36,6 @@ PLACES = {
     "features": Path("data/features"),
     "reference": Path("data/reference"),
 }
-STAGES = {"dataset": "prepare", "weights": "weights", "features": "features", "reference": "reference"}
 BOUNDS = ("row_norm_bound", "row_bound", "public")  # of a file's meta: what is public about lengths
 
 
@@ -55,7 +55,8 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     if _as_stated(own, stated):
         return own
     found, expected = describe(own), stated["file"]
-    if not exact(cfg, kind, name) and stated["inputs"] == inputs(cfg, kind, name):
+    same_everywhere = kind in ("dataset", "weights") and not trained(cfg, kind, name)
+    if not same_everywhere and stated["inputs"] == inputs(cfg, kind, name):
         print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
         _beside(own).write_text(json.dumps({"inputs": stated["inputs"], **found}))
         return own
@@ -131,37 +132,35 @@ def inputs(cfg: DictConfig, kind: str, name: str) -> str:
 def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
     code = code_hash(*code_of(cfg, kind, name))
     if kind == "dataset":
-        return [_sums(cfg.dataset[name].files), _plain(cfg.dataset[name].loader), code]
-    if kind == "weights" and name in cfg.get("weights", {}):
-        return _sums(cfg.weights[name].files)
+        return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader), code]
     if kind == "weights":
-        entry, backbone = _plain(cfg.pretrain[name]), _plain(cfg.backbone[name])
-        return [entry, backbone, cfg.seed, code, _stated(cfg, "dataset", entry["dataset"])]
+        if not trained(cfg, kind, name):
+            return _sums(cfg.weights[name].files)
+        entry, backbone = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
+        return [entry, backbone, cfg.seed, code, file(cfg, "dataset", entry["dataset"]).sha256]
     if kind == "features":
-        entry = _plain(cfg.features[name])
-        sources = [_stated(cfg, "dataset", entry[of]) for of in ("dataset", "public")]
-        weights = _stated(cfg, "weights", entry["backbone"])
-        return [entry, _plain(cfg.backbone[entry["backbone"]]), code, weights, *sources]
-    spec = {key: value for key, value in _plain(cfg.reference).items() if key != "datasets"}
-    model = _plain(cfg.problem[spec["problem"]])
-    return [spec, model, cfg.seed, cfg.repeats, code, _stated(cfg, "dataset", name)]
+        entry = plain(cfg.features[name])
+        sources = [file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public")]
+        weights = file(cfg, "weights", entry["backbone"]).sha256
+        return [entry, plain(cfg.backbone[entry["backbone"]]), code, weights, *sources]
+    spec = {key: value for key, value in plain(cfg.reference).items() if key != "datasets"}
+    model = plain(cfg.problem[spec["problem"]])
+    return [spec, model, cfg.seed, cfg.repeats, code, file(cfg, "dataset", name).sha256]
 
 
 def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
     """The modules, and objects in them, that make a file."""
     if kind == "dataset":
-        return targets(_plain(cfg.dataset[name].loader))
+        return targets(plain(cfg.dataset[name].loader))
     if kind == "weights":
-        if name in cfg.get("weights", {}):
+        if not trained(cfg, kind, name):
             return []
-        return [
-            "dplangevin.backbones.pretrain",
-            *targets(_plain(cfg.pretrain[name]), _plain(cfg.backbone[name])),
-        ]
+        settings = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
+        return ["dplangevin.backbones.pretrain", *targets(*settings)]
     if kind == "features":
-        return ["dplangevin.backbones.features", *targets(_plain(cfg.backbone[cfg.features[name].backbone]))]
-    spec = _plain(cfg.reference)
-    return ["dplangevin.reference", *targets(spec, _plain(cfg.problem[spec["problem"]]))]
+        return ["dplangevin.backbones.features", *targets(plain(cfg.backbone[cfg.features[name].backbone]))]
+    spec = plain(cfg.reference)
+    return ["dplangevin.reference", *targets(spec, plain(cfg.problem[spec["problem"]]))]
 
 
 def known(cfg: DictConfig, kind: str) -> list[str]:
@@ -175,16 +174,14 @@ def known(cfg: DictConfig, kind: str) -> list[str]:
     return [str(name) for group in groups[kind] for name in group]
 
 
-def exact(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Whether a file has the same bytes on every machine."""
-    return kind == "dataset" or (kind == "weights" and name in cfg.get("weights", {}))
+def trained(cfg: DictConfig, kind: str, name: str) -> bool:
+    """Whether these are weights that are trained here, not published ones."""
+    return kind == "weights" and name not in cfg.get("weights", {})
 
 
 def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
     """The stage that writes a manifest."""
-    if kind == "weights" and name not in cfg.get("weights", {}):
-        return f"pretrain@{name}"
-    return f"{STAGES[kind]}@{'-'.join(name.rsplit('_', 1)) if kind == 'features' else name}"
+    return f"pretrain@{name}" if trained(cfg, kind, name) else stage(kind, name)
 
 
 def path_of(kind: str, name: str) -> Path:
@@ -235,13 +232,12 @@ def _beside(path: Path) -> Path:
 def _dataset(cfg: DictConfig, name: str) -> None:
     entry, folder = cfg.dataset[name], RAW / name
     if entry.files:
-        fetch(name, entry.files, folder, sources(), f"prepare@{name}")
-        verify(folder, entry.files, name)
+        fetch(name, entry.files, folder, sources())
     instantiate(entry.loader, _partial_=True)(folder=folder).save(path_of("dataset", name))
 
 
 def _weights(cfg: DictConfig, name: str) -> None:
-    if name in cfg.get("weights", {}):
+    if not trained(cfg, "weights", name):
         fetch("weights", cfg.weights[name].files, PLACES["weights"], sources(), f"weights@{name}")
         return
     from dplangevin.backbones.pretrain import pretrain  # here and below: torch takes seconds
@@ -253,7 +249,6 @@ def _weights(cfg: DictConfig, name: str) -> None:
 def _features(cfg: DictConfig, name: str) -> None:
     from dplangevin import backbones
     from dplangevin.backbones.features import Extraction
-    from dplangevin.data import Dataset
     from dplangevin.device import pick
 
     entry = cfg.features[name]
@@ -267,19 +262,23 @@ def _features(cfg: DictConfig, name: str) -> None:
 
 
 def _reference(cfg: DictConfig, name: str) -> None:
+    from dplangevin.reference import save
+
+    save(path_of("reference", name), posteriors(cfg, name, Dataset.load(ensure(cfg, "dataset", name))))
+
+
+def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
+    """Scaling of the rows -> the exact posterior on a data set, a `reference.Reference`."""
     from dplangevin import random
-    from dplangevin.data import Dataset
-    from dplangevin.reference import sample_reference, save
+    from dplangevin.reference import sample_reference
 
     spec, found = cfg.reference, {}
-    prepared = Dataset.load(ensure(cfg, "dataset", name))
     for scaling in spec.scalings:
-        data = prepared.scaled(scaling)
-        problem = instantiate(cfg.problem[spec.problem])(data, cfg.repeats)
+        problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), cfg.repeats)
         rng = random.generator(cfg.seed, f"{name}/reference")
         sampler = instantiate(spec.sampler)
-        found[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, rng)
-    save(path_of("reference", name), found)
+        found[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, cfg.repeats, rng)
+    return found
 
 
 def _contents(path: Path, kind: str) -> dict[str, Any]:
@@ -298,16 +297,5 @@ def _contents(path: Path, kind: str) -> dict[str, Any]:
     return found | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}
 
 
-def _stated(cfg: DictConfig, kind: str, name: str) -> str:
-    found: str = read(cfg, kind, name)["file"]["sha256"]
-    return found
-
-
 def _sums(files: Any) -> list[list[str]]:
     return [[entry["name"], entry["sha256"]] for entry in files]
-
-
-def _plain(node: Any) -> dict[str, Any]:
-    found = OmegaConf.to_container(node, resolve=True)
-    assert isinstance(found, dict)
-    return {str(name): value for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""Batched minimisation of ridge-regularised, linearly perturbed losses: all repeats and budgets at once."""
+"""Batched minimisation of ridge-regularised, linearly perturbed losses: all seeds and budgets at once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,11 +18,11 @@ NEWTON = (
 )
 AWAY = 0.1  # a Newton step that moves a margin by more than this is not at a minimum
 
-Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (R, A, d), which budgets (A,) -> (R, A, d)
+Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (S, A, d), which budgets (A,) -> (S, A, d)
 
 
 class Minimum(NamedTuple):
-    """theta ``(R, E, d)`` in float64; gradient_norm ``(R, E)``, divided by n; steps taken."""
+    """theta ``(S, E, d)`` in float64; gradient_norm ``(S, E)``, divided by n; steps taken."""
 
     theta: Tensor
     gradient_norm: Tensor
@@ -34,7 +34,7 @@ def minimise(
 ) -> Minimum:
     r"""Minimise ``sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2 + <linear, theta>``.
 
-    ridge: ``(E,)``, >= 0; linear: ``(R, E, d)``.  Ends when ``||gradient|| / n < tolerance`` for every entry, measured
+    ridge: ``(E,)``, >= 0; linear: ``(S, E, d)``.  Ends when ``||gradient|| / n < tolerance`` for every entry, measured
     in float64.  By `descend`, and `follow` for the entries that it leaves after max_steps: with ridge > 0, rows that a
     hyperplane separates have their minimum too.
     ValueError where it is not reached, and where ridge = 0 and a loss without kinks has no minimum: it falls for ever
@@ -64,11 +64,11 @@ def minimise(
 def descend(problem: Glm, ridge: Tensor, linear: Tensor, tolerance: float, max_steps: int) -> Minimum:
     """As `minimise`, but entries that max_steps do not suffice for are left where they are: see their gradient_norm.
 
-    Limited-memory BFGS on the whole ``(R, E)`` grid, in three stages that differ in precision and in the initial
+    Limited-memory BFGS on the whole ``(S, E)`` grid, in three stages that differ in precision and in the initial
     Hessian: in float32 the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988; of K margins
-    the same for each), then the Hessian where that led (for shared data at the mean over repeats, one for each budget),
+    the same for each), then the Hessian where that led (for shared data at the mean over seeds, one for each budget),
     then the same in float64.
-    Budgets whose repeats are all done leave the computation.
+    Budgets whose seeds are all done leave the computation.
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
@@ -134,10 +134,10 @@ def newton(
     return theta, float(grad.norm()) / exact.n, step
 
 
-def one_of(problem: Glm, repeat: int) -> Glm:
-    """The data of one repeat."""
-    row = 0 if problem.shared else repeat
-    return replace(problem, x=problem.x[row : row + 1], y=problem.y[row : row + 1], repeats=1)
+def one_of(problem: Glm, seed: int) -> Glm:
+    """The data of one seed."""
+    row = 0 if problem.shared else seed
+    return replace(problem, x=problem.x[row : row + 1], y=problem.y[row : row + 1])
 
 
 def _factor(problem: Glm, theta: Tensor, ridge: float) -> Tensor:
@@ -158,23 +158,23 @@ def _newton_step_in_margins(problem: Glm, linear: Tensor, theta: Tensor) -> floa
 
 def _majoriser(problem: Glm, ridge: Tensor) -> Metric:
     """``g -> (smoothness X^T X + ridge I)^-1 g``, from one eigendecomposition per data set."""
-    spectrum, basis = torch.linalg.eigh(problem.gram)  # (R', features), (R', features, features)
+    spectrum, basis = torch.linalg.eigh(problem.gram)  # (S', features), (S', features, features)
     bound = problem.loss.smoothness * spectrum[:, None].clamp(min=0) + ridge + 1e-10 * spectrum.max()
 
     def metric(g: Tensor, which: Tensor) -> Tensor:
-        scale = bound[:, which].repeat_interleave(problem.classes, 1)  # (R', A K, features)
-        each = g.reshape(len(g), -1, problem.features)  # (R, A K, features)
+        scale = bound[:, which].repeat_interleave(problem.classes, 1)  # (S', A K, features)
+        each = g.reshape(len(g), -1, problem.features)  # (S, A K, features)
         return (((each @ basis) / scale) @ basis.mT).reshape(g.shape)
 
     return metric
 
 
 def _hessian_metric(problem: Glm, theta: Tensor, ridge: Tensor) -> Metric:
-    """``g -> (Hessian + ridge I)^-1 g``, for shared data at the mean of theta over the repeats."""
+    """``g -> (Hessian + ridge I)^-1 g``, for shared data at the mean of theta over the seeds."""
     at = theta.mean(0, keepdim=True) if problem.shared else theta
     # with K margins the Hessian is singular but for the ridge, which single precision would hide
     dtype = torch.float32 if problem.classes == 1 else torch.float64
-    hessian = problem.to(dtype).hessian(at.to(dtype)).double()  # (R', E, d, d)
+    hessian = problem.to(dtype).hessian(at.to(dtype)).double()  # (S', E, d, d)
     hessian.diagonal(dim1=-2, dim2=-1).add_(ridge + 1e-7 * hessian.diagonal(dim1=-2, dim2=-1).amax())
     factor = torch.linalg.cholesky(hessian)
     if problem.shared:
@@ -234,7 +234,7 @@ def _lbfgs(
 
 
 class Pair(NamedTuple):
-    """A step of L-BFGS, the change of gradient along it, both ``(R, A, d)``, and 1 over their product (or 0)."""
+    """A step of L-BFGS, the change of gradient along it, both ``(S, A, d)``, and 1 over their product (or 0)."""
 
     moved: Tensor
     turned: Tensor
@@ -262,7 +262,7 @@ class Estimated(Glm):
 
     def hessian(self, theta: Tensor) -> Tensor:
         every = max(1, self.n // ROWS)
-        few = Glm(self.x[:, ::every], self.y[:, ::every], self.loss, self.repeats, self.row_bound)
+        few = Glm(self.x[:, ::every], self.y[:, ::every], self.loss, row_bound=self.row_bound)
         return few.hessian(theta) * (self.n / few.n)
 
 
@@ -270,4 +270,4 @@ def estimated(problem: Glm) -> Glm:
     """The same problem for `minimise`, which of a large one then needs seconds instead of minutes."""
     if problem.n * problem.d**2 <= LARGE:
         return problem
-    return Estimated(problem.x, problem.y, problem.loss, problem.repeats, problem.row_bound)
+    return Estimated(problem.x, problem.y, problem.loss, row_bound=problem.row_bound)

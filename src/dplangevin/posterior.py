@@ -1,4 +1,4 @@
-"""Posterior sampling, all repeats and budgets as one batched program: Hamiltonian Monte Carlo, or exact rejection."""
+"""Posterior sampling, all seeds and budgets as one batched program: Hamiltonian Monte Carlo, or exact rejection."""
 
 import math
 from collections.abc import Callable
@@ -22,9 +22,9 @@ R_HAT = 1.05  # chains whose split R-hat is below this count as converged
 
 
 class Posterior(NamedTuple):
-    """draws ``(draws, R, chains, E, d)`` after warm-up; mixing: r_hat and ess ``(groups, E)``, worst coordinate.
+    """draws ``(draws, S, chains, E, d)`` after warm-up; mixing: r_hat and ess ``(groups, E)``, worst coordinate.
 
-    Repeats that share their data share their posterior: then there is one group, whose chains are all repeats'.
+    Seeds that share their data share their posterior: then there is one group, whose chains are all seeds'.
     """
 
     draws: Tensor
@@ -34,7 +34,7 @@ class Posterior(NamedTuple):
 class Centre(NamedTuple):
     """Where chains start and how wide they are, in the rotated coordinates ``theta @ basis``.
 
-    theta, curvature ``(R', E, d)``; multiplier ``(R', E)``; basis ``(R', d, d)``; R' = 1 for shared data, else R.
+    theta, curvature ``(S', E, d)``; multiplier ``(S', E)``; basis ``(S', d, d)``; S' = 1 for shared data, else S.
     """
 
     theta: Tensor
@@ -48,7 +48,7 @@ class Sampler:
     """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius`` (inf: everywhere).
 
     boundary: "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`), two kernels with the same target; without a ball
-    plain HMC.  chains: per repeat, if repeats have data sets of their own (else the repeats are the chains).  Draws
+    plain HMC.  chains: per seed, if seeds have data sets of their own (else the seeds are the chains).  Draws
     come in blocks of `block` after `warmup` until the worst split R-hat is below 1.05 or `max_draws` is reached.
     leapfrogs: mean trajectory length in steps; target: acceptance that warm-up tunes the step size for, one for each
     budget.
@@ -79,10 +79,10 @@ class Sampler:
                 raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
 
     def sample(
-        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """rho, precision: ``(E,)``, rho > 0, precision >= 0."""
-        chains = max(1, math.ceil(self.chains / problem.repeats)) if problem.shared else self.chains
+        """rho, precision: ``(E,)``, rho > 0, precision >= 0.  seeds: S."""
+        chains = max(1, math.ceil(self.chains / seeds)) if problem.shared else self.chains
         centre = find_centre(problem, rho, precision, radius)
         rotated = _rotated(problem, centre.basis)
         weights, precisions = rho.repeat(chains), precision.repeat(chains)  # (C E,): chain-major
@@ -92,14 +92,14 @@ class Sampler:
             value = value * weights + 0.5 * precisions * theta.square().sum(-1)
             return value, grad * weights[:, None] + precisions[:, None] * theta
 
-        kernel, start = self._kernel(potential, centre, rho, precision, radius, chains, problem.repeats, rng)
+        kernel, start = self._kernel(potential, centre, rho, precision, radius, chains, seeds, rng)
         scale = (
             1.0 if start.shape[-1] == problem.d else radius
         )  # points on the sphere are in units of the radius
 
         def to_theta(points: Tensor) -> Tensor:
             theta = points[..., : problem.d] * scale @ centre.basis.mT
-            return theta.view(problem.repeats, chains, len(rho), problem.d)
+            return theta.view(seeds, chains, len(rho), problem.d)
 
         return self._run(kernel, start, to_theta, problem.shared, rng)
 
@@ -111,24 +111,24 @@ class Sampler:
         precision: Tensor,
         radius: float,
         chains: int,
-        repeats: int,
+        seeds: int,
         rng: torch.Generator,
     ) -> tuple[Kernel, Tensor]:
         """The kernel and its starting points, spread twice as wide as the posterior's Gaussian approximation."""
         d = centre.theta.shape[-1]
-        curvature = rho[:, None] * centre.curvature + precision[:, None]  # (R', E, d)
+        curvature = rho[:, None] * centre.curvature + precision[:, None]  # (S', E, d)
         ball = 0.0 if radius == math.inf else (d + 2) / radius**2
-        normals = torch.randn(repeats, chains, 1, d, generator=rng)
+        normals = torch.randn(seeds, chains, 1, d, generator=rng)
         if self.boundary == "reflect" or radius == math.inf:
             scale = (curvature + ball).rsqrt()
             theta = centre.theta[:, None] + 2 * scale[:, None] * normals
             theta = theta * (0.99 * radius / theta.norm(dim=-1, keepdim=True)).clamp(max=1)
             return reflective_hmc(potential, scale.repeat(1, chains, 1), radius), theta.flatten(1, 2)
-        extra = (rho * centre.multiplier)[..., None]  # (R', E, 1)
+        extra = (rho * centre.multiplier)[..., None]  # (S', E, 1)
         scale = torch.cat([curvature + extra, extra, extra], -1)
-        scale = (radius**2 * (scale + ball)).rsqrt()  # (R', E, d + 2)
+        scale = (radius**2 * (scale + ball)).rsqrt()  # (S', E, d + 2)
         theta = torch.cat([centre.theta / radius, torch.zeros(*centre.theta.shape[:2], 2)], -1)
-        normals = torch.cat([normals, torch.randn(repeats, chains, 1, 2, generator=rng)], -1)
+        normals = torch.cat([normals, torch.randn(seeds, chains, 1, 2, generator=rng)], -1)
         points = theta[:, None] + 2 * scale[:, None] * normals
         points = points / points.norm(dim=-1, keepdim=True)
         return sphere_hmc(potential, scale.repeat(1, chains, 1), radius), points.flatten(1, 2)
@@ -141,30 +141,30 @@ class Sampler:
         shared: bool,
         rng: torch.Generator,
     ) -> Posterior:
-        """Warm-up, then draws until all chains have mixed.  to_theta: states to ``(R, chains, E, d)``."""
-        repeats, chains, budgets, _ = to_theta(start).shape
+        """Warm-up, then draws until all chains have mixed.  to_theta: states to ``(S, chains, E, d)``."""
+        seeds, chains, budgets, _ = to_theta(start).shape
         bar = tqdm(total=self.warmup + self.max_draws, desc="HMC", unit="draw", leave=False, disable=None)
 
         def transition(state: HmcState, step_size: Tensor) -> HmcState:
             jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
             leapfrogs = int(torch.randint(1, 2 * self.leapfrogs, (1,), generator=rng))
-            momentum = torch.randn(repeats, chains, 1, start.shape[-1], generator=rng)
+            momentum = torch.randn(seeds, chains, 1, start.shape[-1], generator=rng)
             momentum = momentum.expand(-1, -1, budgets, -1).flatten(1, 2)
-            uniform = torch.rand(repeats, chains, 1, generator=rng).expand(-1, -1, budgets).flatten(1, 2)
+            uniform = torch.rand(seeds, chains, 1, generator=rng).expand(-1, -1, budgets).flatten(1, 2)
             bar.update()
             return kernel.step(state, momentum, uniform, (step_size * jitter).repeat(chains), leapfrogs)
 
         state, log_step = kernel.init(start), torch.full((budgets,), math.log(0.3))
         for i in range(self.warmup):
             state = transition(state, log_step.exp())
-            accepted = state.accepted.view(repeats, chains, budgets).mean((0, 1))
+            accepted = state.accepted.view(seeds, chains, budgets).mean((0, 1))
             log_step = log_step + 2 / (i + 5) ** 0.6 * (accepted - self.target)
         draws: list[Tensor] = []
         while True:
             for _ in range(self.block):
                 state = transition(state, log_step.exp())
                 draws.append(to_theta(state.theta))
-            grid = torch.stack(draws)  # (draws, R, chains, E, d)
+            grid = torch.stack(draws)  # (draws, S, chains, E, d)
             found = mixing(grid.flatten(1, 2)[:, None] if shared else grid)
             if float(found.r_hat.max()) < R_HAT or len(draws) >= self.max_draws:
                 bar.close()
@@ -214,16 +214,16 @@ class Rejection:
         )
 
     def proposals(self, problem: Glm, rho: Tensor, precision: Tensor) -> Tensor:
-        """``w log(1/total_variation)``, ``(R', E)``: how many proposals a draw may take."""
-        moment = problem.x.double().mT @ problem.x.double()  # (R', d, d)
+        """``w log(1/total_variation)``, ``(S', E)``: how many proposals a draw may take."""
+        moment = problem.x.double().mT @ problem.x.double()  # (S', d, d)
         values = torch.linalg.eigvalsh(moment).clamp(min=0)[:, None]
         scale = (rho.double() * problem.loss.smoothness / precision.double())[:, None]
         return (0.5 * torch.log1p(scale * values).sum(-1)).exp() * -math.log(self.total_variation)
 
     def sample(
-        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """As `Sampler.sample`: one draw for each repeat and budget, ``(1, R, 1, E, d)``; R-hat and ess are nan."""
+        """As `Sampler.sample`: one draw for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan."""
         if radius < math.inf or problem.classes > 1 or not bool((precision > 0).all()):
             raise ValueError("rejection sampling needs a Gaussian prior, no ball, and a loss of one margin")
         limits = self.proposals(problem, rho, precision)
@@ -233,11 +233,11 @@ class Rejection:
                 f"{self.most:.3g}: raise precision, lower epsilon, or sample by HMC (posterior.Sampler)"
             )
         exact = problem.to(torch.float64)
-        repeats, budgets = problem.repeats, len(rho)
-        start = torch.zeros(repeats, budgets, problem.d, dtype=torch.float64)
+        budgets = len(rho)
+        start = torch.zeros(seeds, budgets, problem.d, dtype=torch.float64)
         mode = minimise(exact, precision.double() / rho.double(), start, tolerance=1e-10).theta
         draws = mode.clone()
-        for r in range(repeats):
+        for r in range(seeds):
             one = one_of(exact, r)
             for e in range(budgets):
                 weight, ridge = float(rho[e]), float(precision[e])
@@ -257,7 +257,7 @@ class Rejection:
                         draws[r, e] = theta[0, int(accepted[0])]
                         break
                     left -= theta.shape[1]
-        unknown = torch.full((1 if problem.shared else repeats, budgets), math.nan)
+        unknown = torch.full((1 if problem.shared else seeds, budgets), math.nan)
         return Posterior(draws[None, :, None].to(problem.x.dtype), Mixing(unknown, unknown))
 
 
@@ -266,7 +266,7 @@ class Whitened:
     """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)``, precision > 0, without a ball, in coordinates in which
     the posterior's Hessian at its mode is about I, started at the Gaussian that says.
 
-    For many parameters and rows that all repeats share, which are the chains: `draws` draws of about `leapfrogs` steps
+    For many parameters and rows that all seeds share, which are the chains: `draws` draws of about `leapfrogs` steps
     after `warmup` ones that tune the step size towards the acceptance `target`.
     """
 
@@ -283,11 +283,11 @@ class Whitened:
                 raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
 
     def sample(
-        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, rng: torch.Generator
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """As `Sampler.sample`, ``(draws, R, 1, E, d)``."""
+        """As `Sampler.sample`, ``(draws, S, 1, E, d)``."""
         if radius < math.inf or not problem.shared or not bool((precision > 0).all()):
-            raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all repeats share")
+            raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all seeds share")
         mode, inverse = laplace(problem, rho, precision)
 
         def outward(z: Tensor) -> Tensor:
@@ -300,7 +300,7 @@ class Whitened:
             gradient = gradient * rho[:, None] + precision[:, None] * theta
             return value, torch.einsum("red,efd->ref", gradient, inverse)
 
-        shape = problem.repeats, len(rho), problem.d
+        shape = seeds, len(rho), problem.d
         kernel = reflective_hmc(potential, torch.ones(shape[1:]), math.inf)
         state = kernel.init(torch.randn(shape, generator=rng))
         log_step, draws = torch.full((len(rho),), math.log(0.25)), []
@@ -318,13 +318,13 @@ class Whitened:
                 draws.append(outward(state.theta))
         grid = torch.stack(draws)
         unknown = torch.full((1, len(rho)), math.nan)
-        few = len(grid) < least_draws(problem.repeats)
+        few = len(grid) < least_draws(seeds)
         return Posterior(grid[:, :, None], Mixing(unknown, unknown) if few else mixing(grid[:, None]))
 
 
 def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
     """Mode of each posterior, ``(1, E, d)``, and the inverse ``(E, d, d)`` of its Hessian's lower Cholesky factor."""
-    single = estimated(replace(problem, repeats=1))
+    single = estimated(problem)
     start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64)
     mode = minimise(single, (precision / rho).double(), start, tolerance=1e-5).theta.float()
     hessian = single.hessian(mode)[0] * rho[:, None, None]
@@ -344,19 +344,19 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
     ridges = problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37)
     wanted = (precision / rho)[None, :, None]  # (1, E, 1)
     path = _ridge_path(problem, ridges, float(wanted.min()) * (1 - 1e-6), radius)
-    inside = path.norm(dim=-1) <= 0.97 * radius  # (R', ridges)
+    inside = path.norm(dim=-1) <= 0.97 * radius  # (S', ridges)
     allowed = inside[:, None] & (ridges >= wanted * (1 - 1e-6))
-    index = torch.where(allowed.any(-1), allowed.int().argmax(-1), len(ridges) - 1)  # (R', E)
+    index = torch.where(allowed.any(-1), allowed.int().argmax(-1), len(ridges) - 1)  # (S', E)
     theta = path.gather(1, index[..., None].expand(-1, -1, problem.d)).float()
     multiplier = (ridges[index] - wanted[..., 0]).clamp(min=0)
-    hessian = problem.hessian(theta)  # (R', E, d, d)
+    hessian = problem.hessian(theta)  # (S', E, d, d)
     basis = torch.linalg.eigh(hessian[:, -1].double()).eigenvectors.float()  # where rho is largest
     curvature = ((hessian @ basis[:, None]) * basis[:, None]).sum(-2).clamp(min=0)
     return Centre(theta @ basis, curvature, multiplier, basis)
 
 
 def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Tensor:
-    """``theta(r)`` on the grid of r, which grows: ``(R', ridges, d)``, inf where no budget needs it.
+    """``theta(r)`` on the grid of r, which grows: ``(S', ridges, d)``, inf where no budget needs it.
 
     Where L-BFGS on the whole grid does not arrive, as on rows that a hyperplane separates, whose theta(r) grows without
     bound as r falls, Newton's method walks down from the next larger r.  It ends at r = `least`, and outside the ball,

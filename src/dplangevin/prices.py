@@ -20,8 +20,7 @@ from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.chain_events import LangevinDpEvent
-from dplangevin.privacy.events import Adjacency
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent
 from dplangevin.privacy.stepsize import steps_event
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 from dplangevin.problems import Facts

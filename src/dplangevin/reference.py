@@ -30,18 +30,18 @@ class Reference(NamedTuple):
 
 
 def sample_reference(
-    problem: Glm, precision: float, sampler: Sampler, predictive: int, rng: torch.Generator
+    problem: Glm, precision: float, sampler: Sampler, predictive: int, seeds: int, rng: torch.Generator
 ) -> Reference:
     """HMC on the full data.  predictive: draws that log_loss averages over, about.
 
     Raises ValueError when the worst split R-hat is 1.05 or more.
     """
-    found = sampler.sample(problem, torch.ones(1), torch.tensor([precision]), float("inf"), rng)
+    found = sampler.sample(problem, torch.ones(1), torch.tensor([precision]), float("inf"), seeds, rng)
     worst = float(found.mixing.r_hat.max())
     if not worst < R_HAT:
         raise ValueError(
             f"reference posterior refused: split R-hat {worst:.3f} >= {R_HAT} after {len(found.draws)} draws of "
-            f"{found.draws.shape[2] * problem.repeats} chains; raise max_draws or warmup of its sampler"
+            f"{found.draws.shape[2] * seeds} chains; raise max_draws or warmup of its sampler"
         )
     draws = found.draws[..., 0, :].movedim(0, 2)  # (R, chains, draws, d)
     pooled = (draws.flatten(0, 2)[None] if problem.shared else draws.flatten(1, 2)).double()  # (R', N, d)

@@ -44,6 +44,10 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def columns(self) -> dict[str, float]:
+        """As columns of a row: value, low, high."""
+        return {"value": self.mean, "low": self.low, "high": self.high}
+
 
 class Comparison(NamedTuple):
     """Interval of the mean paired difference, and the points where the difference alone is significantly above or below

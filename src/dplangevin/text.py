@@ -21,6 +21,11 @@ def short(value: float) -> str:
     return number(float(f"{value:.3g}"))
 
 
+def numbers(values: Iterable[float]) -> str:
+    """The distinct values in ascending order: "1e-5", or "1e-5/1e-4"."""
+    return "/".join(number(value) for value in sorted(set(values)))
+
+
 def setting(value: float) -> str:
     """A hyperparameter: whole numbers as they are, others to three digits."""
     return number(value) if float(value).is_integer() else short(value)

@@ -24,8 +24,7 @@ from dplangevin.losses import softmax
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.chain_events import LangevinDpEvent
-from dplangevin.privacy.events import Adjacency, PosteriorSampleDpEvent
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent, PosteriorSampleDpEvent
 
 ONE_STEP = LangevinDpEvent(100, 1, 1, 0.1523, 0.0173, 1.0, 1.0, 1.0)
 FIVE = LangevinDpEvent(10, 1, 5, 0.3, 0.05, 1.0, 0.5, 1.0, decay=0.2)
@@ -283,8 +282,8 @@ def test_the_losses_of_pairs_are_the_far_ends_of_their_models() -> None:
 
 
 def test_pairs_of_no_record_are_refused() -> None:
-    with pytest.raises(ValueError, match="records = 0 and runs = 3"):
-        pairs.neighbours(pairs.LINEAR, 3, 0)
+    with pytest.raises(ValueError, match="records = 0 must be at least 1"):
+        pairs.neighbours(pairs.LINEAR, 0)
 
 
 def test_the_chosen_pair_is_the_stronger_one() -> None:

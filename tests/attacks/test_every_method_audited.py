@@ -29,7 +29,7 @@ from dplangevin.chains import chain as loop
 from dplangevin.chains.chain import Chain
 from dplangevin.data.pixels import scaled
 from dplangevin.losses import softmax
-from dplangevin.methods import Workspace
+from dplangevin.methods import Execution, Workspace
 from dplangevin.posterior import Sampler
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.problems import Sums
@@ -286,11 +286,11 @@ def test_half_the_noise_and_a_row_beyond_its_bound_are_caught_and_a_sound_fit_is
 def test_half_the_noise_of_a_fit_of_three_classes_shows_in_its_spread(name: str, monkeypatch: Patch) -> None:
     """Their price has room for half the noise on any pair: so the law itself, of rows that are all 0."""
     method, runs = audited.fit_of(name, "softmax"), 5_000
-    problem = Glm(torch.zeros(1, 4, 1), torch.zeros(1, 4), softmax(3), runs)
+    problem = Glm(torch.zeros(1, 4, 1), torch.zeros(1, 4), softmax(3))
 
     def spread() -> float:
         plan = method.plan(problem.facts, Budget(2.0, DELTA))
-        theta = method.release(problem, [plan], runs, audited.rng("spread")).theta
+        theta = method.release(problem, [plan], Execution(runs, audited.rng("spread"))).theta
         shrunk = plan.work.ridge if name == "objpert" else 1.0
         return float(theta.std()) * shrunk / plan.settings["noise_std"]
 
@@ -314,7 +314,7 @@ def pure_noise(name: str, kind: str, folder: Path) -> Tensor:
     It goes on from a checkpoint if there is one; then steps before that may be left out.
     """
     shape = audited.shape_of(name, WHOLE)._replace(opposed=False)
-    _, problem = audited.neighbours(name, kind, shape, "add_remove", SEEDS)
+    _, problem = audited.neighbours(name, kind, shape, "add_remove")
     method = audited.made(name, shape, audited.adjacency_of(name), STEPS)
     planned = method.plan(problem.facts, Budget(CHAINS[name].epsilon[WHOLE], DELTA))
     plan, workspace = audited.spoiled(planned, STEPS), Workspace(folder, "key")

@@ -44,8 +44,8 @@ def rng(label: str = "attack") -> torch.Generator:
     return random.generator(3, label)
 
 
-def problem_of(x: Tensor, y: Tensor, runs: int) -> Glm:
-    return Glm(x[None], y[None].float(), softmax_loss(K), runs, BOUND)
+def problem_of(x: Tensor, y: Tensor) -> Glm:
+    return Glm(x[None], y[None].float(), softmax_loss(K), row_bound=BOUND)
 
 
 def trained(target: Training, record: Record, runs: int, label: str) -> Tensor:
@@ -54,7 +54,7 @@ def trained(target: Training, record: Record, runs: int, label: str) -> Tensor:
     x[5, 0] = record.x
     y = torch.arange(target.records) % K
     y[5] = record.label
-    return run(problem_of(x, y, runs), [target.chain], runs, rng(label))[:, 0, 0]
+    return run(problem_of(x, y), [target.chain], runs, rng(label))[:, 0, 0]
 
 
 def test_gradients_of_a_flipped_label_differ_by_the_same_whatever_theta() -> None:
@@ -124,7 +124,7 @@ def iterates(target: Training, record: Record, runs: int, label: str) -> Tensor:
     """theta_0, ..., theta_T along the record's feature, ``(steps + 1, runs, K)``, of the loop's steps."""
     x = torch.zeros(target.records, 1)
     x[5] = record.x
-    problem = problem_of(x, torch.full((target.records,), record.label), runs)
+    problem = problem_of(x, torch.full((target.records,), record.label))
     chain = target.chain._replace(keep=tuple(range(1, STEPS + 1)))
     theta = run(problem, [chain], runs, rng(label))[:, 0]
     return torch.cat([torch.zeros(runs, 1, K), theta], 1).transpose(0, 1)
@@ -167,7 +167,7 @@ def test_looks_that_are_a_few_steps_old_see_nearly_as_much() -> None:
 
 
 RYFFEL = DpSgldRyffel2022(Sampling("subset", BATCH, 2.0), 0.2, Tight(), noise_std=0.4)
-ROWS = problem_of(torch.zeros(N, 2), torch.zeros(N), 1)
+ROWS = problem_of(torch.zeros(N, 2), torch.zeros(N))
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from torch import nn
 
 from dplangevin import random
 from dplangevin.backbones import Backbone, alexnet, inputs, load, network, resnet18, resnet20, set_weights
-from dplangevin.backbones.fuse import fused
+from dplangevin.backbones.features import fused
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.backbones.pretrain import accuracy, initialise
-from dplangevin.data import DataError, Dataset, save_arrays, sha256
+from dplangevin.cache import sha256
+from dplangevin.data import DataError, Dataset, save_arrays
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS, IMAGES = ROOT / "data/weights/resnet20_cifar100.npz", ROOT / "data/processed/cifar100.npz"
@@ -36,7 +37,7 @@ def test_features_and_logits(backbone: Backbone, rng: np.random.Generator) -> No
     x = backbone.inputs(pixels(rng))
     features = backbone.features(x)
     assert features.shape == (6, DIMENSIONS[type(backbone)])
-    logits = features @ backbone.head.weight.T + backbone.head.bias
+    logits = features @ backbone.linear.weight.T + backbone.linear.bias
     assert torch.allclose(backbone(x), logits, atol=1e-4)
     assert bool((features >= 0).all())  # they come after a ReLU
     assert float(features.std()) > 0
@@ -120,7 +121,7 @@ def test_resnet20_by_formula(entry: Entry, rng: np.random.Generator) -> None:
 
 
 def test_load(entry: Entry, tmp_path: Path) -> None:
-    cfg = entry("resnet20_cifar100", {"weights": "w.npz"})
+    cfg = entry("resnet20_cifar100")
     drawn = network(cfg)
     initialise(drawn, random.generator(4, "load"))
     arrays = {name: value.numpy() for name, value in drawn.state_dict().items()}

@@ -14,10 +14,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import random
 from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
-from dplangevin.backbones.augment import shifted
-from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
-from dplangevin.cache import Checkpoint
-from dplangevin.data import Dataset, sha256
+from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain, shifted
+from dplangevin.cache import Checkpoint, sha256
+from dplangevin.data import Dataset
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -148,7 +147,7 @@ def test_initial_law() -> None:
     initialise(module, random.generator(1, "law"))
     weight = module.state_dict()["layer3.1.conv2.weight"]
     assert float(weight.std()) == pytest.approx((2 / (128 * 9)) ** 0.5, rel=0.01)
-    assert float(module.head.weight.detach().abs().max()) == pytest.approx(1 / 16, rel=0.01)
+    assert float(module.linear.weight.detach().abs().max()) == pytest.approx(1 / 16, rel=0.01)
     norm = module.get_submodule("bn1")
     assert isinstance(norm, torch.nn.BatchNorm2d)
     assert norm.running_var is not None
@@ -207,4 +206,4 @@ def test_every_entry_trains_a_backbone_that_is_there(path: Path) -> None:
     cfg = OmegaConf.load(ROOT / f"conf/backbone/{path.stem}.yaml")
     assert isinstance(cfg, DictConfig)
     module = network(cfg)
-    assert module.head.out_features == 100
+    assert module.linear.out_features == 100

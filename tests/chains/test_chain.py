@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hydra.utils import instantiate
-from one_by_one import with_parameters
-from scenarios import linear, logistic, multinomial, network
+from one_by_one import row_loss, with_parameters
+from scenarios import linear, logistic, method, multinomial, network
 from torch import Tensor
 
 from dplangevin import methods, random
@@ -21,12 +20,10 @@ from dplangevin.cache import Checkpoint
 from dplangevin.chains.chain import Chain, run, thinned
 from dplangevin.chains.sampling import Sampling, Scheme
 from dplangevin.chains.steps import Steps
-from dplangevin.config import load
 from dplangevin.learning_curve import LearningCurve
 from dplangevin.losses import SQUARED
-from dplangevin.methods import Workspace
+from dplangevin.methods import Execution, Workspace
 from dplangevin.networks import build
-from dplangevin.plan import merged, plain
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
@@ -56,15 +53,7 @@ def gradient(of: Any, theta: Tensor, s: int, i: int) -> Tensor:
     if isinstance(of, Glm):
         at = theta.clone().requires_grad_()
         r = 0 if of.shared else s
-        one = of.x[r, i] @ at.view(of.classes, -1).T
-        y = of.y[r, i : i + 1]
-        if of.loss.name == "softmax":
-            loss = F.cross_entropy(one[None], y.long())
-        elif of.loss.name == "huber":
-            loss = F.huber_loss(one, y, delta=0.5)
-        else:
-            loss = F.softplus(-y * one)[0]
-        return torch.autograd.grad(loss, at)[0]
+        return torch.autograd.grad(row_loss(of, at, of.x[r, i], of.y[r, i]), at)[0]
     module = with_parameters(of.network.module, theta)
     loss = F.cross_entropy(module(of.x[i][None]), of.y[i][None])
     return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(module.parameters()))])
@@ -111,9 +100,17 @@ CHAINS = {
 }
 
 
+@pytest.mark.parametrize("size", [None, 1, 3])
 @pytest.mark.parametrize("chains", CHAINS.values(), ids=CHAINS)
-def test_it_is_the_explicit_loop(chains: list[Chain]) -> None:
-    """Chains that share draws: each with its own clip, ridge, momentum, ball and sampling."""
+def test_it_is_the_explicit_loop(
+    chains: list[Chain], size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains that share draws: each with its own clip, ridge, momentum, ball and sampling.
+
+    size: of the micro-batches that a minibatch goes through the network in, which change neither sum nor noise.
+    """
+    if size is not None:
+        monkeypatch.setattr("dplangevin.engine.memory.micro_batch", lambda *_: size)
     kept = [c._replace(keep=(2, STEPS)) for c in chains]
     found = run(problem(), kept, SEEDS, random.generator(5, "test"))
     wanted = explicit(problem(), chains)
@@ -138,7 +135,7 @@ def test_fused_steps_of_linear_models_are_the_explicit_loop_and_the_plain_ones(
     """Subsets and Poisson samples side by side, in any order, seeds in parts; each chain as it is alone, on draws for
     more schemes than its own; rows of the length of their own."""
     monkeypatch.setattr("dplangevin.problems.glm.CELLS", cells)
-    of = LINEAR[loss](repeats=SEEDS, n=N, shared=shared)
+    of = LINEAR[loss](seeds=SEEDS, n=N, shared=shared)
     schemes = {c.sampling.scheme for c in chains} | ({"poisson"} if len(chains) == 2 else set())
     found = run(of, chains, SEEDS, random.generator(5, "test"), schemes=schemes)[:, :, 0]
     torch.testing.assert_close(found, explicit(of, chains, schemes)[-1], rtol=1e-4, atol=1e-5)
@@ -157,8 +154,8 @@ def test_where_a_poisson_sample_is_empty_only_the_ridge_acts() -> None:
     assert batch.sizes is not None
     empty = batch.sizes == 0
     assert 0 < int(empty.sum()) < 20
-    of, start = logistic(repeats=20, n=N), torch.ones(20, 1, 5)
-    for problem_of in (of, Unfused(of.x, of.y, of.loss, 20)):
+    of, start = logistic(seeds=20, n=N), torch.ones(20, 1, 5)
+    for problem_of in (of, Unfused(of.x, of.y, of.loss)):
         theta = run(problem_of, [one], 20, random.generator(0, "e"), start=start.clone())[:, 0, 0]
         assert torch.allclose(theta[empty], torch.tensor(0.9))
         assert not torch.allclose(theta[~empty], torch.tensor(0.9))
@@ -177,7 +174,7 @@ def test_the_last_iterate_of_a_quadratic_has_its_gaussian_law(decay: float) -> N
     rng = np.random.default_rng(8)
     n, p, seeds, steps, ridge, sigma = 20, 2, 20_000, 12, 0.3, 0.4
     x, y = rng.normal(size=(n, p)), rng.normal(size=n)
-    of = Glm(torch.tensor(x)[None].float(), torch.tensor(y)[None].float(), SQUARED, seeds, 10.0)
+    of = Glm(torch.tensor(x)[None].float(), torch.tensor(y)[None].float(), SQUARED, row_bound=10.0)
     etas, start_std = 0.1 / (1 + decay * np.arange(steps)), sigma * math.sqrt(2 / ridge)
     mean, covariance = np.zeros(p), start_std**2 * np.eye(p)
     for eta in etas:
@@ -201,9 +198,7 @@ class Killed(BaseException):
 
 
 def quick(name: str, **overrides: Any) -> Any:
-    few = {"sampling": {"batch": 20, "epochs": 1}}
-    settings = merged(plain(load().method[name]), few)
-    return instantiate(merged(settings, overrides))
+    return method(name, sampling={"batch": 20, "epochs": 1}, **overrides)
 
 
 STEP = {"unit": "absolute", "step": 0.05, "clip": 1.0}
@@ -229,8 +224,8 @@ def test_killed_runs_end_in_the_same_bytes(
     monkeypatch.setattr(methods, "Checkpoint", partial(Checkpoint, every=0.0))
 
     def go(key: str, rng: torch.Generator) -> Tensor:
-        release = method.release(of, plans, 3, rng, workspace=Workspace(tmp_path, key))
-        return release.theta
+        theta: Tensor = method.release(of, plans, Execution(3, rng, workspace=Workspace(tmp_path, key))).theta
+        return theta
 
     whole, save = go("whole", random.generator(0, "test")), Checkpoint.save
     for stop in {1, steps // 2 + 1, steps}:
@@ -329,6 +324,9 @@ class Stopped:
         if step == self.stop:
             raise Killed
         self.curve(step, *given)
+
+    def shown(self) -> str:
+        return self.curve.shown()
 
 
 # Refusals and sizes

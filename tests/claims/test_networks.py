@@ -1,23 +1,17 @@
 """Every branch of every rule on trained networks, heads and fine-tuning."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import fake_results
 import pandas as pd
 import pytest
-from fake_results import (
-    INF,
-    final,
-    head_run,
-)
+from fake_results import INF, final, head_run
 from scipy import stats
 
 from dplangevin.claims import networks as rules
 from dplangevin.claims import verdicts
 
-ROOT = Path(__file__).parents[2]
 CELL = {"block": "equal", "method": "dp_sgd", "epsilon": 0.99}
 
 
@@ -62,25 +56,18 @@ def test_accuracy_in_other_settings() -> None:
     frame = pd.concat([both(0.94, 0.95), both(None, 0.969, method="dp_sgld")], ignore_index=True)
     where = {"block": "equal", "epsilon": 0.99}
 
-    def judged(**others: Any) -> verdicts.Verdict:
+    def judged(others: Any = None, rows: pd.DataFrame = frame) -> verdicts.Verdict:
         here = {**where, "method": "dp_sgd"}
-        return rules.accuracy(frame, where=here, published=0.97, margin=0.005, small="tanh", others=others)
+        return rules.accuracy(rows, where=here, published=0.97, margin=0.005, small="tanh", others=others)
 
-    rescued = judged(**{"by SGLD": {**where, "method": "dp_sgld_li2019"}})
+    by_sgld = {"by SGLD": {**where, "method": "dp_sgld_li2019"}}
+    rescued = judged(by_sgld)
     assert rescued["verdict"] == verdicts.UNDER_CHOICES
     assert "by SGLD, tanh: 96.90 %" in rescued["reason"]
     hollow = frame.assign(violated=frame.violated.mask(frame.method.eq("dp_sgld_li2019"), "T too small"))
-    failed = rules.accuracy(
-        hollow,
-        where={**where, "method": "dp_sgd"},
-        published=0.97,
-        margin=0.005,
-        small="tanh",
-        others={"by SGLD": {**where, "method": "dp_sgld_li2019"}},
-    )
-    assert failed["verdict"] == verdicts.CONTRADICTED
-    assert judged(again={**where, "method": "dp_sgd"})["verdict"] == verdicts.CONTRADICTED
-    assert judged(absent={"method": "pate"})["reason"] == judged()["reason"]
+    assert judged(by_sgld, hollow)["verdict"] == verdicts.CONTRADICTED
+    assert judged({"again": {**where, "method": "dp_sgd"}})["verdict"] == verdicts.CONTRADICTED
+    assert judged({"absent": {"method": "pate"}})["reason"] == judged()["reason"]
 
 
 def test_rows_that_do_not_fit() -> None:
@@ -263,13 +250,8 @@ def test_budget(change: dict[str, float], verdict: str) -> None:
 
 
 def test_budget_without_a_price() -> None:
-    frame = head_run(
-        "cifar10_resnet20",
-        "dp_langevin_constant_published",
-        0.6,
-        epsilon_tight=math.nan,
-        epsilon_last=math.nan,
-    )
+    none = dict.fromkeys(["epsilon_tight", "epsilon_last"], math.nan)
+    frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **none)
     with pytest.raises(verdicts.NoRows, match="no proven price"):
         rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0)
 

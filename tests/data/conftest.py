@@ -1,5 +1,7 @@
 """Small raw files in the official formats."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,13 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests to a server of the test's own go to it."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
     """Where the files of a data set "toy" are to be."""
     return tmp_path / "raw" / "toy"
+
+
+@pytest.fixture
+def copied(mirror: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of the small files of a data set."""
+    return lambda key: Path(shutil.copytree(mirror / key, tmp_path / key))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loading import entry
 from omegaconf import OmegaConf
 from web import closed_port, served
 
-from dplangevin.data import miniature, verify
 from dplangevin.data.fetch import DataUnavailable, fetch
 
 ROOT = Path(__file__).parents[2]
@@ -48,17 +48,7 @@ def entries(archive: bytes, urls: tuple[str, ...] = (), **change: Any) -> list[d
         "folder": "toy-py",
         "urls": list(urls),
     }
-    return [
-        {
-            "name": name,
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "size": len(content),
-            "bundled": None,
-            "urls": [],
-            "archive": found | change,
-        }
-        for name, content in CONTENT.items()
-    ]
+    return [entry(name, content, archive=found | change) for name, content in CONTENT.items()]
 
 
 def put(path: Path, content: bytes) -> None:
@@ -188,10 +178,10 @@ def test_the_message_says_what_would_do(raw: Path) -> None:
     with pytest.raises(DataUnavailable) as caught:
         fetch("toy", entries(b"archive", (url,)), raw, ["mirror"])
     text = " ".join(str(caught.value).split())
-    for entry in entries(b""):
-        assert f"{raw / entry['name']} is not available: expected sha256 {entry['sha256']}" in text
+    for file in entries(b""):
+        assert f"{raw / file['name']} is not available: expected sha256 {file['sha256']}" in text
         for place in ("mirror/toy", "mirror/toy/toy-py", "mirror/toy-py"):
-            assert f"tried {place}/{entry['name']}: FileNotFoundError" in text
+            assert f"tried {place}/{file['name']}: FileNotFoundError" in text
     for part in (
         "toy.tar.gz, which holds first, second, is not available",
         f"expected MD5 {hashlib.md5(b'archive').hexdigest()} (7 bytes)",
@@ -206,7 +196,7 @@ def test_the_message_says_what_would_do(raw: Path) -> None:
 
 
 def test_other_files_of_the_data_set_are_reported_beside_the_archive(raw: Path) -> None:
-    alone = {"name": "alone", "sha256": "0", "size": 1, "bundled": None, "urls": []}
+    alone = entry("alone", b"")
     with pytest.raises(DataUnavailable) as caught:
         fetch("toy", [alone, *entries(b"")], raw, stage="prepare@other")
     text = str(caught.value)
@@ -217,11 +207,12 @@ def test_other_files_of_the_data_set_are_reported_beside_the_archive(raw: Path) 
 
 
 @pytest.mark.parametrize("key", ["cifar10", "cifar100"])
-def test_the_official_archive_would_give_the_files_of_the_config(tmp_path: Path, key: str) -> None:
+def test_the_official_archive_would_give_the_files_of_the_config(
+    mirror: Path, tmp_path: Path, key: str
+) -> None:
     """The miniature packed as the official archive is, with its own checksums put in the config."""
     cfg: Any = OmegaConf.load(ROOT / f"conf/dataset/{key}.yaml")
-    miniature.write(tmp_path / "mini")
-    folder = tmp_path / "mini" / key
+    folder = mirror / key
     names = [file.name for file in cfg.files]
     assert sorted(names) == sorted(os.listdir(folder))
     archive = packed(
@@ -234,5 +225,6 @@ def test_the_official_archive_would_give_the_files_of_the_config(tmp_path: Path,
     OmegaConf.resolve(cfg)
     put(tmp_path / "mirror" / key / cfg.archive.name, archive)
     fetch(key, cfg.files, tmp_path / "raw" / key, [str(tmp_path / "mirror")])
-    verify(tmp_path / "raw" / key, cfg.files, key)
-    assert sorted(os.listdir(tmp_path / "raw" / key)) == sorted(names)
+    assert {name: (tmp_path / "raw" / key / name).read_bytes() for name in names} == {
+        name: (folder / name).read_bytes() for name in os.listdir(tmp_path / "raw" / key)
+    }

@@ -4,9 +4,7 @@ The real files are read where DATA_MIRROR has them.
 """
 
 import hashlib
-import os
 import pickle
-import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loading import arrays, config, load
+from loading import arrays, load, real
 from sklearn.datasets import load_digits
 
-from dplangevin.data import DataError, sha256
-from dplangevin.data.fetch import DataUnavailable, fetch, mirrors
+from dplangevin.cache import sha256
+from dplangevin.data import DataError
 from dplangevin.data.loaders import cifar
 from dplangevin.data.miniature import pickled
 
@@ -48,9 +46,9 @@ PROCESSED = {
 
 
 @pytest.fixture
-def ten(mirror: Path, tmp_path: Path) -> Path:
-    """A copy of the small CIFAR-10, to damage."""
-    return Path(shutil.copytree(mirror / "cifar10", tmp_path / "cifar10"))
+def ten(copied: Callable[[str], Path]) -> Path:
+    """The small CIFAR-10, to damage."""
+    return copied("cifar10")
 
 
 def content(path: Path) -> dict[str, Any]:
@@ -89,18 +87,6 @@ def test_the_miniature_is_the_digits(mirror: Path) -> None:
     ink = digits.images[:300].repeat(4, axis=1).repeat(4, axis=2)
     for image, drawn in zip(ten.x_train, ink, strict=True):
         assert np.corrcoef(image.mean(0).ravel(), drawn.ravel())[0, 1] > 0.99
-
-
-def test_the_small_files_are_pickles_of_protocol_2_with_the_official_keys(mirror: Path) -> None:
-    batch = content(mirror / "cifar10/data_batch_2")
-    assert list(batch) == ["batch_label", "labels", "data", "filenames"]
-    assert batch["batch_label"] == "training batch 2 of 5"
-    assert batch["filenames"][0] == "digit_0060.png"
-    assert batch["data"].dtype == np.uint8
-    train = content(mirror / "cifar100/train")
-    assert list(train) == ["filenames", "batch_label", "fine_labels", "coarse_labels", "data"]
-    assert train["coarse_labels"] == [label // 5 for label in train["fine_labels"]]
-    assert content(mirror / "cifar10/batches.meta")["num_cases_per_batch"] == 60
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -266,12 +252,7 @@ def test_something_else_than_a_dictionary_is_named(ten: Path) -> None:
 )
 def test_the_real_files(tmp_path: Path, key: str, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
     """If a folder of DATA_MIRROR has them: official checksums, classes, moments, processed bytes."""
-    cfg = config(key, archive={"urls": []})
-    sources = [entry for entry in mirrors(os.environ.get("DATA_MIRROR", "")) if "://" not in entry]
-    try:
-        fetch(key, cfg.files, tmp_path / key, sources)
-    except DataUnavailable:
-        pytest.skip(f"no folder in DATA_MIRROR has {key}")
+    real(key, tmp_path / key)
     assert {path.name for path in (tmp_path / key).iterdir()} == set(OFFICIAL[key])
     for name, md5 in OFFICIAL[key].items():
         assert hashlib.md5((tmp_path / key / name).read_bytes()).hexdigest() == md5

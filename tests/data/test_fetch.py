@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import loading
 import pytest
 from web import Quiet, closed_port, served
 
@@ -19,7 +20,7 @@ OTHER = b"<html>moved</html>"
 
 
 def entry(bundled: str | None = None, urls: tuple[str, ...] = ()) -> dict:
-    return {"name": "toy.data", "sha256": SHA, "size": len(CONTENT), "bundled": bundled, "urls": list(urls)}
+    return loading.entry("toy.data", CONTENT, bundled=bundled, urls=list(urls))
 
 
 @pytest.fixture

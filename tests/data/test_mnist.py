@@ -1,7 +1,6 @@
 """MNIST: small files in the official format, and the real ones where DATA_MIRROR has them."""
 
 import gzip
-import os
 import struct
 import time
 from collections.abc import Callable
@@ -9,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loading import arrays, config, load
+from loading import arrays, load, real
 from sklearn.datasets import load_digits
 
-from dplangevin.data import DataError, miniature, sha256
-from dplangevin.data.fetch import fetch, mirrors
+from dplangevin.cache import sha256
+from dplangevin.data import DataError, miniature
 
 TRAIN = "train-images-idx3-ubyte.gz"
 LABELS = "train-labels-idx1-ubyte.gz"
@@ -110,11 +109,7 @@ def test_a_damaged_gzip_file_is_named(folder: Path, change: Callable[[bytes], by
 
 def test_full_mnist(tmp_path: Path) -> None:
     """The real files, if a folder of DATA_MIRROR has them: sizes, classes, processed bytes, seconds."""
-    sources = [entry for entry in mirrors(os.environ.get("DATA_MIRROR", "")) if "://" not in entry]
-    if not any((Path(entry) / "mnist" / TRAIN).is_file() for entry in sources):
-        pytest.skip("no folder in DATA_MIRROR has mnist/")
-    files = [{**file, "urls": []} for file in config("mnist").files]
-    fetch("mnist", files, tmp_path / "mnist", sources)
+    real("mnist", tmp_path / "mnist")
     start = time.perf_counter()
     dataset = load("mnist", tmp_path / "mnist")
     data = dataset.arrays()

@@ -1,30 +1,26 @@
 """Pneumonia: a small archive in the format of the mirror's, and the real one where DATA_MIRROR has it."""
 
 import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from loading import arrays, config, load
+from loading import arrays, config, load, real
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from dplangevin.data import DataError, miniature
-from dplangevin.data.fetch import DataUnavailable, fetch, mirrors
+from dplangevin.data import DataError
 from dplangevin.data.miniature import npz
 
 FILE = "chest_xray_112_webp.npz"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(copied: Callable[[str], Path]) -> Path:
     """120 pictures to train on, 6 in val and 60 to test on."""
-    (tmp_path / "pneumonia").mkdir()
-    miniature.write(tmp_path)
-    return tmp_path / "pneumonia"
+    return copied("pneumonia")
 
 
 def content(folder: Path) -> dict[str, np.ndarray]:
@@ -177,11 +173,7 @@ def test_an_archive_of_pickled_objects_is_not_opened(folder: Path) -> None:
 
 def test_the_real_pictures(tmp_path: Path) -> None:
     """If a folder of DATA_MIRROR has them: the counts of the common edition, and greys that look like X-rays."""
-    sources = [entry for entry in mirrors(os.environ.get("DATA_MIRROR", "")) if "://" not in entry]
-    try:
-        fetch("pneumonia", config("pneumonia").files, tmp_path / "pneumonia", sources)
-    except DataUnavailable:
-        pytest.skip("no folder in DATA_MIRROR has pneumonia/")
+    real("pneumonia", tmp_path / "pneumonia")
     data = arrays("pneumonia", tmp_path / "pneumonia")
     assert np.bincount(data.y_train).tolist() == [1341, 2530, 1345]
     assert np.bincount(data.y_test).tolist() == [234, 242, 148]

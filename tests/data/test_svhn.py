@@ -3,17 +3,16 @@
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from loading import arrays, config, load
+from loading import arrays, config, entry, load
 from omegaconf import OmegaConf
-from scipy.io import loadmat, savemat
+from scipy.io import savemat
 from sklearn.datasets import load_digits
 
 from dplangevin import manifest
-from dplangevin.data import DataError, Dataset, miniature, sha256, verify
+from dplangevin.data import DataError, Dataset, miniature
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.data.loaders.svhn import images_in
 
@@ -165,22 +164,10 @@ def test_a_file_that_is_not_matlab_5_is_named(folder: Path, change: Callable[[by
         load("svhn", folder)
 
 
-def test_the_miniature_is_in_the_official_layout_and_says_no_date(folder: Path) -> None:
-    content = loadmat(folder / "train_32x32.mat")
-    assert content["X"].shape == (32, 32, 3, 30)
-    assert content["y"].shape == (30, 1)
-    assert content["X"].dtype == content["y"].dtype == np.uint8
-    assert content["__version__"] == "1.0"
-    assert content["__header__"] == b"MATLAB 5.0 MAT-file"
-
-
 def test_without_the_files_and_with_a_mirror(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files: list[dict[str, Any]] = [
-        {"name": name, "sha256": sha256(folder / name), "size": 1, "bundled": None, "urls": []}
-        for name in OFFICIAL
-    ]
+    files = [entry(name, (folder / name).read_bytes()) for name in OFFICIAL]
     cfg = OmegaConf.create({"dataset": {"svhn": config("svhn", files=files)}})
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DATA_MIRROR", raising=False)
@@ -191,16 +178,6 @@ def test_without_the_files_and_with_a_mirror(
     assert manifest.state(cfg, "dataset", "svhn")
     prepared = Dataset.load(manifest.ensure(cfg, "dataset", "svhn"))
     assert np.array_equal(prepared.x_train, load("svhn", folder).x_train)
-
-
-def test_the_smoke_scale_asks_for_the_miniature(tmp_path: Path) -> None:
-    miniature.write(tmp_path)
-    files = OmegaConf.load(Path(__file__).parents[2] / "conf/scale/smoke.yaml").dataset.svhn.files
-    verify(tmp_path / "svhn", files, "svhn")
-    assert {file.name: file.size for file in files} == {
-        path.name: path.stat().st_size for path in (tmp_path / "svhn").iterdir()
-    }
-    assert {file.name for file in files} == {file.name for file in config("svhn").files} == set(OFFICIAL)
 
 
 def test_official_files_are_smaller_than_their_images() -> None:

@@ -11,7 +11,8 @@ import pytest
 from loading import ROOT, config, load
 from omegaconf import OmegaConf
 
-from dplangevin.data import DataError, row_norms, sha256
+from dplangevin.cache import sha256
+from dplangevin.data import DataError, row_norms
 from dplangevin.data.fetch import DataUnavailable, fetch
 
 KEYS = ("adult", "abalone", "synthetic")

@@ -10,7 +10,10 @@ from fake_results import TOP, figure1
 from fake_results import run_at as rows
 
 
-def _sensitivity(rng: np.random.Generator) -> list[pd.DataFrame]:
+@pytest.fixture(scope="session")
+def sensitivity_runs() -> pd.DataFrame:
+    """The sensitivity experiment of wang2015."""
+    rng = np.random.default_rng(2)
     frames = []
     for dataset in ("abalone", "adult"):
         for scaling, less in (("unit", 0.0), ("global", 0.03)):
@@ -30,7 +33,7 @@ def _sensitivity(rng: np.random.Generator) -> list[pd.DataFrame]:
                 for schedule in ("phase", "constant", "harmonic"):
                     value = 0.6 + rng.normal(0, 0.005, 10)
                     frames.append(rows("dp_sgld", dataset, e, value, variant=f"schedule={schedule}", **kind))
-    return frames
+    return pd.concat(frames, ignore_index=True)
 
 
 @pytest.fixture(scope="session")
@@ -40,13 +43,9 @@ def runs() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def sensitivity_runs() -> pd.DataFrame:
-    """Runs of the sensitivity experiment."""
-    return pd.concat(_sensitivity(np.random.default_rng(2)), ignore_index=True)
-
-
-def _baseline(rng: np.random.Generator) -> list[pd.DataFrame]:
+def baseline_runs() -> pd.DataFrame:
     """Figure 3 of li2019: DP-SGLD is SGLD from .1 on, where it costs .09; PATE is worst."""
+    rng = np.random.default_rng(3)
     kind = {"experiment": "li2019_fig3", "delta": 1e-4}
     half = {
         "dp_sgld_li2019": 0.02, "dp_sgd": 0.015, "ops": 0.3, "ops_gdp": 0.05, "objpert": 0.1, "dpvi": 0.08,
@@ -61,10 +60,13 @@ def _baseline(rng: np.random.Generator) -> list[pd.DataFrame]:
             cost = {"epsilon_paper": 0.09, "epsilon_tight": 0.05} if capped else {}
             value = (0.85 if capped else 0.85 - 0.35 * h / (h + e)) + rng.normal(0, 0.002, 10)
             frames.append(rows(method, "adult", e, value, **cost, **kind))
-    return frames
+    return pd.concat(frames, ignore_index=True)
 
 
-def _clipping(rng: np.random.Generator) -> list[pd.DataFrame]:
+@pytest.fixture(scope="session")
+def clipping_runs() -> pd.DataFrame:
+    """The sensitivity experiment of li2019."""
+    rng = np.random.default_rng(4)
     frames = []
     for scaling in ("unit", "global", "raw"):
         for method in ("dp_sgld_li2019", "dp_sgd"):
@@ -75,10 +77,13 @@ def _clipping(rng: np.random.Generator) -> list[pd.DataFrame]:
                         kind |= {"variant": f"clip={clip};adjacency={adjacency}", "adjacency": adjacency}
                         value = 0.84 - 0.02 / e**0.5 + rng.normal(0, 0.003, 10)
                         frames.append(rows(method, "adult", e, value, **kind))
-    return frames
+    return pd.concat(frames, ignore_index=True)
 
 
-def _steps(rng: np.random.Generator) -> list[pd.DataFrame]:
+@pytest.fixture(scope="session")
+def step_runs() -> pd.DataFrame:
+    """SGLD, DP-SGLD and DP-SGD under three standard step sizes."""
+    rng = np.random.default_rng(7)
     frames = []
     for step in ("0.5", "0.05", "0.002"):
         for method in ("sgld", "dp_sgld_li2019", "dp_sgd"):
@@ -86,48 +91,39 @@ def _steps(rng: np.random.Generator) -> list[pd.DataFrame]:
                 kind = {"experiment": "li2019_steps", "delta": 1e-4, "variant": f"step={step}"}
                 value = 0.85 - 0.02 / e**0.5 + rng.normal(0, 0.003, 10)
                 frames.append(rows(method, "adult", e, value, **kind))
-    return frames
+    return pd.concat(frames, ignore_index=True)
 
 
 SCORES = {"accuracy": 0.85, "log_loss": 0.32, "brier": 0.1, "ece": 0.01}
 POSTERIOR = {
-    "mean_distance": 1.0,
-    "covariance_distance": 0.5,
-    "predictive_gap": 0.01,
-    "r_hat": 1.01,
-    "ess": 200.0,
-}
+    "mean_distance": 1.0, "covariance_distance": 0.5, "predictive_gap": 0.01, "r_hat": 1.01, "ess": 200.0,
+}  # fmt: skip
 
 
-def _family(rng: np.random.Generator) -> list[pd.DataFrame]:
-    """The samplers of wang2015: two chains of DP-SGFS diverge at the smallest budget."""
+@pytest.fixture(scope="session")
+def family_runs() -> pd.DataFrame:
+    """The samplers of wang2015 beside the posterior: two chains of DP-SGFS diverge at the smallest budget."""
+    rng = np.random.default_rng(5)
     frames = []
-    choice = ("temperature=printed", "temperature=proper")
-    for method, variants in {
-        "sgld": choice,
-        "dp_sgld": choice,
-        "dp_sghmc": [""],
-        "dp_sgnht": [""],
-        "dp_sgfs": choice,
-    }.items():
-        for variant in variants:
+    for method in ("sgld", "dp_sgld", "dp_sghmc", "dp_sgnht", "dp_sgfs"):
+        one_temperature = method in ("dp_sghmc", "dp_sgnht")
+        for variant in [""] if one_temperature else ["temperature=printed", "temperature=proper"]:
             for e in [np.inf] if method == "sgld" else [0.1, 1.0, 10.0, 100.0]:
                 for metric, best in {**SCORES, **POSTERIOR}.items():
-                    value = (
-                        best
-                        * (0.6 if metric == "accuracy" else 1 + 10 / e)
-                        * (1 + 0.01 * rng.normal(size=10))
-                    )
+                    level = best * (0.6 if metric == "accuracy" else 1 + 10 / e)
+                    value = level * (1 + 0.01 * rng.normal(size=10))
                     lost = method == "dp_sgfs" and e == 0.1
                     value[: 2 if lost else 0] = np.nan
                     kind = {"experiment": "wang2015_family", "variant": variant, "metric": metric}
                     note = {"violated": "2 of 10 chains diverged"} if lost else {}
                     frames.append(rows(method, "adult", e, value, epsilon_tight=e / 20, **kind, **note))
-    return frames
+    return pd.concat(frames, ignore_index=True)
 
 
-def _compare(rng: np.random.Generator) -> list[pd.DataFrame]:
+@pytest.fixture(scope="session")
+def compare_runs() -> pd.DataFrame:
     """Every method of `compare`: OPS is best; DP-SGLD ends at an audited epsilon of .5."""
+    rng = np.random.default_rng(6)
     half = {
         "ops": 0.05, "ops_gdp": 0.1, "objpert": 0.08, "objpert_pure": 0.2, "outpert": 0.3, "hybrid": 0.4,
         "hybrid_sgld": 0.3, "dp_sgld": 3.0, "dp_sgld_li2019": 0.06, "dp_sgd": 0.05, "dp_sghmc": 2.0, "dp_sgnht": 2.0,
@@ -145,37 +141,7 @@ def _compare(rng: np.random.Generator) -> list[pd.DataFrame]:
                     value = best + sign * 0.3 * h / (h + e) + rng.normal(0, 0.002, 10)
                     tight = min(e, 0.5) if method == "dp_sgld" else e
                     frames.append(rows(method, dataset, e, value, epsilon_tight=tight, **kind))
-    return frames
-
-
-@pytest.fixture(scope="session")
-def baseline_runs() -> pd.DataFrame:
-    """Runs of Figure 3 of li2019."""
-    return pd.concat(_baseline(np.random.default_rng(3)), ignore_index=True)
-
-
-@pytest.fixture(scope="session")
-def clipping_runs() -> pd.DataFrame:
-    """Runs of its sensitivity experiment."""
-    return pd.concat(_clipping(np.random.default_rng(4)), ignore_index=True)
-
-
-@pytest.fixture(scope="session")
-def step_runs() -> pd.DataFrame:
-    """SGLD, DP-SGLD and DP-SGD under three standard step sizes."""
-    return pd.concat(_steps(np.random.default_rng(7)), ignore_index=True)
-
-
-@pytest.fixture(scope="session")
-def family_runs() -> pd.DataFrame:
-    """Runs of the samplers of wang2015 beside the posterior."""
-    return pd.concat(_family(np.random.default_rng(5)), ignore_index=True)
-
-
-@pytest.fixture(scope="session")
-def compare_runs() -> pd.DataFrame:
-    """Runs of every method at equal audited epsilon."""
-    return pd.concat(_compare(np.random.default_rng(6)), ignore_index=True)
+    return pd.concat(frames, ignore_index=True)
 
 
 @pytest.fixture(scope="module")

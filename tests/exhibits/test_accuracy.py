@@ -2,7 +2,6 @@
 
 import builtins
 import os
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -128,13 +127,14 @@ def _triangles(figure: Figure) -> list[Line2D]:
     return [line for ax in figure.axes for line in ax.lines if line.get_marker() == "^"]
 
 
+def sensitivity(runs: pd.DataFrame) -> Figure:
+    datasets = {"abalone": "Abalone", "adult": "Adult"}
+    shown = {dataset: name for dataset, name in datasets.items() if runs.dataset.eq(dataset).any()}
+    return accuracy.sensitivity(runs, bounds=["paper", "range"], adjacency="replace_one", datasets=shown)
+
+
 def test_sensitivity_grid_and_marks(sensitivity_runs: pd.DataFrame) -> None:
-    settings = {
-        "bounds": ["paper", "range"],
-        "adjacency": "replace_one",
-        "datasets": {"abalone": "Abalone", "adult": "Adult"},
-    }
-    figure = accuracy.sensitivity(sensitivity_runs, **settings)  # type: ignore[arg-type]
+    figure = sensitivity(sensitivity_runs)
     assert len(figure.axes) == 12
     assert figure.axes[0].get_title() == "Abalone, rows scaled “unit”, ε = 0.1"
     marks = _triangles(figure)
@@ -142,28 +142,21 @@ def test_sensitivity_grid_and_marks(sensitivity_runs: pd.DataFrame) -> None:
     losing = sensitivity_runs.assign(
         value=sensitivity_runs.value.where(sensitivity_runs.method.ne("ops"), sensitivity_runs.value - 0.5)
     )
-    assert _triangles(accuracy.sensitivity(losing, **settings)) == []  # type: ignore[arg-type]
+    assert _triangles(sensitivity(losing)) == []
     with pytest.raises(ValueError, match="no sensitivity rows of objpert"):
-        accuracy.sensitivity(sensitivity_runs[sensitivity_runs.method.eq("ops")], **settings)  # type: ignore[arg-type]
+        sensitivity(sensitivity_runs[sensitivity_runs.method.eq("ops")])
 
 
 def test_sensitivity_neither_beats_nor_is_beaten_where_a_guarantee_fails(
     sensitivity_runs: pd.DataFrame,
 ) -> None:
-    settings: dict[str, Any] = {"bounds": ["paper", "range"], "adjacency": "replace_one"}
-    settings["datasets"] = {"adult": "Adult"}
-    assert _triangles(accuracy.sensitivity(sensitivity_runs, **settings))
+    runs = adult(sensitivity_runs)
+    assert _triangles(sensitivity(runs))
     for method in ("ops", "objpert"):
-        failed = sensitivity_runs.assign(violated=np.where(sensitivity_runs.method.eq(method), "no", ""))
-        figure = accuracy.sensitivity(failed, **settings)
+        figure = sensitivity(runs.assign(violated=np.where(runs.method.eq(method), "no", "")))
         assert not _triangles(figure)
-        grey = [
-            line
-            for ax in figure.axes
-            for line in ax.lines
-            if line.get_color() == accuracy.OTHER_ADJACENCY["color"]
-        ]
-        assert bool(grey) == (method == "ops")  # the best ridge for the other neighbours
+        grey = any(accuracy.OTHER_ADJACENCY["color"] in colours(ax) for ax in figure.axes)
+        assert grey == (method == "ops")  # the best ridge for the other neighbours
 
 
 def test_drawing_reads_and_writes_nothing_and_leaves_settings_alone(
@@ -189,10 +182,7 @@ def test_one_budget_and_one_setting_still_draw(runs: pd.DataFrame, sensitivity_r
     )
     kept = ["bound=paper;radius=3.0", "adjacency=replace_one;ridge=1.0"]
     few = sensitivity_runs[sensitivity_runs.variant.isin(kept) & sensitivity_runs.epsilon.eq(1.0)]
-    drawn = accuracy.sensitivity(
-        few, bounds=["paper", "range"], adjacency="replace_one", datasets={"adult": "Adult"}
-    )
-    style.image_bytes(drawn, "png")
+    style.image_bytes(sensitivity(adult(few)), "png")
 
 
 BASELINE_PANELS = {"theirs": ["dp_sgld_li2019", "pate"], "others": ["dp_sgld_li2019", "dp_sgd"]}
@@ -273,10 +263,7 @@ def test_one_curve_for_each_value_of_the_setting(sensitivity_runs: pd.DataFrame)
     for curve, value in zip(curves, ("phase", "constant"), strict=True):
         means = here[here.variant.eq(f"schedule={value}")].groupby("epsilon").value.mean()
         assert np.allclose(np.asarray(curve.get_ydata()), means.sort_index())
-    assert legend_texts(figure) == [
-        "DP-SGLD, α-phase",
-        "DP-SGLD, constant step",
-    ]
+    assert legend_texts(figure) == ["DP-SGLD, α-phase", "DP-SGLD, constant step"]
     with pytest.raises(ValueError, match="no accuracy rows for"):
         draw(["linear"])
 

@@ -7,13 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawing import call, exhibit, legend_texts
-from fake_results import (
-    BUDGETS,
-    INF,
-    final,
-    finals,
-    write_runs,
-)
+from fake_results import BUDGETS, INF, final, finals, write_runs
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -85,9 +79,8 @@ def test_accuracy_against_the_tight_price(frame: pd.DataFrame) -> None:
     assert any(np.allclose(bar, [[0.495, 0.949], [0.495, 0.951]]) for bar in bars)
     lines = [np.asarray(line.get_ydata()) for line in paper.lines if line.get_marker() == "None"]
     heights = sorted(float(y) for line in lines for y in np.unique(line))
-    assert heights == pytest.approx(
-        [0.94, 0.95, 0.955, 0.97, 0.99, 0.9931]
-    )  # DP-SGD, DP-SGLD, PATE; SGLD and SGD not private
+    # DP-SGD, DP-SGLD, PATE; SGLD and SGD not private
+    assert heights == pytest.approx([0.94, 0.95, 0.955, 0.97, 0.99, 0.9931])
     one = [pytest.approx((0.22, accuracy)) for accuracy in (0.902, 0.88)]
     assert drawn(small, style.look("dp_sgld_li2019", "network").colour, networks.UNPRINTED) == one
     assert not hollow(figure)

@@ -1,20 +1,17 @@
 """Figures and pages about samplers: errors, trajectories, temperatures, distances to the exact posterior."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import call, exhibit, legend_texts
+from drawing import CONF, call, exhibit, legend_texts
 from hydra.utils import instantiate
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from dplangevin.exhibits import samplers, style
 from dplangevin.text import short
-
-CONF = Path(__file__).parents[2] / "conf"
 
 
 def run(name: str, **short: object) -> pd.DataFrame:
@@ -32,11 +29,10 @@ def points(figure: Figure, panel: int) -> set[tuple[float, float]]:
 def test_errors() -> None:
     short = {"steps": [40, 80], "budgets": [1.0, 2.0], "budget_steps": 50, "optimum_steps": [50, 100]}
     frame = run("li2019_mse", chains=30, grid=21, **short)
-    figure = call(
-        exhibit("li2019_mse"), "draw", frame.replace({"steps": {40: 2000, 80: 4000}})
-    )  # past the first fitted T
+    frame = frame.replace({"steps": {40: 2000, 80: 4000}})  # past the first fitted T
+    figure = call(exhibit("li2019_mse"), "draw", frame)
     assert len(figure.axes) == 6
-    steps = frame[frame.panel.eq("steps")].replace({"steps": {40: 2000, 80: 4000}})
+    steps = frame[frame.panel.eq("steps")]
     for panel, heat, function in (
         (0, "proper", "theta"),
         (1, "proper", "theta squared"),
@@ -83,7 +79,6 @@ def test_an_ellipse_is_where_the_normal_law_is_that_far() -> None:
     assert np.einsum("ni,ij,nj->n", away, np.linalg.inv(covariance), away) == pytest.approx(4.0)
 
 
-CONF = Path(__file__).parents[2] / "conf"
 LABELS = {"sgld": "SGLD", "sghmc": "SGHMC, {last:g}", "sgnht_fixed": "SGNHT, {setting}"}
 
 
@@ -93,30 +88,26 @@ def temperature_rows() -> pd.DataFrame:
     return run("temperature", chains=20, settle=1, keep=1)
 
 
+def measured(rows: pd.DataFrame, sampler: str) -> pd.Series:
+    """Temperatures of a sampler on N(0, 1), that of the smallest step first."""
+    kept = rows[rows.sampler.eq(sampler) & rows.problem.eq("1-d") & rows.kind.eq("simulated")]
+    return kept.sort_values("step").value
+
+
 def test_every_sampler_is_a_row_at_its_temperature(temperature_rows: pd.DataFrame) -> None:
     figure = samplers.temperatures(temperature_rows, labels=LABELS, densities={"sgld": "eq. 4.1"})
     _, ax = figure.axes
     assert [text.get_text() for text in ax.get_yticklabels()] == ["SGLD", "SGHMC, 0.0001", "SGNHT, a = 0.1"]
-    points = {tuple(point) for line in ax.lines for point in np.column_stack(line.get_data()).tolist()}
+    drawn = points(figure, 1)
     for y, sampler in enumerate(LABELS):
-        rows = temperature_rows[
-            temperature_rows.sampler.eq(sampler)
-            & temperature_rows.problem.eq("1-d")
-            & temperature_rows.kind.eq("simulated")
-        ]
-        assert {(value, float(y)) for value in rows.value} <= points
-    assert {0.25, 0.5, 1.0} <= {x for x, _ in points}  # the levels of the three targets
+        assert {(value, float(y)) for value in measured(temperature_rows, sampler)} <= drawn
+    assert {0.25, 0.5, 1.0} <= {x for x, _ in drawn}  # the levels of the three targets
 
 
 def test_the_density_is_that_of_the_smallest_step(temperature_rows: pd.DataFrame) -> None:
     figure = samplers.temperatures(temperature_rows, labels=LABELS, densities={"sgld": "eq. 4.1"})
     curve = np.asarray(figure.axes[0].lines[-1].get_ydata())
-    rows = temperature_rows[
-        temperature_rows.sampler.eq("sgld")
-        & temperature_rows.problem.eq("1-d")
-        & temperature_rows.kind.eq("simulated")
-    ]
-    variance = rows.sort_values("step").value.iloc[0]
+    variance = measured(temperature_rows, "sgld").iloc[0]
     assert curve.max() == pytest.approx(1 / np.sqrt(2 * np.pi * variance))
     assert any("exp(−2U)\neq. 4.1" in text.get_text() for text in figure.axes[0].texts)
 

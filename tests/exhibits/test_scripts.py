@@ -86,12 +86,8 @@ def test_from_runs_to_exhibit_claims_and_metrics(
     status, error = run(report, "claims")
     assert status == 1
     assert "dvc repro prepare@abalone" in error
-    stated = {
-        "file": {"sha256": "", "size": 1},
-        "inputs": "",
-        "rows": {"train": 20, "test": 20},
-        "features": 2,
-    }
+    stated = {"file": {"sha256": "", "size": 1}, "inputs": "", "features": 2}
+    stated |= {"rows": {"train": 20, "test": 20}}
     (tree / "data/manifest/dataset").mkdir(parents=True)
     for name in ("abalone", "adult"):
         (tree / f"data/manifest/dataset/{name}.json").write_text(json.dumps(stated))
@@ -138,9 +134,7 @@ def test_render_adds_timings_and_the_exhibits_own_numbers(
     adult = compare_runs[compare_runs.dataset.eq("adult")]
     cfg = exhibit("compare")
     cfg.draw.datasets = cfg.table.datasets = {"adult": "Adult"}
-    own = adult[adult.method.eq("outpert")].assign(
-        run="mine", method="mine"
-    )  # which the exhibit does not name
+    own = adult[adult.method.eq("outpert")].assign(run="mine", method="mine")  # not named by the exhibit
     write_runs(tree / "results/runs", pd.concat([own, adult]))
     OmegaConf.save({"experiment": {"compare": {"datasets": ["adult"]}}}, "params.yaml")
     write_content(tree, exhibit={"compare": cfg})
@@ -175,11 +169,8 @@ def on_features(results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The results of ryffel2022, with parameters about them alone."""
     paper: Any = OmegaConf.to_container(OmegaConf.load(CONF / "claim/ryffel2022.yaml"))
     claims = {name: entry for name, entry in paper["claims"].items() if "analysis" not in entry}
-    params = {
-        "experiment": DATASETS,
-        "pipeline": {"papers": ["ryffel2022"]},
-        "dataset": {"pneumonia": {"source": "all X-rays, 112 x 112"}},
-    }
+    params: dict[str, Any] = {"experiment": DATASETS, "pipeline": {"papers": ["ryffel2022"]}}
+    params["dataset"] = {"pneumonia": {"source": "all X-rays, 112 x 112"}}
     OmegaConf.save(OmegaConf.create(params), results.parent / "params.yaml")
     claim = {"ryffel2022": {**paper, "analyses": [], "claims": claims}}
     write_content(results.parent, exhibit={name: exhibit(name) for name in HEADS}, claim=claim)
@@ -191,19 +182,16 @@ def on_features(results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_render_networks(name: str, request: pytest.FixtureRequest, run: Run) -> None:
     folder = request.getfixturevalue("trained" if name in TRAINING else "on_features") / "exhibits" / name
     assert run(render, name) == (0, "")
-    first = {path.name: path.read_bytes() for path in folder.iterdir()}
     kinds = ["png", "pdf", "csv", *(["md"] if "tab" in name else [])]
-    assert first.keys() == {f"{name}.{kind}" for kind in kinds}
-    assert run(render, name) == (0, "")
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+    assert {path.name for path in folder.iterdir()} == {f"{name}.{kind}" for kind in kinds}
     assert len(pd.read_csv(folder / f"{name}.csv"))
     if "md" in kinds:
         page = (folder / f"{name}.md").read_text()
         assert ("all X-rays, 112 x 112" in page) == (name == "ryffel2022_tab1")
 
 
-@pytest.mark.parametrize("name", HEADS)
-def test_every_exhibit_reads_its_rows(name: str, on_features: Path) -> None:
+@pytest.mark.parametrize("name", ["ryffel2022_tab2", "ryffel2022_tab4", "ryffel2022_curve"])
+def test_every_other_exhibit_reads_its_rows(name: str, on_features: Path) -> None:
     cfg = load()
     frame, numbers = render.read(content("exhibit", name, cfg), cfg)
     assert len(frame)
@@ -217,28 +205,12 @@ def test_claims_on_features(on_features: Path, run: Run) -> None:
     assert not claims.reason.str.contains("was read").any()
 
 
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
-        ("li2019_tab1/mnist", "li2019_tab1"),
-        ("ryffel2022_pneumonia/pneumonia_resnet20", "ryffel2022_tab1"),
-        ("ryffel2022_tab3/cifar10", "ryffel2022_tab3"),
-    ],
-)
-def test_missing_file_names_its_stage(
-    folder: str, name: str, request: pytest.FixtureRequest, run: Run
-) -> None:
-    results = request.getfixturevalue("trained" if name in TRAINING else "on_features")
-    path = results / "runs" / folder / "scores.csv"
-    content = path.read_bytes()
-    path.unlink()
-    try:
-        for script, what in ((render, name), (report, "claims")):
-            status, error = run(script, what)
-            assert status == 1
-            assert f"{folder}/scores.csv is missing: make it with `dvc repro run@" in error
-    finally:
-        path.write_bytes(content)
+def test_missing_file_names_its_stage(trained: Path, run: Run) -> None:
+    (trained / "runs/li2019_tab1/mnist/scores.csv").unlink()
+    for script, what in ((render, "li2019_tab1"), (report, "claims")):
+        status, error = run(script, what)
+        assert status == 1
+        assert "mnist/scores.csv is missing: make it with `dvc repro run@li2019_tab1-mnist`" in error
 
 
 def test_an_experiment_that_may_be_missing(trained: Path, run: Run) -> None:

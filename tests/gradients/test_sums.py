@@ -195,8 +195,6 @@ def test_no_examples_at_all(network, clip):
 def test_examples_shared_by_all_networks(network):
     theta, x, y, mask = problem(network, seeds=3)
     shared = clipped_sum(network, theta, x[:1], y[:1], mask, 0.5)
-    copied = clipped_sum(network, theta, x[:1].repeat(3, 1, 1, 1, 1), y[:1].repeat(3, 1), mask, 0.5)
-    torch.testing.assert_close(shared.gradient, copied.gradient)
     assert gap(shared.gradient, expected(network, theta, x[:1], y[:1], mask, 0.5).gradient) < 1e-10
 
 

@@ -46,7 +46,7 @@ def check(theta: Tensor, mean: Tensor, covariance: Tensor) -> None:
 
 @pytest.fixture(scope="module")
 def posterior() -> tuple[Glm, Tensor, Tensor]:
-    return gaussian(repeats=CHAINS, n=60)
+    return gaussian(n=60)
 
 
 def rough_and_slow(covariance: Tensor) -> tuple[float, float]:

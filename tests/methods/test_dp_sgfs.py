@@ -6,21 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra.utils import instantiate
-from scenarios import logistic
+from scenarios import logistic, method, release
 
 from dplangevin import random
-from dplangevin.config import load
 from dplangevin.kernels.sgfs import SgfsState, sgfs
-from dplangevin.methods import released
-from dplangevin.methods.dp_sgfs import DpSgfs, _Scoring
-from dplangevin.plan import merged, plain
+from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.privacy import Budget, FisherScoringDpEvent
-
-
-def make(**overrides: Any) -> DpSgfs:
-    made: DpSgfs = instantiate(merged(plain(load().method.dp_sgfs), overrides))
-    return made
 
 
 @pytest.mark.parametrize(("temperature", "heat"), [("printed", 1.0), ("proper", 4.0)])
@@ -28,11 +19,10 @@ def test_without_a_budget_it_is_sgfs(temperature: str, heat: float) -> None:
     """With the minibatch's own covariance, averaged over the steps that looked."""
     problem, size, n = logistic(), 20, 400
     settings = {"step": 0.3, "refresh": 4, "samples": 40, "burn_in": 0.0, "temperature": temperature}
-    method = make(sampling={"batch": size, "epochs": 2}, **settings)
-    budgets = [Budget(math.inf, 1e-5)]
-    found = released(method, problem, budgets, 3, random.generator(0, "sgfs"))[0].theta
+    made = method("dp_sgfs", sampling={"batch": size, "epochs": 2}, **settings)
+    found = release(made, problem, math.inf)[0].theta
     eta = torch.tensor([[2 * 0.3 / (0.25 * n)]], dtype=torch.float64)
-    kernel, rng = sgfs(torch.eye(5, dtype=torch.float64), n, size), random.generator(0, "sgfs")
+    kernel, rng = sgfs(torch.eye(5, dtype=torch.float64), n, size), random.generator(0, "test")
     state, kept = SgfsState(torch.zeros(3, 1, 5), torch.zeros(3, 1, 5, 5).double()), []
     for t, batch in enumerate(random.batches(rng, {"subset"}, 3, n, size, 5, 40, 256)):
         each = problem.example_grads(state.theta, batch.rows)
@@ -48,7 +38,7 @@ def test_without_a_budget_it_is_sgfs(temperature: str, heat: float) -> None:
 
 def test_its_noise_is_algorithm_4_at_half_the_budget() -> None:
     steps, tau = 40, 20
-    plan = make(sampling={"batch": tau, "epochs": 2}).plan(logistic().facts, Budget(2.0, 1e-5))
+    plan = method("dp_sgfs", sampling={"batch": tau, "epochs": 2}).plan(logistic().facts, Budget(2.0, 1e-5))
     event: Any = plan.guarantee.event
     variance = 32 * 2 * math.log(2.5 * 400 * 2 / (tau * 5e-6)) * math.log(2 / 5e-6) / (400 * tau * 1.0**2)
     assert event == FisherScoringDpEvent(400, tau, steps, event.noise_std)
@@ -60,10 +50,10 @@ def test_its_noise_is_algorithm_4_at_half_the_budget() -> None:
 
 
 def test_the_covariance_is_noisy_projected_and_symmetric() -> None:
-    problem = logistic(repeats=300, shared=True, n=100, d=3)
+    problem = logistic(shared=True, n=100, d=3)
     theta, rows = torch.zeros(300, 1, 3), torch.arange(50).expand(300, 50)
     exact = np.cov(problem.example_grads(theta[:1], rows[:1])[0, 0].numpy().T)
-    chain = make(sampling={"batch": 50}).plan(problem.facts, Budget(math.inf, 1e-5)).work
+    chain = method("dp_sgfs", sampling={"batch": 50}).plan(problem.facts, Budget(math.inf, 1e-5)).work
 
     def covariance(*sigma: float) -> torch.Tensor:
         std, rng = torch.tensor([[value] for value in sigma]).double(), random.generator(0, "")

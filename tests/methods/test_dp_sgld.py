@@ -7,21 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra.utils import instantiate
-from scenarios import gaussian, logistic, multinomial, network
+from scenarios import gaussian, logistic, multinomial, network, release
+from scenarios import method as make
 
 from dplangevin import random
 from dplangevin.audit import audit
 from dplangevin.chains.chain import Chain, thinned
 from dplangevin.chains.sampling import Sampling
-from dplangevin.config import load
 from dplangevin.kernels.sghmc import SghmcState, sghmc
 from dplangevin.kernels.sgld import SgldState, sgld
 from dplangevin.kernels.sgnht import SgnhtState, sgnht
 from dplangevin.losses import softmax
 from dplangevin.methods import Plan, Release, released
 from dplangevin.methods.dp_sgld import DpSgldRyffel2022
-from dplangevin.plan import merged, plain
 from dplangevin.prices import priced
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024
@@ -31,20 +29,14 @@ from dplangevin.privacy.stepsize import multiplier_of, steps_event
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 
-INF, PARAMS = math.inf, load()
+INF = math.inf
 TIGHT = {"_target_": "dplangevin.privacy.accountants.tight.Tight"}
 
 
-def make(name: str, **overrides: Any) -> Any:
-    return instantiate(merged(plain(PARAMS.method[name]), overrides))
-
-
 def run(
-    name: str, epsilons: list[float], problem: Any = None, **overrides: Any
+    name: str, epsilons: list[float], problem: Any = None, seeds: int = 3, **overrides: Any
 ) -> tuple[Release, list[Plan]]:
-    of, budgets = problem or logistic(), [Budget(epsilon, 1e-5) for epsilon in epsilons]
-    seeds = of.repeats if isinstance(of, Glm) else 2
-    return released(make(name, **overrides), of, budgets, seeds, random.generator(0, "test"))
+    return release(make(name, **overrides), problem or logistic(), *epsilons, seeds=seeds)
 
 
 # wang2015
@@ -99,11 +91,11 @@ def test_dp_sgld_has_the_noise_and_the_steps_of_theorem_4(schedule: str) -> None
 def test_draws_have_the_posteriors_covariance_only_if_proper(
     name: str, temperature: str, share: float
 ) -> None:
-    problem, _, covariance = gaussian(repeats=400, n=200)
+    problem, _, covariance = gaussian(n=200)
     settings = {"temperature": temperature, "burn_in": 0.3, "precision": 0.0, "step": 0.3}
     settings |= {"schedule": "constant"} if name == "dp_sgld" else {}
     sampling = {"batch": 200, "epochs": 300}  # at rate 1 either sample is the data set
-    draws = run(name, [INF], problem, sampling=sampling, **settings)[0].theta[:, 0].double()
+    draws = run(name, [INF], problem, 400, sampling=sampling, **settings)[0].theta[:, 0].double()
     ratio = torch.linalg.solve(covariance, torch.cov(draws.flatten(0, 1).T)).trace() / problem.d
     assert float(ratio) == pytest.approx(share, rel=0.08)
 
@@ -124,7 +116,7 @@ def test_dp_sgld_is_dp_sgd_at_the_step_that_it_is_tied_to() -> None:
         one, (tied,) = run("dp_sgld_li2019", [epsilon], problem, step=100.0)
         eta, sigma = float(tied.work.step[0]), tied.settings["noise_multiplier"]
         assert sigma == pytest.approx(multiplier_of(eta, records=400, batch=256, lipschitz=1.0), rel=1e-12)
-        free = {"step": eta, "unit": "absolute", "samples": 50, "burn_in": 0.5}
+        free: dict[str, Any] = {"step": eta, "unit": "absolute", "samples": 50, "burn_in": 0.5}
         other, (plan,) = run("dp_sgd", [epsilon], problem, **free)
         assert plan.guarantee == tied.guarantee
         torch.testing.assert_close(one.theta, other.theta, rtol=1e-5, atol=1e-7)
@@ -270,11 +262,10 @@ def test_the_theorem_does_not_survive_an_attack_on_the_chain() -> None:
     for label in (0, 1):
         y = torch.zeros(1, 500)
         y[0, 0] = label
-        pair = Glm(x, y, softmax(2), 40_000, row_bound=50.0, mean_smoothness=0.5)
-        release, (plan,) = released(
-            method, pair, [Budget(1.0, 1e-3)], 40_000, random.generator(5, str(label))
-        )
-        found.append((release.theta[:, 0, 0, 0] - release.theta[:, 0, 0, 1]).double().numpy())
+        pair = Glm(x, y, softmax(2), row_bound=50.0, mean_smoothness=0.5)
+        rng = random.generator(5, str(label))
+        given, (plan,) = released(method, pair, [Budget(1.0, 1e-3)], 40_000, rng)
+        found.append((given.theta[:, 0, 0, 0] - given.theta[:, 0, 0, 1]).double().numpy())
     assert isinstance(plan.work, Chain)
     assert len(plan.work.step) == 5
     assert plan.paper is not None

@@ -21,7 +21,7 @@ def method(clip: float, epochs: float, batch: int, **settings: Any) -> Dpvi:
 
 def test_without_privacy_it_is_the_mean_field_optimum_of_a_gaussian_posterior() -> None:
     """Mean: the posterior's; variances: 1 over the diagonal of its precision, below the marginal variances."""
-    problem, least_squares, covariance = gaussian(repeats=24)
+    problem, least_squares, covariance = gaussian()
     found = method(math.inf, 4000, problem.n, step=0.02, precision=2.0, samples=1000, spread=0.1)
     release, _ = released(found, problem, [Budget(math.inf, 1e-5)], 24, random.generator(0, "dpvi"))
     theta = release.theta[:, 0].double()
@@ -39,7 +39,7 @@ def test_the_first_step_by_hand() -> None:
 
     At the largest budget the step is the one asked for, at the smallest the noise shortens it.
     """
-    problem, n, d = logistic(repeats=2, n=30, d=3), 30, 3
+    problem, n, d = logistic(seeds=2, n=30, d=3), 30, 3
     clip, precision, spread, rate = 0.5, 0.5, 0.7, 20 / 30
     found = method(clip, 20 / 30, 20, precision=precision, spread=spread)
     budgets = [Budget(epsilon, 1e-5) for epsilon in (0.02, 3.0, math.inf)]

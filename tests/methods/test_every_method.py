@@ -226,7 +226,7 @@ def test_budgets_share_noise_and_no_one_feels_another_or_other_seeds_rows(name: 
             "ops_gdp",
             "hybrid",
             "hybrid_sgld",
-        ):  # whose HMC tunes its steps on all repeats
+        ):  # whose HMC tunes its steps on all seeds
             assert close(changed[0], first(name, problem).theta[0])
         assert not close(changed[1], first(name, problem).theta[1])
 

@@ -7,22 +7,15 @@ import pytest
 import torch
 from hydra.utils import instantiate
 from scenarios import gaussian, linear, logistic, multinomial
+from scenarios import release as run
 
-from dplangevin import random
 from dplangevin.config import load
-from dplangevin.methods import Plan, Release, released
 from dplangevin.methods.ops import Ops
 from dplangevin.posterior import Rejection, Sampler, Whitened
 from dplangevin.privacy import Budget
-from dplangevin.privacy.accountants.analytic_gaussian import mu_for
-from dplangevin.problems.glm import Glm
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 
 QUICK = Sampler(warmup=20, block=20, max_draws=20)
-
-
-def run(method: Any, problem: Glm, *epsilons: float, delta: float = 1e-5) -> tuple[Release, list[Plan]]:
-    budgets = [Budget(epsilon, delta) for epsilon in epsilons]
-    return released(method, problem, budgets, problem.repeats, random.generator(0, "test"))
 
 
 @pytest.mark.parametrize("make", [logistic, multinomial, linear])
@@ -53,9 +46,11 @@ def test_under_a_gaussian_prior_it_is_priced_as_a_gaussian_mechanism() -> None:
 
 
 def test_the_sample_has_the_posterior_of_linear_regression() -> None:
-    problem, mean, covariance = gaussian(repeats=4000)
+    problem, mean, covariance = gaussian()
     method = Ops("paper", 40.0, 0.0, Sampler(warmup=60, block=40, max_draws=40))
-    theta = run(method, problem, math.inf)[0].theta[:, 0, 0].double()  # 4,000 chains, the last draw of each
+    theta = (
+        run(method, problem, math.inf, seeds=4000)[0].theta[:, 0, 0].double()
+    )  # 4,000 chains, the last draw of each
     deviation = covariance.diagonal().sqrt()
     assert float(((theta.mean(0) - mean) / deviation).abs().max()) < 4.5 / math.sqrt(4000)
     assert float(((torch.cov(theta.T) - covariance) / deviation.outer(deviation)).abs().max()) < 0.1
@@ -64,15 +59,15 @@ def test_the_sample_has_the_posterior_of_linear_regression() -> None:
 def test_whitened_samples_have_the_moments_of_a_softmax_posterior() -> None:
     """Two budgets at once; in two dimensions the posterior is known on a grid."""
     chains, precision = 3000, 2.0
-    problem = multinomial(repeats=chains, n=40, features=1, classes=2, shared=True)
+    problem = multinomial(n=40, features=1, classes=2, shared=True)
     method = Ops("gdp", 1.0, precision, Whitened(warmup=30, draws=20, leapfrogs=4))
-    release, plans = run(method, problem, 0.5, 3.0, delta=1e-3)
+    release, plans = run(method, problem, 0.5, 3.0, seeds=chains, delta=1e-3)
     axis = torch.linspace(-5, 5, 301)
     grid = torch.cartesian_prod(axis, axis)[None]
-    value = Glm(problem.x, problem.y, problem.loss, 1).value_and_grad(grid)[0][0].double()
+    value = problem.value_and_grad(grid)[0][0].double()
     for e, (epsilon, plan) in enumerate(zip((0.5, 3.0), plans, strict=True)):
         rho = plan.work.rho
-        assert rho == pytest.approx(min(1.0, mu_for(epsilon, 1e-3) * math.sqrt(precision / 2) / 2))
+        assert epsilon_of(2 * rho / math.sqrt(precision / 2), 1e-3) == pytest.approx(epsilon)
         weight = (-rho * value - precision / 2 * grid[0].double().square().sum(-1)).softmax(0)
         mean = weight @ grid[0].double()
         centred = grid[0].double() - mean

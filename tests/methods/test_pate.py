@@ -22,14 +22,14 @@ from dplangevin.cache import Checkpoint
 from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
 from dplangevin.losses import softmax
-from dplangevin.methods import Plan, Release, Workspace, released, teachers
+from dplangevin.methods import Execution, Plan, Release, Workspace, released, teachers
 from dplangevin.methods.pate import Caps, Confident, Pate, Votes, _prices
 from dplangevin.methods.teachers import Descent, Labels, Ridge
 from dplangevin.networks import build
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.pate_event import PateDpEvent
+from dplangevin.privacy.events import PateDpEvent
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.network import NetworkProblem
@@ -147,8 +147,8 @@ def test_fewer_rows_lower_the_caps() -> None:
 # Linear models
 
 
-def problem(shared: bool = False, repeats: int = 3, public: int = 80, labels: bool = False) -> Any:
-    made = logistic(repeats=repeats, n=410, shared=shared, answers=repeats)
+def problem(shared: bool = False, seeds: int = 3, public: int = 80, labels: bool = False) -> Any:
+    made = logistic(seeds, n=410, shared=shared)
     extra = torch.tensor(rows(len(made.x), public, made.features, seed=5), dtype=torch.float32)
     y_test = (extra @ torch.linspace(-2, 3, 5) > 0).long() if labels else made.y_test
     return replace(made, x_test=extra, y_test=y_test)
@@ -196,7 +196,7 @@ def test_without_noise_it_is_algorithm_1_by_hand(shared: bool) -> None:
 
 
 def test_data_dependent_epsilon_is_never_above_the_claim_and_its_release_is_above_it_on_average() -> None:
-    data = problem(repeats=40, shared=True)
+    data = problem(shared=True)
     release, plans = run(ridge(threshold=12.0), data, 0.05, 1.0, 10.0, 40.0, seeds=40)
     spent, published = release.info["epsilon_data_dependent"], release.info["epsilon_released"]
     assert (spent <= torch.tensor([plan.guarantee.epsilon for plan in plans]) * (1 + 1e-6)).all()
@@ -215,7 +215,7 @@ def test_data_dependent_epsilon_is_never_above_the_claim_and_its_release_is_abov
 def test_softmax_students_vote_among_all_classes() -> None:
     x = torch.tensor(rows(2, 600, 4), dtype=torch.float32)
     public = torch.tensor(rows(1, 60, 4, seed=9), dtype=torch.float32)
-    data = Glm(x, x[..., :3].argmax(-1).float(), softmax(3), 2, x_test=public)
+    data = Glm(x, x[..., :3].argmax(-1).float(), softmax(3), x_test=public)
     release, _ = run(ridge(weight=0.01, threshold=10.0, fewest=60, asked=1.0), data, 0.05, math.inf, seeds=2)
     assert release.theta.shape == (2, 2, 1, 12)
     guess = (release.theta[:, 1, 0].view(2, 3, 4) @ public[0].T).argmax(1)
@@ -341,8 +341,8 @@ def test_budgets_run_together_are_those_run_alone_and_a_killed_student_ends_in_t
     plans = [found.plan(data.facts, Budget(e, DELTA)) for e in epsilons]
 
     def go(some: list[Plan], key: str) -> Release:
-        workspace = Workspace(tmp_path, key)
-        return found.release(data, some, 2, random.generator(0, "pate"), workspace=workspace)
+        rng, workspace = random.generator(0, "pate"), Workspace(tmp_path, key)
+        return found.release(data, some, Execution(2, rng, workspace=workspace))
 
     whole = go(plans, "whole")
     assert whole.predicted is not None
@@ -391,7 +391,7 @@ def test_one_record_moves_one_vote(kind: str, images: Dataset, tmp_path: Path) -
         x, y = data.x.clone(), data.y.clone()
         x[13], y[13] = 255 - x[13], (y[13] + 5) % 10
     else:
-        data, fit, count = problem(shared=True, repeats=1), Ridge(0.5), 20
+        data, fit, count = problem(shared=True), Ridge(0.5), 20
         x, y = data.x, data.y.clone()
         y[0, 7] *= -1
     both = (data, replace(data, x=x, y=y))

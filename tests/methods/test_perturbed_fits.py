@@ -10,9 +10,9 @@ import pytest
 import scipy.optimize
 import torch
 from scenarios import linear, logistic, multinomial
+from scenarios import release as run
 
 from dplangevin import random
-from dplangevin.methods import Plan, Release, released
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.objpert_pure import ObjPertPure
 from dplangevin.methods.outpert import OutPert, Ridge
@@ -25,11 +25,6 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.glm import Glm
 
 MADE: dict[str, Callable[..., Glm]] = {"logistic": logistic, "softmax": multinomial, "huber": linear}
-
-
-def run(method: Any, problem: Glm, *epsilons: float) -> tuple[Release, list[Plan]]:
-    budgets = [Budget(epsilon, 1e-5) for epsilon in epsilons]
-    return released(method, problem, budgets, problem.repeats, random.generator(0, "test"))
 
 
 @pytest.mark.parametrize("loss", MADE)
@@ -51,8 +46,8 @@ def test_without_privacy_fits_are_the_minimum(loss: str, shared: bool) -> None:
 
 @pytest.mark.parametrize(("adjacency", "share"), [("replace_one", 1.5), ("add_remove", 1.0)])
 def test_objpert_minimises_the_perturbed_objective_that_its_event_names(adjacency: Any, share: float) -> None:
-    problem, eps = logistic(repeats=1), 1 / share
-    release, (plan,) = run(ObjPert(Kifer2012(), adjacency=adjacency), problem, 1.0)
+    problem, eps = logistic(seeds=1), 1 / share
+    release, (plan,) = run(ObjPert(Kifer2012(), adjacency=adjacency), problem, 1.0, seeds=1)
     event: Any = plan.guarantee.event
     assert event.ridge == pytest.approx(2 * 0.25 / eps)
     assert event.noise_std == pytest.approx(math.sqrt(8 * math.log(2e5) + 4 * eps) / eps)
@@ -69,10 +64,10 @@ def test_objpert_minimises_the_perturbed_objective_that_its_event_names(adjacenc
 @pytest.mark.parametrize("pure", [True, False])
 def test_tight_and_pure_fits_are_stationary_at_the_ridge_and_noise_of_their_events(pure: bool) -> None:
     """The trace of a record's Hessian over its rank: 3/4 x^2 over 3, on rows of norm 1.5."""
-    problem = multinomial(repeats=5, n=40, classes=4, shared=True)
+    problem = multinomial(n=40, classes=4, shared=True)
     problem, beta = replace(problem, x=1.5 * problem.x, row_bound=1.5), 1.5**2 / 4
     method: Any = ObjPertPure(0.4, Chaudhuri2011()) if pure else ObjPert(Tight(), l2=0.01, share=0.05)
-    release, plans = run(method, problem, 0.5, 4.0)
+    release, plans = run(method, problem, 0.5, 4.0, seeds=5)
     again, gradient = random.generator(0, "test"), problem.to(torch.float64).grad(release.theta[:, :, 0])
     b = random.gamma_ball(again, 5, 16) if pure else random.gaussian(again, 5, 16, torch.float64)
     for e, (plan, epsilon) in enumerate(zip(plans, (0.5, 4.0), strict=True)):
@@ -102,8 +97,8 @@ def test_objective_perturbation_is_priced_for_what_its_loss_is(
 
 
 def test_outpert_noise_has_the_analytic_gaussian_scale() -> None:
-    problem = logistic(repeats=2000, shared=True, n=200)
-    theta = run(OutPert(0.05, AnalyticGaussian()), problem, 1.0)[0].theta[:, 0, 0]
+    problem = logistic(shared=True, n=200)
+    theta = run(OutPert(0.05, AnalyticGaussian()), problem, 1.0, seeds=2000)[0].theta[:, 0, 0]
     assert float((theta - theta.mean(0)).std()) == pytest.approx(3.73063 * 2 / (200 * 0.05), rel=0.03)
 
 

@@ -1,11 +1,16 @@
-"""Objective perturbation of any convex loss: the price against exact problems in one and two dimensions."""
+"""Objective perturbation: the price against exact problems in one and two dimensions."""
 
 import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
-from scipy.stats import chi, chi2
+from dp_accounting import SelfComposedDpEvent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logsumexp
+from scipy.stats import chi, chi2, norm
 
 from dplangevin.privacy import ObjectivePerturbationDpEvent, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants import analytic_gaussian, objective
@@ -13,6 +18,7 @@ from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.tight import Tight
 
+DELTA = 1e-5
 TIGHT = Tight()
 THIRD = 1 / 3  # mean eigenvalue of the softmax Hessian of three classes, at most
 
@@ -36,41 +42,130 @@ def test_profile_is_the_expectation_over_a_chi_variable(mu: float, freedom: int)
             assert objective.delta_of(1, mu, epsilon) == pytest.approx(twice, rel=1e-9)
 
 
-def clipped_regression(event: ObjectivePerturbationDpEvent, records: list[tuple[float, float]]) -> np.ndarray:
-    """Masses of theta in one dimension, Huber loss with threshold L, by change of variables."""
-    reach = (14 * event.noise_std + 6 * event.lipschitz) / event.ridge
-    theta = np.linspace(-reach, reach, 400_001)
-    slope, curvature = event.ridge * theta, np.full_like(theta, event.ridge)
-    for x, y in records:
-        residual = x * theta - y
-        slope += x * np.clip(residual, -event.lipschitz, event.lipschitz)
-        curvature += x * x * (np.abs(residual) <= event.lipschitz)
-    b = slope / event.noise_std
-    return np.exp(-(b**2) / 2) / math.sqrt(2 * math.pi) * curvature / event.noise_std * (theta[1] - theta[0])
+Curve = tuple[np.ndarray, np.ndarray]  # a loss's first and second derivative in theta
 
 
-@pytest.mark.parametrize(("noise_std", "ridge"), [(10.0, 5.0), (3.0, 1.0), (1.0, 0.5)])
+def logistic(theta: np.ndarray, margin: float) -> Curve:
+    return -margin * expit(-margin * theta), margin**2 * expit(margin * theta) * expit(-margin * theta)
+
+
+def clipped(theta: np.ndarray, x: float, y: float) -> Curve:
+    """Huber loss with threshold .7."""
+    residual = x * theta - y
+    return x * np.clip(residual, -0.7, 0.7), x * x * (np.abs(residual) <= 0.7)
+
+
+def objective_of(ridge: float, theta: np.ndarray, loss: Callable[..., Curve], records: Sequence) -> Curve:
+    slopes, curvatures = zip(
+        (ridge * theta, ridge), *(loss(theta, *record) for record in records), strict=True
+    )
+    return sum(slopes), sum(curvatures)
+
+
+class Problem(NamedTuple):
+    """A loss in one dimension, a record, what it may be replaced by, and other records beside it."""
+
+    loss: Callable[..., Curve]
+    lipschitz: float
+    smoothness: float
+    one_sided: bool
+    record: tuple[float, ...]
+    replacements: list[tuple[float, ...]]
+    others: list[list[tuple[float, ...]]]
+
+
+MARGINS: list[list[tuple[float, ...]]] = [[], [(1.0,), (-0.5,)], [(0.1,), (0.9,), (0.9,), (0.9,)]]
+ROWS: list[list[tuple[float, ...]]] = [[], [(1.0, 0.4), (-0.5, 1.0)]]
+PROBLEMS = {
+    "logistic": Problem(logistic, 1.0, 0.25, True, (1.0,), [(-1.0,), (0.3,)], MARGINS),
+    "clipped": Problem(clipped, 0.7, 1.0, False, (1.0, 1.0), [(1.0, -1.0), (0.3, 1.0)], ROWS),
+}
+
+
+@pytest.mark.parametrize(("noise_std", "ridge"), [(10.0, 5.0), (3.0, 1.0), (1.0, 0.5), (40.0, 2.0)])
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("delta", [1e-5, 1e-2])
-def test_price_bounds_exact_clipped_regression(noise_std, ridge, adjacency, delta):
-    event = ObjectivePerturbationDpEvent(noise_std, 0.7, 1.0, ridge, one_sided=False)
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+def test_price_bounds_exact_problems_in_one_dimension(problem, noise_std, ridge, adjacency, delta):
+    given_ = noise_std, problem.lipschitz, problem.smoothness, ridge
+    event = ObjectivePerturbationDpEvent(*given_, one_sided=problem.one_sided)
     price = TIGHT.price(event, delta, adjacency)
-    assert price.accountant == "objective perturbation, any convex loss"
-    largest = 0.0
-    for others in ([], [(1.0, 0.4), (-0.5, 1.0)]):
-        one = [*others, (1.0, 1.0)]
-        neighbours = (
-            [others] if adjacency == "add_remove" else [[*others, (1.0, -1.0)], [*others, (0.3, 1.0)]]
-        )
-        for two in neighbours:
-            first, second = clipped_regression(event, one), clipped_regression(event, two)
+    reach = (14 * noise_std + 6 * problem.lipschitz) / ridge
+    theta = np.linspace(-reach, reach, 200_001)
+
+    def masses(records: Sequence) -> np.ndarray:  # of theta, by change of variables
+        slope, curvature = objective_of(ridge, theta, problem.loss, records)
+        return norm.pdf(slope / noise_std) * curvature / noise_std * (theta[1] - theta[0])
+
+    for others in problem.others:
+        first = masses([*others, problem.record])
+        neighbours = [[*others, other] for other in problem.replacements]
+        for two in [others] if adjacency == "add_remove" else neighbours:
+            second = masses(two)
             for pair in ((first, second), (second, first)):
-                largest = max(largest, hockey_stick(*pair, price.epsilon))
-    assert largest <= delta * (1 + 1e-6)
-    kifer = Kifer2012().epsilon(event, delta, adjacency)
-    assert price.epsilon <= kifer
-    sided = ObjectivePerturbationDpEvent(noise_std, 0.7, 1.0, ridge)
-    assert TIGHT.epsilon(sided, delta, adjacency) < price.epsilon
+                assert hockey_stick(*pair, price.epsilon) <= delta * (1 + 1e-6)
+    assert price.epsilon <= Kifer2012().epsilon(event, delta, adjacency)
+    if not problem.one_sided:
+        assert price.accountant == "objective perturbation, any convex loss"
+        sided = ObjectivePerturbationDpEvent(*given_)
+        assert TIGHT.epsilon(sided, delta, adjacency) < price.epsilon
+
+
+def test_pure_price_bounds_an_exact_problem_in_one_dimension() -> None:
+    event = PureObjectivePerturbationDpEvent(0.4, 1.0, 0.25, 1.0)
+    theta = np.linspace(-30, 30, 20_001)
+    curves = [objective_of(1.0, theta, logistic, [(0.4,), (last,)]) for last in (1.0, -1.0)]
+    one, two = (-event.rate * np.abs(slope) + np.log(curvature) for slope, curvature in curves)
+    assert 0.2 * TIGHT.epsilon(event, 0.0) < np.abs(one - two).max() <= TIGHT.epsilon(event, 0.0)
+
+
+@settings(max_examples=200)
+@given(st.floats(0.1, 1e3), st.floats(1e-2, 1e3), st.floats(0.0, 1.0), st.floats(1e-12, 0.1))
+def test_hockey_stick_is_never_above_kifer(noise_std, ridge, smoothness, delta):
+    event = ObjectivePerturbationDpEvent(noise_std, 1.0, smoothness, ridge)
+    for adjacency in ("replace_one", "add_remove"):
+        assert TIGHT.epsilon(event, delta, adjacency) <= Kifer2012().epsilon(event, delta, adjacency)
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "expected"),
+    [  # mpmath: log(1 + 0.25/5) + the Gaussian epsilon at mu = 0.2 and 0.1
+        ("replace_one", 0.774311915027),
+        ("add_remove", 0.389459528854),
+    ],
+)
+def test_objective_perturbation_epsilon(adjacency, expected):
+    event = ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0)
+    assert TIGHT.epsilon(event, DELTA, adjacency) == pytest.approx(expected, rel=1e-9)
+    scaled = ObjectivePerturbationDpEvent(20.0, 2.0, 0.25, 5.0)
+    assert TIGHT.epsilon(scaled, DELTA, adjacency) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.03, 0.3, 1.0, 3.0])
+def test_opposite_records_are_the_worst_replacement(mu):
+    grid = np.linspace(-8.5, 8.5, 701)
+    one, two = np.meshgrid(grid, grid, indexing="ij")
+    weight = np.exp(-(one**2 + two**2) / 2) / (2 * math.pi) * (grid[1] - grid[0]) ** 2
+    for angle in np.linspace(0, math.pi, 13):
+        cos, sin = math.cos(angle), math.sin(angle)
+        vertices = ((0.0, 0.0), (1.0, 0.0), (cos, sin), (1 + cos, sin))
+        loss = np.max([mu * (v * one + w * two) + mu**2 * (v * v + w * w) / 2 for v, w in vertices], axis=0)
+        for epsilon in mu * np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0]):
+            delta = float((weight * np.maximum(0.0, -np.expm1(epsilon - loss))).sum())
+            assert delta <= float(analytic_gaussian.delta_of(2 * mu, epsilon)) * (1 + 1e-3)
+
+
+def test_objective_perturbation_is_not_composed():
+    event = ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0)
+    with pytest.raises(ValueError, match="not in a composition"):
+        TIGHT.epsilon(SelfComposedDpEvent(event, 2), DELTA)
+
+
+def test_pure_objective_perturbation():
+    event = PureObjectivePerturbationDpEvent(0.4, 1.0, 0.25, 5.0)
+    assert TIGHT.epsilon(event, 0.0) == pytest.approx(0.8 + math.log(1.05), rel=1e-12)
+    assert TIGHT.epsilon(event, 0.0, "add_remove") == pytest.approx(0.4 + math.log(1.05), rel=1e-12)
+    assert TIGHT.epsilon(event, 0.0) < Chaudhuri2011().epsilon(event, 0.0)
 
 
 def three_classes(event: ObjectivePerturbationDpEvent, records: list[tuple[float, int]]) -> np.ndarray:

@@ -6,11 +6,9 @@ import math
 import numpy as np
 import pytest
 from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
-from hydra.utils import instantiate
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from omegaconf import OmegaConf
 from scipy import integrate
 from scipy.stats import norm
 
@@ -18,8 +16,8 @@ from dplangevin.privacy import Budget, votes
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.pate_event import PateDpEvent
-from dplangevin.privacy.pate_release import Run, Settings
+from dplangevin.privacy.events import PateDpEvent
+from dplangevin.privacy.votes import Run, Settings
 
 VOTES = [
     ((20, 0), 4.0),
@@ -279,7 +277,3 @@ def test_the_release_is_unbiased_and_as_noisy_as_it_says() -> None:
     assert middle.rdp - cost == pytest.approx(run.spent(middle.order))
     assert share < cost < 2 * share
     assert (middle.epsilon > run.epsilon(1e-4)).all()
-
-
-def test_the_configured_accountant_is_this_one() -> None:
-    assert instantiate(OmegaConf.load("conf/accountant/papernot2018.yaml")) == Papernot2018()

@@ -8,6 +8,7 @@ import scipy.optimize
 import torch
 import torch.nn.functional as F
 from hydra.utils import instantiate
+from one_by_one import row_loss
 from scenarios import gaussian, linear, logistic, multinomial, rows
 from torch import Tensor
 
@@ -27,15 +28,6 @@ def draw(name: str, shared: bool) -> tuple[Glm, Tensor, Tensor]:
     rng = torch.Generator().manual_seed(0)
     theta = torch.randn(3, 2, problem.d, dtype=torch.float64, generator=rng)
     return problem, theta, torch.tensor([[0, 5, 59, 8], [7, 8, 9, 2], [1, 2, 3, 4]])
-
-
-def row_loss(problem: Glm, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """The loss of one row, by torch's own functions."""
-    if problem.loss.name == "softmax":
-        return F.cross_entropy((theta.view(problem.classes, -1) @ x)[None], y.long()[None])
-    if problem.loss.name == "huber":
-        return F.huber_loss(x @ theta, y, delta=0.5)
-    return F.binary_cross_entropy_with_logits(x @ theta, (y + 1) / 2)
 
 
 def row_grad(problem: Glm, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -140,7 +132,7 @@ def test_constants_bound_the_derivatives(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_constants_bound_every_rows_gradient_and_hessian(name: str) -> None:
-    problem = replace(MAKERS[name](repeats=1, n=50).to(torch.float64), row_bound=3.0)
+    problem = replace(MAKERS[name](seeds=1, n=50).to(torch.float64), row_bound=3.0)
     problem = replace(problem, x=3 * problem.x / problem.x.norm(dim=-1, keepdim=True))
     theta = torch.randn(1, 40, problem.d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     theta = theta * torch.logspace(-2, 1, 40, dtype=torch.float64)[:, None]
@@ -148,7 +140,7 @@ def test_constants_bound_every_rows_gradient_and_hessian(name: str) -> None:
     assert 0.7 * problem.lipschitz < float(each.norm(dim=-1).max()) <= problem.lipschitz * (1 + 1e-12)
     assert int(torch.linalg.matrix_rank(each[0, :, 0])) == problem.loss.rank  # of one row, over theta
     for i in range(5):
-        one = Glm(problem.x[:, i : i + 1], problem.y[:, i : i + 1], problem.loss, 1)
+        one = Glm(problem.x[:, i : i + 1], problem.y[:, i : i + 1], problem.loss)
         spectrum = torch.linalg.eigvalsh(one.hessian(theta))[0]
         assert float(spectrum.max()) <= problem.smoothness * (1 + 1e-9)
         assert float(spectrum.sum(-1).max()) <= problem.loss.rank * problem.facts.mean_curvature * (1 + 1e-9)
@@ -173,7 +165,7 @@ def test_two_classes_are_logistic_regression_on_the_difference_of_the_weights() 
     problem = logistic(shared=True).to(torch.float64)
     labels = softmax(2).labels(problem.y)
     assert labels.unique().tolist() == [0, 1]
-    two = Glm(problem.x, labels, softmax(2), 3)
+    two = Glm(problem.x, labels, softmax(2))
     assert two.d == 2 * problem.d
     theta = torch.randn(3, 4, two.d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     no, yes = theta[..., : problem.d], theta[..., problem.d :]
@@ -195,7 +187,7 @@ def test_largest_loss_and_range_on_the_ball_are_found_by_optimisation(loss: Loss
     x = torch.tensor([[[1.2, -1.6]]], dtype=torch.float64)
     most, spread = -math.inf, -math.inf
     for label in [0.0] if loss.classes > 1 else [-1.0, 0.3, 1.0]:
-        problem = Glm(x, torch.tensor([[label]], dtype=torch.float64), loss, 1, row_bound=2.0)
+        problem = Glm(x, torch.tensor([[label]], dtype=torch.float64), loss, row_bound=2.0)
 
         def on_ball(free: np.ndarray, sign: float, problem: Glm = problem) -> tuple[float, np.ndarray]:
             z = torch.tensor(free, requires_grad=True)
@@ -292,7 +284,7 @@ def test_the_smoothness_of_features_bounds_the_mean_losses_hessian_and_says_wher
 
 
 def test_an_estimated_hessian_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = multinomial(repeats=1, n=4000, features=2)
+    problem = multinomial(seeds=1, n=4000, features=2)
     assert estimated(problem) is problem
     monkeypatch.setattr("dplangevin.minimise.LARGE", 0)
     monkeypatch.setattr("dplangevin.minimise.ROWS", 1000)

@@ -206,7 +206,6 @@ def test_problems_of_images_share_their_activations(
         "classes": 7,
         "size": 32,
         **numbers,
-        "weights": "weights.npz",
         "made_by": "weights@small",
     }
 

@@ -30,7 +30,7 @@ from dplangevin.attacks.langevin import last_iterate, pair_for
 from dplangevin.attacks.quadrature import Distributions, hockey_stick, last_iterate_distributions, renyi
 from dplangevin.audit import audit
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
-from dplangevin.privacy.chain_events import LangevinDpEvent
+from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 
 

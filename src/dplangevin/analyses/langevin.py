@@ -8,7 +8,7 @@ import attr
 import numpy as np
 
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-from dplangevin.privacy.chain_events import LangevinDpEvent
+from dplangevin.privacy.events import LangevinDpEvent
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dplangevin.analyses.stepsize import POWERS, Curve, Row, Setting, bounds, rescaled, row
+from dplangevin.analyses.stepsize import Curve, Row, Setting, bounds, rescaled, row
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.events import Budget
-from dplangevin.privacy.stepsize import Schedule, multiplier_of, wang_step
-from dplangevin.privacy.theorem3 import conditions, printed_constant, printed_reach
+from dplangevin.privacy.li2019_theorems import (
+    POWERS,
+    conditions,
+    printed_constant,
+    printed_reach,
+    wang_step,
+)
+from dplangevin.privacy.stepsize import Schedule
 
 
 def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
@@ -61,10 +67,8 @@ class Budgets:
     def rows(self, unit: str, seed: int) -> list[Row]:
         if unit == "paper":
             return self._paper()
-        curve, sizes = (
-            self.curves[unit],
-            [replace(self.setting, records=n, steps=n, delta=1 / n) for n in self.sizes],
-        )
+        curve = self.curves[unit]
+        sizes = [replace(self.setting, records=n, steps=n, delta=1 / n) for n in self.sizes]
         batches = [replace(self.setting, batch=tau) for tau in self.batches]
         budget, records, batch = (
             self.panels[panel].get(unit, ()) for panel in ("budget", "records", "batch")
@@ -101,10 +105,7 @@ class Budgets:
         }
         rate, rows = single.batch / single.records, []
         for note, eta in sizes.items():
-            multiplier = multiplier_of(
-                eta, records=single.records, batch=single.batch, lipschitz=single.lipschitz
-            )
-            full = epsilon_of(1 / multiplier, single.delta / rate)
+            full = epsilon_of(1 / single.multiplier(eta), single.delta / rate)
             cost = full + math.log(rate - (rate - 1) * math.exp(-full))  # log(1 + q (exp(full) - 1))
             rows.append(row("conditions", "one step", "fixed", "add_remove", single, cost, eta, note))
         return rows

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dplangevin.analyses.stepsize import POWERS, Curve, Row, Setting, bounds, rescaled
+from dplangevin.analyses.stepsize import Curve, Row, Setting, bounds, rescaled
+from dplangevin.privacy.li2019_theorems import POWERS
 
 
 @dataclass(frozen=True)

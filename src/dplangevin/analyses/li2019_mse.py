@@ -11,7 +11,9 @@ import numpy as np
 
 from dplangevin import random
 from dplangevin.analyses.averages import FUNCTIONS, Target
-from dplangevin.statistics import t_interval
+from dplangevin.privacy import Budget
+from dplangevin.privacy.li2019_theorems import wang_step
+from dplangevin.statistics import Interval, t_interval
 
 TEMPERATURES = {"printed": 1.0, "proper": 2.0}  # kappa: the noise is N(0, kappa eta/N)
 PRIVATE = ("private_fixed", "private_decreasing")
@@ -78,8 +80,8 @@ class PosteriorAverages:
             return np.full(steps, eta * n / steps)
         if name == "private_decreasing":
             return eta * n * t ** (-1 / 3) * steps ** (-2 / 3)
-        logs = math.log(2.5 * steps / self.delta) * math.log(2 / self.delta)
-        return np.full(steps, epsilon**2 * n / (128 * self.lipschitz**2 * steps * logs))
+        budget = Budget(epsilon, self.delta)
+        return np.full(steps, wang_step(budget, records=n, steps=steps, lipschitz=self.lipschitz))
 
     def errors(
         self, panel: str, cases: Sequence[tuple[str, float]], steps: int, seed: int
@@ -103,11 +105,10 @@ class PosteriorAverages:
                 "eta": self.spent(epsilon) if private else math.nan,
             }
             for f, function in enumerate(FUNCTIONS):
-                found = t_interval(squares[f, :, e])
-                numbers = {"value": found.mean, "low": found.low, "high": found.high}
-                rows.append({**base, "function": function, "kind": "simulated", **numbers})
-                same = dict.fromkeys(numbers, float(exact[f, e]))
-                rows.append({**base, "function": function, "kind": "closed form", **same})
+                base["function"] = function
+                rows.append({**base, "kind": "simulated", **t_interval(squares[f, :, e]).columns()})
+                known = Interval(*[float(exact[f, e])] * 3)
+                rows.append({**base, "kind": "closed form", **known.columns()})
         return rows
 
     def optimum(self, steps: int) -> list[dict[str, Any]]:
@@ -123,5 +124,4 @@ class PosteriorAverages:
         inside = 0 < best < self.grid - 1
         base = {"panel": "optimum", "schedule": "private_decreasing", "temperature": "proper", "steps": steps}
         base |= {"eta": float(eta[best]) if inside else math.nan, "function": "theta squared"}
-        value = float(error[best])
-        return [{**base, "kind": "closed form", "value": value, "low": value, "high": value}]
+        return [{**base, "kind": "closed form", **Interval(*[float(error[best])] * 3).columns()}]

@@ -4,14 +4,15 @@ import math
 from typing import Literal
 
 import attr
-from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
+import numpy as np
+from dp_accounting import DpEvent, GaussianDpEvent
 
 from dplangevin.analyses.langevin import Setting
+from dplangevin.checks import require
 from dplangevin.privacy.accountants.protocol import leaves
-from dplangevin.privacy.chain_events import FisherScoringDpEvent, LangevinDpEvent
-from dplangevin.privacy.events import PosteriorSampleDpEvent
+from dplangevin.privacy.events import FisherScoringDpEvent, LangevinDpEvent, PosteriorSampleDpEvent
 from dplangevin.privacy.stepsize import Schedule, multiplier_of, steps_event
-from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier
+from dplangevin.privacy.subsampled_gaussian import composed_steps, rate_and_multiplier
 
 
 def sgld(
@@ -26,11 +27,12 @@ def sgld(
     sampling: Literal["poisson", "without_replacement"] = "poisson",
 ) -> DpEvent:
     """li2019 Algorithm 1, for `steps` steps or `epochs` epochs. step_size: of the first step."""
-    count = steps or round((epochs or 0) * records / batch)
+    require((steps is None) != (epochs is None), f"give steps or epochs, not steps={steps}, epochs={epochs}")
+    count = steps if steps is not None else round(epochs * records / batch)  # type: ignore[operator]
     multiplier = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
     if sampling == "poisson":
         return steps_event(multiplier, rate=batch / records, steps=count, schedule=schedule)
-    return without_replacement(records, batch, count, multiplier)
+    return composed_steps(records, batch, np.full(count, multiplier))
 
 
 def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) -> DpEvent:
@@ -79,9 +81,8 @@ def noisy_gradients(
     """
     steps = math.floor(records * epochs / batch)
     logs = math.log(inner * steps / delta) * math.log(outer / delta)
-    return without_replacement(
-        records, batch, steps, batch / records * math.sqrt(128 * steps * logs) / epsilon
-    )
+    multiplier = batch / records * math.sqrt(128 * steps * logs) / epsilon
+    return composed_steps(records, batch, np.full(steps, multiplier))
 
 
 def fisher_scoring(
@@ -100,11 +101,6 @@ def non_spherical(*, epsilon: float, delta: float) -> GaussianDpEvent:
 
     Differs: the text has 1 log(1/delta) under the root, which is read as printed."""
     return GaussianDpEvent((1 + math.sqrt(math.log(1 / delta))) / epsilon)
-
-
-def without_replacement(records: int, batch: int, steps: int, multiplier: float) -> DpEvent:
-    step = SampledWithoutReplacementDpEvent(records, batch, GaussianDpEvent(multiplier))
-    return SelfComposedDpEvent(step, steps)
 
 
 def described(event: DpEvent) -> str:

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import betaincinv
 from scipy.stats import chi2
 
 from dplangevin import random
+from dplangevin.audit import lower_rate, upper_rate
 from dplangevin.losses import LOGISTIC
 from dplangevin.methods import released
 from dplangevin.methods.ops import Ops
@@ -65,7 +65,7 @@ class OpsDistance:
         method, d = self.methods[name], int(dimension)
         x = torch.tensor(self.points[dimension], dtype=torch.float32).repeat(self.copies, 1)
         y = torch.tensor(self.labels, dtype=torch.float32).repeat(self.copies)
-        problem = Glm(x[None], y[None], LOGISTIC, self.draws)
+        problem = Glm(x[None], y[None], LOGISTIC)
         budgets = [Budget(epsilon, self.delta) for epsilon in self.epsilons]
         rng = random.generator(seed, f"ops_distance/{unit}")
         release, plans = released(method, problem, budgets, self.draws, rng)
@@ -124,8 +124,7 @@ def distances(counts: np.ndarray) -> dict[str, float]:
     n, k = int(counts.sum()), len(counts)
     shares = counts / n
     error = (1 - CONFIDENCE) / (2 * k)
-    low = np.where(counts > 0, betaincinv(np.maximum(counts, 1), n - counts + 1, error), 0.0)
-    high = np.where(counts < n, betaincinv(counts + 1, np.maximum(n - counts, 1), 1 - error), 1.0)
+    low, high = lower_rate(counts, n, error), upper_rate(counts, n, error)
     with np.errstate(divide="ignore"):
         sides = np.log(k * np.stack([low, shares, high]))
     tv = float(np.abs(shares - 1 / k).sum() / 2)

@@ -30,8 +30,7 @@ from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.chain_events import LangevinDpEvent
-from dplangevin.privacy.events import Budget
+from dplangevin.privacy.events import Budget, LangevinDpEvent
 from dplangevin.random import generator
 
 Batch = int | Literal["full"]

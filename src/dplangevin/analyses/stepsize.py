@@ -19,9 +19,16 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, Budget
-from dplangevin.privacy.stepsize import LARGEST, Schedule, largest_step, multiplier_of, steps_event
+from dplangevin.privacy.li2019_theorems import POWERS
+from dplangevin.privacy.stepsize import (
+    LARGEST,
+    Schedule,
+    multiplier_of,
+    smallest_multiplier,
+    step_of,
+    steps_event,
+)
 
-POWERS: dict[Schedule, float] = {"fixed": 1.0, "decreasing": 2 / 3}
 RTOL = 2e-3  # of the noise multiplier; the rounding of its levels is coarser
 ORDERS = 256
 Row = dict[str, Any]
@@ -42,6 +49,10 @@ class Setting:
             raise ValueError(f"batch = {self.batch} must be in [1, records = {self.records}]")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta = {self.delta} must be in (0, 1)")
+
+    def multiplier(self, step_size: float) -> float:
+        """sigma of a step of this size."""
+        return multiplier_of(step_size, records=self.records, batch=self.batch, lipschitz=self.lipschitz)
 
 
 @dataclass(frozen=True)
@@ -64,31 +75,24 @@ class Curve:
         if isinstance(self.accountant, Tight) and self.adjacency == "add_remove":
             start = moments.bound(schedule, setting, epsilon)  # a price never below the tight one
             if math.isfinite(start):
-                noise = 1.01 * self._multiplier(setting, start)
-        return largest_step(
+                noise = 1.01 * setting.multiplier(start)
+        multiplier = smallest_multiplier(
             self.accountant,
             Budget(epsilon, setting.delta),
-            records=setting.records,
-            batch=setting.batch,
+            rate=setting.batch / setting.records,
             steps=setting.steps,
-            lipschitz=setting.lipschitz,
             schedule=schedule,
             adjacency=self.adjacency,
             high=noise,
             rtol=RTOL,
         )
+        return step_of(multiplier, records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz)
 
     def cost(self, schedule: Schedule, setting: Setting, step_size: float) -> float:
         """The epsilon that a (first) step size costs."""
-        multiplier = self._multiplier(setting, step_size)
         rate = setting.batch / setting.records
-        event = steps_event(multiplier, rate=rate, steps=setting.steps, schedule=schedule)
+        event = steps_event(setting.multiplier(step_size), rate=rate, steps=setting.steps, schedule=schedule)
         return self.accountant.epsilon(event, setting.delta, self.adjacency)
-
-    def _multiplier(self, setting: Setting, step_size: float) -> float:
-        return multiplier_of(
-            step_size, records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz
-        )
 
 
 def row(

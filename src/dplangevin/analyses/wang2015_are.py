@@ -106,10 +106,8 @@ class Efficiency:
 
     def row(self, n: int, epsilon: float, kind: str, values: np.ndarray) -> dict[str, Any]:
         rho = self.scale(epsilon)
-        found = t_interval(values)
-        numbers = {"value": found.mean, "low": found.low, "high": found.high}
         base = {"kind": kind, "records": n, "epsilon": epsilon, "rho": rho, "tempered": n * rho}
-        return {**base, "factor": 1 + 1 / rho, "repeats": len(values), **numbers}
+        return {**base, "factor": 1 + 1 / rho, "repeats": len(values), **t_interval(values).columns()}
 
     def squares(self, theta: np.ndarray) -> np.ndarray:
         """``||I^(1/2) (theta - theta_0)||^2/2``, ``(R,)``."""
@@ -175,7 +173,7 @@ class Efficiency:
         method = Ops(bound="paper", radius=self.radius, precision=0.0, sampler=self.sampler)
         budgets = [Budget(epsilon, 1e-5) for epsilon in self.epsilons]
         rng = random.generator(seed, f"wang2015_are {n}")
-        release, _ = released(method, Glm(x, y, LOGISTIC, repeats), budgets, repeats, rng)
+        release, _ = released(method, Glm(x, y, LOGISTIC), budgets, repeats, rng)
         out = []
         for e, epsilon in enumerate(self.epsilons):
             values = self.squares(release.theta[:, e, 0].double().numpy()) / (1 + 1 / self.scale(epsilon))

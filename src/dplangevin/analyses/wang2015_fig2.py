@@ -27,7 +27,7 @@ from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problems.glm import Glm
-from dplangevin.statistics import t_interval
+from dplangevin.statistics import Interval, t_interval
 
 MARGIN = 8.0
 
@@ -87,7 +87,6 @@ class Trajectories:
             torch.as_tensor(x, dtype=torch.float32)[None],
             torch.as_tensor(y, dtype=torch.float32)[None],
             self.loss,
-            self.chains,
         )
         budgets = [Budget(self.epsilon, self.delta), Budget(math.inf, self.delta)]
         rng = random.generator(seed, "wang2015_fig2")
@@ -160,9 +159,8 @@ class Trajectories:
             sd = [math.sqrt(max(value, 0.0)) for value in square]
             bias = max(bias, abs(sd[0] - 1))
             own = [math.sqrt(max(value, 0.0)) for value in t_interval(scaled[..., i].var(1))]
-            for kind, found in (("ratio", sd), ("within", own), ("shift", list(shift))):
-                numbers = dict(zip(("value", "low", "high"), found, strict=True))
-                rows.append({**base, "kind": kind, "axis": i + 1, **numbers})
+            for kind, found in (("ratio", sd), ("within", own), ("shift", shift)):
+                rows.append({**base, "kind": kind, "axis": i + 1, **Interval(*found).columns()})
         rows.append({**base, "kind": "distance", "value": float(np.hypot(*shifts))})
         rows.append({**base, "kind": "bias", "value": bias})
         return rows

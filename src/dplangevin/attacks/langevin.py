@@ -25,7 +25,7 @@ from scipy.stats import binom
 from torch import Tensor
 from tqdm import tqdm
 
-from dplangevin.privacy.chain_events import LangevinDpEvent
+from dplangevin.privacy.events import LangevinDpEvent
 
 Others = Literal["flat", "opposite"]
 NEGLIGIBLE = 1e-12  # probability that any iterate of a run would leave C, where the radius is chosen here

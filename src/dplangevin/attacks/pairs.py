@@ -44,7 +44,6 @@ STEEP = softmax(2)._replace(
 
 def neighbours(
     loss: Loss,
-    runs: int,
     records: int = 1,
     adjacency: Adjacency = "replace_one",
     *,
@@ -58,8 +57,8 @@ def neighbours(
     taken away while n stays ("add_remove").  other: norm of all others' gradients, which oppose the record's; None: as
     the record's is under D'.  bound: on these norms as the problems state it; None: length.
     """
-    if records < 1 or runs < 1:
-        raise ValueError(f"records = {records} and runs = {runs} must be at least 1")
+    if records < 1:
+        raise ValueError(f"records = {records} must be at least 1")
     unit, problems = 1 / loss.lipschitz, []
     second = length if adjacency == "replace_one" else 0.0
     for label, long in ((1.0, length), (-1.0, second)):
@@ -67,5 +66,5 @@ def neighbours(
         y = -torch.ones(1, records)
         x[0, 0], y[0, 0] = long * unit, label
         row_bound = (length if bound is None else bound) * unit
-        problems.append(Glm(x, loss.labels(y), loss, runs, row_bound))
+        problems.append(Glm(x, loss.labels(y), loss, row_bound=row_bound))
     return problems[0], problems[1]

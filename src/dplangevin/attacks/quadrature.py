@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
 from dplangevin.attacks.langevin import Others, initial_std, pair_for
-from dplangevin.privacy.chain_events import LangevinDpEvent
+from dplangevin.privacy.events import LangevinDpEvent
 
 
 class Distributions(NamedTuple):

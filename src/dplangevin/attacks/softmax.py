@@ -245,7 +245,7 @@ def _problem(training: Training, records: Sequence[Record]) -> Glm:
     x = torch.zeros(1, len(records) + 1, width)
     x[0, :-1, 0] = torch.tensor([record.x for record in records])
     y = torch.tensor([[*(float(record.label) for record in records), 0.0]])
-    return Glm(x, y, softmax(training.classes), 1, training.reach)
+    return Glm(x, y, softmax(training.classes), row_bound=training.reach)
 
 
 def _displaced(descend: Descent, theta: Tensor, rows: Tensor) -> Tensor:

@@ -11,14 +11,15 @@ from hydra.utils import instantiate
 from torch import Tensor, nn
 
 from dplangevin.backbones.inputs import Inputs
-from dplangevin.data import DataError, sha256
+from dplangevin.cache import sha256
+from dplangevin.data import DataError
 
 KEYS_SHOWN = 4
 Kind = TypeVar("Kind", bound=nn.Module)
 
 
 class Backbone(nn.Module):
-    """``logits = head(features(x))``, x: images as `inputs` gives them, (B, 3, H, W) float32.
+    """``logits = linear(features(x))``, x: images as `inputs` gives them, (B, 3, H, W) float32.
 
     A network defines `features`, (B, p), and `linear`, the layer from them to the classes of the public set; `layer`
     says in words what the features are.  In every module a batch normalisation is registered right after the
@@ -29,15 +30,11 @@ class Backbone(nn.Module):
     linear: nn.Linear
     layer: str
 
-    @property
-    def head(self) -> nn.Linear:
-        return self.linear
-
     def features(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.features(x))
+        logits: Tensor = self.linear(self.features(x))
         return logits
 
 
@@ -72,7 +69,7 @@ def load(cfg: Mapping[str, Any], path: Path) -> tuple[Backbone, str]:
 
 def network(cfg: Mapping[str, Any]) -> Backbone:
     """The network of an entry of conf/backbone/ without its weights."""
-    made: Backbone = instantiate({k: v for k, v in cfg.items() if k not in ("weights", "made_by")})
+    made: Backbone = instantiate({k: v for k, v in cfg.items() if k != "made_by"})
     return made
 
 

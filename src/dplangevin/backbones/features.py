@@ -4,6 +4,7 @@ Nothing is read off the images that become features: the network, the normalisat
 that bounds may be taken from (`public`) all come from the public set.
 """
 
+import copy
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 from tqdm import tqdm
 
 from dplangevin.backbones import Backbone
-from dplangevin.backbones.fuse import fused
 from dplangevin.data import Dataset, row_norms
-
-QUANTILE = 0.99
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Extraction:
         and the bytes do not depend on their number.  ValueError for images that do not fit the backbone.
         """
         network = fused(backbone).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        found = np.empty((len(images), backbone.head.in_features), np.float32)
+        found = np.empty((len(images), backbone.linear.in_features), np.float32)
 
         @torch.inference_mode()  # of the thread that runs it
         def fill(start: int) -> int:
@@ -112,6 +112,31 @@ class Extraction:
             "set": public.meta.get("name"),
             "images": len(first),
             "norm_mean": float(norms.mean()),
-            "norm_q99": float(np.quantile(norms, QUANTILE)),
+            "norm_q99": float(np.quantile(norms, 0.99)),
             "norm_max": float(norms.max()),
         }
+
+
+def fused(backbone: Backbone) -> Backbone:
+    """A copy, in evaluation mode, whose batch normalisations are part of the convolutions before them.
+
+    ``gamma (W x - mu) / s + beta = (gamma W / s) x + (beta - gamma mu / s)``, s = sqrt(var + eps): the same function
+    but for rounding, with fewer passes over memory.  ValueError for a normalisation that is not registered right after
+    a convolution of as many channels, and for a backbone in training mode.
+    """
+    if backbone.training:
+        raise ValueError("the backbone is in training mode, where statistics change: call .eval()")
+    made = copy.deepcopy(backbone)
+    for path, parent in list(made.named_modules()):
+        named = list(parent.named_children())
+        for (first, conv), (second, norm) in zip([("", parent), *named], named, strict=False):
+            if not isinstance(norm, nn.BatchNorm2d):
+                continue
+            if not isinstance(conv, nn.Conv2d) or conv.out_channels != norm.num_features:
+                raise ValueError(
+                    f"{path}.{second} normalises {norm.num_features} channels, but what is registered before "
+                    f"it is {type(conv).__name__}: register it right after its convolution"
+                )
+            setattr(parent, first, fuse_conv_bn_eval(conv, norm))
+            setattr(parent, second, nn.Identity())
+    return made

@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from dplangevin import random
 from dplangevin.backbones import Backbone, network
-from dplangevin.backbones.augment import shifted
 from dplangevin.cache import Checkpoint, code_hash, key, sha256, targets
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset, save_arrays
@@ -31,7 +30,7 @@ class Pretraining:
 
     ``v <- momentum v + g + weight_decay theta``, ``theta <- theta - eta_t v``, ``eta_t = step_size (1 + cos(pi t/T)) /
     2``, t = 0, ..., T - 1; g: gradient of the mean cross entropy with label_smoothing in [0, 1).  What an epoch leaves
-    over after whole minibatches is left out.  padding, flip: see `augment.shifted`.  On a GPU products are in float16,
+    over after whole minibatches is left out.  padding, flip: see `shifted`.  On a GPU products are in float16,
     with scaled losses, parameters in float32; elsewhere all is float32.
     """
 
@@ -64,7 +63,7 @@ class Pretraining:
         The state is kept on disk now and then; a run that finds one goes on from it, on a CPU to the same bytes.
         ValueError where classes or sizes differ, and when training diverges.
         """
-        classes, n = backbone.head.out_features, images.n
+        classes, n = backbone.linear.out_features, images.n
         require(images.classes == classes, f"{images.classes} classes, but the backbone has {classes}")
         require(self.batch <= n, f"batch = {self.batch} is larger than the data set ({n} images)")
         session = Session(self, backbone, images, rng, device)
@@ -156,6 +155,25 @@ class Session:
             self.loss.zero_()
 
 
+def shifted(images: Tensor, padding: int, flip: bool, rng: torch.Generator) -> Tensor:
+    """Each image, framed by `padding` pixels of 0, cut to its size at a uniform place; with `flip`, half are mirrored.
+
+    images: (B, C, H, W), any type and device.  rng: on the CPU; the draws do not depend on the device.
+    """
+    count, _, height, width = images.shape
+    places = torch.randint(2 * padding + 1, (2, count, 1), generator=rng)
+    mirrored = torch.rand(count, 1, generator=rng) < (0.5 if flip else 0.0)
+    rows = places[0] + torch.arange(height)  # (B, H)
+    columns = torch.arange(width).expand(count, width)
+    columns = places[1] + torch.where(mirrored, columns.flip(1), columns)  # (B, W)
+    framed = F.pad(images, (padding,) * 4)
+    b, i, j = (
+        part.to(images.device)
+        for part in (torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :])
+    )
+    return framed.permute(0, 2, 3, 1)[b, i, j].permute(0, 3, 1, 2)
+
+
 @torch.no_grad()
 def initialise(module: nn.Module, rng: torch.Generator) -> None:
     """Random weights.
@@ -179,15 +197,13 @@ def initialise(module: nn.Module, rng: torch.Generator) -> None:
 
 
 @torch.inference_mode()
-def accuracy(
-    backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.device, resize: str = "none"
-) -> float:
+def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.device) -> float:
     """Share of images ``(m, C, H, W)`` uint8 whose largest logit is the label's; leaves the backbone in eval mode."""
     network = backbone.to(device).eval()
     right = 0
     for start in range(0, len(x), AT_ONCE):
         pixels, labels = (torch.from_numpy(a[start : start + AT_ONCE]).to(device) for a in (x, y))
-        answers: Tensor = network(network.inputs(pixels, resize)).argmax(1)
+        answers: Tensor = network(network.inputs(pixels)).argmax(1)
         right += int((answers == labels).sum())
     return right / len(x)
 

@@ -9,28 +9,16 @@ from torch import Tensor, nn
 
 from dplangevin.backbones import Backbone, empty
 from dplangevin.backbones.inputs import Inputs
+from dplangevin.backbones.residual import Residual, stage
 
 BLOCKS = 2  # of each of the four stages
 
 
-class Block(nn.Module):
-    """``relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x))``."""
-
-    def __init__(self, before: int, channels: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(before, channels, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-        self.shortcut = nn.Sequential()
-        if stride > 1 or before != channels:
-            self.shortcut.append(nn.Conv2d(before, channels, 1, stride, bias=False))
-            self.shortcut.append(nn.BatchNorm2d(channels))
+class Block(Residual):
+    """A ReLU follows the sum."""
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = self.bn1(self.conv1(x)).relu()
-        total: Tensor = self.bn2(self.conv2(inner)) + self.shortcut(x)
-        return total.relu()
+        return self.added(x).relu()
 
 
 class ResNet18(Backbone):
@@ -48,10 +36,10 @@ class ResNet18(Backbone):
         self.inputs = inputs
         self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
-        self.layer1 = _stage(width, width, 1)
-        self.layer2 = _stage(width, 2 * width, 2)
-        self.layer3 = _stage(2 * width, 4 * width, 2)
-        self.layer4 = _stage(4 * width, 8 * width, 2)
+        self.layer1 = stage(Block, BLOCKS, width, width, 1)
+        self.layer2 = stage(Block, BLOCKS, width, 2 * width, 2)
+        self.layer3 = stage(Block, BLOCKS, 2 * width, 4 * width, 2)
+        self.layer4 = stage(Block, BLOCKS, 4 * width, 8 * width, 2)
         self.tail = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.linear = nn.Linear(8 * width, classes)
 
@@ -67,12 +55,6 @@ class ResNet18(Backbone):
     def features(self, x: Tensor) -> Tensor:
         found: Tensor = self.tail(self.last_block(self.trunk(x)))
         return found
-
-
-def _stage(before: int, channels: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(
-        Block(before, channels, stride), *(Block(channels, channels, 1) for _ in range(BLOCKS - 1))
-    )
 
 
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet18:

@@ -11,29 +11,17 @@ from torch import Tensor, nn
 
 from dplangevin.backbones import Backbone, empty
 from dplangevin.backbones.inputs import Inputs
+from dplangevin.backbones.residual import Residual, stage
 
 BLOCKS = 3  # of each stage
 FEATURES = 256
 
 
-class Block(nn.Module):
-    """``bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)``, without a ReLU after the sum."""
-
-    def __init__(self, before: int, channels: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(before, channels, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-        self.shortcut = nn.Sequential()
-        if stride > 1 or before != channels:
-            self.shortcut.append(nn.Conv2d(before, channels, 1, stride, bias=False))
-            self.shortcut.append(nn.BatchNorm2d(channels))
+class Block(Residual):
+    """No ReLU follows the sum."""
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = self.bn1(self.conv1(x)).relu()
-        total: Tensor = self.bn2(self.conv2(inner)) + self.shortcut(x)
-        return total
+        return self.added(x)
 
 
 class ResNet20(Backbone):
@@ -50,9 +38,9 @@ class ResNet20(Backbone):
         self.inputs = inputs
         self.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
-        self.layer1 = _stage(64, 16, 1)
-        self.layer2 = _stage(16, 32, 2)
-        self.layer3 = _stage(32, 64, 2)
+        self.layer1 = stage(Block, BLOCKS, 64, 16, 1)
+        self.layer2 = stage(Block, BLOCKS, 16, 32, 2)
+        self.layer3 = stage(Block, BLOCKS, 32, 64, 2)
         self.tail = nn.Sequential(nn.ReLU(), nn.AvgPool2d(4), nn.Flatten())
         self.linear = nn.Linear(FEATURES, classes)
 
@@ -70,11 +58,6 @@ class ResNet20(Backbone):
     def features(self, x: Tensor) -> Tensor:
         found: Tensor = self.tail(self.last_block(self.trunk(x)))
         return found
-
-
-def _stage(before: int, channels: int, stride: int) -> nn.Sequential:
-    first = Block(before, channels, stride)
-    return nn.Sequential(first, *(Block(channels, channels, 1) for _ in range(BLOCKS - 1)))
 
 
 def build(classes: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet20:

@@ -62,6 +62,10 @@ class Observer(Protocol):
         """After step (1-based): theta ``(S, E, d)``, the mask ``(S, E, B)`` and sums of its minibatch."""
         ...
 
+    def shown(self) -> str:
+        """A text for the progress bar."""
+        ...
+
 
 class Kernel(Protocol):
     """What becomes of the noisy sums."""
@@ -136,7 +140,6 @@ def run(
     kernel: Kernel | None = None,
     observe: Observer | None = None,
     checkpoint: Checkpoint | None = None,
-    progress: Callable[[], str] | None = None,
 ) -> Tensor:
     """theta after the steps in ``keep``, ``(S, E, kept, d)``.
 
@@ -144,7 +147,6 @@ def run(
     same, a chain sees the same rows and noise whatever it is run with.  start: theta_0 ``(S, E, d)``, that of the
     problem by default.
     checkpoint: the state is kept there now and then, and a run that finds one goes on from it to the same bytes.
-    progress: a text for the progress bar.
     Raises ValueError for chains that cannot share batches, and, naming the step, when a chain diverges.
     """
     n, d, first = problem.facts.n, problem.facts.d, chains[0]
@@ -160,6 +162,11 @@ def run(
     step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device)
     l2, wanted = columns(chains, "l2", device), set(first.keep or (steps,))
     plain = kernel is None and observe is None and not any(c.momentum for c in chains)
+    order = sorted(range(len(chains)), key=lambda e: chains[e].sampling.scheme == "poisson")
+    if plain and order != sorted(order):  # a descent of the problem's own wants Poisson samples last
+        arranged, begin = [chains[e] for e in order], None if start is None else start[:, order]
+        found = run(problem, arranged, seeds, rng, schemes=schemes, start=begin, checkpoint=checkpoint)
+        return found[:, [order.index(e) for e in range(len(chains))]]
     descend = problem.descent(chains) if plain else None
     kernel = kernel or Descent(chains, size, device)
 
@@ -211,8 +218,7 @@ def run(
                 kept.append(state[0].clone())
             if observe is not None:
                 observe(done, state[0], mask, sums)
-            if progress is not None:
-                bar.set_postfix_str(progress())
+                bar.set_postfix_str(observe.shown())
             bar.update()
             if checkpoint is not None:
                 checkpoint.save(snapshot)

@@ -22,6 +22,7 @@ from dplangevin.claims.verdicts import (
     Where,
     ends,
     equal_as_printed,
+    judged,
     not_testable,
     result,
     rows_where,
@@ -115,7 +116,6 @@ def inside(
     column: str,
     bounds: Bounds,
     smallest: str = "",
-    strict: bool = False,
 ) -> Verdict:
     """Every value of `column` lies in `bounds` (an end may be null). smallest: a column at whose smallest value alone
     the rows count, such as a step size that stands for its limit. Verdict as `verdicts.within`."""
@@ -124,7 +124,7 @@ def inside(
     if smallest:
         rows = rows[rows[smallest].eq(rows[smallest].min())]
         at = f" at {smallest} {rows[smallest].min():g}"
-    return within(rows[column], bounds, strict, f"{column} in {len(rows)} rows{at}")
+    return within(rows[column], bounds, f"{column} in {len(rows)} rows{at}")
 
 
 def ratio(
@@ -148,7 +148,7 @@ def ratio(
     values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
     largest = pairs.iloc[int(values.argmax())]
     reason = f"{what or f'ratio of {column}'} at {len(pairs)} points, largest at {_named(largest, keys)}"
-    return within(values, bounds, strict, reason)
+    return within(values, bounds, reason, strict)
 
 
 def growth(
@@ -159,7 +159,6 @@ def growth(
     y: str,
     by: Sequence[str],
     bounds: Bounds,
-    strict: bool = False,
 ) -> Verdict:
     """The exponent p of y ~ x^p, between neighbouring x within each group of `by`, lies in `bounds`. Verdict as
     `verdicts.within`."""
@@ -169,7 +168,7 @@ def growth(
         slopes += (np.diff(np.log(means)) / np.diff(np.log(means.index))).tolist()
     if not slopes:
         return not_testable(f"no two values of {x} to compare in {dict(where)}")
-    return within(pd.Series(slopes), bounds, strict, f"exponent of {y} in {x}, {len(slopes)} differences")
+    return within(pd.Series(slopes), bounds, f"exponent of {y} in {x}, {len(slopes)} differences")
 
 
 def exponent(
@@ -189,10 +188,7 @@ def exponent(
         rows = rows.assign(value=rows[column], low=rows[column], high=rows[column])
     slope = power_law(rows, x)
     low, high = ends(bounds)
-    if low <= slope.low and slope.high <= high:
-        verdict = REPRODUCED
-    else:
-        verdict = CONTRADICTED if slope.high < low or slope.low > high else NOT_REPRODUCED
+    verdict = judged(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
     reason = (
         f"exponent in {x} over {len(rows)} values from {rows[x].min():g} to {rows[x].max():g}: {slope.mean:.3f} "
         f"[{slope.low:.3f}, {slope.high:.3f}], wanted [{low:g}, {high:g}]; {column} {rows[column].iloc[0]:.3g} to "

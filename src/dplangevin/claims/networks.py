@@ -24,6 +24,7 @@ from dplangevin.claims.verdicts import (
     NoRows,
     Verdict,
     Where,
+    judged,
     not_testable,
     result,
     rows_where,
@@ -31,7 +32,7 @@ from dplangevin.claims.verdicts import (
     two_networks,
 )
 from dplangevin.statistics import Interval, t_interval, trusted, welch
-from dplangevin.text import number, percent, points, short
+from dplangevin.text import number, numbers, percent, points, short
 
 PRINTED_AS_CLAIMED = 1.005  # times the claim: what prints as 1.00
 
@@ -174,9 +175,9 @@ def accuracy_on_features(
         return not_testable(reason)
     interval = t_interval(_by_seed(ours))
     holds, outside = _compared(interval, published, margin)
-    verdict = REPRODUCED if holds else CONTRADICTED if outside else NOT_REPRODUCED
     reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
-    return result(interval, verdict, f"{reason} {_limits(interval, len(ours))}{_price(ours)}")
+    reason += f" {_limits(interval, len(ours))}{_price(ours)}"
+    return result(interval, judged(holds, outside), reason)
 
 
 def weighted_methods(
@@ -343,5 +344,4 @@ def _limits(interval: Interval, *seeds: int) -> str:
     """The interval in percent and the seeds behind it; says where there is none."""
     if math.isnan(interval.low):
         return "(one seed: no interval)" if max(seeds) == 1 else "(one seed on one side: no interval)"
-    counts = "/".join(str(n) for n in sorted(set(seeds)))
-    return f"[{percent(interval.low)}, {percent(interval.high)}] over {counts} seeds"
+    return f"[{percent(interval.low)}, {percent(interval.high)}] over {numbers(seeds)} seeds"

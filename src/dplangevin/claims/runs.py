@@ -15,12 +15,12 @@ import pandas as pd
 
 from dplangevin.claims.verdicts import (
     CONTRADICTED,
-    NOT_REPRODUCED,
     REPRODUCED,
     UNDER_CHOICES,
     Verdict,
     all_of,
     extremes,
+    judged,
     not_testable,
     ordering,
     result,
@@ -43,9 +43,8 @@ DIVERGED = "chains diverged"  # in the column violated
 MIXED = 1.05  # split R-hat below which chains count as mixed
 ROUNDING = 1e-9  # relative
 BELOW_BUDGET = 0.01  # relative; calibration stops nearer than this to the budget
-Holds = Callable[
-    [pd.DataFrame, float], Interval | None
-]  # paired difference, level -> its interval if the claim holds
+# paired difference, level -> its interval if the claim holds
+Holds = Callable[[pd.DataFrame, float], Interval | None]
 Tried = tuple[str, bool]  # what a search over settings says, and whether the claim holds in any
 
 
@@ -63,8 +62,6 @@ def beats(
     margin: float = 0.0,
     factor: float = 1.0,
     sensitivity: str = "",
-    metric: str = "accuracy",
-    variant: str = "",
 ) -> Verdict:
     """First beats second in accuracy on one data set: the paired difference first - second, averaged over the budgets
     within each repeat, is above -margin with 95 % confidence, and significantly below it at no budget (see
@@ -73,10 +70,9 @@ def beats(
     margin: accuracy given away, in [0, 1); 0 asks for a strict win, more for "as well as". axis: "asked", or "audited"
     for the comparison at equal audited epsilon, where curves are interpolated linearly in ln epsilon. factor: the
     second method is read at factor * epsilon. sensitivity: an experiment with other settings of the methods, in which
-    the claim is tried as well (see `search_pairs`). metric: another one than accuracy, in its own unit, where "beats"
-    is "is above". variant: the settings in which a method counts that was run in several.
+    the claim is tried as well (see `search_pairs`).
     """
-    pair = [select(runs, dataset, method, experiment, metric, variant) for method in (first, second)]
+    pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis, factor)
     except NoCommonRange as error:
@@ -84,16 +80,12 @@ def beats(
     comparison = compare(gap, -margin)
     at = f"{first} minus {second}" + (f" at {number(factor)} eps" if factor != 1 else "")
     over = f"{comparison.points} {_points(axis, gap)} and {comparison.repeats} repeats"
-    reason = f"{metric} of {at}, mean over {over}; {_significant(comparison, -margin)}{_violations(pair)}"
+    reason = f"accuracy of {at}, mean over {over}; {_significant(comparison, -margin)}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "asked" else ""
-
-    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
-        other = compare(gap, -margin, level)
-        return other.interval if ordering(other, -margin) == REPRODUCED else None
-
     verdict = ordering(comparison, -margin)
     if sensitivity:
-        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), holds)
+        experiments = (sensitivity, experiment)
+        tried = search_pairs(runs, dataset, (first, second), axis, experiments, _above(-margin))
         verdict, reason = _with_other_settings(verdict, reason, tried)
     return result(comparison.interval, verdict, reason)
 
@@ -115,13 +107,9 @@ def beats_all(
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first, second=name, **where) for name in others}
     nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "strongest")
-
-    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
-        other = compare(gap, level=level)
-        return other.interval if ordering(other, 0.0) == REPRODUCED else None
-
     if sensitivity:
-        tried = search_against_all(runs, dataset, first, others, axis, (sensitivity, experiment), holds)
+        experiments = (sensitivity, experiment)
+        tried = search_against_all(runs, dataset, first, others, axis, experiments, _above(0.0))
         verdict, reason = _with_other_settings(verdict, reason, tried)
     return {**nearest, "verdict": verdict, "reason": reason}
 
@@ -142,6 +130,16 @@ def worst_of_all(
     each = {name: beats(runs, first=name, second=last, **where) for name in others}
     nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "nearest")
     return {**nearest, "verdict": verdict, "reason": reason}
+
+
+def _above(threshold: float) -> Holds:
+    """Whether `verdicts.ordering` holds at a level."""
+
+    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+        comparison = compare(gap, threshold, level)
+        return comparison.interval if ordering(comparison, threshold) == REPRODUCED else None
+
+    return holds
 
 
 def _trusted(runs: pd.DataFrame, dataset: str, experiment: str, methods: Iterable[str]) -> set[str]:
@@ -208,9 +206,7 @@ def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
 
 def _often(interval: Interval, often: bool, slight: float) -> str:
     meets = not (interval.low > 0 or interval.high < -slight)
-    if often and meets:
-        return REPRODUCED
-    return NOT_REPRODUCED if often or meets else CONTRADICTED
+    return judged(often and meets, not (often or meets))
 
 
 # Private methods and their non-private baseline
@@ -234,7 +230,7 @@ def reaches_baseline(
     ours is the smallest asked budget from which on that holds (nan for none), low the next smaller one. Reproduced if
     ours <= by; contradicted if at some budget >= by the interval lies outside +-margin altogether; otherwise not
     reproduced. sensitivity: other settings of `first`, against the baseline in the same row scaling (`search_pairs`).
-    variant: as for `beats`.
+    variant: the settings in which a method counts that was run in several.
     """
     pair = [select(runs, dataset, method, experiment, variant=variant) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "asked")
@@ -250,7 +246,7 @@ def reaches_baseline(
             return None
         return t_interval(gap[later].mean(axis=1), level)
 
-    verdict = REPRODUCED if start <= by else CONTRADICTED if outside else NOT_REPRODUCED
+    verdict = judged(start <= by, outside)
     if sensitivity:
         tried = search_pairs(runs, dataset, (first, baseline), "asked", (sensitivity, experiment), holds)
         verdict, reason = _with_other_settings(verdict, reason, tried)
@@ -356,7 +352,7 @@ def better_where_mixed(
         return not_testable(f"no budget at which both chains have mixed (R-hat < {MIXED}): R-hat of {ranges}")
     ratio = kept.value_first / kept.value_second
     ratio = ratio if larger else 1 / ratio
-    verdict = REPRODUCED if (ratio > 1).all() else CONTRADICTED if (ratio <= 1).all() else NOT_REPRODUCED
+    verdict = judged(bool((ratio > 1).all()), bool((ratio <= 1).all()))
     at = ", ".join(
         f"{short(value)} at eps {number(epsilon)}" for epsilon, value in zip(kept.index, ratio, strict=True)
     )
@@ -380,11 +376,10 @@ def theorem_costs_more(
     if rows.empty:
         return not_testable(f"{method} has no finite audited epsilon")
     ratio = rows.epsilon_paper / rows.epsilon_tight
-    verdict = REPRODUCED if ratio.min() > 1 else CONTRADICTED if ratio.max() <= 1 else NOT_REPRODUCED
     reason = (
         f"epsilon by the theorem / audited epsilon of {method}, median and range over {len(ratio)} budgets"
     )
-    return result(extremes(ratio), verdict, reason)
+    return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason)
 
 
 def theorem4_constant(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from scipy.special import softmax
 
 from dplangevin.claims.verdicts import (
     CONTRADICTED,
@@ -34,6 +35,8 @@ from dplangevin.claims.verdicts import (
 from dplangevin.random import generator
 from dplangevin.statistics import Interval
 
+DELTA = 1e-5  # of the (epsilon, delta) version of Theorem 4.2
+
 
 def growth_ratio(
     beta: float, precision: float, records: float, parameters: float, order: float, epsilon: float = 1.0
@@ -42,11 +45,9 @@ def growth_ratio(
     return epsilon * records**2 / (order * parameters) / (beta / precision) ** 2
 
 
-def growth_ratio_of_proof(
-    beta: float, precision: float, records: float, parameters: float, delta: float
-) -> float:
-    """The same with alpha = 1 + 2 ln(1/delta)/epsilon and the Renyi divergence epsilon/2 at epsilon = 1."""
-    return growth_ratio(beta, precision, records, parameters, 1 - 2 * math.log(delta), 0.5)
+def growth_ratio_of_proof(beta: float, precision: float, records: float, parameters: float) -> float:
+    """The same with alpha = 1 + 2 ln(1/DELTA)/epsilon and the Renyi divergence epsilon/2 at epsilon = 1."""
+    return growth_ratio(beta, precision, records, parameters, 1 - 2 * math.log(DELTA), 0.5)
 
 
 def best_order(epsilon: float, delta: float) -> float:
@@ -83,7 +84,7 @@ def growth_ratios(
         row["condition"] = row["smoothness"] / row["l2"]
         row["ratio_classes"] = growth_ratio(*given, row["classes"], row["order"])
         row["ratio_theorem"] = growth_ratio(*given, parameters, row["order"])
-        row["ratio_proof"] = growth_ratio_of_proof(*given, parameters, 1e-5)
+        row["ratio_proof"] = growth_ratio_of_proof(*given, parameters)
     return pd.DataFrame(rows)
 
 
@@ -122,8 +123,6 @@ def ratio(
     classes: float,
     order: float,
     published: float,
-    delta: float = 1e-5,
-    digits: int = 2,
 ) -> Verdict:
     """A printed ratio (eps n^2/(alpha d))/(beta/lambda)^2. ours: with d = parameters and the alpha and eps of
     the (eps, delta) version of Theorem 4.2; the other choices: alpha = `order` and eps = 1, and d = classes."""
@@ -131,10 +130,10 @@ def ratio(
     others = {
         f"with α = {order:g}, ε = 1": growth_ratio(*given, parameters, order),
         f"with α = {order:g}, ε = 1 and d = classes": growth_ratio(*given, classes, order),
-        "with α, ε of the proof and d = classes": growth_ratio_of_proof(*given, classes, delta),
+        "with α, ε of the proof and d = classes": growth_ratio_of_proof(*given, classes),
     }
-    ours = growth_ratio_of_proof(*given, parameters, delta)
-    return printed(frame, value=ours, published=published, digits=digits, others=others)
+    ours = growth_ratio_of_proof(*given, parameters)
+    return printed(frame, value=ours, published=published, digits=2, others=others)
 
 
 def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: int) -> Verdict:
@@ -203,9 +202,7 @@ def lemma(
 
 def hessian(w: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Of the mean cross-entropy: (1/n) sum_j (D(p_j) - p_j p_j^T) kron x_j x_j^T, (C p, C p). w: (C, p), x: (n, p)."""
-    z = x @ w.T
-    p = np.exp(z - z.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
+    p = softmax(x @ w.T, axis=1)
     inner = p[:, :, None] * np.eye(w.shape[0]) - p[:, :, None] * p[:, None, :]  # (n, C, C)
     full = np.einsum("nij,nk,nl->ikjl", inner, x, x) / len(x)
     return np.asarray(full.reshape(w.size, w.size))

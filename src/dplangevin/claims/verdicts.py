@@ -76,12 +76,18 @@ def ends(bounds: Bounds) -> tuple[float, float]:
     return low, high
 
 
+def judged(holds: bool, opposite: bool) -> str:
+    """Reproduced if the claim holds, contradicted if its opposite does, otherwise not reproduced."""
+    if holds:
+        return REPRODUCED
+    return CONTRADICTED if opposite else NOT_REPRODUCED
+
+
 def ordering(comparison: Comparison, threshold: float) -> str:
     """Verdict on `first - second > threshold`: reproduced if the interval of the mean difference lies above it and no
     budget is significantly below it; contradicted if the interval lies below; otherwise not reproduced."""
-    if comparison.interval.low > threshold:
-        return REPRODUCED if not comparison.below else NOT_REPRODUCED
-    return CONTRADICTED if comparison.interval.high < threshold else NOT_REPRODUCED
+    interval = comparison.interval
+    return judged(interval.low > threshold and not comparison.below, interval.high < threshold)
 
 
 def all_of(verdicts: Sequence[str]) -> str:
@@ -89,15 +95,16 @@ def all_of(verdicts: Sequence[str]) -> str:
     return next((v for v in (CONTRADICTED, NOT_TESTABLE, NOT_REPRODUCED) if v in verdicts), REPRODUCED)
 
 
-def within(values: pd.Series, bounds: Bounds, strict: bool, reason: str) -> Verdict:
+def within(values: pd.Series, bounds: Bounds, reason: str, strict: bool = False) -> Verdict:
     """Reproduced if all values lie in the bounds, contradicted if none does, otherwise not reproduced; `strict`, for a
     statement that one exception refutes: contradicted unless all do."""
     low, high = ends(bounds)
     held = int(values.between(low, high).sum())
     interval = extremes(values)
-    failed = CONTRADICTED if strict or held == 0 else NOT_REPRODUCED
-    reason += f": {interval.low:.4g} to {interval.high:.4g}, {held} of {len(values)} within"
-    return result(interval, REPRODUCED if held == len(values) else failed, f"{reason} [{low:g}, {high:g}]")
+    reason += (
+        f": {interval.low:.4g} to {interval.high:.4g}, {held} of {len(values)} within [{low:g}, {high:g}]"
+    )
+    return result(interval, judged(held == len(values), strict or held == 0), reason)
 
 
 def equal_as_printed(ours: float, published: float, digits: int) -> bool:

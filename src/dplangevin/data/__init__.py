@@ -19,14 +19,14 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dplangevin.cache import atomic_path, sha256
+from dplangevin.cache import atomic_path
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 # Shrinks scaled rows by 2.4e-7, so that their norm stays <= 1 in float64 and after rounding to float32.
@@ -115,11 +115,6 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """One row: (d,) of a table or of features, (channels, height, width) of images."""
         return self.x_train.shape[2:]
-
-    @property
-    def dim(self) -> int:
-        """d, the numbers of a row."""
-        return math.prod(self.shape)
 
     @property
     def classes(self) -> int:
@@ -245,16 +240,16 @@ class Dataset:
                     arrays |= {name: arrays[name][None] for name in (x_name, y_name)}
             return cls(**arrays, meta=meta)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, DataError) as error:
-            raise DataError(
-                f"cannot read prepared data {path}: {error}. Make it again: dvc repro -f {_stage(Path(path))}"
-            ) from error
+            kind = "features" if Path(path).parent.name == "features" else "dataset"
+            again = f"dvc repro -f {stage(kind, Path(path).stem)}"
+            raise DataError(f"cannot read prepared data {path}: {error}. Make it again: {again}") from error
 
 
-def _stage(path: Path) -> str:
-    """The stage that makes a prepared file."""
-    if path.parent.name == "features":
-        return f"features@{'-'.join(path.stem.rsplit('_', 1))}"  # data set and network, as DVC names a matrix
-    return f"prepare@{path.stem}"
+def stage(kind: str, name: str) -> str:
+    """The stage that makes a prepared file of a kind of `manifest.PLACES`."""
+    if kind == "features":  # data set and network, as DVC names a matrix
+        name = "-".join(name.rsplit("_", 1))
+    return f"{'prepare' if kind == 'dataset' else kind}@{name}"
 
 
 def save_arrays(path: str | Path, members: Mapping[str, np.ndarray]) -> None:
@@ -322,22 +317,3 @@ def raw_file(path: str | Path) -> Path:
             f"raw file {path} is missing. Fetch it again: dvc repro -f prepare@{path.parent.name}"
         )
     return path
-
-
-def verify(folder: str | Path, files: Sequence[Mapping[str, Any]], key: str) -> None:
-    """Check that `folder` holds every file of the data set's config with its size and sha256.
-
-    Raises DataError naming the file, expected and found hash and size, and the stage that fetches it again.
-    """
-    for entry in files:
-        path = Path(folder) / entry["name"]
-        if not path.is_file():
-            found = "the file is missing"
-        elif (digest := sha256(path)) != entry["sha256"]:
-            found = f"found sha256 {digest} ({path.stat().st_size} bytes)"
-        else:
-            continue
-        raise DataError(
-            f"raw file {path}: expected sha256 {entry['sha256']} ({entry['size']} bytes), {found}. "
-            f"Fetch it again: dvc repro -f prepare@{key}"
-        )

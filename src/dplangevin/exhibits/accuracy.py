@@ -19,9 +19,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from dplangevin.exhibits import style
-from dplangevin.exhibits.style import entry, hollow_entry, lay_out, look, markers, tint
+from dplangevin.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
 from dplangevin.statistics import compare, difference, summary, trusted, variant_settings
-from dplangevin.text import number, span
+from dplangevin.text import number, numbers, span
 
 REFERENCES = ("nonprivate", "sgld", "majority")
 TOP_TICKS = [m * 10.0**k for k in range(-6, 5) for m in (1, 3)]
@@ -80,7 +80,7 @@ def _panels(
         drawn = table[table.method.isin([*methods, *REFERENCES]) & table.dataset.isin(list(panels))]
         handles = [entry(look(method)) for method in [*methods, *REFERENCES] if method in set(drawn.method)]
         private = drawn[drawn.method.isin(methods)]
-        handles += hollow_entries(private)
+        handles += hollow_entries(private.violated)
         return lay_out(figure, title, caption(runs, table) + not_drawn(private, x), handles, len(panels) == 1)
 
 
@@ -118,7 +118,7 @@ def against_baseline(
         handles.append(Line2D([], [], **VERTICAL, label=mark_label))
         private = table[table.method.isin(methods)]
         text = caption(runs, table, "standard deviation (not an interval)") + not_drawn(private, x)
-        return lay_out(figure, title, text, [*handles, *hollow_entries(private)])
+        return lay_out(figure, title, text, [*handles, *hollow_entries(private.violated)])
 
 
 def by_setting(
@@ -168,10 +168,7 @@ def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> No
             raise ValueError(
                 f"{method} has several variants, one curve shows one: {sorted(set(rows.variant))}"
             )
-        of, width = look(method), 1.0 + 0.9 * (len(methods) - 1 - i)
-        ax.plot(rows[x], rows["mean"], color=of.colour, ls=of.line, zorder=3)
-        ax.vlines(rows[x], rows.low, rows.high, color=tint(of.colour), lw=width)
-        markers(ax, rows[x], rows["mean"], rows.violated, of)
+        style.curve(ax, rows[x], rows, look(method), width=1.0 + 0.9 * (len(methods) - 1 - i))
     for method in REFERENCES:
         for interval in table.loc[table.method.eq(method), ["mean", "low", "high"]].to_numpy(float):
             style.reference_line(ax, interval, look(method))
@@ -241,10 +238,9 @@ def clipping(
                 handles.append(Line2D([], [], color="#777777", ls=line, label=label))
         present = [method for method in CLIPPED_REFERENCES if references.method.eq(method).any()]
         handles += [entry(look(method)) for method in present]
-        deltas = "/".join(number(delta) for delta in sorted(runs.delta.unique()))
-        counts = "/".join(str(count) for count in sorted(table.repeats.unique()))
-        text = f"Mean and 95 % t-interval over {counts} repeats, δ = {deltas}. The budget is the ε asked for."
-        return lay_out(figure, title, text, [*handles, *hollow_entries(table)])
+        text = f"Mean and 95 % t-interval over {numbers(table.repeats)} repeats, δ = {numbers(runs.delta)}."
+        text += " The budget is the ε asked for."
+        return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated)])
 
 
 def _with_clips(runs: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
@@ -260,12 +256,10 @@ def _with_clips(runs: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
 def _over_clip(ax: Axes, panel: pd.DataFrame, methods: Sequence[str]) -> None:
     ax.set_xscale("log")
     for (method, adjacency), rows in panel.groupby(["method", "adjacency"], sort=False):
-        of, line = look(str(method)), ADJACENCIES[str(adjacency)][0]
         rows = rows.sort_values("clip")
         x = rows["clip"] * np.exp(APART * (2 * methods.index(str(method)) - len(methods) + 1) / 2)
-        ax.plot(x, rows["mean"], color=of.colour, ls=line, zorder=3)
-        ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=2.0, zorder=2)
-        markers(ax, x, rows["mean"], rows.violated, of, size=4)
+        line, _ = ADJACENCIES[str(adjacency)]
+        style.curve(ax, x, rows, look(str(method))._replace(line=line, size=4))
 
 
 BOUND_LINES = {"paper": ("-", "o"), "range": ("--", "D")}
@@ -322,17 +316,13 @@ def sensitivity(
             line[0].set_ylabel("test accuracy")
         for ax in axes[-1]:
             ax.set_xlabel("radius D of OPS's ball")
-        handles = []
-        for bound in bounds:
-            line, marker = BOUND_LINES[bound]
-            handles.append(entry(look("ops"), ls=line, marker=marker, ms=4, label=f"OPS, bound: {bound}"))
-        for ridge in ridges:
-            handles.append(entry(_ridge_look(ridges, ridge), label=f"ObjPert, ridge {number(ridge)}"))
+        handles = [entry(_bound_look(bound)) for bound in bounds]
+        handles += [entry(_ridge_look(ridges, ridge)) for ridge in ridges]
         for other in sorted(others.adjacency.unique()):
             label = f"ObjPert for {other.replace('_', '/')} neighbours, best ridge"
             handles.append(Line2D([], [], **OTHER_ADJACENCY, label=label))
         text = caption(runs[runs.adjacency.eq(adjacency)], table) + SENSITIVITY_NOTE
-        return lay_out(figure, title, text, [*handles, *hollow_entries(table)])
+        return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated)])
 
 
 def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.DataFrame:
@@ -356,13 +346,11 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
 
 
 def _over_radius(ax: Axes, panel: pd.DataFrame, bounds: Sequence[str], ridges: Sequence[float]) -> None:
-    ops = look("ops")
     for bound in bounds:
-        rows = panel[panel.bound.eq(bound)].sort_values("radius")
-        line, marker = BOUND_LINES[bound]
-        ax.plot(rows.radius, rows["mean"], color=ops.colour, ls=line, zorder=3)
-        ax.fill_between(rows.radius, rows.low, rows.high, color=ops.colour, alpha=style.BAND_ALPHA, lw=0)
-        markers(ax, rows.radius, rows["mean"], rows.violated, ops, marker=marker, size=4)
+        rows, of = panel[panel.bound.eq(bound)].sort_values("radius"), _bound_look(bound)
+        ax.plot(rows.radius, rows["mean"], color=of.colour, ls=of.line, zorder=3)
+        ax.fill_between(rows.radius, rows.low, rows.high, color=of.colour, alpha=style.BAND_ALPHA, lw=0)
+        markers(ax, rows.radius, rows["mean"], rows.violated, of)
     lines = panel.loc[panel.ridge.notna(), ["ridge", "mean", "low", "high"]]
     for ridge, *interval in lines.to_numpy(float):
         style.reference_line(ax, interval, _ridge_look(ridges, ridge), zorder=2)
@@ -393,9 +381,14 @@ def _mark_wins(ax: Axes, runs: pd.DataFrame, panel: pd.DataFrame) -> None:
             ax.plot(radius, 0.04, "^", ms=5, color="black", mfc=face, mew=0.8, transform=place, clip_on=False)
 
 
-def _ridge_look(ridges: Sequence[float], ridge: float) -> style.Look:
+def _bound_look(bound: str) -> Look:
+    line, marker = BOUND_LINES[bound]
+    return Look(f"OPS, bound: {bound}", look("ops").colour, marker, line, 4)
+
+
+def _ridge_look(ridges: Sequence[float], ridge: float) -> Look:
     colour, line = RIDGE_LINES[list(ridges).index(ridge) % len(RIDGE_LINES)]
-    return style.Look("", colour, "", line)
+    return Look(f"ObjPert, ridge {number(ridge)}", colour, "", line)
 
 
 # What the runs say about themselves
@@ -435,8 +428,3 @@ def not_drawn(rows: pd.DataFrame, x: str) -> str:
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
     listed = ", ".join(f"{look(str(method)).label} {n}" for method, n in counts.items())
     return f"\nPoints without a finite, positive audited ε are not drawn: {listed}." if listed else ""
-
-
-def hollow_entries(table: pd.DataFrame) -> list[Line2D]:
-    """The legend entry of hollow markers, where there are any."""
-    return [hollow_entry()] if table.violated.ne("").any() else []

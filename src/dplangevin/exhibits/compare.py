@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dplangevin.exhibits import style, tables
+from dplangevin.exhibits.accuracy import of_private
 from dplangevin.exhibits.style import look
 from dplangevin.statistics import NEAR, NoCommonRange, curve, holm, paired_p, read_off, t_interval
 from dplangevin.text import fixed, number, short
@@ -146,13 +147,9 @@ def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
 
 
 def _notes(runs: pd.DataFrame) -> str:
-    private = runs[np.isfinite(runs.epsilon.astype(float)) & runs.metric.eq("accuracy")]
-    adjacency, delta = (
-        "/".join(number(v) if isinstance(v, float) else str(v) for v in private[column].unique())
-        for column in ("adjacency_tight", "delta")
-    )
-    repeats = private.seed.nunique()
-    return NOTES.format(adjacency=adjacency.replace("_", "-"), delta=delta, repeats=repeats)
+    adjacency = of_private(runs, "adjacency_tight").replace("_", "-")
+    repeats = runs.seed[np.isfinite(runs.epsilon)].nunique()
+    return NOTES.format(adjacency=adjacency, delta=of_private(runs, "delta"), repeats=repeats)
 
 
 def _overview(table: pd.DataFrame, epsilons: Sequence[float], datasets: Mapping[str, str]) -> list[str]:
@@ -243,6 +240,4 @@ def _draw(ax: Axes, block: pd.DataFrame, methods: Sequence[str]) -> None:
         kind = KINDS["best" if row.best else "worse" if worse else "equal"]
         ax.hlines(y, row.low, row.high, color=kind.colour, lw=1.6, zorder=2)
         face = "white" if row.violated else kind.colour
-        ax.plot(
-            row.accuracy, y, marker=kind.marker, color=kind.colour, mfc=face, ms=kind.size, ls="", zorder=3
-        )
+        ax.plot(row.accuracy, y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)

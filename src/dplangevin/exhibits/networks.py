@@ -15,10 +15,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from dplangevin.claims import ryffel2022
 from dplangevin.exhibits import style, tables
-from dplangevin.exhibits.style import Look, entry, hollow_entry, lay_out, look, markers, tint
+from dplangevin.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
 from dplangevin.exhibits.tables import Published
 from dplangevin.statistics import matches, seed_summaries
-from dplangevin.text import number, short, span
+from dplangevin.text import number, numbers, short, span
 
 # Accuracy against the tight price: Table 1 of li2019
 
@@ -59,11 +59,9 @@ def training(
             handles |= _published(ax, rows, published)
             ax.set_title(networks.get(network, network))
             ax.set_xlabel("tight ε (add/remove)")
-            style.ticks(ax, style.EPSILON_TICKS)
+            style.epsilon_ticks(ax)
         _accuracy_axis(axes[0], table)
-        delta = "/".join(
-            number(d) for d in sorted(table.delta[np.isfinite(table.epsilon_add_remove)].unique())
-        )
+        delta = numbers(table.delta[np.isfinite(table.epsilon_add_remove)])
         return lay_out(figure, title, TRAINING_TEXT.format(delta=delta), list(handles.values()))
 
 
@@ -289,8 +287,7 @@ def _diagram(ax: Axes, rows: pd.DataFrame) -> None:
         if part.empty:
             continue
         drawn = part[part["count"].ge(LEAST)]
-        shape: dict[str, Any] = {"ls": of.line, "marker": of.marker, "ms": 4.0}
-        ax.plot(drawn.confidence, drawn.accuracy, color=of.colour, zorder=3, **shape)
+        ax.plot(drawn.confidence, drawn.accuracy, **(of.shape | {"ms": 4.0}), zorder=3)
         lines.append(f"{of.label}: ECE {part.ece.iloc[0]:.4f}, log loss {part.log_loss.iloc[0]:.3f}")
     ax.set_title("\n".join(lines), fontsize=8)
     ax.set(xlim=(0, 1), ylim=(0, 1.02))
@@ -400,8 +397,7 @@ def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figur
         handles = [entry(of, mfc="none") for of in papers.values()] + [entry(of) for of in prices.values()]
         if any(_finite(panel.table, "epsilon_claimed").size for panel in panels):
             handles.append(entry(CLAIMED))
-        if any(panel.table.violated.ne("").any() for panel in panels):
-            handles.append(hollow_entry(HOLLOW))
+        handles += hollow_entries(pd.concat([panel.table.violated for panel in panels]), HOLLOW)
         return lay_out(figure, title, text, handles)
 
 
@@ -436,11 +432,9 @@ def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> No
         of = look(row.method, "features")
         ax.hlines(row.y, 100 * row.low, 100 * row.high, color=of.colour, lw=2.0, zorder=2)
         face = "white" if row.violated else of.colour
-        kind: dict[str, Any] = {"ls": "", "marker": of.marker, "color": of.colour, "mfc": face}
-        ax.plot(100 * row.accuracy, row.y, ms=6, zorder=3, **kind)
+        ax.plot(100 * row.accuracy, row.y, **(of.shape | {"ls": "", "ms": 6}), mfc=face, zorder=3)
         for column, of in papers.items():
-            shape: dict[str, Any] = {"ls": "", "marker": of.marker, "ms": of.size, "mfc": "none"}
-            ax.plot(100 * row[column], row.y, color=of.colour, zorder=4, **shape)
+            ax.plot(100 * row[column], row.y, **of.shape, mfc="none", zorder=4)
 
 
 def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
@@ -451,8 +445,7 @@ def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
         rows = table[table[column].notna() & table.method.ne("sgd")]
         inside = rows[column].between(*EPSILON_ENDS)
         at = rows[column].clip(*EPSILON_ENDS)
-        kind: dict[str, Any] = {"ls": "", "marker": of.marker, "ms": of.size, "color": of.colour}
-        ax.plot(at[inside], rows.y[inside], zorder=3, **kind)
+        ax.plot(at[inside], rows.y[inside], **of.shape, zorder=3)
         for arrow, beyond in (
             ("<", rows[column].lt(EPSILON_ENDS[0])),
             (">", rows[column].gt(EPSILON_ENDS[1])),
@@ -501,17 +494,14 @@ def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") ->
         for method, rows in private.groupby("method", sort=False):
             of, rows = look(str(method), "features"), rows.sort_values("epsilon_tight")
             rows = rows[np.isfinite(rows.epsilon_tight) & rows.epsilon_tight.gt(0)]
-            x, y = rows.epsilon_tight, 100 * rows.accuracy
-            ax.plot(x, y, color=of.colour, ls=of.line, zorder=3)
-            ax.vlines(x, 100 * rows.low, 100 * rows.high, color=tint(of.colour), lw=2.0, zorder=2)
-            markers(ax, x, y, rows.violated, of)
+            in_percent = {"mean": 100 * rows.accuracy, "low": 100 * rows.low, "high": 100 * rows.high}
+            style.curve(ax, rows.epsilon_tight, rows.assign(**in_percent), of)
             handles.append(entry(of))
-        style.ticks(ax, style.EPSILON_TICKS)
+        style.epsilon_ticks(ax)
         ax.set_xlabel("tight ε (replace-one)")
         ax.set_ylabel("test accuracy (%)")
-        if private.violated.ne("").any():
-            handles.append(hollow_entry(HOLLOW))
-        delta = "/".join(number(d) for d in sorted(private.delta.dropna().unique()))
+        handles += hollow_entries(private.violated, HOLLOW)
+        delta = numbers(private.delta.dropna())
         text = OVER_EPSILON_TEXT.format(seeds=span(private.seeds), network=network, delta=delta)
         if lost := int((~np.isfinite(private.epsilon_tight)).sum()):
             text += f" Without a finite ε, and not drawn: {lost} of {len(private)} points."
@@ -554,8 +544,7 @@ def growth_ratios(
         handles = []
         for column, of in RATIOS.items():
             printed = column == "ratio_published"
-            kind: dict[str, Any] = {"ls": "", "marker": of.marker, "ms": of.size, "color": of.colour}
-            kind |= {"mfc": "none"} if printed else {}
+            kind = of.shape | ({"mfc": "none"} if printed else {})
             ax.plot(table[column], table.index, zorder=4 if printed else 3, **kind)
             handles.append(Line2D([], [], label=of.label, **kind))
         handles.append(Line2D([], [], label="n² below, n⁴ above", **threshold))

@@ -91,8 +91,7 @@ def _guarantee(ax: Axes, y: int, row: pd.Series) -> None:
             continue
         at = min(max(value, SMALLEST), LARGEST)
         face = of.colour if at == value else "white"
-        shape: dict[str, Any] = {"marker": of.marker, "ms": of.size, "mew": _edge(of)}
-        ax.plot(at, y, ls="", color=of.colour, mfc=face, zorder=3 + order, **shape)
+        ax.plot(at, y, **of.shape, mew=_edge(of), mfc=face, zorder=3 + order)
 
 
 def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
@@ -192,15 +191,13 @@ def _over_steps(ax: Axes, rows: pd.DataFrame, published: pd.Series) -> None:
     epochs = published.epochs * rows.records.iloc[0] / rows.batch.iloc[0]
     ax.axvline(epochs, color=EPOCHS.colour, ls=EPOCHS.line, lw=1.1, zorder=1)
     if published.batch == rows.batch.iloc[0]:
-        star: dict[str, Any] = {"marker": PUBLISHED.marker, "ms": PUBLISHED.size, "zorder": 5}
-        ax.plot(published.steps, 1.0, color=PUBLISHED.colour, **star)
+        of = PUBLISHED
+        ax.plot(published.steps, 1.0, color=of.colour, marker=of.marker, ms=of.size, zorder=5)
 
 
 def _step_curve(of: Look) -> dict[str, Any]:
     wide = of is STEP_CURVES["all_iterates"]  # the last iterate's bound is drawn on top of it
-    colour = tint(of.colour) if wide else of.colour
-    shape = {"ls": of.line or "none", "lw": 3.0 if wide else 1.3, "marker": of.marker, "ms": of.size}
-    return {"color": colour, **shape}
+    return of.shape | ({"color": tint(of.colour), "lw": 3.0} if wide else {"lw": 1.3})
 
 
 def _last_iterate_text(table: pd.DataFrame) -> str:
@@ -252,8 +249,7 @@ def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
 def _pair_curves(ax: Axes, rows: pd.DataFrame, marked: tuple[str, ...] = ("claimed", "exact")) -> None:
     for name, part in rows.groupby("quantity", sort=False):
         of = PAIR[str(name)]
-        marker = of.marker if name in marked else ""
-        ax.plot(part.x, part.value, color=of.colour, ls=of.line or "none", marker=marker, ms=of.size)
+        ax.plot(part.x, part.value, **(of if name in marked else of._replace(marker="")).shape)
 
 
 def _counterexample_text(parts: dict[str, pd.DataFrame]) -> str:
@@ -413,8 +409,7 @@ def _steps_over_batch(ax: Axes, frame: pd.DataFrame, epsilon: float, used: int) 
 def _step_sizes(ax: Axes, rows: pd.DataFrame, x: str, of: Look, width: float = 1.4) -> None:
     """One curve, where it exists."""
     rows = rows[rows.reachable.eq(1)].sort_values(x)
-    shape: dict[str, Any] = {"ls": of.line, "marker": of.marker, "ms": 3.5, "lw": width}
-    ax.plot(rows[x], rows.step_size, color=of.colour, zorder=3, **shape)
+    ax.plot(rows[x], rows.step_size, **(of.shape | {"ms": 3.5}), lw=width, zorder=3)
 
 
 def _width(name: str) -> float:

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from dplangevin.exhibits import accuracy, style, tables
-from dplangevin.exhibits.style import GREY, Look, entry, lay_out, look, markers, tint
+from dplangevin.exhibits.style import GREY, Look, entry, hollow_entries, lay_out, look, tint
 from dplangevin.statistics import power_law, summary, variant_settings
 from dplangevin.text import number, short
 
@@ -313,7 +313,7 @@ def _error_curve(ax: Axes, rows: pd.DataFrame, x: str, of: Look, line: str = "-"
     ax.plot(exact[x], exact.value, color=of.colour, lw=1.1, ls=line, zorder=2)
     ax.vlines(run[x], run.low, run.high, color=of.colour, lw=1.6, zorder=3)
     face = of.colour if line == "-" else "white"
-    ax.plot(run[x], run.value, color=of.colour, mfc=face, marker=of.marker, ms=of.size, ls="", zorder=3)
+    ax.plot(run[x], run.value, **(of.shape | {"ls": ""}), mfc=face, zorder=3)
 
 
 def _errors_over_constant(ax: Axes, part: pd.DataFrame) -> None:
@@ -475,12 +475,12 @@ def ops_distance(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> Figur
         figure = Figure(figsize=(9.5, 0.24 * len(rows) + 2.2), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         for y, row in rows.iterrows():
-            of = OPS_SAMPLERS[row.sampler]
+            of = OPS_SAMPLERS[row.sampler]._replace(line="")
             left.hlines(y, row.tv, row.tv_limit, color=of.colour, lw=1.6)
-            left.plot(row.tv, y, marker=of.marker, color=of.colour, ms=5, ls="")
+            left.plot(row.tv, y, **of.shape)
             left.plot(row.tv_if_exact, y, marker="|", color="black", ms=10, ls="")
             right.hlines(y, row.ratio_low, row.ratio_high, color=of.colour, lw=1.6)
-            right.plot(row.ratio, y, marker=of.marker, color=of.colour, ms=5, ls="")
+            right.plot(row.ratio, y, **of.shape)
         names = [f"{row.dimension}-d, ε = {number(row.epsilon)}" for _, row in rows.iterrows()]
         left.set_yticks(range(len(rows)), names)
         left.set_ylim(len(rows) - 0.5, -0.5)
@@ -562,14 +562,13 @@ def against_posterior(
     *,
     methods: Sequence[str],
     panels: Mapping[str, str],
-    baseline: str = "sgld",
     title: str = "",
     audited: bool = False,
 ) -> Figure:
     """One panel per metric of `panels` (metric -> axis name) against privacy loss; wide distances on a log axis.
 
     A curve per method and temperature, solid as printed, dashed where the posterior is the target; the non-private
-    `baseline` as horizontal lines. Means with 95 % Student intervals. Raises ValueError where a method has no rows.
+    SGLD as horizontal lines. Means with 95 % Student intervals. Raises ValueError where a method has no rows.
     """
     table = accuracy.require(posterior_summary(runs), methods, "rows")
     x = "ln_epsilon_tight" if audited else "ln_epsilon"
@@ -580,7 +579,7 @@ def against_posterior(
         axes = np.atleast_1d(figure.subplots(1, len(panels), sharex=True))
         for ax, (metric, name) in zip(axes, panels.items(), strict=True):
             rows = table[table.metric.eq(metric)]
-            _metric_curves(ax, rows, methods, baseline, x)
+            _metric_curves(ax, rows, methods, x)
             ax.set(ylabel=name, xlabel=accuracy.epsilon_label(runs, audited))
             if metric != "accuracy" and rows["mean"].max() > WIDE * rows["mean"].min():
                 ax.set_yscale("log")
@@ -588,30 +587,27 @@ def against_posterior(
         private = table[table.method.isin(methods) & table.metric.eq("accuracy")]
         text = accuracy.caption(runs, table[table.repeats.gt(0)]) + accuracy.not_drawn(private, x)
         handles = [entry(look(method), ls="-") for method in methods]
-        if table.method.eq(baseline).any():
-            handles.append(Line2D([], [], color="black", label=look(baseline).label))
+        if table.method.eq("sgld").any():
+            handles.append(Line2D([], [], color="black", label=look("sgld").label))
         grey: dict[str, Any] = {"color": "#777777"}
         handles.append(Line2D([], [], **grey, ls=TEMPERATURES["printed"], label="noise as printed"))
         if table.temperature.eq("proper").any():
             label = "noise that targets the posterior"
             handles.append(Line2D([], [], **grey, ls=TEMPERATURES["proper"], label=label))
-        handles += accuracy.hollow_entries(table)
+        handles += hollow_entries(table.violated)
         return lay_out(figure, title, text + _diverged(table, panels), handles)
 
 
-def _metric_curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], baseline: str, x: str) -> None:
-    """The curves of one metric, and the baseline's level."""
+def _metric_curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
+    """The curves of one metric, and the level of non-private SGLD."""
     for method in methods:
-        of = look(method)
         for temperature, line in TEMPERATURES.items():
             kept = table.method.eq(method) & table.temperature.eq(temperature) & np.isfinite(table[x])
             rows = table[kept & table["mean"].notna()].sort_values(x)
-            ax.plot(rows[x], rows["mean"], color=of.colour, ls=line, zorder=3)
             low = np.maximum(rows.low, 0.01 * rows["mean"])  # a log axis has no place for less than 0
-            ax.vlines(rows[x], low, rows.high, color=tint(of.colour), lw=2.2, zorder=2)
-            markers(ax, rows[x], rows["mean"], rows.violated, of)
-    baselines = table[table.method.eq(baseline)]
-    for temperature, mean in zip(baselines.temperature, baselines["mean"].astype(float), strict=True):
+            style.curve(ax, rows[x], rows.assign(low=low), look(method)._replace(line=line), width=2.2)
+    nonprivate = table[table.method.eq("sgld")]
+    for temperature, mean in zip(nonprivate.temperature, nonprivate["mean"].astype(float), strict=True):
         ax.axhline(mean, color="black", ls=TEMPERATURES[temperature], lw=1.1, zorder=1)
 
 

@@ -32,6 +32,11 @@ class Look(NamedTuple):
     line: Any = "-"
     size: float = 5.0
 
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Arguments of `Axes.plot` and `Line2D`."""
+        return {"color": self.colour, "ls": self.line or "none", "marker": self.marker, "ms": self.size}
+
 
 LOOKS: dict[str, Look] = {
     "nonprivate": Look("Non-private", "#000000", "", "-"),
@@ -127,14 +132,7 @@ def image_bytes(figure: Figure, kind: str) -> bytes:
 
 def entry(of: Look, **other: Any) -> Line2D:
     """The legend entry of a Look; `other` replaces what it says."""
-    drawn = {
-        "color": of.colour,
-        "ls": of.line or "none",
-        "marker": of.marker,
-        "ms": of.size,
-        "label": of.label,
-    }
-    return Line2D([], [], **{**drawn, **other})
+    return Line2D([], [], **{**of.shape, "label": of.label, **other})
 
 
 def hollow_entry(label: str = HOLLOW) -> Line2D:
@@ -142,25 +140,28 @@ def hollow_entry(label: str = HOLLOW) -> Line2D:
     return Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=label)
 
 
+def hollow_entries(violated: pd.Series, label: str = HOLLOW) -> list[Line2D]:
+    """That entry where any of the texts `violated` is not empty."""
+    return [hollow_entry(label)] if violated.ne("").any() else []
+
+
 # Points and lines
 
 
-def markers(
-    ax: Axes,
-    x: pd.Series,
-    y: pd.Series,
-    violated: pd.Series,
-    of: Look,
-    *,
-    marker: str | None = None,
-    size: float | None = None,
-) -> None:
+def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
+    """A line through the means of `rows` (columns mean, low, high, violated) at x, their intervals as bars of `width`
+    points, and `markers`."""
+    ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
+    ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=width, zorder=2)
+    markers(ax, x, rows["mean"], rows.violated, of)
+
+
+def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
     """Markers without a line, hollow where the text `violated` is not empty."""
-    kind: dict[str, Any] = {"marker": of.marker if marker is None else marker, "ms": size or of.size}
     for hollow in sorted(set(violated.ne(""))):
         at = violated.ne("").eq(hollow)
         face = "white" if hollow else of.colour
-        ax.plot(x[at], y[at], ls="", color=of.colour, mfc=face, zorder=4, **kind)
+        ax.plot(x[at], y[at], **(of.shape | {"ls": ""}), mfc=face, zorder=4)
 
 
 def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) -> Line2D:
@@ -172,13 +173,12 @@ def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) 
     return line
 
 
-def ticks(ax: Axes, values: Iterable[float], axis: str = "x") -> None:
-    """Those of `values` inside the limits, as numbers, and no others."""
-    low, high = ax.get_xlim() if axis == "x" else ax.get_ylim()
-    inside = [value for value in values if low <= value <= high]
-    place = ax.set_xticks if axis == "x" else ax.set_yticks
-    place(inside, [number(value) for value in inside])
-    place([], minor=True)
+def epsilon_ticks(ax: Axes) -> None:
+    """Those of EPSILON_TICKS inside the limits of the x axis, as numbers, and no others."""
+    low, high = ax.get_xlim()
+    inside = [value for value in EPSILON_TICKS if low <= value <= high]
+    ax.set_xticks(inside, [number(value) for value in inside])
+    ax.set_xticks([], minor=True)
 
 
 def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:

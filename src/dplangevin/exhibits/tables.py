@@ -13,7 +13,7 @@ import pandas as pd
 from dplangevin.claims.ryffel2022 import growth_ratios
 from dplangevin.exhibits.style import look
 from dplangevin.statistics import matches, seed_summaries, sort_by
-from dplangevin.text import distinct, epsilon, number, percent, setting
+from dplangevin.text import distinct, epsilon, number, numbers, percent, setting
 
 Published = Sequence[Mapping[str, Any]]
 
@@ -157,8 +157,7 @@ def _training_notes(table: pd.DataFrame) -> str:
         lambda names: "/".join(sorted(set(names)))
     )
     accountants = ", ".join(f"{look(str(method), 'network').label}: {name}" for method, name in of.items())
-    delta = "/".join(number(value) for value in sorted(private.delta.unique()))
-    text = TRAINING_NOTES.format(accountants=accountants, delta=delta)
+    text = TRAINING_NOTES.format(accountants=accountants, delta=numbers(private.delta))
     return f"{text}\n{TRAINING_VIOLATED}" if table.violated.ne("").any() else text
 
 

@@ -1,6 +1,6 @@
 """Markov kernels on batched chains, one per file: `Kernel(init, step)` over explicit NamedTuple states.
 
-Chains are tensor axes: every state holds ``theta`` of shape ``(repeats, chains, d)``.  The randomness is an argument of
+Chains are tensor axes: every state holds ``theta`` of shape ``(S, C, d)``.  The randomness is an argument of
 `step`, never drawn inside, so that the caller decides what chains share.
 """
 

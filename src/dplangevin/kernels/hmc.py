@@ -12,7 +12,7 @@ Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class HmcState(NamedTuple):
-    """theta ``(R, C, d)``, potential ``(R, C)``, gradient ``(R, C, d)``, acceptance probability ``(R, C)``."""
+    """theta ``(S, C, d)``, potential ``(S, C)``, gradient ``(S, C, d)``, acceptance probability ``(S, C)``."""
 
     theta: Tensor
     potential: Tensor
@@ -30,7 +30,7 @@ def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounc
     is valid.  A drift that bounces more than `max_bounces` times is refused; its reverse does the same, so detailed
     balance holds.
 
-    step(state, momentum, uniform, step_size, leapfrogs): standard normal ``(R, C, d)``, uniform ``(R, C)``, ``(C,)``.
+    step(state, momentum, uniform, step_size, leapfrogs): standard normal ``(S, C, d)``, uniform ``(S, C)``, ``(C,)``.
     """
 
     def init(theta: Tensor) -> HmcState:

@@ -9,8 +9,8 @@ from dplangevin.kernels import Kernel
 
 
 class SgfsState(NamedTuple):
-    """theta ``(R, C, d)``; estimated Fisher information of one record, positive semi-definite, ``(R, C, d, d)`` or,
-    where chains share it, with 1 for R or C; Cholesky factor of the last step's P, None before the first step."""
+    """theta ``(S, C, d)``; estimated Fisher information of one record, positive semi-definite, ``(S, C, d, d)`` or,
+    where chains share it, with 1 for S or C; Cholesky factor of the last step's P, None before the first step."""
 
     theta: Tensor
     fisher: Tensor
@@ -31,7 +31,7 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
     Differs: the printed update is ``theta + 2 P^-1 (...)``, for the gradient of the log-posterior; eq. 4.1 has l and r
     as minus logarithms, so here as there the gradient is that of U and the sign is minus.
     init(theta, fisher); step(state, gradient, noise, step_size, covariance, rate): estimate of grad U and the noise on
-    it, both ``(R, C, d)``; eta ``(C, 1)``; the minibatch's covariance of gradients V, of the shape of I and positive
+    it, both ``(S, C, d)``; eta ``(C, 1)``; the minibatch's covariance of gradients V, of the shape of I and positive
     semi-definite, private if the chain is to be; kappa ``(C, 1)`` in [0, 1].  Without covariance and rate, kappa is 0
     and P stays as it was, for a step size that has not changed.  I and F may be of a wider type than theta.
     Raises ValueError for a batch outside 1..records or a factor that is not square.
@@ -56,7 +56,7 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
             kappa = rate[..., None]  # (C, 1, 1)
             fisher, cholesky = (1 - kappa) * fisher + kappa * covariance, None
         if cholesky is None:
-            cholesky = torch.linalg.cholesky(scale * fisher + outer / step_size[..., None])  # (R, C, d, d)
+            cholesky = torch.linalg.cholesky(scale * fisher + outer / step_size[..., None])  # (S, C, d, d)
         push = (gradient + noise).to(cholesky.dtype)
         move = torch.cholesky_solve(push[..., None], cholesky)[..., 0]
         return SgfsState(state.theta - 2 * move.to(state.theta.dtype), fisher, cholesky)

@@ -9,7 +9,7 @@ from dplangevin.kernels import Kernel
 
 
 class SghmcState(NamedTuple):
-    """theta, velocity ``(R, C, d)``."""
+    """theta, velocity ``(S, C, d)``."""
 
     theta: Tensor
     velocity: Tensor
@@ -24,7 +24,7 @@ def sghmc(friction: float | Tensor) -> Kernel:
     friction: a in (0, 1), a number or ``(C, 1)``; b is what the caller guesses of the gradient's own noise, 0 if exact.
     Stable on a quadratic of curvature h while ``eta h < a``.
     init(theta, velocity); step(state, gradient, noise, step_size): estimate of grad U and noise on the velocity, both
-    ``(R, C, d)``; eta ``(C, 1)``.  Raises ValueError for friction outside (0, 1).
+    ``(S, C, d)``; eta ``(C, 1)``.  Raises ValueError for friction outside (0, 1).
     """
     if not bool(((torch.as_tensor(friction) > 0) & (torch.as_tensor(friction) < 1)).all()):
         raise ValueError(f"friction must be in (0, 1), not {friction}")

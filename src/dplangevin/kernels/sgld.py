@@ -8,7 +8,7 @@ from dplangevin.kernels import Kernel
 
 
 class SgldState(NamedTuple):
-    """theta ``(R, C, d)``."""
+    """theta ``(S, C, d)``."""
 
     theta: Tensor
 
@@ -16,7 +16,7 @@ class SgldState(NamedTuple):
 def sgld() -> Kernel:
     """``theta <- theta - eta grad + z`` (Welling and Teh 2011; Wang, Fienberg and Smola 2015, eq. 4.1 and Algorithm 2).
 
-    step(state, gradient, noise, step_size): estimate of grad U and noise z, both ``(R, C, d)``; eta ``(C, 1)``.
+    step(state, gradient, noise, step_size): estimate of grad U and noise z, both ``(S, C, d)``; eta ``(C, 1)``.
     With ``z ~ N(0, eta)`` as wang2015 prints it the chain targets exp(-2U); with ``N(0, 2 eta)`` exp(-U).
     """
 

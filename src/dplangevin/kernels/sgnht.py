@@ -8,7 +8,7 @@ from dplangevin.kernels import Kernel
 
 
 class SgnhtState(NamedTuple):
-    """theta, velocity ``(R, C, d)``; thermostat alpha ``(R, C, 1)``."""
+    """theta, velocity ``(S, C, d)``; thermostat alpha ``(S, C, 1)``."""
 
     theta: Tensor
     velocity: Tensor

@@ -21,7 +21,7 @@ def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Kernel:
     ``sqrt(q^T S q)`` times the uniform one (up to a constant); ``log(q^T S q)/2`` is added to the potential to undo it.
 
     scale: ``(..., C, d + 2)``.  State and arguments as in `reflective_hmc`, except that ``theta`` is the point q on the
-    sphere, ``(R, C, d + 2)``, and the momentum has d + 2 coordinates (it is projected to the tangent space here).
+    sphere, ``(S, C, d + 2)``, and the momentum has d + 2 coordinates (it is projected to the tangent space here).
     """
     d = scale.shape[-1] - 2
     metric = scale.square()

@@ -46,8 +46,9 @@ class Release:
 
     theta: ``(S, E, kept, d)``.  predicted: probabilities ``(S, E, m, K)`` of the test rows, where they are not those of
     theta.  rows: the test rows that count, None for all.  info: diagnostics by name, ``(S, E)``, that are NOT private
-    and never a result.  violated: one text per plan naming what its guarantee needs and this run did not reach ("" if
-    nothing).  guarantees: one per plan, in place of the plans' own, where the data settled what is promised.
+    and never a result.  violated: one text per plan naming what its guarantee needs and this run did not reach, "" (for
+    all, by default) if nothing.  guarantees: one per plan, in place of the plans' own, where the data settled what is
+    promised.
     """
 
     theta: Tensor
@@ -56,6 +57,9 @@ class Release:
     info: dict[str, Tensor] = field(default_factory=dict)
     violated: list[str] = field(default_factory=list)
     guarantees: list[Guarantee] | None = None
+
+    def __post_init__(self) -> None:
+        self.violated = self.violated or [""] * self.theta.shape[1]
 
 
 class Workspace(NamedTuple):
@@ -67,6 +71,26 @@ class Workspace(NamedTuple):
     def checkpoint(self, name: str = "") -> Checkpoint:
         stem = f"{self.key}-{name}" if name else self.key
         return Checkpoint(self.folder / f"{stem}.pt", stem)
+
+
+class Execution(NamedTuple):
+    """How plans are carried out.
+
+    seeds: S, how many answers to each.  observe: sees the steps of a chain.  workspace: for what takes long.  start:
+    theta_0 of chains ``(S, E, d)``, independent of the data or itself private; by default the problem's.  schemes: see
+    `chains.chain.run`.
+    """
+
+    seeds: int
+    rng: torch.Generator
+    observe: Observer | None = None
+    workspace: Workspace | None = None
+    start: Tensor | None = None
+    schemes: set[str] | None = None
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        return self.workspace.checkpoint() if self.workspace else None
 
 
 class Method(Protocol):
@@ -86,17 +110,8 @@ class Method(Protocol):
         method is defined for."""
         ...
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
-        """One answer per seed and plan.  observe: of the steps of a chain; workspace: for what takes long."""
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
+        """One answer per seed and plan."""
         ...
 
 
@@ -105,48 +120,33 @@ def released(
 ) -> tuple[Release, list[Plan]]:
     """Plan for every budget, and carry it out."""
     plans = [method.plan(problem.facts, budget) for budget in budgets]
-    return method.release(problem, plans, seeds, rng), plans
+    return method.release(problem, plans, Execution(seeds, rng)), plans
 
 
 class ChainMethod:
     """A method whose plans are `Chain`s, run by the one loop; `kernel` where it is not gradient descent."""
 
-    def kernel(
-        self, problem: Problem, plans: Sequence[Plan], seeds: int, rng: torch.Generator
-    ) -> Kernel | None:
+    def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel | None:
         return None
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-        start: Tensor | None = None,
-        schemes: set[str] | None = None,
-    ) -> Release:
-        """start: theta_0 ``(S, E, d)``, independent of the data or itself private.  schemes: see `chains.run`."""
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         theta = run(
             problem,
             [plan.work for plan in plans],
-            seeds,
-            rng,
-            schemes=schemes,
-            start=start,
-            kernel=self.kernel(problem, plans, seeds, rng),
-            observe=observe,
-            checkpoint=workspace.checkpoint() if workspace else None,
-            progress=getattr(observe, "shown", None),
+            how.seeds,
+            how.rng,
+            schemes=how.schemes,
+            start=how.start,
+            kernel=self.kernel(problem, plans, how.rng),
+            observe=how.observe,
+            checkpoint=how.checkpoint,
         )
-        return Release(theta, violated=[""] * len(plans))
+        return Release(theta)
 
 
 def guaranteed(
     accountant: Accountant,
-    event: DpEvent,
+    event: DpEvent | None,
     budget: Budget,
     adjacency: Adjacency,
     released: Released,
@@ -154,10 +154,14 @@ def guaranteed(
     assumptions: Sequence[str],
     delta: float | None = None,
 ) -> Guarantee:
-    """What the accountant charges for an event; delta: that is spent, the budget's by default."""
+    """What the accountant charges for an event, None for one without privacy, which rests on no assumptions.
+
+    delta: that is spent, the budget's by default.
+    """
     spent = budget.delta if delta is None else delta
+    texts = () if event is None else tuple(assumptions)
+    event = NonPrivateDpEvent() if event is None else event
     claimed = accountant.epsilon(event, spent, adjacency)
-    texts = () if isinstance(event, NonPrivateDpEvent) else tuple(assumptions)
     return Guarantee(claimed, spent, event, adjacency, released, sampling, texts)
 
 

@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent
 
 from dplangevin.chains.chain import Chain, thinned
 from dplangevin.chains.sampling import Sampling
@@ -68,13 +68,12 @@ class DpSgd(ChainMethod):
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         steps, rate = self.sampling.steps(facts.n), self.sampling.rate(facts.n)
         l2 = self.l2 + self.precision / facts.n
-        sigma, event = self.noise_multiplier or 0.0, cast(DpEvent, NonPrivateDpEvent())
+        sigma = self.noise_multiplier or 0.0
         if self.noise_multiplier is None and budget.epsilon < math.inf:
             sigma = smallest_multiplier(
                 self.accountant, budget, rate=rate, steps=steps, schedule="fixed", adjacency=self.adjacency
             )
-        if sigma > 0:
-            event = steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
+        event = steps_event(sigma, rate=rate, steps=steps, schedule="fixed") if sigma > 0 else None
         shorter = min(1.0, self.full_step_noise / sigma) if sigma > 0 else 1.0
         chain = Chain(
             step=self.steps.sizes(facts, steps, l2, shorter),
@@ -143,8 +142,17 @@ class Sgd(ChainMethod):
 def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
     """What a chain promises whose gradients are not bounded: nothing."""
     drawn: Drawn = "poisson" if sampling.scheme == "poisson" else "without_replacement"
-    event = NonPrivateDpEvent()
-    return guaranteed(accountant, event, budget, "replace_one", "all_iterates", drawn, ())
+    return guaranteed(accountant, None, budget, "replace_one", "all_iterates", drawn, ())
+
+
+def on_subsets(
+    accountant: Accountant, event: DpEvent | None, budget: Budget, facts: Facts, steps: Steps
+) -> Guarantee:
+    """What chains on uniform subsets promise that release all iterates (Wang, Fienberg and Smola 2015)."""
+    assumptions = *facts.rows, *steps.read(facts), "step size, prior and scaling chosen without accounting"
+    return guaranteed(
+        accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
+    )
 
 
 def check_chain(l2: float, precision: float, samples: int = 1, burn_in: float = 0.0) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
 from dplangevin import random
@@ -15,8 +14,8 @@ from dplangevin.chains.sampling import SUBSETS, Sampling
 from dplangevin.chains.steps import Steps, Unit
 from dplangevin.checks import positive, require
 from dplangevin.kernels.sgfs import SgfsState, sgfs
-from dplangevin.methods import ChainMethod, Plan, guaranteed
-from dplangevin.methods.dp_sgd import check_chain, check_scheme
+from dplangevin.methods import ChainMethod, Plan
+from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problems import Facts, Problem
@@ -46,7 +45,7 @@ class DpSgfs(ChainMethod):
     Differs: Theorem 5 asks of F a bound on the loss's curvature; its proof needs, and section C.2 says, that F times
     the unit ball holds all gradients.  That is what F = L I does.
     Differs: the printed sign of the update, see `kernels.sgfs`.
-    Linear models only.  theta_1 = 0; memory is ``R E d^2``; the rest as in DpSgldWang2015.
+    Linear models only.  theta_1 = 0; memory is ``S E d^2``; the rest as in DpSgldWang2015.
     """
 
     budgeted: ClassVar[bool] = True
@@ -77,9 +76,7 @@ class DpSgfs(ChainMethod):
         size_of = Steps(self.step, self.unit)
         eta = 2 * bound**2 * size_of.first(facts) / n
         langevin = math.sqrt(HEAT[self.temperature] / eta) / n
-        event: DpEvent = NonPrivateDpEvent()
-        if budget.epsilon < math.inf:
-            event = FisherScoringDpEvent(n, size, steps, sigma)
+        event = FisherScoringDpEvent(n, size, steps, sigma) if budget.epsilon < math.inf else None
         chain = Chain(
             step=torch.full((steps,), eta, dtype=torch.float64),
             noise_std=torch.full((steps,), size * bound * max(sigma, langevin), dtype=torch.float64),
@@ -87,14 +84,7 @@ class DpSgfs(ChainMethod):
             l2=self.precision / n,
             keep=thinned(steps, self.burn_in, self.samples),
         )
-        assumptions = (
-            *facts.rows,
-            *size_of.read(facts),
-            "step size, prior and scaling chosen without accounting",
-        )
-        guarantee = guaranteed(
-            self.accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
-        )
+        guarantee = on_subsets(self.accountant, event, budget, facts, size_of)
         return Plan(guarantee, chain, {"noise_std": sigma})
 
     def noise_std(self, facts: Facts, budget: Budget) -> float:
@@ -106,7 +96,7 @@ class DpSgfs(ChainMethod):
         logs = math.log(2.5 * steps / delta) * math.log(2 / delta)  # N T/tau counted in whole steps
         return math.sqrt(32 * steps * logs) / (facts.n * epsilon)
 
-    def kernel(self, problem: Problem, plans: Sequence[Plan], seeds: int, rng: torch.Generator) -> Kernel:
+    def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
         assert isinstance(problem, Glm)
         sigma = torch.tensor([[float(plan.settings["noise_std"])] for plan in plans], dtype=torch.float64)
         return _Scoring(problem, [plan.work for plan in plans], sigma, self.refresh, rng)
@@ -146,9 +136,9 @@ class _Scoring:
         return found.theta, found.fisher, found.cholesky
 
     def covariance(self, theta: Tensor, rows: Tensor) -> Tensor:
-        """V ``(R, E, d, d)`` in float64 of the minibatch `rows` ``(R, tau)``; W is shared along the budget axis."""
+        """V ``(S, E, d, d)`` in float64 of the minibatch `rows` ``(S, tau)``; W is shared along the budget axis."""
         d = self.problem.d
-        grads = self.problem.example_grads(theta, rows)  # (R, E, tau, d)
+        grads = self.problem.example_grads(theta, rows)  # (S, E, tau, d)
         grads = grads - grads.mean(2, keepdim=True)
         found = (grads.mT @ grads).double() / (rows.shape[1] - 1)
         normals = random.gaussian(self.rng, len(theta), d * d, torch.float64).view(-1, 1, d, d)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
 from dplangevin import kernels
@@ -15,11 +14,11 @@ from dplangevin.chains.sampling import SUBSETS, Sampling
 from dplangevin.chains.steps import Steps, Unit
 from dplangevin.checks import require
 from dplangevin.kernels.sghmc import sghmc
-from dplangevin.methods import ChainMethod, Plan, guaranteed
-from dplangevin.methods.dp_sgd import check_chain, check_scheme
+from dplangevin.methods import ChainMethod, Plan
+from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.theorem4 import gradient_variance, record_bound, subset_event
+from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
 from dplangevin.problems import Facts, Problem
 
 
@@ -71,9 +70,7 @@ class DpSghmc(ChainMethod):
             eta = min(eta, 2 * self.friction / variance)
         # the velocity's noise is -eta (n/tau) times that on the sum
         noise = torch.full((steps,), math.sqrt(2 * self.friction / eta) * size / n, dtype=torch.float64)
-        event: DpEvent = NonPrivateDpEvent()
-        if budget.epsilon < math.inf:
-            event = subset_event(n, size, noise / bound)
+        event = subset_event(n, size, noise / bound) if budget.epsilon < math.inf else None
         chain = Chain(
             step=torch.full((steps,), eta * n, dtype=torch.float64),
             noise_std=noise,
@@ -82,17 +79,10 @@ class DpSghmc(ChainMethod):
             l2=self.precision / n,
             keep=thinned(steps, self.burn_in, self.samples),
         )
-        assumptions = (
-            *facts.rows,
-            *size_of.read(facts),
-            "step size, prior and scaling chosen without accounting",
-        )
-        guarantee = guaranteed(
-            self.accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
-        )
+        guarantee = on_subsets(self.accountant, event, budget, facts, size_of)
         return Plan(guarantee, chain, {"noise_std": float(noise[0])})
 
-    def kernel(self, problem: Problem, plans: Sequence[Plan], seeds: int, rng: torch.Generator) -> Kernel:
+    def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
         chains, n = [plan.work for plan in plans], problem.facts.n
         eta = schedules(chains, "step", problem.device) / n
 

@@ -13,22 +13,22 @@ from typing import ClassVar, Literal, get_args
 
 import attr
 import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent
 
 from dplangevin.chains.chain import Chain, thinned
 from dplangevin.chains.sampling import SUBSETS, Sampling
 from dplangevin.chains.steps import Steps, Unit, shown
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan, guaranteed, no_budget
-from dplangevin.methods.dp_sgd import CHOSEN, check_chain, check_scheme, without_privacy
+from dplangevin.methods.dp_sgd import CHOSEN, check_chain, check_scheme, on_subsets, without_privacy
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.chain_events import LangevinDpEvent
+from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.privacy.stepsize import Schedule, multiplier_of, smallest_multiplier, step_of, steps_event
-from dplangevin.privacy.theorem4 import gradient_variance, record_bound, subset_event
+from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
 from dplangevin.problems import Facts
 
 Temperature = Literal["printed", "proper"]
@@ -41,7 +41,7 @@ class DpSgldWang2015(ChainMethod):
 
         theta <- theta - eta_t (grad r + n/tau sum_S grad l) + z
 
-    C is Theorem 4's gradient noise (`theorem4.gradient_variance`); below the step 1/C Langevin noise alone pays.
+    C is Theorem 4's gradient noise (`wang2015_noise.gradient_variance`); below the step 1/C Langevin noise alone pays.
     Schedules of section 4.1, with ``eta_0 = min(1/C, most)`` and ``most = step/n``, step and unit as in `chains.steps`:
     "phase": ``eta_t = alpha (n T/tau)/(C t)``, so that the last (1 - alpha) of the steps are plain SGLD;
     "constant": eta_0;
@@ -83,9 +83,7 @@ class DpSgldWang2015(ChainMethod):
         eta = self.step_sizes(size_of.first(facts) / n, steps, variance)
         std = torch.maximum(variance * eta**2, HEAT[self.temperature] * eta).sqrt()
         noise = std / eta * (size / n)  # on the sum of the minibatch
-        event: DpEvent = NonPrivateDpEvent()
-        if budget.epsilon < math.inf:
-            event = subset_event(n, size, noise / bound)
+        event = subset_event(n, size, noise / bound) if budget.epsilon < math.inf else None
         chain = Chain(
             step=eta * n,
             noise_std=noise,
@@ -94,14 +92,7 @@ class DpSgldWang2015(ChainMethod):
             l2=self.precision / n,
             keep=thinned(steps, self.burn_in, self.samples),
         )
-        assumptions = (
-            *facts.rows,
-            *size_of.read(facts),
-            "step size, prior and scaling chosen without accounting",
-        )
-        guarantee = guaranteed(
-            self.accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
-        )
+        guarantee = on_subsets(self.accountant, event, budget, facts, size_of)
         return Plan(guarantee, chain, {"schedule": self.schedule, "noise_std": float(noise[0])})
 
     def step_sizes(self, most: float, steps: int, variance: float) -> torch.Tensor:
@@ -174,9 +165,8 @@ class DpSgldLi2019(ChainMethod):
         step, clip, sigma = self.settled(facts, budget)
         eta = langevin_steps(step, steps, self.schedule)
         noise = self.sampling.size(n) * (HEAT[self.temperature] / (eta * n)).sqrt()
-        event: DpEvent = NonPrivateDpEvent()
-        if budget.epsilon < math.inf:
-            event = steps_event(sigma, rate=rate, steps=steps, schedule=self.schedule)
+        private = budget.epsilon < math.inf
+        event = steps_event(sigma, rate=rate, steps=steps, schedule=self.schedule) if private else None
         keep = thinned(steps, self.burn_in, self.samples)
         chain = Chain(eta, noise, self.sampling, clip, self.precision / n, keep=keep)
         read = () if self.step is None else Steps(self.step, self.unit).read(facts)

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.chains.chain import Chain, Observer, State, run, schedules
+from dplangevin.chains.chain import Chain, State, run, schedules
 from dplangevin.chains.sampling import Sampling
 from dplangevin.checks import positive, require
-from dplangevin.methods import Plan, Release, Workspace, guaranteed
+from dplangevin.methods import Execution, Plan, Release, guaranteed
 from dplangevin.methods.dp_sgd import CHOSEN, check_scheme
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -63,8 +62,7 @@ class Dpvi:
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         require(facts.linear.classes == 1, "dpvi is written for losses of one margin")
         n, rate, steps = facts.n, self.sampling.rate(facts.n), self.sampling.steps(facts.n)
-        event: DpEvent = NonPrivateDpEvent()
-        sigma = 0.0
+        sigma, event = 0.0, None
         if budget.epsilon < math.inf:
             require(self.clip < math.inf, "clip must be finite where epsilon is")
             sigma = smallest_multiplier(
@@ -94,27 +92,16 @@ class Dpvi:
         """u."""
         return float((facts.smoothness * facts.n + self.precision) ** -0.5)
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         chains = [plan.work for plan in plans]
         unit = self.unit(problem.facts)
-        elbo = _Elbo(problem, unit / self.spread, math.log(unit), rng)
+        elbo = _Elbo(problem, unit / self.spread, math.log(unit), how.rng)
         kernel = _MeanField(elbo, chains, self.precision, unit)
-        fitted = run(
-            elbo, chains, seeds, rng, kernel=kernel, checkpoint=workspace.checkpoint() if workspace else None
-        )
+        fitted = run(elbo, chains, how.seeds, how.rng, kernel=kernel, checkpoint=how.checkpoint)
         mean, log_std = fitted.split(problem.d, -1)  # (S, E, 1, d)
-        normals = torch.randn(seeds, 1, self.samples, problem.d, generator=rng)
-        return Release(mean + log_std.exp() * normals, violated=[""] * len(plans))
+        normals = torch.randn(how.seeds, 1, self.samples, problem.d, generator=how.rng)
+        return Release(mean + log_std.exp() * normals)
 
 
 class _Elbo:

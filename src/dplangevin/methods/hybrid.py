@@ -8,9 +8,8 @@ from typing import ClassVar
 import torch
 from dp_accounting import ComposedDpEvent, DpEvent, NonPrivateDpEvent
 
-from dplangevin.chains.chain import Observer
 from dplangevin.checks import require
-from dplangevin.methods import ChainMethod, Method, Plan, Release, Workspace
+from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -53,20 +52,10 @@ class Hybrid:
         guarantee = two.guarantee._replace(epsilon=claimed, event=event, assumptions=assumptions)
         return Plan(guarantee, (one, two))
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
-        assert isinstance(self.second, ChainMethod)
-        sample = self.first.release(problem, [plan.work[0] for plan in plans], seeds, rng)
-        chain = self.second.release(
-            problem, [plan.work[1] for plan in plans], seeds, rng, start=sample.theta[:, :, 0]
-        )
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
+        how = Execution(how.seeds, how.rng)
+        sample = self.first.release(problem, [plan.work[0] for plan in plans], how)
+        after = how._replace(start=sample.theta[:, :, 0])
+        chain = self.second.release(problem, [plan.work[1] for plan in plans], after)
         theta = torch.cat([sample.theta, chain.theta], 2)
         return Release(theta, info=sample.info, violated=sample.violated)

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent
 
 from dplangevin import random
-from dplangevin.chains.chain import Observer
 from dplangevin.checks import not_negative, require
-from dplangevin.methods import Plan, Release, Workspace, fit_assumptions, guaranteed, of_works
+from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, of_works
 from dplangevin.minimise import estimated, minimise
 from dplangevin.privacy import Budget, ObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.objective import log_tail
@@ -66,7 +65,7 @@ class ObjPert:
         loss, bound = facts.linear, facts.bounded("objpert")
         require(budget.delta > 0, f"objpert needs delta > 0, not {budget.delta}: use objpert_pure")
         wanted, rank, beta = max(self.ridge, facts.n * self.l2), loss.rank, facts.mean_curvature
-        fit, event = _Fit(wanted, 0.0), cast(DpEvent, NonPrivateDpEvent())
+        fit, event = _Fit(wanted, 0.0), None
         if budget.epsilon < math.inf:
             if self.share is not None:
                 ridge = max(wanted, beta / math.expm1(self.share * budget.epsilon / rank))
@@ -87,19 +86,10 @@ class ObjPert:
         settings = {"l2": fit.ridge / facts.n, "noise_std": fit.std, "noise_multiplier": fit.std / bound}
         return Plan(guarantee, fit, settings)
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        normals = random.gaussian(rng, seeds, problem.d, torch.float64)
+        normals = random.gaussian(how.rng, how.seeds, problem.d, torch.float64)
         linear = normals * of_works(plans, "std")[:, None]
         found = minimise(estimated(problem), of_works(plans, "ridge"), linear, self.tolerance)
         info = {"gradient_norm": found.gradient_norm}
-        return Release(found.theta[:, :, None], info=info, violated=[""] * len(plans))
+        return Release(found.theta[:, :, None], info=info)

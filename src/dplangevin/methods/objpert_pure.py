@@ -5,13 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
-
 from dplangevin import random
-from dplangevin.chains.chain import Observer
 from dplangevin.checks import positive
-from dplangevin.methods import Plan, Release, Workspace, fit_assumptions, guaranteed, of_works
+from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, of_works
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -51,7 +47,7 @@ class ObjPertPure:
         if left <= 0:
             ridge = beta / math.expm1(budget.epsilon / (4 * rank))
             left = budget.epsilon / 2
-        event: DpEvent = NonPrivateDpEvent()
+        event = None
         if budget.epsilon < math.inf:
             event = PureObjectivePerturbationDpEvent(left / (2 * bound), bound, beta, ridge, rank)
         guarantee = guaranteed(
@@ -59,18 +55,9 @@ class ObjPertPure:
         )
         return Plan(guarantee, _Fit(ridge, 2 * bound / left), {"l2": ridge / facts.n})
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        linear = random.gamma_ball(rng, seeds, problem.d) * of_works(plans, "scale")[:, None]
+        linear = random.gamma_ball(how.rng, how.seeds, problem.d) * of_works(plans, "scale")[:, None]
         found = minimise(problem, of_works(plans, "ridge"), linear, self.tolerance)
         info = {"gradient_norm": found.gradient_norm}
-        return Release(found.theta[:, :, None], info=info, violated=[""] * len(plans))
+        return Release(found.theta[:, :, None], info=info)

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
-from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent
 
-from dplangevin.chains.chain import Observer
 from dplangevin.checks import not_negative, positive, require
-from dplangevin.methods import Plan, Release, Workspace, guaranteed, of_works
+from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
 from dplangevin.posterior import R_HAT, Rejection, Sampler, Whitened
 from dplangevin.privacy import Budget, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
@@ -78,36 +77,27 @@ class Ops:
         settings = {"l2": self.precision / rho / facts.n} if self.bound == "gdp" else {}
         return Plan(guarantee, _Tempered(rho, self.precision * (1 if self.bound == "gdp" else rho)), settings)
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         scale, precision = (of_works(plans, name, torch.float32) for name in _Tempered._fields)
         radius = math.inf if self.bound == "gdp" else self.radius
-        posterior = self.sampler.sample(problem, scale, precision, radius, rng)
-        theta = posterior.draws[-1, :, 0, :, None]  # the last draw of each repeat's first chain: (R, E, 1, d)
+        posterior = self.sampler.sample(problem, scale, precision, radius, how.seeds, how.rng)
+        theta = posterior.draws[-1, :, 0, :, None]  # the last draw of each seed's first chain: (S, E, 1, d)
         r_hat = posterior.mixing.r_hat
         chains = not self.sampler.total_variation  # draws by rejection are independent and need no R-hat
         violated = [
             f"R-hat {value:.3f} >= {R_HAT}" if chains and not value < R_HAT else ""
             for value in r_hat.amax(0).tolist()
         ]
-        shape = seeds, len(plans)
+        shape = how.seeds, len(plans)
         info = {"r_hat": r_hat.expand(shape), "ess": posterior.mixing.ess.expand(shape)}
         return Release(theta, info=info, violated=violated)
 
-    def calibrated(self, facts: Facts, budget: Budget) -> tuple[float, DpEvent]:
-        """The scale rho that spends the budget, and the event it makes."""
+    def calibrated(self, facts: Facts, budget: Budget) -> tuple[float, DpEvent | None]:
+        """The scale rho that spends the budget, and the event it makes; None without a budget."""
         facts.need_linear()
         if budget.epsilon == math.inf:
-            return 1.0, NonPrivateDpEvent()
+            return 1.0, None
         bound = facts.bounded("ops")
         if self.bound == "gdp":
             multiplier = calibrate(self.accountant, self._gaussian, budget, low=1e-3, high=1e6, rtol=1e-10)

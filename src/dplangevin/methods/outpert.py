@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 import torch
-from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent
+from dp_accounting import GaussianDpEvent
 
 from dplangevin import random
-from dplangevin.chains.chain import Observer
 from dplangevin.checks import not_negative, positive
-from dplangevin.methods import Plan, Release, Workspace, fit_assumptions, guaranteed, no_budget, of_works
+from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, no_budget, of_works
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -48,7 +47,7 @@ class OutPert:
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         facts.need_linear()
-        multiplier, event = 0.0, cast(DpEvent, NonPrivateDpEvent())
+        multiplier, event = 0.0, None
         if budget.epsilon < math.inf:
             multiplier = calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
             event = GaussianDpEvent(multiplier)
@@ -59,22 +58,13 @@ class OutPert:
         settings = {"l2": self.l2, "noise_std": std, "noise_multiplier": multiplier}
         return Plan(guarantee, _Fit(facts.n * self.l2, std), settings)
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        linear = torch.zeros(len(problem.x), 1, problem.d)  # repeats that share their data share their fit
+        linear = torch.zeros(len(problem.x), 1, problem.d)  # seeds that share their data share their fit
         found = minimise(problem, of_works(plans[:1], "ridge"), linear, self.tolerance)
-        normals = random.gaussian(rng, seeds, problem.d, torch.float64)
+        normals = random.gaussian(how.rng, how.seeds, problem.d, torch.float64)
         theta = found.theta + normals * of_works(plans, "std")[:, None]
-        return Release(theta[:, :, None], violated=[""] * len(plans))
+        return Release(theta[:, :, None])
 
 
 @dataclass(frozen=True)
@@ -94,23 +84,12 @@ class Ridge:
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         no_budget(budget, "nonprivate")
         facts.need_linear()
-        guarantee = guaranteed(
-            self.accountant, NonPrivateDpEvent(), budget, "replace_one", "final", "full", ()
-        )
+        guarantee = guaranteed(self.accountant, None, budget, "replace_one", "final", "full", ())
         return Plan(guarantee, _Fit(self.ridge, 0.0), {"l2": self.ridge / facts.n})
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         linear = torch.zeros(len(problem.x), len(plans), problem.d)
         found = minimise(problem, of_works(plans, "ridge").float(), linear)
-        theta = found.theta.float().expand(seeds, -1, -1)[:, :, None]
-        return Release(theta, violated=[""] * len(plans))
+        theta = found.theta.float().expand(how.seeds, -1, -1)[:, :, None]
+        return Release(theta)

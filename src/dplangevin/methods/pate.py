@@ -9,19 +9,18 @@ from typing import ClassVar, Literal, NamedTuple
 
 import attr
 import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.chains.chain import Observer
 from dplangevin.checks import positive, require
-from dplangevin.methods import Plan, Release, Workspace, guaranteed
+from dplangevin.methods import Execution, Plan, Release, Workspace, guaranteed
 from dplangevin.methods.teachers import Labels, Learner
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.pate_event import PateDpEvent
-from dplangevin.privacy.pate_release import Run, Settings
+from dplangevin.privacy.events import PateDpEvent
+from dplangevin.privacy.votes import Run, Settings
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
@@ -212,31 +211,22 @@ class Pate:
         self.student.check(facts)
         require(self.teachers <= facts.n, f"teachers = {self.teachers} must be at most the {facts.n} records")
         vote = self._vote(facts)
-        event: DpEvent = NonPrivateDpEvent()
+        event = None
         caps = Caps(vote.queries, vote.queries, 0.0, budget)
         if budget.epsilon < math.inf:
-            event = found = vote.event(budget)
-            caps = Caps(found.queries, found.answers, found.answer_std, budget)
+            event = vote.event(budget)
+            caps = Caps(event.queries, event.answers, event.answer_std, budget)
         settings = {} if vote.from_votes else {"noise_std": caps.answer_std}
         return Plan(self._guarantee(event, budget), caps, settings)
 
-    def release(
-        self,
-        problem: Problem,
-        plans: Sequence[Plan],
-        seeds: int,
-        rng: torch.Generator,
-        *,
-        observe: Observer | None = None,
-        workspace: Workspace | None = None,
-    ) -> Release:
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         """Students, and in `info`: how many labels were given, what share of them and of the teachers' votes was right,
         the data-dependent epsilon of this run (which is private itself, and by Renyi divergence, so that a tight price
         without a look at the votes can be below it) and its release; with "data_dependent" sigma_2 as well."""
         vote = self._vote(problem.facts)
-        seed, queries, normals = self._draws(problem, seeds, rng, vote.queries)
+        seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)
         with TemporaryDirectory() as spare:
-            at = workspace or Workspace(Path(spare), "pate")
+            at = how.workspace or Workspace(Path(spare), "pate")
             counts = self.teacher.votes(problem, self.teachers, queries, seed, at)
             votes = Votes(counts.double(), *normals)
             caps, guarantees = self._settled(vote, votes, plans)
@@ -245,13 +235,12 @@ class Pate:
         info = _prices(vote, votes, labels, caps) | self._accuracies(problem, queries, votes, labels)
         if vote.from_votes:
             stds = [cap.answer_std for cap in caps]
-            info["answer_std"] = torch.tensor(stds, dtype=torch.float64).expand(seeds, -1)
+            info["answer_std"] = torch.tensor(stds, dtype=torch.float64).expand(how.seeds, -1)
         return Release(
             theta[:, :, None],
             predicted=None if isinstance(problem, Glm) else problem.predict(theta),
             rows=None if self.scored == "all" else torch.arange(1, problem.facts.public, 2),
             info=info,
-            violated=[""] * len(plans),
             guarantees=guarantees if vote.from_votes else None,
         )
 
@@ -301,7 +290,7 @@ class Pate:
             guarantees.append(guarantee)
         return caps, guarantees
 
-    def _guarantee(self, event: DpEvent, budget: Budget, more: tuple[str, ...] = ()) -> Guarantee:
+    def _guarantee(self, event: DpEvent | None, budget: Budget, more: tuple[str, ...] = ()) -> Guarantee:
         which = "the test rows" if self.scored == "all" else "the even test rows; the odd ones are scored"
         assumptions = (
             "each record's teacher is fixed beforehand",

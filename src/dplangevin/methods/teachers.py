@@ -110,7 +110,7 @@ class Ridge:
 
     def _fit(self, problem: Glm, x: Tensor, y: Tensor) -> Tensor:
         """``(R, d)``, of rows ``(R, n, features)``."""
-        each = Glm(x, y, problem.loss, len(x), problem.row_bound)
+        each = Glm(x, y, problem.loss, row_bound=problem.row_bound)
         start = torch.zeros(len(x), 1, problem.d)
         return minimise(each, torch.tensor([self.ridge]), start, self.tolerance).theta[:, 0].float()
 

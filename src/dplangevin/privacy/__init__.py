@@ -1,11 +1,12 @@
 """Privacy as a value: what was promised, what was done to the data, and what that costs."""
 
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.chain_events import FisherScoringDpEvent, LangevinDpEvent
 from dplangevin.privacy.events import (
     Adjacency,
     Budget,
+    FisherScoringDpEvent,
     Guarantee,
+    LangevinDpEvent,
     NearbyDpEvent,
     ObjectivePerturbationDpEvent,
     PosteriorSampleDpEvent,

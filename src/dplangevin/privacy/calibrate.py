@@ -1,12 +1,13 @@
-"""The generic inverse of an accountant: how much noise a budget needs."""
+"""The generic inverse of an accountant: how much noise a budget needs; prices are remembered by content."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from dp_accounting import DpEvent
 
-from dplangevin.privacy.accountants import memo
-from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.events import Adjacency, Budget
 
 FINEST = 1e-12
@@ -27,7 +28,7 @@ def calibrate(
 
     A bracket around the answer is kept in log(noise) and narrowed by secants of log(cost), or by halving
     where those are slow; accountant.epsilon(make_event(noise), budget.delta) must not increase with noise.
-    Small noise, whose price can be slow to compute, is asked for last. Prices are remembered (`memo`).
+    Small noise, whose price can be slow to compute, is asked for last. Prices are remembered (`remembered`).
     make_event: noise -> DpEvent. low, high: ends of the search, 0 < low < high. rtol: >= 1e-12. Returns
     `low` if that already fits, as everything does at epsilon = inf.
     Raises ValueError if even `high` costs more than the budget, or if the arguments are out of their
@@ -42,7 +43,7 @@ def calibrate(
 
     def excess(noise: float) -> float:
         """log(cost / budget): <= 0 where the event fits; never more than 0 by rounding of the log."""
-        cost = memo.epsilon(accountant, make_event(noise), budget.delta, adjacency)
+        cost = remembered(accountant, make_event(noise), budget.delta, adjacency)
         if cost <= budget.epsilon:
             return min(0.0, math.log(cost / budget.epsilon)) if cost > 0 else -math.inf
         return math.log(cost / budget.epsilon) or math.ulp(0.0)
@@ -109,8 +110,37 @@ def _out_of_reach(
             f"{wanted}{accountant.name} cannot report an epsilon below ln(1/delta)/max_order = "
             f"{floor(budget.delta):.4g}, whatever the noise; raise max_order or delta"
         )
-    cost = memo.epsilon(accountant, make_event(high), budget.delta, adjacency)
+    cost = remembered(accountant, make_event(high), budget.delta, adjacency)
     return ValueError(
         f"{wanted}by {accountant.name} ({adjacency}) even the largest noise, high = {high}, costs {cost}; "
         "raise high, or the budget, or do less to the data (fewer steps, smaller batches)"
     )
+
+
+@dataclass(frozen=True)
+class _Question:
+    """Two questions are one if accountant, steps (leaves and counts), delta and adjacency are equal values."""
+
+    accountant: Accountant
+    content: tuple[tuple[DpEvent, int], ...]
+    delta: float
+    adjacency: Adjacency
+    event: DpEvent = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=16384)
+def _answer(question: _Question) -> float:
+    return question.accountant.epsilon(question.event, question.delta, question.adjacency)
+
+
+def remembered(accountant: Accountant, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
+    """accountant.epsilon(event, delta, adjacency), computed once per content; errors are not remembered.
+
+    The accountant must be a value (a frozen dataclass); whatever cannot be hashed is priced each time.
+    """
+    question = _Question(accountant, tuple(leaves(event)), delta, adjacency, event)
+    try:
+        hash(question)
+    except TypeError:
+        return accountant.epsilon(event, delta, adjacency)
+    return _answer(question)

@@ -12,11 +12,15 @@ Budget(epsilon=1.0, delta=1e-05)
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import attr
-from dp_accounting import DpEvent
+import numpy as np
+from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
+
+from dplangevin.privacy.subsampled_gaussian import composed_steps
 
 Adjacency = Literal["replace_one", "add_remove"]
 Released = Literal["final", "all_iterates", "sample"]
@@ -74,16 +78,29 @@ def positive(instance: object, attribute: attr.Attribute, value: float) -> None:
         raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be positive and finite")
 
 
-def whole(instance: object, attribute: attr.Attribute, value: int) -> None:
-    """Validator of an attrs class: a whole number >= 1."""
-    if value < 1 or value != int(value):
-        raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be a whole number >= 1")
-
-
 def not_negative(instance: object, attribute: attr.Attribute, value: float) -> None:
     """Validator of an attrs class: finite and >= 0."""
     if not (value >= 0 and math.isfinite(value)):
         raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be finite and >= 0")
+
+
+def whole(least: int) -> Callable[[object, attr.Attribute, int], None]:
+    """Validator of an attrs class: a whole number >= least."""
+
+    def check(instance: object, attribute: attr.Attribute, value: int) -> None:
+        if not (isinstance(value, int | np.integer) and value >= least):
+            raise ValueError(
+                f"{type(instance).__name__}: {attribute.name} = {value} must be a whole number >= {least}"
+            )
+
+    return check
+
+
+def _at_most_records(instance: Any, attribute: attr.Attribute, value: int) -> None:
+    if value > instance.records:
+        raise ValueError(
+            f"{type(instance).__name__}: {attribute.name} = {value} must be at most records = {instance.records}"
+        )
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -132,7 +149,7 @@ class ObjectivePerturbationDpEvent(DpEvent):
     lipschitz: float = attr.ib(validator=positive)
     smoothness: float = attr.ib(validator=not_negative)
     ridge: float = attr.ib(validator=positive)
-    rank: int = attr.ib(default=1, validator=whole)
+    rank: int = attr.ib(default=1, validator=whole(1))
     one_sided: bool = True
 
     @property
@@ -152,7 +169,7 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     lipschitz: float = attr.ib(validator=positive)
     smoothness: float = attr.ib(validator=not_negative)
     ridge: float = attr.ib(validator=positive)
-    rank: int = attr.ib(default=1, validator=whole)
+    rank: int = attr.ib(default=1, validator=whole(1))
 
     @property
     def log_determinant(self) -> float:
@@ -171,3 +188,109 @@ class NearbyDpEvent(DpEvent):
 
     event: DpEvent
     total_variation: float = attr.ib(validator=not_negative)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class LangevinDpEvent(DpEvent):
+    """The last iterate alone, theta_K, of ryffel2022 Algorithm 1, for k = 0, ..., K - 1:
+
+        theta_(k+1) = Proj_C(theta_k - eta_k grad L_(B_k)(theta_k) + sqrt(2 eta_k) sigma N(0, I)),
+        eta_k = step_size/(1 + decay step_size k).
+
+    L_B is the mean of the losses over B, a uniform subset of `batch` of `records` records drawn anew each
+    step; batch == records is the full batch. C is convex. Constant steps: decay 0; the paper's decreasing
+    steps 1/(2 beta + lambda k/2): step_size 1/(2 beta), decay lambda/2. steps: K >= 1. step_size, noise_std
+    (sigma), lipschitz (L >= ||grad l||): > 0. strong_convexity, smoothness: of *every* record's loss l,
+    0 <= lambda <= beta. decay: >= 0.
+    """
+
+    records: int = attr.ib(validator=whole(1))
+    batch: int = attr.ib(validator=[whole(1), _at_most_records])
+    steps: int = attr.ib(validator=whole(1))
+    step_size: float = attr.ib(validator=positive)
+    noise_std: float = attr.ib(validator=positive)
+    lipschitz: float = attr.ib(validator=positive)
+    strong_convexity: float = attr.ib(validator=not_negative)
+    smoothness: float = attr.ib(validator=not_negative)
+    decay: float = attr.ib(default=0.0, validator=not_negative)
+
+    def __attrs_post_init__(self) -> None:
+        if self.strong_convexity > self.smoothness:
+            raise ValueError(
+                f"LangevinDpEvent: strong_convexity = {self.strong_convexity} must be at most "
+                f"smoothness = {self.smoothness}"
+            )
+
+    def step_sizes(self) -> np.ndarray:
+        """eta_k, (steps,)."""
+        return self.step_size / (1 + self.decay * self.step_size * np.arange(self.steps))
+
+    def multipliers(self) -> np.ndarray:
+        """Noise over one record's share eta_k L/batch of a step: sigma batch sqrt(2/eta_k)/L, (steps,)."""
+        return self.noise_std * self.batch * np.sqrt(2 / self.step_sizes()) / self.lipschitz
+
+    def all_iterates(self) -> DpEvent:
+        """The same steps with every iterate visible; never cheaper than the last iterate alone."""
+        return composed_steps(self.records, self.batch, self.multipliers())
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class FisherScoringDpEvent(DpEvent):
+    """All iterates of DP-SGFS (wang2015 Algorithm 4).
+
+    Each step draws `batch` (tau) of `records` without replacement and releases the mean gradient plus F Z,
+    Z ~ N(0, sigma^2 I), and the sample covariance of the gradients plus W, W_ij ~ N(0, 49 ||F||^4 sigma^2).
+    Every gradient lies in F times the unit ball. steps: >= 1. batch: >= 2. noise_std: sigma > 0, unitless.
+    """
+
+    records: int = attr.ib(validator=whole(1))
+    batch: int = attr.ib(validator=[whole(2), _at_most_records])
+    steps: int = attr.ib(validator=whole(1))
+    noise_std: float = attr.ib(validator=positive)
+
+    def gaussian_steps(self) -> DpEvent:
+        """Gradient and covariance of one minibatch as one Gaussian step, sampled, `steps` times.
+
+        In F's norm a record moves the mean gradient by 1/tau: multiplier z_g = sigma tau. Replacing one moves
+        the covariance by at most 7 ||F||^2/(tau - 1) (Lemma 6), so mu = 1/(sigma (tau - 1)) = 2/z_c with z_c
+        = 2 sigma (tau - 1). Both at once: 1/z^2 = 1/z_g^2 + 1/z_c^2. Replace-one only.
+        """
+        gradient, covariance = self.noise_std * self.batch, 2 * self.noise_std * (self.batch - 1)
+        joint = gradient * covariance / math.hypot(gradient, covariance)
+        return composed_steps(self.records, self.batch, np.full(self.steps, joint))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class PateDpEvent(DpEvent):
+    """At most `queries` threshold tests and `answers` answers (Papernot et al. 2018, Algorithm 1).
+
+    A test releases whether max_j n_j + N(0, threshold_std^2) >= T, an answer argmax_j (n_j + N(0, answer_std^2)), where
+    n_j teachers vote for class j.  A record reaches one teacher, so adding, removing or replacing it moves at most one
+    vote: max_j n_j by at most 1, the counts by at most sqrt(2), whatever the adjacency.  queries, answers: caps fixed
+    beforehand, >= 0.  threshold_std, answer_std: in votes, > 0.
+    order, released_rdp: an order lambda > 1 and the published value, its own cost included, of the Renyi divergence of
+    that order (`votes`); order 0 where nothing was published.
+    """
+
+    queries: int = attr.ib(validator=not_negative)
+    answers: int = attr.ib(validator=not_negative)
+    threshold_std: float = attr.ib(validator=positive)
+    answer_std: float = attr.ib(validator=positive)
+    order: float = attr.ib(default=0.0, validator=not_negative)
+    released_rdp: float = attr.ib(default=math.inf)
+
+    @property
+    def rho(self) -> float:
+        """The data-independent Renyi divergence of order lambda is rho lambda (Proposition 8)."""
+        return self.queries / (2 * self.threshold_std**2) + self.answers / self.answer_std**2
+
+    def gaussian_steps(self, adjacency: Adjacency) -> DpEvent:
+        """The Gaussian mechanisms that tests and answers are functions of: mu = 1/threshold_std, sqrt(2)/answer_std.
+
+        Which query is answered depends on earlier results, but the sum of mu^2 is at most that of the caps on every
+        path, so they compose as if fixed (Smith and Thakurta 2022; for `rho` Feldman and Zrnic 2021).
+        """
+        share = 2.0 if adjacency == "replace_one" else 1.0  # mu = share/noise multiplier, as `mu_of` has it
+        tests = SelfComposedDpEvent(GaussianDpEvent(share * self.threshold_std), self.queries)
+        votes = SelfComposedDpEvent(GaussianDpEvent(share * self.answer_std / math.sqrt(2)), self.answers)
+        return ComposedDpEvent([tests, votes])

@@ -1,4 +1,4 @@
-"""From step size to noise multiplier and back: Li, Chen, Liu, Carin (2019), Algorithm 1, Theorems 3 and 4.
+"""From step size to noise multiplier and back: Li, Chen, Liu, Carin (2019), Algorithm 1.
 
 A step moves by (eta/tau) times the minibatch sum of clipped gradients and adds N(0, (eta/N) I), so its noise
 is sqrt(eta/N), one record moves it by at most eta L/tau, and the noise multiplier is
@@ -7,8 +7,6 @@ is sqrt(eta/N), one record moves it by at most eta L/tau, and the noise multipli
 
 >>> round(multiplier_of(0.3, records=60_000, batch=128, lipschitz=0.3), 3)
 3.18
->>> f"{wang_step(Budget(0.1, 1e-5), records=50_000, steps=10_000, lipschitz=1.0):.3e}"
-'1.479e-06'
 """
 
 import math
@@ -30,7 +28,7 @@ from dplangevin.privacy.events import Adjacency, Budget
 Schedule = Literal["fixed", "decreasing"]
 
 RATIO = 1.02  # between the noise levels that stand for a decreasing schedule
-SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers searched by `largest_step`
+SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers searched by `smallest_multiplier`
 
 
 def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) -> float:
@@ -91,46 +89,6 @@ def smallest_multiplier(
         return steps_event(sigma, rate=rate, steps=steps, schedule=schedule)
 
     return calibrate(accountant, event, budget, low=low, high=high, adjacency=adjacency, rtol=rtol)
-
-
-def largest_step(
-    accountant: Accountant,
-    budget: Budget,
-    *,
-    records: int,
-    batch: int,
-    steps: int,
-    lipschitz: float,
-    schedule: Schedule,
-    adjacency: Adjacency,
-    high: float = LARGEST,
-    rtol: float = 1e-4,
-) -> float:
-    """The largest step size eta (decreasing: eta_1) whose T steps of Algorithm 1 fit the budget.
-
-    To a relative 2 rtol, from below. high: a noise multiplier known to fit. Raises ValueError where no step
-    fits, as `calibrate` does.
-    """
-    multiplier = smallest_multiplier(
-        accountant,
-        budget,
-        rate=batch / records,
-        steps=steps,
-        schedule=schedule,
-        adjacency=adjacency,
-        high=high,
-        rtol=rtol,
-    )
-    return step_of(multiplier, records=records, batch=batch, lipschitz=lipschitz)
-
-
-def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> float:
-    """wang2015's bound as li2019 prints it: eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta)).
-
-    Differs: the paper's worked example, 1.54e-6, is this without the 2.5.
-    """
-    logs = math.log(2.5 * steps / budget.delta) * math.log(2 / budget.delta)
-    return budget.epsilon**2 * records / (128 * lipschitz**2 * steps * logs)
 
 
 def _check(**values: float) -> None:

@@ -5,16 +5,16 @@ With a loss ``phi(m, y)`` convex in the margins m::
     U(theta) = sum_i phi(theta x_i, y_i)
 
 where theta is a vector, ``theta x = <x, theta>``, or for a loss of K margins a matrix ``(K, features)`` kept as a
-vector, class after class.  Every method works on tensors ``theta`` of shape ``(repeats, budgets, d)``; each entry
-``[r, e]`` is one chain or one solve.  Rows have shape ``(1, n, features)`` when all repeats share one data set and
-``(repeats, n, features)`` otherwise.
+vector, class after class.  Every method works on tensors ``theta`` of shape ``(S, E, d)``, of S seeds and E budgets;
+each entry ``[s, e]`` is one chain or one solve.  Rows have shape ``(1, n, features)`` when all seeds share one data set
+and ``(S, n, features)`` otherwise; shapes with S' are of either kind.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -38,9 +38,9 @@ NO_TEST = torch.zeros(1, 0)
 class Glm:
     """A generalised linear model with rows ``||x_i||_2 <= row_bound``.
 
-    x: ``(1 or repeats, n, features)``, y: ``(1 or repeats, n)``; `repeats` independent answers are wanted.  theta has
-    length ``d = classes features``, classes being the margins of a row.  row_bound is public.  x_test, y_test: test
-    rows ``(1 or repeats, m, features)`` and their classes 0, ..., K - 1; without labels the rows are public.
+    x: ``(1 or S, n, features)``, y: ``(1 or S, n)``.  theta has length ``d = classes features``, classes being the
+    margins of a row.  row_bound is public.  x_test, y_test: test rows ``(1 or S, m, features)`` and their classes
+    0, ..., K - 1; without labels the rows are public.
     mean_smoothness: of the mean loss, None for that of one record; private: see `Facts`;
     notes: how the rows were made, as a result names it.
     One row's gradient is ``phi' x^T``, of norm at most `lipschitz`; its Hessian, the Kronecker product of ``phi''`` and
@@ -51,7 +51,7 @@ class Glm:
     x: Tensor
     y: Tensor
     loss: Loss
-    repeats: int
+    _: KW_ONLY
     row_bound: float = 1.0
     x_test: Tensor | None = None
     y_test: Tensor = NO_TEST
@@ -60,12 +60,12 @@ class Glm:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_dataset(cls, dataset: Dataset, repeats: int, loss: str | Loss = "logistic") -> Glm:
+    def from_dataset(cls, dataset: Dataset, seeds: int, loss: str | Loss = "logistic") -> Glm:
         """Training and test rows of a scaled `dataset` in float32; loss: a `Loss` or its name."""
         loss = named(loss)
-        if len(dataset.x_train) not in (1, repeats):
+        if len(dataset.x_train) not in (1, seeds):
             raise ValueError(
-                f"the data set holds {len(dataset.x_train)} repeats and {repeats} are asked for: "
+                f"the data set holds {len(dataset.x_train)} repeats and {seeds} are asked for: "
                 "prepare it again with the same `repeats`"
             )
         x = torch.as_tensor(dataset.x_train, dtype=torch.float32)
@@ -77,18 +77,18 @@ class Glm:
         x_test = torch.as_tensor(dataset.x_test, dtype=torch.float32)
         y_test = torch.as_tensor(dataset.y_test, dtype=torch.float32)
         y_test = loss.labels(y_test).long() if loss.classes > 1 else (y_test > 0).long()
-        return cls(x, y, loss, repeats, bound, x_test, y_test)
+        return cls(x, y, loss, row_bound=bound, x_test=x_test, y_test=y_test)
 
     @classmethod
     def of_features(
         cls,
         dataset: Dataset,
-        repeats: int,
+        seeds: int,
         row_norm: float | str | None,
         row_bound: float | None,
         smoothness: Literal["private", "public"],
     ) -> Glm:
-        """Softmax regression on features that all repeats share; row_norm, row_bound: see `Dataset.clipped`.
+        """Softmax regression on features that all seeds share; row_norm, row_bound: see `Dataset.clipped`.
 
         smoothness: of the mean loss (ryffel2022, Lemma of section 5.1, after Boehning 1992), ``lambda_max(X^T X/n)/2``:
         "private", from the rows, or "public", its bound row_bound^2/2.
@@ -96,7 +96,7 @@ class Glm:
         if smoothness not in ("private", "public"):
             raise ValueError(f"smoothness = {smoothness!r} must be private or public")
         clipped = dataset.clipped(row_norm, row_bound)
-        found = cls.from_dataset(clipped, repeats, softmax(dataset.classes))
+        found = cls.from_dataset(clipped, seeds, softmax(dataset.classes))
         found = replace(found, notes=(_rows_note(clipped, row_norm),))
         if smoothness == "public":
             if not found.row_bound < math.inf:
@@ -129,7 +129,7 @@ class Glm:
 
     @property
     def shared(self) -> bool:
-        """True when all repeats are answers on one and the same data set."""
+        """True when all seeds have one and the same data set."""
         return self.x.shape[0] == 1
 
     @property
@@ -168,14 +168,14 @@ class Glm:
         return replace(self, x=self.x.to(dtype), y=self.y.to(dtype))
 
     def value_and_grad(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """``U`` of shape ``(R, E)`` and its gradient ``(R, E, d)`` at theta ``(R, E, d)``."""
+        """``U`` of shape ``(S, E)`` and its gradient ``(S, E, d)`` at theta ``(S, E, d)``."""
         margins = self._margins(self._fold(theta), self.x)
         value = self.loss.value(margins, self.y[:, None]).sum(-1)
         grad = _times(self.loss.slope(margins, self.y[:, None]), self.x)
         return value.reshape(theta.shape[:-1]), grad.reshape(theta.shape)
 
     def grad(self, theta: Tensor) -> Tensor:
-        """The gradient of ``U``, ``(R, E, d)``, at theta ``(R, E, d)``."""
+        """The gradient of ``U``, ``(S, E, d)``, at theta ``(S, E, d)``."""
         slope = self.loss.slope(self._margins(self._fold(theta), self.x), self.y[:, None])
         return _times(slope, self.x).reshape(theta.shape)
 
@@ -208,19 +208,20 @@ class Glm:
         return torch.stack(found, 1)
 
     def descent(self, chains: Sequence[Chain]) -> Descent:
-        """``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``, in one gather and two products a step."""
+        """``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``, in one gather and two products a step.
+
+        chains: those that draw Poisson samples last.
+        """
         features, n, size = self.features, self.n, chains[0].sampling.size(self.n)
-        table = torch.cat([self.x, self.y[..., None], self.x.norm(dim=-1, keepdim=True)], -1).flatten(0, 1)
+        rows = self.x.flatten(0, 1)
+        sides = torch.stack([self.y.flatten(), rows.norm(dim=-1)], -1)  # labels and lengths
         offsets = torch.arange(len(self.x))[:, None] * (0 if self.shared else n)
-        order = torch.tensor(sorted(range(len(chains)), key=lambda e: chains[e].sampling.scheme == "poisson"))
         split = sum(c.sampling.scheme != "poisson" for c in chains)
-        clips = torch.tensor([[c.clip] for c in chains])[order]
+        clips = torch.tensor([[c.clip] for c in chains])
         at_once = max(1, CELLS // (size * features))
-        back = None if bool((order == torch.arange(len(chains))).all()) else order.argsort()
 
         def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
-            arranged = theta if back is None else theta[:, order]
-            share, keeps = eta[order] / size, keep[order]
+            share = eta / size
             for first in range(0, len(theta), at_once):
                 seeds = slice(first, first + at_once)
                 sizes = None if batch.sizes is None else batch.sizes[seeds, None]
@@ -228,21 +229,20 @@ class Glm:
                 if sizes is not None and split < len(chains):
                     longest = max(longest, int(sizes.max()), 1)
                 at = batch.rows[seeds, :longest] + (offsets if self.shared else offsets[seeds])
-                drawn = table.index_select(0, at.reshape(-1)).view(*at.shape, -1)
+                flat = at.reshape(-1)
+                x, side = (part.index_select(0, flat).view(*at.shape, -1) for part in (rows, sides))
                 if split:
                     part = slice(0, split)
-                    into(arranged[seeds, part], drawn[:, :size], share[part], part, keeps[part])
+                    into(theta[seeds, part], x[:, :size], side[:, :size], share[part], part, keep[part])
                 if sizes is not None and split < len(chains):
                     part = slice(split, None)
                     there = (torch.arange(longest) < sizes)[:, None]
-                    into(arranged[seeds, part], drawn, there * share[part], part, keeps[part])
-            if back is not None:
-                theta.copy_(arranged[:, back])
+                    into(theta[seeds, part], x, side, there * share[part], part, keep[part])
 
-        def into(theta: Tensor, drawn: Tensor, share: Tensor, part: slice, keep: Tensor) -> None:
+        def into(theta: Tensor, x: Tensor, side: Tensor, share: Tensor, part: slice, keep: Tensor) -> None:
             """share: eta/tau, or 0 for rows that take no part, ``(E, 1)`` or ``(S, E, B)``."""
-            x, labels, norms = drawn[..., :features], drawn[..., features], drawn[..., -1]
-            folded = theta.reshape(len(theta), -1, features)  # (S, E K, p)
+            labels, norms = side.unbind(-1)
+            folded = theta.view(len(theta), -1, features)  # (S, E K, p)
             margins = folded @ x.mT
             if self.classes > 1:
                 margins = margins.unflatten(1, (-1, self.classes))
@@ -250,20 +250,20 @@ class Glm:
             length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
             weight = (clips[part] / length.mul_(norms[:, None])).clamp_(max=1.0).mul_(share)
             slope.mul_(weight if self.classes == 1 else weight[:, :, None])
-            moved = (slope if self.classes == 1 else slope.flatten(1, 2)) @ x
-            theta.mul_(keep).sub_(moved.view(theta.shape))
+            theta.mul_(keep)
+            folded.baddbmm_(slope if self.classes == 1 else slope.flatten(1, 2), x, alpha=-1)
 
         return descend
 
     def example_grads(self, theta: Tensor, rows: Tensor) -> Tensor:
-        """Each row's own gradient over a minibatch, ``(R, E, tau, d)``; theta ``(R, E, d)``, rows ``(R, tau)``."""
+        """Each row's own gradient over a minibatch, ``(S, E, tau, d)``; theta ``(S, E, d)``, rows ``(S, tau)``."""
         slope, x = self._slope(theta, rows)
         if self.classes == 1:
             return slope[..., None] * x[:, None]
         return (slope.mT[..., None] * x[:, None, :, None]).flatten(-2)
 
     def hessian(self, theta: Tensor) -> Tensor:
-        """``sum_i phi''(theta x_i) (x) x_i x_i^T`` of shape ``(R, E, d, d)``, one solve at a time to save memory."""
+        """``sum_i phi''(theta x_i) (x) x_i x_i^T`` of shape ``(S, E, d, d)``, one solve at a time to save memory."""
         flat = self._fold(theta)
         shape = self.classes, self.features
         out = flat.new_empty(*flat.shape[:2], *shape, *shape)
@@ -278,18 +278,18 @@ class Glm:
 
     @cached_property
     def gram(self) -> Tensor:
-        """``sum_i x_i x_i^T``, ``(1 or R, features, features)``; I (x) that times ``loss.smoothness`` bounds U''."""
+        """``sum_i x_i x_i^T``, ``(1 or S, features, features)``; I (x) that times ``loss.smoothness`` bounds U''."""
         return self.x.mT @ self.x
 
     def _margins(self, theta: Tensor, x: Tensor) -> Tensor:
-        """theta x of theta ``(R', C, d)``, x ``(R', n, features)``: ``(R', C, n)``, of K margins ``(R', C, K, n)``."""
+        """theta x of theta ``(S', C, d)``, x ``(S', n, features)``: ``(S', C, n)``, of K margins ``(S', C, K, n)``."""
         if self.classes == 1:
             return theta @ x.mT
         margins = theta.reshape(len(theta), -1, self.features) @ x.mT
         return margins.unflatten(1, (-1, self.classes))
 
     def _slope(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """phi' of a minibatch, ``(R, E, tau)`` or ``(R, E, K, tau)``, and its x ``(R, tau, features)``."""
+        """phi' of a minibatch, ``(S, E, tau)`` or ``(S, E, K, tau)``, and its x ``(S, tau, features)``."""
         at = rows if self.shared else rows + self._offsets
         both = self._table.index_select(0, at.reshape(-1)).view(*rows.shape, -1)  # the label last
         x, y = both[..., :-1], both[..., -1]
@@ -308,7 +308,7 @@ class Glm:
 
 
 def _times(slope: Tensor, x: Tensor) -> Tensor:
-    """``sum_i phi'_i x_i^T``, ``(R', C, d)``: slopes ``(R', C, n)`` or ``(R', C, K, n)``."""
+    """``sum_i phi'_i x_i^T``, ``(S', C, d)``: slopes ``(S', C, n)`` or ``(S', C, K, n)``."""
     return slope @ x if slope.dim() == 3 else (slope.flatten(1, 2) @ x).reshape(*slope.shape[:2], -1)
 
 

@@ -62,7 +62,7 @@ class NetworkProblem:
         return theta.cpu().expand(seeds, -1).clone()
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor) -> Sums:
-        """See `Problem`; by `engine.clipped.clipped_sum`, which names an example whose loss or gradient is not finite."""
+        """See `Problem`; by `engine.clipped.clipped_sum`; names an example whose loss or gradient is not finite."""
         x, y = as_inputs(self.x[rows]), self.y[rows]
         each = [
             clipped_sum(self.network, theta[:, e], x, y, mask[:, e], float(clip[e]))

@@ -1,7 +1,7 @@
 """Exact (epsilon, delta) of the Gaussian mechanism (Balle, Wang 2018, Theorem 8), equivalently of mu-GDP.
 
->>> round(1 / mu_for(1.0, 1e-5), 5)
-3.73063
+>>> round(epsilon_of(1 / 3.730631635, 1e-5), 8)
+1.0
 """
 
 import math
@@ -42,20 +42,6 @@ def epsilon_of(mu: float, delta: float) -> float:
         high *= 2
     root = brentq(lambda e: float(delta_of(mu, e)) / delta - 1, 0.0, high, xtol=1e-300, rtol=1e-14)
     return float(root) * (1 + 1e-13)
-
-
-def mu_for(epsilon: float, delta: float) -> float:
-    """The largest mu that is (epsilon, delta)-DP; the noise std is then sensitivity / mu."""
-    check_delta(delta)
-    if not (delta > 0 and 0 < epsilon < math.inf):
-        raise ValueError(
-            f"epsilon = {epsilon}, delta = {delta}: Gaussian noise needs both positive, epsilon finite"
-        )
-    high = 1.0
-    while delta_of(high, epsilon) <= delta:
-        high *= 2
-    root = brentq(lambda mu: float(delta_of(mu, epsilon)) / delta - 1, 1e-12, high, xtol=1e-300, rtol=1e-14)
-    return float(root) * (1 - 1e-13)
 
 
 def mu_of(noise_multiplier: float, adjacency: Adjacency) -> float:

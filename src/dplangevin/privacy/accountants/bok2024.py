@@ -13,8 +13,7 @@ from scipy.stats import binom
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.chain_events import LangevinDpEvent
-from dplangevin.privacy.events import Adjacency, check_adjacency
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_adjacency
 from dplangevin.privacy.subsampled_gaussian import composed_steps, rate_and_multiplier
 
 ORDERS = 1 + np.geomspace(0.02, 255.0, 36)

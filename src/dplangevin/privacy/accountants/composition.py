@@ -23,6 +23,7 @@ with u = 2^-53.  Where these would weigh as much as delta itself, the Renyi boun
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -198,30 +199,46 @@ def _split(pair: Pair, loss: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.
     return mass, np.clip(up + moved * share * mass, 0.0, mass), split
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A pmf composed `count` times; its losses and log masses, (n,), at the multiples, `keep`, that have a mass."""
+
+    pmf: Pmf
+    count: int
+    keep: np.ndarray
+    loss: np.ndarray
+    log_mass: np.ndarray
+
+    def tilted(self, tilt: float) -> tuple[np.ndarray, float]:
+        """Log masses after tilting, less the largest of them, (n,), and the largest."""
+        power = tilt * self.loss + self.log_mass
+        top = float(power.max())
+        return power - top, top
+
+
 class LossSum:
     """The composition of pmfs on one grid, near the epsilon that belongs to delta."""
 
     def __init__(self, parts: Sequence[tuple[Pmf, int]], step: float, delta: float) -> None:
-        self.parts, self.step, self.delta = parts, step, delta
+        self.step, self.delta = step, delta
         self.count = sum(count for _, count in parts)
         self.infinity = -math.expm1(sum(count * math.log1p(-pmf.infinity) for pmf, count in parts))
-        self.supports = [(np.flatnonzero(pmf.mass), pmf, count) for pmf, count in parts]
-        self.values = [
-            (step * pmf.multiples[keep], np.log(pmf.mass[keep]), count) for keep, pmf, count in self.supports
-        ]
+        self.parts = []
+        for pmf, count in parts:
+            keep = np.flatnonzero(pmf.mass)
+            self.parts.append(_Part(pmf, count, keep, step * pmf.multiples[keep], np.log(pmf.mass[keep])))
         self.tilt = self._saddle()
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """K, K' and K'' of the sum at `tilt`, of its finite part."""
         found = np.zeros(3)
-        for loss, log_mass, count in self.values:
-            power = tilt * loss + log_mass
-            top = float(power.max())
-            weight = np.exp(power - top)
+        for part in self.parts:
+            power, top = part.tilted(tilt)
+            weight = np.exp(power)
             total = float(weight.sum())
-            mean = float(weight @ loss) / total
-            variance = float(weight @ (loss - mean) ** 2) / total
-            found += count * np.array([top + math.log(total), mean, variance])
+            mean = float(weight @ part.loss) / total
+            variance = float(weight @ (part.loss - mean) ** 2) / total
+            found += part.count * np.array([top + math.log(total), mean, variance])
         return float(found[0]), float(found[1]), float(found[2])
 
     def _saddle(self) -> float:
@@ -254,14 +271,12 @@ class LossSum:
     def _grid_variance(self) -> float:
         """What connecting adds to the variance of the tilted sum."""
         added = 0.0
-        for (loss, log_mass, count), (keep, pmf, _) in zip(self.values, self.supports, strict=True):
-            power = self.tilt * loss + log_mass
-            top = float(power.max())
-            whole = float(np.exp(power - top).sum())
-            upper = np.append(pmf.multiples[1:], pmf.multiples[-1])[keep]
-            power = self.tilt * self.step * upper - top  # at the upper end of what lies between
-            between = float(pmf.split[keep] @ np.exp(np.minimum(power, 600.0)))
-            added += count * between / whole
+        for part in self.parts:
+            power, top = part.tilted(self.tilt)
+            upper = np.append(part.pmf.multiples[1:], part.pmf.multiples[-1])[part.keep]
+            ends = self.tilt * self.step * upper - top  # at the upper end of what lies between
+            between = float(part.pmf.split[part.keep] @ np.exp(np.minimum(ends, 600.0)))
+            added += part.count * between / float(np.exp(power).sum())
         return added
 
     def _room(self, mean: float, sigma: float) -> tuple[int, int, float]:
@@ -271,8 +286,8 @@ class LossSum:
         most WRAPPED each: it would only raise the price.
         """
         value, share = self.cumulants(self.tilt)[0], CUT * self.delta
-        most = sum(count * int(pmf.multiples[-1]) for pmf, count in self.parts)
-        least = sum(count * int(pmf.multiples[0]) for pmf, count in self.parts)
+        most = sum(part.count * int(part.pmf.multiples[-1]) for part in self.parts)
+        least = sum(part.count * int(part.pmf.multiples[0]) for part in self.parts)
         above, wrapped, below = [], [], []
         for factor in (1.02, 1.05, 1.15, 1.3, 1.5, 2.0, 3.0):
             tilt = factor * self.tilt
@@ -311,17 +326,13 @@ class LossSum:
         live = np.arange(len(logs))
         carried, weights = np.zeros(len(logs)), 0.0  # see the end
         l1, offset = 0.0, 0
-        for (loss, log_mass, count), (keep, pmf, _) in zip(self.values, self.supports, strict=True):
-            power = tilt * loss + log_mass
-            top = float(power.max())
-            weight = np.exp(power - top)
+        for part in self.parts:
+            power, _ = part.tilted(tilt)
+            count, weight = part.count, np.exp(power)
             weight /= weight.sum()
-            l1 += (
-                count
-                * UNIT
-                * float(weight @ (64 + np.abs(log_mass) + np.abs(power - top) + np.abs(tilt * loss)))
-            )
-            index = pmf.multiples[keep]
+            rounding = 64 + np.abs(part.log_mass) + np.abs(power) + np.abs(tilt * part.loss)
+            l1 += count * UNIT * float(weight @ rounding)
+            index = part.pmf.multiples[part.keep]
             centre = round(float(weight @ index))
             offset += count * centre
             found, off = _transformed((index - centre) % size, weight, live, size)
@@ -390,7 +401,7 @@ class LossSum:
         spare = self.delta - self.infinity
         if spare <= 0:
             return math.inf
-        largest = max(float(np.abs(loss).max()) for loss, _, _ in self.values)
+        largest = max(float(np.abs(part.loss).max()) for part in self.parts)
         found = []
         for factor in np.geomspace(0.5, 2.0, 9):
             tilt = float(factor) * self.tilt

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from dp_accounting import DpEvent
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import Adjacency, check_adjacency
-from dplangevin.privacy.pate_event import PateDpEvent
+from dplangevin.privacy.events import Adjacency, PateDpEvent, check_adjacency
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from typing import Literal, get_args
 from dp_accounting import DpEvent
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.chain_events import LangevinDpEvent
-from dplangevin.privacy.events import Adjacency, check_adjacency
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_adjacency
 
 Orders = Literal["real", "integer"]
 

@@ -19,15 +19,16 @@ from dplangevin.privacy.accountants import composition, objective, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of, mu_of
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, trivial
-from dplangevin.privacy.chain_events import FisherScoringDpEvent, LangevinDpEvent
 from dplangevin.privacy.events import (
     Adjacency,
+    FisherScoringDpEvent,
+    LangevinDpEvent,
     ObjectivePerturbationDpEvent,
+    PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
     check_adjacency,
 )
-from dplangevin.privacy.pate_event import PateDpEvent
 from dplangevin.privacy.subsampled_gaussian import coarsened, is_subsampled, rate_and_multiplier
 
 Parts = tuple[tuple[DpEvent, int], ...]

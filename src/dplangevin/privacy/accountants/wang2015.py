@@ -7,9 +7,9 @@ from typing import Literal, get_args
 from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.chain_events import FisherScoringDpEvent
 from dplangevin.privacy.events import (
     Adjacency,
+    FisherScoringDpEvent,
     PosteriorSampleDpEvent,
     check_adjacency,
 )

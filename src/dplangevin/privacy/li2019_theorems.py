@@ -1,4 +1,9 @@
-"""Theorems 3 and 4 of Li, Chen, Liu, Carin (2019): their constants, computed, and where their proofs hold."""
+"""Step sizes that Li, Chen, Liu, Carin (2019) print: Theorems 3 and 4 with their constants computed, where their proofs
+hold, and wang2015's bound.
+
+>>> f"{wang_step(Budget(0.1, 1e-5), records=50_000, steps=10_000, lipschitz=1.0):.3e}"
+'1.479e-06'
+"""
 
 import math
 from collections.abc import Callable
@@ -7,14 +12,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from dplangevin.privacy.accountants.li2019 import lemma_2
 from dplangevin.privacy.events import Budget
-from dplangevin.privacy.stepsize import Schedule, multiplier_of
+from dplangevin.privacy.stepsize import Schedule
+
+POWERS: dict[Schedule, float] = {"fixed": 1.0, "decreasing": 2 / 3}  # T^p in Theorems 4 and 3
 
 
-def _scale(steps: int, schedule: Schedule) -> float:
-    """T of Theorem 4, T^(2/3) of Theorem 3."""
-    return steps ** (2 / 3) if schedule == "decreasing" else float(steps)
+def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> float:
+    """wang2015's bound as li2019 prints it: eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta)).
+
+    Differs: the paper's worked example, 1.54e-6, is this without the 2.5.
+    """
+    logs = math.log(2.5 * steps / budget.delta) * math.log(2 / budget.delta)
+    return budget.epsilon**2 * records / (128 * lipschitz**2 * steps * logs)
 
 
 def printed_constant(budget: Budget, *, steps: int, schedule: Schedule) -> float:
@@ -26,7 +36,9 @@ def printed_constant(budget: Budget, *, steps: int, schedule: Schedule) -> float
     Differs: the proof of Theorem 4 writes lambda^2 for lambda (lambda + 1), which would give c = 2.
     """
     total = float((np.arange(1, steps + 1) ** (-1 / 3)).sum()) if schedule == "decreasing" else float(steps)
-    return math.sqrt(2 * total / _scale(steps, schedule) * (2 + budget.epsilon / math.log(1 / budget.delta)))
+    return math.sqrt(
+        2 * total / steps ** POWERS[schedule] * (2 + budget.epsilon / math.log(1 / budget.delta))
+    )
 
 
 class Reach(NamedTuple):
@@ -47,7 +59,7 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: Schedule) 
     sigma_1 >= 1 and lambda <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above; q < 1/(16 sigma_T) bounds it
     from below, which the theorems do not mention.
     """
-    scale, log = _scale(steps, schedule), math.log(1 / delta)
+    scale, log = steps ** POWERS[schedule], math.log(1 / delta)
     growth = steps ** (1 / 6) if schedule == "decreasing" else 1.0
 
     def sigma(epsilon: float) -> float:
@@ -75,16 +87,13 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: Schedule) 
 class Conditions(NamedTuple):
     """Conditions 1 and 2 of Theorem 3, and what Lemma 2 asks for; all bounds on eta.
 
-    printed_low, printed_high: as printed. needed_low, needed_high: from 1 <= sigma < 1/(16 q). multiplier:
-    sigma at printed_high. failed: Lemma 2's conditions that sigma at printed_high breaks, at lambda = 1.
+    printed_low, printed_high: as printed. needed_low, needed_high: from 1 <= sigma < 1/(16 q).
     """
 
     printed_low: float
     printed_high: float
     needed_low: float
     needed_high: float
-    multiplier: float
-    failed: tuple[str, ...]
 
 
 def conditions(*, records: int, batch: int, lipschitz: float) -> Conditions:
@@ -95,12 +104,9 @@ def conditions(*, records: int, batch: int, lipschitz: float) -> Conditions:
     divisor where its own sigma gives a factor. At the printed limit eta = N/L^2 the multiplier is q.
     """
     rate, scale = batch / records, records / lipschitz**2
-    multiplier = multiplier_of(scale, records=records, batch=batch, lipschitz=lipschitz)
     return Conditions(
         printed_low=rate**2 * scale / 256,
         printed_high=scale,
         needed_low=256 * rate**4 * scale,
         needed_high=rate**2 * scale,
-        multiplier=multiplier,
-        failed=lemma_2(rate, [multiplier], 1),
     )
