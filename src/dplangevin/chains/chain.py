@@ -168,6 +168,11 @@ def run(
         found = run(problem, arranged, seeds, rng, schemes=schemes, start=begin, checkpoint=checkpoint)
         return found[:, [order.index(e) for e in range(len(chains))]]
     descend = problem.descent(chains) if plain else None
+    shrunk, moved = (
+        1 - step * l2,
+        step * std / size,
+    )  # what a step keeps of theta, and the standard deviation of its noise
+    bounded = not bool((radius == math.inf).all())
     kernel = kernel or Descent(chains, size, device)
 
     saved = None if checkpoint is None else checkpoint.load()
@@ -201,8 +206,8 @@ def run(
             batch, t = drawn_batch.to(device), done
             if descend is not None:
                 theta = state[0]
-                descend(theta, batch, step[t], 1 - step[t] * l2)
-                theta.addcmul_(step[t] * std[t] / size, batch.normals, value=-1)
+                descend(theta, batch, step[t], shrunk[t])
+                theta.addcmul_(moved[t], batch.normals, value=-1)
             else:
                 mask = _mask(batch, poisson, size)
                 try:
@@ -212,7 +217,8 @@ def run(
                         f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
                     ) from error
                 state = kernel.step(state, sums.gradient + std[t] * batch.normals, t, batch)
-            state = (_projected(state[0], radius), *state[1:])
+            if bounded:
+                state = (_projected(state[0], radius), *state[1:])
             done += 1
             if done in wanted:
                 kept.append(state[0].clone())

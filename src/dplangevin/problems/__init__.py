@@ -123,6 +123,5 @@ class Problem(Protocol):
         ...
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        """A faster step of the problem's own, for chains without momentum, those that draw Poisson samples last; None: there
-        is none."""
+        """A faster step of the problem's own, for chains without momentum, those with Poisson samples last, or None."""
         ...

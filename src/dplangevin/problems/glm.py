@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dplangevin.chains.chain import Chain
     from dplangevin.data import Dataset
 
-CELLS = 2**19  # of drawn rows that are gathered at a time
+CELLS = 2**20  # of drawn rows that are gathered at a time
 NO_TEST = torch.zeros(1, 0)
 
 
@@ -215,9 +215,10 @@ class Glm:
         features, n, size = self.features, self.n, chains[0].sampling.size(self.n)
         rows = self.x.flatten(0, 1)
         sides = torch.stack([self.y.flatten(), rows.norm(dim=-1)], -1)  # labels and lengths
-        offsets = torch.arange(len(self.x))[:, None] * (0 if self.shared else n)
+        offsets = None if self.shared else torch.arange(len(self.x))[:, None] * n
         split = sum(c.sampling.scheme != "poisson" for c in chains)
         clips = torch.tensor([[c.clip] for c in chains])
+        clipped = not bool(clips.isinf().all())
         at_once = max(1, CELLS // (size * features))
 
         def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
@@ -228,7 +229,9 @@ class Glm:
                 longest = size if split else 0
                 if sizes is not None and split < len(chains):
                     longest = max(longest, int(sizes.max()), 1)
-                at = batch.rows[seeds, :longest] + (offsets if self.shared else offsets[seeds])
+                at = batch.rows[seeds, :longest]
+                if offsets is not None:
+                    at = at + offsets[seeds]
                 flat = at.reshape(-1)
                 x, side = (part.index_select(0, flat).view(*at.shape, -1) for part in (rows, sides))
                 if split:
@@ -247,11 +250,13 @@ class Glm:
             if self.classes > 1:
                 margins = margins.unflatten(1, (-1, self.classes))
             slope = self.loss.slope(margins, labels[:, None])  # (S, E, B) or (S, E, K, B)
-            length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
-            weight = (clips[part] / length.mul_(norms[:, None])).clamp_(max=1.0).mul_(share)
-            slope.mul_(weight if self.classes == 1 else weight[:, :, None])
-            theta.mul_(keep)
-            folded.baddbmm_(slope if self.classes == 1 else slope.flatten(1, 2), x, alpha=-1)
+            weight = share
+            if clipped:
+                length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
+                weight = (clips[part] / length.mul_(norms[:, None])).clamp_(max=1.0).mul_(share)
+            slope.mul_(weight if self.classes == 1 else weight[..., None, :])
+            moved = (slope if self.classes == 1 else slope.flatten(1, 2)) @ x
+            theta.mul_(keep).sub_(moved.view(theta.shape))
 
         return descend
 
