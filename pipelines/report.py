@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from omegaconf import DictConfig
 from stage import finish
@@ -30,10 +31,16 @@ def claims(cfg: DictConfig) -> None:
 
 
 def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
-    """What a prepared data set is by its manifest, as rows like those of a run: features, rows_train and rows."""
+    """What a prepared data set is by its manifest, as rows like those of a run: features, rows_train, rows, and
+    draws, how many splits it has."""
     stated = manifest.read(cfg, "dataset", dataset)
     train, test = stated["rows"]["train"], stated["rows"]["test"]
-    counts = {"features": stated["features"], "rows_train": train, "rows": train + test}
+    counts = {
+        "features": np.prod(stated["features"]),
+        "rows_train": train,
+        "rows": train + test,
+        "draws": stated.get("draws", 1),
+    }
     fixed = {"experiment": "data", "dataset": dataset, "method": "data", "variant": "", "seed": 0}
     return pd.DataFrame([{**fixed, "metric": name, "value": float(value)} for name, value in counts.items()])
 

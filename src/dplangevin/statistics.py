@@ -51,7 +51,7 @@ class Interval(NamedTuple):
 
 class Comparison(NamedTuple):
     """Interval of the mean paired difference, and the points where the difference alone is significantly above or below
-    the threshold."""
+    the threshold, by Holm's method over all points."""
 
     interval: Interval
     above: list[float]
@@ -88,19 +88,32 @@ def welch(terms: Sequence[tuple[float, pd.Series]], level: float = LEVEL) -> Int
     """Sum of weight times mean over independent seeds, variances unequal (Welch 1947, with Satterthwaite's degrees of
     freedom). terms: (weight, values by seed); weights 1 and -1 make the difference of two means. The limits are nan
     where any of the means has one seed."""
-    mean = float(sum(weight * values.mean() for weight, values in terms))
-    if min(len(values) for _, values in terms) < 2:
-        return Interval(mean, math.nan, math.nan)
-    variances = [weight**2 * float(values.var(ddof=1)) / len(values) for weight, values in terms]
-    if sum(variances) == 0:
-        return Interval(mean, mean, mean)
-    shares = [part**2 / (len(values) - 1) for part, (_, values) in zip(variances, terms, strict=True)]
-    freedom = sum(variances) ** 2 / sum(shares)
-    half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(sum(variances))
+    mean, error, freedom = _welch(terms)
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error if error else error
     return Interval(mean, mean - half, mean + half)
 
 
-def paired_p(first: pd.Series, second: pd.Series) -> float:
+def welch_p(terms: Sequence[tuple[float, pd.Series]], threshold: float) -> float:
+    """Two-sided p-value of the hypothesis that the sum of `welch` is `threshold`; nan where a mean has one seed."""
+    mean, error, freedom = _welch(terms)
+    if error == 0:
+        return float(mean == threshold)
+    return float(2 * stats.t.sf(abs(mean - threshold) / error, freedom))
+
+
+def _welch(terms: Sequence[tuple[float, pd.Series]]) -> tuple[float, float, float]:
+    """The sum, its standard error (nan where a mean has one seed) and the degrees of freedom."""
+    mean = float(sum(weight * values.mean() for weight, values in terms))
+    if min(len(values) for _, values in terms) < 2:
+        return mean, math.nan, math.nan
+    variances = [weight**2 * float(values.var(ddof=1)) / len(values) for weight, values in terms]
+    if sum(variances) == 0:
+        return mean, 0.0, math.inf
+    shares = [part**2 / (len(values) - 1) for part, (_, values) in zip(variances, terms, strict=True)]
+    return mean, math.sqrt(sum(variances)), sum(variances) ** 2 / sum(shares)
+
+
+def paired_p(first: pd.Series, second: pd.Series | float) -> float:
     """Two-sided p-value of the paired t-test over repeats; 1 for equal values, nan for a single repeat."""
     gap = (first - second).dropna().to_numpy(float)
     if len(gap) < 2:
@@ -252,12 +265,16 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
 
 
 def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> Comparison:
-    """Compare a paired difference (repeats x points) with `threshold`: its mean over points, and each point by its own
-    95 % interval. Without the repeats in which a chain has diverged (nan)."""
-    each = [t_interval(gap[point].dropna()) for point in gap.columns]
-    epsilons = [float(np.exp(point)) for point in gap.columns]
-    above = [e for e, i in zip(epsilons, each, strict=True) if i.low > threshold]
-    below = [e for e, i in zip(epsilons, each, strict=True) if i.high < threshold]
+    """Compare a paired difference (repeats x points) with `threshold`: its mean over points by an interval, and each
+    point by a paired t-test, 5 % over all of them (Holm). Without the repeats in which a chain has diverged (nan)."""
+    tested = holm([paired_p(gap[point], threshold) for point in gap.columns])
+    sure = [
+        (float(np.exp(x)), float(gap[x].mean()))
+        for x, p in zip(gap.columns, tested, strict=True)
+        if p <= 1 - LEVEL
+    ]
+    above = [epsilon for epsilon, mean in sure if mean > threshold]
+    below = [epsilon for epsilon, mean in sure if mean < threshold]
     mean = t_interval(gap.mean(axis=1).dropna(), level)
     return Comparison(mean, above, below, gap.shape[1], gap.shape[0])
 

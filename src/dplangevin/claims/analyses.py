@@ -13,8 +13,12 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.claims.verdicts import (
+    ATTACK,
     CONTRADICTED,
+    EXACT,
+    INTERVAL,
     NOT_REPRODUCED,
+    RANGE,
     REPRODUCED,
     UNDER_CHOICES,
     Bounds,
@@ -71,7 +75,7 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
     reason += f"; {text['note']}" if text["note"] else ""
     largest = ours if math.isnan(other) else max(ours, other)
-    return result(Interval(ours, row.audit_epsilon, largest), verdict, reason)
+    return result(Interval(ours, row.audit_epsilon, largest), verdict, reason, ATTACK)
 
 
 def printed(
@@ -92,17 +96,17 @@ def printed(
     ours = float(rows[column].iloc[0])
     reason = f"{column} {ours:.4g} where the paper prints {published:g}"
     if equal_as_printed(ours, published, digits):
-        return result(single(ours), REPRODUCED, reason)
+        return result(single(ours), REPRODUCED, reason, EXACT)
     if others is None:
-        return result(single(ours), CONTRADICTED, reason)
+        return result(single(ours), CONTRADICTED, reason, EXACT)
     rest = rows_where(frame, others).dropna(subset=[column])
     interval = Interval(ours, rest[column].min(), rest[column].max())
     reason += f"; {len(rest)} other choices give {interval.low:.4g} to {interval.high:.4g}"
     equal = rest[[equal_as_printed(value, published, digits) for value in rest[column]]]
     if equal.empty:
         nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
-        return result(interval, CONTRADICTED, f"{reason}, nearest with {_named(nearest, names)}")
-    return result(interval, UNDER_CHOICES, f"{reason}; equal with {_named(equal.iloc[0], names)}")
+        return result(interval, CONTRADICTED, f"{reason}, nearest with {_named(nearest, names)}", RANGE)
+    return result(interval, UNDER_CHOICES, f"{reason}; equal with {_named(equal.iloc[0], names)}", RANGE)
 
 
 def _named(row: pd.Series, names: Sequence[str]) -> str:
@@ -116,15 +120,17 @@ def inside(
     column: str,
     bounds: Bounds,
     smallest: str = "",
+    measure: str = RANGE,
 ) -> Verdict:
     """Every value of `column` lies in `bounds` (an end may be null). smallest: a column at whose smallest value alone
-    the rows count, such as a step size that stands for its limit. Verdict as `verdicts.within`."""
+    the rows count, such as a step size that stands for its limit. measure: what the values are, of `verdicts.MEASURES`.
+    Verdict as `verdicts.within`."""
     rows = rows_where(frame, where)
     at = ""
     if smallest:
         rows = rows[rows[smallest].eq(rows[smallest].min())]
         at = f" at {smallest} {rows[smallest].min():g}"
-    return within(rows[column], bounds, f"{column} in {len(rows)} rows{at}")
+    return within(rows[column], bounds, f"{column} in {len(rows)} rows{at}", measure=measure)
 
 
 def ratio(
@@ -137,9 +143,10 @@ def ratio(
     bounds: Bounds,
     strict: bool = False,
     what: str = "",
+    measure: str = RANGE,
 ) -> Verdict:
     """The ratio of `column` between the rows `top` and `bottom`, matched on the columns `keys`, lies in `bounds`.
-    Verdict as `verdicts.within`."""
+    measure, and verdict: as for `inside`."""
     above, below = (rows_where(frame, where) for where in (top, bottom))
     pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
     pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
@@ -148,7 +155,7 @@ def ratio(
     values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
     largest = pairs.iloc[int(values.argmax())]
     reason = f"{what or f'ratio of {column}'} at {len(pairs)} points, largest at {_named(largest, keys)}"
-    return within(values, bounds, reason, strict)
+    return within(values, bounds, reason, strict, measure)
 
 
 def growth(
@@ -159,16 +166,19 @@ def growth(
     y: str,
     by: Sequence[str],
     bounds: Bounds,
+    measure: str = RANGE,
 ) -> Verdict:
-    """The exponent p of y ~ x^p, between neighbouring x within each group of `by`, lies in `bounds`. Verdict as
-    `verdicts.within`."""
+    """The exponent p of y ~ x^p, between neighbouring x within each group of `by`, lies in `bounds`. measure, and
+    verdict: as for `inside`."""
     slopes: list[float] = []
     for _, rows in rows_where(frame, where).dropna(subset=[y]).groupby(list(by)):
         means = rows.groupby(x)[y].median()
         slopes += (np.diff(np.log(means)) / np.diff(np.log(means.index))).tolist()
     if not slopes:
         return not_testable(f"no two values of {x} to compare in {dict(where)}")
-    return within(pd.Series(slopes), bounds, f"exponent of {y} in {x}, {len(slopes)} differences")
+    return within(
+        pd.Series(slopes), bounds, f"exponent of {y} in {x}, {len(slopes)} differences", measure=measure
+    )
 
 
 def exponent(
@@ -194,4 +204,4 @@ def exponent(
         f"[{slope.low:.3f}, {slope.high:.3f}], wanted [{low:g}, {high:g}]; {column} {rows[column].iloc[0]:.3g} to "
         f"{rows[column].iloc[-1]:.3g}"
     )
-    return result(slope, verdict, reason)
+    return result(slope, verdict, reason, INTERVAL if column == "value" else EXACT)

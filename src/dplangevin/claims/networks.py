@@ -16,8 +16,11 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.claims.verdicts import (
+    ATTACK,
     CONTRADICTED,
+    EXACT,
     NOT_REPRODUCED,
+    ONE_SPLIT,
     REPRODUCED,
     UNDER_CHOICES,
     NetworkEvidence,
@@ -31,7 +34,7 @@ from dplangevin.claims.verdicts import (
     single,
     two_networks,
 )
-from dplangevin.statistics import Interval, t_interval, trusted, welch
+from dplangevin.statistics import LEVEL, Interval, holm, t_interval, trusted, welch, welch_p
 from dplangevin.text import number, numbers, percent, points, short
 
 PRINTED_AS_CLAIMED = 1.005  # times the claim: what prints as 1.00
@@ -77,9 +80,10 @@ def above(
 ) -> Verdict:
     """The accuracy of `first` less that of `second` is above -margin; margin: given away, in [0, 1).
 
-    Shown if the 95 % interval of the difference (Welch, seeds are independent) lies above -margin and that of no single
-    value of `by` lies below it; the opposite if it lies below. by: a column on whose common values the two are
-    compared, averaged over them within each seed; else each is one setting of each network. small: as for `accuracy`.
+    Shown if the 95 % interval of the difference (Welch, seeds are independent) lies above -margin and the difference is
+    significantly below it (Holm) at no value of `by`; the opposite if the mirror image holds. by: a column on whose
+    common values the two are compared, averaged over them within each seed; else each is one setting of each network.
+    small: as for `accuracy`.
     """
     pair = [_by_network(_runs_where(frame, where), small) for where in (first, second)]
     evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
@@ -118,8 +122,13 @@ def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) ->
     each = [welch([(1.0, first), (-1.0, second)]) for first, second in pairs]
     means = [pd.concat([pair[side] for pair in pairs], axis=1).mean(axis=1) for side in (0, 1)]
     interval = welch([(1.0, means[0]), (-1.0, means[1])])
-    below = any(single_value.high < -margin for single_value in each)
-    direction = 1 if interval.low > -margin and not below else -1 if interval.high < -margin else 0
+    tested = holm([welch_p([(1.0, first), (-1.0, second)], -margin) for first, second in pairs])
+    sure = [gap.mean for gap, p in zip(each, tested, strict=True) if by and p <= 1 - LEVEL]
+    direction = 0
+    if interval.low > -margin and all(mean > -margin for mean in sure):
+        direction = 1
+    elif interval.high < -margin and all(mean < -margin for mean in sure):
+        direction = -1
     seeds = _limits(interval, len(means[0]), len(means[1]))
     text = f"{one.problem.iloc[0]}: {points(interval.mean, '+')} {seeds}"
     if by:
@@ -177,7 +186,7 @@ def accuracy_on_features(
     holds, outside = _compared(interval, published, margin)
     reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
     reason += f" {_limits(interval, len(ours))}{_price(ours)}"
-    return result(interval, judged(holds, outside), reason)
+    return result(interval, judged(holds, outside), reason, ONE_SPLIT)
 
 
 def weighted_methods(
@@ -289,10 +298,10 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
         reason += f"; an attack on these rows shows at least {short(attack)} ({confidence:g} % confidence)"
     interval = Interval(ours, attack, max(own))
     if ours <= most:
-        return result(interval, REPRODUCED, reason)
+        return result(interval, REPRODUCED, reason, ATTACK)
     if prices["all iterates for add/remove"] <= most:
-        return result(interval, UNDER_CHOICES, f"{reason}; kept for add/remove neighbours only")
-    return result(interval, CONTRADICTED if attack > most else NOT_REPRODUCED, reason)
+        return result(interval, UNDER_CHOICES, f"{reason}; kept for add/remove neighbours only", ATTACK)
+    return result(interval, CONTRADICTED if attack > most else NOT_REPRODUCED, reason, ATTACK)
 
 
 def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verdict:
@@ -309,7 +318,7 @@ def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verd
     methods = ", ".join(sorted(rows.method.unique()))
     outcome = f"differ: {'; '.join(differ)}" if differ else "are equal"
     reason = f"{', '.join(columns)} of {methods} {outcome}"
-    return result(single(float(len(differ))), CONTRADICTED if differ else REPRODUCED, reason)
+    return result(single(float(len(differ))), CONTRADICTED if differ else REPRODUCED, reason, EXACT)
 
 
 # Common to both

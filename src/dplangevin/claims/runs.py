@@ -15,6 +15,10 @@ import pandas as pd
 
 from dplangevin.claims.verdicts import (
     CONTRADICTED,
+    EXACT,
+    INTERVAL,
+    ONE_SPLIT,
+    RANGE,
     REPRODUCED,
     UNDER_CHOICES,
     Verdict,
@@ -87,7 +91,7 @@ def beats(
         experiments = (sensitivity, experiment)
         tried = search_pairs(runs, dataset, (first, second), axis, experiments, _above(-margin))
         verdict, reason = _with_other_settings(verdict, reason, tried)
-    return result(comparison.interval, verdict, reason)
+    return result(comparison.interval, verdict, reason, _measure(runs, dataset))
 
 
 def beats_all(
@@ -174,8 +178,8 @@ def equal_or_slightly_worse(
 ) -> Verdict:
     """First is "often" equal to or slightly worse than second. A budget agrees if the first method is not significantly
     better there and its mean is at most `slight` below. Reproduced if at least half of the budgets agree and the 95 %
-    interval of the difference averaged over them meets [-slight, 0]; contradicted if neither holds; otherwise not
-    reproduced. sensitivity: as for `beats`."""
+    interval of the difference averaged over them lies within +-slight; contradicted if fewer agree and the interval
+    lies above 0 or below -slight; otherwise not reproduced. sensitivity: as for `beats`."""
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis)
@@ -195,7 +199,13 @@ def equal_or_slightly_worse(
     if sensitivity:
         tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), holds)
         verdict, reason = _with_other_settings(verdict, reason, tried)
-    return result(interval, verdict, reason)
+    return result(interval, verdict, reason, _measure(runs, dataset))
+
+
+def _measure(runs: pd.DataFrame, dataset: str) -> str:
+    """What an interval over repeats is: those of Adult share one split."""
+    facts = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq("draws")]
+    return ONE_SPLIT if len(facts) and facts.value.eq(1).all() else INTERVAL
 
 
 def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
@@ -205,8 +215,9 @@ def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
 
 
 def _often(interval: Interval, often: bool, slight: float) -> str:
-    meets = not (interval.low > 0 or interval.high < -slight)
-    return judged(often and meets, not (often or meets))
+    inside = interval.low >= -slight and interval.high <= slight
+    apart = interval.low > 0 or interval.high < -slight
+    return judged(often and inside, apart and not often)
 
 
 # Private methods and their non-private baseline
@@ -251,7 +262,7 @@ def reaches_baseline(
         tried = search_pairs(runs, dataset, (first, baseline), "asked", (sensitivity, experiment), holds)
         verdict, reason = _with_other_settings(verdict, reason, tried)
     ours = start if start < math.inf else math.nan
-    return result(Interval(ours, low, ours), verdict, reason)
+    return result(Interval(ours, low, ours), verdict, reason, RANGE)
 
 
 def _equivalence_threshold(
@@ -307,7 +318,7 @@ def price_of_standard_step(
             reason += f", the least {short(low)} with {key[0] or 'default'} and rows scaled {key[1]!r}"
         if kept and verdict != REPRODUCED:
             verdict = UNDER_CHOICES
-    return result(Interval(ours, low, high), verdict, reason)
+    return result(Interval(ours, low, high), verdict, reason, RANGE)
 
 
 def _price(rows: pd.DataFrame) -> float:
@@ -359,7 +370,7 @@ def better_where_mixed(
     named = f"{first} over {second}" if larger else f"{second} over {first}"
     smallest = float(ratio.min())
     reason = f"{metric} of {named}: {at}; no interval"
-    return result(Interval(smallest, smallest, float(ratio.max())), verdict, reason)
+    return result(Interval(smallest, smallest, float(ratio.max())), verdict, reason, RANGE)
 
 
 # Numbers about theorems and data
@@ -379,7 +390,7 @@ def theorem_costs_more(
     reason = (
         f"epsilon by the theorem / audited epsilon of {method}, median and range over {len(ratio)} budgets"
     )
-    return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason)
+    return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason, RANGE)
 
 
 def theorem4_constant(
@@ -398,7 +409,7 @@ def theorem4_constant(
     verdict = REPRODUCED if bounds[0] <= ours <= bounds[1] else CONTRADICTED
     reason = f"128 ln(2.5 N T/(tau delta)) ln(2/delta) at T = tau, N = {n:.0f}, delta = {number(delta)}"
     reason += f"; the words are read as {bounds[0]:g} to {bounds[1]:g}"
-    return result(single(ours), verdict, reason)
+    return result(single(ours), verdict, reason, EXACT)
 
 
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
@@ -406,7 +417,7 @@ def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> V
     contradicted."""
     ours = _fact(runs, dataset, metric)
     verdict = REPRODUCED if ours == published else CONTRADICTED
-    return result(single(ours), verdict, f"{metric} of the prepared {dataset} data")
+    return result(single(ours), verdict, f"{metric} of the prepared {dataset} data", EXACT)
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:

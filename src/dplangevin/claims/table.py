@@ -9,53 +9,66 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
-from dplangevin.claims.verdicts import NoRows, not_testable
+from dplangevin.claims.verdicts import NoRows, not_testable, settled
 
 COLUMNS = [
-    "id", "paper", "where", "statement", "published", "ours", "low", "high", "verdict", "reason", "evidence",
+    "id", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
+    "measure", "verdict", "reason", "exhibit", "evidence",
 ]  # fmt: skip
-QUOTED = ("where", "statement", "published")  # the paper's side of a claim
+# the paper's side of a claim, and how ours is to be judged
+QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")
+JUDGED = ("measure", "tuning", "capped")  # where an entry says so; see `verdicts.settled`
+RUNS, ANALYSES = "results/runs", "results/analyses"
 
 Frames = Mapping[str, pd.DataFrame]
 
 
 def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) -> Iterator[dict[str, Any]]:
-    """The claims of one paper: id, paper, where, statement, published, evidence, test, and for some the analysis or the
-    runs that they are about.
+    """The claims of one paper: id, paper, the keys QUOTED and JUDGED, exhibit, evidence, test, and for some the
+    analysis or the runs that they are about.
 
-    An entry with `over: {dataset: exhibit}` becomes one claim per data set (id ending in its name, evidence the
-    exhibit's CSV, and that of the sensitivity exhibit if the test looks there); with `audited: true` each has a twin at
-    equal audited epsilon (id ending in _audited). An entry with `analysis: id` is tested on the rows of that analysis,
-    which are its evidence; one with `runs: [name, ...]` on those of the paper's runs, its evidence being the exhibit
-    of the first one's experiment if it names no other; any other on all runs of the paper. With `each: true` an
-    analysis becomes one claim for every row of it that names this paper, with the id, where, statement and published of
-    the row. An entry with `rows: {name: {...}}` becomes one claim per name (id ending in it), in which the row's keys,
-    and those of its test, stand in for the entry's.
+    exhibit: what shows them, names joined by "; ". evidence: the files that the numbers are recomputed from.
+    An entry with `over: {dataset: exhibit}` becomes one claim per data set (id ending in its name); with `audited:
+    true` each has a twin at equal audited epsilon (id ending in _audited), a question of ours. An entry with
+    `analysis: id` is tested on the rows of that analysis; one with `runs: [name, ...]` on those of the paper's
+    runs, its exhibit being that of the first one's experiment if it names no other; any other on all runs of the
+    paper. With `each: {id: {...}}` an analysis becomes one claim for every row of it that names this paper, with
+    the id, where, statement and published of the row and the keys of that id; null leaves one out. An entry with
+    `rows: {name: {...}}` becomes one claim per name (id ending in it), in which the row's keys, and those of its
+    test, stand in for the entry's.
     """
     for name, entry in _by_row(paper["claims"]):
         if "analysis" in entry:
             yield from _on_analysis(paper["paper"], name, entry, analyses)
             continue
-        quote = {key: entry[key] for key in QUOTED}
+        base = {"paper": paper["paper"], **_keys(entry)}
         if "runs" in entry:
-            evidence = entry.get("evidence") or _numbers(entry["runs"][0].partition("/")[0])
-            base = {"paper": paper["paper"], "runs": entry["runs"], "evidence": evidence, **quote}
-            yield {"id": f"{paper['paper']}_{name}", **base, "test": entry["test"]}
+            shown = entry.get("exhibit") or entry["runs"][0].partition("/")[0]
+            files = "; ".join(f"{RUNS}/{run}" for run in entry["runs"])
+            more = {"runs": entry["runs"], "exhibit": shown, "evidence": files}
+            yield {"id": f"{paper['paper']}_{name}", **base, **more, "test": entry["test"]}
             continue
-        for dataset, exhibit in entry.get("over", {"": ""}).items():
-            exhibits = [exhibit, entry["test"].get("sensitivity")] if exhibit else []
-            evidence = "; ".join(_numbers(of) for of in exhibits if of) or entry["evidence"]
+        for dataset, exhibit in entry.get("over", {"": entry.get("exhibit", "")}).items():
             test = {**entry["test"], **({"dataset": dataset} if dataset else {})}
+            names = [exhibit, test.get("sensitivity", "")] if exhibit else []
+            files = entry.get("evidence") or _folders(paper["paper"], test)
+            shown = dict.fromkeys(of for name in names for of in name.split("; ") if of)
+            more = {"exhibit": "; ".join(shown), "evidence": files}
             key = "_".join([paper["paper"], name, *([dataset] if dataset else [])])
-            base = {"paper": paper["paper"], **quote, "evidence": evidence}
-            yield {"id": key, **base, "test": test}
+            yield {"id": key, **base, **more, "test": test}
             if entry.get("audited", False):
-                yield {"id": f"{key}_audited", **base, "test": {**test, "axis": "audited"}}
+                twin = {**base, **more, "kind": "extension", "test": {**test, "axis": "audited"}}
+                yield {"id": f"{key}_audited", **twin}
 
 
-def _numbers(exhibit: str) -> str:
-    """The CSV of an exhibit."""
-    return f"results/exhibits/{exhibit}/{exhibit}.csv"
+def _keys(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: entry[key] for key in QUOTED} | {key: entry[key] for key in JUDGED if key in entry}
+
+
+def _folders(paper: str, test: Mapping[str, Any]) -> str:
+    """The results that a test on a data set compares: those of its experiment, and of the settings that it tries."""
+    names = [test.get("experiment", paper), test.get("sensitivity", "")]
+    return "; ".join(f"{RUNS}/{name}/{test['dataset']}" for name in names if name)
 
 
 def _by_row(claims: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -73,17 +86,20 @@ def _on_analysis(
     paper: str, name: str, entry: Mapping[str, Any], analyses: Frames
 ) -> Iterator[dict[str, Any]]:
     analysis = entry["analysis"]
-    base = {"paper": paper, "analysis": analysis, "evidence": _numbers(analysis)}
-    if not entry.get("each", False):
-        quote = {key: entry[key] for key in QUOTED}
-        yield {"id": f"{paper}_{name}", **base, **quote, "test": entry["test"]}
+    base = {"paper": paper, "analysis": analysis, "exhibit": entry.get("exhibit", analysis)}
+    base["evidence"] = f"{ANALYSES}/{analysis}.csv"
+    if "each" not in entry:
+        yield {"id": f"{paper}_{name}", **base, **_keys(entry), "test": entry["test"]}
         return
     if analysis not in analyses:
         return
     frame = analyses[analysis]
-    for row in frame[frame.paper.eq(paper)].to_dict("records"):
-        quote = {key: row[key] for key in QUOTED}
-        yield {"id": f"{paper}_{row['id']}", **base, **quote, "test": {**entry["test"], "id": row["id"]}}
+    for _, row in frame[frame.paper.eq(paper)].iterrows():
+        own = entry["each"].get(row["id"], {})
+        if own is None:
+            continue
+        keys = _keys({**dict(row), **{key: value for key, value in entry.items() if key != "each"}, **own})
+        yield {"id": f"{paper}_{row['id']}", **base, **keys, "test": {**entry["test"], "id": row["id"]}}
 
 
 def evaluate(paper: Mapping[str, Any], runs: Frames, analyses: Frames = MappingProxyType({})) -> pd.DataFrame:
@@ -103,7 +119,11 @@ def evaluate(paper: Mapping[str, Any], runs: Frames, analyses: Frames = MappingP
             verdict = test(frame)
         except NoRows as error:
             verdict = not_testable(str(error))
-        rows.append({**claim, **verdict})
+        judged = {key: claim[key] for key in ("kind", "setting", *JUDGED) if key in claim}
+        try:
+            rows.append({**claim, **settled(verdict, **judged)})
+        except ValueError as error:
+            raise ValueError(f"{claim['id']}: {error}") from error
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

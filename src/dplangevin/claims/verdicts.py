@@ -2,11 +2,16 @@
 
 reproduced                       the rule holds in the runs with the default choices
 reproduced under stated choices  it fails there, but holds in a committed sensitivity run, whose settings the reason
-                                 names
-contradicted                     the opposite holds with 95 % confidence
+                                 names; or it holds, but on a stand-in or on invented data
+contradicted                     the opposite is shown, by an interval at 95 %, a proof, an exact computation or an
+                                 attack at 95 %, in the paper's setting or where the paper is silent, and no size of
+                                 ours decides
 not reproduced                   neither
 not testable                     the rule cannot be applied, for example where two methods share no range of audited
                                  epsilon
+
+A question that the paper does not ask (kind: extension) holds, does not hold, is undecided or not testable. A test says
+what the evidence shows; `settled` turns that into the verdict of a claim.
 """
 
 from __future__ import annotations
@@ -21,6 +26,21 @@ from dplangevin.statistics import Comparison, Interval, matches
 
 REPRODUCED, UNDER_CHOICES = "reproduced", "reproduced under stated choices"
 NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE = "not reproduced", "contradicted", "not testable"
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+KINDS = ("paper", "reading", "extension")
+SETTINGS = ("paper", "chosen", "stand-in", "invented")
+# what low and high are: a 95 % interval over independent splits, the same over seeds on one split (without the sampling
+# error of the test rows), numbers of a proof or an exact computation, a lower bound by an attack and a proven price,
+# smallest and largest of several; "": there are none
+INTERVAL, ONE_SPLIT, EXACT, ATTACK, RANGE = (
+    "interval",
+    "interval, one split",
+    "exact",
+    "attack to proof",
+    "range",
+)
+MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, RANGE, "")
+CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, ATTACK)
 Verdict = dict[str, Any]
 Where = Mapping[str, Any]  # column -> value, or a list of values
 Bounds = Sequence[float | None]  # lower and upper end; None: no end
@@ -39,10 +59,53 @@ class NetworkEvidence(NamedTuple):
     text: str
 
 
-def result(interval: Interval, verdict: str, reason: str) -> Verdict:
-    """One verdict with our number and its limits (nan where there are none)."""
+def result(interval: Interval, verdict: str, reason: str, measure: str = INTERVAL) -> Verdict:
+    """One verdict with our number and its limits (nan where there are none). measure: what the limits are, of
+    MEASURES; one that needs limits is "" where there are none."""
     limits = {"ours": interval.mean, "low": interval.low, "high": interval.high}
-    return {**limits, "verdict": verdict, "reason": reason}
+    bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high)
+    return {**limits, "measure": "" if bare else measure, "verdict": verdict, "reason": reason}
+
+
+def settled(
+    found: Verdict, *, kind: str, setting: str, measure: str = "", tuning: str = "", capped: str = ""
+) -> Verdict:
+    """The verdict of a claim, from what its test found.
+
+    A contradiction that does not stand becomes "not reproduced", and the reason says why: a conclusive measure is
+    missing, the size is our reading, the setting is a stand-in or invented, methods were tuned unequally (tuning:
+    "unequal"), or another reason is given (capped).  A success on a stand-in or on invented data is "under stated
+    choices".  kind "extension": holds, does not hold, undecided.  measure: in place of the test's own.
+    """
+    for name, value, known in (
+        ("kind", kind, KINDS),
+        ("setting", setting, SETTINGS),
+        ("measure", measure, MEASURES),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    measure, verdict, reason = measure or found["measure"], found["verdict"], found["reason"]
+    weak = ""
+    if measure not in CONCLUSIVE:
+        weak = "a range is no interval" if measure else "one value has no interval"
+    elif tuning == "unequal":
+        weak = "the methods were not tuned alike"
+    elif capped:
+        weak = capped
+    elif kind == "reading":
+        weak = "the size is our reading of the words"
+    elif kind == "paper" and setting == "stand-in":
+        weak = "the paper's setup was not run"
+    elif kind == "paper" and setting == "invented":
+        weak = "the paper's data or sizes are not given, ours are invented"
+    if verdict == CONTRADICTED and weak:
+        verdict, reason = NOT_REPRODUCED, f"{reason}; this contradicts nothing: {weak}"
+    if verdict == REPRODUCED and setting in ("stand-in", "invented"):
+        verdict = UNDER_CHOICES
+    if kind == "extension":
+        asked = {REPRODUCED: HOLDS, UNDER_CHOICES: HOLDS, CONTRADICTED: FAILS, NOT_REPRODUCED: UNDECIDED}
+        verdict = asked.get(verdict, verdict)
+    return {**found, "measure": measure, "verdict": verdict, "reason": reason}
 
 
 def not_testable(reason: str) -> Verdict:
@@ -85,9 +148,12 @@ def judged(holds: bool, opposite: bool) -> str:
 
 def ordering(comparison: Comparison, threshold: float) -> str:
     """Verdict on `first - second > threshold`: reproduced if the interval of the mean difference lies above it and no
-    budget is significantly below it; contradicted if the interval lies below; otherwise not reproduced."""
+    budget is significantly below it; contradicted if the interval lies below it and no budget is significantly above
+    it; otherwise not reproduced."""
     interval = comparison.interval
-    return judged(interval.low > threshold and not comparison.below, interval.high < threshold)
+    return judged(
+        interval.low > threshold and not comparison.below, interval.high < threshold and not comparison.above
+    )
 
 
 def all_of(verdicts: Sequence[str]) -> str:
@@ -95,7 +161,9 @@ def all_of(verdicts: Sequence[str]) -> str:
     return next((v for v in (CONTRADICTED, NOT_TESTABLE, NOT_REPRODUCED) if v in verdicts), REPRODUCED)
 
 
-def within(values: pd.Series, bounds: Bounds, reason: str, strict: bool = False) -> Verdict:
+def within(
+    values: pd.Series, bounds: Bounds, reason: str, strict: bool = False, measure: str = RANGE
+) -> Verdict:
     """Reproduced if all values lie in the bounds, contradicted if none does, otherwise not reproduced; `strict`, for a
     statement that one exception refutes: contradicted unless all do."""
     low, high = ends(bounds)
@@ -104,7 +172,7 @@ def within(values: pd.Series, bounds: Bounds, reason: str, strict: bool = False)
     reason += (
         f": {interval.low:.4g} to {interval.high:.4g}, {held} of {len(values)} within [{low:g}, {high:g}]"
     )
-    return result(interval, judged(held == len(values), strict or held == 0), reason)
+    return result(interval, judged(held == len(values), strict or held == 0), reason, measure)
 
 
 def equal_as_printed(ours: float, published: float, digits: int) -> bool:
@@ -122,11 +190,10 @@ def two_networks(
     """A verdict from the paper's network and a small one that stands in where it can afford more seeds. At least one of
     them was trained.
 
-    reproduced      the claim is shown on the paper's network; or that was trained once and points the same way, and the
-                    claim is shown on the small one
+    reproduced      the claim is shown on the paper's network
     under choices   it is shown on the small network only, or in other settings that the reason names
-    contradicted    it fails on the paper's network, if that was trained, and the opposite is shown on either
-    not reproduced  neither
+    contradicted    the opposite is shown on the paper's network
+    not reproduced  none of these; what a stand-in shows contradicts nothing
 
     Shown: with 95 % confidence, unless a rule says otherwise. ours, low and high are those of the paper's network where
     it was trained, else of the small one; low and high are nan for one seed. text: what was asked; others: what other
@@ -135,14 +202,7 @@ def two_networks(
     present = [evidence for evidence in (paper, small) if evidence is not None]
     reason = "; ".join([text, *(evidence.text for evidence in present)]) + others
     reason += "; the paper's network was not trained with these settings" if paper is None else ""
-    shown = small is not None and small.direction == 1
-    opposite = any(evidence.direction == -1 for evidence in present)
-    if paper is not None and (
-        paper.direction == 1 or (shown and paper.holds and math.isnan(paper.interval.low))
-    ):
-        verdict = REPRODUCED
-    elif shown or elsewhere:
+    verdict = judged(paper is not None and paper.direction == 1, paper is not None and paper.direction == -1)
+    if verdict != REPRODUCED and (elsewhere or (small is not None and small.direction == 1)):
         verdict = UNDER_CHOICES
-    else:
-        verdict = CONTRADICTED if opposite and not (paper and paper.holds) else NOT_REPRODUCED
-    return result(present[0].interval, verdict, reason)
+    return result(present[0].interval, verdict, reason, ONE_SPLIT)

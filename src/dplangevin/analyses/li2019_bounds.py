@@ -1,0 +1,509 @@
+"""The formulas of Li, Chen, Liu, Carin (2019) that need no run, each set against an exact computation.
+
+A row is one case. value: what is computed. bound: what the paper says of it, or what it is compared with. ratio: value
+over bound. x: what the case varies, as its panel says. The rest say where: rate q in (0, 1], steps T, delta, epsilon,
+multiplier (noise over the bound on one record's gradient, of the first step), schedule, adjacency, term.
+
+Panels: lemma, theorems, printed (Section 2.2 and Theorems 3 and 4), step (the largest step by the moments accountant),
+conditions (1 and 2 of Theorem 3), limit (steps that go to 0), extension (SGHMC, SGNHT), average (the bounds of
+Propositions 5 and 6), generalization (Proposition 7).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import lambertw
+
+from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
+from dplangevin.privacy.accountants.li2019 import log_moment
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import Adjacency, Budget
+from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_constant, printed_reach, wang_step
+from dplangevin.privacy.stepsize import Schedule, multiplier_of, step_of, steps_event
+
+Row = dict[str, Any]
+EMPTY: Row = {
+    "panel": "", "case": "", "term": "", "schedule": "", "adjacency": "", "rate": math.nan, "steps": math.nan,
+    "delta": math.nan, "epsilon": math.nan, "multiplier": math.nan, "x": math.nan, "value": math.nan, "bound": math.nan,
+    "ratio": math.nan,
+}  # fmt: skip
+ORDERS = np.geomspace(1.0, 4000.0, 200)  # lambda of the moments accountant
+LEVELS = 9  # noise multipliers at which a decreasing schedule is priced, a spline between them
+SIDE = 8.0  # standard deviations of a quadrature, on each side
+
+
+class Setting(NamedTuple):
+    """An experiment of the paper. step: eta_1."""
+
+    records: int
+    batch: int
+    steps: int
+    step: float
+    lipschitz: float
+    schedule: Schedule
+
+
+class Terms(NamedTuple):
+    """Bound (8) of the paper without its constant: (N/tau - 1) N^2 Gamma_M `noise` + `bias` + `discretisation`."""
+
+    noise: float  # sum eta_t^2/(sum eta_t)^2
+    bias: float  # 1/sum eta_t
+    discretisation: float  # (sum eta_t^2)^2/(sum eta_t)^2
+
+
+def power_sum(steps: int, power: float) -> float:
+    """sum_{t=1}^T t^power, power in (-1, 0]: term by term up to 1e5, from there by Euler and Maclaurin."""
+    split = min(steps, 100_000)
+    total = float((np.arange(1, split + 1) ** power).sum())
+    if steps == split:
+        return total
+    a, b = float(split), float(steps)
+    integral = (b ** (power + 1) - a ** (power + 1)) / (power + 1)
+    return total + integral + (b**power - a**power) / 2 + power * (b ** (power - 1) - a ** (power - 1)) / 12
+
+
+def terms(scale: float, power: float, steps: int) -> Terms:
+    """Of the steps eta_t = scale t^power, t = 1..T."""
+    first, second = scale * power_sum(steps, power), scale**2 * power_sum(steps, 2 * power)
+    return Terms(second / first**2, 1 / first, second**2 / first**2)
+
+
+def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency: Adjacency) -> np.ndarray:
+    """alpha(lambda) = log E_P (P/Q)^lambda of a Poisson-sampled Gaussian step, by the trapezoid rule.
+
+    P = (1 - q) N(0, s^2) + q N(1, s^2); Q = N(0, s^2) where the record is added or removed, the larger direction, and
+    (1 - q) N(0, s^2) + q N(-1, s^2) where it is replaced by the opposite one. rate: q in (0, 1). multiplier: s > 0.
+    orders: (K,), > 0. Returns (K,). With t = P/Q - 1 it is log(1 + E_Q [(1 + t)^a - 1 - a t]), a = lambda + 1, which
+    loses no digits where alpha is small.
+    """
+    a = np.asarray(orders, dtype=float)[:, None] + 1
+    x = np.arange(-SIDE * 1.5 - a.max() / multiplier, SIDE * 1.5 + a.max() / multiplier, 0.05)
+    up, down = (sign * x / multiplier - 1 / (2 * multiplier**2) for sign in (1, -1))
+    log_keep, log_rate = math.log1p(-rate), math.log(rate)
+    log_p = np.logaddexp(log_keep, log_rate + up)
+    log_q = np.logaddexp(log_keep, log_rate + down) if adjacency == "replace_one" else np.zeros_like(x)
+    log_base = log_q - x**2 / 2 - math.log(math.sqrt(2 * math.pi))
+    gap = log_p - log_q
+    t = np.expm1(np.minimum(gap, 700.0))
+    power = a * gap
+    small = power < 30
+    near = np.exp(log_base) * (np.expm1(np.where(small, power, 0.0)) - a * t)
+    far = np.exp(log_base + power) - np.exp(log_base) - a * np.exp(log_base + np.minimum(gap, 700.0))
+    return np.log1p(np.where(small, near, far).sum(axis=1) * 0.05)
+
+
+def moments_price(rate: float, multiplier: float, steps: int, delta: float, schedule: Schedule) -> float:
+    """min over lambda of (sum_t alpha_t(lambda) + ln(1/delta))/lambda, lambda in ORDERS (add_remove)."""
+    if schedule == "fixed":
+        total = steps * log_moment(rate, multiplier, ORDERS)
+    else:
+        levels = np.linspace(0.0, math.log(steps) / 6, LEVELS)
+        moments = np.stack([log_moment(rate, multiplier * math.exp(level), ORDERS) for level in levels])
+        curve = CubicSpline(levels, np.log(moments))
+        edges = np.unique(
+            np.floor(np.geomspace(1, steps + 1, 400)).astype(int)
+        )  # cells of t, the first alone
+        counts, middle = np.diff(edges), np.sqrt(edges[:-1] * (edges[1:] - 1.0))
+        total = counts @ np.exp(curve(np.log(middle) / 6))
+    return float(((total + math.log(1 / delta)) / ORDERS).min())
+
+
+def two_steps(thermostat: bool, friction: float, noise: float, shift: float, epsilon: float) -> float:
+    """delta(epsilon) between two steps of SGHMC, or SGNHT, all seen, on losses whose gradient steps differ by `shift`.
+
+    v_1 = (1 - a) v_0 - g_1 + N(0, s^2), v_2 = (1 - xi_1) v_1 - g_2 + N(0, s^2), theta_{t+1} = theta_t + v_t, with
+    xi_1 = a, or a + v_1^2 - s^2/(2 a) with the thermostat (Ding et al. 2014, eta = s^2/(2 a)), and g_t = .3 theta_t,
+    and `shift` more on the other data set. noise: s. By integration of max(p - exp(epsilon) p', 0) over (v_1, v_2).
+    """
+    theta, velocity = 0.2, 0.5 * noise
+    mean = (1 - friction) * velocity - 0.3 * theta
+    u = np.linspace(-SIDE, SIDE + 2 * shift / noise, 1601)  # noise of a step, in standard deviations
+    first = mean + noise * u[:, None]
+    rest = friction + first**2 - noise**2 / (2 * friction) if thermostat else friction
+    carried = (1 - rest) * first - 0.3 * (theta + velocity)
+    second = carried + noise * u[None, :]
+
+    def density(moved: float) -> np.ndarray:
+        squares = ((first - mean + moved) / noise) ** 2 + ((second - carried + moved) / noise) ** 2
+        return np.exp(-squares / 2) / (2 * math.pi)
+
+    gap = np.maximum(density(0.0) - math.exp(epsilon) * density(shift), 0.0)
+    return float(gap.sum()) * (u[1] - u[0]) ** 2
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """One unit a panel.
+
+    rates, multipliers: how many values of s between Lemma 2's ends, for each q. theorem_rates, theorem_steps, deltas:
+    Theorem 4's cases; decreasing_rates, decreasing_steps: Theorem 3's, at the first delta, which also holds wherever a
+    panel has one delta. c_1, c_squared: constants tried in panel printed. records, rate, epsilons, step_counts,
+    step_deltas, lipschitz: panel step; the first epsilon, T, delta and L stay where another is varied. settings: the
+    paper's experiments. shrinking: steps of panel limit, in the first setting. frictions: a of panel extension. sizes:
+    T of panel average. powers: alpha of eta_t = t^-alpha. budgets: Figure 1's epsilons. horizons: log10 T of panel
+    generalization. gaps: omega there.
+    """
+
+    rates: Sequence[float]
+    multipliers: int
+    theorem_rates: Sequence[float]
+    theorem_steps: Sequence[int]
+    deltas: Sequence[float]
+    decreasing_rates: Sequence[float]
+    decreasing_steps: Sequence[int]
+    c_1: Sequence[float]
+    c_squared: Sequence[float]
+    records: int
+    rate: float
+    epsilons: Sequence[float]
+    step_counts: Sequence[int]
+    step_deltas: Sequence[float]
+    lipschitz: Sequence[float]
+    settings: Mapping[str, Mapping[str, Any]]
+    shrinking: Sequence[float]
+    frictions: Sequence[float]
+    sizes: Sequence[int]
+    powers: Sequence[float]
+    budgets: Sequence[float]
+    larger_budgets: Sequence[float]
+    horizons: Sequence[float]
+    gaps: Sequence[float]
+
+    def units(self) -> list[str]:
+        return [
+            "lemma", "theorems", "printed", "step", "conditions", "limit", "extension", "average", "generalization",
+        ]  # fmt: skip
+
+    def rows(self, unit: str, seed: int) -> list[Row]:
+        """The rows of one panel; nothing is drawn."""
+        found: list[Row] = getattr(self, f"_{unit}")()
+        for row in found:
+            row["ratio"] = row.get("ratio", row["value"] / row.get("bound", math.nan))
+        return [{**EMPTY, "panel": unit, **row} for row in found]
+
+    def _lemma(self) -> list[Row]:
+        """alpha(lambda) against the bounds of Lemma 2 (without its O(q^3)) and Remark 1, at the worst lambda >= 1.
+
+        Over 1 <= s < 1/(16 q) and 1 <= lambda <= s^2 ln(1/(q s)). x: that lambda.
+        """
+        rows = []
+        for rate in self.rates:
+            for s in np.geomspace(1.0, min(0.999 / (16 * rate), 20.0), self.multipliers):
+                orders = np.geomspace(1.0, s * s * math.log(1 / (rate * s)), 20)
+                simple = rate**2 * orders * (orders + 1) / s**2
+                for adjacency in get_args(Adjacency):
+                    moments = sampled_moment(rate, s, orders, adjacency)
+                    worst = int((moments / simple).argmax())
+                    base = {
+                        "adjacency": adjacency,
+                        "rate": rate,
+                        "multiplier": float(s),
+                        "value": moments[worst],
+                    }
+                    for case, bound in (("Lemma 2", simple / (1 - rate)), ("Remark 1", simple)):
+                        rows.append({**base, "case": case, "x": orders[worst], "bound": bound[worst]})
+        return rows
+
+    def _theorems(self) -> list[Row]:
+        """What steps at the limit of Theorem 3 (its condition 3) or 4 cost, with the constant of the printed proof.
+
+        For epsilon inside the range where the proof uses Lemma 2 rightly (`printed_reach`). Where a record is replaced
+        a sum moves by 2 L, twice what the proof has, so there twice the constant is tried as well (term). value: tight
+        price, all iterates. x: the constant squared.
+        """
+        cases: list[tuple[Schedule, float, int, float]] = [
+            ("fixed", q, t, d) for q in self.theorem_rates for t in self.theorem_steps for d in self.deltas
+        ]
+        cases += [
+            ("decreasing", q, t, self.deltas[0]) for q in self.decreasing_rates for t in self.decreasing_steps
+        ]
+        tried: list[tuple[str, float, Adjacency]] = [
+            ("c", 1.0, "add_remove"), ("c", 1.0, "replace_one"), ("2 c", 2.0, "replace_one"),
+        ]  # fmt: skip
+        rows = []
+        for schedule, rate, steps, delta in cases:
+            reach = printed_reach(delta, rate=rate, steps=steps, schedule=schedule)
+            if not reach.c_1:
+                continue
+            for share in (0.05, 0.95):
+                epsilon = reach.smallest ** (1 - share) * reach.largest**share
+                proof = printed_constant(Budget(epsilon, delta), steps=steps, schedule=schedule)
+                base = {
+                    "schedule": schedule,
+                    "rate": rate,
+                    "steps": steps,
+                    "delta": delta,
+                    "epsilon": epsilon,
+                }
+                for term, times, adjacency in tried:
+                    c = times * proof
+                    s = c * rate * math.sqrt(steps ** POWERS[schedule] * math.log(1 / delta)) / epsilon
+                    event = steps_event(s, rate=rate, steps=steps, schedule=schedule)
+                    row = {**base, "term": term, "adjacency": adjacency, "multiplier": s, "x": c**2}
+                    rows.append({**row, "value": Tight().epsilon(event, delta, adjacency), "bound": epsilon})
+        return rows
+
+    def _printed(self) -> list[Row]:
+        r"""Theorems 3 and 4 with conditions 1 and 2 as printed: whatever the constants, they admit cases that fail.
+
+        q = 1 and sigma_1 = 1, which is eta_1 = N/L^2, condition 1. Condition 3 then is
+        eps > c T^(p/2) sqrt(ln(1/delta)) (p = 1, or 2/3 with c_2), and eps < c_1 T^p is asked. Theorem 4: T large
+        enough. Theorem 3: condition 2 at the last step is T^(1/3) < 256; at T = 255^3 the rest holds once
+        ln(1/delta) < (255 c_1/c_2)^2. The price is that of the Gaussian mechanism with mu^2 = sum_t 1/sigma_t^2, about
+        mu^2/2 and so of order T^p, where eps is of order T^(p/2). x: c_1; term: c^2 or c_2^2; value: exact price,
+        bound: eps.
+        """
+        rows = []
+        log = math.log(1 / self.deltas[0])
+        for c_1 in self.c_1:
+            for square in self.c_squared:
+                c = math.sqrt(square)
+                steps = math.ceil(max(1.1 * square * log / c_1**2, 16 * square * log))
+                rows += self._leaks(
+                    "fixed", steps, 1.001 * c * math.sqrt(steps * log), self.deltas[0], c_1, square
+                )
+                root = min(math.sqrt(log), 0.99 * 255 * c_1 / c)  # sqrt(ln(1/delta))
+                epsilon, delta = 1.001 * c * 255 * root, math.exp(-(root**2))
+                rows += self._leaks("decreasing", 255**3, epsilon, delta, c_1, square)
+        return rows
+
+    @staticmethod
+    def _leaks(
+        schedule: Schedule, steps: int, epsilon: float, delta: float, c_1: float, square: float
+    ) -> list[Row]:
+        total = power_sum(steps, -1 / 3) if schedule == "decreasing" else float(steps)
+        base: Row = {"schedule": schedule, "rate": 1.0, "steps": steps, "delta": delta, "epsilon": epsilon}
+        base |= {"multiplier": 1.0, "x": c_1, "term": f"{square:g}", "bound": epsilon}
+        return [
+            {**base, "adjacency": name, "value": epsilon_of(size * math.sqrt(total), delta)}
+            for name, size in (("add_remove", 1.0), ("replace_one", 2.0))
+        ]
+
+    def _largest(
+        self, schedule: Schedule, epsilon: float, steps: int, delta: float, lipschitz: float
+    ) -> float:
+        """The largest (first) step whose T steps the moments accountant prices at epsilon or less."""
+        batch = self.rate * self.records
+
+        def excess(log_step: float) -> float:
+            s = multiplier_of(math.exp(log_step), records=self.records, batch=batch, lipschitz=lipschitz)
+            return moments_price(self.rate, s, steps, delta, schedule) - epsilon
+
+        low, high = (
+            math.log(step_of(s, records=self.records, batch=batch, lipschitz=lipschitz)) for s in (1e4, 0.3)
+        )
+        return math.exp(brentq(excess, low, high, xtol=1e-6))
+
+    def _step(self) -> list[Row]:
+        """The largest step as one of epsilon, T, ln(1/delta), L is varied (case; x: its value); case factor: the first
+        decreasing step over wang2015's, x: T^(1/3) ln(T/delta), the paper's factor, term: whose constant c_2; case
+        wang2015: that bound, x: T ln(2.5 T/delta). bound: Theorem 3's or 4's with the constant of its proof.
+        """
+        base = (self.epsilons[0], self.step_counts[0], self.step_deltas[0], self.lipschitz[0])
+        varied: dict[str, list[tuple[float, int, float, float]]] = {
+            "epsilon": [(e, *base[1:]) for e in self.epsilons],
+            "steps": [(base[0], t, *base[2:]) for t in self.step_counts],
+            "log delta": [(*base[:2], d, base[3]) for d in self.step_deltas],
+            "lipschitz": [(*base[:3], size) for size in self.lipschitz],
+        }
+        rows, found = [], {}
+        for schedule in get_args(Schedule):
+            for case, points in varied.items():
+                for epsilon, steps, delta, lipschitz in points:
+                    key = (schedule, epsilon, steps, delta, lipschitz)
+                    if key not in found:
+                        found[key] = self._largest(*key)
+                    x = {
+                        "epsilon": epsilon,
+                        "steps": steps,
+                        "log delta": math.log(1 / delta),
+                        "lipschitz": lipschitz,
+                    }
+                    row = {
+                        "case": case,
+                        "schedule": schedule,
+                        "rate": self.rate,
+                        "steps": steps,
+                        "delta": delta,
+                    }
+                    row |= {"epsilon": epsilon, "x": x[case], "value": found[key], "term": "first step"}
+                    row["bound"] = self._theorem(schedule, epsilon, steps, delta, lipschitz)
+                    row["multiplier"] = multiplier_of(
+                        found[key], records=self.records, batch=self.rate * self.records, lipschitz=lipschitz
+                    )
+                    rows.append(row)
+        epsilon, _, delta, lipschitz = base
+        for steps in self.step_counts:
+            wang = wang_step(Budget(epsilon, delta), records=self.records, steps=steps, lipschitz=lipschitz)
+            row = {"steps": steps, "delta": delta, "epsilon": epsilon}
+            rows.append(
+                {**row, "case": "wang2015", "x": steps * math.log(2.5 * steps / delta), "value": wang}
+            )
+            factor = steps ** (1 / 3) * math.log(steps / delta)
+            ours = {
+                "proof": self._theorem("decreasing", epsilon, steps, delta, lipschitz),
+                "accountant": found["decreasing", epsilon, steps, delta, lipschitz],
+            }
+            for term, step in ours.items():
+                rows.append(
+                    {
+                        **row,
+                        "case": "factor",
+                        "term": term,
+                        "x": factor,
+                        "value": step / wang,
+                        "bound": factor,
+                    }
+                )
+        return rows
+
+    def _theorem(
+        self, schedule: Schedule, epsilon: float, steps: int, delta: float, lipschitz: float
+    ) -> float:
+        c = printed_constant(Budget(epsilon, delta), steps=steps, schedule=schedule)
+        scale = lipschitz**2 * steps ** POWERS[schedule] * math.log(1 / delta)
+        return epsilon**2 * self.records / (c**2 * scale)
+
+    def _conditions(self) -> list[Row]:
+        """Conditions 1 and 2 of Theorem 3, printed and as Lemma 2 needs them (term), by setting and by q.
+
+        Settings: value is the step that is nearest to the limit, the first for condition 1 and the last for 2. Case
+        rates: of condition 1, value is the printed step and bound the needed one; of condition 2 the reverse (x: q).
+        """
+        rows = []
+        for case, one in self.settings.items():
+            setting = Setting(**one)
+            told = conditions(records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz)
+            last = setting.step * (setting.steps ** (-1 / 3) if setting.schedule == "decreasing" else 1.0)
+            base = {"case": case, "schedule": setting.schedule, "steps": setting.steps, "x": setting.step}
+            base["rate"] = setting.batch / setting.records
+            for term, step, bound in (
+                ("condition 1, printed", setting.step, told.printed_high),
+                ("condition 1, needed", setting.step, told.needed_high),
+                ("condition 2, printed", last, told.printed_low),
+                ("condition 2, needed", last, told.needed_low),
+            ):
+                rows.append({**base, "term": term, "value": step, "bound": bound})
+        for rate in self.rates:
+            batch = 1000
+            told = conditions(records=round(batch / rate), batch=batch, lipschitz=1.0)
+            row = {"case": "rates", "term": "condition 2", "rate": rate, "x": rate}
+            rows.append({**row, "value": told.needed_low, "bound": told.printed_low})
+            row |= {"term": "condition 1", "value": told.printed_high, "bound": told.needed_high}
+            rows.append(row)
+        return rows
+
+    def _limit(self) -> list[Row]:
+        """Tight price of the first setting with smaller and smaller fixed steps (x)."""
+        setting = Setting(**next(iter(self.settings.values())))
+        rows = []
+        for step in self.shrinking:
+            s = multiplier_of(step, records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz)
+            rate, delta = setting.batch / setting.records, self.deltas[0]
+            event = steps_event(s, rate=rate, steps=setting.steps, schedule="fixed")
+            price = Tight().epsilon(event, delta, "replace_one")
+            row = {"schedule": "fixed", "adjacency": "replace_one", "rate": rate, "steps": setting.steps}
+            rows.append({**row, "delta": delta, "multiplier": s, "x": step, "value": price})
+        return rows
+
+    def _extension(self) -> list[Row]:
+        """delta(epsilon) of two visible steps of SGHMC and SGNHT (value) against that of two steps of Algorithm 1 with
+        2 a times the step's noise variance (bound): noise N(0, 2 a eta/N) and a gradient step that differs by eta L/N.
+        x: a.
+        """
+        records, lipschitz, step = 1000, 10.0, 0.5
+        rows = []
+        for case in ("SGHMC", "SGNHT"):
+            for a in self.frictions:
+                noise, shift = math.sqrt(2 * a * step / records), step * lipschitz / records
+                s = noise / shift
+                for epsilon in (0.1, 0.5, 1.0):
+                    value = two_steps(case == "SGNHT", a, noise, shift, epsilon)
+                    row = {"case": case, "steps": 2, "rate": 1.0, "epsilon": epsilon, "multiplier": s, "x": a}
+                    rows.append({**row, "value": value, "bound": float(delta_of(math.sqrt(2) / s, epsilon))})
+        return rows
+
+    def _average(self) -> list[Row]:
+        r"""The bounds of Propositions 5 and 6, from the sums of their proofs (`Terms`).
+
+        equal privacy: decreasing (value) over fixed steps (bound) that spend the same, sum_t 1/sigma_t^2, so that they
+        add up to the same; same constant: both with c = c_2; in print: their bias terms, 1/(3 eta~) and 1/(eta~ N).
+        Proposition 5: bound (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed one, term by term, over N^0, N^-1
+        and N^2. powers: -(exponent of the slowest term of (8) in T) for eta_t = t^-alpha (x), without the noise's;
+        bound: 2/3. best step, best error: of Proposition 6 without the noise, x: T; best budget: eta~ of Proposition
+        5's printed bound. below wang2015: Proposition 6's 1/(T eta) + eta^2 at the step of Theorem 4 over that at
+        wang2015's, with the first of `step_counts`; term: whether epsilon (x) is in Figure 1.
+        """
+        rows: list[Row] = []
+        for steps in self.sizes:
+            constant, falling = terms(1 / steps, 0.0, steps), terms(steps ** (-2 / 3), -1 / 3, steps)
+            equal = terms(1 / power_sum(steps, -1 / 3), -1 / 3, steps)
+            printed = Terms(2 / 3 / steps, 1 / 3, 2 * steps ** (-2 / 3))  # at eta~ = 1
+            for term in Terms._fields:
+                base = {"term": term, "steps": steps, "x": steps}
+                for case, first, second in (
+                    ("equal privacy", equal, constant),
+                    ("same constant", falling, constant),
+                    ("Proposition 5", falling, printed),
+                ):
+                    value, bound = getattr(first, term), getattr(second, term)
+                    rows.append({**base, "case": case, "value": value, "bound": bound})
+            base = {"steps": steps, "x": steps}
+            rows.append(
+                {**base, "case": "in print", "term": "bias", "value": 1 / 3, "bound": 1 / self.records}
+            )
+
+            def sixth(log_step: float, steps: int = steps) -> float:
+                return math.exp(-log_step) / steps + math.exp(2 * log_step)
+
+            def fifth(log_budget: float, steps: int = steps) -> float:
+                return math.exp(-log_budget) / 3 + 2 * math.exp(2 * log_budget) * steps ** (-2 / 3)
+
+            best = minimize_scalar(sixth, bracket=(-8.0, 0.0), tol=1e-12)
+            rows.append({**base, "case": "best step", "value": math.exp(best.x)})
+            rows.append({**base, "case": "best error", "value": float(best.fun)})
+            budget = minimize_scalar(fifth, bracket=(-4.0, 4.0), tol=1e-12)
+            rows.append({**base, "case": "best budget", "value": math.exp(budget.x)})
+        steps, delta = self.step_counts[0], self.deltas[0]
+        for epsilon in (*self.budgets, *self.larger_budgets):
+            wang = wang_step(Budget(epsilon, delta), records=self.records, steps=steps, lipschitz=1.0)
+            ours = self._theorem("fixed", epsilon, steps, delta, 1.0)
+            value, bound = (1 / (steps * eta) + eta**2 for eta in (ours, wang))
+            row: Row = {"case": "below wang2015", "term": "Figure 1" if epsilon in self.budgets else "larger"}
+            row |= {"steps": steps, "delta": delta, "epsilon": epsilon, "x": epsilon}
+            rows.append({**row, "value": value, "bound": bound})
+        short, long = 10**9, 10**12
+        for alpha in self.powers:
+            pair = [terms(1.0, -alpha, steps) for steps in (short, long)]
+            exponents = {
+                term: math.log(getattr(pair[0], term) / getattr(pair[1], term)) / math.log(long / short)
+                for term in ("bias", "discretisation")
+            }
+            slowest = min(exponents, key=lambda term: exponents[term])
+            rows.append(
+                {"case": "powers", "term": slowest, "x": alpha, "value": exponents[slowest], "bound": 2 / 3}
+            )
+        return rows
+
+    def _generalization(self) -> list[Row]:
+        """Proposition 7 at A = 1 and N = infinity.
+
+        Lambert: T (x: ln T) fixes omega by T = ln(1/omega)^5/omega^4; then ln(1/omega) = T^(1/5) omega^(4/5) exactly
+        (value), which is (5/4) W((4/5) T^(1/5)), against W^(1/5)(4 T/5) as printed (bound). gap: ln(1/omega) + omega,
+        the printed bound's first form, at omega (x).
+        """
+        rows = []
+        for exponent in self.horizons:
+            steps = 10.0**exponent
+            value = 1.25 * float(lambertw(0.8 * steps**0.2).real)
+            row = {"case": "Lambert", "x": math.log(steps), "value": value}
+            rows.append({**row, "bound": float(lambertw(0.8 * steps).real) ** 0.2})
+        rows += [{"case": "gap", "x": omega, "value": math.log(1 / omega) + omega} for omega in self.gaps]
+        return rows

@@ -1,0 +1,507 @@
+"""Bounds, rates and limits that wang2015 states, computed exactly in small cases: no data set, no training.
+
+A row is one admissible case: `value` what is there, `bound` what the paper says, `ratio` = value/bound. `kind` names
+the statement, `case` the model, `x` the number that varies (records, step size, epsilon, dimension ...). A bound holds
+in a case where the ratio is at most 1; how near the ratio comes to 1 says how tight it is. Sections, theorems and
+lemmas are those of the paper and of its supplement; neighbours differ in one record that is replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import integrate, stats
+from scipy.special import expit, gammaln, log_expit, logit, logsumexp
+
+from dplangevin import random
+from dplangevin.kernels.sgnht import sgnht
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+
+Case = tuple[str, str, float, float, float]  # kind, case, x, value, bound
+OUTSIDE = 0.1  # posterior mass beyond the radius that counts as a miss of the posterior
+LEVEL = 0.05  # of Wald's test
+SHIFT = 2.0  # standard errors between the two hypotheses of the power
+DIVERGED = 1e3  # posterior standard deviations
+
+
+@dataclass(frozen=True)
+class Algorithm2:
+    """The numbers of Algorithm 2. records N, batch tau, passes T, lipschitz L; delta in (0, 1)."""
+
+    records: int
+    batch: int
+    passes: int
+    lipschitz: float
+    delta: float
+
+    @property
+    def steps(self) -> float:
+        """N T/tau."""
+        return self.records * self.passes / self.batch
+
+    @property
+    def logs(self) -> float:
+        """ln(2.5 N T/(tau delta)) ln(2/delta)."""
+        return math.log(2.5 * self.steps / self.delta) * math.log(2 / self.delta)
+
+    def noise(self, epsilon: float) -> float:
+        """128 N T L^2/(tau epsilon^2) times the logarithms: the privacy noise's variance over eta^2."""
+        return 128 * self.steps * self.lipschitz**2 / epsilon**2 * self.logs
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Units: one statement each (see the methods). Fields, by the unit that uses them:
+
+    lipschitz: small_records n of the enumerated data sets, prior_masses of one parameter, radius R, lipschitz L.
+    consistency: sizes n, truth in (0, 1), distance from it that counts as far.
+    weak: steps eta, pairs (records of each label), batch tau (at most `pairs`), reach and points of the lattice.
+    phase, noise, step, thermostat: algorithm (N, tau, T, L, delta); alphas in (0, 1); epsilons.
+    covariance: covariance_records n > 4, enumerated; far_records n of the bound for all data sets.
+    rates: dimensions d; scales s of I^-1 = s times the identity.
+    wald: wald_sizes n, wald_epsilons, theta0 inside the interval [-wald_radius, wald_radius] of a uniform prior.
+    approximate: budgets delta in (0, 1) of the distance; chain_steps of a Metropolis chain; tempers rho.
+    thermostat: friction a, eta (in units of 1/(beta N), beta = 1/4), thermostat_epsilons, chains, chain_length.
+    """
+
+    small_records: Sequence[int]
+    prior_masses: Sequence[float]
+    radius: float
+    lipschitz: float
+    sizes: Sequence[int]
+    truth: float
+    distance: float
+    steps: Sequence[float]
+    pairs: int
+    batch: int
+    reach: float
+    points: int
+    algorithm: Algorithm2
+    epsilons: Sequence[float]
+    alphas: Sequence[float]
+    covariance_records: Sequence[int]
+    far_records: Sequence[int]
+    dimensions: Sequence[int]
+    scales: Sequence[float]
+    wald_sizes: Sequence[int]
+    wald_epsilons: Sequence[float]
+    theta0: float
+    wald_radius: float
+    budgets: Sequence[float]
+    chain_steps: Sequence[int]
+    tempers: Sequence[float]
+    friction: float
+    thermostat_step: float
+    thermostat_epsilons: Sequence[float]
+    chains: int
+    chain_length: int
+
+    def __post_init__(self) -> None:
+        if min(self.covariance_records) <= 4:
+            raise ValueError(f"Lemma 6 is for n > 4, not {min(self.covariance_records)}")
+        if self.batch > self.pairs:
+            raise ValueError(f"batch = {self.batch} must be at most pairs = {self.pairs}")
+        if abs(self.theta0) >= self.wald_radius:
+            raise ValueError(
+                f"theta0 = {self.theta0} must lie inside [-{self.wald_radius}, {self.wald_radius}]"
+            )
+
+    def units(self) -> list[str]:
+        return [*self._fixed(), "thermostat"]
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        """ratio is nan where a kind has no bound."""
+        cases = self.thermostat(seed) if unit == "thermostat" else self._fixed()[unit]()
+        columns = ("kind", "case", "x", "value", "bound", "ratio")
+        return [dict(zip(columns, (*case, case[3] / case[4]), strict=True)) for case in cases]
+
+    def _fixed(self) -> dict[str, Callable[[], list[Case]]]:
+        """The units that draw no random numbers."""
+        return {
+            "lipschitz": self.posteriors,
+            "consistency": self.consistency,
+            "weak": self.weak,
+            "phase": self.phase,
+            "noise": self.noise,
+            "step": self.step,
+            "lemmas": self.lemmas,
+            "covariance": self.covariance,
+            "rates": self.rates,
+            "wald": self.wald,
+            "approximate": self.approximate,
+        }
+
+    def posteriors(self) -> list[Case]:
+        """Theorem 1 for ||x|| <= R and log p(x|theta) L-Lipschitz in x: 4 L R.
+
+        Both families have two or three parameters theta, so that the posterior of every data set of n records from a
+        lattice of [-R, R] is a table. exponential: log p = theta x - A(theta), |theta| <= L. Laplace: log p =
+        -L |x - theta| - A(theta), whose log-likelihood has no bound over theta. A(theta) does not change a ratio of
+        neighbours' posteriors but does change the posteriors. value: the largest |log ratio| over all neighbours and
+        parameters, the smallest pure epsilon; x = n.
+        """
+        lattice = self.radius * np.linspace(-1, 1, 5)
+        far = 4 * self.radius
+        families = {
+            "exponential family": (
+                np.array([-1.0, 0.0, 1.0]) * self.lipschitz,
+                lambda theta, x: theta[:, None] * x,
+            ),
+            "Laplace": (
+                np.array([-far, 0.0, far]),
+                lambda theta, x: -self.lipschitz * np.abs(x - theta[:, None]),
+            ),
+        }
+        rows: list[Case] = []
+        for (name, (theta, log_likelihood)), mass, n in product(
+            families.items(), self.prior_masses, self.small_records
+        ):
+            prior = np.array([mass, (1 - mass) / 2, (1 - mass) / 2])
+            fine = np.linspace(-self.radius, self.radius, 4001)
+            normaliser = np.log(np.trapezoid(np.exp(log_likelihood(theta, fine)), fine, axis=1))
+            table = log_likelihood(theta, lattice) - normaliser[:, None]  # (parameters, points)
+            worst = 0.0
+            for others in combinations_with_replacement(range(len(lattice)), n - 1):
+                shared = np.log(prior) + table[:, list(others)].sum(1)
+                joint = shared[:, None] + table
+                log_posterior = joint - logsumexp(joint, axis=0)
+                worst = max(worst, float(np.ptp(log_posterior, axis=1).max()))
+            case = f"{name}, prior mass {mass:g} on one parameter"
+            rows.append(("theorem 1, 4LR", case, n, worst, 4 * self.lipschitz * self.radius))
+        return rows
+
+    def consistency(self) -> list[Case]:
+        """Proposition 1 on coins with chance `truth`; x = n. sample: the probability that one posterior sample is
+        further than `distance` from the true parameter; posterior: the probability that the posterior has more than
+        `OUTSIDE` of its mass there.
+
+        Both are sums over the binomial number of heads. Two models are consistent at the truth, two are not.
+        """
+        inside = np.linspace(0.05, 0.95, 19)
+        away = inside[np.abs(inside - self.truth) > self.distance + 1e-9]
+        models = {  # positions of theta, chance of heads at each, far from the truth
+            "lattice with the truth": (inside, np.abs(inside - self.truth) > self.distance + 1e-9),
+            "prior without the truth": (away, np.ones(len(away), bool)),
+            "not identified": (
+                np.concatenate([inside, inside]),
+                np.concatenate([np.abs(inside - self.truth) > self.distance + 1e-9, np.ones(19, bool)]),
+            ),
+        }
+        rows: list[Case] = []
+        for n in self.sizes:
+            heads = np.arange(n + 1)
+            weight = stats.binom.pmf(heads, n, self.truth)
+            masses = {name: self._far(heads, n, chance, far) for name, (chance, far) in models.items()}
+            ends = np.clip([self.truth - self.distance, self.truth + self.distance], 0, 1)
+            low, high = (stats.beta.cdf(end, heads + 1, n - heads + 1) for end in ends)
+            masses = {"uniform prior": 1 - (high - low), **masses}
+            for name, mass in masses.items():
+                rows.append(("proposition 1, sample", name, n, float(weight @ mass), math.nan))
+                rows.append(("proposition 1, posterior", name, n, float(weight @ (mass > OUTSIDE)), math.nan))
+        return rows
+
+    @staticmethod
+    def _far(heads: np.ndarray, n: int, chance: np.ndarray, far: np.ndarray) -> np.ndarray:
+        """Posterior mass ``(n + 1,)`` on the parameters marked `far`, uniform prior."""
+        log = heads[:, None] * np.log(chance) + (n - heads[:, None]) * np.log1p(-chance)
+        return np.exp(logsumexp(log[:, far], axis=1) - logsumexp(log, axis=1))
+
+    def weak(self) -> list[Case]:
+        """Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for h = theta^2 at constant steps; x = eta.
+
+        U = `pairs` (softplus(theta) + softplus(-theta)), logistic loss of records x = 1 with both labels and a flat
+        prior, whose gradient is Lipschitz and bounded as the theorem asks. The chain's stationary law with minibatches
+        of tau drawn without replacement is the fixed point of its transition on a lattice. value: the bias over
+        E_posterior h; bound: eta, so that ratio is the constant of O(eta). noise: N(0, eta) as eq. 4.1 prints, and
+        N(0, 2 eta), that of Langevin dynamics.
+        """
+        theta = np.linspace(-self.reach, self.reach, self.points)
+        log = self.pairs * (log_expit(theta) + log_expit(-theta))
+        target = np.exp(log - logsumexp(log))
+        true = float(target @ theta**2)
+        rows: list[Case] = []
+        for factor, name in ((1.0, "noise N(0, η), as printed"), (2.0, "noise N(0, 2η)")):
+            for eta in self.steps:
+                law = self._stationary(theta, eta, factor * eta)
+                bias = abs(float(law @ theta**2) - true) / true
+                rows.append(("theorem 3, bias", name, eta, bias, eta))
+        return rows
+
+    def _stationary(self, theta: np.ndarray, eta: float, variance: float) -> np.ndarray:
+        """Stationary law ``(points,)`` of theta <- theta - eta (2 pairs/tau) sum_batch grad + N(0, variance)."""
+        total = 2 * self.pairs
+        move = np.zeros((len(theta), len(theta)))
+        for positive in range(self.batch + 1):
+            chance = stats.hypergeom.pmf(positive, total, self.pairs, self.batch)
+            pull = -positive * expit(-theta) + (self.batch - positive) * expit(theta)
+            centre = theta - eta * total / self.batch * pull
+            kernel = np.exp(-((theta[None] - centre[:, None]) ** 2) / (2 * variance))
+            move += chance * kernel / kernel.sum(1, keepdims=True)
+        system = move.T - np.eye(len(theta))
+        system[-1] = 1.0  # the law sums to one
+        law = np.linalg.solve(system, np.eye(len(theta))[-1])
+        return np.asarray(law)
+
+    def phase(self) -> list[Case]:
+        """Section 4.1, alpha-phase transition with eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t): value the last t
+        at which the privacy noise is above eta_t, bound alpha N T/tau; x = alpha."""
+        setting = self.algorithm
+        rows: list[Case] = []
+        for alpha, epsilon in product(self.alphas, self.epsilons):
+            t = np.arange(1, math.floor(setting.steps) + 1)
+            eta = alpha * epsilon**2 / (128 * setting.lipschitz**2 * setting.logs * t)
+            above = np.flatnonzero(setting.noise(epsilon) * eta**2 > eta * (1 + 1e-12))
+            last = float(t[above[-1]]) if len(above) else 0.0
+            rows.append(("phase transition", f"ε = {epsilon:g}", alpha, last, alpha * setting.steps))
+        return rows
+
+    def noise(self) -> list[Case]:
+        """Supplement E: the variances of both noises of Algorithm 2 against eta = x, epsilon the first of
+        `epsilons`."""
+        needed = self.algorithm.noise(self.epsilons[0])
+        rows: list[Case] = []
+        for eta in self.steps:
+            rows.append(("noise of a step", "privacy", eta, needed * eta**2, math.nan))
+            rows.append(("noise of a step", "posterior sampling", eta, eta, math.nan))
+        return rows
+
+    def step(self) -> list[Case]:
+        """Proof of Theorem 4: one step on its minibatch is said to lose eps sqrt(N)/sqrt(32 tau T ln(2/delta)) at
+        delta_0 = tau delta/(2 N T). value: what it loses at a sensitivity of 2 L, exactly and by the formula of the
+        paper's Theorem 2; x = epsilon. The variance on the sum of tau gradients is Algorithm 2's over
+        (eta N/tau)^2."""
+        setting = self.algorithm
+        rows: list[Case] = []
+        small = setting.delta / (2 * setting.steps)
+        for epsilon in self.epsilons:
+            std = math.sqrt(setting.noise(epsilon)) * setting.batch / setting.records
+            claimed = (
+                epsilon
+                * math.sqrt(setting.records)
+                / math.sqrt(32 * setting.batch * setting.passes * math.log(2 / setting.delta))
+            )
+            mu = 2 * setting.lipschitz / std
+            rows.append(("theorem 4, one step", "exact", epsilon, epsilon_of(mu, small), claimed))
+            formula = mu * math.sqrt(2 * math.log(1.25 / small))
+            rows.append(("theorem 4, one step", "Theorem 2 of the paper", epsilon, formula, claimed))
+        return rows
+
+    def lemmas(self) -> list[Case]:
+        """Lemma 4, (2 gamma eps): exact ln(1 + gamma (e^eps - 1)) for a uniform subset, eps < 1; x = eps.
+
+        Remark 1: advanced composition of k steps at eps = c/sqrt(2 k ln(1/delta')) < 1, c < sqrt(ln(1/delta')), is at
+        most 2 c; x = c. Supplement E: the smallest tau of Theorem 4's condition for one pass, eps^2 N/(32 ln(2/delta)),
+        over N; x = N."""
+        rows: list[Case] = []
+        for gamma, epsilon in product((0.001, 0.01, 0.1, 0.5, 1.0), (0.01, 0.1, 0.5, 0.99)):
+            exact = math.log1p(gamma * math.expm1(epsilon))
+            rows.append(("lemma 4", f"γ = {gamma:g}", epsilon, exact, 2 * gamma * epsilon))
+        for k, delta, share in product((1, 10, 1000, 100000), (1e-2, 1e-6), (0.01, 0.1, 0.5, 0.99)):
+            log = -math.log(delta)
+            c = share * math.sqrt(log)
+            epsilon = c / math.sqrt(2 * k * log)
+            total = c + k * epsilon * math.expm1(epsilon)
+            rows.append(("remark 1", f"k = {k}, δ' = {delta:g}", c, total, 2 * c))
+        for records, epsilon in product((1000, 10000, 100000), self.epsilons):
+            smallest = epsilon**2 * records / (32 * math.log(2 / self.algorithm.delta))
+            rows.append(("one pass", f"ε = {epsilon:g}", records, smallest, records))
+        return rows
+
+    def covariance(self) -> list[Case]:
+        """Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1), n > 4, L = 1, Cov with the divisor n - 1; x = n.
+
+        enumerated: the largest over all data sets of n records from a few points of the unit ball, and all
+        replacements. any data set: with m the mean of the other n - 1 records, Cov = terms of the others + (x - m)
+        (x - m)^T/n, so the difference is (a a^T - b b^T)/n with a = x - m, b = x' - m, whose norm is at most
+        |a - b| |a + b|/n <= s (sqrt(4 - s^2) + 2)/n, s = |x - x'|, largest at s = sqrt 3: 3 sqrt(3)/n.
+        """
+        turns = np.linspace(0, 2 * math.pi, 8, endpoint=False)
+        balls = {
+            1: np.linspace(-1, 1, 5)[:, None],
+            2: np.concatenate([np.zeros((1, 2)), np.stack([np.cos(turns), np.sin(turns)], 1)]),
+            3: np.concatenate([np.zeros((1, 3)), np.eye(3), -np.eye(3)]),
+        }
+        rows: list[Case] = []
+        for n, (d, ball) in product(self.covariance_records, balls.items()):
+            worst = 0.0
+            for others in combinations_with_replacement(range(len(ball)), n - 1):
+                sets = np.stack([np.vstack([ball[list(others)], point]) for point in ball])  # (points, n, d)
+                centred = sets - sets.mean(1, keepdims=True)
+                cov = np.einsum("pni,pnj->pij", centred, centred) / (n - 1)
+                gap = np.linalg.norm(cov[:, None] - cov[None], axis=(2, 3))
+                worst = max(worst, float(gap.max()))
+            rows.append(("lemma 6", f"enumerated, d = {d}", n, worst, 7 / (n - 1)))
+        for n in self.far_records:
+            rows.append(("lemma 6", "any data set", n, 3 * math.sqrt(3) / n, 7 / (n - 1)))
+        return rows
+
+    def rates(self) -> list[Case]:
+        """Supplement B, remark 1: the length of N(0, I^-1) in both norms, the common factor sqrt((1 + 4B/eps)/n) left
+        out. l2: E||z||_2 for I^-1 the identity, against sqrt(d); x = d. l2, scale: d = 10 and I^-1 = s times the
+        identity, against ||I^-1||_F; x = s. linf: E||z||_inf for the identity, whose ||I^-1||_2 is 1, against its value
+        at d = 1; x = d."""
+        rows: list[Case] = []
+        for d in self.dimensions:
+            rows.append(("rate, l2", "I = identity", d, length(d), math.sqrt(d)))
+        for s in self.scales:
+            rows.append(("rate, l2, scale", "d = 10", s, math.sqrt(s) * length(10), s * math.sqrt(10)))
+        for d in self.dimensions:
+            rows.append(("rate, linf", "I = identity", d, largest(d), largest(1)))
+        return rows
+
+    def wald(self) -> list[Case]:
+        """Supplement B, remark 2: Wald's test of theta = theta_0 with one posterior sample, coins with logit theta.
+
+        It rejects where n I(theta) (theta - theta_0)^2/(1 + 1/rho) exceeds the chi^2 quantile, rho = min(1, eps/4B),
+        B = ln(1 + e^D). Type I: value the exact chance, bound the level; power: at theta_0 + 2 asymptotic standard
+        errors, bound that of the normal limit; x = n. Sums over the binomial number of heads of posterior masses on a
+        lattice.
+        """
+        rows: list[Case] = []
+        for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
+            rho = min(1.0, epsilon / (4 * float(np.logaddexp(0, self.wald_radius))))
+            information = expit(self.theta0) * expit(-self.theta0)
+            error = math.sqrt((1 + 1 / rho) / (n * information))
+            z = stats.norm.ppf(1 - LEVEL / 2)
+            power = stats.norm.sf(z - SHIFT) + stats.norm.cdf(-z - SHIFT)
+            for kind, theta, bound in (
+                ("wald, type I", self.theta0, LEVEL),
+                ("wald, power", self.theta0 + SHIFT * error, float(power)),
+            ):
+                rows.append((kind, f"ε = {epsilon:g}", n, self._rejects(theta, n, rho), bound))
+        return rows
+
+    def _rejects(self, theta: float, n: int, rho: float) -> float:
+        """Chance of rejecting theta_0 when the data come from `theta`. Heads are those within 7 standard deviations,
+        thinned to at most about a thousand, with their binomial weights."""
+        chance = float(expit(theta))
+        wide = 7 * math.sqrt(n * chance * (1 - chance))
+        low, high = max(0, math.floor(n * chance - wide)), min(n, math.ceil(n * chance + wide))
+        heads = np.arange(low, high + 1, max(1, (high - low) // 1000))
+        weight = stats.binom.pmf(heads, n, chance)
+        centre = np.clip(logit(np.clip(heads / n, 1e-9, 1 - 1e-9)), -self.wald_radius, self.wald_radius)
+        spread = 8 / np.sqrt(rho * n * expit(centre) * expit(-centre))
+        ends = [np.clip(centre + sign * spread, -self.wald_radius, self.wald_radius) for sign in (-1, 1)]
+        cells = (np.arange(2000) + 0.5) / 2000
+        draw = ends[0][:, None] + (ends[1] - ends[0])[:, None] * cells  # (heads, cells)
+        log = rho * (heads[:, None] * log_expit(draw) + (n - heads[:, None]) * log_expit(-draw))
+        posterior = np.exp(log - log.max(1, keepdims=True))
+        posterior /= posterior.sum(1, keepdims=True)
+        statistic = n * expit(draw) * expit(-draw) * (draw - self.theta0) ** 2 / (1 + 1 / rho)
+        rejected = (posterior * (statistic > stats.chi2.ppf(1 - LEVEL, 1))).sum(1)
+        return float(weight @ rejected / weight.sum())
+
+    def approximate(self) -> list[Case]:
+        """Proposition 3: a sample within L1 distance delta of the exact one is (eps, (1 + e^eps) delta)-DP.
+
+        Exact posteriors (tempered by rho, uniform prior) of five chances of heads given 5 coins; eps is their exact
+        price over all neighbours. value: the exact delta of the approximate laws at eps, x = eps. worst: the laws
+        within delta of the exact ones that are worst for privacy, which move delta/2 of mass into an event and out of
+        it. Metropolis: a chain with proposals to the two next parameters after some steps from the first of them, delta
+        its largest L1 distance over data sets.
+        """
+        rows: list[Case] = []
+        chances, coins = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), 5
+        for rho in self.tempers:
+            heads = np.arange(coins + 1)[:, None]
+            log = rho * (heads * np.log(chances) + (coins - heads) * np.log1p(-chances))
+            exact = np.exp(log - logsumexp(log, axis=1, keepdims=True))  # (data sets, parameters)
+            pairs = [(i, i + 1) for i in range(coins)] + [(i + 1, i) for i in range(coins)]
+            epsilon = max(float(np.log(exact[i] / exact[j]).max()) for i, j in pairs)
+            for budget in self.budgets:
+                found = max(worst_within(exact[i], exact[j], epsilon, budget) for i, j in pairs)
+                case = f"worst at distance {budget:g}"
+                rows.append(("proposition 3", case, epsilon, found, (1 + math.exp(epsilon)) * budget))
+            for steps in self.chain_steps:
+                laws = np.stack([metropolis(law, steps) for law in exact])
+                budget = float(np.abs(laws - exact).sum(1).max())
+                over = [np.maximum(laws[i] - math.exp(epsilon) * laws[j], 0).sum() for i, j in pairs]
+                case = f"Metropolis, {steps} steps"
+                bound = (1 + math.exp(epsilon)) * budget
+                rows.append(("proposition 3", case, epsilon, float(max(over)), bound))
+        return rows
+
+    def thermostat(self, seed: int) -> list[Case]:
+        """Supplement E: SGNHT (eq. 4.5) with Algorithm 2's noise on N(0, identity) in two dimensions; x = epsilon.
+
+        eta V, a number without a unit, is that of `algorithm` at eta = `thermostat_step`/(beta N), beta = 1/4. The
+        noise of a step has variance max(2 a eta, V eta^2). Its velocity settles at E v^2 = eta only if
+        alpha (2 - alpha) eta = V eta^2 has a solution, that is for eta V <= 1 (kind eta V, bound 1).
+        temperature: mean square over the second half of the chains that have not diverged; bound: 1, the posterior's.
+        diverged: the share of chains that have. reached: relaxation times within N T/tau steps once eta is so small
+        that eta V = 1/2, where theta relaxes at the rate eta beta N/alpha per step.
+        """
+        kernel = sgnht()
+        rows: list[Case] = []
+        curvature, eta = self.algorithm.records / 4, torch.tensor(self.thermostat_step, dtype=torch.float64)
+        for epsilon in self.thermostat_epsilons:
+            needed = self.algorithm.noise(epsilon)
+            strength = self.thermostat_step / curvature * needed
+            std = math.sqrt(max(2 * self.friction, strength) * self.thermostat_step)
+            rng = random.generator(seed, f"wang2015_bounds thermostat {epsilon:g}")
+            drawn = torch.randn(2, self.chains, 1, 2, generator=rng, dtype=torch.float64)
+            start = torch.full((self.chains, 1, 1), self.friction, dtype=torch.float64)
+            state = kernel.init(drawn[0], drawn[1] * eta.sqrt(), start)
+            total = torch.zeros(self.chains, 2, dtype=torch.float64)
+            lost = torch.zeros(self.chains, dtype=torch.bool)
+            for t in range(self.chain_length):
+                noise = std * torch.randn(self.chains, 1, 2, generator=rng, dtype=torch.float64)
+                state = kernel.step(state, state.theta, noise, eta)
+                lost |= ~(state.theta.abs().amax((1, 2)) < DIVERGED)
+                if 2 * t >= self.chain_length:
+                    total += state.theta[:, 0].square()
+            kept = ~lost.numpy()
+            squares = total.numpy()[kept] / (self.chain_length - self.chain_length // 2)
+            alpha = 1 - math.sqrt(1 / 2)  # alpha (2 - alpha) = 1/2
+            reached = self.algorithm.steps * curvature / (2 * needed) / alpha
+            mean = float(squares.mean()) if kept.any() else math.nan
+            rows += [
+                ("thermostat, temperature", "fixed step", epsilon, mean, 1.0),
+                ("thermostat, diverged", "fixed step", epsilon, float(1 - kept.mean()), math.nan),
+                ("thermostat, ηV", "fixed step", epsilon, strength, 1.0),
+                ("thermostat, reached", "step with ηV = 1/2", epsilon, reached, 1.0),
+            ]
+        return rows
+
+
+def length(d: int) -> float:
+    """E||z||_2 of z ~ N(0, identity) in d dimensions: sqrt(2) Gamma((d + 1)/2)/Gamma(d/2)."""
+    return math.sqrt(2) * math.exp(gammaln((d + 1) / 2) - gammaln(d / 2))
+
+
+def largest(d: int) -> float:
+    """E max |z_i| of d independent N(0, 1): the integral of 1 - P(|z| <= t)^d over t > 0."""
+    found, _ = integrate.quad(
+        lambda t: -math.expm1(d * math.log1p(-2 * stats.norm.sf(t))) if t else 1.0, 0, 40
+    )
+    return float(found)
+
+
+def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) -> float:
+    """The largest P'(S) - e^epsilon Q'(S) over events S and laws P', Q' within L1 `distance` of p and q, ``(K,)``."""
+    found = 0.0
+    for bits in product((False, True), repeat=len(p)):
+        inside = np.array(bits)
+        first, second = float(p[inside].sum()), float(q[inside].sum())
+        moved = min(first + distance / 2, 1.0) if inside.any() else 0.0
+        found = max(found, moved - math.exp(epsilon) * max(second - distance / 2, 0.0))
+    return found
+
+
+def metropolis(law: np.ndarray, steps: int) -> np.ndarray:
+    """Law after `steps` of a Metropolis chain on 0..K-1 for `law` from 0, proposals to either neighbour with chance
+    1/2 each."""
+    count = len(law)
+    move = np.zeros((count, count))
+    for i in range(count):
+        for j in (i - 1, i + 1):
+            if 0 <= j < count:
+                move[i, j] = 0.5 * min(1.0, law[j] / law[i])
+        move[i, i] = 1 - move[i].sum()
+    return np.asarray(np.linalg.matrix_power(move, steps)[0])

@@ -1,0 +1,127 @@
+"""Rules for claims on exact computations, where nothing is drawn and one admissible case refutes a bound; and a price
+that the words call small."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.claims.verdicts import (
+    ATTACK,
+    CONTRADICTED,
+    EXACT,
+    REPRODUCED,
+    UNDER_CHOICES,
+    Bounds,
+    Verdict,
+    Where,
+    ends,
+    extremes,
+    judged,
+    not_testable,
+    result,
+    rows_where,
+)
+from dplangevin.statistics import Interval
+from dplangevin.text import short
+
+
+def every_case(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    column: str,
+    bounds: Bounds,
+    what: str,
+    others: Where | None = None,
+    choice: str = "",
+    smallest: str = "",
+) -> Verdict:
+    """Every exact value of `column` in the rows `where` lies in `bounds`: contradicted by one that does not, but
+    reproduced under stated choices where `others` names rows that all do, which `choice` says in words. smallest: a
+    column at whose smallest value alone rows count, as it stands for a limit. low, high: the smallest and largest
+    value. what: the column in words."""
+    rows = _at_smallest(rows_where(frame, where), smallest)
+    low, high = ends(bounds)
+    held = int(rows[column].between(low, high).sum())
+    reason = f"{what}: {_range(rows[column])}, asked: {_asked(low, high)}; {held} of {len(rows)} cases hold"
+    verdict = judged(held == len(rows), True)
+    if verdict == CONTRADICTED and others is not None:
+        rest = _at_smallest(rows_where(frame, others), smallest)[column]
+        reason += f"; {choice}: {_range(rest)}"
+        verdict = UNDER_CHOICES if rest.between(low, high).all() else CONTRADICTED
+    return result(extremes(rows[column]), verdict, reason, EXACT)
+
+
+def order(
+    frame: pd.DataFrame, *, where: Where, x: str, y: str, by: Sequence[str], bounds: Bounds, what: str
+) -> Verdict:
+    """The exponent p of y ~ x^p between neighbouring x, within each group of `by`, lies in `bounds`; exact values.
+    Reproduced if all do, contradicted if none does, else not reproduced. ours: their median, low and high: the smallest
+    and largest. what: y as a function of x in words."""
+    slopes: list[float] = []
+    for _, rows in rows_where(frame, where).groupby(list(by), dropna=False):
+        line = rows.sort_values(x)
+        slopes += (np.diff(np.log(line[y])) / np.diff(np.log(line[x]))).tolist()
+    if not slopes:
+        return not_testable(f"no two values of {x} to compare in {dict(where)}")
+    found, (low, high) = pd.Series(slopes), ends(bounds)
+    held = int(found.between(low, high).sum())
+    reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {_asked(low, high)}"
+    return result(extremes(found), judged(held == len(found), held == 0), reason, EXACT)
+
+
+def best_at(
+    frame: pd.DataFrame, *, where: Where, x: str, y: str, published: float, within: float, what: str
+) -> Verdict:
+    """Of the exact values of y in the rows `where`, the largest is at x = `published` (to `within`), else contradicted.
+    low, high: the x next to ours. what: y in words."""
+    rows = rows_where(frame, where).sort_values(x).reset_index(drop=True)
+    if len(rows) < 3:
+        return not_testable(f"fewer than three values of {x} to compare")
+    best = int(rows[y].argmax())
+    beside = [float(rows[x][i]) if 0 <= i < len(rows) else math.nan for i in (best - 1, best + 1)]
+    ours = float(rows[x][best])
+    reason = f"{what} is largest, {rows[y][best]:.4g}, at {short(ours)} of {len(rows)} values; "
+    reason += ", ".join(
+        f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[y], strict=True)
+    )
+    verdict = judged(abs(ours - published) <= within, True)
+    return result(Interval(ours, *beside), verdict, reason, EXACT)
+
+
+def price_at_most(frame: pd.DataFrame, *, id: str, most: float) -> Verdict:
+    """A price that the words call small is at most `most`. ours: the tight price for replace-one neighbours, low: the
+    lower bound by an attack, high: the larger tight price. Reproduced if ours is at most that, under stated choices if
+    the price for adding or removing a record is, contradicted if the attack shows more, else not reproduced."""
+    row = rows_where(frame, {"id": id}).iloc[0]
+    ours, other = float(row.epsilon_replace_one), float(row.epsilon_add_remove)
+    reason = f"tight ε {short(ours)} where a record is replaced, {short(other)} where one is added or removed"
+    reason += f", at least {short(float(row.audit_epsilon))} by an attack, {short(float(row.epsilon_formula))} by the "
+    reason += f"paper's accountant; asked: at most {short(most)}"
+    verdict = judged(ours <= most, row.audit_epsilon > most)
+    verdict = UNDER_CHOICES if verdict != REPRODUCED and other <= most else verdict
+    numbers = Interval(ours, float(row.audit_epsilon), max(ours, other))
+    return result(numbers, verdict, reason, ATTACK)
+
+
+def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
+    """Not testable, and why; the frame is not read."""
+    return not_testable(reason)
+
+
+def _at_smallest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    return rows[rows[column].eq(rows[column].min())] if column else rows
+
+
+def _range(values: pd.Series) -> str:
+    return f"{values.min():.4g} to {values.max():.4g}" if len(values) > 1 else f"{values.iloc[0]:.4g}"
+
+
+def _asked(low: float, high: float) -> str:
+    if math.isinf(low):
+        return f"at most {high:g}"
+    return f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"

@@ -1,0 +1,232 @@
+"""li2019's formulas and their rules, against closed forms, mpmath and brute force."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hydra.utils import instantiate
+from mpmath import mp, mpf, quad
+from omegaconf import OmegaConf
+from scipy.stats import norm
+
+from dplangevin.analyses.li2019_bounds import (
+    EMPTY,
+    Formulas,
+    moments_price,
+    power_sum,
+    sampled_moment,
+    terms,
+    two_steps,
+)
+from dplangevin.claims import li2019_bounds as rules
+from dplangevin.claims import verdicts
+from dplangevin.exhibits import li2019_bounds as exhibit
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.events import Adjacency
+from dplangevin.privacy.stepsize import steps_event
+
+CONF = Path(__file__).parents[1] / "conf"
+SMALL: dict[str, Any] = {
+    "rates": [0.0001, 0.06], "multipliers": 2, "theorem_rates": [0.003], "theorem_steps": [1000], "deltas": [1e-5],
+    "decreasing_rates": [], "c_1": [0.1], "c_squared": [6.0], "epsilons": [0.5], "step_counts": [10000, 40000],
+    "step_deltas": [1e-5], "lipschitz": [1.0], "frictions": [0.2], "sizes": [2, 100], "horizons": [6, 48],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    spec = OmegaConf.load(CONF / "analysis/li2019_bounds.yaml")
+    analysis: Formulas = instantiate(spec, _convert_="all", **SMALL)
+    return pd.DataFrame([row for unit in analysis.units() for row in analysis.rows(unit, 0)])
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "order"), [(0.0001, 1.0, 2.5), (0.06, 1.0, 2.7), (0.003, 8.0, 150.0)]
+)
+def test_moments_by_mpmath(rate: float, noise: float, order: float) -> None:
+    """Thirty digits, integrated between the points around which the integrand lies."""
+    q, s = mpf(rate), mpf(noise)
+
+    def density(x: Any, centre: int) -> Any:
+        normal = [mp.exp(-((x - c) ** 2) / (2 * s**2)) for c in (0, centre)]
+        return ((1 - q) * normal[0] + q * normal[1]) / (s * mp.sqrt(2 * mp.pi))
+
+    points = [mpf(k) * s for k in (-14, -6, -2, 0, 2, 6, 14)] + [order + 20 * s]
+    adjacencies: list[tuple[Adjacency, int]] = [("add_remove", 0), ("replace_one", -1)]
+    for adjacency, centre in adjacencies:
+        with mp.workdps(30):
+            exact = mp.log(
+                quad(lambda x, c=centre: density(x, 1) * (density(x, 1) / density(x, c)) ** order, points)
+            )
+        found = sampled_moment(rate, noise, np.array([order]), adjacency)[0]
+        assert found == pytest.approx(float(exact), rel=1e-6), adjacency
+
+
+def test_rare_records_have_the_chi_square_moment() -> None:
+    """As q -> 0, alpha/(q^2 lambda (lambda + 1)) is half the chi-square over q^2: (exp(1/s^2) - 1)/2, 2 sinh(1/s^2)."""
+    order = np.array([3.0])
+    for s in (1.0, 2.0):
+        limits = {"add_remove": math.expm1(1 / s**2) / 2, "replace_one": 2 * math.sinh(1 / s**2)}
+        for adjacency, limit in limits.items():
+            found = sampled_moment(1e-5, s, order, adjacency)[0] / (1e-10 * 12)  # type: ignore[arg-type]
+            assert found == pytest.approx(limit, rel=1e-3)
+
+
+@pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
+def test_price_is_that_of_the_moments_accountant(schedule: Any) -> None:
+    event = steps_event(3.0, rate=0.01, steps=400, schedule=schedule)
+    exact = Li2019(256).epsilon(event, 1e-5, "add_remove")
+    assert moments_price(0.01, 3.0, 400, 1e-5, schedule) == pytest.approx(exact, rel=2e-2)
+
+
+def test_sums_and_terms_by_brute_force() -> None:
+    t = np.arange(1, 300_001, dtype=float)
+    assert power_sum(len(t), -1 / 3) == pytest.approx((t ** (-1 / 3)).sum(), rel=1e-12)
+    eta = 0.3 * t[:50] ** -0.4
+    found = terms(0.3, -0.4, 50)
+    assert found.noise == pytest.approx((eta**2).sum() / eta.sum() ** 2)
+    assert found.bias == pytest.approx(1 / eta.sum())
+    assert found.discretisation == pytest.approx(((eta**2).sum() / eta.sum()) ** 2)
+
+
+@pytest.mark.parametrize("thermostat", [False, True])
+def test_two_steps_by_simulation(thermostat: bool) -> None:
+    """delta = E max(1 - exp(eps - loss), 0), the loss from the two conditional laws along simulated paths."""
+    rng, a, s, shift, epsilon = np.random.default_rng(0), 0.2, 0.1, 0.07, 0.4
+    theta, v0 = 0.2, 0.05
+    mean = (1 - a) * v0 - 0.3 * theta
+    v1 = mean + s * rng.standard_normal(400_000)
+    rest = a + v1**2 - s**2 / (2 * a) if thermostat else a
+    centre = (1 - rest) * v1 - 0.3 * (theta + v0)
+    v2 = centre + s * rng.standard_normal(400_000)
+    loss = sum(norm.logpdf(v, c, s) - norm.logpdf(v, c - shift, s) for v, c in ((v1, mean), (v2, centre)))
+    draws = np.maximum(-np.expm1(epsilon - loss), 0)
+    exact = two_steps(thermostat, a, s, shift, epsilon)
+    assert abs(draws.mean() - exact) < 4 * draws.std() / math.sqrt(len(draws))
+
+
+def test_the_printed_conditions_admit_what_leaks(frame: pd.DataFrame) -> None:
+    """All three conditions, rewritten in the step, and a lower bound on the price by one event of the last sum."""
+    rows = frame[frame.panel.eq("printed") & frame.adjacency.eq("add_remove")]
+    assert len(rows) == 2
+    row: Any
+    for row in rows.itertuples():
+        eta = 50_000.0  # N/L^2 with N = 50000, L = 1: condition 1 with equality
+        power, last = (2 / 3, row.steps ** (-1 / 3)) if row.schedule == "decreasing" else (1.0, 1.0)
+        assert eta * last > 50_000 / 256
+        assert eta < row.epsilon**2 * 50_000 / (6 * row.steps**power * math.log(1 / row.delta))
+        assert row.epsilon < row.x * row.steps**power
+        # sum_t t^(-1/3) is at least its integral; of two normals mu apart, what lies beyond the mean of one
+        total = 1.5 * (row.steps ** (2 / 3) - 1) if row.schedule == "decreasing" else row.steps
+        assert row.epsilon < math.log(0.5 - row.delta) - norm.logcdf(-math.sqrt(total)) < row.value
+
+
+def test_lambert_form_solves_the_equation(frame: pd.DataFrame) -> None:
+    row: Any
+    for row in frame[frame.case.eq("Lambert")].itertuples():
+        log_omega = -row.value
+        assert 5 * math.log(-log_omega) - 4 * log_omega == pytest.approx(row.x)  # T = ln(1/omega)^5/omega^4
+        w = row.bound**5
+        assert w + math.log(w) == pytest.approx(row.x + math.log(0.8))  # W e^W = 4 T/5
+
+
+def test_best_constants_of_the_printed_bounds(frame: pd.DataFrame) -> None:
+    """From the derivatives: 2 eta^3 T = 1, and 12 eta~^3 = T^(2/3)."""
+    for case, constant, power in (("best step", 0.5, -1.0), ("best budget", 1 / 12, 2 / 3)):
+        rows = frame[frame.case.eq(case)]
+        np.testing.assert_allclose(rows.value**3, constant * rows.x**power, rtol=1e-5)
+
+
+def test_equal_privacy_is_worse_by_cauchy_and_schwarz(frame: pd.DataFrame) -> None:
+    rows = frame[frame.case.eq("equal privacy")]
+    eta = np.arange(1, 101) ** (-1 / 3)
+    expected = 100 * (eta**2).sum() / eta.sum() ** 2
+    at = rows[rows.steps.eq(100)].set_index("term").ratio
+    assert at.noise == pytest.approx(expected)
+    assert at.discretisation == pytest.approx(expected**2)
+    assert (rows.ratio >= 1 - 1e-12).all()
+
+
+def test_conditions_lack_the_square_of_q(frame: pd.DataFrame) -> None:
+    rates = frame[frame.case.eq("rates")]
+    first, second = (rates[rates.term.eq(f"condition {i}")] for i in (1, 2))
+    np.testing.assert_allclose(first.ratio, 1 / first.rate**2, rtol=1e-3)
+    np.testing.assert_allclose(second.ratio, (256 * second.rate) ** 2, rtol=1e-3)
+
+
+def test_steps_scale_as_the_theorems_say(frame: pd.DataFrame) -> None:
+    rows = frame[frame.panel.eq("step") & frame.case.eq("steps")]
+    for schedule, power in (("fixed", -1.0), ("decreasing", -2 / 3)):
+        few, many = rows[rows.schedule.eq(schedule)].sort_values("steps").value
+        assert math.log(many / few) / math.log(4) == pytest.approx(power, abs=0.02)
+
+
+def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
+    assert [*frame.columns] == [*EMPTY]
+    assert frame.value.notna().all()
+    figure = exhibit.figure(frame, title="t")
+    assert len(figure.axes) == 6
+    assert exhibit.page(frame, title="t").count("\n| lemma") == 4
+
+
+CASES = pd.DataFrame({"of": ["a", "a", "b", "b"], "x": [1.0, 10.0, 1.0, 10.0], "y": [0.5, 5.0, 0.2, 0.02]})
+
+
+@pytest.mark.parametrize(
+    ("where", "bounds", "others", "smallest", "verdict"),
+    [
+        ({"of": "b"}, [None, 1.0], None, "", verdicts.REPRODUCED),
+        ({"of": "a"}, [None, 1.0], None, "", verdicts.CONTRADICTED),
+        ({"of": "a"}, [None, 1.0], {"of": "b"}, "", verdicts.UNDER_CHOICES),
+        ({"of": "a"}, [None, 0.1], {"of": "b"}, "", verdicts.CONTRADICTED),
+        ({"of": "a"}, [None, 1.0], None, "x", verdicts.REPRODUCED),
+    ],
+)
+def test_every_case(where: Any, bounds: Any, others: Any, smallest: str, verdict: str) -> None:
+    found = rules.every_case(
+        CASES, where=where, column="y", bounds=bounds, what="y", others=others, smallest=smallest
+    )
+    assert (found["verdict"], found["measure"]) == (verdict, "exact")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        ([-1.1, 1.1], verdicts.REPRODUCED),
+        ([0.9, 1.1], verdicts.NOT_REPRODUCED),
+        ([2, None], verdicts.CONTRADICTED),
+    ],
+)
+def test_order(bounds: Any, verdict: str) -> None:
+    found = rules.order(CASES, where={}, x="x", y="y", by=["of"], bounds=bounds, what="y")
+    assert (found["verdict"], found["low"], found["high"]) == (verdict, pytest.approx(-1), pytest.approx(1))
+
+
+def test_best_at() -> None:
+    line = pd.DataFrame({"x": [0.1, 0.3, 0.5], "y": [1.0, 3.0, 2.0]})
+    for published, verdict in ((0.3, verdicts.REPRODUCED), (0.1, verdicts.CONTRADICTED)):
+        found = rules.best_at(line, where={}, x="x", y="y", published=published, within=0.01, what="y")
+        assert (found["verdict"], found["ours"], found["low"], found["high"]) == (verdict, 0.3, 0.1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("most", "verdict"),
+    [
+        (2.0, verdicts.REPRODUCED),
+        (1.0, verdicts.UNDER_CHOICES),
+        (0.5, verdicts.NOT_REPRODUCED),
+        (0.3, verdicts.CONTRADICTED),
+    ],
+)
+def test_price_at_most(most: float, verdict: str) -> None:
+    row = {
+        "id": "a",
+        "epsilon_replace_one": 1.5,
+        "epsilon_add_remove": 0.7,
+        "audit_epsilon": 0.4,
+        "epsilon_formula": 1,
+    }
+    assert rules.price_at_most(pd.DataFrame([row]), id="a", most=most)["verdict"] == verdict
