@@ -51,7 +51,7 @@ def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) ->
         for dataset, exhibit in entry.get("over", {"": entry.get("exhibit", "")}).items():
             test = {**entry["test"], **({"dataset": dataset} if dataset else {})}
             names = [exhibit, test.get("sensitivity", "")] if exhibit else []
-            files = entry.get("evidence") or _folders(paper["paper"], test)
+            files = entry.get("evidence") or _folders(paper, test)
             shown = dict.fromkeys(of for name in names for of in name.split("; ") if of)
             more = {"exhibit": "; ".join(shown), "evidence": files}
             key = "_".join([paper["paper"], name, *([dataset] if dataset else [])])
@@ -65,9 +65,12 @@ def _keys(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: entry[key] for key in QUOTED} | {key: entry[key] for key in JUDGED if key in entry}
 
 
-def _folders(paper: str, test: Mapping[str, Any]) -> str:
-    """The results that a test on a data set compares: those of its experiment, and of the settings that it tries."""
-    names = [test.get("experiment", paper), test.get("sensitivity", "")]
+def _folders(paper: Mapping[str, Any], test: Mapping[str, Any]) -> str:
+    """The results that a test compares: on one data set, those of its experiment and of the settings that it tries; else
+    all that the paper's claims are about."""
+    if "dataset" not in test:
+        return "; ".join(f"{RUNS}/{name}" for name in paper["runs"])
+    names = [test.get("experiment", paper["paper"]), test.get("sensitivity", "")]
     return "; ".join(f"{RUNS}/{name}/{test['dataset']}" for name in names if name)
 
 
