@@ -66,8 +66,8 @@ def _keys(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _folders(paper: Mapping[str, Any], test: Mapping[str, Any]) -> str:
-    """The results that a test compares: on one data set, those of its experiment and of the settings that it tries; else
-    all that the paper's claims are about."""
+    """The results that a test compares: on one data set, those of its experiment and of the settings that it tries;
+    else all that the paper's claims are about."""
     if "dataset" not in test:
         return "; ".join(f"{RUNS}/{name}" for name in paper["runs"])
     names = [test.get("experiment", paper["paper"]), test.get("sensitivity", "")]

@@ -34,12 +34,12 @@ ATTACKS = (
     "direction up to the clip (any loss); on the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth "
     "loss; on posterior samples, the logistic loss with any other records."
 )
-VERDICT_COLOURS = {
-    verdicts.REPRODUCED: "#009E73",
-    verdicts.UNDER_CHOICES: "#6B6B00",
-    verdicts.NOT_REPRODUCED: "#B35900",
-    verdicts.CONTRADICTED: "#B2182B",
-    verdicts.NOT_TESTABLE: "#777777",
+OUTCOMES = {  # of the numbers alone; the verdict on the sentence is that of results/claims.csv
+    verdicts.REPRODUCED: ("kept", "#009E73"),
+    verdicts.UNDER_CHOICES: ("kept in part", "#6B6B00"),
+    verdicts.NOT_REPRODUCED: ("not shown", "#B35900"),
+    verdicts.CONTRADICTED: ("attack above it", "#B2182B"),
+    verdicts.NOT_TESTABLE: ("no settings", "#777777"),
 }
 SMALLEST, LARGEST = 1e-3, 1e4
 PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2015": "Wang et al. 2015"}
@@ -47,8 +47,8 @@ PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2
 
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
     """One row per guarantee on a log epsilon axis, grouped by paper: markers for what is claimed and what it costs, a
-    bar up to the lower bound by an attack on the hypotheses, and the verdict at the right. Guarantees without settings
-    show the claim alone; what lies beyond the axis is drawn at its end, hollow."""
+    bar up to the lower bound by an attack on the hypotheses, and at the right what came out. Guarantees without
+    settings show the claim alone; what lies beyond the axis is drawn at its end, hollow."""
     rows = frame[np.isfinite(frame.epsilon_claimed)]
     lines: list[tuple[str, pd.Series | None]] = []
     for paper, group in rows.groupby("paper", sort=False):
@@ -63,8 +63,8 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
             ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **place)
             if row is not None:
                 _guarantee(ax, y, row)
-                verdict = guarantee(frame, id=row.id)["verdict"]
-                ax.text(1.01, y, verdict, color=VERDICT_COLOURS[verdict], **place)
+                text, colour = OUTCOMES[guarantee(frame, id=row.id)["verdict"]]
+                ax.text(1.01, y, text, color=colour, **place)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_xlabel("ε at the δ of the promise")
@@ -95,7 +95,7 @@ def _guarantee(ax: Axes, y: int, row: pd.Series) -> None:
 
 
 def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
-    """Markdown: per paper one row per guarantee, then for each its settings and the reason of its verdict."""
+    """Markdown: per paper one row per guarantee, then for each its settings and the numbers behind what came out."""
     columns = [
         "promise",
         "where",
@@ -105,7 +105,7 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
         "add/remove",
         "replace-one",
         "attack ≥",
-        "verdict",
+        "what came out",
     ]
     lines = [
         "ε at the δ of the promise; tight: the smallest ε we can prove (steps without replacement by the "
@@ -117,7 +117,7 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
             verdict = guarantee(frame, id=row.id)
             prices = (row.epsilon_formula, row.epsilon_add_remove, row.epsilon_replace_one, row.audit_epsilon)
             numbers = [epsilon(value) for value in (row.epsilon_claimed, row.delta, *prices)]
-            rows.append([row.label, row["where"], *numbers, f"**{verdict['verdict']}**"])
+            rows.append([row.label, row["where"], *numbers, f"**{OUTCOMES[verdict['verdict']][0]}**"])
             reasons.append(f"- {row.label}: {verdict['reason']}.")
         lines += [
             "",
