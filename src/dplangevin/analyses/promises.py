@@ -158,7 +158,8 @@ class Promise:
 class Promises:
     """One unit per promise, in the order of the papers.
 
-    search: no batch is tried that is further than this above the smallest of a `SmallestBatch`; None: no such limit.
+    search: no batch is tried that is further than this above the smallest of a `SmallestBatch`; 0: none is sought;
+    None: no such limit.
     """
 
     promises: Mapping[str, Promise]
@@ -171,5 +172,5 @@ class Promises:
         promise = self.promises[unit]
         if self.search is not None and promise.solve is not None:
             most = min(promise.solve.most, promise.solve.least + self.search)
-            promise = replace(promise, solve=replace(promise.solve, most=most))
+            promise = replace(promise, solve=replace(promise.solve, most=most) if self.search else None)
         return [{"id": unit, **promise.row(seed)}]
