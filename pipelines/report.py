@@ -24,7 +24,7 @@ def claims(cfg: DictConfig) -> None:
         paper = content("claim", name, cfg)
         analyses = {name: read.read_analysis(name) for name in paper.get("analyses", ())}
         runs = found(paper.get("runs", {}), cfg)
-        if "data" in paper:
+        if paper.get("data"):
             runs["data"] = pd.concat([facts(cfg, dataset) for dataset in paper["data"]])
         parts.append(evaluate(paper, runs, analyses))
     cache.write(RESULTS, {"claims.csv": cache.csv_bytes(pd.concat(parts))})

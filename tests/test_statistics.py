@@ -136,14 +136,28 @@ def test_holm_rejects_what_its_steps_reject(rng: np.random.Generator) -> None:
 
 
 def test_diverged_repeats_are_left_out() -> None:
-    line = accuracy_rows("a", {e: [0.7, 0.8, 0.9] for e in EPSILONS})
-    line.loc[line.epsilon.eq(0.1) & line.seed.eq(2), "value"] = math.nan
-    other = accuracy_rows("b", {e: [0.6, 0.65, 0.7] for e in EPSILONS})
+    line = accuracy_rows("a", {e: [0.7, 0.8, 0.9, 0.7, 0.8, 0.9] for e in EPSILONS})
+    line.loc[line.epsilon.eq(0.1) & line.seed.ge(2), "value"] = math.nan
+    other = accuracy_rows("b", {e: [0.6, 0.65, 0.7, 0.6, 0.65, 0.7] for e in EPSILONS})
     found = statistics.compare(statistics.difference(line, other, "asked"))
     assert found.interval.mean == pytest.approx(0.15)
     assert found.above == pytest.approx([1.0, 10.0])  # at .1, two repeats are left
     with pytest.raises(statistics.NoCommonRange, match="diverged"):
         statistics.difference(line.assign(value=math.nan), other, "asked")
+
+
+def test_significant_points_are_those_of_holm() -> None:
+    """Two of three points have p < .05; only the one with p < .05/3 counts."""
+    noise = np.array([-0.02, -0.01, 0.0, 0.01, 0.02])
+    means = {0.1: 0.05, 1.0: 0.02, 10.0: 0.001}  # p = .002, .047 and .9
+    gap = pd.DataFrame({math.log(e): mean + noise for e, mean in means.items()})
+    p = [stats.ttest_1samp(gap[point], 0.0).pvalue for point in gap.columns]
+    assert p[0] < 0.05 / 3 < 0.05 / 2 < p[1] < 0.05 < p[2]
+    for sign in (1, -1):
+        found = statistics.compare(sign * gap)
+        sides = (found.above, found.below)[::sign]
+        assert sides[0] == pytest.approx([0.1])
+        assert sides[1] == []
 
 
 def test_select_takes_the_variant_that_a_method_has() -> None:
@@ -239,3 +253,15 @@ def test_welch_is_that_of_scipy(rng: np.random.Generator) -> None:
     same = pd.Series([0.5, 0.5])
     assert statistics.welch([(1.0, same), (-1.0, same)]) == (0, 0, 0)
     assert math.isnan(statistics.welch([(1.0, first), (-1.0, second[:1])]).low)
+
+
+def test_welch_p_is_that_of_scipy(rng: np.random.Generator) -> None:
+    first, second = pd.Series(rng.normal(1, 1, 4)), pd.Series(rng.normal(0, 3, 7))
+    terms = [(1.0, first), (-1.0, second)]
+    for threshold in (0.0, -0.5):
+        reference = stats.ttest_ind(first - threshold, second, equal_var=False).pvalue
+        assert statistics.welch_p(terms, threshold) == pytest.approx(reference)
+    same = pd.Series([0.5, 0.5])
+    assert statistics.welch_p([(1.0, same), (-1.0, same)], 0.0) == 1.0
+    assert statistics.welch_p([(1.0, same), (-1.0, same)], -0.1) == 0.0
+    assert math.isnan(statistics.welch_p([(1.0, first), (-1.0, second[:1])], 0.0))

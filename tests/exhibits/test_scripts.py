@@ -124,7 +124,7 @@ def test_from_analysis_to_exhibit_and_claims(
     assert made == {f"temperature.{kind}" for kind in ("csv", "png", "pdf")}
     claims = claims_in(tree / "results")
     assert set(claims.index) == {f"wang2015_{key}" for key in entries}
-    assert set(claims.evidence) == {"results/exhibits/temperature/temperature.csv"}
+    assert set(claims.evidence) == {"results/analyses/temperature.csv"}
     assert not list((tree / "data/units/analysis/temperature").glob("*.csv"))
 
 

@@ -10,8 +10,9 @@ not reproduced                   neither
 not testable                     the rule cannot be applied, for example where two methods share no range of audited
                                  epsilon
 
-A question that the paper does not ask (kind: extension) holds, does not hold, is undecided or not testable. A test says
-what the evidence shows; `settled` turns that into the verdict of a claim.
+A question that the paper does not ask (kind: extension) holds, does not hold, is undecided or not testable: of what was
+run, stand-ins included, so that swapping the two methods of an ordering swaps the first two. A test says what the
+evidence shows; `settled` turns that into the verdict of a claim.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ INTERVAL, ONE_SPLIT, EXACT, ATTACK, RANGE = (
     "range",
 )
 MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, RANGE, "")
+TUNINGS = ("unequal", "")
 CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, ATTACK)
 Verdict = dict[str, Any]
 Where = Mapping[str, Any]  # column -> value, or a list of values
@@ -75,16 +77,20 @@ def settled(
     A contradiction that does not stand becomes "not reproduced", and the reason says why: a conclusive measure is
     missing, the size is our reading, the setting is a stand-in or invented, methods were tuned unequally (tuning:
     "unequal"), or another reason is given (capped).  A success on a stand-in or on invented data is "under stated
-    choices".  kind "extension": holds, does not hold, undecided.  measure: in place of the test's own.
+    choices".  kind "extension": holds, does not hold, undecided, by the test's direction (see `two_networks`) where it
+    has one.  measure: in place of the test's own.
     """
     for name, value, known in (
         ("kind", kind, KINDS),
         ("setting", setting, SETTINGS),
         ("measure", measure, MEASURES),
+        ("tuning", tuning, TUNINGS),
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
     measure, verdict, reason = measure or found["measure"], found["verdict"], found["reason"]
+    if kind == "extension" and found.get("direction") == -1:
+        verdict = CONTRADICTED
     weak = ""
     if measure not in CONCLUSIVE:
         weak = "a range is no interval" if measure else "one value has no interval"
@@ -198,7 +204,8 @@ def two_networks(
 
     Shown: with 95 % confidence, unless a rule says otherwise. ours, low and high are those of the paper's network where
     it was trained, else of the small one; low and high are nan for one seed. text: what was asked; others: what other
-    settings give, and elsewhere: the claim holds in one of them.
+    settings give, and elsewhere: the claim holds in one of them. direction, for an extension: that of the paper's
+    network, of the small one where the former shows neither.
     """
     present = [evidence for evidence in (paper, small) if evidence is not None]
     reason = "; ".join([text, *(evidence.text for evidence in present)]) + others
@@ -206,4 +213,5 @@ def two_networks(
     verdict = judged(paper is not None and paper.direction == 1, present[0].direction == -1)
     if verdict != REPRODUCED and (elsewhere or (small is not None and small.direction == 1)):
         verdict = UNDER_CHOICES
-    return result(present[0].interval, verdict, reason, ONE_SPLIT)
+    direction = next((evidence.direction for evidence in present if evidence.direction), 0)
+    return {**result(present[0].interval, verdict, reason, ONE_SPLIT), "direction": direction}
