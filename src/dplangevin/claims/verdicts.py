@@ -198,9 +198,8 @@ def two_networks(
 
     reproduced      the claim is shown on the paper's network
     under choices   it is shown on the small network only, or in other settings that the reason names
-    contradicted    the opposite is shown on the paper's network, or on the small one where that alone was trained
-                    (whose setting, a stand-in, `settled` then takes into account)
-    not reproduced  none of these
+    contradicted    the opposite is shown on the paper's network
+    not reproduced  none of these; what a stand-in shows contradicts nothing
 
     Shown: with 95 % confidence, unless a rule says otherwise. ours, low and high are those of the paper's network where
     it was trained, else of the small one; low and high are nan for one seed. text: what was asked; others: what other
@@ -210,7 +209,7 @@ def two_networks(
     present = [evidence for evidence in (paper, small) if evidence is not None]
     reason = "; ".join([text, *(evidence.text for evidence in present)]) + others
     reason += "; the paper's network was not trained with these settings" if paper is None else ""
-    verdict = judged(paper is not None and paper.direction == 1, present[0].direction == -1)
+    verdict = judged(paper is not None and paper.direction == 1, paper is not None and paper.direction == -1)
     if verdict != REPRODUCED and (elsewhere or (small is not None and small.direction == 1)):
         verdict = UNDER_CHOICES
     direction = next((evidence.direction for evidence in present if evidence.direction), 0)
