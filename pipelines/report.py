@@ -58,8 +58,10 @@ def found(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.Data
 
 
 def page() -> None:
-    """The claims for reading."""
-    text = tables.claims_page(read.read_claims(RESULTS / "claims.csv"))
+    """The claims for reading, with links to the exhibits."""
+    cfg = load()
+    exhibits = {str(name): "table" in content("exhibit", str(name), cfg) for name in cfg.pipeline.exhibits}
+    text = tables.claims_page(read.read_claims(RESULTS / "claims.csv"), exhibits)
     cache.write(RESULTS / "report", {"claims.md": text.encode()})
 
 

@@ -111,14 +111,13 @@ def _within(out: str, path: str) -> bool:
 
 
 def read_verdicts(path: Path = CLAIMS) -> dict[str, Counter[str]]:
-    """Exhibit -> verdict -> number of claims whose evidence names a file of the exhibit."""
+    """Exhibit -> verdict -> number of claims that it shows, by the column exhibit."""
     found: dict[str, Counter[str]] = {}
     if not path.exists():
         return found
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            parts = set(Path(row["evidence"].replace(";", "/").replace(" ", "/")).parts)
-            for name in {part.removesuffix("_audited") for part in parts if (EXHIBITS / part).is_dir()}:
+            for name in filter(None, row["exhibit"].split("; ")):
                 found.setdefault(name, Counter())[row["verdict"]] += 1
     return found
 

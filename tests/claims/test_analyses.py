@@ -59,7 +59,7 @@ def test_printed() -> None:
     assert printed(0.1)["verdict"] == verdicts.CONTRADICTED
     rescued = printed(0.25, others={"curve": "b"}, names=["curve", "n"])
     assert rescued["verdict"] == verdicts.UNDER_CHOICES
-    assert rescued["reason"].endswith("equal with curve b, n 100")
+    assert rescued["reason"].endswith("equal with b, n 100")
     missed = printed(0.04, others={"curve": "b"}, names=["n"])
     assert missed["verdict"] == verdicts.CONTRADICTED
     assert missed["reason"].endswith("nearest with n 1")
@@ -84,7 +84,7 @@ def test_inside(bounds: list[float | None], verdict: str) -> None:
 def test_inside_at_the_smallest_value_of_a_column() -> None:
     found = analyses.inside(FRAME, where={}, column="eta", bounds=[0, 0.2], smallest="n")
     assert found["verdict"] == verdicts.REPRODUCED
-    assert "2 rows at n 1" in found["reason"]
+    assert "at n 1: 0.05 to 0.1029 in 2 cases" in found["reason"]
 
 
 def test_ratio_matches_rows() -> None:
@@ -131,7 +131,7 @@ def test_smoothness_needs_the_papers_network() -> None:
     asked: dict[str, Any] = {"features": "cifar10_resnet18", "published": 55, "digits": 2}
     lacking = ryffel2022.smoothness(ours, **asked)
     assert lacking["verdict"] == verdicts.NOT_TESTABLE
-    assert "cifar10_resnet20 55.3" in lacking["reason"]
+    assert "ResNet-20 features of CIFAR-10: 55.3" in lacking["reason"]
     assert ryffel2022.smoothness(pd.concat([ours, theirs]), **asked)["verdict"] == verdicts.REPRODUCED
 
 

@@ -63,7 +63,7 @@ def test_accuracy_in_other_settings() -> None:
     by_sgld = {"by SGLD": {**where, "method": "dp_sgld_li2019"}}
     rescued = judged(by_sgld)
     assert rescued["verdict"] == verdicts.UNDER_CHOICES
-    assert "by SGLD, tanh: 96.90 %" in rescued["reason"]
+    assert "by SGLD, the small network: 96.90 %" in rescued["reason"]
     hollow = frame.assign(violated=frame.violated.mask(frame.method.eq("dp_sgld_li2019"), "T too small"))
     assert judged(by_sgld, hollow)["verdict"] == verdicts.NOT_REPRODUCED
     assert judged({"again": {**where, "method": "dp_sgd"}})["verdict"] == verdicts.NOT_REPRODUCED
@@ -170,8 +170,11 @@ def test_cell_of_a_network_that_we_lack() -> None:
     found = cell(head_run("cifar10_resnet20", "dp_sgd_constant_published", 0.68))
     assert found["verdict"] == verdicts.NOT_TESTABLE
     assert math.isnan(found["ours"])
-    assert "no features of cifar10_resnet18" in found["reason"]
-    assert "on cifar10_resnet20 68.00 % [67.79, 68.21] over 4 seeds at tight ε 1.9" in found["reason"]
+    assert "no ResNet-18 features of CIFAR-10" in found["reason"]
+    assert (
+        "on ResNet-20 features of CIFAR-10 68.00 % [67.79, 68.21] over 4 seeds at tight ε 1.9"
+        in found["reason"]
+    )
 
 
 def pair(features: str, gap: float) -> pd.DataFrame:
@@ -269,4 +272,4 @@ def test_shared_settings() -> None:
     other = frame.assign(step_size=frame.step_size.mask(frame.method.eq("dp_sgd"), 0.5))
     found = rules.shared(other, where=where, columns=columns)
     assert found["verdict"] == verdicts.CONTRADICTED
-    assert "dp_sgd 0.5" in found["reason"]
+    assert "DP-SGD 0.5" in found["reason"]

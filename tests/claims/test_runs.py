@@ -38,9 +38,9 @@ def test_ordering(means: list[float], verdict: str) -> None:
 def test_reason_counts_the_budgets() -> None:
     reason = beats(run_rows("ops", [0.85, 0.9, 0.78]), OBJPERT)["reason"]
     assert "3 budgets and 5 repeats" in reason
-    assert "above 0 with 95 % confidence at 2 (eps 0.1, 1), below it at 1 (eps 10)" in reason
+    assert "significantly above at 2 (ε 0.1 and 1), below at 1 (ε 10)" in reason
     violated = beats(run_rows("ops", [0.85, 0.9, 0.78], violated="T < 7"), OBJPERT)["reason"]
-    assert "ops violates a condition of its guarantee at 3 of its budgets" in violated
+    assert "OPS violates a condition of its guarantee at 3 of its budgets" in violated
 
 
 def test_margin_turns_beats_into_as_well_as() -> None:
@@ -52,7 +52,7 @@ def test_margin_turns_beats_into_as_well_as() -> None:
 def test_audited_axis_says_how_it_interpolates() -> None:
     found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="audited")
     assert found["verdict"] == verdicts.REPRODUCED
-    assert "equal audited epsilon in [0.05, 5] (linear interpolation in ln eps)" in found["reason"]
+    assert "equal audited ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]
     apart = beats(run_rows("ops", [0.75, 0.8, 0.85], epsilon_tight=1e3), OBJPERT, axis="audited")
     assert apart["verdict"] == verdicts.NOT_TESTABLE
     assert math.isnan(apart["ours"])
@@ -68,22 +68,22 @@ def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
     found = beats(lost, OBJPERT, wins, loses, weak, strong, sensitivity="s")
     assert found["verdict"] == verdicts.UNDER_CHOICES
     assert found["ours"] < 0
-    assert "3 of 4 pairs of settings in s agree" in found["reason"]
+    assert "3 of the 4 pairs of settings tried agree" in found["reason"]
     assert (
-        "ops (bound=range;radius=3.0) against objpert (ridge=0.0) with rows scaled 'global'"
+        "OPS (the exact range of the loss, radius 3) against objective perturbation (ridge 0) on rows scaled by one"
         in found["reason"]
     )
     assert beats(lost, OBJPERT, loses, strong, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
     default = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, wins, strong, sensitivity="s")
     assert default["verdict"] == verdicts.REPRODUCED
     elsewhere = strong.assign(adjacency="add_remove")
-    assert "0 of 0 pairs" in beats(lost, OBJPERT, wins, elsewhere, sensitivity="s")["reason"]
+    assert "0 of the 0 pairs" in beats(lost, OBJPERT, wins, elsewhere, sensitivity="s")["reason"]
     default_rival = beats(lost, OBJPERT.assign(scaling="global"), wins, loses, sensitivity="s")
-    assert "1 of 2 pairs of settings in s agree" in default_rival["reason"]
-    assert "against objpert (default)" in default_rival["reason"]
-    assert "s does not cover adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
+    assert "1 of the 2 pairs of settings tried agree" in default_rival["reason"]
+    assert "against objective perturbation (the default settings)" in default_rival["reason"]
+    assert "no other settings were tried on Adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
     other_scaling = weak.assign(scaling="unit")
-    assert "0 of 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
+    assert "0 of the 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
 
 
 def test_beats_all_takes_the_strongest() -> None:
@@ -95,7 +95,8 @@ def test_beats_all_takes_the_strongest() -> None:
     assert verdict("ops", "objpert", "outpert")["verdict"] == verdicts.REPRODUCED
     assert verdict("ops", "objpert", "outpert")["ours"] == pytest.approx(0.2 / 3)
     assert verdict("objpert", "ops", "outpert")["verdict"] == verdicts.CONTRADICTED
-    assert "ops: contradicted; outpert: reproduced" in verdict("objpert", "ops", "outpert")["reason"]
+    listed = "the order is shown for output perturbation; the opposite is shown for OPS"
+    assert listed in verdict("objpert", "ops", "outpert")["reason"]
 
 
 def test_an_other_whose_guarantee_fails_does_not_count() -> None:
@@ -114,11 +115,14 @@ def test_an_other_whose_guarantee_fails_does_not_count() -> None:
         found = verdict(hollow, weak)
         assert found["verdict"] == verdicts.REPRODUCED
         assert found["ours"] == pytest.approx(0.65 / 3)
-        assert "objpert: contradicted (not counted: its guarantee fails)" in found["reason"]
+        assert (
+            "the opposite is shown for objective perturbation (not counted: its guarantee fails)"
+            in found["reason"]
+        )
     assert verdict(strong.assign(violated="T too small"))["verdict"] == verdicts.NOT_TESTABLE
     runs = pd.concat([weak, strong.assign(violated="T too small"), run_rows("pate", [0.5, 0.5, 0.5])])
     last = run_rules.worst_of_all(runs, dataset="adult", last="pate", others=["objpert", "outpert"])
-    assert "the nearest: accuracy of outpert minus pate" in last["reason"]
+    assert "the nearest: the accuracy of output perturbation is" in last["reason"]
 
 
 def test_a_setting_whose_guarantee_fails_rescues_no_claim() -> None:
@@ -127,7 +131,7 @@ def test_a_setting_whose_guarantee_fails_rescues_no_claim() -> None:
     assert beats(lost, OBJPERT, wins, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
     hollow = beats(lost, OBJPERT, wins.assign(violated="T too small"), sensitivity="s")
     assert hollow["verdict"] == verdicts.CONTRADICTED
-    assert "0 of 0 pairs of settings in s agree" in hollow["reason"]
+    assert "0 of the 0 pairs of settings tried agree" in hollow["reason"]
 
 
 @pytest.mark.parametrize(
@@ -169,13 +173,14 @@ def test_one_setting_must_beat_all() -> None:
         return run_rules.beats_all(runs, dataset="adult", first="ops", others=names, sensitivity="s")
 
     assert found(half)["verdict"] == verdicts.CONTRADICTED
-    assert "0 of 1 settings of ops in s agree" in found(half)["reason"]
+    assert "0 of the 1 settings of OPS tried agree" in found(half)["reason"]
     assert found(half, wins)["verdict"] == verdicts.UNDER_CHOICES
-    assert "1 of 2 settings of ops in s agree, for example ops (radius=3.0)" in found(half, wins)["reason"]
-    assert "at least 0.05" in found(half, wins)["reason"]
+    said = "1 of the 2 settings of OPS tried agree with the claim, for example OPS (radius 3,"
+    assert said in found(half, wins)["reason"]
+    assert "at least +5.00 points" in found(half, wins)["reason"]
     elsewhere = wins.assign(scaling="raw")
-    assert "0 of 0 settings" in found(elsewhere)["reason"]
-    assert "s does not cover adult" in found()["reason"]
+    assert "0 of the 0 settings" in found(elsewhere)["reason"]
+    assert "no other settings were tried on Adult" in found()["reason"]
 
 
 @pytest.mark.parametrize(
@@ -196,9 +201,12 @@ def test_worst_of_all(means: list[float], verdict: str) -> None:
 def test_reason_names_neighbours_and_diverged_chains() -> None:
     wild = run_rows("ops", [0.75, 0.8, 0.85], violated="2 of 5 chains diverged", adjacency="add_remove")
     found = beats(wild, OBJPERT)
-    assert found["reason"].startswith("accuracy of ops minus objpert")
-    assert "budgets for different neighbours: ops add_remove, objpert replace_one" in found["reason"]
-    assert "ops has diverged chains at 3 of its budgets" in found["reason"]
+    assert found["reason"].startswith("the accuracy of OPS is 5.00 points above that of objective")
+    assert (
+        "different neighbours, add/remove for OPS and replace-one for objective perturbation"
+        in found["reason"]
+    )
+    assert "OPS has diverged chains at 3 of its budgets" in found["reason"]
     assert "condition" not in found["reason"]
 
 
@@ -289,7 +297,10 @@ def test_reaches_under_other_settings() -> None:
     other = rows("dp", [0.85] * 4, experiment="s", variant="clip=0.1", scaling="raw")
     found = reaches(lost, kept, sensitivity="s")
     assert found["verdict"] == verdicts.UNDER_CHOICES
-    assert "1 of 1 pairs of settings in s agree, for example dp (clip=0.1)" in found["reason"]
+    assert (
+        "1 of the 1 pairs of settings tried agree with the claim, for example dp (clip 0.1)"
+        in found["reason"]
+    )
     hollow = kept.assign(violated=np.where(kept.epsilon.ge(0.1), "T too small", ""))
     assert reaches(lost, hollow, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
     elsewhere = reaches(lost, other, sensitivity="s")  # there is no SGLD on raw rows to compare with
@@ -310,11 +321,11 @@ def test_price_is_where_the_event_costs_less_than_asked() -> None:
     never = price(spent.assign(epsilon_paper=spent.epsilon * 0.999))
     assert never["verdict"] == verdicts.CONTRADICTED
     assert math.isnan(never["ours"])
-    assert "every budget up to 2 is spent" in never["reason"]
+    assert "at every budget up to 2" in never["reason"]
     there = capped.assign(experiment="s", variant="clip=0.1")
     rescued = price(spent, there, spent.assign(experiment="s", variant="clip=1.0"), sensitivity="s")
     assert rescued["verdict"] == verdicts.UNDER_CHOICES
-    assert "at most 0.1 in 1 of 2 settings in s, the least 0.09 with clip=0.1" in rescued["reason"]
+    assert "at most 0.1 in 1 of the 2 settings tried, the least 0.09 with clip 0.1" in rescued["reason"]
 
 
 @pytest.mark.parametrize(
@@ -346,4 +357,4 @@ def test_chains_are_compared_where_they_have_mixed(values: list[float], verdict:
         runs.assign(value=runs.value.where(runs.metric.ne("r_hat"), 5.0)), **settings
     )
     assert stuck["verdict"] == verdicts.NOT_TESTABLE
-    assert "R-hat of one 5 to 5, two 5 to 5" in stuck["reason"]
+    assert "R-hat is 5 to 5 for one and 5 to 5 for two" in stuck["reason"]

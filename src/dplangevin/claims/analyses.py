@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from dplangevin.claims import words
 from dplangevin.claims.verdicts import (
     ATTACK,
     CONTRADICTED,
@@ -24,6 +25,7 @@ from dplangevin.claims.verdicts import (
     Bounds,
     Verdict,
     Where,
+    asked,
     ends,
     equal_as_printed,
     judged,
@@ -51,27 +53,27 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     if not text["mechanism"]:
         return not_testable(text["note"])
     claimed, ours, other = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
-    reason = f"claimed {short(claimed)}; tight price {short(ours)} for replace-one"
-    reason += "" if math.isnan(other) else f", {short(other)} for add/remove"
+    reason = f"ε {short(claimed)} is claimed, the tight price is {short(ours)} for replace-one neighbours"
+    reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
     if not math.isnan(row.epsilon_formula):
-        reason += f"; by the paper's formula {short(row.epsilon_formula)} ({row.formula})"
+        reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
     if not math.isnan(row.audit_epsilon):
         reason += (
-            f"; an attack on the theorem's hypotheses with {short(row.audit_runs)} runs: "
-            f"at least {short(row.audit_epsilon)}"
+            f"; an attack on the theorem's hypotheses shows at least {short(row.audit_epsilon)} "
+            f"({short(row.audit_runs)} runs)"
         )
     if ours <= claimed:
         verdict = REPRODUCED
-        reason += f"; {claimed / ours:.2g} times what it costs"
+        reason += f"; the claim is {claimed / ours:.2g} times what it costs"
     elif other <= claimed:
         verdict = UNDER_CHOICES
-        reason += "; kept for add/remove neighbours only"
+        reason += "; it is kept for add/remove neighbours only"
     elif row.rescued:
         verdict = UNDER_CHOICES
     else:
         verdict = CONTRADICTED if row.audit_epsilon > claimed else NOT_REPRODUCED
-    reason += f"; kept by {text['solved']}" if text["solved"] and ours > claimed else ""
-    reason += f"; at {text['mechanism']}"
+    reason += f"; it would be kept by {text['solved']}" if text["solved"] and ours > claimed else ""
+    reason += f"; priced: {text['mechanism']}"
     reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
     reason += f"; {text['note']}" if text["note"] else ""
     largest = ours if math.isnan(other) else max(ours, other)
@@ -94,14 +96,16 @@ def printed(
     if len(rows) != 1:
         raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
     ours = float(rows[column].iloc[0])
-    reason = f"{column} {ours:.4g} where the paper prints {published:g}"
+    reason = f"{words.column(column) or 'ours'} {ours:.4g} where the paper prints {published:g}"
     if equal_as_printed(ours, published, digits):
         return result(single(ours), REPRODUCED, reason, EXACT)
     if others is None:
         return result(single(ours), CONTRADICTED, reason, EXACT)
     rest = rows_where(frame, others).dropna(subset=[column])
     interval = Interval(ours, rest[column].min(), rest[column].max())
-    reason += f"; {len(rest)} other choices give {interval.low:.4g} to {interval.high:.4g}"
+    spread = f" to {interval.high:.4g}" if len(rest) > 1 else ""
+    choices = f"{len(rest)} other choices give" if len(rest) > 1 else "another choice gives"
+    reason += f"; {choices} {interval.low:.4g}{spread}"
     equal = rest[[equal_as_printed(value, published, digits) for value in rest[column]]]
     if equal.empty:
         nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
@@ -110,7 +114,7 @@ def printed(
 
 
 def _named(row: pd.Series, names: Sequence[str]) -> str:
-    return ", ".join(f"{name} {row[name]}" for name in names if not pd.isna(row[name]))
+    return words.named(dict(row), names)
 
 
 def inside(
@@ -120,17 +124,19 @@ def inside(
     column: str,
     bounds: Bounds,
     smallest: str = "",
+    what: str = "",
     measure: str = RANGE,
 ) -> Verdict:
     """Every value of `column` lies in `bounds` (an end may be null). smallest: a column at whose smallest value alone
-    the rows count, such as a step size that stands for its limit. measure: what the values are, of `verdicts.MEASURES`.
-    Verdict as `verdicts.within`."""
+    the rows count, such as a step size that stands for its limit. what: the values in words. measure: what they are,
+    of `verdicts.MEASURES`. Verdict as `verdicts.within`."""
     rows = rows_where(frame, where)
     at = ""
     if smallest:
         rows = rows[rows[smallest].eq(rows[smallest].min())]
-        at = f" at {smallest} {rows[smallest].min():g}"
-    return within(rows[column], bounds, f"{column} in {len(rows)} rows{at}", measure=measure)
+        at = f" at {words.column(smallest)} {rows[smallest].min():g}"
+    named = what or words.column(column) or "values"
+    return within(rows[column], bounds, f"{named}{at}:", measure=measure)
 
 
 def ratio(
@@ -154,7 +160,7 @@ def ratio(
         return not_testable(f"no rows of {dict(top)} and {dict(bottom)} share {', '.join(keys)}")
     values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
     largest = pairs.iloc[int(values.argmax())]
-    reason = f"{what or f'ratio of {column}'} at {len(pairs)} points, largest at {_named(largest, keys)}"
+    reason = f"{what or f'ratio of {words.column(column)}'}, largest at {_named(largest, keys)}:"
     return within(values, bounds, reason, strict, measure)
 
 
@@ -166,6 +172,7 @@ def growth(
     y: str,
     by: Sequence[str],
     bounds: Bounds,
+    what: str = "",
     measure: str = RANGE,
 ) -> Verdict:
     """The exponent p of y ~ x^p, between neighbouring x within each group of `by`, lies in `bounds`. measure, and
@@ -176,9 +183,8 @@ def growth(
         slopes += (np.diff(np.log(means)) / np.diff(np.log(means.index))).tolist()
     if not slopes:
         return not_testable(f"no two values of {x} to compare in {dict(where)}")
-    return within(
-        pd.Series(slopes), bounds, f"exponent of {y} in {x}, {len(slopes)} differences", measure=measure
-    )
+    named = f"exponent of the {words.column(y)} in the {words.column(x)}" if words.column(y) else "exponent"
+    return within(pd.Series(slopes), bounds, f"{what or named}:", measure=measure)
 
 
 def exponent(
@@ -199,9 +205,11 @@ def exponent(
     slope = power_law(rows, x)
     low, high = ends(bounds)
     verdict = judged(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
+    limits = f" (95 % interval {slope.low:.3f} to {slope.high:.3f})" if column == "value" else ""
     reason = (
-        f"exponent in {x} over {len(rows)} values from {rows[x].min():g} to {rows[x].max():g}: {slope.mean:.3f} "
-        f"[{slope.low:.3f}, {slope.high:.3f}], wanted [{low:g}, {high:g}]; {column} {rows[column].iloc[0]:.3g} to "
+        f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} "
+        f"values of the {words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}, asked: "
+        f"{asked(low, high)}; the {words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to "
         f"{rows[column].iloc[-1]:.3g}"
     )
     return result(slope, verdict, reason, INTERVAL if column == "value" else EXACT)

@@ -18,6 +18,7 @@ from dplangevin.claims.verdicts import (
     Bounds,
     Verdict,
     Where,
+    asked,
     ends,
     extremes,
     judged,
@@ -47,7 +48,7 @@ def every_case(
     rows = _at_smallest(rows_where(frame, where), smallest)
     low, high = ends(bounds)
     held = int(rows[column].between(low, high).sum())
-    reason = f"{what}: {_range(rows[column])}, asked: {_asked(low, high)}; {held} of {len(rows)} cases hold"
+    reason = f"{what}: {_range(rows[column])}, asked: {asked(low, high)}; {held} of {len(rows)} cases hold"
     verdict = judged(held == len(rows), True)
     if verdict == CONTRADICTED and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
@@ -70,7 +71,7 @@ def order(
         return not_testable(f"no two values of {x} to compare in {dict(where)}")
     found, (low, high) = pd.Series(slopes), ends(bounds)
     held = int(found.between(low, high).sum())
-    reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {_asked(low, high)}"
+    reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {asked(low, high)}"
     return result(extremes(found), judged(held == len(found), held == 0), reason, EXACT)
 
 
@@ -119,9 +120,3 @@ def _at_smallest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def _range(values: pd.Series) -> str:
     return f"{values.min():.4g} to {values.max():.4g}" if len(values) > 1 else f"{values.iloc[0]:.4g}"
-
-
-def _asked(low: float, high: float) -> str:
-    if math.isinf(low):
-        return f"at most {high:g}"
-    return f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dplangevin.claims import words
 from dplangevin.claims.verdicts import (
     ATTACK,
     CONTRADICTED,
@@ -37,6 +38,7 @@ from dplangevin.claims.verdicts import (
 from dplangevin.statistics import LEVEL, Interval, holm, t_interval, trusted, welch, welch_p
 from dplangevin.text import number, numbers, percent, points, short
 
+ADD_REMOVE = "all iterates, add/remove"
 PRINTED_AS_CLAIMED = 1.005  # times the claim: what prints as 1.00
 
 
@@ -90,7 +92,8 @@ def above(
     if not any(evidence):
         raise NoRows(f"no network was trained both with {_listed(first)} and with {_listed(second)}")
     asked = f"at most {points(margin)} below" if margin else "above it"
-    text = f"accuracy of {_listed(first)} less that of {_listed(second)}, asked: {asked}"
+    sides = [_in_words(_runs_where(frame, where), where) for where in (first, second)]
+    text = f"accuracy of {sides[0]} less that of {sides[1]}, asked: {asked}"
     return two_networks(evidence[0], evidence[1], text)
 
 
@@ -99,7 +102,8 @@ def _near(rows: pd.DataFrame, published: float, margin: float) -> NetworkEvidenc
         return None
     interval = t_interval(_by_seed(rows))
     holds, outside = _compared(interval, published, margin)
-    text = f"{rows.problem.iloc[0]}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows)}"
+    network = words.features(rows.problem.iloc[0])
+    text = f"{network}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows)}"
     return NetworkEvidence(interval, holds, 1 if holds else -1 if outside else 0, text)
 
 
@@ -130,10 +134,10 @@ def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) ->
     elif interval.high < -margin and all(mean < -margin for mean in sure):
         direction = -1
     seeds = _limits(interval, len(means[0]), len(means[1]))
-    text = f"{one.problem.iloc[0]}: {points(interval.mean, '+')} {seeds}"
+    text = f"{words.features(one.problem.iloc[0])}: {points(interval.mean, '+')} {seeds}"
     if by:
         gaps = zip(at, each, strict=True)
-        text += f", by {by}: " + ", ".join(
+        text += f", by {words.column(by)}: " + ", ".join(
             f"{100 * gap.mean:+.2f} at {short(float(value))}" for value, gap in gaps
         )
     else:
@@ -175,12 +179,12 @@ def accuracy_on_features(
     """
     ours, other = (_on_features(frame, name, stand_in, where) for name in (paper, stand_in))
     if ours is None:
-        reason = f"no features of {paper}; accuracies of other networks neither confirm nor refute "
+        reason = f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
         reason += f"{percent(published)} %"
         if other is not None:
             interval = t_interval(_by_seed(other))
             text = f"{percent(interval.mean)} % {_limits(interval, len(other))}{_price(other)}"
-            reason += f" (on {stand_in} {text})"
+            reason += f" (on {words.features(stand_in)} {text})"
         return not_testable(reason)
     interval = t_interval(_by_seed(ours))
     holds, outside = _compared(interval, published, margin)
@@ -243,10 +247,11 @@ def _sum(
     interval = welch(values)
     direction = 1 if interval.low > -margin else -1 if interval.high < -margin else 0
     each = "; ".join(
-        f"{rows.run.iloc[0]} {percent(_by_seed(rows).mean())} %{_price(rows)}" for _, rows in kept
+        f"{_in_words(rows, where)} {percent(_by_seed(rows).mean())} %{_price(rows)}"
+        for (_, rows), (_, where) in zip(kept, terms, strict=True)
     )
     seeds = _limits(interval, *(len(v) for _, v in values))
-    text = f"{name}: {points(interval.mean, '+')} {seeds} ({each})"
+    text = f"{words.features(name)}: {points(interval.mean, '+')} {seeds} ({each})"
     return NetworkEvidence(interval, interval.mean > -margin, direction, text)
 
 
@@ -276,20 +281,18 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     is; contradicted if neither and the attack exceeds it; else not reproduced."""
     rows = _runs_where(frame, where)
     prices = {
-        "all iterates": float(rows.epsilon_tight.max()),
-        "last iterate": float(rows.epsilon_last.max()),
-        "all iterates for add/remove": float(rows.epsilon_add_remove.max()),
+        "all iterates, replace-one": float(rows.epsilon_tight.max()),
+        "the last iterate, replace-one": float(rows.epsilon_last.max()),
+        ADD_REMOVE: float(rows.epsilon_add_remove.max()),
     }
     known = {name: price for name, price in prices.items() if not math.isnan(price)}
     attack = float(rows.epsilon_audit.min())
-    own = [price for name, price in known.items() if "add/remove" not in name]
+    own = [price for name, price in known.items() if name != ADD_REMOVE]
     if not own:
         raise NoRows(f"the runs with {_listed(where)} have no proven price")
     ours, most = min(own), claimed * PRINTED_AS_CLAIMED
-    reason = (
-        f"claimed {short(claimed)} at δ {number(rows.delta.iloc[0])}; proven for replace-one: "
-        + ", ".join(f"{name} {short(price)}" for name, price in known.items())
-    )
+    reason = f"ε {short(claimed)} is claimed at δ {number(rows.delta.iloc[0])}; proven: "
+    reason += ", ".join(f"{short(price)} for {name}" for name, price in known.items())
     for column, name in (("epochs", "K = epochs"), ("steps", "K = steps")):
         price = float(rows[f"epsilon_formula_{column}"].max())
         reason += "" if math.isnan(price) else f"; by the paper's formula with {name} {short(price)}"
@@ -299,8 +302,8 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     interval = Interval(ours, attack, max(own))
     if ours <= most:
         return result(interval, REPRODUCED, reason, ATTACK)
-    if prices["all iterates for add/remove"] <= most:
-        return result(interval, UNDER_CHOICES, f"{reason}; kept for add/remove neighbours only", ATTACK)
+    if prices[ADD_REMOVE] <= most:
+        return result(interval, UNDER_CHOICES, f"{reason}; it is kept for add/remove neighbours only", ATTACK)
     return result(interval, CONTRADICTED if attack > most else NOT_REPRODUCED, reason, ATTACK)
 
 
@@ -313,11 +316,13 @@ def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verd
         for column in columns:
             values = part[["method", column]].drop_duplicates()
             if values[column].nunique(dropna=False) > 1:
-                listed = ", ".join(f"{row[1]} {short(row[2])}" for row in values.itertuples())
-                differ.append(f"{column} on {name}: {listed}")
-    methods = ", ".join(sorted(rows.method.unique()))
+                listed = words.listed(
+                    [f"{words.method(row[1])} {short(row[2])}" for row in values.itertuples()]
+                )
+                differ.append(f"{words.column(column)} on {words.features(name)}: {listed}")
+    methods = words.listed([words.method(name) for name in sorted(rows.method.unique())])
     outcome = f"differ: {'; '.join(differ)}" if differ else "are equal"
-    reason = f"{', '.join(columns)} of {methods} {outcome}"
+    reason = f"{words.listed([words.column(column) for column in columns])} of {methods} {outcome}"
     return result(single(float(len(differ))), CONTRADICTED if differ else REPRODUCED, reason, EXACT)
 
 
@@ -335,6 +340,27 @@ def _listed(where: Where) -> str:
         text = " or ".join(map(str, value if isinstance(value, list) else [value]))
         texts.append(f"{key} {text}" if key == "epsilon" else text)
     return f"({', '.join(texts)})"
+
+
+def _in_words(rows: pd.DataFrame, where: Where) -> str:
+    """What rows that were picked by `where` are: DP-SGLD at an audited ε of 0.99."""
+    row = rows.iloc[0]
+    parts = [words.method(row.method)]
+    if "block" in where or "run" in where:
+        parts.append(words.BLOCKS.get(row.block, ""))
+        if row.block == "equal":
+            parts.append(
+                f"at an audited ε of {short(row.epsilon)}" if "epsilon" in where else "at equal audited ε"
+            )
+    if "calibration" in where:
+        parts.append(
+            words.CALIBRATIONS.get(row.calibration, "at the authors' settings").format(short(row.epsilon))
+        )
+    if row.problem in ("head", "block"):
+        parts.append(f"on the {row.problem}")
+    if row.schedule == "decreasing":
+        parts.append("with decreasing steps")
+    return " ".join(part for part in parts if part)
 
 
 def _by_seed(rows: pd.DataFrame) -> pd.Series:

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dplangevin.claims import words
 from dplangevin.claims.verdicts import (
     CONTRADICTED,
     EXACT,
     INTERVAL,
+    NOT_REPRODUCED,
+    NOT_TESTABLE,
     ONE_SPLIT,
     RANGE,
     REPRODUCED,
@@ -41,7 +44,7 @@ from dplangevin.statistics import (
     trusted,
     variant_settings,
 )
-from dplangevin.text import number, short
+from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # in the column violated
 MIXED = 1.05  # split R-hat below which chains count as mixed
@@ -80,11 +83,12 @@ def beats(
     try:
         gap = difference(pair[0], pair[1], axis, factor)
     except NoCommonRange as error:
-        return not_testable(f"{first} and {second} cannot be compared: {error}")
+        return _incomparable(first, second, error)
     comparison = compare(gap, -margin)
-    at = f"{first} minus {second}" + (f" at {number(factor)} eps" if factor != 1 else "")
-    over = f"{comparison.points} {_points(axis, gap)} and {comparison.repeats} repeats"
-    reason = f"accuracy of {at}, mean over {over}; {_significant(comparison, -margin)}{_violations(pair)}"
+    other = words.method(second) + (f" at {number(factor)} ε" if factor != 1 else "")
+    over = f"over {_points(axis, gap)} and {comparison.repeats} repeats"
+    reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average {over}; "
+    reason += f"{_significant(comparison, -margin)}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "asked" else ""
     verdict = ordering(comparison, -margin)
     if sensitivity:
@@ -153,10 +157,21 @@ def _trusted(runs: pd.DataFrame, dataset: str, experiment: str, methods: Iterabl
 
 def _of_all(each: dict[str, Verdict], counted: set[str], name: str) -> tuple[Verdict, str, str]:
     """The one of those counted with the smallest difference, the verdict on all of them and its reason."""
-    listed = "; ".join(
-        f"{other}: {one['verdict']}" + ("" if other in counted else " (not counted: its guarantee fails)")
-        for other, one in each.items()
-    )
+    said = {
+        REPRODUCED: "the order is shown for",
+        CONTRADICTED: "the opposite is shown for",
+        NOT_REPRODUCED: "neither is shown for",
+        NOT_TESTABLE: "there is nothing to compare for",
+    }
+    groups = {
+        text: [
+            words.method(other) + ("" if other in counted else " (not counted: its guarantee fails)")
+            for other, one in each.items()
+            if one["verdict"] == verdict
+        ]
+        for verdict, text in said.items()
+    }
+    listed = "; ".join(f"{text} {words.listed(names)}" for text, names in groups.items() if names)
     kept = [one for other, one in each.items() if other in counted]
     if not kept:
         one = not_testable(listed)
@@ -184,11 +199,11 @@ def equal_or_slightly_worse(
     try:
         gap = difference(pair[0], pair[1], axis)
     except NoCommonRange as error:
-        return not_testable(f"{first} and {second} cannot be compared: {error}")
+        return _incomparable(first, second, error)
     interval, (better, agree, worse) = compare(gap).interval, _agreement(gap, slight)
-    reason = f"accuracy of {first} minus {second}, {gap.shape[1]} {_points(axis, gap)}: "
-    reason += f"equal or worse by at most {number(slight)} at {agree}"
-    reason += f", better (95 % confidence) at {better}, worse by more at {worse}{_violations(pair)}"
+    reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points(axis, gap)}: "
+    reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
+    reason += f"worse by more at {worse}{_violations(pair)}"
 
     def holds(gap: pd.DataFrame, level: float) -> Interval | None:
         often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
@@ -246,10 +261,12 @@ def reaches_baseline(
     pair = [select(runs, dataset, method, experiment, variant=variant) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "asked")
     start, low, outside = _equivalence_threshold(gap, margin, by, 0.95)
-    reason = f"accuracy of {first} minus {baseline} within +-{number(margin)} with 95 % confidence "
-    reason += f"from eps {number(start)} on" if start < math.inf else "not even at the largest budget"
-    at = ", ".join(f"{gap[c].mean():.4f} at {np.exp(c):.2g}" for c in gap.columns)
-    reason += f", asked for: eps {number(by)} at most; mean difference by eps: {at}{_violations(pair)}"
+    reason = f"the accuracy of {words.method(first)} is that of {words.method(baseline)} to ±{points(margin)}, with "
+    reason += "95 % confidence, " + (
+        f"from ε {number(start)} on" if start < math.inf else "not even at the largest budget"
+    )
+    at = ", ".join(f"{100 * gap[c].mean():+.2f} at ε {short(float(np.exp(c)))}" for c in gap.columns)
+    reason += f", asked: from ε {number(by)} on; mean difference in points: {at}{_violations(pair)}"
 
     def holds(gap: pd.DataFrame, level: float) -> Interval | None:
         later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
@@ -303,19 +320,22 @@ def price_of_standard_step(
     rows = select(runs, dataset, method, experiment)
     ours = _price(rows)
     verdict = REPRODUCED if ours <= by else CONTRADICTED
-    reason = f"price of the standard step of {method} by the accountant that calibrates; asked: at most {number(by)}"
+    name = words.method(method)
     if math.isnan(ours):
-        reason += f"; every budget up to {number(rows.epsilon.max())} is spent: its steps stay below the standard one"
+        reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
+    else:
+        reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
+    reason += f"; asked: at most {number(by)}"
     low, high = math.nan, math.nan
     if sensitivity and _covers(runs, dataset, sensitivity, [method]):
         settings = _settings(runs, dataset, method, (sensitivity, sensitivity))
         prices = {key: price for key, part in settings.items() if not math.isnan(price := _price(part))}
         kept = {key: price for key, price in prices.items() if price <= by}
-        reason += f"; at most {number(by)} in {len(kept)} of {len(settings)} settings in {sensitivity}"
+        reason += f"; it costs at most {number(by)} in {len(kept)} of the {len(settings)} settings tried"
         if prices:
             low, high = min(prices.values()), max(prices.values())
             key = min(prices, key=lambda key: prices[key])
-            reason += f", the least {short(low)} with {key[0] or 'default'} and rows scaled {key[1]!r}"
+            reason += f", the least {short(low)} with {words.variant(variant_settings(key[0]), key[1])}"
         if kept and verdict != REPRODUCED:
             verdict = UNDER_CHOICES
     return result(Interval(ours, low, high), verdict, reason, RANGE)
@@ -356,20 +376,24 @@ def better_where_mixed(
     both = tables[first].merge(tables[second], on="epsilon", suffixes=("_first", "_second"))
     kept = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED]
     if kept.empty:
-        ranges = ", ".join(
-            f"{name} {short(table.r_hat.min())} to {short(table.r_hat.max())}"
-            for name, table in tables.items()
+        ranges = words.listed(
+            [
+                f"{short(table.r_hat.min())} to {short(table.r_hat.max())} for {words.method(name)}"
+                for name, table in tables.items()
+            ]
         )
-        return not_testable(f"no budget at which both chains have mixed (R-hat < {MIXED}): R-hat of {ranges}")
+        return not_testable(
+            f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {ranges}"
+        )
     ratio = kept.value_first / kept.value_second
     ratio = ratio if larger else 1 / ratio
     verdict = judged(bool((ratio > 1).all()), bool((ratio <= 1).all()))
     at = ", ".join(
-        f"{short(value)} at eps {number(epsilon)}" for epsilon, value in zip(kept.index, ratio, strict=True)
+        f"{short(value)} at ε {number(epsilon)}" for epsilon, value in zip(kept.index, ratio, strict=True)
     )
-    named = f"{first} over {second}" if larger else f"{second} over {first}"
+    top, bottom = (words.method(name) for name in ((first, second) if larger else (second, first)))
     smallest = float(ratio.min())
-    reason = f"{metric} of {named}: {at}; no interval"
+    reason = f"{words.column(metric)} of {top} over that of {bottom}: {at}; there is no interval"
     return result(Interval(smallest, smallest, float(ratio.max())), verdict, reason, RANGE)
 
 
@@ -385,10 +409,11 @@ def theorem_costs_more(
     rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
     rows = rows[np.isfinite(rows.epsilon_paper) & (rows.epsilon_tight > 0) & np.isfinite(rows.epsilon_tight)]
     if rows.empty:
-        return not_testable(f"{method} has no finite audited epsilon")
+        return not_testable(f"{words.method(method)} has no finite audited ε")
     ratio = rows.epsilon_paper / rows.epsilon_tight
     reason = (
-        f"epsilon by the theorem / audited epsilon of {method}, median and range over {len(ratio)} budgets"
+        f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
+        f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
     )
     return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason, RANGE)
 
@@ -407,7 +432,7 @@ def theorem4_constant(
     delta = float(select(runs, dataset, method, experiment).delta.iloc[0])
     ours = 128 * math.log(2.5 * n / delta) * math.log(2 / delta)
     verdict = REPRODUCED if bounds[0] <= ours <= bounds[1] else CONTRADICTED
-    reason = f"128 ln(2.5 N T/(tau delta)) ln(2/delta) at T = tau, N = {n:.0f}, delta = {number(delta)}"
+    reason = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) is {ours:.0f} at T = τ, N = {n:.0f} and δ = {number(delta)}"
     reason += f"; the words are read as {bounds[0]:g} to {bounds[1]:g}"
     return result(single(ours), verdict, reason, EXACT)
 
@@ -417,7 +442,8 @@ def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> V
     contradicted."""
     ours = _fact(runs, dataset, metric)
     verdict = REPRODUCED if ours == published else CONTRADICTED
-    return result(single(ours), verdict, f"{metric} of the prepared {dataset} data", EXACT)
+    reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
+    return result(single(ours), verdict, f"{reason}; {published} are printed", EXACT)
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
@@ -431,25 +457,37 @@ def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
 
 
 def _points(axis: str, gap: pd.DataFrame) -> str:
-    """What the columns of a paired difference are."""
+    """How many columns a paired difference has, and what they are."""
     if axis == "asked":
-        return "budgets"
+        return f"{gap.shape[1]} budgets"
     low, high = np.exp([gap.columns.min(), gap.columns.max()])
-    return f"points of equal audited epsilon in [{low:.3g}, {high:.3g}] (linear interpolation in ln eps)"
+    return f"{gap.shape[1]} points of equal audited ε from {low:.3g} to {high:.3g} (interpolated in ln ε)"
+
+
+def _mean_gap(first: str, second: str, mean: float) -> str:
+    """Which of two methods is more accurate, and by how much; second: in words."""
+    side = "above" if mean >= 0 else "below"
+    return f"the accuracy of {words.method(first)} is {points(abs(mean))} {side} that of {second}"
+
+
+def _incomparable(first: str, second: str, error: NoCommonRange) -> Verdict:
+    return not_testable(f"{words.method(first)} and {words.method(second)} cannot be compared: {error}")
 
 
 def _significant(comparison: Comparison, threshold: float) -> str:
     """At how many points the difference alone is significantly above or below the threshold."""
 
-    def at(points: list[float]) -> str:
-        if len(points) in (0, comparison.points):
-            return "all" if points else "none"
-        if len(points) > 6:
-            return f"{len(points)}, between eps {min(points):.2g} and {max(points):.2g}"
-        return f"{len(points)} (eps {', '.join(f'{e:.2g}' for e in points)})"
+    def at(budgets: list[float]) -> str:
+        if len(budgets) in (0, comparison.points):
+            return "all" if budgets else "none"
+        if len(budgets) > 6:
+            return f"{len(budgets)} (ε from {min(budgets):.2g} to {max(budgets):.2g})"
+        return f"{len(budgets)} (ε {words.listed([f'{e:.2g}' for e in budgets])})"
 
     above, below = at(comparison.above), at(comparison.below)
-    return f"above {number(threshold + 0.0)} with 95 % confidence at {above}, below it at {below}"
+    if threshold:
+        return f"it is significantly above a loss of {points(-threshold)} at {above}, below it at {below}"
+    return f"it is significantly above at {above}, below at {below}"
 
 
 def _violations(pair: Iterable[pd.DataFrame]) -> str:
@@ -463,7 +501,7 @@ def _violations(pair: Iterable[pd.DataFrame]) -> str:
             ("has diverged chains", diverged),
         ):
             if n := rows[kept].epsilon.nunique():
-                text += f"; {rows.method.iloc[0]} {what} at {n} of its budgets"
+                text += f"; {words.method(rows.method.iloc[0])} {what} at {n} of its budgets"
     return text
 
 
@@ -472,9 +510,8 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
     kinds = {rows.method.iloc[0]: rows.adjacency.iloc[0] for rows in pair if np.isfinite(rows.epsilon).any()}
     if len(set(kinds.values())) < 2:
         return ""
-    return "; budgets for different neighbours: " + ", ".join(
-        f"{name} {kind}" for name, kind in kinds.items()
-    )
+    named = [f"{words.NEIGHBOURS.get(kind, kind)} for {words.method(name)}" for name, kind in kinds.items()]
+    return f"; budgets are for different neighbours, {words.listed(named)}"
 
 
 # The settings of a sensitivity run
@@ -502,7 +539,7 @@ def search_pairs(
     against the most accurate second method, with the widest margin.
     """
     if not _covers(runs, dataset, experiments[0], methods):
-        return f"; {experiments[0]} does not cover {dataset}", False
+        return f"; no other settings were tried on {words.features(dataset)}", False
     first, second = (_settings(runs, dataset, method, experiments) for method in methods)
     pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
     held = []
@@ -512,11 +549,11 @@ def search_pairs(
         except NoCommonRange:
             continue
         if interval := holds(gap, 1 - 0.05 / len(pairs)):
-            named = [f"{name} ({key[0] or 'default'})" for name, key in zip(methods, (a, b), strict=True)]
-            text = f"{' against '.join(named)} with rows scaled {a[1]!r}: "
-            text += f"{interval.mean:.3g} (corrected interval {interval.low:.3g} to {interval.high:.3g})"
+            settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
+            named = [f"{words.method(m)} ({said})" for m, said in zip(methods, settings, strict=True)]
+            text = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: {_corrected(interval)}"
             held.append((second[b].value.mean(), interval.low, text))
-    text = f"; {len(held)} of {len(pairs)} pairs of settings in {experiments[0]} agree"
+    text = f"; {len(held)} of the {len(pairs)} pairs of settings tried agree with the claim"
     return text + (f", for example {max(held)[2]}" if held else ""), bool(held)
 
 
@@ -535,7 +572,7 @@ def search_against_all(
     example has the widest margin against its strongest other.
     """
     if not _covers(runs, dataset, experiments[0], [first]):
-        return f"; {experiments[0]} does not cover {dataset}", False
+        return f"; no other settings were tried on {words.features(dataset)}", False
     mine = _settings(runs, dataset, first, experiments)
     rivals = [list(_settings(runs, dataset, name, experiments).values()) for name in others]
     matched = {
@@ -552,10 +589,16 @@ def search_against_all(
         intervals = [holds(gap, 1 - 0.05 / comparisons) for gap in gaps]
         if all(intervals):
             least = min((interval for interval in intervals if interval), key=lambda interval: interval.mean)
-            text = f"{first} ({a[0] or 'default'}) with rows scaled {a[1]!r}: at least {least.mean:.3g}"
-            held.append((least.low, f"{text} (corrected interval {least.low:.3g} to {least.high:.3g})"))
-    text = f"; {len(held)} of {len(tried)} settings of {first} in {experiments[0]} agree"
+            said = words.variant(variant_settings(a[0]), a[1])
+            held.append((least.low, f"{words.method(first)} ({said}): at least {_corrected(least)}"))
+    text = f"; {len(held)} of the {len(tried)} settings of {words.method(first)} tried agree with the claim"
     return text + (f", for example {max(held)[1]}" if held else ""), bool(held)
+
+
+def _corrected(interval: Interval) -> str:
+    """A paired difference with its interval, corrected for the number of settings."""
+    low, high = 100 * interval.low, 100 * interval.high
+    return f"{points(interval.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
 
 
 def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence[str]) -> bool:

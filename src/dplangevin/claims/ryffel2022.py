@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from scipy.special import softmax
 
+from dplangevin.claims import words
 from dplangevin.claims.verdicts import (
     ATTACK,
     CONTRADICTED,
@@ -135,7 +136,7 @@ def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
     if table.empty:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
     values = table.condition
-    listed = ", ".join(f"{row.task} {row.condition:.3g}" for row in table.itertuples())
+    listed = ", ".join(f"{words.features(row.task)}: {row.condition:.3g}" for row in table.itertuples())
     interval = Interval(float(values.min()), float(values.min()), float(values.max()))
     verdict = judged(bool((values >= least).all()), bool((values < least).all()))
     return result(interval, verdict, f"β/λ at least {least:g}: {listed}", RANGE)
@@ -262,9 +263,9 @@ def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: 
     if rows.empty:
         own = frame[frame.dataset.str.startswith(features.split("_")[0])]
         have = own.groupby("dataset").smoothness.first()
-        listed = ", ".join(f"{name} {value:.3g}" for name, value in have.items())
+        listed = ", ".join(f"{words.features(name)}: {value:.3g}" for name, value in have.items())
         return not_testable(
-            f"no features of {features}; β of other networks says nothing ({listed or 'none'})"
+            f"there are no {words.features(features)}, and β of other networks says nothing ({listed or 'none'})"
         )
     return printed(frame, value=float(rows.smoothness.iloc[0]), published=published, digits=digits, others={})
 
@@ -277,7 +278,8 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
     narrow, wide = table.ratio_classes, table.ratio_theorem
     reason = f"asked: at most {most:g}; " + ", ".join(
-        f"{row.task} {row.ratio_classes:.2g} with d = classes, {row.ratio_theorem:.2g} with d = classes x features"
+        f"{words.features(row.task)}: {row.ratio_classes:.2g} with d = classes, "
+        f"{row.ratio_theorem:.2g} with d = classes x features"
         for row in table.itertuples()
     )
     interval = Interval(float(narrow.max()), float(narrow.min()), float(narrow.max()))

@@ -145,6 +145,13 @@ def ends(bounds: Bounds) -> tuple[float, float]:
     return low, high
 
 
+def asked(low: float, high: float) -> str:
+    """Bounds in words."""
+    if math.isinf(low):
+        return f"at most {high:g}"
+    return f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
+
+
 def judged(holds: bool, opposite: bool) -> str:
     """Reproduced if the claim holds, contradicted if its opposite does, otherwise not reproduced."""
     if holds:
@@ -175,9 +182,9 @@ def within(
     low, high = ends(bounds)
     held = int(values.between(low, high).sum())
     interval = extremes(values)
-    reason += (
-        f": {interval.low:.4g} to {interval.high:.4g}, {held} of {len(values)} within [{low:g}, {high:g}]"
-    )
+    spread = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (interval.low, interval.high)))
+    cases = "1 case" if len(values) == 1 else f"{len(values)} cases"
+    reason = f"{reason} {spread} in {cases}, asked: {asked(low, high)}; {held} of {len(values)} hold"
     return result(interval, judged(held == len(values), strict or held == 0), reason, measure)
 
 

@@ -4,12 +4,15 @@ the figures as well. Functions are pure: frames of `exhibits.read` in, a frame o
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from dplangevin.claims import verdicts
 from dplangevin.claims.ryffel2022 import growth_ratios
 from dplangevin.exhibits.style import look
 from dplangevin.statistics import matches, seed_summaries, sort_by
@@ -434,21 +437,210 @@ def _power(value: float) -> str:
 
 # The claims
 
+PAPERS = {
+    "wang2015": "Wang, Fienberg and Smola, *Privacy for Free*, ICML 2015",
+    "li2019": "Li, Chen, Liu and Carin, *Towards More Practical SG-MCMC in Differential Privacy*",
+    "ryffel2022": "Ryffel, Bach and Pointcheval, *Differential Privacy Guarantees for SGLD*",
+}
+# the section that a numbered statement stands in, for the order of the page; what begins with "Section" says it itself
+PLACES: dict[str, dict[str, tuple[float, ...]]] = {
+    "wang2015": {
+        "Abstract": (0,), "Algorithm 1": (3, 0), "Theorem 1": (3, 1), "Proposition 1": (3, 2), "Proposition 2": (3, 2),
+        "Proposition 3": (3, 3), "Algorithm 3": (4, 1), "Theorem 4": (4, 1), "Figure 1": (5,),
+        "Supplement A": (10, 1), "Supplement B": (10, 2), "Supplement, Proposition 4": (10, 2),
+        "Supplement, Section B": (10, 2), "Supplement C": (10, 3), "Supplement, Lemma 5": (10, 3),
+        "Supplement, Theorem 5": (10, 3), "Supplement D": (10, 4), "Supplement, Section D": (10, 4),
+        "Supplement, Figure 2": (10, 4), "Supplement E": (10, 5),
+    },
+    "li2019": {
+        "Lemma 2": (2, 2), "Remark 1": (2, 2), "Algorithm 1": (2, 3), "Theorem": (3, 1), "Remark 2": (3, 1),
+        "Proposition": (3, 2), "Table 1": (4, 3), "Supplement": (10,),
+    },
+    "ryffel2022": {
+        "Abstract": (0,), "Lemma 3.3": (3, 3), "Theorem 3.1": (3, 3), "Corollary 3.3": (3, 3), "Lemma 4.1": (4, 1),
+        "Table": (5, 2), "Appendix": (10,),
+    },
+}  # fmt: skip
+CLAIM_VERDICTS = {
+    verdicts.REPRODUCED: "the claim is shown with the default choices",
+    verdicts.UNDER_CHOICES: "it is shown with other choices that the paper leaves open, which the reason names, or on "
+    "a stand-in or invented data",
+    verdicts.NOT_REPRODUCED: "neither the claim nor its opposite is shown",
+    verdicts.CONTRADICTED: "the opposite is shown, in the paper's setting or where it states none, by a 95 % interval, "
+    "a proof, an exact computation or an attack at 95 %",
+    verdicts.NOT_TESTABLE: "there is nothing to compare, and the reason says what is missing",
+    verdicts.HOLDS: "of a question of ours: shown, as above",
+    verdicts.FAILS: "of a question of ours: the opposite is shown",
+    verdicts.UNDECIDED: "of a question of ours: neither is shown",
+}
+CLAIM_KINDS = {
+    "paper": "the paper's words decide",
+    "reading": "the words leave a size open, and ours decides; it never contradicts",
+    "extension": "a question of ours that the paper does not ask, counted apart, such as the same ordering at equal "
+    "audited ε",
+}
+CLAIM_SETTINGS = {
+    "paper": "as the paper states it, or no setting is needed",
+    "chosen": "chosen by us where the paper states none",
+    "stand-in": "another network or other data than the paper's; never contradicts",
+    "invented": "data or sizes that the paper does not give; never contradicts",
+}
+CLAIM_MEASURES = {
+    verdicts.INTERVAL: "a 95 % interval over independent splits or draws",
+    verdicts.ONE_SPLIT: "a 95 % interval over seeds on one split, without the sampling error of the test rows",
+    verdicts.EXACT: "smallest and largest of several numbers of a proof or an exact computation",
+    verdicts.ATTACK: "a lower bound by an attack (95 %) and the largest proven price; ours is a proven price between",
+    verdicts.RANGE: "smallest and largest of several values, not an interval; never contradicts",
+    "": "none: one value, as of one seed; never contradicts",
+}
+CLAIM_RULE = """\
+One rule for both sides. An ordering is reproduced if the 95 % interval of the paired difference lies on the claimed
+side and no single budget is significantly on the other (Holm's correction); it is contradicted if the mirror image of
+that holds; everything between is not reproduced. What cannot contradict (a stand-in, invented data, unequal tuning, a
+size of ours, a range, one seed) is then "not reproduced", and the reason says why. Claims that restate one fact share
+its name, so that one error counts once. More: [docs/verdicts.md](../../docs/verdicts.md)."""
+VERDICT_ORDER = [*CLAIM_VERDICTS]
 
-def claims_page(claims: pd.DataFrame) -> str:
-    """A readable page of the claims table: counts of the verdicts, then each statement of the paper with its rows."""
-    counts = claims.verdict.value_counts()
-    lines = table(["verdict", "claims"], ([str(verdict), f"{count}"] for verdict, count in counts.items()))
-    for (paper, where, statement), group in claims.groupby(["paper", "where", "statement"], sort=False):
-        rows = [*group.itertuples()]
-        cells = [[f"{row.id}", f"{row.published}", _ours(row), f"**{row.verdict}**"] for row in rows]
-        lines += ["", f"## {paper}, {where}", "", f"> {statement}", ""]
-        lines += [*table(["claim", "published", "ours (95 %)", "verdict"], cells), ""]
-        lines += [f"- {row.id}: {row.reason}. Numbers: `{row.evidence}`." for row in rows]
+
+def claims_page(claims: pd.DataFrame, exhibits: Mapping[str, bool]) -> str:
+    """A page of the claims table: counts, what is contradicted, a legend, then every sentence of the papers in their
+    order with its variants. exhibits: those that are made -> whether there is a page beside the figure."""
+    claims = claims.fillna({"measure": "", "exhibit": "", "unit": ""})
+    lines = [*_claim_counts(claims), *_contradicted(claims), *_legend()]
+    for paper, of_paper in claims.groupby("paper", sort=False):
+        lines += ["", f"## {paper}: {PAPERS.get(str(paper), '')}".rstrip(": ")]
+        wheres = sorted(of_paper["where"].unique(), key=lambda where: _place(str(paper), where))
+        for where in wheres:
+            lines += ["", f"### {where}"]
+            for statement, group in of_paper[of_paper["where"].eq(where)].groupby("statement", sort=False):
+                lines += ["", *_sentence(str(statement), group, exhibits)]
     return page("Claims and verdicts", lines)
 
 
-def _ours(row: Any) -> str:
-    if pd.isna(row.ours):
-        return ""
-    return f"{row.ours:.5g}" if pd.isna(row.low) else f"{row.ours:.4f} ({row.low:.4f} to {row.high:.4f})"
+def _claim_counts(claims: pd.DataFrame) -> list[str]:
+    own = claims[~claims.kind.eq("extension")]
+    asked = claims[claims.kind.eq("extension")]
+    columns = [*CLAIM_VERDICTS][:5]
+    lines = []
+    for kind, name in (("paper", "the papers' words"), ("reading", "readings of ours")):
+        part = own[own.kind.eq(kind)]
+        parts = [
+            (f"**{name}**", part),
+            *((str(paper), rows) for paper, rows in part.groupby("paper", sort=False)),
+        ]
+        for label, rows in parts:
+            lines.append(
+                [label, *(f"{rows.verdict.eq(verdict).sum()}" for verdict in columns), f"{len(rows)}"]
+            )
+    counts = asked.verdict.value_counts()
+    listed = ", ".join(f"{counts[v]} {v}" for v in VERDICT_ORDER if v in counts)
+    return [
+        f"{len(own)} claims of the papers, and {len(asked)} questions of ours beside them.",
+        "",
+        *table(["", *columns, "all"], lines, left=1),
+        "",
+        f"Questions of ours (extensions): {listed or 'none'}.",
+    ]
+
+
+def _contradicted(claims: pd.DataFrame) -> list[str]:
+    """The distinct facts behind the contradicted claims."""
+    rows = claims[claims.verdict.eq(verdicts.CONTRADICTED)]
+    if rows.empty:
+        return []
+    facts = rows.groupby("fact", sort=False)
+    lines = []
+    for fact, group in facts:
+        places = "; ".join(dict.fromkeys(f"{row.paper}, {row.where}" for row in group.itertuples()))
+        lines.append([f"`{fact}`", places, f"{len(group)}"])
+    said = f"The {len(rows)} contradicted claims restate {facts.ngroups} distinct facts:"
+    return ["", "## What is contradicted", "", said, "", *table(["fact", "said in", "claims"], lines)]
+
+
+def _legend() -> list[str]:
+    lines = ["", "## How to read this page", "", CLAIM_RULE]
+    for name, words in (
+        ("verdict", CLAIM_VERDICTS),
+        ("kind", CLAIM_KINDS),
+        ("setting", CLAIM_SETTINGS),
+        ("low to high", CLAIM_MEASURES),
+    ):
+        lines += ["", *table([name, "meaning"], ([key or "(empty)", text] for key, text in words.items()))]
+    return lines
+
+
+def _place(paper: str, where: str) -> tuple[float, ...]:
+    """The section of a sentence; unknown places come last."""
+    if found := re.match(r"Section (\d+)(?:\.(\d+))?", where):
+        return tuple(float(part) for part in found.groups() if part)
+    known = PLACES.get(paper, {})
+    starts = [start for start in known if where.startswith(start)]
+    return known[max(starts, key=len)] if starts else (99.0,)
+
+
+def _sentence(statement: str, group: pd.DataFrame, exhibits: Mapping[str, bool]) -> list[str]:
+    """One sentence of a paper: its variants in a table, the reasons below, what shows them and how to make it again."""
+    rows = [*group.itertuples()]
+    cells = []
+    for row in rows:
+        name = f"`{str(row.id).removeprefix(f'{row.paper}_')}`"
+        cells.append(
+            [name, _claim_number(row), _limits(row), f"{row.kind}, {row.setting}", f"**{row.verdict}**"]
+        )
+    columns = ["claim", "ours", "low to high", "kind, setting", "verdict"]
+    lines = [f"> {_plain(statement)}", "", *table(columns, cells), ""]
+    asked = [*dict.fromkeys(str(row.published) for row in rows)]
+    if len(asked) == 1:
+        lines += [f"Asked: {_plain(asked[0])}.", ""]
+    for row, cell in zip(rows, cells, strict=True):
+        wanted = "" if len(asked) == 1 else f"Asked: {_plain(str(row.published))}. "
+        lines.append(f"- {cell[0]}: {wanted}{_capital(_plain(str(row.reason)))}.")
+    return [*lines, "", *_shown(group, exhibits)]
+
+
+def _claim_number(row: Any) -> str:
+    return "" if pd.isna(row.ours) else f"{_digits(row.ours)} {row.unit}".strip()
+
+
+def _limits(row: Any) -> str:
+    """Low and high, and what they are; one that is missing is left open."""
+    if pd.isna(row.low) and pd.isna(row.high):
+        return row.measure if not pd.isna(row.ours) else ""
+    low, high = ("?" if pd.isna(end) else _digits(end) for end in (row.low, row.high))
+    return f"{low} to {high} ({row.measure})"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else number(float(f"{value:.4g}"))
+
+
+def _plain(text: str) -> str:
+    """Text in which Markdown finds no emphasis."""
+    return " ".join(text.split()).rstrip(".").replace("*", "\\*")
+
+
+def _capital(text: str) -> str:
+    """The first letter as a capital where the text begins with a word."""
+    return text[0].upper() + text[1:] if re.match(r"[a-z]{2,}\b", text) else text
+
+
+def _shown(group: pd.DataFrame, exhibits: Mapping[str, bool]) -> list[str]:
+    """Figures, pages and commands of the exhibits behind a sentence, or the file where there is none."""
+    names = [*dict.fromkeys(name for text in group.exhibit for name in text.split("; ") if name)]
+    parts = []
+    for name in names:
+        command = f"`make exhibit ID={name} FORCE=1`"
+        if name not in exhibits:  # made on request only
+            parts.append(f"{name}: not made here; `make exhibit ID={name} FORCE=1 SET=pipeline=svhn`")
+            continue
+        beside = f", [table](../exhibits/{name}/{name}.md)" if exhibits[name] else ""
+        parts.append(f"[{name}](../exhibits/{name}/{name}.png){beside}; {command}")
+    for text in dict.fromkeys(group.evidence[group.exhibit.eq("")]):
+        stem = PurePosixPath(text).stem
+        remade = (
+            f"`dvc repro -f prepare@{stem}`"
+            if text.startswith("data/manifest/dataset/")
+            else "`dvc repro -f claims`"
+        )
+        parts.append(f"[{text}](../../{text}); {remade}")
+    return [f"Shown in {' · '.join(parts)}."] if parts else []
