@@ -43,7 +43,8 @@ def everything(
     family_runs: pd.DataFrame,
     compare_runs: pd.DataFrame,
 ) -> pd.DataFrame:
-    others = [clipping_runs, step_runs, family_runs, compare_runs]
+    decreasing = step_runs[step_runs.run.eq("dp_sgld_li2019")].assign(experiment="li2019_decreasing")
+    others = [clipping_runs, step_runs, decreasing, family_runs, compare_runs]
     return pd.concat([runs, sensitivity_runs, baseline_runs, *others])
 
 

@@ -51,7 +51,7 @@ def printed() -> pd.DataFrame:
 def test_chart_has_a_row_per_promise_with_an_epsilon(printed: pd.DataFrame) -> None:
     (ax,) = privacy.guarantees(printed, title="t").axes
     texts = [text.get_text() for text in ax.texts]
-    assert texts == ["Li et al. 2019", "MNIST", "reproduced under stated choices", "GAN", "not testable"]
+    assert texts == ["Li et al. 2019", "MNIST", "kept in part", "GAN", "no settings"]
     beyond = [line for line in ax.lines if line.get_marker() == "o"]
     assert [np.asarray(line.get_xdata()).tolist() for line in beyond] == [[privacy.LARGEST]]
     assert beyond[0].get_markerfacecolor() == "white"
@@ -66,11 +66,8 @@ def test_attack_bar_ends_at_its_bound(printed: pd.DataFrame) -> None:
 def test_table_lists_numbers_and_reasons(printed: pd.DataFrame) -> None:
     page = privacy.guarantees_page(printed, title="Promises")
     assert page.startswith("# Promises\n")
-    assert (
-        "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **reproduced under stated choices** |"
-        in page
-    )
-    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **not testable** |" in page
+    assert "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **kept in part** |" in page
+    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **no settings** |" in page
     assert "- GAN: no settings." in page
     assert "## Wang et al. 2015" in page
 

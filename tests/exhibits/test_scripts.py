@@ -67,7 +67,8 @@ def test_from_runs_to_exhibit_claims_and_metrics(
     experiments = {
         str(name): {"datasets": sorted(set(rows.dataset))} for name, rows in frame.groupby("experiment")
     }
-    cfg = {"experiment": experiments, "pipeline": {"papers": ["wang2015"]}}
+    pipeline = {"papers": ["wang2015"], "exhibits": {"wang2015_fig1c": "results/runs/wang2015/adult"}}
+    cfg = {"experiment": experiments, "pipeline": pipeline}
     OmegaConf.save(OmegaConf.create(cfg), "params.yaml")
     write_content(tree, exhibit={"wang2015_fig1c": exhibit("wang2015_fig1c")}, claim={"wang2015": claim})
     command = [sys.executable, str(TOP / "pipelines/render.py"), "wang2015_fig1c"]

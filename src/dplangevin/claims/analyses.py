@@ -102,7 +102,8 @@ def printed(
     if others is None:
         return result(single(ours), CONTRADICTED, reason, EXACT)
     rest = rows_where(frame, others).dropna(subset=[column])
-    interval = Interval(ours, rest[column].min(), rest[column].max())
+    every = [ours, *rest[column]]
+    interval = Interval(ours, min(every), max(every))
     spread = f" to {interval.high:.4g}" if len(rest) > 1 else ""
     choices = f"{len(rest)} other choices give" if len(rest) > 1 else "another choice gives"
     reason += f"; {choices} {interval.low:.4g}{spread}"

@@ -77,8 +77,8 @@ def settled(
     A contradiction that does not stand becomes "not reproduced", and the reason says why: a conclusive measure is
     missing, the size is our reading, the setting is a stand-in or invented, methods were tuned unequally (tuning:
     "unequal"), or another reason is given (capped).  A success on a stand-in or on invented data is "under stated
-    choices".  kind "extension": holds, does not hold, undecided, by the test's direction (see `two_networks`) where it
-    has one.  measure: in place of the test's own.
+    choices".  kind "extension": holds, does not hold, undecided (also where it holds in some of several settings), by
+    the test's direction (see `two_networks`) where it has one.  measure: in place of the test's own.
     """
     for name, value, known in (
         ("kind", kind, KINDS),
@@ -89,8 +89,8 @@ def settled(
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
     measure, verdict, reason = measure or found["measure"], found["verdict"], found["reason"]
-    if kind == "extension" and found.get("direction") == -1:
-        verdict = CONTRADICTED
+    if kind == "extension" and found.get("direction"):
+        verdict = judged(found["direction"] == 1, found["direction"] == -1)
     weak = ""
     if measure not in CONCLUSIVE:
         weak = "a range is no interval" if measure else "one value has no interval"
@@ -106,11 +106,11 @@ def settled(
         weak = "the paper's data or sizes are not given, ours are invented"
     if verdict == CONTRADICTED and weak:
         verdict, reason = NOT_REPRODUCED, f"{reason}; this contradicts nothing: {weak}"
-    if verdict == REPRODUCED and setting in ("stand-in", "invented"):
-        verdict = UNDER_CHOICES
     if kind == "extension":
-        asked = {REPRODUCED: HOLDS, UNDER_CHOICES: HOLDS, CONTRADICTED: FAILS, NOT_REPRODUCED: UNDECIDED}
-        verdict = asked.get(verdict, verdict)
+        shown = {REPRODUCED: HOLDS, CONTRADICTED: FAILS, UNDER_CHOICES: UNDECIDED, NOT_REPRODUCED: UNDECIDED}
+        verdict = shown.get(verdict, verdict)
+    elif verdict == REPRODUCED and setting in ("stand-in", "invented"):
+        verdict = UNDER_CHOICES
     return {**found, "measure": measure, "verdict": verdict, "reason": reason}
 
 
