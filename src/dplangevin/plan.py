@@ -115,8 +115,15 @@ def units(spec: DictConfig, run: Run) -> Iterator[Unit]:
 
 
 def budgeted(config: Mapping[str, Any]) -> bool:
-    """Whether a method has privacy to spend."""
-    method: Any = get_class(config["_target_"])
+    """Whether a method has privacy to spend. ValueError, naming the fix, where its class cannot be imported."""
+    name = config["_target_"]
+    try:
+        method: Any = get_class(name)
+    except ImportError as error:
+        why = error.__cause__ or error
+        raise ValueError(
+            f"{name} cannot be imported ({why}): a module outside the package must be in a folder on PYTHONPATH"
+        ) from error
     return bool(method.budgeted)
 
 

@@ -174,7 +174,8 @@ def select(
     )
     if not keep.any():
         raise ValueError(
-            f"no {metric} of {method!r} on {dataset!r} in {experiment!r}: name the run in conf/claim"
+            f"no {metric} of {method!r} on {dataset!r} in {experiment!r}: name it under `runs:` of the paper in "
+            "conf/claim"
         )
     rows = runs[keep]
     return rows[rows.variant.eq(variant)] if variant and rows.variant.eq(variant).any() else rows

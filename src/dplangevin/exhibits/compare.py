@@ -37,8 +37,8 @@ family-wise error of 5 %, so that it also holds for a best that the same repeats
 "ends at x" or "begins at x": the method's budgets do not reach the ε, the numbers are those at its nearest audited ε,
 and it is not compared. †: a condition of its guarantee fails there, or chains have
 diverged, and those repeats are left out.
-Repeats on Adult share one split into training and test rows and those on Abalone overlap: intervals are about the
-randomness of the methods, not about other data.
+Repeats share the test rows of a data set that has a split of its own, as Adult, and random splits of one table, as
+Abalone, overlap: intervals are about the randomness of the methods, not about other data.
 Log score in nats per row, Brier score and expected calibration error (ECE): smaller is better.
 Seconds: wall time of all repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
 KINDS = {
