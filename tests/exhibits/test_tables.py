@@ -423,9 +423,11 @@ def test_claims_page_shows_every_row() -> None:
     exact = {"ours": 32561.0, "low": math.nan, "high": math.nan, "measure": "exact", "unit": "records"}
     alone = {"exhibit": math.nan, "evidence": "data/manifest/dataset/adult.json"}
     rows = [claim(), claim(id="a_c", **exact, **alone), claim(id="a_d", verdict="contradicted", exhibit="z")]
+    rows.append(claim(id="a_e", low=2.0, high=math.inf, measure="attack to proof"))
     page = tables.claims_page(pd.DataFrame(rows), {"x": True, "y": False})
     assert "| `b` | 0.02 accuracy | 0.01 to 0.03 (interval) | paper, chosen | **reproduced** |" in page
     assert "| `c` | 32561 records | exact | paper, chosen | **reproduced** |" in page
+    assert "| 2 to inf (attack to proof) |" in page
     assert "- `b`: Why \\* so." in page
     assert page.count("> A beats B") == page.count("Asked: A above B.") == 1
     assert "[x](../exhibits/x/x.png), [table](../exhibits/x/x.md); `make exhibit ID=x FORCE=1`" in page
@@ -433,7 +435,7 @@ def test_claims_page_shows_every_row() -> None:
     assert "z: not made here" in page
     assert "`dvc repro -f prepare@adult`" in page
     assert "The 1 contradicted claims restate 1 distinct facts" in page
-    assert "| **the papers' words** | 2 | 0 | 0 | 1 | 0 | 3 |" in page
+    assert "| **the papers' words** | 3 | 0 | 0 | 1 | 0 | 4 |" in page
 
 
 def test_claims_page_is_in_the_order_of_the_paper() -> None:

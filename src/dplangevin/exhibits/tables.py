@@ -611,7 +611,7 @@ def _limits(row: Any) -> str:
 
 
 def _digits(value: float) -> str:
-    return f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else number(float(f"{value:.4g}"))
+    return f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e6 else number(float(f"{value:.4g}"))
 
 
 def _plain(text: str) -> str:
