@@ -1,9 +1,9 @@
 """Pneumonia (Kermany et al. 2018): is a child's chest X-ray normal, or with bacterial or viral pneumonia?
 
 Differs: ryffel2022 has the original pictures, of many sizes; here each is 112 x 112 greys, resized and lossy
-(`source` of conf/dataset/pneumonia.yaml says how). It counts 5,163 training images, which is no
-edition's number: the common one has 5,216 in its folder train and 16 in val, the original 5,232. Its shares of the
-classes (26 % bacterial, 48 % normal) are those of the files with the two names exchanged.
+(`source` of conf/dataset/pneumonia.yaml says how). Its 5,163 training images are the cleaned edition of
+gkaissis/PriMIA; the common one, which is ours, has 5,216 in its folder train and 16 in val, the original 5,232. Its
+shares of the classes (26 % bacterial, 48 % normal) are those of the files with the two names exchanged.
 """
 
 import zipfile
