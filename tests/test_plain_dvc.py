@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import summary
 from run import at_prices
-from smoke import copy_tree
+from smoke import copy_tree, halves
 
 from dplangevin import config, manifest, plan
 
@@ -192,6 +192,30 @@ def test_a_run_waits_for_its_own_data_alone() -> None:
         assert wanted <= read
         assert ("prepare@mnist" in read) == (entry.dataset == "mnist")
         assert ("prepare@adult" in read) == (entry.dataset == "adult")
+
+
+def test_the_lock_has_the_stages_that_there_are() -> None:
+    """No entry of a stage that was renamed: DVC reads and writes the whole file after each stage."""
+    pipeline, stages = (
+        config.compose(conf=ROOT / "conf").pipeline,
+        summary.loaded(ROOT / "dvc.lock")["stages"],
+    )
+    kinds = {"run": pipeline.runs, "analysis": pipeline.analyses, "render": pipeline.exhibits}
+    for kind, names in kinds.items():
+        assert {f"{kind}@{name}" for name in names} == {
+            name for name in stages if name.startswith(f"{kind}@")
+        }
+    assert {name.partition("@")[0] for name in stages} <= summary.loaded(ROOT / "dvc.yaml")["stages"].keys()
+
+
+def test_the_smoke_run_shares_out_all_that_is_computed() -> None:
+    cfg = config.compose(["scale=smoke"], conf=ROOT / "conf")
+    parts = halves(cfg)
+    targets = [f"run@{name}" for name in cfg.pipeline.runs] + [
+        f"analysis@{name}" for name in cfg.pipeline.analyses
+    ]
+    assert sorted(parts[0] + parts[1]) == sorted(targets)
+    assert abs(len(parts[0]) - len(parts[1])) <= 1
 
 
 def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:

@@ -48,9 +48,9 @@ class LearningCurve:
         """Probabilities ``(S, 1, m, K)``, None where one iterate is kept."""
         return (self.state["summed"] / len(self.kept))[:, None] if self.kept else None
 
-    def __call__(self, step: int, theta: Tensor, mask: Tensor, sums: Sums) -> None:
+    def __call__(self, step: int, theta: Tensor, rows: Tensor, sums: Sums) -> None:
         if sums.loss is not None:
-            seen = torch.stack([sums.loss[:, 0], mask[:, 0].sum(-1).float()]).cpu()
+            seen = torch.stack([sums.loss[:, 0], rows[:, 0].float()]).cpu()
             self.state["losses"] = self.state["losses"] + seen
         if step in self.kept:
             self.state["summed"] += self.problem.predict(theta)[:, 0]

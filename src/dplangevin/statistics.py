@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtri, stdtr, stdtrit
 
 LEVEL = 0.95  # of every interval that names no other
 AXES = ("asked", "audited")
@@ -74,7 +74,7 @@ def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval
     mean = float(array.mean())
     if array.size == 1:
         return Interval(mean, math.nan, math.nan)
-    half = float(stats.t.ppf((1 + level) / 2, array.size - 1) * array.std(ddof=1) / np.sqrt(array.size))
+    half = float(stdtrit(array.size - 1, (1 + level) / 2) * array.std(ddof=1) / np.sqrt(array.size))
     return Interval(mean, mean - half, mean + half)
 
 
@@ -89,7 +89,7 @@ def welch(terms: Sequence[tuple[float, pd.Series]], level: float = LEVEL) -> Int
     freedom). terms: (weight, values by seed); weights 1 and -1 make the difference of two means. The limits are nan
     where any of the means has one seed."""
     mean, error, freedom = _welch(terms)
-    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error if error else error
+    half = float(stdtrit(freedom, (1 + level) / 2)) * error if error else error
     return Interval(mean, mean - half, mean + half)
 
 
@@ -98,7 +98,7 @@ def welch_p(terms: Sequence[tuple[float, pd.Series]], threshold: float) -> float
     mean, error, freedom = _welch(terms)
     if error == 0:
         return float(mean == threshold)
-    return float(2 * stats.t.sf(abs(mean - threshold) / error, freedom))
+    return float(2 * stdtr(freedom, -abs(mean - threshold) / error))
 
 
 def _welch(terms: Sequence[tuple[float, pd.Series]]) -> tuple[float, float, float]:
@@ -120,7 +120,7 @@ def paired_p(first: pd.Series, second: pd.Series | float) -> float:
         return math.nan
     if gap.std(ddof=1) == 0:
         return float(gap[0] == 0)
-    return float(2 * stats.t.sf(abs(gap.mean()) / (gap.std(ddof=1) / np.sqrt(len(gap))), len(gap) - 1))
+    return float(2 * stdtr(len(gap) - 1, -abs(gap.mean()) / (gap.std(ddof=1) / np.sqrt(len(gap)))))
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
@@ -139,7 +139,7 @@ def power_law(rows: pd.DataFrame, x: str) -> Interval:
     error is `(high - low)/(2 z value)` (delta method); with no spread, as in closed form, the weights are equal and the
     interval is the point.
     """
-    z = stats.norm.ppf((1 + LEVEL) / 2)
+    z = ndtri((1 + LEVEL) / 2)
     error = (rows.high - rows.low) / (2 * z * rows.value)
     exact = bool((error == 0).all())
     weight = np.ones(len(rows)) if exact else 1 / error.to_numpy(float) ** 2

@@ -71,6 +71,17 @@ def test_epsilon_is_the_best_order() -> None:
     assert found == pytest.approx(min(priced), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("multiplier", "steps"), [(0.5, 10), (4.0, 1000), (30.0, 1000), (300.0, 100), (1e4, 1)]
+)
+def test_the_search_for_the_order_finds_the_least_of_all(multiplier: float, steps: int) -> None:
+    orders = np.arange(1, 1025)
+    priced = (steps * log_moment(0.01, multiplier, orders) + math.log(1 / DELTA)) / orders
+    event = poisson(multiplier, steps, 0.01)
+    assert Li2019(1024).epsilon(event, DELTA, "add_remove") == pytest.approx(priced.min(), rel=1e-13)
+    assert Li2019(1024)._best(event, DELTA, "add_remove")[1] == int(priced.argmin()) + 1
+
+
 def test_printed_bound_and_its_conditions() -> None:
     printed = Li2019(256, "printed")
     event = poisson(4.0, 10_000, 2.56e-3)

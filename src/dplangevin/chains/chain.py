@@ -58,8 +58,8 @@ class Observer(Protocol):
 
     state: dict[str, Any]
 
-    def __call__(self, step: int, theta: Tensor, mask: Tensor, sums: Sums) -> None:
-        """After step (1-based): theta ``(S, E, d)``, the mask ``(S, E, B)`` and sums of its minibatch."""
+    def __call__(self, step: int, theta: Tensor, rows: Tensor, sums: Sums) -> None:
+        """After step (1-based): theta ``(S, E, d)``, how many rows its minibatches had, ``(S, E)``, and their sums."""
         ...
 
     def shown(self) -> str:
@@ -114,7 +114,7 @@ class Langevin:
         return theta, *self.start(theta, rng)
 
     def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
-        gradient = self.share * noisy + self.precision * state[0]
+        gradient = (self.share * noisy).add_(self.precision * state[0])
         found = self.dynamics.step(self.dynamics.init(*state), gradient, torch.zeros(()), self.step_size[t])
         return tuple(found)
 
@@ -157,8 +157,9 @@ def run(
         )
     if any(not c.clip > 0 for c in chains):
         raise ValueError(f"clips {[c.clip for c in chains]} must be positive; inf for none")
-    poisson = torch.tensor([c.sampling.scheme == "poisson" for c in chains])
-    radius, clip = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
+    poisson = torch.tensor([c.sampling.scheme == "poisson" for c in chains], device=device)
+    radius, clips = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
+    clip = None if bool(clips.isinf().all()) else clips
     step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device)
     l2, wanted = columns(chains, "l2", device), set(first.keep or (steps,))
     plain = kernel is None and observe is None and not any(c.momentum for c in chains)
@@ -203,7 +204,7 @@ def run(
         total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
     ) as bar:
         for drawn_batch in stream:
-            batch, t = drawn_batch.to(device), done
+            batch, t = drawn_batch if device.type == "cpu" else drawn_batch.to(device), done
             if descend is not None:
                 theta = state[0]
                 descend(theta, batch, step[t], shrunk[t])
@@ -223,7 +224,7 @@ def run(
             if done in wanted:
                 kept.append(state[0].clone())
             if observe is not None:
-                observe(done, state[0], mask, sums)
+                observe(done, state[0], _counts(batch, poisson, size), sums)
                 bar.set_postfix_str(observe.shown())
             bar.update()
             if checkpoint is not None:
@@ -239,14 +240,18 @@ def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
     return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))
 
 
-def _mask(batch: Batch, poisson: Tensor, size: int) -> Tensor:
-    """(S, E, B): the first `size` rows, or those of the Poisson sample."""
+def _counts(batch: Batch, poisson: Tensor, size: int) -> Tensor:
+    """(S, E): how many rows, from the start, are a chain's minibatch."""
+    fixed = torch.full((len(batch.rows), len(poisson)), size, device=batch.rows.device)
+    return fixed if batch.sizes is None else torch.where(poisson, batch.sizes[:, None], fixed)
+
+
+def _mask(batch: Batch, poisson: Tensor, size: int) -> Tensor | None:
+    """(S, E, B), None where all rows take part."""
+    if batch.sizes is None and batch.rows.shape[1] == size:
+        return None
     place = torch.arange(batch.rows.shape[1], device=batch.rows.device)
-    fixed = (place < size).expand(len(batch.rows), 1, -1)
-    if batch.sizes is None:
-        return fixed.expand(-1, len(poisson), -1)
-    sampled = (place < batch.sizes[:, None])[:, None]
-    return torch.where(poisson.to(place.device)[None, :, None], sampled, fixed)
+    return place < _counts(batch, poisson, size)[..., None]
 
 
 def _projected(theta: Tensor, radius: Tensor) -> Tensor:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy.special import softmax
 
 from dplangevin.claims import words
@@ -38,7 +37,6 @@ from dplangevin.claims.verdicts import (
     rows_where,
     single,
 )
-from dplangevin.random import generator
 from dplangevin.statistics import Interval
 from dplangevin.text import number, short
 
@@ -300,6 +298,10 @@ def lemma(
     Reproduced if it holds; under stated choices if it does with (lambda/2) |W|^2, whose Hessian is the proof's; else
     contradicted.
     """
+    import torch  # here, so that what reads a verdict does not wait for it
+
+    from dplangevin.random import generator
+
     rng = generator(0, "ryffel2022/lemma")
     top = end == "top"
     ratios: dict[float, list[float]] = {2.0: [], 1.0: []}  # by the regulariser's second derivative, in lambda

@@ -119,11 +119,12 @@ def settings() -> Any:
 
 def image_bytes(figure: Figure, kind: str) -> bytes:
     """A figure as png or pdf with nothing in the file that depends on the time, so that the same input gives the same
-    bytes."""
+    bytes.  Its layout is worked out once, for the first file."""
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}[kind]
     buffer = io.BytesIO()
     with settings():
         figure.savefig(buffer, format=kind, metadata=metadata)
+    figure.set_layout_engine("none")
     return buffer.getvalue()
 
 

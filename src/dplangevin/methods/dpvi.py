@@ -126,7 +126,7 @@ class _Elbo:
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
         return torch.cat([torch.zeros(seeds, self.model.d), torch.full((seeds, self.model.d), self.low)], -1)
 
-    def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor) -> Sums:
+    def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
         mean, log_std = theta.split(self.model.d, -1)
         shift = log_std.exp() * torch.randn(len(theta), 1, self.model.d, generator=self.rng)
         weight = 1 + (shift / self.scale).square()

@@ -182,9 +182,7 @@ class Descent:
             rows = own.gather(1, order[:, at * self.batch : (at + 1) * self.batch]).to(theta.device)
             mask = rows >= 0
             try:
-                sums = problem.clipped_sum(
-                    theta[:, None], rows.clamp_min(0), mask[:, None], torch.tensor([math.inf])
-                )
+                sums = problem.clipped_sum(theta[:, None], rows.clamp_min(0), mask[:, None], None)
             except ValueError as error:
                 raise ValueError(
                     f"step {t + 1} of {self.steps}: {error} (diverged? lower the step size)"

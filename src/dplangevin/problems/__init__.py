@@ -111,10 +111,11 @@ class Problem(Protocol):
         """Where chains start, ``(S, d)``."""
         ...
 
-    def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor) -> Sums:
+    def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
         """``sum_i mask_i min(1, clip_e/||g_i||) g_i`` at theta ``(S, E, d)``.
 
-        rows ``(S, B)``; mask ``(S, E, B)``, False for rows that take no part; clip ``(E,)``, in (0, inf].
+        rows ``(S, B)``; mask ``(S, E, B)``, False for rows that take no part, None where all do; clip ``(E,)``, in
+        (0, inf], None for inf.
         """
         ...
 

@@ -180,19 +180,26 @@ class Glm:
         return _times(slope, self.x).reshape(theta.shape)
 
     def clipped_sum(
-        self, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor, weight: Tensor | None = None
+        self,
+        theta: Tensor,
+        rows: Tensor,
+        mask: Tensor | None,
+        clip: Tensor | None,
+        weight: Tensor | None = None,
     ) -> Sums:
         """See `Problem`, in closed form: the norm of a record's gradient is ``||phi'|| ||x||``.
 
         weight: ``(S, E, d)``, >= 0, of the squared coordinates in the norm, for one margin; None for ones.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
-        scale = mask.to(slope.dtype)
-        if bool((clip < math.inf).any()):
+        scale = None if mask is None else mask.to(slope.dtype)
+        if clip is not None:
             length = x.norm(dim=-1)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
             norm = (slope.abs() if self.classes == 1 else slope.norm(dim=-2)) * length
-            scale = scale * (clip[:, None] / norm).clamp_(max=1.0)
-        slope = slope * (scale if self.classes == 1 else scale[:, :, None])
+            cut = (clip[:, None] / norm).clamp_(max=1.0)
+            scale = cut if scale is None else cut.mul_(scale)
+        if scale is not None:
+            slope = slope * (scale if self.classes == 1 else scale[:, :, None])
         return Sums(_times(slope, x).reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -61,12 +62,15 @@ class NetworkProblem:
         theta = torch.nn.utils.parameters_to_vector(self.network.module.parameters()).detach()
         return theta.cpu().expand(seeds, -1).clone()
 
-    def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor) -> Sums:
+    def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
         """See `Problem`; by `engine.clipped.clipped_sum`; names an example whose loss or gradient is not finite."""
         x, y = as_inputs(self.x[rows]), self.y[rows]
+        if mask is None:
+            mask = torch.ones(len(theta), 1, rows.shape[1], dtype=torch.bool, device=theta.device)
+            mask = mask.expand(-1, theta.shape[1], -1)
+        clips = [math.inf] * theta.shape[1] if clip is None else clip.tolist()
         each = [
-            clipped_sum(self.network, theta[:, e], x, y, mask[:, e], float(clip[e]))
-            for e in range(theta.shape[1])
+            clipped_sum(self.network, theta[:, e], x, y, mask[:, e], clips[e]) for e in range(theta.shape[1])
         ]
         return Sums(
             torch.stack([sums.gradient for sums in each], 1), torch.stack([s.loss.sum(-1) for s in each], 1)

@@ -95,8 +95,9 @@ def _less_log(t: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=8192)
-def _moments(bound: Bound, rate: float, noise_multiplier: float, max_order: int) -> np.ndarray:
-    orders = np.arange(1, max_order + 1)
+def _moments(bound: Bound, rate: float, noise_multiplier: float, first: int, last: int) -> np.ndarray:
+    """alpha of the orders first, ..., last."""
+    orders = np.arange(first, last + 1)
     if bound == "numerical":
         return log_moment(rate, noise_multiplier, orders)
     return rate**2 * orders * (orders + 1) / noise_multiplier**2
@@ -147,24 +148,33 @@ class Li2019:
         return lemma_2(max(q for q, _ in steps), [s for _, s in steps], order)
 
     def _best(self, event: DpEvent, delta: float, adjacency: Adjacency) -> tuple[float, int]:
-        """Epsilon and its order (0 where no order is needed)."""
+        """Epsilon and its order (0 where no order is needed).
+
+        alpha is convex in lambda (a cumulant generating function), so that (alpha + ln(1/delta))/lambda is quasi-convex
+        and the search ends where it rises.
+        """
         check_adjacency(adjacency, ("add_remove",), self.name)
         price = trivial(event, delta)
         if price is not None:
             return price, 0
-        total = np.zeros(self.max_order)
-        for leaf, count in leaves(event):
-            rate, multiplier = self._step(leaf)
-            if rate == 0:
-                continue
-            if multiplier == 0:
-                return math.inf, 0
-            total += count * _moments(self.bound, rate, multiplier, self.max_order)
+        steps = [(*self._step(leaf), count) for leaf, count in leaves(event)]
+        steps = [(rate, multiplier, count) for rate, multiplier, count in steps if rate > 0]
+        if any(multiplier == 0 for _, multiplier, _ in steps):
+            return math.inf, 0
         if delta == 0:
-            return (math.inf, 0) if total.any() else (0.0, 0)
-        epsilons = (total + math.log(1 / delta)) / np.arange(1, self.max_order + 1)
-        best = int(np.argmin(epsilons))
-        return float(epsilons[best]), best + 1
+            return (math.inf, 0) if steps else (0.0, 0)
+        found = (math.inf, 0)
+        for first in range(1, self.max_order + 1, BLOCK):
+            last = min(first + BLOCK - 1, self.max_order)
+            total = np.zeros(last - first + 1)
+            for rate, multiplier, count in steps:
+                total += count * _moments(self.bound, rate, multiplier, first, last)
+            epsilons = (total + math.log(1 / delta)) / np.arange(first, last + 1)
+            best = int(np.argmin(epsilons))
+            found = min(found, (float(epsilons[best]), first + best))
+            if epsilons[-1] > found[0]:
+                break
+        return found
 
     def _step(self, leaf: DpEvent) -> tuple[float, float]:
         if isinstance(leaf, PoissonSampledDpEvent) and isinstance(leaf.event, GaussianDpEvent):
