@@ -10,10 +10,10 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.chains.chain import Chain, State, run, schedules
-from dplangevin.chains.sampling import Sampling
+from dplangevin.chains.sampling import POISSON, Sampling
 from dplangevin.checks import positive, require
 from dplangevin.methods import Execution, Plan, Release, guaranteed
-from dplangevin.methods.dp_sgd import CHOSEN, check_scheme
+from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_scheme
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
@@ -44,13 +44,13 @@ class Dpvi:
     """
 
     budgeted: ClassVar[bool] = True
-    clip: float
-    step: float
-    precision: float
-    spread: float
-    samples: int
-    accountant: Accountant
-    sampling: Sampling
+    clip: float = 1.0
+    step: float = 1.0
+    precision: float = 1.0
+    spread: float = 0.02
+    samples: int = 50
+    accountant: Accountant = MOMENTS
+    sampling: Sampling = POISSON
     adjacency: Adjacency = "add_remove"
 
     def __post_init__(self) -> None:
@@ -60,7 +60,11 @@ class Dpvi:
         check_scheme("dpvi", self.sampling, "poisson")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        require(facts.linear.classes == 1, "dpvi is written for losses of one margin")
+        require(
+            facts.linear.classes == 1,
+            f"dpvi is written for losses of one margin, two classes or a regression, not for {facts.classes} classes: "
+            "use dp_sgd, dp_sgld_li2019, objpert, ops or outpert",
+        )
         n, rate, steps = facts.n, self.sampling.rate(facts.n), self.sampling.steps(facts.n)
         sigma, event = 0.0, None
         if budget.epsilon < math.inf:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, Literal, NamedTuple
@@ -15,8 +15,9 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.checks import positive, require
 from dplangevin.methods import Execution, Plan, Release, Workspace, guaranteed
-from dplangevin.methods.teachers import Labels, Learner
+from dplangevin.methods.teachers import Labels, Learner, Ridge
 from dplangevin.privacy import Adjacency, Budget, Guarantee
+from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import PateDpEvent
@@ -66,15 +67,15 @@ class Confident:
     queries: the most that may be tested.  threshold, answer_std: in votes, > 0.  decay, share: of the release.
     """
 
-    queries: int
-    fewest: int
-    asked: float
-    threshold: float
-    answer_std: float
-    ratio: float
-    accountant: Accountant
+    queries: int = 1000
+    fewest: int = 100
+    asked: float = 10.0
+    threshold: float = 200.0
+    answer_std: float = 40.0
+    ratio: float = 4.0
+    accountant: Accountant = field(default_factory=Papernot2018)
     bound: Literal["data_independent", "data_dependent"] = "data_independent"
-    adjacency: Adjacency = "add_remove"
+    adjacency: Adjacency = "replace_one"
     decay: float = 0.2
     share: float = 0.05
 
@@ -187,11 +188,11 @@ class Pate:
     """
 
     budgeted: ClassVar[bool] = True
-    teachers: int
-    teacher: Learner
-    vote: Confident
-    student: Learner
-    scored: Literal["odd", "all"] = "odd"
+    teachers: int = 250
+    teacher: Learner = field(default_factory=Ridge)
+    vote: Confident = field(default_factory=Confident)
+    student: Learner = field(default_factory=Ridge)
+    scored: Literal["odd", "all"] = "all"
 
     def __post_init__(self) -> None:
         positive(teachers=self.teachers)
@@ -209,15 +210,15 @@ class Pate:
         """With "data_dependent" what is promised without a look at the votes, which a release may better."""
         self.teacher.check(facts)
         self.student.check(facts)
-        require(self.teachers <= facts.n, f"teachers = {self.teachers} must be at most the {facts.n} records")
         vote = self._vote(facts)
+        require(self.teachers <= facts.n, f"teachers = {self.teachers} must be at most the {facts.n} records")
         event = None
         caps = Caps(vote.queries, vote.queries, 0.0, budget)
         if budget.epsilon < math.inf:
             event = vote.event(budget)
             caps = Caps(event.queries, event.answers, event.answer_std, budget)
         settings = {} if vote.from_votes else {"noise_std": caps.answer_std}
-        return Plan(self._guarantee(event, budget), caps, settings)
+        return Plan(self._guarantee(facts, event, budget), caps, settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         """Students, and in `info`: how many labels were given, what share of them and of the teachers' votes was right,
@@ -229,7 +230,7 @@ class Pate:
             at = how.workspace or Workspace(Path(spare), "pate")
             counts = self.teacher.votes(problem, self.teachers, queries, seed, at)
             votes = Votes(counts.double(), *normals)
-            caps, guarantees = self._settled(vote, votes, plans)
+            caps, guarantees = self._settled(problem.facts, vote, votes, plans)
             labels = vote.label(votes, caps)
             theta = self.student.students(problem, queries, labels, seed, at)
         info = _prices(vote, votes, labels, caps) | self._accuracies(problem, queries, votes, labels)
@@ -276,7 +277,7 @@ class Pate:
         return seed, queries, normals
 
     def _settled(
-        self, vote: Confident, votes: Votes, plans: Sequence[Plan]
+        self, facts: Facts, vote: Confident, votes: Votes, plans: Sequence[Plan]
     ) -> tuple[list[Caps], list[Guarantee]]:
         """What is done for each plan: as planned, or as the votes afford."""
         caps, guarantees = [], []
@@ -285,13 +286,16 @@ class Pate:
             private = vote.from_votes and cap.budget.epsilon < math.inf
             if private and (event := vote.event_of(votes, cap.budget)):
                 cap = Caps(event.queries, event.answers, event.answer_std, cap.budget)
-                guarantee = self._guarantee(event, cap.budget, FROM_VOTES)
+                guarantee = self._guarantee(facts, event, cap.budget, FROM_VOTES)
             caps.append(cap)
             guarantees.append(guarantee)
         return caps, guarantees
 
-    def _guarantee(self, event: DpEvent | None, budget: Budget, more: tuple[str, ...] = ()) -> Guarantee:
+    def _guarantee(
+        self, facts: Facts, event: DpEvent | None, budget: Budget, more: tuple[str, ...] = ()
+    ) -> Guarantee:
         which = "the test rows" if self.scored == "all" else "the even test rows; the odd ones are scored"
+        which = which if facts.tested else f"{len(self._public(facts))} that the problem was given"
         assumptions = (
             "each record's teacher is fixed beforehand",
             f"public unlabelled rows: {which}",

@@ -69,7 +69,7 @@ class Ridge:
     ridge: > 0.  tolerance: > 0, of the gradient's norm over the number of records.
     """
 
-    ridge: float
+    ridge: float = 0.1
     tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Ridge:
         if facts.loss is None:
             raise ValueError("ridge fits are for linear models, not networks: use Descent")
         require(
-            facts.loss.classes > 1 or facts.loss.one_sided,
+            facts.loss.classifies,
             f"pate needs classes to vote for, which the {facts.loss.name} loss has not: use a classification loss",
         )
 
