@@ -51,6 +51,9 @@ def test_a_gaussian_mechanism_costs_its_closed_form(adjacency: str, sensitivity:
     e, mu = epsilon(found, "tight", adjacency), sensitivity / 4
     delta = norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu)
     assert delta == pytest.approx(1e-6, rel=1e-6)
+    assert epsilon(found, "dp_accounting_pld", adjacency) == pytest.approx(e, rel=1e-4)
+    renyi = epsilon(found, "dp_accounting_rdp", adjacency)
+    assert e < renyi == pytest.approx(epsilon(found, "rdp", adjacency), rel=1e-6)
 
 
 def test_ratios_are_to_the_tight_price_of_the_same_neighbours() -> None:
