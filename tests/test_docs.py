@@ -7,19 +7,25 @@ import shlex
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pytest
 from checkout import fresh_clone, run
+from typer.testing import CliRunner
+
+from dplangevin.cli import app
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 CLAIMS = ROOT / "results/report/claims.html"  # has a place for every row of results/claims.csv
+TOOLS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # dvc by name
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 # Commands that no test here runs as they stand: why, and the test that runs what is behind them.
@@ -89,6 +95,7 @@ class Anchors(HTMLParser):
         self.ids |= {value for name, value in attrs if name == "id" and value}
 
 
+@cache
 def anchors(path: Path) -> set[str]:
     """What may follow # in a link to a page; of Markdown, as GitHub makes them of headings."""
     if path.suffix == ".html":
@@ -105,6 +112,7 @@ def links(text: str) -> list[str]:
     return re.findall(r"\]\(([^()\s]+)\)", text)
 
 
+@cache
 def claims() -> pd.DataFrame:
     return pd.read_csv(ROOT / "results/claims.csv", keep_default_na=False)
 
@@ -263,7 +271,7 @@ def test_tables_name_everything_there_is() -> None:
 
 
 def test_every_command_is_run_or_said_to_be_long() -> None:
-    runs = {*SWEEP, *(command for command in COMMANDS if command.startswith("make "))}
+    runs = {*SWEEP, *TYPED, *(command for command in COMMANDS if command.startswith("make "))}
     assert set(LONG) <= set(COMMANDS), "commands that no page has any more"
     unknown = set(COMMANDS) - set(LONG) - runs
     assert not unknown, f"run these in a test of this file, or say in LONG why not: {sorted(unknown)}"
@@ -298,9 +306,8 @@ SWEEP = list(dict.fromkeys(SWEEP))
 def test_the_sweep_runs_in_a_fresh_clone(tmp_path: Path) -> None:
     clone = fresh_clone(tmp_path / "fresh")
     shown = {block.text for block in blocks(ROOT / "docs/pipeline.md") if block.language == "console"}
-    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for command in SWEEP:
-        done = run(clone, "sh", "-c", command, PATH=tools, DVC_STUDIO_OFFLINE="1")
+        done = run(clone, "sh", "-c", command, PATH=TOOLS, DVC_STUDIO_OFFLINE="1")
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         if command.startswith("dvc metrics diff"):  # the numbers that the page shows
             rows = [line for text in shown for line in text.splitlines() if " ops.at_" in line]
@@ -309,6 +316,74 @@ def test_the_sweep_runs_in_a_fresh_clone(tmp_path: Path) -> None:
             found = [[cell.strip() for cell in row.split("|")] for row in done.stdout.splitlines()]
             assert all(row in found for row in said), done.stdout
     assert run(clone, "git", "status", "--porcelain").stdout == ""
+
+
+# What the pages show of the command line.
+TYPED = [command for command in COMMANDS if command.startswith("dplangevin ")]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader's folder: a table, its schema, another table to test on, a method of their own, results."""
+    folder = tmp_path_factory.mktemp("desk")
+    rng = np.random.default_rng(0)
+    for name in ("my.csv", "other.csv"):
+        table = pd.DataFrame({"age": rng.integers(18, 90, 60), "ward": rng.choice(["A", "B"], 60)})
+        table["label"] = np.where(table.age + 20 * rng.normal(size=60) > 50, "ill", "well")
+        table.to_csv(folder / name, index=False)
+    (method,) = (block.text for block in blocks(ROOT / "docs/adding.md") if block.language == "python")
+    (folder / "mine.py").write_text(method)
+    (folder / "results").symlink_to(ROOT / "results")
+    assert run(folder, "git", "init", "--quiet").returncode == 0  # `experiments` asks git and DVC
+    assert run(folder, sys.executable, "-m", "dvc", "init", "--quiet").returncode == 0
+    (template,) = (each for each in TYPED if each.startswith("dplangevin schema"))
+    command, _, name = template.partition(" > ")
+    with pytest.MonkeyPatch.context() as patch:
+        schema = typed(folder, command, patch)
+    for column, known in (  # what the reader does with the template: say what is public
+        ('"age": {low: "???", high: "???"}', '"age": {low: 0, high: 120}'),
+        ('"ward": {values: "???"}', '"ward": {values: [A, B]}'),
+        ('classes: "???"', "classes: [well, ill]"),
+    ):
+        assert column in schema
+        schema = schema.replace(column, known)
+    (folder / name).write_text(schema)
+    return folder
+
+
+def typed(folder: Path, command: str, patch: pytest.MonkeyPatch) -> str:
+    """What `dplangevin ...` prints, typed in a folder."""
+    patch.chdir(folder)
+    patch.syspath_prepend(str(folder))
+    for name, value in (("COLUMNS", "120"), ("DPL_WORKERS", "1"), ("PATH", TOOLS)):
+        patch.setenv(name, value)
+    done = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [each for each in TYPED if not each.startswith("dplangevin schema")],
+    ids=lambda each: each[11:50],
+)
+def test_the_command_line_does_what_the_pages_show(
+    command: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = typed(desk, command, monkeypatch)
+    printed = [" ".join(line.split()) for line in output.splitlines()]
+    for page in PAGES:
+        for line in shown(page, command):
+            assert " ".join(line.split()) in printed, output
+
+
+def shown(page: Path, command: str) -> list[str]:
+    """The output that a page shows for a command, without what it leaves out."""
+    for block in blocks(page):
+        if block.language == "console" and f"$ {command}\n" in block.text:
+            output = block.text.partition(f"$ {command}\n")[2].partition("\n$ ")[0]
+            return [line for line in output.splitlines() if line.strip() and line.strip() != "..."]
+    return []
 
 
 def check(comment: str, value: Any, place: str) -> None:
