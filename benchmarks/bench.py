@@ -1,6 +1,6 @@
 """Speed and memory of this project against its peers: python benchmarks/bench.py [--only NAME] [--write].
 
-Every benchmark runs in a process of its own with a pinned number of threads; README.md says what each row means.
+Every benchmark runs in a process of its own with a pinned number of threads; docs/speed.md says what each row means.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.write:
         made = f"python benchmarks/bench.py --only {args.only}" if args.only else "make bench"
         (ROOT / "benchmarks" / f"{args.only or 'results'}.md").write_text(
-            f"# Benchmarks\n\nMade by `{made}`; README.md explains the rows.\n\n{text}\n"
+            f"# Benchmarks\n\nMade by `{made}`; docs/speed.md explains the rows.\n\n{text}\n"
         )
     return 0
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,41 +18,7 @@ from dplangevin.exhibits import compare, read, style
 from dplangevin.plan import budgeted
 
 ROOT = Path(__file__).parents[1]
-METHOD = '''
-"""A noisy mean of y x, which is a linear classifier."""
-
-import math
-from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from dp_accounting import GaussianDpEvent
-
-from dplangevin import random
-from dplangevin.methods import Plan, Release, guaranteed
-from dplangevin.privacy import calibrate
-from dplangevin.privacy.accountants.tight import Tight
-
-
-@dataclass(frozen=True)
-class NoisyMean:
-    budgeted: ClassVar[bool] = True
-    scale: float
-    accountant = Tight()
-
-    def plan(self, facts, budget):
-        sigma = calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-9)
-        event = GaussianDpEvent(sigma)
-        guarantee = guaranteed(self.accountant, event, budget, "replace_one", "final", "full", facts.rows)
-        std = sigma * facts.row_bound / facts.n
-        return Plan(guarantee, std, {"noise_std": std, "noise_multiplier": sigma})
-
-    def release(self, problem, plans, how):
-        mean = (problem.x * problem.y[..., None]).mean(1)
-        noise = random.gaussian(how.rng, how.seeds, problem.d, torch.float32)
-        std = torch.tensor([plan.work for plan in plans])
-        return Release(self.scale * (mean[:, None] + std[:, None] * noise)[:, :, None])
-'''
+METHOD = re.findall(r"```python\n(.*?)```", (ROOT / "docs/adding.md").read_text(), re.DOTALL)[0]
 DATASET = """
 title: Wine
 files:
@@ -107,7 +74,7 @@ def stage(folder: Path, *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rows of the table in docs/design.md for a method, a table of numbers and an experiment, then the stages."""
+    """The rows of the table in docs/adding.md for a method, a table of numbers and an experiment, then the stages."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(ROOT / "conf", folder / "conf")
     for name in ("mine", "mirror/wine", "data"):

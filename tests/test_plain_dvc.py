@@ -1,7 +1,6 @@
 """dvc.yaml, DVC and the scripts together, without a driver: in a clone, and in copies with a small dvc.yaml."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -10,23 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import summary
+from checkout import fresh_clone, run
 from run import at_prices
-from smoke import copy_tree, halves
+from smoke import halves
 
 from dplangevin import config, manifest, plan
 
 ROOT = Path(__file__).parents[1]
-
-
-def run(folder: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
-    own = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "GIT_"))},
-        "DPL_PYTHON": sys.executable,
-        "DVC_NO_ANALYTICS": "1",
-        "DVC_SITE_CACHE_DIR": str(folder.parent / "dvc-site"),
-        **env,
-    }
-    return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
 
 
 def dvc(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -35,13 +24,7 @@ def dvc(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[st
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What git has of this checkout, as it is now: no data, no environment."""
-    folder = tmp_path_factory.mktemp("fresh") / "clone"
-    copy_tree(ROOT, folder)
-    run(folder, "git", "init", "--quiet")
-    run(folder, "git", "add", "--all")
-    run(folder, "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "all")
-    return folder
+    return fresh_clone(tmp_path_factory.mktemp("fresh"))
 
 
 def test_a_fresh_clone_is_in_step(clone: Path) -> None:

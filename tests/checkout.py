@@ -1,0 +1,32 @@
+"""Copies of this checkout as git has it, and commands run in them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from smoke import copy_tree
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(folder: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """A command in a folder, with this interpreter for the stages and nothing of an outer DVC or git."""
+    own = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "GIT_"))},
+        "DPL_PYTHON": sys.executable,
+        "DVC_NO_ANALYTICS": "1",
+        "DVC_SITE_CACHE_DIR": str(folder.parent / "dvc-site"),
+        **env,
+    }
+    return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
+
+
+def fresh_clone(folder: Path) -> Path:
+    """What git has of this checkout, as it is now, committed in folder/clone: no data, no environment."""
+    clone = folder / "clone"
+    copy_tree(ROOT, clone)
+    run(clone, "git", "init", "--quiet")
+    run(clone, "git", "add", "--all")
+    run(clone, "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "all")
+    return clone

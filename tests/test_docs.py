@@ -1,0 +1,421 @@
+"""README.md and docs/: their links, their numbers, their commands and their snippets."""
+
+import ast
+import os
+import re
+import shlex
+import sys
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from checkout import fresh_clone, run
+from typer.testing import CliRunner
+
+from dplangevin.cli import app
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+CLAIMS = ROOT / "results/report/claims.html"  # has a place for every row of results/claims.csv
+TOOLS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # dvc by name
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+# Commands that no test here runs as they stand: why, and the test that runs what is behind them.
+LONG = {
+    "make repro": "installs; tests/test_plain_dvc.py::test_what_fails_stops_nothing_else_and_the_summary_says_why",
+    "make repro FORCE=1": "hours; tests/test_cache.py::test_recompute_takes_nothing_from_results",
+    "make repro STRICT=1": "installs; tests/test_plain_dvc.py::test_excused_and_other_failures",
+    "make repro SET=pipeline=svhn": "1.6 GB; tests/claims/test_committed.py::test_claims_of_li2019_on_svhn",
+    "make exhibit ID=wang2015_fig1c": "installs; tests/test_plain_dvc.py::test_the_summary_knows_the_exhibits",
+    "make smoke": "minutes: every stage",
+    "make test": "this",
+    "make lint": "reads the sources, changes nothing",
+    "make bench": "hours; see benchmarks/",
+    "python benchmarks/bench.py --only calibration --write": "a minute, and it writes",
+    "git restore . && dvc exp run --queue -S method.ops.radius=2,5 run@compare-abalone": "two experiments more",
+    "dvc exp run --run-all -j 2 && dvc queue status": "two experiments more, in daemons",
+}
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, where it begins."""
+
+    language: str
+    text: str
+    place: str
+
+
+def blocks(page: Path) -> list[Block]:
+    found = re.finditer(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [
+        Block(match[1], match[2], f"{page.relative_to(ROOT)}:{page.read_text()[: match.start()].count(chr(10)) + 1}")
+        for match in found
+    ]  # fmt: skip
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks and spans of code."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", lambda match: "`" * len(match[0]), text)
+
+
+def commands(page: Path) -> list[str]:
+    """What a reader types: lines of `sh` blocks, and lines after `$ ` in `console` blocks, without comments."""
+    found = []
+    for block in blocks(page):
+        if block.language == "sh":
+            lines = block.text.replace("\\\n", " ").splitlines()
+        elif block.language == "console":
+            lines = [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
+        else:
+            continue
+        found += [re.split(r"\s+# ", line)[0].strip() for line in lines if line and not line.startswith("#")]
+    return [re.sub(r"\s+", " ", command) for command in found]
+
+
+COMMANDS = list(dict.fromkeys(command for page in PAGES for command in commands(page)))
+
+
+class Anchors(HTMLParser):
+    """The ids of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids |= {value for name, value in attrs if name == "id" and value}
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """What may follow # in a link to a page; of Markdown, as GitHub makes them of headings."""
+    if path.suffix == ".html":
+        parser = Anchors()
+        parser.feed(path.read_text())
+        return parser.ids
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S), re.M
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def links(text: str) -> list[str]:
+    return re.findall(r"\]\(([^()\s]+)\)", text)
+
+
+@cache
+def claims() -> pd.DataFrame:
+    return pd.read_csv(ROOT / "results/claims.csv", keep_default_na=False)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "data/bundled/README.md"])
+def test_every_link_leads_somewhere(name: str) -> None:
+    page = ROOT / name
+    for link in links(prose(page)):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if target == CLAIMS:
+            assert not anchor or anchor in set(claims().id), f"{name}: no claim {anchor}"
+            if not CLAIMS.exists():  # `make report` writes it
+                continue
+        assert target.exists(), f"{name}: {link}"
+        assert target.is_relative_to(ROOT)
+        assert not anchor or anchor in anchors(target), f"{name}: {link} has no such place"
+
+
+def test_every_picture_says_what_it_shows() -> None:
+    for page in PAGES:
+        assert not re.findall(r"!\[\s*\]", prose(page)), page
+
+
+def test_pages_are_short_and_reached_from_the_readme() -> None:
+    assert len(README.read_text().splitlines()) <= 150
+    reached, todo = set(), [README]
+    while todo:
+        page = todo.pop()
+        reached.add(page)
+        found = {(page.parent / link.partition("#")[0]).resolve() for link in links(prose(page))}
+        todo += [each for each in found & set(PAGES) if each not in reached]
+    assert reached == set(PAGES)
+    for page in PAGES:
+        assert len(page.read_text().splitlines()) < 200, page
+
+
+NUMBER = r"(?<![\w.,^*])[-−]?(?:\d+\.\d+|\.\d+)(?:e[-−]?\d+)?(?![\w.]*\d)"
+
+
+def items(page: Path) -> Iterator[str]:
+    """Entries of lists, each with its continuation lines."""
+    for match in re.finditer(r"^(?:\*|\d+\.) .*(?:\n  +\S.*)*", page.read_text(), re.MULTILINE):
+        yield match[0]
+
+
+def evidence(page: Path, link: str) -> list[float]:
+    """The numbers in what a link leads to: a row of claims.csv, a table, a file of conf/."""
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve()
+    if target == CLAIMS:
+        frame = claims()
+        text = " ".join(frame[frame.id.eq(anchor)].astype(str).to_numpy().ravel())
+    elif target.suffix in {".csv", ".md", ".yaml"} and target not in PAGES:
+        text = target.read_text()
+    else:
+        return []
+    found = re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", text.replace(",", " , "))
+    return [abs(float(number)) for number in found]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/findings.md", "docs/accuracy.md"])
+def test_the_numbers_of_a_finding_are_in_what_it_links_to(name: str) -> None:
+    """To the digits printed; shares of one may stand as percentages or points."""
+    page = ROOT / name
+    for item in items(page):
+        linked = [value for link in links(item) for value in evidence(page, link)]
+        text = re.sub(r"\]\([^()\s]+\)", "]", re.sub(r"`[^`\n]*`", "", item))
+        for printed in re.findall(NUMBER, text) if linked else []:
+            number = abs(float(printed.replace("−", "-")))
+            digits = len(printed.partition("e")[0].partition(".")[2])
+            power = int(printed.partition("e")[2].replace("−", "-") or 0)
+            half = 0.5 * 10.0 ** (power - digits) * (1 + 1e-9)
+            assert any(abs(scale * value - number) <= half for value in linked for scale in (1, 100)), (
+                f"{name}: {printed} is in nothing that this links to: {text[:120]}"
+            )
+
+
+def test_the_findings_have_evidence() -> None:
+    """The ten of README.md each link to a claim; so do those of docs/, or to a table."""
+    ten = [item for item in items(README) if re.match(r"\d+\.", item)]
+    assert [int(item.partition(".")[0]) for item in ten] == list(range(1, 11))
+    assert all("claims.html#" in item for item in ten)
+    for page in (ROOT / "docs/findings.md", ROOT / "docs/accuracy.md"):
+        assert all(links(item) for item in items(page))
+
+
+def test_the_counts_of_claims() -> None:
+    frame = claims()
+    count = {
+        kind: rows.verdict.value_counts().to_dict() | {"all": len(rows)}
+        for kind, rows in frame.groupby("kind")
+    }
+    paper, reading, ours = count["paper"], count["reading"], count["extension"]
+    facts = frame[frame.kind.eq("paper") & frame.verdict.eq("contradicted")].fact.value_counts()
+    chosen = "reproduced under stated choices"
+    said = {
+        "docs/findings.md": (
+            f"Three papers make {paper['all']} claims in their own words. Of these, {paper['reproduced']} are "
+            f"reproduced, {paper[chosen]} {chosen}, {paper['not reproduced']} not reproduced, "
+            f"{paper['contradicted']} contradicted and {paper['not testable']} not testable.",
+            f"The {paper['contradicted']} restate {len(facts)} distinct facts",
+            f"account for {facts.nlargest(3).sum()} of them",
+            f"{reading['all']} more claims have words whose size we had to read",
+            f"{reading['reproduced']} are reproduced, {reading[chosen]} under stated choices, "
+            f"{reading['not reproduced']} not reproduced and {reading['not testable']} not testable; a reading",
+            f"{ours['all']} questions are ours, such as the same ordering at equal privacy: {ours['holds']} hold, "
+            f"{ours['does not hold']} do not, {ours['undecided']} are undecided and {ours['not testable']} not",
+        ),
+        "README.md": (
+            f"Of the {paper['all']} claims in their own words {paper['reproduced'] + paper[chosen]} are "
+            f"reproduced, {paper[chosen]} of these under choices that the paper leaves open; "
+            f"{paper['not reproduced']} are not, {paper['contradicted']} are contradicted, "
+            f"{paper['not testable']} cannot be tested.",
+        ),
+    }
+    for name, sentences in said.items():
+        text = " ".join((ROOT / name).read_text().split())
+        for sentence in sentences:
+            assert sentence in text, f"{name}: {sentence}"
+
+
+def stems(folder: str, pattern: str = "*.yaml") -> set[str]:
+    return {path.stem for path in (ROOT / folder).glob(pattern)}
+
+
+def differing(folder: str) -> set[str]:
+    """Modules with a deviation in a docstring."""
+    return {path.stem for path in (ROOT / folder).glob("*.py") if "Differs:" in path.read_text()}
+
+
+def table(page: str, heading: str) -> set[str]:
+    """The names in code in the first column of the first table after a heading."""
+    text = f"\n{(ROOT / page).read_text()}".partition(f"\n{heading}\n")[2]
+    rows = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert rows, f"{page} has no table below {heading}"
+    return {name for row in rows[0].splitlines()[2:] for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+
+
+def variables() -> set[str]:
+    """The environment variables that the sources read."""
+    sources = [*ROOT.glob("src/**/*.py"), *ROOT.glob("pipelines/*.*"), ROOT / "Makefile"]
+    found = {name for path in sources for name in re.findall(r"\bDPL_[A-Z]+\b", path.read_text())}
+    return found | {"DATA_MIRROR"}
+
+
+def test_tables_name_everything_there_is() -> None:
+    assert table("docs/methods.md", "# Methods") == stems("conf/method")
+    assert table("docs/privacy.md", "## Accountants") == stems("conf/accountant")
+    assert table("docs/pipeline.md", "## Environment variables") == variables()
+    told = table("docs/methods.md", "## Where we differ from the papers")
+    assert differing("src/dplangevin/methods") <= told
+    assert differing("src/dplangevin/privacy/accountants") <= told
+
+
+def test_every_command_is_run_or_said_to_be_long() -> None:
+    runs = {*SWEEP, *TYPED, *(command for command in COMMANDS if command.startswith("make "))}
+    assert set(LONG) <= set(COMMANDS), "commands that no page has any more"
+    unknown = set(COMMANDS) - set(LONG) - runs
+    assert not unknown, f"run these in a test of this file, or say in LONG why not: {sorted(unknown)}"
+    for reason in LONG.values():
+        for name, test in re.findall(r"(tests/[\w/]+\.py)(?:::(\w+))?", reason):
+            assert f"def {test}" in (ROOT / name).read_text()
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
+def test_make_knows_the_targets_and_what_they_would_do(command: str) -> None:
+    """Without doing it."""
+    done = run(ROOT, *shlex.split(command), "--dry-run", PYTHON=sys.executable)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    target = command.split()[1]
+    assert re.search(rf"^{target}:.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    known = set(re.findall(r"\$\((?:call on,\$\()?([A-Z]+)\)", (ROOT / "Makefile").read_text()))
+    assert set(re.findall(r" ([A-Z]+)=", command)) <= known
+
+
+# What docs/pipeline.md and README.md show of DVC, in this order in one clone.
+SWEEP = [
+    command
+    for page in (ROOT / "docs/pipeline.md", README)
+    for command in commands(page)
+    if command.startswith(("dvc ", "git ")) and command not in LONG
+]
+SWEEP = list(dict.fromkeys(SWEEP))
+
+
+@pytest.mark.slow
+def test_the_sweep_runs_in_a_fresh_clone(tmp_path: Path) -> None:
+    clone = fresh_clone(tmp_path / "fresh")
+    shown = {block.text for block in blocks(ROOT / "docs/pipeline.md") if block.language == "console"}
+    for command in SWEEP:
+        done = run(clone, "sh", "-c", command, PATH=TOOLS, DVC_STUDIO_OFFLINE="1")
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        if command.startswith("dvc metrics diff"):  # the numbers that the page shows
+            rows = [line for text in shown for line in text.splitlines() if " ops.at_" in line]
+            assert len(rows) == 4
+            said = [[cell.strip() for cell in row.split("|")] for row in rows]
+            found = [[cell.strip() for cell in row.split("|")] for row in done.stdout.splitlines()]
+            assert all(row in found for row in said), done.stdout
+    assert run(clone, "git", "status", "--porcelain").stdout == ""
+
+
+# What the pages show of the command line.
+TYPED = [command for command in COMMANDS if command.startswith("dplangevin ")]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader's folder: a table, its schema, another table to test on, a method of their own, results."""
+    folder = tmp_path_factory.mktemp("desk")
+    rng = np.random.default_rng(0)
+    for name in ("my.csv", "other.csv"):
+        table = pd.DataFrame({"age": rng.integers(18, 90, 60), "ward": rng.choice(["A", "B"], 60)})
+        table["label"] = np.where(table.age + 20 * rng.normal(size=60) > 50, "ill", "well")
+        table.to_csv(folder / name, index=False)
+    (method,) = (block.text for block in blocks(ROOT / "docs/adding.md") if block.language == "python")
+    (folder / "mine.py").write_text(method)
+    (folder / "results").symlink_to(ROOT / "results")
+    assert run(folder, "git", "init", "--quiet").returncode == 0  # `experiments` asks git and DVC
+    assert run(folder, sys.executable, "-m", "dvc", "init", "--quiet").returncode == 0
+    (template,) = (each for each in TYPED if each.startswith("dplangevin schema"))
+    command, _, name = template.partition(" > ")
+    with pytest.MonkeyPatch.context() as patch:
+        schema = typed(folder, command, patch)
+    for column, known in (  # what the reader does with the template: say what is public
+        ('"age": {low: "???", high: "???"}', '"age": {low: 0, high: 120}'),
+        ('"ward": {values: "???"}', '"ward": {values: [A, B]}'),
+        ('classes: "???"', "classes: [well, ill]"),
+    ):
+        assert column in schema
+        schema = schema.replace(column, known)
+    (folder / name).write_text(schema)
+    return folder
+
+
+def typed(folder: Path, command: str, patch: pytest.MonkeyPatch) -> str:
+    """What `dplangevin ...` prints, typed in a folder."""
+    patch.chdir(folder)
+    patch.syspath_prepend(str(folder))
+    for name, value in (("COLUMNS", "120"), ("DPL_WORKERS", "1"), ("PATH", TOOLS)):
+        patch.setenv(name, value)
+    done = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [each for each in TYPED if not each.startswith("dplangevin schema")],
+    ids=lambda each: each[11:50],
+)
+def test_the_command_line_does_what_the_pages_show(
+    command: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = typed(desk, command, monkeypatch)
+    printed = [" ".join(line.split()) for line in output.splitlines()]
+    for page in PAGES:
+        for line in shown(page, command):
+            assert " ".join(line.split()) in printed, output
+
+
+def shown(page: Path, command: str) -> list[str]:
+    """The output that a page shows for a command, without what it leaves out."""
+    for block in blocks(page):
+        if block.language == "console" and f"$ {command}\n" in block.text:
+            output = block.text.partition(f"$ {command}\n")[2].partition("\n$ ")[0]
+            return [line for line in output.splitlines() if line.strip() and line.strip() != "..."]
+    return []
+
+
+def check(comment: str, value: Any, place: str) -> None:
+    """That a statement gives the number, or at least the number, that the comment after it says."""
+    if match := re.fullmatch(r"#\s*(at least )?(-?\d+(?:\.(\d+))?)", comment):
+        if match[1]:
+            assert value >= float(match[2]), place
+        else:
+            assert value == pytest.approx(float(match[2]), abs=0.5 * 10.0 ** -len(match[3] or "")), place
+
+
+def execute(block: Block, space: dict[str, Any]) -> None:
+    """Run the statements of a block; where a comment after one is a number, that is what it gives."""
+    comments = {
+        token.start[0]: token.string
+        for token in tokenize.generate_tokens(StringIO(block.text).readline)
+        if token.type == tokenize.COMMENT
+    }
+    for statement in ast.parse(block.text).body:
+        source = ast.get_source_segment(block.text, statement) or ""
+        if isinstance(statement, ast.Expr):
+            value = eval(compile(ast.Expression(statement.value), block.place, "eval"), space)
+        else:
+            exec(compile(ast.Module([statement], []), block.place, "exec"), space)
+            value = space.get(source.partition(" = ")[0])
+        check(comments.get(statement.end_lineno or 0, ""), value, f"{block.place}: {source}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_python_snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, Any] = {"__name__": "snippet"}
+    for block in blocks(ROOT / name):
+        if block.language == "python":
+            execute(block, space)
