@@ -6,15 +6,15 @@ const STYLE = {
   view: {stroke: null},
   axis: {labelColor: "var(--quiet)", titleColor: "var(--ink)", gridColor: "var(--line)", domainColor: "var(--quiet)", tickColor: "var(--line)",
          labelFontSize: 12, titleFontSize: 12.5, titleFontWeight: "normal", titlePadding: 8},
-  legend: {labelColor: "var(--ink)", labelFontSize: 12, titleColor: "var(--ink)", rowPadding: 4, columnPadding: 14},
+  legend: {labelColor: "var(--ink)", labelFontSize: 12, symbolOpacity: 1, titleColor: "var(--ink)", rowPadding: 4, columnPadding: 14},
   text: {color: "var(--ink)"},
 };
 
 function draw(place, spec) {
   const narrow = place.clientWidth < 520;
-  const columns = Math.max(1, Math.min(4, Math.floor(place.clientWidth / 210)));
+  const columns = Math.max(1, Math.min(4, Math.floor(place.clientWidth / 230)));
   const made = JSON.parse(JSON.stringify(spec));
-  const config = {...STYLE, legend: {...STYLE.legend, columns: narrow ? 1 : columns}, axisY: {labelLimit: narrow ? 120 : 240}};
+  const config = {...STYLE, legend: {...STYLE.legend, columns: narrow ? 1 : columns}, axisY: {labelLimit: narrow ? 125 : 330}};
   return window.vegaEmbed(place, made, {actions: false, renderer: "svg", config, tooltip: {theme: "custom"}})
     .then(() => place.dataset.drawn = "yes");
 }
@@ -92,7 +92,7 @@ function comparison() {
   function show() {
     const {series, score, axis} = Object.fromEntries(new FormData(form)), epsilon = at.elements.epsilon.value;
     const privacy = label("axis").split(":")[0];
-    put("chart-title", `${label("series")}: test ${label("score")} against ${privacy}`);
+    put("chart-title", `${label("series").replace(": every method", "")}: test ${label("score")} against ${privacy}`);
     document.getElementById("smaller").hidden = score === "accuracy";
     drawing = drawing.then(() => draw(document.getElementById("compare"), specs[`${series}|${score}|${axis}`]));
     const lines = ranks[`${series}|${score}|${axis}|${epsilon}`];

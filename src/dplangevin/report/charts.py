@@ -25,7 +25,7 @@ CONTRAST = 3.0  # of a mark with its ground, WCAG 1.4.11
 SHAPES = {
     "o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left", ">": "triangle-right",
     "D": "diamond", "d": "diamond", "P": "cross", "X": "cross", "*": "M0,-1L.24,-.33L.95,-.31L.38,.13L.59,.81L0,.4L-.59,.81L-.38,.13L-.95,-.31L-.24,-.33Z",
-    "h": "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z", "p": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z", "|": "stroke", "": "circle",
+    "h": "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z", "p": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z", "|": "M0,-1.3L0,1.3", "": "circle",
 }  # fmt: skip
 DASHES = {"-": [1, 0], "--": [6, 3], "-.": [6, 2, 1, 2], ":": [2, 2], "": [1, 0]}
 REFERENCES = ("nonprivate", "sgld", "sgd", "majority")
@@ -92,12 +92,13 @@ def text(spec: Mapping[str, Any]) -> str:
 
 def _log(title: str, domain: Sequence[float] | None = None, **other: Any) -> dict[str, Any]:
     scale = alt.Scale(type="log", **({"domain": list(domain), "clamp": True} if domain else {}))
-    return {"scale": scale, "axis": alt.Axis(title=title, labelExpr=_TICKS, labelOverlap=True), **other}
+    return {"scale": scale, "axis": alt.Axis(title=title, labelExpr=_TICKS, labelOverlap=True, gridColor=_LABELLED, tickColor=_LABELLED), **other}
 
 
+_LABELLED: Any = {"condition": {"test": "datum.label == ''", "value": "transparent"}, "value": "var(--line)"}
 _TICKS = (  # short numbers without an SI prefix, where Vega would write one
     "datum.label == '' ? '' : datum.value >= 1e5 || datum.value < 1e-3 ? "
-    "format(datum.value, '.0e') : format(datum.value, '~r')"
+    "replace(format(datum.value, '.0e'), '+', '') : format(datum.value, '~r')"
 )
 
 
@@ -111,8 +112,7 @@ def _scales(looks: Mapping[str, Look]) -> dict[str, alt.Scale]:
     }  # fmt: skip
 
 
-_NO_LEGEND = None
-LEGEND = alt.Legend(title=None, orient="bottom", labelLimit=300, symbolStrokeWidth=2, symbolSize=70)
+LEGEND = alt.Legend(title=None, orient="bottom", symbolStrokeWidth=2, symbolSize=70)
 
 
 def _records(frame: pd.DataFrame, digits: int = 5) -> pd.DataFrame:
@@ -158,15 +158,16 @@ def over_epsilon(
         alt.Tooltip("low:Q", title="95 % from", format=".4~f"),
         alt.Tooltip("high:Q", title="to", format=".4~f"),
     ]
-    base = alt.Chart(data).encode(x=at, color=colour, tooltip=tips)
+    chosen = alt.selection_point(fields=["label"], bind="legend", name="chosen")
+    base = alt.Chart(data).encode(x=at, color=colour, tooltip=tips, opacity=alt.condition(chosen, alt.value(1), alt.value(0.12)))
     layers: list[Any] = []
     if len(flat):
         level = alt.Chart(_records(flat[["label", "mean"]])).mark_rule(strokeWidth=1.4)
-        layers.append(level.encode(y=value, color=colour, strokeDash=alt.StrokeDash("label:N", scale=scales["dash"], legend=None), tooltip=[tips[0], tips[2]]))  # fmt: skip
+        layers.append(level.encode(y=value, color=colour, strokeDash=alt.StrokeDash("label:N", scale=scales["dash"], legend=LEGEND), tooltip=[tips[0], tips[2]]))  # fmt: skip
     layers += [
-        base.mark_rule(strokeWidth=2, opacity=0.4).encode(y=alt.Y("low:Q", title=y), y2="high:Q"),
-        base.mark_line(strokeWidth=1.8).encode(y=value, strokeDash=alt.StrokeDash("label:N", scale=scales["dash"], legend=None)),
-        base.mark_point(size=55, strokeWidth=1.6).encode(
+        base.mark_rule(strokeWidth=1.2).encode(y=alt.Y("low:Q", title=y), y2="high:Q"),
+        base.mark_line(strokeWidth=1.8).encode(y=value, strokeDash=alt.StrokeDash("label:N", scale=scales["dash"], legend=LEGEND)),
+        base.mark_point(size=55, strokeWidth=1.6).add_params(chosen).encode(
             y=value,
             shape=alt.Shape("label:N", scale=scales["shape"], legend=LEGEND),
             fill=alt.condition("datum.state == 'hollow'", alt.value("var(--ground, white)"), colour),
@@ -200,7 +201,7 @@ def promises(frame: pd.DataFrame) -> dict[str, Any]:
     long = long.assign(kind=[kinds[kind].label for kind in long.kind], at=long.epsilon.clip(low, high))
     long["state"] = np.where(long["at"].eq(long.epsilon), "full", "hollow")
     order = [*dict.fromkeys(rows.label)]
-    label = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=230, ticks=False, domain=False))
+    label = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False))
     at = alt.X("at:Q", **_log("ε at the δ of the promise", (low, high)))
     tips = [
         alt.Tooltip("label:N", title="promise"),
@@ -213,8 +214,8 @@ def promises(frame: pd.DataFrame) -> dict[str, Any]:
     bars = bars.assign(kind=privacy.ATTACK.label, at=bars.epsilon.clip(low, high), start=low)
     attack = alt.Chart(_records(bars[["label", "where", "kind", "epsilon", "at", "start"]])).mark_bar(size=9, opacity=0.8)
     attack = attack.encode(x=alt.X("start:Q", **_log("ε at the δ of the promise", (low, high))), x2="at:Q", y=label, color=colour, tooltip=tips)  # fmt: skip
-    shape = alt.Shape("kind:N", scale=alt.Scale(domain=scales["shape"]["domain"], range=scales["shape"]["range"]), legend=None)  # fmt: skip
-    points = alt.Chart(_records(long)).mark_point(size=75, strokeWidth=2).encode(
+    shape = alt.Shape("kind:N", scale=alt.Scale(domain=[*scales["shape"]["domain"], privacy.ATTACK.label], range=[*scales["shape"]["range"], "square"]), legend=LEGEND)  # fmt: skip
+    points = alt.Chart(_records(long)).mark_point(size=75, strokeWidth=2, opacity=1).encode(
         x=at, y=label, color=colour, shape=shape, tooltip=tips,
         fill=alt.condition("datum.state == 'hollow'", alt.value("var(--ground, white)"), colour),
     )  # fmt: skip
@@ -236,7 +237,7 @@ def over_steps(frame: pd.DataFrame, *, setting: str, batch: int) -> dict[str, An
     data = _records(data[data.epsilon.le(privacy.HIGH)][["curve", "steps", "epsilon"]])
     at = alt.X("steps:Q", **_log("steps K"))
     value = alt.Y("epsilon:Q", **_log(f"ε at δ = {number(rows.delta.iloc[0])}", (privacy.LOW, privacy.HIGH)))
-    colour = alt.Color("curve:N", scale=scales["color"], legend=alt.Legend(title=None, orient="bottom", columns=1, labelLimit=420, symbolType="stroke", symbolStrokeWidth=2.5))  # fmt: skip
+    colour = alt.Color("curve:N", scale=scales["color"], legend=LEGEND)  # fmt: skip
     tips = [
         alt.Tooltip("curve:N", title="what"),
         alt.Tooltip("steps:Q", title="steps", format=","),
@@ -244,10 +245,10 @@ def over_steps(frame: pd.DataFrame, *, setting: str, batch: int) -> dict[str, An
     ]
     base = alt.Chart(data).encode(x=at, y=value, color=colour, tooltip=tips)
     line = base.transform_filter(f"datum.curve != {json.dumps(privacy.STEP_CURVES['audit'].label)}").mark_line(strokeWidth=2)
-    line = line.encode(strokeDash=alt.StrokeDash("curve:N", scale=scales["dash"], legend=None))
+    line = line.encode(strokeDash=alt.StrokeDash("curve:N", scale=scales["dash"], legend=LEGEND))
     points = base.mark_point(filled=True).encode(
         size=alt.condition(f"datum.curve == {json.dumps(privacy.STEP_CURVES['audit'].label)}", alt.value(70), alt.value(14)),
-        shape=alt.Shape("curve:N", scale=scales["shape"], legend=None),
+        shape=alt.Shape("curve:N", scale=scales["shape"], legend=LEGEND),
     )  # fmt: skip
     one = alt.Chart(pd.DataFrame([{"epsilon": 1.0, "label": "ε = 1.0, as printed"}])).mark_rule(strokeDash=[2, 2])
     level = one.encode(y=value, tooltip=["label:N"], color=alt.value(paint(privacy.PUBLISHED.colour)))
@@ -275,8 +276,8 @@ def counterexample(frame: pd.DataFrame) -> dict[str, Any]:
         color=alt.Color("curve:N", scale=scales["color"], legend=LEGEND),
         tooltip=tips,
     )
-    line = base.mark_line(strokeWidth=2).encode(strokeDash=alt.StrokeDash("curve:N", scale=scales["dash"], legend=None))
-    points = base.mark_point(filled=True, size=60).encode(shape=alt.Shape("curve:N", scale=scales["shape"], legend=None))
+    line = base.mark_line(strokeWidth=2).encode(strokeDash=alt.StrokeDash("curve:N", scale=scales["dash"], legend=LEGEND))
+    points = base.mark_point(filled=True, size=60).encode(shape=alt.Shape("curve:N", scale=scales["shape"], legend=LEGEND))
     return specification(alt.layer(line, points), 320)
 
 
@@ -285,8 +286,9 @@ def counterexample(frame: pd.DataFrame) -> dict[str, Any]:
 
 def intervals(rows: pd.DataFrame, *, title: str, asked: float | None = None, log: bool = False) -> dict[str, Any]:
     """Claims as intervals below each other. rows: columns name, ours, low, high; asked: what the paper says, as a line."""
-    data = _records(rows[["name", "ours", "low", "high"]])
-    label = alt.Y("name:N", sort=[*rows.name], title=None, axis=alt.Axis(labelLimit=210, ticks=False, domain=False))
+    ends = {end: rows[end].fillna(rows.ours) for end in ("low", "high")}  # one seed has no interval
+    data = _records(rows.assign(**ends)[["name", "ours", "low", "high"]])
+    label = alt.Y("name:N", sort=[*rows.name], title=None, axis=alt.Axis(ticks=False, domain=False))
     scale = _log(title) if log else {"axis": alt.Axis(title=title), "scale": alt.Scale(zero=False)}
     colour = alt.value(paint(PRICE_COLOURS["replace_one"]))
     tips = [alt.Tooltip(key, format=".3~g") for key in ("ours:Q", "low:Q", "high:Q")]

@@ -63,7 +63,8 @@ class Site:
         self.table = read.read_claims(self.results / "claims.csv")
         self.by_id = self.table.set_index("id")
         self.made = [str(name) for name in cfg.pipeline.exhibits if self.folder(str(name)).is_dir()]
-        self.texts = content("report", "findings", cfg, root / "conf")["findings"]
+        written = content("report", "findings", cfg, root / "conf")
+        self.texts, self.promised = written["findings"], written["promises"]
         self.exhibit_texts = content("report", "exhibits", cfg, root / "conf")["groups"]
         self.environment = Environment(
             loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -89,7 +90,7 @@ class Site:
                 if entry["made"]:
                     found[entry["page"]] = self.page("exhibit.html", group=group, **self._exhibit(entry))
         texts = {**found, "style.css": self._style(), "site.js": (TEMPLATES / "site.js").read_text("utf-8")}
-        texts["vega.js"] = vl_convert.javascript_bundle()
+        texts["vega.js"] = "(() => {" + vl_convert.javascript_bundle() + "})();\n"
         return {name: text.encode() for name, text in sorted(texts.items())}
 
     def page(self, template: str, **values: Any) -> str:
@@ -323,12 +324,11 @@ class Site:
 
     def _privacy(self) -> dict[str, Any]:
         path = self.results / "analyses/privacy_claims.csv"
-        values: dict[str, Any] = {"promises": [], "steps": {}, "spec": None, "attacks": privacy.ATTACKS, "menu_steps": {}}
+        values: dict[str, Any] = {"promises": [], "says": self.promised, "steps": {}, "attacks": privacy.ATTACKS, "menu_steps": {}}
         if path.is_file():
             frame = read.read_analysis("privacy_claims", self.results / "analyses")
-            values["spec"] = self._spec(charts.promises(frame))
             values["promises"] = [
-                (str(paper), [self._promise(frame, row) for _, row in group.iterrows()])
+                (str(paper), [self._promise(frame, row) for _, row in group.iterrows()], self._spec(charts.promises(group)))
                 for paper, group in frame.groupby("paper", sort=False)
             ]  # fmt: skip
         if (self.results / "analyses/ryffel2022_privacy.csv").is_file():
