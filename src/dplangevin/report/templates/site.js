@@ -10,9 +10,16 @@ const STYLE = {
   text: {color: "var(--ink)"},
 };
 
+// Letters of the longest name in a scale: a legend has as many columns as fit
+function longest(part) {
+  if (!part || typeof part !== "object") return 0;
+  const own = Array.isArray(part.domain) ? part.domain.map(name => String(name).length) : [];
+  return Math.max(0, ...own, ...Object.entries(part).filter(([key]) => key !== "datasets").map(([, value]) => longest(value)));
+}
+
 function draw(place, spec) {
   const narrow = place.clientWidth < 520;
-  const columns = Math.max(1, Math.min(4, Math.floor(place.clientWidth / 230)));
+  const columns = Math.max(1, Math.min(4, Math.floor(place.clientWidth / (45 + 6.6 * longest(spec)))));
   const made = JSON.parse(JSON.stringify(spec));
   const config = {...STYLE, legend: {...STYLE.legend, columns: narrow ? 1 : columns, labelLimit: narrow ? place.clientWidth - 60 : 420}, axisY: {labelLimit: narrow ? 125 : 330}};
   return window.vegaEmbed(place, made, {actions: false, renderer: "svg", config, tooltip: {theme: "custom"}})
