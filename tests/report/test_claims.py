@@ -18,7 +18,13 @@ INF = math.inf
 
 
 def claim(**other: Any) -> pd.Series:
-    quote = {"paper": "a", "where": "Figure 1", "statement": "A beats B.", "published": "A above B", "fact": "f"}
+    quote = {
+        "paper": "a",
+        "where": "Figure 1",
+        "statement": "A beats B.",
+        "published": "A above B",
+        "fact": "f",
+    }
     judged = {"kind": "paper", "setting": "chosen", "measure": "interval", "unit": "accuracy"}
     numbers = {"ours": -0.02, "low": -0.03, "high": 0.01, "verdict": "reproduced", "reason": "why so"}
     return pd.Series(
@@ -48,7 +54,10 @@ def test_what_a_claim_asks_for(other: dict[str, Any], wanted: tuple[float, float
 def test_a_plot_shows_ours_beside_what_is_asked() -> None:
     svg = str(claims.plot(claim()))
     assert 'aria-label="Ours −0.02, from −0.03 to 0.01, asked: above 0"' in svg
-    ours, left = (float(re.findall(f'class="{name}" {key}="([^"]+)"', svg)[0]) for name, key in (("ours", "cx"), ("asked", "x")))
+    ours, left = (
+        float(re.findall(f'class="{name}" {key}="([^"]+)"', svg)[0])
+        for name, key in (("ours", "cx"), ("asked", "x"))
+    )
     assert ours < left  # below what is asked
     wide = str(claims.plot(claim(unit="ratio", ours=10.0, low=1.0, high=1000.0, reason="asked: at most 2")))
     assert "log scale" in wide
@@ -71,9 +80,17 @@ def test_sentences_are_in_the_order_of_the_paper() -> None:
 
 
 def test_counts_leave_questions_of_ours_apart() -> None:
-    rows = [claim(), claim(verdict="contradicted"), claim(kind="reading"), claim(kind="extension", verdict="holds")]
+    rows = [
+        claim(),
+        claim(verdict="contradicted"),
+        claim(kind="reading"),
+        claim(kind="extension", verdict="holds"),
+    ]
     columns, lines = claims.counts(pd.DataFrame(rows))
-    assert dict(zip(columns, lines[0][1], strict=False)) == dict.fromkeys(columns, 0) | {"reproduced": 1, "contradicted": 1}
+    assert dict(zip(columns, lines[0][1], strict=False)) == dict.fromkeys(columns, 0) | {
+        "reproduced": 1,
+        "contradicted": 1,
+    }
     assert claims.questions(pd.DataFrame(rows)) == [("holds", 1)]
     ((fact, places),) = claims.contradicted(pd.DataFrame(rows))
     assert (fact, places) == ("f", [("a_b", "a", "Figure 1")])

@@ -57,7 +57,13 @@ def test_another_build_has_the_same_bytes(tmp_path: Path) -> None:
     for path in (ROOT / "results").iterdir():
         if path.name != "report":
             (tmp_path / "results" / path.name).symlink_to(path)
-    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT / "src"), "TZ": "Asia/Tokyo", "LC_ALL": "C"}
+    env = {
+        **os.environ,
+        "PYTHONHASHSEED": "7",
+        "PYTHONPATH": str(ROOT / "src"),
+        "TZ": "Asia/Tokyo",
+        "LC_ALL": "C",
+    }
     command = [sys.executable, str(ROOT / "pipelines/report.py"), "page"]
     subprocess.run(command, cwd=tmp_path, env=env, check=True)
     built = {path.name: path.read_bytes() for path in (tmp_path / "results/report").iterdir()}
@@ -83,7 +89,10 @@ def test_every_link_leads_somewhere(pages: dict[str, Links]) -> None:
 
 def test_every_claim_is_there_under_its_id(pages: dict[str, Links], claims: pd.DataFrame) -> None:
     text = (SITE / "claims.html").read_text("utf-8")
-    articles = re.findall(r'<article class="claim" id="([^"]+)" data-paper="(\w+)" data-kind="(\w+)" data-verdict="([^"]+)"', text)
+    articles = re.findall(
+        r'<article class="claim" id="([^"]+)" data-paper="(\w+)" data-kind="(\w+)" data-verdict="([^"]+)"',
+        text,
+    )
     table = claims.reset_index()[["id", "paper", "kind", "verdict"]]
     assert sorted(articles) == sorted(table.itertuples(index=False, name=None))
 
@@ -107,11 +116,20 @@ def test_numbers_of_the_findings_are_those_of_the_claims(claims: pd.DataFrame) -
     says = re.findall(r'<p class="says">(.*?)</p>', (SITE / "index.html").read_text("utf-8"), re.DOTALL)
     assert len(says) == len(FINDINGS)
     for (name, entry), said in zip(FINDINGS.items(), says, strict=True):
-        numbers = [float(text.replace("−", "-")) for text in re.findall(r"(?<![\w.−-])[+−-]?\d+(?:\.\d+)?(?:e\d+)?", said)]
+        numbers = [
+            float(text.replace("−", "-"))
+            for text in re.findall(r"(?<![\w.−-])[+−-]?\d+(?:\.\d+)?(?:e\d+)?", said)
+        ]
         for claim, column, form in re.findall(r"\{(\w+)\.(ours|low|high):?([^}]*)\}", entry["sentence"]):
             value = claims.at[claim, column] * (100 if form in ("points", "percent") else 1)
             near = 0.051 if form in ("points", "percent") else abs(value) * (0.06 if form else 0.006)
-            assert any(abs(number - value) <= near for number in numbers), (name, claim, column, value, numbers)
+            assert any(abs(number - value) <= near for number in numbers), (
+                name,
+                claim,
+                column,
+                value,
+                numbers,
+            )
 
 
 def test_it_is_small() -> None:

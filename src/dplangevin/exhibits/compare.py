@@ -60,8 +60,8 @@ def at_epsilon(
     """One row per data set, epsilon and method: mean accuracy, log score (nats), Brier score and expected calibration
     error, the 95 % interval of the score `by`, seconds, and the paired difference in that score to the best method.
 
-    axis: "audited" for the tight price, "asked" for what was asked of the method. by: of `scores`. scores: those of METRICS that
-    are wanted; others are nan.
+    axis: "audited" for the tight price, "asked" for what was asked of the method. by: of `scores`, which are those of
+    METRICS that are wanted; others are nan.
 
     runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. Every repeat is
     interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets end below or begin above

@@ -92,7 +92,13 @@ def text(spec: Mapping[str, Any]) -> str:
 
 def _log(title: str, domain: Sequence[float] | None = None, **other: Any) -> dict[str, Any]:
     scale = alt.Scale(type="log", **({"domain": list(domain), "clamp": True} if domain else {}))
-    return {"scale": scale, "axis": alt.Axis(title=title, labelExpr=_TICKS, labelOverlap=True, gridColor=_LABELLED, tickColor=_LABELLED), **other}
+    return {
+        "scale": scale,
+        "axis": alt.Axis(
+            title=title, labelExpr=_TICKS, labelOverlap=True, gridColor=_LABELLED, tickColor=_LABELLED
+        ),
+        **other,
+    }
 
 
 _LABELLED: Any = {"condition": {"test": "datum.label == ''", "value": "transparent"}, "value": "var(--line)"}
@@ -119,7 +125,9 @@ def _records(frame: pd.DataFrame, digits: int = 5) -> pd.DataFrame:
     """Numbers to a few digits: the data lie in the page."""
     rounded = frame.copy()
     for column in rounded.select_dtypes("number"):
-        rounded[column] = [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in rounded[column]]
+        rounded[column] = [
+            float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in rounded[column]
+        ]
         rounded[column] = rounded[column].astype(object).where(rounded[column].notna(), None)
     return rounded
 
@@ -159,7 +167,9 @@ def over_epsilon(
         alt.Tooltip("high:Q", title="to", format=".4~f"),
     ]
     chosen = alt.selection_point(fields=["label"], bind="legend", name="chosen")
-    base = alt.Chart(data).encode(x=at, color=colour, tooltip=tips, opacity=alt.condition(chosen, alt.value(1), alt.value(0.12)))
+    base = alt.Chart(data).encode(
+        x=at, color=colour, tooltip=tips, opacity=alt.condition(chosen, alt.value(1), alt.value(0.12))
+    )
     layers: list[Any] = []
     if len(flat):
         level = alt.Chart(_records(flat[["label", "mean"]])).mark_rule(strokeWidth=1.4)
@@ -212,7 +222,9 @@ def promises(frame: pd.DataFrame) -> dict[str, Any]:
     colour = alt.Color("kind:N", scale=alt.Scale(domain=[*scales["color"]["domain"], privacy.ATTACK.label], range=[*scales["color"]["range"], paint(privacy.ATTACK.colour)]), legend=LEGEND)  # fmt: skip
     bars = rows[rows.audit_epsilon.gt(low)].rename(columns={"audit_epsilon": "epsilon"})
     bars = bars.assign(kind=privacy.ATTACK.label, at=bars.epsilon.clip(low, high), start=low)
-    attack = alt.Chart(_records(bars[["label", "where", "kind", "epsilon", "at", "start"]])).mark_bar(size=9, opacity=0.8)
+    attack = alt.Chart(_records(bars[["label", "where", "kind", "epsilon", "at", "start"]])).mark_bar(
+        size=9, opacity=0.8
+    )
     attack = attack.encode(x=alt.X("start:Q", **_log("ε at the δ of the promise", (low, high))), x2="at:Q", y=label, color=colour, tooltip=tips)  # fmt: skip
     shape = alt.Shape("kind:N", scale=alt.Scale(domain=[*scales["shape"]["domain"], privacy.ATTACK.label], range=[*scales["shape"]["range"], "square"]), legend=LEGEND)  # fmt: skip
     points = alt.Chart(_records(long)).mark_point(size=75, strokeWidth=2, opacity=1).encode(
@@ -244,13 +256,17 @@ def over_steps(frame: pd.DataFrame, *, setting: str, batch: int) -> dict[str, An
         alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
     ]
     base = alt.Chart(data).encode(x=at, y=value, color=colour, tooltip=tips)
-    line = base.transform_filter(f"datum.curve != {json.dumps(privacy.STEP_CURVES['audit'].label)}").mark_line(strokeWidth=2)
+    line = base.transform_filter(
+        f"datum.curve != {json.dumps(privacy.STEP_CURVES['audit'].label)}"
+    ).mark_line(strokeWidth=2)
     line = line.encode(strokeDash=alt.StrokeDash("curve:N", scale=scales["dash"], legend=LEGEND))
     points = base.mark_point(filled=True).encode(
         size=alt.condition(f"datum.curve == {json.dumps(privacy.STEP_CURVES['audit'].label)}", alt.value(70), alt.value(14)),
         shape=alt.Shape("curve:N", scale=scales["shape"], legend=LEGEND),
     )  # fmt: skip
-    one = alt.Chart(pd.DataFrame([{"epsilon": 1.0, "label": "ε = 1.0, as printed"}])).mark_rule(strokeDash=[2, 2])
+    one = alt.Chart(pd.DataFrame([{"epsilon": 1.0, "label": "ε = 1.0, as printed"}])).mark_rule(
+        strokeDash=[2, 2]
+    )
     level = one.encode(y=value, tooltip=["label:N"], color=alt.value(paint(privacy.PUBLISHED.colour)))
     return specification(alt.layer(level, line, points), 340)
 
@@ -276,15 +292,21 @@ def counterexample(frame: pd.DataFrame) -> dict[str, Any]:
         color=alt.Color("curve:N", scale=scales["color"], legend=LEGEND),
         tooltip=tips,
     )
-    line = base.mark_line(strokeWidth=2).encode(strokeDash=alt.StrokeDash("curve:N", scale=scales["dash"], legend=LEGEND))
-    points = base.mark_point(filled=True, size=60).encode(shape=alt.Shape("curve:N", scale=scales["shape"], legend=LEGEND))
+    line = base.mark_line(strokeWidth=2).encode(
+        strokeDash=alt.StrokeDash("curve:N", scale=scales["dash"], legend=LEGEND)
+    )
+    points = base.mark_point(filled=True, size=60).encode(
+        shape=alt.Shape("curve:N", scale=scales["shape"], legend=LEGEND)
+    )
     return specification(alt.layer(line, points), 320)
 
 
 # Any claims as intervals
 
 
-def intervals(rows: pd.DataFrame, *, title: str, asked: float | None = None, log: bool = False) -> dict[str, Any]:
+def intervals(
+    rows: pd.DataFrame, *, title: str, asked: float | None = None, log: bool = False
+) -> dict[str, Any]:
     """Claims as intervals below each other. rows: columns name, ours, low, high; asked: what the paper says, as a line."""
     ends = {end: rows[end].fillna(rows.ours) for end in ("low", "high")}  # one seed has no interval
     data = _records(rows.assign(**ends)[["name", "ours", "low", "high"]])
@@ -298,6 +320,10 @@ def intervals(rows: pd.DataFrame, *, title: str, asked: float | None = None, log
         base.mark_point(filled=True, size=90, opacity=1).encode(x=alt.X("ours:Q", **scale)),
     ]
     if asked is not None:
-        rule = alt.Chart(pd.DataFrame([{"at": asked, "says": f"the paper: {short(asked)}"}])).mark_rule(strokeWidth=2)
-        layers.insert(0, rule.encode(x=alt.X("at:Q", **scale), color=alt.value("var(--ink)"), tooltip=["says:N"]))
+        rule = alt.Chart(pd.DataFrame([{"at": asked, "says": f"the paper: {short(asked)}"}])).mark_rule(
+            strokeWidth=2
+        )
+        layers.insert(
+            0, rule.encode(x=alt.X("at:Q", **scale), color=alt.value("var(--ink)"), tooltip=["says:N"])
+        )
     return specification(alt.layer(*layers), 46 * len(rows) + 10)

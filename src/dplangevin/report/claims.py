@@ -260,7 +260,9 @@ def plot(row: pd.Series) -> Markup:
     parts = [f'<line class="axis" x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="27" y2="27"/>']
     if wanted:
         low, high = at(wanted[0]), at(wanted[1])
-        parts.append(f'<rect class="asked" x="{low}" y="22" width="{round(max(high - low, 2), 1)}" height="10"/>')
+        parts.append(
+            f'<rect class="asked" x="{low}" y="22" width="{round(max(high - low, 2), 1)}" height="10"/>'
+        )
         for end in wanted:
             if math.isfinite(end):
                 parts.append(f'<line class="edge" x1="{at(end)}" x2="{at(end)}" y1="18" y2="36"/>')

@@ -52,7 +52,9 @@ def named(text: str) -> set[str]:
 def filled(text: str, claims: pd.DataFrame) -> str:
     """The text with its numbers. claims: the table, by id. Raises Unknown for a claim that is not in it."""
     if absent := sorted(named(text) - set(claims.index)):
-        raise Unknown(f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv")
+        raise Unknown(
+            f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
+        )
     rows = {
         name: Row(*(Value(claims.at[name, column]) for column in ("ours", "low", "high")))
         for name in named(text)

@@ -40,8 +40,16 @@ MENU = {
     "privacy.html": "Privacy",
     "how.html": "How it was made",
 }
-SCORES = {"accuracy": "accuracy", "log_score": "log score (nats)", "brier": "Brier score", "ece": "calibration error"}
-AXES = {"audited": "audited ε: what each method is proved to cost", "asked": "asked ε: what was asked of each method"}
+SCORES = {
+    "accuracy": "accuracy",
+    "log_score": "log score (nats)",
+    "brier": "Brier score",
+    "ece": "calibration error",
+}
+AXES = {
+    "audited": "audited ε: what each method is proved to cost",
+    "asked": "asked ε: what was asked of each method",
+}
 SERIES = {  # folder of runs -> what the menu calls it, and whether methods are ranked there
     "compare/adult": ("Adult: every method", True),
     "compare/abalone": ("Abalone: every method", True),
@@ -70,7 +78,8 @@ class Site:
             loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )  # fmt: skip
         self.environment.filters["file"] = self._file
-        self.environment.globals |= {"menu": MENU, "papers": claims.PAPERS, "short_names": claims.SHORT, "root": ROOT}
+        self.environment.globals |= {"menu": MENU, "papers": claims.PAPERS, "short_names": claims.SHORT}
+        self.environment.globals["there"] = lambda path: (self.root / path).exists()
 
     def folder(self, exhibit: str) -> Path:
         return self.results / "exhibits" / exhibit
@@ -99,7 +108,9 @@ class Site:
         return "\n".join(line for line in map(str.rstrip, text.splitlines()) if line) + "\n"
 
     def _style(self) -> str:
-        return self.environment.get_template("style.css").render(palette=charts.palette(), ground=charts.DARK_GROUND)
+        return self.environment.get_template("style.css").render(
+            palette=charts.palette(), ground=charts.DARK_GROUND
+        )
 
     def _file(self, path: str) -> str:
         """A path of the repository as a link from a page."""
@@ -141,7 +152,11 @@ class Site:
         }  # fmt: skip
 
     def _row(self, claim: str) -> pd.Series:
-        return self.table[self.table.id.eq(claim)].fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""}).iloc[0]
+        return (
+            self.table[self.table.id.eq(claim)]
+            .fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
+            .iloc[0]
+        )
 
     def _figure(self, figure: Mapping[str, Any]) -> Markup | None:
         """The specification of a figure of conf/report; None where what it shows is not there."""
@@ -192,8 +207,13 @@ class Site:
         """The groups of exhibits, and in each what its list says of every exhibit."""
         there = {path.stem for path in (self.root / "conf/exhibit").glob("*.yaml")}
         written = {name: text for group in self.exhibit_texts.values() for name, text in group.items()}
-        groups = {name: {key: text for key, text in group.items() if key in there} for name, group in self.exhibit_texts.items()}
-        groups["all"] |= {name: {"of": "", "finding": "", "open": ""} for name in sorted(there - set(written))}
+        groups = {
+            name: {key: text for key, text in group.items() if key in there}
+            for name, group in self.exhibit_texts.items()
+        }
+        groups["all"] |= {
+            name: {"of": "", "finding": "", "open": ""} for name in sorted(there - set(written))
+        }
         return [
             {"id": name, "title": claims.PAPERS.get(name, "All three papers"), "entries": [self._entry(*item) for item in group.items()]}
             for name, group in groups.items()
@@ -215,7 +235,13 @@ class Site:
         shown = self.table.exhibit.fillna("").str.split("; ").map(lambda names: name in names)
         rows = [claims.read(self._row(claim), self.made) for claim in self.table.id[shown]]
         kinds = {"png": "PNG", "pdf": "PDF", "csv": "numbers (CSV)", "md": "table with notes (Markdown)"}
-        files = [(f"../exhibits/{name}/{file}", f"{kinds[file.rsplit('.')[-1]]}{', at the audited ε' if '_audited' in file else ''}") for file in entry["files"]]
+        files = [
+            (
+                f"../exhibits/{name}/{file}",
+                f"{kinds[file.rsplit('.')[-1]]}{', at the audited ε' if '_audited' in file else ''}",
+            )
+            for file in entry["files"]
+        ]
         return {
             "entry": entry,
             "figure": f"../exhibits/{name}/{name}.png",
@@ -231,7 +257,11 @@ class Site:
     def _folders(self, spec: Mapping[str, Any]) -> list[str]:
         if str(spec["source"]).endswith(".csv"):
             return []
-        return [name for name in read.folders(spec, self.cfg) if (self.results / "runs" / name / "runs.csv").is_file()]
+        return [
+            name
+            for name in read.folders(spec, self.cfg)
+            if (self.results / "runs" / name / "runs.csv").is_file()
+        ]
 
     def _settings(self, name: str, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
         """What an exhibit was made with: of runs what their rows say, of an analysis its numbers in conf/analysis."""
@@ -239,7 +269,11 @@ class Site:
         if not folders:
             analysis = Path(spec["source"]).stem
             numbers = self.cfg.get("analysis", {}).get(analysis, {})
-            return [(str(key).replace("_", " "), _plain(value)) for key, value in numbers.items() if not _long(value)]
+            return [
+                (str(key).replace("_", " "), _plain(value))
+                for key, value in numbers.items()
+                if not _long(value)
+            ]
         frame = read.read_runs(folders, spec.get("runs", ()), self.results / "runs")
         private = frame[np.isfinite(frame.epsilon)]
         found = [
@@ -251,7 +285,15 @@ class Site:
             ("ε asked for", _span(private.epsilon)),
             ("neighbours of the tight price", _listed(private.adjacency_tight).replace("_", "-")),
         ]
-        for column, label in (("batch", "batch"), ("epochs", "epochs"), ("steps", "steps"), ("clip", "clip norm"), ("step_size", "step size"), ("l2", "regulariser (λ per row)"), ("noise_multiplier", "noise multiplier")):
+        for column, label in (
+            ("batch", "batch"),
+            ("epochs", "epochs"),
+            ("steps", "steps"),
+            ("clip", "clip norm"),
+            ("step_size", "step size"),
+            ("l2", "regulariser (λ per row)"),
+            ("noise_multiplier", "noise multiplier"),
+        ):
             values = frame[column].dropna()
             values = values[np.isfinite(values)]
             if len(values):
@@ -263,7 +305,10 @@ class Site:
         folders = self._folders(spec)
         if not folders:
             return []
-        frames = [pd.read_csv(self.results / "runs" / name / "runs.csv", usecols=["assumptions"]) for name in folders]
+        frames = [
+            pd.read_csv(self.results / "runs" / name / "runs.csv", usecols=["assumptions"])
+            for name in folders
+        ]
         texts = pd.concat(frames).assumptions.dropna()
         return sorted({piece for text in texts for piece in text.split("; ") if piece})
 
@@ -281,7 +326,21 @@ class Site:
                 continue
             series[folder] = title
             runs = read.read_runs([folder], root=self.results / "runs")
-            runs = runs[["dataset", "method", "metric", "variant", "scaling", "violated", "seed", "epsilon", "epsilon_paper", "epsilon_tight", "value"]]
+            runs = runs[
+                [
+                    "dataset",
+                    "method",
+                    "metric",
+                    "variant",
+                    "scaling",
+                    "violated",
+                    "seed",
+                    "epsilon",
+                    "epsilon_paper",
+                    "epsilon_tight",
+                    "value",
+                ]
+            ]
             runs = runs.astype(dict.fromkeys(titles, object))
             if "methods" in spec:
                 runs = sort_by(runs, method=spec["methods"])
@@ -290,7 +349,9 @@ class Site:
                 for axis in AXES:
                     key = f"{folder}|{score}|{axis}"
                     ln = axis == "asked" and folder.startswith("wang2015")
-                    specs[key] = charts.over_epsilon(table, audited=axis == "audited", ln=ln, y=f"test {label}")
+                    specs[key] = charts.over_epsilon(
+                        table, audited=axis == "audited", ln=ln, y=f"test {label}"
+                    )
                     if ranked and spec:
                         ranks |= self._ranks(runs, folder, score, axis, spec["draw"]["epsilons"])
         return {
@@ -307,13 +368,20 @@ class Site:
     def _files(self, name: str) -> list[str]:
         return [path.name for path in self.folder(name).iterdir()]
 
-    def _ranks(self, runs: pd.DataFrame, folder: str, score: str, axis: str, epsilons: list[float]) -> dict[str, Any]:
+    def _ranks(
+        self, runs: pd.DataFrame, folder: str, score: str, axis: str, epsilons: list[float]
+    ) -> dict[str, Any]:
         """Key -> the lines of a table of ranks: method, score, interval, difference to the best, p-value, in words."""
         table = compare.at_epsilon(runs, epsilons=epsilons, axis=axis, by=score, scores=[score])
         found = {}
         sign = -1 if score in compare.LARGER else 1
         for at, block in table.groupby("epsilon"):
-            order = block.assign(group=np.select([block.reach.eq(compare.REACHED), block.reach.eq(compare.NOT_PRIVATE)], [0, 2], 1), score=sign * block[score])
+            order = block.assign(
+                group=np.select(
+                    [block.reach.eq(compare.REACHED), block.reach.eq(compare.NOT_PRIVATE)], [0, 2], 1
+                ),
+                score=sign * block[score],
+            )
             lines = []
             for _, row in order.sort_values(["group", "score"], kind="stable").iterrows():
                 lines.append([look(row.method).label, *_rank(row, score)])
@@ -324,7 +392,13 @@ class Site:
 
     def _privacy(self) -> dict[str, Any]:
         path = self.results / "analyses/privacy_claims.csv"
-        values: dict[str, Any] = {"promises": [], "says": self.promised, "steps": {}, "attacks": privacy.ATTACKS, "menu_steps": {}}
+        values: dict[str, Any] = {
+            "promises": [],
+            "says": self.promised,
+            "steps": {},
+            "attacks": privacy.ATTACKS,
+            "menu_steps": {},
+        }
         if path.is_file():
             frame = read.read_analysis("privacy_claims", self.results / "analyses")
             values["promises"] = [
@@ -341,7 +415,9 @@ class Site:
                     full = batch == here.records.iloc[0]
                     name = f"{label}, {'full batch' if full else f'batches of {batch}'}"
                     values["menu_steps"][f"{setting}|{batch}"] = name
-                    values["steps"][f"{setting}|{batch}"] = charts.over_steps(frame, setting=setting, batch=batch)
+                    values["steps"][f"{setting}|{batch}"] = charts.over_steps(
+                        frame, setting=setting, batch=batch
+                    )
         values["first"] = next((key for key in values["menu_steps"] if key.endswith("|128")), "")
         values["steps"] = Markup(charts.text(values["steps"]))
         return values
@@ -350,7 +426,13 @@ class Site:
         verdict = guarantee(frame, id=row.id)
         outcome, _ = privacy.OUTCOMES[verdict["verdict"]]
         claim = next((name for name in (f"{row.paper}_{row.id}",) if name in self.by_id.index), "")
-        prices = (row.epsilon_claimed, row.epsilon_formula, row.epsilon_add_remove, row.epsilon_replace_one, row.audit_epsilon)
+        prices = (
+            row.epsilon_claimed,
+            row.epsilon_formula,
+            row.epsilon_add_remove,
+            row.epsilon_replace_one,
+            row.audit_epsilon,
+        )
         return {
             "label": row.label,
             "where": row["where"],
@@ -365,8 +447,14 @@ class Site:
     # How it was made
 
     def _how(self) -> dict[str, Any]:
-        lock = (self.root / "requirements.lock").read_text("utf-8") if (self.root / "requirements.lock").is_file() else ""
-        versions = dict(line.split("==") for line in lock.splitlines() if "==" in line and not line.startswith("#"))
+        lock = (
+            (self.root / "requirements.lock").read_text("utf-8")
+            if (self.root / "requirements.lock").is_file()
+            else ""
+        )
+        versions = dict(
+            line.split("==") for line in lock.splitlines() if "==" in line and not line.startswith("#")
+        )
         manifests = sorted((self.root / "data/manifest/dataset").glob("*.json"))
         data = [(path.stem, json.loads(path.read_text("utf-8"))) for path in manifests]
         untested = self.table[self.table.verdict.eq("not testable")]
@@ -419,7 +507,11 @@ def _rank(row: pd.Series, score: str) -> list[str]:
         return ["", "", "", "", row.reach]
     cells = [f"{value:.4f}", "" if np.isnan(row.low) else f"{row.low:.4f} to {row.high:.4f}"]
     gap = "" if row.best or np.isnan(row.difference) else f"{row.difference:+.4f}".replace("-", "−")
-    p = "" if row.best or np.isnan(row.p_adjusted) else ("< 0.0001" if row.p_adjusted < 1e-4 else f"{row.p_adjusted:.2g}")
+    p = (
+        ""
+        if row.best or np.isnan(row.p_adjusted)
+        else ("< 0.0001" if row.p_adjusted < 1e-4 else f"{row.p_adjusted:.2g}")
+    )
     if row.reach == compare.NOT_PRIVATE:
         words = "not private"
     elif row.reach != compare.REACHED:
@@ -457,7 +549,15 @@ def _plain(value: Any) -> str:
 
 
 def _long(value: Any) -> bool:
-    return hasattr(value, "keys") or (hasattr(value, "__iter__") and not isinstance(value, str) and any(hasattr(item, "keys") for item in value)) or "dplangevin." in str(value)
+    return (
+        hasattr(value, "keys")
+        or (
+            hasattr(value, "__iter__")
+            and not isinstance(value, str)
+            and any(hasattr(item, "keys") for item in value)
+        )
+        or "dplangevin." in str(value)
+    )
 
 
 def _sha256(path: Path) -> str:

@@ -23,7 +23,10 @@ function draw(place, spec) {
   const made = JSON.parse(JSON.stringify(spec));
   const config = {...STYLE, legend: {...STYLE.legend, columns: narrow ? 1 : columns, labelLimit: narrow ? place.clientWidth - 60 : 420}, axisY: {labelLimit: narrow ? 125 : 330}};
   return window.vegaEmbed(place, made, {actions: false, renderer: "svg", config, tooltip: {theme: "custom"}})
-    .then(() => place.dataset.drawn = "yes");
+    .then(() => {
+      place.querySelector("svg").setAttribute("aria-hidden", "true");  // its place has the text
+      place.dataset.drawn = "yes";
+    });
 }
 
 function json(id) {
