@@ -11,8 +11,23 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 SITE = Path(__file__).parents[2] / "results/report"
 CHROMIUM = Path("/usr/bin/chromium")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]  # fmt: skip
-PAGES = ["index.html", "claims.html", "exhibits.html", "exhibit-wang2015_fig1c.html", "compare.html", "privacy.html", "how.html"]  # fmt: skip
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+PAGES = [
+    "index.html",
+    "claims.html",
+    "exhibits.html",
+    "exhibit-wang2015_fig1c.html",
+    "compare.html",
+    "privacy.html",
+    "how.html",
+]
 CHARTS = {"index.html": 10, "compare.html": 1, "privacy.html": 4}  # page -> charts that it draws at first
 
 

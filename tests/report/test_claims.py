@@ -42,10 +42,13 @@ def claim(**other: Any) -> pd.Series:
         ({"unit": "temperature", "reason": "value, asked: 0.95 to 1.05; 0 hold"}, (0.95, 1.05)),
         ({"unit": "epsilon", "reason": "ε 2.97 is claimed, the tight price is 1"}, (-INF, 2.97)),
         ({"unit": "records", "published": "32561 data points"}, (32561, 32561)),
-        ({"unit": "step size", "reason": "step size 0.02 where the paper prints 0.103; more"}, (0.103, 0.103)),
+        (
+            {"unit": "step size", "reason": "step size 0.02 where the paper prints 0.103; more"},
+            (0.103, 0.103),
+        ),
         ({"unit": "ratio", "published": "large", "reason": "it is 3"}, None),
     ],
-)  # fmt: skip
+)
 def test_what_a_claim_asks_for(other: dict[str, Any], wanted: tuple[float, float] | None) -> None:
     found = claims.asked(claim(**other))
     assert found == (pytest.approx(wanted) if wanted else None)

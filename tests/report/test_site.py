@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,9 +19,9 @@ from dplangevin.exhibits import read
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "results/report"
 LARGEST = 8 * 2**20
-FINDINGS: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/report/findings.yaml"))["findings"]
-EXHIBITS: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/report/exhibits.yaml"))["groups"]
-NAMES = r"(Theorems?|Lemma|Tables?|Figure|CIFAR-|ResNet-|and) ?[\d.]*\d|e\.g\."  # have numbers that are nobody's results
+FINDINGS: Any = OmegaConf.load(ROOT / "conf/report/findings.yaml").findings
+EXHIBITS: Any = OmegaConf.load(ROOT / "conf/report/exhibits.yaml").groups
+NAMES = r"(Theorems?|Lemma|Tables?|Figure|CIFAR-|ResNet-|and) ?[\d.]*\d|e\.g\."  # no results
 
 
 class Links(HTMLParser):
@@ -121,7 +122,7 @@ def test_numbers_of_the_findings_are_those_of_the_claims(claims: pd.DataFrame) -
             for text in re.findall(r"(?<![\w.−-])[+−-]?\d+(?:\.\d+)?(?:e\d+)?", said)
         ]
         for claim, column, form in re.findall(r"\{(\w+)\.(ours|low|high):?([^}]*)\}", entry["sentence"]):
-            value = claims.at[claim, column] * (100 if form in ("points", "percent") else 1)
+            value = float(claims[column][claim]) * (100 if form in ("points", "percent") else 1)
             near = 0.051 if form in ("points", "percent") else abs(value) * (0.06 if form else 0.006)
             assert any(abs(number - value) <= near for number in numbers), (
                 name,
@@ -142,7 +143,7 @@ def test_pages_have_titles_languages_and_headings_in_order(pages: dict[str, Link
         assert '<html lang="en">' in text
         levels = [int(level) for level in re.findall(r"<h([1-6])\b", text)]
         assert levels.count(1) == 1, name
-        assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), name
+        assert all(after <= before + 1 for before, after in pairwise(levels)), name
         assert all(re.search(r'\balt="', tag) for tag in re.findall(r"<img\b[^>]*>", text)), name
     titles = [re.findall(r"<title>(.*?)</title>", (SITE / name).read_text("utf-8"))[0] for name in pages]
     assert len(set(titles)) == len(titles)

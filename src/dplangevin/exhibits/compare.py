@@ -65,8 +65,8 @@ def at_epsilon(
 
     runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. Every repeat is
     interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets end below or begin above
-    the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest epsilon, and it is
-    not compared; nor are methods without a budget. best: the best by that score of the methods whose guarantee holds and
+    the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest epsilon, and it is not
+    compared; nor are methods without a budget. best: the best by that score of the methods whose guarantee holds and
     none of whose chains has diverged; none where there is no such method. difference: to the best, with a plain 95 %
     Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared on the data
     set at this epsilon, so that it also holds for a best that the same data have chosen; significant: p_adjusted <=

@@ -1,5 +1,5 @@
-"""Every Markdown table, and the pages of the trained networks; the summaries are the numbers behind the figures as well.
-Functions are pure: frames of `exhibits.read` in, a frame or text out."""
+"""Every Markdown table, and the pages of the trained networks; the summaries are the numbers behind the figures as
+well. Functions are pure: frames of `exhibits.read` in, a frame or text out."""
 
 from __future__ import annotations
 

@@ -22,10 +22,13 @@ from dplangevin.text import number, short
 
 DARK_GROUND = "#16181d"
 CONTRAST = 3.0  # of a mark with its ground, WCAG 1.4.11
-SHAPES = {
-    "o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left", ">": "triangle-right",
-    "D": "diamond", "d": "diamond", "P": "cross", "X": "cross", "*": "M0,-1L.24,-.33L.95,-.31L.38,.13L.59,.81L0,.4L-.59,.81L-.38,.13L-.95,-.31L-.24,-.33Z",
-    "h": "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z", "p": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z", "|": "M0,-1.3L0,1.3", "": "circle",
+STAR = "M0,-1L.24,-.33L.95,-.31L.38,.13L.59,.81L0,.4L-.59,.81L-.38,.13L-.95,-.31L-.24,-.33Z"
+HEXAGON = "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z"
+PENTAGON = "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z"
+SHAPES = {  # marker of matplotlib -> shape of Vega
+    "o": "circle", "": "circle", "s": "square", "D": "diamond", "d": "diamond", "P": "cross", "X": "cross",
+    "^": "triangle-up", "v": "triangle-down", "<": "triangle-left", ">": "triangle-right",
+    "*": STAR, "h": HEXAGON, "p": PENTAGON, "|": "M0,-1.3L0,1.3",
 }  # fmt: skip
 DASHES = {"-": [1, 0], "--": [6, 3], "-.": [6, 2, 1, 2], ":": [2, 2], "": [1, 0]}
 REFERENCES = ("nonprivate", "sgld", "sgd", "majority")
@@ -54,7 +57,8 @@ def contrast(one: str, other: str) -> float:
 def on_dark(colour: str) -> str:
     """The colour, mixed with as little white as gives it a contrast of 3 with the dark ground."""
     for white in np.linspace(0, 1, 21):
-        mixed = to_hex([(1 - white) * part + white for part in to_rgb(colour)])
+        red, green, blue = ((1 - white) * part + white for part in to_rgb(colour))
+        mixed = to_hex((red, green, blue))
         if contrast(mixed, DARK_GROUND) >= CONTRAST:
             return mixed
     return "#ffffff"
@@ -71,10 +75,12 @@ def palette() -> dict[str, tuple[str, str]]:
 # What every chart shares
 
 
-def specification(chart: alt.Chart | alt.LayerChart, height: int = 320) -> dict[str, Any]:
+def specification(chart: Any, height: int = 320) -> dict[str, Any]:
     """The chart as a dictionary in which nothing depends on the run, as wide as what it stands in."""
     with alt.data_transformers.enable("default", max_rows=None):
-        made: dict[str, Any] = chart.properties(width="container", height=height, autosize=_FIT).to_dict()
+        made: dict[str, Any] = chart.properties(width="container", height=height, autosize=_FIT).to_dict(
+            validate=False
+        )  # what it made is valid: tests draw it; checking takes half of the time
     made.pop("$schema", None)
     for key in ("view", "config"):
         made.pop(key, None)
@@ -91,7 +97,8 @@ def text(spec: Mapping[str, Any]) -> str:
 
 
 def _log(title: str, domain: Sequence[float] | None = None, **other: Any) -> dict[str, Any]:
-    scale = alt.Scale(type="log", **({"domain": list(domain), "clamp": True} if domain else {}))
+    limits: dict[str, Any] = {"domain": list(domain), "clamp": True} if domain else {}
+    scale = alt.Scale(type="log", **limits)
     return {
         "scale": scale,
         "axis": alt.Axis(
@@ -111,11 +118,17 @@ _TICKS = (  # short numbers without an SI prefix, where Vega would write one
 def _scales(looks: Mapping[str, Look]) -> dict[str, alt.Scale]:
     """Scales of colour, shape and dash that give every name its Look."""
     names = [of.label for of in looks.values()]
-    return {
-        "color": alt.Scale(domain=names, range=[paint(of.colour) for of in looks.values()]),
-        "shape": alt.Scale(domain=names, range=[SHAPES.get(of.marker, "circle") if isinstance(of.marker, str) else "circle" for of in looks.values()]),
-        "dash": alt.Scale(domain=names, range=[DASHES.get(of.line, [6, 2]) if isinstance(of.line, str) else [6, 2] for of in looks.values()]),
-    }  # fmt: skip
+    ranges = {
+        "color": [paint(of.colour) for of in looks.values()],
+        "shape": [_known(SHAPES, of.marker, "circle") for of in looks.values()],
+        "dash": [_known(DASHES, of.line, DASHES["--"]) for of in looks.values()],
+    }
+    return {name: alt.Scale(domain=names, range=values) for name, values in ranges.items()}
+
+
+def _known(table: Mapping[str, Any], key: Any, other: Any) -> Any:
+    """What the table has; markers and lines of matplotlib may be tuples."""
+    return table.get(key, other) if isinstance(key, str) else other
 
 
 LEGEND = alt.Legend(title=None, orient="bottom", symbolStrokeWidth=2, symbolSize=70)
@@ -173,19 +186,36 @@ def over_epsilon(
     layers: list[Any] = []
     if len(flat):
         level = alt.Chart(_records(flat[["label", "mean"]])).mark_rule(strokeWidth=1.4)
-        layers.append(level.encode(y=value, color=colour, strokeDash=alt.StrokeDash("label:N", scale=scales["dash"], legend=LEGEND), tooltip=[tips[0], tips[2]]))  # fmt: skip
+        layers.append(
+            level.encode(
+                y=value,
+                color=colour,
+                strokeDash=alt.StrokeDash("label:N", scale=scales["dash"], legend=LEGEND),
+                tooltip=[tips[0], tips[2]],
+            )
+        )
     layers += [
         base.mark_rule(strokeWidth=1.2).encode(y=alt.Y("low:Q", title=y), y2="high:Q"),
-        base.mark_line(strokeWidth=1.8).encode(y=value, strokeDash=alt.StrokeDash("label:N", scale=scales["dash"], legend=LEGEND)),
-        base.mark_point(size=55, strokeWidth=1.6).add_params(chosen).encode(
+        base.mark_line(strokeWidth=1.8).encode(
+            y=value, strokeDash=alt.StrokeDash("label:N", scale=scales["dash"], legend=LEGEND)
+        ),
+        base.mark_point(size=55, strokeWidth=1.6)
+        .add_params(chosen)
+        .encode(
             y=value,
             shape=alt.Shape("label:N", scale=scales["shape"], legend=LEGEND),
             fill=alt.condition("datum.state == 'hollow'", alt.value("var(--ground, white)"), colour),
         ),
-    ]  # fmt: skip
+    ]
     if ln:
         ticks = [math.exp(k) for k in range(-7, 6) if low <= math.exp(k) <= high]
-        top = alt.Axis(orient="top", title="ln ε, the paper's axis", values=ticks, labelExpr="format(log(datum.value), '.0f')", grid=False)  # fmt: skip
+        top = alt.Axis(
+            orient="top",
+            title="ln ε, the paper's axis",
+            values=ticks,
+            labelExpr="format(log(datum.value), '.0f')",
+            grid=False,
+        )
         pale = alt.Chart(data).mark_point(opacity=0, size=0)
         second = pale.encode(x=alt.X("eps:Q", scale=alt.Scale(type="log", domain=[low, high]), axis=top))
         return specification(alt.layer(alt.layer(*layers), second).resolve_axis(x="independent"), 340)
@@ -205,8 +235,8 @@ def promises(frame: pd.DataFrame) -> dict[str, Any]:
     and a bar up to the attack's lower bound. frame: rows of the analysis `privacy_claims`."""
     low, high = privacy.SMALLEST, privacy.LARGEST
     rows = frame[np.isfinite(frame.epsilon_claimed) & frame.mechanism.notna()]
-    kinds = {**privacy.PRICES}
-    scales = _scales(kinds)
+    kinds = privacy.PRICES
+    scales = _scales({**kinds, "attack": privacy.ATTACK._replace(marker="s")})
     long = rows.melt(["label", "where"], value_vars=[*kinds], var_name="kind", value_name="epsilon").dropna()
     long = long.assign(kind=[kinds[kind].label for kind in long.kind], at=long.epsilon.clip(low, high))
     long["state"] = np.where(long["at"].eq(long.epsilon), "full", "hollow")
@@ -219,18 +249,32 @@ def promises(frame: pd.DataFrame) -> dict[str, Any]:
         alt.Tooltip("kind:N", title="ε"),
         alt.Tooltip("epsilon:Q", title="value", format=".3~g"),
     ]
-    colour = alt.Color("kind:N", scale=alt.Scale(domain=[*scales["color"]["domain"], privacy.ATTACK.label], range=[*scales["color"]["range"], paint(privacy.ATTACK.colour)]), legend=LEGEND)  # fmt: skip
+    colour = alt.Color("kind:N", scale=scales["color"], legend=LEGEND)
     bars = rows[rows.audit_epsilon.gt(low)].rename(columns={"audit_epsilon": "epsilon"})
     bars = bars.assign(kind=privacy.ATTACK.label, at=bars.epsilon.clip(low, high), start=low)
     attack = alt.Chart(_records(bars[["label", "where", "kind", "epsilon", "at", "start"]])).mark_bar(
         size=9, opacity=0.8
     )
-    attack = attack.encode(x=alt.X("start:Q", **_log("ε at the δ of the promise", (low, high))), x2="at:Q", y=label, color=colour, tooltip=tips)  # fmt: skip
-    shape = alt.Shape("kind:N", scale=alt.Scale(domain=[*scales["shape"]["domain"], privacy.ATTACK.label], range=[*scales["shape"]["range"], "square"]), legend=LEGEND)  # fmt: skip
-    points = alt.Chart(_records(long)).mark_point(size=75, strokeWidth=2, opacity=1).encode(
-        x=at, y=label, color=colour, shape=shape, tooltip=tips,
-        fill=alt.condition("datum.state == 'hollow'", alt.value("var(--ground, white)"), colour),
-    )  # fmt: skip
+    attack = attack.encode(
+        x=alt.X("start:Q", **_log("ε at the δ of the promise", (low, high))),
+        x2="at:Q",
+        y=label,
+        color=colour,
+        tooltip=tips,
+    )
+    shape = alt.Shape("kind:N", scale=scales["shape"], legend=LEGEND)
+    points = (
+        alt.Chart(_records(long))
+        .mark_point(size=75, strokeWidth=2, opacity=1)
+        .encode(
+            x=at,
+            y=label,
+            color=colour,
+            shape=shape,
+            tooltip=tips,
+            fill=alt.condition("datum.state == 'hollow'", alt.value("var(--ground, white)"), colour),
+        )
+    )
     return specification(alt.layer(attack, points), 21 * len(order))
 
 
@@ -238,8 +282,10 @@ def promises(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def over_steps(frame: pd.DataFrame, *, setting: str, batch: int) -> dict[str, Any]:
-    """Epsilon against the number of steps: what Theorem 3.1 claims, what can be proved, what an attack shows. frame: rows
-    of the analysis `ryffel2022_privacy`."""
+    """Epsilon against the number of steps: what Theorem 3.1 claims, what can be proved, what an attack shows.
+
+    frame: rows of the analysis `ryffel2022_privacy`.
+    """
     rows = frame[frame.setting.eq(setting) & frame.batch.eq(batch)]
     curves = rows[rows.kind.eq("curve") & rows.epsilon.gt(privacy.LOW)]
     known = {name: of for name, of in privacy.STEP_CURVES.items() if curves.quantity.eq(name).any()}
@@ -249,21 +295,20 @@ def over_steps(frame: pd.DataFrame, *, setting: str, batch: int) -> dict[str, An
     data = _records(data[data.epsilon.le(privacy.HIGH)][["curve", "steps", "epsilon"]])
     at = alt.X("steps:Q", **_log("steps K"))
     value = alt.Y("epsilon:Q", **_log(f"ε at δ = {number(rows.delta.iloc[0])}", (privacy.LOW, privacy.HIGH)))
-    colour = alt.Color("curve:N", scale=scales["color"], legend=LEGEND)  # fmt: skip
+    colour = alt.Color("curve:N", scale=scales["color"], legend=LEGEND)
     tips = [
         alt.Tooltip("curve:N", title="what"),
         alt.Tooltip("steps:Q", title="steps", format=","),
         alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
     ]
     base = alt.Chart(data).encode(x=at, y=value, color=colour, tooltip=tips)
-    line = base.transform_filter(
-        f"datum.curve != {json.dumps(privacy.STEP_CURVES['audit'].label)}"
-    ).mark_line(strokeWidth=2)
+    attack = json.dumps(privacy.STEP_CURVES["audit"].label)
+    line = base.transform_filter(f"datum.curve != {attack}").mark_line(strokeWidth=2)
     line = line.encode(strokeDash=alt.StrokeDash("curve:N", scale=scales["dash"], legend=LEGEND))
     points = base.mark_point(filled=True).encode(
-        size=alt.condition(f"datum.curve == {json.dumps(privacy.STEP_CURVES['audit'].label)}", alt.value(70), alt.value(14)),
+        size=alt.condition(f"datum.curve == {attack}", alt.value(70), alt.value(14)),
         shape=alt.Shape("curve:N", scale=scales["shape"], legend=LEGEND),
-    )  # fmt: skip
+    )
     one = alt.Chart(pd.DataFrame([{"epsilon": 1.0, "label": "ε = 1.0, as printed"}])).mark_rule(
         strokeDash=[2, 2]
     )
@@ -307,7 +352,7 @@ def counterexample(frame: pd.DataFrame) -> dict[str, Any]:
 def intervals(
     rows: pd.DataFrame, *, title: str, asked: float | None = None, log: bool = False
 ) -> dict[str, Any]:
-    """Claims as intervals below each other. rows: columns name, ours, low, high; asked: what the paper says, as a line."""
+    """Claims as intervals below each other. rows: columns name, ours, low, high; asked: what the paper says, a line."""
     ends = {end: rows[end].fillna(rows.ours) for end in ("low", "high")}  # one seed has no interval
     data = _records(rows.assign(**ends)[["name", "ours", "low", "high"]])
     label = alt.Y("name:N", sort=[*rows.name], title=None, axis=alt.Axis(ticks=False, domain=False))

@@ -1,13 +1,13 @@
-"""The claims for reading: every row of the claims table with its quotation, an interval plot, its reason and the command
-that makes it again, in the order of the papers; counts, and the facts behind what is contradicted."""
+"""The claims for reading: every row of the claims table with its quotation, an interval plot, its reason and the
+command that makes it again, in the order of the papers; counts, and the facts behind what is contradicted."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 from markupsafe import Markup, escape
@@ -144,9 +144,13 @@ def read(row: pd.Series, made: Sequence[str]) -> Claim:
     look, mark = MARKS[row.verdict]
     exhibits = tuple(name for name in row.exhibit.split("; ") if name)
     evidence = tuple(path for path in row.evidence.split("; ") if path)
-    text = [str(row[key]) for key in ("id", "paper", "fact", "kind", "setting", "where")]
     return Claim(
-        *text,
+        id=row.id,
+        paper=row.paper,
+        fact=row.fact,
+        kind=row.kind,
+        setting=row.setting,
+        where=row["where"],
         statement=tidy(row.statement),
         published=tidy(row.published),
         verdict=row.verdict,
@@ -270,9 +274,8 @@ def plot(row: pd.Series) -> Markup:
         low, high = at(min(ends)), at(max(ends))
         parts.append(f'<line class="limits" x1="{low}" x2="{high}" y1="12" y2="12"/>')
     parts.append(f'<circle class="ours" cx="{at(row.ours)}" cy="12" r="4.5"/>')
-    return Markup(
-        f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
-    )
+    opening = f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
+    return Markup(opening + "".join(parts) + "</svg>")
 
 
 def in_words(wanted: tuple[float, float]) -> str:
@@ -314,9 +317,12 @@ def contradicted(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, s
     """The distinct facts behind the contradicted claims: fact, and for each claim its id, paper and place."""
     rows = claims[claims.verdict.eq(verdicts.CONTRADICTED)]
     return [
-        (str(fact).replace("_", " "), [(r.id, SHORT.get(r.paper, r.paper), r.where) for r in group.itertuples()])
+        (
+            str(fact).replace("_", " "),
+            [*zip(group.id, group.paper.replace(SHORT), group["where"], strict=True)],
+        )
         for fact, group in rows.groupby("fact", sort=False)
-    ]  # fmt: skip
+    ]
 
 
 def place(paper: str, where: str) -> tuple[float, ...]:
@@ -336,8 +342,3 @@ def tidy(text: str) -> str:
 def _capital(text: str) -> str:
     """The first letter as a capital where the text begins with a word."""
     return text[0].upper() + text[1:] if re.match(r"[a-z]{2,}\b", text) else text
-
-
-def by_verdict(mapping: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """verdict, class and sign of each of the names, in the order of VERDICTS."""
-    return [(name, *MARKS[name]) for name in VERDICTS if name in mapping]

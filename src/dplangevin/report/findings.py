@@ -55,10 +55,7 @@ def filled(text: str, claims: pd.DataFrame) -> str:
         raise Unknown(
             f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
         )
-    rows = {
-        name: Row(*(Value(claims.at[name, column]) for column in ("ours", "low", "high")))
-        for name in named(text)
-    }
+    rows = {name: Row(*map(Value, claims.loc[name, ["ours", "low", "high"]])) for name in named(text)}
     return " ".join(text.format_map(rows).split())
 
 

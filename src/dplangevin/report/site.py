@@ -59,7 +59,33 @@ SERIES = {  # folder of runs -> what the menu calls it, and whether methods are 
     "wang2015/synthetic": ("Two normals, as in Figure 1a of Wang et al.", False),
     "li2019_fig3/adult": ("Adult, as in Figure 3 of Li et al.", False),
 }
-LIBRARIES = ("torch", "numpy", "scipy", "pandas", "scikit-learn", "dp-accounting", "arviz", "hydra-core", "dvc", "matplotlib", "altair", "vl-convert-python", "Jinja2")  # fmt: skip
+SETTINGS = {  # columns of runs.csv, in words
+    "batch": "batch",
+    "epochs": "epochs",
+    "steps": "steps",
+    "clip": "clip norm",
+    "step_size": "step size",
+    "l2": "regulariser (λ per row)",
+    "noise_multiplier": "noise multiplier",
+}
+LIBRARIES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "dp-accounting",
+    "arviz",
+    "hydra-core",
+    "dvc",
+    "matplotlib",
+    "altair",
+    "vl-convert-python",
+    "Jinja2",
+)
+
+
+EXPOSED = "window.vegaEmbed = vegaEmbed;"  # what the pages use of the JavaScript of Vega
 
 
 class Site:
@@ -75,8 +101,12 @@ class Site:
         self.texts, self.promised = written["findings"], written["promises"]
         self.exhibit_texts = content("report", "exhibits", cfg, root / "conf")["groups"]
         self.environment = Environment(
-            loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-        )  # fmt: skip
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
         self.environment.filters["file"] = self._file
         self.environment.globals |= {"menu": MENU, "papers": claims.PAPERS, "short_names": claims.SHORT}
         self.environment.globals["there"] = lambda path: (self.root / path).exists()
@@ -99,7 +129,7 @@ class Site:
                 if entry["made"]:
                     found[entry["page"]] = self.page("exhibit.html", group=group, **self._exhibit(entry))
         texts = {**found, "style.css": self._style(), "site.js": (TEMPLATES / "site.js").read_text("utf-8")}
-        texts["vega.js"] = "(() => {" + vl_convert.javascript_bundle() + "})();\n"
+        texts["vega.js"] = "(() => {" + vl_convert.javascript_bundle(EXPOSED) + "})();\n"
         return {name: text.encode() for name, text in sorted(texts.items())}
 
     def page(self, template: str, **values: Any) -> str:
@@ -125,31 +155,33 @@ class Site:
                 continue
             rows = [claims.read(self._row(claim), self.made) for claim in entry["claims"]]
             quoted = claims.read(self._row(entry["quote"]), self.made)
-            entries.append({
-                "id": name.replace("_", "-"),
-                "title": filled(entry["title"], self.by_id),
-                "sentence": filled(entry["sentence"], self.by_id),
-                "why": claims.tidy(entry["why"]) + ".",
-                "quote": quoted,
-                "claims": rows,
-                "exhibit": entry["exhibit"],
-                "made": entry["exhibit"] in self.made,
-                "caption": entry["figure"]["caption"],
-                "spec": self._figure(entry["figure"]),
-            })  # fmt: skip
+            entries.append(
+                {
+                    "id": name.replace("_", "-"),
+                    "title": filled(entry["title"], self.by_id),
+                    "sentence": filled(entry["sentence"], self.by_id),
+                    "why": claims.tidy(entry["why"]) + ".",
+                    "quote": quoted,
+                    "claims": rows,
+                    "exhibit": entry["exhibit"],
+                    "made": entry["exhibit"] in self.made,
+                    "caption": entry["figure"]["caption"],
+                    "spec": self._figure(entry["figure"]),
+                }
+            )
         columns, lines = claims.counts(self.table)
         return {
             "findings": entries,
             "counts": dict(zip(columns, lines[0][1], strict=False)),
             "total": lines[0][1][-1],
             "facts": len(claims.contradicted(self.table)),
-            "readings": lines[len(self.cfg.pipeline.papers) + 1][1][-1] if len(lines) > len(self.cfg.pipeline.papers) + 1 else 0,
+            "readings": int(self.table.kind.eq("reading").sum()),
             "questions": int(self.table.kind.eq("extension").sum()),
             "marks": claims.MARKS,
             "in_words": claims.MEASURES,
             "kinds": claims.KINDS,
             "settings": claims.SETTINGS,
-        }  # fmt: skip
+        }
 
     def _row(self, claim: str) -> pd.Series:
         return (
@@ -215,9 +247,13 @@ class Site:
             name: {"of": "", "finding": "", "open": ""} for name in sorted(there - set(written))
         }
         return [
-            {"id": name, "title": claims.PAPERS.get(name, "All three papers"), "entries": [self._entry(*item) for item in group.items()]}
+            {
+                "id": name,
+                "title": claims.PAPERS.get(name, "All three papers"),
+                "entries": [self._entry(*item) for item in group.items()],
+            }
             for name, group in groups.items()
-        ]  # fmt: skip
+        ]
 
     def _entry(self, name: str, text: Mapping[str, str]) -> dict[str, Any]:
         spec = content("exhibit", name, self.cfg, self.root / "conf")
@@ -245,14 +281,16 @@ class Site:
         return {
             "entry": entry,
             "figure": f"../exhibits/{name}/{name}.png",
-            "twin": f"../exhibits/{name}/{name}_audited.png" if f"{name}_audited.png" in entry["files"] else "",
+            "twin": f"../exhibits/{name}/{name}_audited.png"
+            if f"{name}_audited.png" in entry["files"]
+            else "",
             "files": files,
             "claims": rows,
             "chosen": [row for row in rows if row.setting != "paper"],
             "settings": self._settings(name, spec),
             "assumed": self._assumed(spec),
             "source": spec["source"],
-        }  # fmt: skip
+        }
 
     def _folders(self, spec: Mapping[str, Any]) -> list[str]:
         if str(spec["source"]).endswith(".csv"):
@@ -285,15 +323,7 @@ class Site:
             ("ε asked for", _span(private.epsilon)),
             ("neighbours of the tight price", _listed(private.adjacency_tight).replace("_", "-")),
         ]
-        for column, label in (
-            ("batch", "batch"),
-            ("epochs", "epochs"),
-            ("steps", "steps"),
-            ("clip", "clip norm"),
-            ("step_size", "step size"),
-            ("l2", "regulariser (λ per row)"),
-            ("noise_multiplier", "noise multiplier"),
-        ):
+        for column, label in SETTINGS.items():
             values = frame[column].dropna()
             values = values[np.isfinite(values)]
             if len(values):
@@ -363,7 +393,7 @@ class Site:
             "ranks": Markup(charts.text(ranks)),
             "shown": ranks.get("compare/adult|accuracy|audited|1", []),
             "notes": spec and "compare.md" in self._files("compare"),
-        }  # fmt: skip
+        }
 
     def _files(self, name: str) -> list[str]:
         return [path.name for path in self.folder(name).iterdir()]
@@ -385,7 +415,7 @@ class Site:
             lines = []
             for _, row in order.sort_values(["group", "score"], kind="stable").iterrows():
                 lines.append([look(row.method).label, *_rank(row, score)])
-            found[f"{folder}|{score}|{axis}|{number(float(at))}"] = lines
+            found[f"{folder}|{score}|{axis}|{number(float(str(at)))}"] = lines
         return found
 
     # Privacy
@@ -402,9 +432,13 @@ class Site:
         if path.is_file():
             frame = read.read_analysis("privacy_claims", self.results / "analyses")
             values["promises"] = [
-                (str(paper), [self._promise(frame, row) for _, row in group.iterrows()], self._spec(charts.promises(group)))
+                (
+                    str(paper),
+                    [self._promise(frame, row) for _, row in group.iterrows()],
+                    self._spec(charts.promises(group)),
+                )
                 for paper, group in frame.groupby("paper", sort=False)
-            ]  # fmt: skip
+            ]
         if (self.results / "analyses/ryffel2022_privacy.csv").is_file():
             frame = read.read_analysis("ryffel2022_privacy", self.results / "analyses")
             panels = content("exhibit", "ryffel2022_privacy", self.cfg, self.root / "conf")["draw"]["panels"]
@@ -472,10 +506,21 @@ class Site:
             "counts": self._counts(runs),
             "timings": self._timings(timings),
             "machine": pd.read_csv(machine).machine.iloc[0] if machine.is_file() else "",
-            "untested": [(str(p), [*group.itertuples()]) for p, group in untested.groupby("paper", sort=False)],
+            "untested": [
+                (str(p), [*group.itertuples()]) for p, group in untested.groupby("paper", sort=False)
+            ],
             "missing": [e for group in self.exhibits for e in group["entries"] if not e["made"]],
-            "hashes": [(path, _sha256(self.root / path)) for path in ("results/claims.csv", "data/manifest/code.json", "params.yaml", "requirements.lock") if (self.root / path).is_file()],
-        }  # fmt: skip
+            "hashes": [
+                (path, _sha256(self.root / path))
+                for path in (
+                    "results/claims.csv",
+                    "data/manifest/code.json",
+                    "params.yaml",
+                    "requirements.lock",
+                )
+                if (self.root / path).is_file()
+            ],
+        }
 
     def _dataset(self, name: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self.cfg.get("dataset", {}).get(name, {})
@@ -492,12 +537,15 @@ class Site:
 
     def _timings(self, table: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[str]]]]:
         datasets = [*dict.fromkeys(table.dataset)]
-        wide = {(row.dataset, row.method): row.value for row in table.itertuples()}
+        wide = dict(zip(zip(table.dataset, table.method, strict=True), table.value, strict=True))
         methods = [*dict.fromkeys(table.method)]
         return datasets, [
-            (look(method).label, [short(wide[key]) if (key := (name, method)) in wide else "" for name in datasets])
+            (
+                look(method).label,
+                [short(float(wide[key])) if (key := (name, method)) in wide else "" for name in datasets],
+            )
             for method in methods
-        ]  # fmt: skip
+        ]
 
 
 def _rank(row: pd.Series, score: str) -> list[str]:
