@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit smoke test lint bench
+.PHONY: help setup repro exhibit report smoke test lint bench
 
 PYTHON ?= python3
 VENV := .venv
@@ -42,6 +42,11 @@ exhibit: $(VENV)/installed  ## one exhibit and what it needs: make exhibit ID=wa
 	@$(RUN) -m dplangevin.config $(SET)
 	@$(RUN) pipelines/summary.py --known "$(ID)"
 	@$(call reproduce,render@$(ID),--exhibit $(ID))
+
+report: $(VENV)/installed  ## the site results/report/ and what it needs: open results/report/index.html in a browser
+	@$(RUN) -m dplangevin.config $(SET)
+	@$(call reproduce,report,)
+	@echo "Open results/report/index.html in a browser; it needs no server and no network."
 
 smoke: $(VENV)/installed  ## every stage at scale=smoke in a temporary copy; no network, minutes
 	@$(RUN) pipelines/smoke.py

@@ -1,4 +1,4 @@
-"""Write results/claims.csv (`claims`), or results/report/claims.md from it (`page`)."""
+"""Write results/claims.csv (`claims`), or the site results/report/ from all results (`page`)."""
 
 import argparse
 import sys
@@ -13,7 +13,8 @@ from stage import finish
 from dplangevin import cache, manifest
 from dplangevin.claims.table import evaluate
 from dplangevin.config import content, load
-from dplangevin.exhibits import read, tables
+from dplangevin.exhibits import read
+from dplangevin.report.site import Site
 
 RESULTS = Path("results")
 
@@ -58,11 +59,8 @@ def found(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.Data
 
 
 def page() -> None:
-    """The claims for reading, with links to the exhibits."""
-    cfg = load()
-    exhibits = {str(name): "table" in content("exhibit", str(name), cfg) for name in cfg.pipeline.exhibits}
-    text = tables.claims_page(read.read_claims(RESULTS / "claims.csv"), exhibits)
-    cache.write(RESULTS / "report", {"claims.md": text.encode()})
+    """The report: every page of the site, and nothing else in its folder."""
+    cache.write(RESULTS / "report", Site(load()).pages(), only=True)
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from dplangevin.claims import tally
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
-PAGE = Path("results/report/claims.md")
+PAGE = Path("results/report/index.html")
 
 
 class Run:

@@ -70,7 +70,9 @@ def test_from_runs_to_exhibit_claims_and_metrics(
     pipeline = {"papers": ["wang2015"], "exhibits": {"wang2015_fig1c": "results/runs/wang2015/adult"}}
     cfg = {"experiment": experiments, "pipeline": pipeline}
     OmegaConf.save(OmegaConf.create(cfg), "params.yaml")
-    write_content(tree, exhibit={"wang2015_fig1c": exhibit("wang2015_fig1c")}, claim={"wang2015": claim})
+    texts = {path.stem: OmegaConf.load(path) for path in (CONF / "report").glob("*.yaml")}
+    shown = {"wang2015_fig1c": exhibit("wang2015_fig1c")}
+    write_content(tree, exhibit=shown, claim={"wang2015": claim}, report=texts)
     command = [sys.executable, str(TOP / "pipelines/render.py"), "wang2015_fig1c"]
     env = {"PYTHONPATH": str(TOP / "src"), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
     missing = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
@@ -96,7 +98,9 @@ def test_from_runs_to_exhibit_claims_and_metrics(
         assert run(report, what) == (0, "")
     counted = claims_in(tree / "results").loc["wang2015_features_adult"]
     assert (counted.verdict, counted.ours) == ("contradicted", 2)
-    assert (tree / "results/report/claims.md").read_text().startswith("# Claims and verdicts")
+    site = tree / "results/report"
+    assert 'id="wang2015_features_adult"' in (site / "claims.html").read_text()
+    assert (site / "exhibit-wang2015_fig1c.html").exists()
 
 
 def test_from_analysis_to_exhibit_and_claims(

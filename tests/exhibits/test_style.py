@@ -5,7 +5,7 @@ import pytest
 from drawing import CONF, legend_texts
 from omegaconf import OmegaConf
 
-from dplangevin.exhibits import accuracy, style
+from dplangevin.exhibits import accuracy, privacy, style
 
 
 def test_looks_differ_in_colour_and_marker() -> None:
@@ -48,3 +48,10 @@ def test_same_input_gives_the_same_bytes(runs: pd.DataFrame, kind: str) -> None:
     ]
     assert drawn[0] == drawn[1]
     assert b"CreationDate" not in drawn[0]
+
+
+def test_no_two_kinds_of_price_share_a_colour() -> None:
+    drawn = [*privacy.PRICES.values(), privacy.ATTACK]
+    assert len({of.colour for of in drawn}) == len(drawn) == len(style.PRICE_COLOURS)
+    assert privacy.STEP_CURVES["audit"].colour == privacy.ATTACK.colour
+    assert privacy.STEP_CURVES["theorem"].colour == privacy.PRICES["epsilon_formula"].colour

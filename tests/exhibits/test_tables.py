@@ -1,7 +1,6 @@
 """The pages and numbers of trained networks and heads, and of the claims, from fake rows."""
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from fake_results import final, finals
 from omegaconf import OmegaConf
 from scipy import stats
 
-from dplangevin.claims import ryffel2022, verdicts
+from dplangevin.claims import ryffel2022
 from dplangevin.exhibits import networks, tables
 from dplangevin.exhibits.read import by_seed
 
@@ -396,67 +395,3 @@ def test_curve(frame: pd.DataFrame) -> None:
     assert again.accuracy[again.method.eq("sgd")].tolist() == [0.5]
     with pytest.raises(ValueError, match="block 'figure'"):
         networks.heads_over_epsilon_summary(by_seed(fake_results.heads()))
-
-
-def claim(**other: Any) -> dict[str, Any]:
-    quote = {
-        "paper": "a",
-        "where": "Figure 1",
-        "statement": "A beats B",
-        "published": "A above B",
-        "fact": "f",
-    }
-    judged = {"kind": "paper", "setting": "chosen", "measure": "interval", "unit": "accuracy"}
-    numbers = {"ours": 0.02, "low": 0.01, "high": 0.03, "verdict": "reproduced", "reason": "why * so"}
-    return {
-        "id": "a_b",
-        **quote,
-        **judged,
-        **numbers,
-        "exhibit": "x; y",
-        "evidence": "results/runs/x",
-        **other,
-    }
-
-
-def test_claims_page_shows_every_row() -> None:
-    exact = {"ours": 32561.0, "low": math.nan, "high": math.nan, "measure": "exact", "unit": "records"}
-    alone = {"exhibit": math.nan, "evidence": "data/manifest/dataset/adult.json"}
-    rows = [claim(), claim(id="a_c", **exact, **alone), claim(id="a_d", verdict="contradicted", exhibit="z")]
-    rows.append(claim(id="a_e", low=2.0, high=math.inf, measure="attack to proof"))
-    page = tables.claims_page(pd.DataFrame(rows), {"x": True, "y": False})
-    assert "| `b` | 0.02 accuracy | 0.01 to 0.03 (interval) | paper, chosen | **reproduced** |" in page
-    assert "| `c` | 32561 records | exact | paper, chosen | **reproduced** |" in page
-    assert "| 2 to inf (attack to proof) |" in page
-    assert "- `b`: Why \\* so." in page
-    assert page.count("> A beats B") == page.count("Asked: A above B.") == 1
-    assert "[x](../exhibits/x/x.png), [table](../exhibits/x/x.md); `make exhibit ID=x FORCE=1`" in page
-    assert "[y](../exhibits/y/y.png); `make" in page
-    assert "z: not made here" in page
-    assert "`dvc repro -f prepare@adult`" in page
-    assert "The 1 contradicted claims restate 1 distinct facts" in page
-    assert "| **the papers' words** | 3 | 0 | 0 | 1 | 0 | 4 |" in page
-
-
-def test_claims_page_is_in_the_order_of_the_paper() -> None:
-    wheres = ["Table 4", "Section 5.1, Lemma", "Appendix D", "Theorem 3.1", "Abstract", "Section 1"]
-    rows = [claim(paper="ryffel2022", where=where, statement=where) for where in wheres]
-    page = tables.claims_page(pd.DataFrame(rows), {})
-    ordered = ["Abstract", "Section 1", "Theorem 3.1", "Section 5.1, Lemma", "Table 4", "Appendix D"]
-    assert re.findall(r"^### (.*)", page, re.MULTILINE) == ordered
-
-
-def test_the_legend_has_every_word() -> None:
-    said = {value for name, value in vars(verdicts).items() if name.isupper() and isinstance(value, str)}
-    assert said <= {*tables.CLAIM_VERDICTS, *tables.CLAIM_MEASURES}
-    assert tuple(tables.CLAIM_KINDS) == verdicts.KINDS
-    assert tuple(tables.CLAIM_SETTINGS) == verdicts.SETTINGS
-    assert set(tables.CLAIM_MEASURES) == set(verdicts.MEASURES)
-
-
-def test_every_sentence_of_the_papers_has_a_place() -> None:
-    for path in (ROOT / "conf/claim").glob("*.yaml"):
-        entries: Any = OmegaConf.to_container(OmegaConf.load(path))
-        for entry in entries["claims"].values():
-            if "where" in entry:
-                assert tables._place(path.stem, entry["where"]) < (99.0,), entry["where"]

@@ -19,6 +19,7 @@ from dplangevin.statistics import NEAR, NoCommonRange, curve, holm, paired_p, re
 from dplangevin.text import fixed, number, short
 
 METRICS = {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"}
+LARGER = ("accuracy",)  # is better
 COLUMNS = [
     "dataset", "epsilon", "method", "reach", "epsilon_end", "accuracy", "low", "high", "log_score", "brier", "ece",
     "seconds", "difference", "difference_low", "difference_high", "p_adjusted", "best", "significant", "violated",
@@ -48,14 +49,24 @@ KINDS = {
 }
 
 
-def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float]) -> pd.DataFrame:
-    """One row per data set, audited epsilon and method: mean accuracy with its 95 % interval, log score (nats), Brier
-    score and expected calibration error, seconds, and the paired difference in accuracy to the best method.
+def at_epsilon(
+    runs: pd.DataFrame,
+    *,
+    epsilons: Sequence[float],
+    axis: str = "audited",
+    by: str = "accuracy",
+    scores: Sequence[str] = tuple(METRICS),
+) -> pd.DataFrame:
+    """One row per data set, epsilon and method: mean accuracy, log score (nats), Brier score and expected calibration
+    error, the 95 % interval of the score `by`, seconds, and the paired difference in that score to the best method.
+
+    axis: "audited" for the tight price, "asked" for what was asked of the method. by: of `scores`, which are those of
+    METRICS that are wanted; others are nan.
 
     runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. Every repeat is
     interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets end below or begin above
-    the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest audited epsilon, and it is
-    not compared; nor are methods without a budget. best: the most accurate of the methods whose guarantee holds and
+    the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest epsilon, and it is not
+    compared; nor are methods without a budget. best: the best by that score of the methods whose guarantee holds and
     none of whose chains has diverged; none where there is no such method. difference: to the best, with a plain 95 %
     Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared on the data
     set at this epsilon, so that it also holds for a best that the same data have chosen; significant: p_adjusted <=
@@ -67,52 +78,61 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float]) -> pd.DataFrame
     rows = []
     for dataset, here in trained.groupby("dataset", sort=False):
         methods = {str(name): part for name, part in here.groupby("method", sort=False)}
+        curves = {name: _curves(part, axis, scores) for name, part in methods.items()}
         for epsilon in epsilons:
-            block = {name: _one(part, epsilon) for name, part in methods.items()}
-            _against_best([row for row in block.values() if row["reach"] == REACHED])
+            block = {name: _one(part, curves[name], epsilon, axis, by) for name, part in methods.items()}
+            _against_best([row for row in block.values() if row["reach"] == REACHED], by)
             for name, row in block.items():
                 row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
                 rows.append({"epsilon": epsilon, **row})
     return pd.DataFrame(rows).reindex(columns=COLUMNS)
 
 
-def _one(part: pd.DataFrame, epsilon: float) -> dict[str, Any]:
-    """The row of one method; `values`: its accuracy by repeat; `trusted`: it may be the best."""
-    curves = {name: curve(part[part.metric.eq(metric)], "audited") for name, metric in METRICS.items()}
-    ends = np.exp(curves["accuracy"].columns.to_numpy(float))
+def _curves(part: pd.DataFrame, axis: str, scores: Sequence[str]) -> dict[str, pd.DataFrame]:
+    return {name: curve(part[part.metric.eq(METRICS[name])], axis) for name in scores}
+
+
+def _one(
+    part: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, by: str
+) -> dict[str, Any]:
+    """The row of one method; `values`: its score by repeat; `trusted`: it may be the best."""
+    ends = np.exp(curves[by].columns.to_numpy(float))
     row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
     used = epsilon
     if np.isinf(ends).all():
         row["reach"] = NOT_PRIVATE
     else:
         try:
-            read_off(curves["accuracy"], epsilon)
+            read_off(curves[by], epsilon)
         except NoCommonRange:
             used = min(ends, key=lambda end: abs(np.log(end / epsilon)))
             row |= {"reach": BELOW if used < epsilon else ABOVE, "epsilon_end": used}
     read = {name: read_off(table, used) for name, table in curves.items() if table.size}
     row |= {name: values.mean() for name, values in read.items()}
-    all_repeats = read.get("accuracy", pd.Series(dtype=float))
-    accuracy = all_repeats.dropna()
-    if accuracy.empty:
+    all_repeats = read.get(by, pd.Series(dtype=float))
+    values = all_repeats.dropna()
+    if values.empty:
         return row | {"reach": DIVERGED if len(ends) else UNPRICED, "violated": True, "repeats": 0}
-    interval, violated = t_interval(accuracy), _violated(part, used)
-    row |= {"values": accuracy, "low": interval.low, "high": interval.high, "repeats": len(accuracy)}
-    return row | {"violated": violated, "trusted": not violated and len(accuracy) == len(all_repeats)}
+    interval, violated = t_interval(values), _violated(part, used, axis)
+    row |= {"values": values, "low": interval.low, "high": interval.high, "repeats": len(values)}
+    return row | {"violated": violated, "trusted": not violated and len(values) == len(all_repeats)}
 
 
-def _violated(part: pd.DataFrame, epsilon: float) -> bool:
-    """Whether a condition of the guarantee fails at one of the two budgets around an audited epsilon."""
-    points = part[part.metric.eq("accuracy") & part.epsilon_tight.gt(0) & np.isfinite(part.epsilon_tight)]
-    away = np.log(points.epsilon_tight / epsilon)
-    near = [away[away <= NEAR].max(), away[away >= -NEAR].min()]
-    return bool(points[away.isin(near)].violated.ne("").any())
+def _violated(part: pd.DataFrame, epsilon: float, axis: str) -> bool:
+    """Whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
+    points = part[part.metric.eq("accuracy")]
+    epsilons = points["epsilon_tight" if axis == "audited" else "epsilon"].to_numpy(float)
+    usable = (epsilons > 0) & np.isfinite(epsilons)
+    away = np.log(epsilons[usable] / epsilon)
+    near = [away[away <= NEAR].max(initial=-np.inf), away[away >= -NEAR].min(initial=np.inf)]
+    return bool(points.violated.to_numpy()[usable][np.isin(away, near)].astype(bool).any())
 
 
-def _against_best(rows: list[dict[str, Any]]) -> None:
-    """Fill in the differences to the most accurate of the trusted `rows`; none is compared where there is none."""
+def _against_best(rows: list[dict[str, Any]], by: str) -> None:
+    """Fill in the differences to the best of the trusted `rows`; none is compared where there is none."""
+    sign = 1 if by in LARGER else -1
     place = max(
-        (i for i, row in enumerate(rows) if row["trusted"]), key=lambda i: rows[i]["accuracy"], default=None
+        (i for i, row in enumerate(rows) if row["trusted"]), key=lambda i: sign * rows[i][by], default=None
     )
     if place is None:
         return

@@ -17,18 +17,18 @@ from matplotlib.ticker import NullFormatter
 from dplangevin.claims import verdicts
 from dplangevin.claims.analyses import guarantee
 from dplangevin.exhibits import style, tables
-from dplangevin.exhibits.style import Look, entry, lay_out, tint
+from dplangevin.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
 from dplangevin.text import epsilon, number
 
 # Printed guarantees beside what they cost
 
 PRICES = {  # drawn in this order
-    "epsilon_claimed": Look("claimed", "#000000", "|", "", 13.0),
-    "epsilon_formula": Look("the paper's formula", "#E69F00", "s", "", 4.5),
-    "epsilon_add_remove": Look("tight, add/remove", "#56B4E9", "<", "", 5.5),
-    "epsilon_replace_one": Look("tight, replace-one", "#0072B2", "o", "", 5.5),
+    "epsilon_claimed": Look("claimed", PRICE_COLOURS["claimed"], "|", "", 13.0),
+    "epsilon_formula": Look("the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.5),
+    "epsilon_add_remove": Look("tight, add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5),
+    "epsilon_replace_one": Look("tight, replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5),
 }
-ATTACK = Look("attack on the hypotheses: at least (95 %)", "#D55E00", "", "-")
+ATTACK = Look("attack on the hypotheses: at least (95 %)", PRICE_COLOURS["attack"], "", "-")
 ATTACKS = (
     "All attacks are on hypotheses, not on a paper's own problem: where all iterates are visible, gradients of any "
     "direction up to the clip (any loss); on the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth "
@@ -133,15 +133,17 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
 # The price of the last iterate, against the number of steps: Theorem 3.1 of ryffel2022
 
 STEP_CURVES = {
-    "theorem": Look("Theorem 3.1, K = steps (claimed)", "#D55E00", "", "-"),
-    "theorem_epochs": Look("Theorem 3.1, K = epochs, as their code counts", "#D55E00", "", "--"),
+    "theorem": Look("Theorem 3.1, K = steps (claimed)", PRICE_COLOURS["formula"], "", "-"),
+    "theorem_epochs": Look(
+        "Theorem 3.1, K = epochs, as their code counts", PRICE_COLOURS["formula"], "", "--"
+    ),
     "composition": Look("composition as they quote it (averaged sensitivity)", "#999999", "", "-."),
-    "all_iterates": Look("PLD, all iterates visible (upper bound)", "#0072B2", "", "-"),
+    "all_iterates": Look("PLD, all iterates visible (upper bound)", PRICE_COLOURS["replace_one"], "", "-"),
     "last_iterate": Look("last iterate, Bok et al. 2024 (upper bound)", "#009E73", "", "--"),
-    "audit": Look("attack on the theorem's hypotheses (lower bound)", "#000000", "^", "", 5.0),
+    "audit": Look("attack on the theorem's hypotheses (lower bound)", PRICE_COLOURS["attack"], "^", "", 5.0),
 }
-PUBLISHED = Look("published: ε = 1.0", "#CC79A7", "*", "", 11.0)
-EPOCHS = Look("K of their number of epochs", "#CC79A7", "", ":")
+PUBLISHED = Look("published: ε = 1.0", PRICE_COLOURS["claimed"], "*", "", 11.0)
+EPOCHS = Look("K of their number of epochs", "#555555", "", ":")
 LOW, HIGH = 0.01, 1e4
 
 

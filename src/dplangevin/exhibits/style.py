@@ -70,6 +70,14 @@ LOOKS: dict[str, Look] = {
 # of methods that LOOKS does not have, as of another package; none of them is in LOOKS
 FALLBACK_COLOURS = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#6699CC", "#994455", "#997700")
 FALLBACK_MARKERS = ("H", "8", (4, 1, 45), (3, 1, 0), (8, 1, 0))
+# what an epsilon is, the same in every figure of prices; no two share a colour
+PRICE_COLOURS = {
+    "claimed": "#000000",
+    "formula": "#E69F00",
+    "add_remove": "#56B4E9",
+    "replace_one": "#0072B2",
+    "attack": "#CC79A7",
+}
 HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
 GREY = "#888888"
 EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]

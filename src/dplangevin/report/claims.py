@@ -1,0 +1,344 @@
+"""The claims for reading: every row of the claims table with its quotation, an interval plot, its reason and the
+command that makes it again, in the order of the papers; counts, and the facts behind what is contradicted."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+import pandas as pd
+from markupsafe import Markup, escape
+
+from dplangevin.claims import verdicts
+from dplangevin.text import number, short
+
+PAPERS = {
+    "wang2015": "Wang, Fienberg and Smola, Privacy for Free, ICML 2015",
+    "li2019": "Li, Chen, Liu and Carin, Towards More Practical SG-MCMC in Differential Privacy, AISTATS 2019",
+    "ryffel2022": "Ryffel, Bach and Pointcheval, Differential Privacy Guarantees for SGLD, 2022",
+}
+SHORT = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
+# the section that a numbered statement stands in, for the order of the page; what begins with "Section" says it itself
+PLACES: dict[str, dict[str, tuple[float, ...]]] = {
+    "wang2015": {
+        "Abstract": (0,), "Algorithm 1": (3, 0), "Theorem 1": (3, 1), "Proposition 1": (3, 2), "Proposition 2": (3, 2),
+        "Proposition 3": (3, 3), "Algorithm 3": (4, 1), "Theorem 4": (4, 1), "Figure 1": (5,),
+        "Supplement A": (10, 1), "Supplement B": (10, 2), "Supplement, Proposition 4": (10, 2),
+        "Supplement, Section B": (10, 2), "Supplement C": (10, 3), "Supplement, Lemma 5": (10, 3),
+        "Supplement, Theorem 5": (10, 3), "Supplement D": (10, 4), "Supplement, Section D": (10, 4),
+        "Supplement, Figure 2": (10, 4), "Supplement E": (10, 5),
+    },
+    "li2019": {
+        "Lemma 2": (2, 2), "Remark 1": (2, 2), "Algorithm 1": (2, 3), "Theorem": (3, 1), "Remark 2": (3, 1),
+        "Proposition": (3, 2), "Table 1": (4, 3), "Supplement": (10,),
+    },
+    "ryffel2022": {
+        "Abstract": (0,), "Lemma 3.3": (3, 3), "Theorem 3.1": (3, 3), "Corollary 3.3": (3, 3), "Lemma 4.1": (4, 1),
+        "Table": (5, 2), "Appendix": (10,),
+    },
+}  # fmt: skip
+VERDICTS = {
+    verdicts.REPRODUCED: "the claim is shown with the default choices",
+    verdicts.UNDER_CHOICES: "it is shown with other choices that the paper leaves open, which the reason names, or on "
+    "a stand-in or invented data",
+    verdicts.NOT_REPRODUCED: "neither the claim nor its opposite is shown",
+    verdicts.CONTRADICTED: "the opposite is shown, in the paper's setting or where it states none, by a 95 % interval, "
+    "a proof, an exact computation or an attack at 95 %",
+    verdicts.NOT_TESTABLE: "there is nothing to compare, and the reason says what is missing",
+    verdicts.HOLDS: "of a question of ours: shown, as above",
+    verdicts.FAILS: "of a question of ours: the opposite is shown",
+    verdicts.UNDECIDED: "of a question of ours: neither is shown",
+}
+MARKS = {  # verdict -> a class of the style sheet and a sign, so that colour alone says nothing
+    verdicts.REPRODUCED: ("yes", "✓"),
+    verdicts.UNDER_CHOICES: ("partly", "◐"),
+    verdicts.NOT_REPRODUCED: ("open", "○"),
+    verdicts.CONTRADICTED: ("no", "✗"),
+    verdicts.NOT_TESTABLE: ("none", "–"),
+    verdicts.HOLDS: ("yes", "✓"),
+    verdicts.FAILS: ("no", "✗"),
+    verdicts.UNDECIDED: ("open", "○"),
+}
+KINDS = {
+    "paper": "the paper's words decide",
+    "reading": "the words leave a size open, and ours decides; it never contradicts",
+    "extension": "a question of ours that the paper does not ask, counted apart, such as the same ordering at equal "
+    "audited ε",
+}
+SETTINGS = {
+    "paper": "as the paper states it, or no setting is needed",
+    "chosen": "chosen by us where the paper states none",
+    "stand-in": "another network or other data than the paper's; never contradicts",
+    "invented": "data or sizes that the paper does not give; never contradicts",
+}
+MEASURES = {
+    verdicts.INTERVAL: "a 95 % interval over independent splits or draws",
+    verdicts.ONE_SPLIT: "a 95 % interval over seeds on one split, without the sampling error of the test rows",
+    verdicts.EXACT: "smallest and largest of several numbers of a proof or an exact computation",
+    verdicts.ATTACK: "a lower bound by an attack (95 %) and the largest proven price; ours is a proven price between",
+    verdicts.RANGE: "smallest and largest of several values, not an interval; never contradicts",
+    "": "none: one value, as of one seed; never contradicts",
+}
+
+
+class Claim(NamedTuple):
+    """A row of the table, in the words of a page."""
+
+    id: str
+    paper: str
+    fact: str
+    kind: str
+    setting: str
+    where: str
+    statement: str
+    published: str
+    verdict: str
+    look: str  # a class of the style sheet
+    mark: str
+    ours: str
+    limits: str
+    measure: str
+    reason: str
+    exhibits: tuple[str, ...]
+    evidence: tuple[str, ...]
+    commands: tuple[str, ...]
+    plot: Markup
+
+    @property
+    def name(self) -> str:
+        """The id without the paper, as words."""
+        return self.id.removeprefix(f"{self.paper}_").replace("_", " ")
+
+    @property
+    def words(self) -> str:
+        """What a search looks through."""
+        return " ".join([self.id, self.where, self.statement, self.published, self.reason, self.fact]).lower()
+
+
+class Sentence(NamedTuple):
+    """A sentence of a paper and its rows, more than one where it was tested in several ways."""
+
+    where: str
+    statement: str
+    claims: list[Claim]
+
+
+def in_order(claims: pd.DataFrame, made: Sequence[str]) -> dict[str, list[Sentence]]:
+    """Paper -> its sentences in its own order. made: the exhibits that there are."""
+    table = claims.fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
+    found: dict[str, list[Sentence]] = {}
+    for paper, of_paper in table.groupby("paper", sort=False):
+        said: list[Sentence] = []
+        for (where, statement), group in of_paper.groupby(["where", "statement"], sort=False):
+            rows = [read(row, made) for _, row in group.iterrows()]
+            said.append(Sentence(str(where), tidy(str(statement)), rows))
+        found[str(paper)] = sorted(said, key=lambda sentence: place(str(paper), sentence.where))
+    return found
+
+
+def read(row: pd.Series, made: Sequence[str]) -> Claim:
+    """One row of the table (missing text is ""). made: the exhibits that there are."""
+    look, mark = MARKS[row.verdict]
+    exhibits = tuple(name for name in row.exhibit.split("; ") if name)
+    evidence = tuple(path for path in row.evidence.split("; ") if path)
+    return Claim(
+        id=row.id,
+        paper=row.paper,
+        fact=row.fact,
+        kind=row.kind,
+        setting=row.setting,
+        where=row["where"],
+        statement=tidy(row.statement),
+        published=tidy(row.published),
+        verdict=row.verdict,
+        look=look,
+        mark=mark,
+        ours="" if pd.isna(row.ours) else f"{digits(row.ours)} {row.unit}".strip(),
+        limits=limits(row),
+        measure=row.measure,
+        reason=f"{_capital(tidy(row.reason))}.",
+        exhibits=exhibits,
+        evidence=evidence,
+        commands=commands(exhibits, evidence, made),
+        plot=plot(row),
+    )
+
+
+def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[str]) -> tuple[str, ...]:
+    """What makes the numbers behind a claim again."""
+    found = [
+        f"make exhibit ID={name} FORCE=1" + ("" if name in made else " SET=pipeline=svhn")
+        for name in exhibits
+    ]
+    if not found:
+        stems = [PurePosixPath(path).stem for path in evidence if path.startswith("data/manifest/dataset/")]
+        found = [*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims"]
+    return tuple(found)
+
+
+# Numbers
+
+
+def limits(row: pd.Series) -> str:
+    """Low and high; one that is missing is left open."""
+    if pd.isna(row.low) and pd.isna(row.high):
+        return ""
+    low, high = ("?" if pd.isna(end) else digits(end) for end in (row.low, row.high))
+    return low if low == high else f"{low} to {high}"
+
+
+def digits(value: float) -> str:
+    """Whole numbers as they are, others to four digits; a minus sign that is one."""
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e6 else number(float(f"{value:.4g}"))
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+_NUMBER = r"(-?\d*\.?\d+(?:e[+-]?\d+)?)"
+_BELOW = re.compile(r"(?:read as )?at most (\.\d+)")
+
+
+def asked(row: pd.Series) -> tuple[float, float] | None:
+    """What the claim asks of `ours`, as a range; an end that is open is infinite. None where `reason` and `published`
+    give no number for it. Accuracies are compared in shares, and reasons give these in points: theirs are read off
+    `published`."""
+    reason, published = str(row.reason), str(row.published).replace(",000", "000")
+    if found := re.match(rf"ε {_NUMBER} is claimed", reason):
+        return -math.inf, float(found[1])
+    if row.unit == "accuracy":
+        if found := re.match(rf"{_NUMBER}; read as within {_NUMBER}", published):
+            return float(found[1]) - float(found[2]), float(found[1]) + float(found[2])
+        if found := _BELOW.search(published):
+            return -float(found[1]), math.inf
+        ordered = re.search(r"\b(above|below|contributes|accurate|half of that)\b", published)
+        return (0.0, math.inf) if ordered else None
+    if found := re.search(rf"asked: (?:(at most|at least|above) {_NUMBER}|{_NUMBER} to {_NUMBER})", reason):
+        if found[1]:
+            bound = float(found[2])
+            return (-math.inf, bound) if found[1] == "at most" else (bound, math.inf)
+        return float(found[3]), float(found[4])
+    if re.search(r"exact cases?, above 1 in \d", reason):
+        return -math.inf, 1.0
+    if found := re.search(rf"where the paper prints {_NUMBER}", reason):
+        return float(found[1]), float(found[1])
+    if row.unit in ("records", "features") and (found := re.match(r"(\d+)", published)):
+        return float(found[1]), float(found[1])
+    if row.unit == "epsilon" and (found := re.match(rf"\({_NUMBER}, ", published)):
+        return -math.inf, float(found[1])
+    return None
+
+
+# The interval plot
+
+WIDTH, HEIGHT, MARGIN = 260, 40, 12
+
+
+def plot(row: pd.Series) -> Markup:
+    """Ours with its limits above what is asked for, as an inline SVG; empty where there is no number of ours."""
+    if pd.isna(row.ours) or math.isinf(row.ours):
+        return Markup("")
+    wanted = asked(row)
+    ends = [end for end in (row.low, row.high) if not pd.isna(end)]
+    values = [row.ours, *ends, *(wanted or ())]
+    finite = [float(value) for value in values if math.isfinite(value)]
+    log = min(finite) > 0 and max(finite) / min(finite) > 30
+    turn = math.log if log else float
+    least, most = turn(min(finite)), turn(max(finite))
+    room = 0.08 * (most - least) or 1.0
+    least, most = least - room, most + room
+
+    def at(value: float) -> float:
+        if math.isinf(value):
+            return MARGIN if value < 0 else WIDTH - MARGIN
+        share = (turn(value) - least) / (most - least)
+        return round(MARGIN + share * (WIDTH - 2 * MARGIN), 1)
+
+    said = [f"Ours {digits(row.ours)}"]
+    said += [f"from {limits(row)}"] if ends else []
+    said += [f"asked: {in_words(wanted)}"] if wanted else []
+    title = ", ".join(said) + (", log scale" if log else "")
+    parts = [f'<line class="axis" x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="27" y2="27"/>']
+    if wanted:
+        low, high = at(wanted[0]), at(wanted[1])
+        parts.append(
+            f'<rect class="asked" x="{low}" y="22" width="{round(max(high - low, 2), 1)}" height="10"/>'
+        )
+        for end in wanted:
+            if math.isfinite(end):
+                parts.append(f'<line class="edge" x1="{at(end)}" x2="{at(end)}" y1="18" y2="36"/>')
+    if ends:
+        low, high = at(min(ends)), at(max(ends))
+        parts.append(f'<line class="limits" x1="{low}" x2="{high}" y1="12" y2="12"/>')
+    parts.append(f'<circle class="ours" cx="{at(row.ours)}" cy="12" r="4.5"/>')
+    opening = f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
+    return Markup(opening + "".join(parts) + "</svg>")
+
+
+def in_words(wanted: tuple[float, float]) -> str:
+    """A range as words: "at most 1", "above 0", "0.95 to 1.05"."""
+    low, high = wanted
+    if math.isinf(low):
+        return f"at most {short(high)}"
+    if math.isinf(high):
+        return f"above {digits(float(short(low)))}"
+    return digits(low) if low == high else f"{short(low)} to {short(high)}"
+
+
+# Counts
+
+
+def counts(claims: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[int]]]]:
+    """The verdicts, and for the papers' words, our readings of them and each paper the number of each and of all."""
+    own = claims[~claims.kind.eq("extension")]
+    columns = [*VERDICTS][:5]
+    lines = []
+    for kind, name in (("paper", "In the papers' words"), ("reading", "Read by us: sizes left open")):
+        part = own[own.kind.eq(kind)]
+        for label, rows in (
+            (name, part),
+            *((SHORT.get(str(p), str(p)), rows) for p, rows in part.groupby("paper", sort=False)),
+        ):
+            numbers = [int(rows.verdict.eq(verdict).sum()) for verdict in columns]
+            lines.append((label, [*numbers, len(rows)]))
+    return columns, lines
+
+
+def questions(claims: pd.DataFrame) -> list[tuple[str, int]]:
+    """Verdict -> number of the questions of ours."""
+    found = claims[claims.kind.eq("extension")].verdict.value_counts()
+    return [(verdict, int(found[verdict])) for verdict in VERDICTS if verdict in found]
+
+
+def contradicted(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """The distinct facts behind the contradicted claims: fact, and for each claim its id, paper and place."""
+    rows = claims[claims.verdict.eq(verdicts.CONTRADICTED)]
+    return [
+        (
+            str(fact).replace("_", " "),
+            [*zip(group.id, group.paper.replace(SHORT), group["where"], strict=True)],
+        )
+        for fact, group in rows.groupby("fact", sort=False)
+    ]
+
+
+def place(paper: str, where: str) -> tuple[float, ...]:
+    """The section of a sentence; unknown places come last."""
+    if found := re.match(r"Section (\d+)(?:\.(\d+))?", where):
+        return tuple(float(part) for part in found.groups() if part)
+    known = PLACES.get(paper, {})
+    starts = [start for start in known if where.startswith(start)]
+    return known[max(starts, key=len)] if starts else (99.0,)
+
+
+def tidy(text: str) -> str:
+    """One line without a full stop at its end."""
+    return " ".join(str(text).split()).rstrip(".")
+
+
+def _capital(text: str) -> str:
+    """The first letter as a capital where the text begins with a word."""
+    return text[0].upper() + text[1:] if re.match(r"[a-z]{2,}\b", text) else text
