@@ -33,6 +33,7 @@ class Loss(NamedTuple):
     trace: float | None = None  # sup tr phi''; None: rank smoothness
     kinked: bool = False  # phi'' jumps
     one_sided: bool = False  # phi' is u >= 0 times a vector that only y decides
+    numeric: bool = False  # labels are numbers, which the margin predicts
     # t -> sup of phi over ||m|| <= t and y, sup over y of its range over ||m|| <= t; None where unbounded
     on_ball: Callable[[float], tuple[float, float]] | None = None
     labels: Callable[[Tensor], Tensor] = lambda y: y
@@ -60,6 +61,7 @@ SQUARED = Loss(
     curvature=lambda m, y: torch.ones_like(m),
     lipschitz=float("inf"),
     smoothness=1.0,
+    numeric=True,
 )
 
 
@@ -99,6 +101,7 @@ def huber(threshold: float, label_bound: float) -> Loss:
         lipschitz=float(threshold),
         smoothness=1.0,
         kinked=True,
+        numeric=True,
         on_ball=lambda t: (at(t + label_bound), at(t + label_bound) - at(max(label_bound - t, 0.0))),
         labels=labels,
     )

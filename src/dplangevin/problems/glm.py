@@ -40,7 +40,8 @@ class Glm:
 
     x: ``(1 or S, n, features)``, y: ``(1 or S, n)``.  theta has length ``d = classes features``, classes being the
     margins of a row.  row_bound is public.  x_test, y_test: test rows ``(1 or S, m, features)`` and their classes
-    0, ..., K - 1; without labels the rows are public.
+    0, ..., K - 1; without labels the rows are public.  target: of regression, the public low and high that the labels -1
+    and 1 stand for; y_test and predictions are in its units.
     mean_smoothness: of the mean loss, None for that of one record; private: see `Facts`;
     notes: how the rows were made, as a result names it.
     One row's gradient is ``phi' x^T``, of norm at most `lipschitz`; its Hessian, the Kronecker product of ``phi''`` and
@@ -58,6 +59,7 @@ class Glm:
     mean_smoothness: float | None = None
     private: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    target: tuple[float, float] | None = None
 
     @classmethod
     def from_dataset(cls, dataset: Dataset, seeds: int, loss: str | Loss = "logistic") -> Glm:
@@ -73,9 +75,14 @@ class Glm:
         norm = float(x.norm(dim=2).max())
         if norm > bound * (1 + 1e-5):
             raise ValueError(f"a row has norm {norm:.4g} > {bound:g}: scale the rows first (Dataset.scaled)")
+        if dataset.target is not None and not loss.numeric:
+            raise ValueError(f"the {loss.name} loss is for classes, the labels are numbers: use the huber loss")
         y = loss.labels(torch.as_tensor(dataset.y_train, dtype=torch.float32))
         x_test = torch.as_tensor(dataset.x_test, dtype=torch.float32)
         y_test = torch.as_tensor(dataset.y_test, dtype=torch.float32)
+        if dataset.target is not None:
+            y_test = in_units(y_test.double(), dataset.target)
+            return cls(x, y, loss, row_bound=bound, x_test=x_test, y_test=y_test, target=dataset.target)
         y_test = loss.labels(y_test).long() if loss.classes > 1 else (y_test > 0).long()
         return cls(x, y, loss, row_bound=bound, x_test=x_test, y_test=y_test)
 
@@ -146,7 +153,7 @@ class Glm:
         return Facts(
             n=self.n,
             d=self.d,
-            classes=max(2, self.classes),
+            classes=1 if self.target else max(2, self.classes),
             lipschitz=self.lipschitz,
             smoothness=self.smoothness,
             mean_smoothness=mean,
@@ -196,12 +203,16 @@ class Glm:
         return Sums(_times(slope, x).reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:
-        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1."""
+        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1.  For regression the
+        predicted targets ``(S, E, m, 1)``, margins clipped to [-1, 1] in the target's units."""
         if self.x_test is None:
             raise ValueError("there are no test rows to predict: give the problem x_test")
         found = []
         for each in theta.unbind(1):
             margins = each.unflatten(-1, (self.classes, -1)).float() @ self.x_test.mT  # (S, K, m)
+            if self.target:
+                found.append(in_units(margins.clamp(-1, 1), self.target).mT)
+                continue
             if self.classes == 1:
                 margins = F.pad(margins, (0, 0, 1, 0))
             found.append(margins.softmax(1).mT)
@@ -310,6 +321,12 @@ class Glm:
 
     def _fold(self, theta: Tensor) -> Tensor:
         return theta.reshape(1, -1, self.d) if self.shared else theta
+
+
+def in_units(y: Tensor, target: tuple[float, float]) -> Tensor:
+    """``low + (high - low)(y + 1)/2``: labels in [-1, 1] in the units of the target (low, high)."""
+    low, high = target
+    return low + (high - low) * (y + 1) / 2
 
 
 def _times(slope: Tensor, x: Tensor) -> Tensor:
