@@ -8,7 +8,8 @@ from dvc.exceptions import InvalidArgumentError
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from dplangevin.config import PARAMS, keys_of, load, meant
+from dplangevin.config import PARAMS, keys_of, load
+from dplangevin.text import meant
 
 
 def overridden(argv: Sequence[str]) -> Iterator[str]:

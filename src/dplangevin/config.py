@@ -15,8 +15,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dplangevin.cache import atomic_path
+from dplangevin.text import meant
 
 PARAMS = "params.yaml"
 CONF = "conf"
@@ -128,12 +128,6 @@ def keys_of(cfg: DictConfig) -> set[str]:
         parts = leaf.split(".")
         found.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
     return found
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """ "; did you mean ...?" with the names that are nearest, "" where none is near."""
-    near = get_close_matches(name, sorted(known), n=3, cutoff=0.7)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 def number(value: float) -> str:
@@ -62,3 +63,9 @@ def span(values: Iterable[int]) -> str:
 def distinct(texts: Iterable[str], separator: str = "; ") -> list[str]:
     """The distinct pieces, in order, of texts that join theirs by `separator`."""
     return [*dict.fromkeys(piece for text in texts for piece in text.split(separator) if piece)]
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """ "; did you mean ...?" with the names that are nearest, "" where none is near."""
+    near = get_close_matches(name, sorted(known), n=3, cutoff=0.7)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

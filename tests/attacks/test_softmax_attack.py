@@ -187,6 +187,7 @@ ROWS = problem_of(torch.zeros(N, 2), torch.zeros(N))
             "constant",
             "replace_one",
             1.5,
+            precision=0.0,
         ),
     ],
 )

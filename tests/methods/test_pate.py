@@ -48,7 +48,7 @@ def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def vote(**settings: Any) -> Confident:
     values = {"queries": 200, "fewest": 10, "asked": 2.0, "threshold": 18.0, "answer_std": 4.0, "ratio": 3.0}
-    return Confident(**{"accountant": Tight(), **values, **settings})
+    return Confident(**{"accountant": Tight(), "adjacency": "add_remove", **values, **settings})
 
 
 def ballot(queries: int = 60, count: int = 30, seeds: int = 3, unsure: float = 0.1) -> Votes:
@@ -117,7 +117,7 @@ def test_what_the_settings_for_mnist_afford() -> None:
 def test_answers_chosen_from_the_votes_are_more_and_say_so() -> None:
     votes, facts = ballot(200, count=400, unsure=0.01), Facts(1000, 3, 10, public=400)
     settings = {"threshold": 250.0, "answer_std": 30.0, "accountant": Papernot2018()}
-    careful = Pate(400, group(), vote(**settings), group())
+    careful = Pate(400, group(), vote(**settings), group(), "odd")
     eager = replace(careful, vote=vote(**settings, bound="data_dependent"))
     budgets = [Budget(e, DELTA) for e in (0.01, 1.0, math.inf)]
     plans = [eager.plan(facts, budget) for budget in budgets]
@@ -243,7 +243,7 @@ def group(**settings: Any) -> Descent:
 
 def learner(**settings: Any) -> Pate:
     made = vote(queries=60, fewest=5, threshold=4.0, **settings)
-    return Pate(6, group(steps=30), made, Descent(0.05, 0.9, 0.0, 10, 40))
+    return Pate(6, group(steps=30), made, Descent(0.05, 0.9, 0.0, 10, 40), "odd")
 
 
 def by_optimiser(theta: torch.Tensor, batches: list[tuple], descent: Descent) -> torch.Tensor:

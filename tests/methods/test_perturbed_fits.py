@@ -37,7 +37,7 @@ def test_without_privacy_fits_are_the_minimum(loss: str, shared: bool) -> None:
         Ridge(ridge),
         OutPert(ridge / problem.n, AnalyticGaussian()),
         ObjPert(Kifer2012(), ridge),
-        ObjPert(Kifer2012(), l2=ridge / problem.n),
+        ObjPert(Kifer2012(), 0.0, ridge / problem.n),
         ObjPertPure(ridge, Chaudhuri2011()),
     ):
         theta = run(method, problem, math.inf)[0].theta[:, :, 0]
@@ -47,7 +47,7 @@ def test_without_privacy_fits_are_the_minimum(loss: str, shared: bool) -> None:
 @pytest.mark.parametrize(("adjacency", "share"), [("replace_one", 1.5), ("add_remove", 1.0)])
 def test_objpert_minimises_the_perturbed_objective_that_its_event_names(adjacency: Any, share: float) -> None:
     problem, eps = logistic(seeds=1), 1 / share
-    release, (plan,) = run(ObjPert(Kifer2012(), adjacency=adjacency), problem, 1.0, seeds=1)
+    release, (plan,) = run(ObjPert(ridge=0.0, adjacency=adjacency), problem, 1.0, seeds=1)
     event: Any = plan.guarantee.event
     assert event.ridge == pytest.approx(2 * 0.25 / eps)
     assert event.noise_std == pytest.approx(math.sqrt(8 * math.log(2e5) + 4 * eps) / eps)
@@ -66,7 +66,7 @@ def test_tight_and_pure_fits_are_stationary_at_the_ridge_and_noise_of_their_even
     """The trace of a record's Hessian over its rank: 3/4 x^2 over 3, on rows of norm 1.5."""
     problem = multinomial(n=40, classes=4, shared=True)
     problem, beta = replace(problem, x=1.5 * problem.x, row_bound=1.5), 1.5**2 / 4
-    method: Any = ObjPertPure(0.4, Chaudhuri2011()) if pure else ObjPert(Tight(), l2=0.01, share=0.05)
+    method: Any = ObjPertPure(0.4, Chaudhuri2011()) if pure else ObjPert(Tight(), 0.0, 0.01, share=0.05)
     release, plans = run(method, problem, 0.5, 4.0, seeds=5)
     again, gradient = random.generator(0, "test"), problem.to(torch.float64).grad(release.theta[:, :, 0])
     b = random.gamma_ball(again, 5, 16) if pure else random.gaussian(again, 5, 16, torch.float64)
@@ -91,7 +91,7 @@ def test_objective_perturbation_is_priced_for_what_its_loss_is(
     loss: str, trace: float, rank: int, one_sided: bool
 ) -> None:
     facts = MADE[loss](n=200).facts
-    event: Any = ObjPert(Kifer2012()).plan(facts, Budget(0.5, 1e-5)).guarantee.event
+    event: Any = ObjPert(ridge=0.0).plan(facts, Budget(0.5, 1e-5)).guarantee.event
     assert (event.rank, event.one_sided, event.lipschitz) == (rank, one_sided, facts.lipschitz)
     assert event.ridge == pytest.approx(2 * trace / (0.5 / 1.5))
 
@@ -108,7 +108,7 @@ def test_longer_rows_are_paid_for() -> None:
     longer = replace(multinomial(n=200), row_bound=4.0).facts
     for method in (
         OutPert(0.01, AnalyticGaussian()),
-        ObjPert(Kifer2012()),
+        ObjPert(ridge=0.0),
         ObjPertPure(0.01, Chaudhuri2011()),
     ):
         one, four = (method.plan(each, Budget(1.0, 1e-5)) for each in (facts, longer))

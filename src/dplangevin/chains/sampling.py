@@ -60,4 +60,6 @@ class Sampling:
         return steps
 
 
-SUBSETS = Sampling("subset")  # of sqrt(n) rows, for sqrt(n) epochs
+# The defaults of methods, of sqrt(n) rows each, so that they fit data of any size
+SUBSETS = Sampling("subset")  # for sqrt(n) epochs, as wang2015 runs its experiments
+POISSON = Sampling("poisson", epochs=10)

@@ -8,11 +8,12 @@ import torch
 from dp_accounting import DpEvent
 
 from dplangevin.chains.chain import Chain, thinned
-from dplangevin.chains.sampling import Sampling
+from dplangevin.chains.sampling import POISSON, Sampling
 from dplangevin.chains.steps import Schedule, Steps, Unit, shown
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.methods import ChainMethod, Plan, guaranteed, no_budget
 from dplangevin.privacy import Adjacency, Budget, Guarantee
+from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Sampling as Drawn
@@ -20,6 +21,7 @@ from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
 from dplangevin.problems import Facts
 
 CHOSEN = "number of records public", "step size, clip, batch, epochs and prior chosen without accounting"
+MOMENTS = Li2019(max_order=2048)  # for eps down to .01, where the best order is about 2 ln(1/delta)/eps
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,18 @@ class DpSgd(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = True
-    step: float
-    clip: float
-    sampling: Sampling
-    accountant: Accountant
-    unit: Unit = "absolute"
+    step: float = 0.5
+    clip: float = 1.0
+    sampling: Sampling = POISSON
+    accountant: Accountant = MOMENTS
+    unit: Unit = "smoothness"
     schedule: Schedule = "constant"
     adjacency: Adjacency = "add_remove"
     noise_multiplier: float | None = None
     full_step_noise: float = math.inf
     momentum: float = 0.0
     l2: float = 0.0
-    precision: float = 0.0
+    precision: float = 1.0
     samples: int = 1
     burn_in: float = 0.0
 
@@ -105,13 +107,13 @@ class Sgd(ChainMethod):
     """`DpSgd` without noise and clip, on samples of either kind."""
 
     budgeted: ClassVar[bool] = False
-    step: float
-    sampling: Sampling
-    unit: Unit = "absolute"
+    step: float = 0.5
+    sampling: Sampling = POISSON
+    unit: Unit = "smoothness"
     schedule: Schedule = "constant"
     momentum: float = 0.0
     l2: float = 0.0
-    precision: float = 0.0
+    precision: float = 1.0
 
     def __post_init__(self) -> None:
         require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")

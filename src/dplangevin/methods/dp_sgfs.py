@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.chains.chain import Chain, Kernel, State, columns, thinned
-from dplangevin.chains.sampling import SUBSETS, Sampling
+from dplangevin.chains.sampling import Sampling
 from dplangevin.chains.steps import Steps, Unit
 from dplangevin.checks import positive, require
 from dplangevin.kernels.sgfs import SgfsState, sgfs
@@ -18,6 +18,7 @@ from dplangevin.methods import ChainMethod, Plan
 from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
@@ -49,15 +50,15 @@ class DpSgfs(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = True
-    step: float
-    refresh: int
-    precision: float
-    samples: int
-    burn_in: float
-    accountant: Accountant
+    step: float = 0.5
+    refresh: int = 10
+    precision: float = 0.0
+    samples: int = 50
+    burn_in: float = 0.5
+    accountant: Accountant = field(default_factory=Wang2015)
     temperature: Literal["printed", "proper"] = "printed"
-    sampling: Sampling = SUBSETS
-    unit: Unit = "absolute"
+    sampling: Sampling = field(default_factory=lambda: Sampling("subset", epochs=10))
+    unit: Unit = "smoothness"
 
     def __post_init__(self) -> None:
         temperatures = tuple(HEAT)

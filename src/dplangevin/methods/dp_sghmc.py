@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -18,6 +18,7 @@ from dplangevin.methods import ChainMethod, Plan
 from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
 from dplangevin.problems import Facts, Problem
 
@@ -37,15 +38,15 @@ class DpSghmc(ChainMethod):
 
     budgeted: ClassVar[bool] = True
     name: ClassVar[str] = "dp_sghmc"
-    friction: float
-    step: float
-    precision: float
-    samples: int
-    burn_in: float
-    accountant: Accountant
+    friction: float = 0.1
+    step: float = 0.05
+    precision: float = 0.0
+    samples: int = 50
+    burn_in: float = 0.5
+    accountant: Accountant = field(default_factory=Wang2015)
     sampling: Sampling = SUBSETS
     clip: float | None = None
-    unit: Unit = "absolute"
+    unit: Unit = "smoothness"
 
     def __post_init__(self) -> None:
         require(0 < self.friction < 1, f"friction must be in (0, 1), not {self.friction}")

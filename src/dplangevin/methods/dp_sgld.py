@@ -8,7 +8,7 @@ They differ in what a step is, where its noise comes from and how it is sampled:
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 import attr
@@ -16,15 +16,16 @@ import torch
 from dp_accounting import DpEvent
 
 from dplangevin.chains.chain import Chain, thinned
-from dplangevin.chains.sampling import SUBSETS, Sampling
+from dplangevin.chains.sampling import POISSON, SUBSETS, Sampling
 from dplangevin.chains.steps import Steps, Unit, shown
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan, guaranteed, no_budget
-from dplangevin.methods.dp_sgd import CHOSEN, check_chain, check_scheme, on_subsets, without_privacy
+from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_chain, check_scheme, on_subsets, without_privacy
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.privacy.stepsize import Schedule, multiplier_of, smallest_multiplier, step_of, steps_event
@@ -55,17 +56,17 @@ class DpSgldWang2015(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = True
-    schedule: Literal["phase", "constant", "harmonic"]
-    step: float
-    precision: float
-    samples: int
-    burn_in: float
-    accountant: Accountant
+    schedule: Literal["phase", "constant", "harmonic"] = "phase"
+    step: float = 0.5
+    precision: float = 0.0
+    samples: int = 50
+    burn_in: float = 0.5
+    accountant: Accountant = field(default_factory=Wang2015)
     sampling: Sampling = SUBSETS
     alpha: float = 0.5
     temperature: Temperature = "printed"
     clip: float | None = None
-    unit: Unit = "absolute"
+    unit: Unit = "smoothness"
 
     def __post_init__(self) -> None:
         known = ("phase", "constant", "harmonic")
@@ -131,16 +132,16 @@ class DpSgldLi2019(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = True
-    schedule: Schedule
-    step: float | None
-    clip: float | None
-    precision: float
-    samples: int
-    burn_in: float
-    accountant: Accountant
-    sampling: Sampling
-    calibrated: Literal["step", "clip"] | None
-    unit: Unit = "absolute"
+    schedule: Schedule = "fixed"
+    step: float | None = 0.5
+    clip: float | None = 1.0
+    precision: float = 1.0
+    samples: int = 50
+    burn_in: float = 0.5
+    accountant: Accountant = MOMENTS
+    sampling: Sampling = POISSON
+    calibrated: Literal["step", "clip"] | None = "step"
+    unit: Unit = "smoothness"
     temperature: Temperature = "printed"
     adjacency: Adjacency = "add_remove"
 
@@ -216,13 +217,13 @@ class Sgld(ChainMethod):
     are.  The paper calls its baseline "standard SGLD" and states neither step size nor minibatches."""
 
     budgeted: ClassVar[bool] = False
-    schedule: Schedule
-    step: float
-    precision: float
-    samples: int
-    burn_in: float
-    sampling: Sampling
-    unit: Unit = "absolute"
+    schedule: Schedule = "fixed"
+    step: float = 0.5
+    precision: float = 1.0
+    samples: int = 50
+    burn_in: float = 0.5
+    sampling: Sampling = POISSON
+    unit: Unit = "smoothness"
     temperature: Temperature = "printed"
 
     def __post_init__(self) -> None:
@@ -269,9 +270,9 @@ class DpSgldRyffel2022(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = True
-    sampling: Sampling
-    l2: float
-    accountant: Accountant
+    sampling: Sampling = field(default_factory=lambda: Sampling("subset", epochs=30))
+    l2: float = 0.001
+    accountant: Accountant = field(default_factory=Tight)
     step: float = 0.5
     unit: Unit = "mean_smoothness"
     schedule: Literal["constant", "ryffel2022"] = "constant"

@@ -21,6 +21,7 @@ class DpSgnht(DpSghmc):
     """
 
     name: ClassVar[str] = "dp_sgnht"
+    step: float = 0.1
 
     def check_step(self) -> None:
         return

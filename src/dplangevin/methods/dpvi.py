@@ -10,10 +10,10 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.chains.chain import Chain, State, run, schedules
-from dplangevin.chains.sampling import Sampling
+from dplangevin.chains.sampling import POISSON, Sampling
 from dplangevin.checks import positive, require
 from dplangevin.methods import Execution, Plan, Release, guaranteed
-from dplangevin.methods.dp_sgd import CHOSEN, check_scheme
+from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_scheme
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
@@ -44,13 +44,13 @@ class Dpvi:
     """
 
     budgeted: ClassVar[bool] = True
-    clip: float
-    step: float
-    precision: float
-    spread: float
-    samples: int
-    accountant: Accountant
-    sampling: Sampling
+    clip: float = 1.0
+    step: float = 1.0
+    precision: float = 1.0
+    spread: float = 0.02
+    samples: int = 50
+    accountant: Accountant = MOMENTS
+    sampling: Sampling = POISSON
     adjacency: Adjacency = "add_remove"
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -10,6 +10,7 @@ from dp_accounting import ComposedDpEvent, DpEvent, NonPrivateDpEvent
 
 from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release
+from dplangevin.methods.dp_sgnht import DpSgnht
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -26,8 +27,8 @@ class Hybrid:
     """
 
     budgeted: ClassVar[bool] = True
-    first: Ops
-    second: Method
+    first: Ops = field(default_factory=Ops)
+    second: Method = field(default_factory=DpSgnht)
     share: float = 0.5
 
     def __post_init__(self) -> None:

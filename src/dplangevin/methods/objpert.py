@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from dplangevin.checks import not_negative, require
 from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, of_works
 from dplangevin.minimise import estimated, minimise
 from dplangevin.privacy import Budget, ObjectivePerturbationDpEvent
+from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.objective import log_tail
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
@@ -43,8 +44,8 @@ class ObjPert:
     """
 
     budgeted: ClassVar[bool] = True
-    accountant: Accountant
-    ridge: float = 0.0
+    accountant: Accountant = field(default_factory=Kifer2012)
+    ridge: float = 0.01
     l2: float = 0.0
     adjacency: Literal["replace_one", "add_remove"] = "replace_one"
     share: float | None = None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from dplangevin import random
@@ -10,6 +10,7 @@ from dplangevin.checks import positive
 from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, of_works
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
+from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
@@ -33,8 +34,8 @@ class ObjPertPure:
     """
 
     budgeted: ClassVar[bool] = True
-    ridge: float
-    accountant: Accountant
+    ridge: float = 1.0
+    accountant: Accountant = field(default_factory=Chaudhuri2011)
     tolerance: float = 1e-8
 
     def __post_init__(self) -> None:

@@ -43,10 +43,10 @@ class Ops:
     """
 
     budgeted: ClassVar[bool] = True
-    bound: Literal["paper", "range", "gdp"]
-    radius: float
-    precision: float
-    sampler: Sampler | Rejection | Whitened = field(default_factory=Sampler)
+    bound: Literal["paper", "range", "gdp"] = "paper"
+    radius: float = 10.0
+    precision: float = 0.0
+    sampler: Sampler | Rejection | Whitened = field(default_factory=lambda: Sampler(max_draws=4500))
 
     def __post_init__(self) -> None:
         require(

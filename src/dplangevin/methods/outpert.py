@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from dplangevin.checks import not_negative, positive
 from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, no_budget, of_works
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, calibrate
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts, Problem
@@ -38,8 +39,8 @@ class OutPert:
     """
 
     budgeted: ClassVar[bool] = True
-    l2: float
-    accountant: Accountant
+    l2: float = 0.01
+    accountant: Accountant = field(default_factory=AnalyticGaussian)
     tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
@@ -72,7 +73,7 @@ class Ridge:
     """``argmin_theta sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``; ridge >= 0 (0 needs a unique minimum)."""
 
     budgeted: ClassVar[bool] = False
-    ridge: float
+    ridge: float = 0.01
 
     def __post_init__(self) -> None:
         not_negative(ridge=self.ridge)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, Literal, NamedTuple
@@ -15,8 +15,9 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.checks import positive, require
 from dplangevin.methods import Execution, Plan, Release, Workspace, guaranteed
-from dplangevin.methods.teachers import Labels, Learner
+from dplangevin.methods.teachers import Labels, Learner, Ridge
 from dplangevin.privacy import Adjacency, Budget, Guarantee
+from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import PateDpEvent
@@ -66,15 +67,15 @@ class Confident:
     queries: the most that may be tested.  threshold, answer_std: in votes, > 0.  decay, share: of the release.
     """
 
-    queries: int
-    fewest: int
-    asked: float
-    threshold: float
-    answer_std: float
-    ratio: float
-    accountant: Accountant
+    queries: int = 1000
+    fewest: int = 100
+    asked: float = 10.0
+    threshold: float = 200.0
+    answer_std: float = 40.0
+    ratio: float = 4.0
+    accountant: Accountant = field(default_factory=Papernot2018)
     bound: Literal["data_independent", "data_dependent"] = "data_independent"
-    adjacency: Adjacency = "add_remove"
+    adjacency: Adjacency = "replace_one"
     decay: float = 0.2
     share: float = 0.05
 
@@ -187,11 +188,11 @@ class Pate:
     """
 
     budgeted: ClassVar[bool] = True
-    teachers: int
-    teacher: Learner
-    vote: Confident
-    student: Learner
-    scored: Literal["odd", "all"] = "odd"
+    teachers: int = 250
+    teacher: Learner = field(default_factory=Ridge)
+    vote: Confident = field(default_factory=Confident)
+    student: Learner = field(default_factory=Ridge)
+    scored: Literal["odd", "all"] = "all"
 
     def __post_init__(self) -> None:
         positive(teachers=self.teachers)

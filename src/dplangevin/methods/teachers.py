@@ -69,7 +69,7 @@ class Ridge:
     ridge: > 0.  tolerance: > 0, of the gradient's norm over the number of records.
     """
 
-    ridge: float
+    ridge: float = 0.1
     tolerance: float = 1e-6
 
     def __post_init__(self) -> None:

@@ -1,0 +1,54 @@
+"""The methods by name, with the settings of their classes."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from dplangevin.methods import Method
+from dplangevin.methods.dp_sgd import DpSgd, Sgd
+from dplangevin.methods.dp_sgfs import DpSgfs
+from dplangevin.methods.dp_sghmc import DpSghmc
+from dplangevin.methods.dp_sgld import DpSgldLi2019, DpSgldRyffel2022, DpSgldWang2015, Sgld
+from dplangevin.methods.dp_sgnht import DpSgnht
+from dplangevin.methods.dpvi import Dpvi
+from dplangevin.methods.hybrid import Hybrid
+from dplangevin.methods.objpert import ObjPert
+from dplangevin.methods.objpert_pure import ObjPertPure
+from dplangevin.methods.ops import Ops
+from dplangevin.methods.outpert import OutPert, Ridge
+from dplangevin.methods.pate import Pate
+from dplangevin.text import meant
+
+METHODS: Mapping[str, Callable[..., Method]] = {
+    "nonprivate": Ridge,
+    "sgd": Sgd,
+    "sgld": Sgld,
+    "ops": Ops,
+    "ops_gdp": partial(Ops, bound="gdp", precision=1.0),
+    "objpert": ObjPert,
+    "objpert_pure": ObjPertPure,
+    "outpert": OutPert,
+    "dp_sgd": DpSgd,
+    "dp_sgld": DpSgldWang2015,
+    "dp_sgld_li2019": DpSgldLi2019,
+    "dp_sgld_ryffel2022": DpSgldRyffel2022,
+    "dp_sghmc": DpSghmc,
+    "dp_sgnht": DpSgnht,
+    "dp_sgfs": DpSgfs,
+    "hybrid": Hybrid,
+    "hybrid_sgld": partial(Hybrid, second=DpSgldWang2015()),
+    "dpvi": Dpvi,
+    "pate": Pate,
+}
+
+
+def named(method: str | Method) -> Method:
+    """The method of that name; a `Method` is itself.  ValueError, with names that are near, for one that there is not.
+
+    >>> named("dpvi").clip
+    1.0
+    """
+    if not isinstance(method, str):
+        return method
+    if method not in METHODS:
+        raise ValueError(f"method {method!r} is unknown{meant(method, METHODS)}; known: {', '.join(METHODS)}")
+    return METHODS[method]()

@@ -1,0 +1,56 @@
+"""What a method is without a YAML file: its class's defaults are the settings of conf/method."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hydra.utils import instantiate
+from scenarios import logistic
+
+from dplangevin.chains.sampling import Sampling
+from dplangevin.config import load
+from dplangevin.methods import Execution, Method
+from dplangevin.methods.registry import METHODS, named
+from dplangevin.plan import plain
+from dplangevin.privacy import Budget
+
+PARAMS = load()
+# sqrt(n) rows a step, which fits data of any size; the YAML files have sizes for tens of thousands of rows
+DELIBERATE: dict[str, Any] = {
+    **dict.fromkeys(("dp_sgd", "sgd", "sgld", "dp_sgld_li2019"), Sampling("poisson", 256, 10)),
+    "dpvi": Sampling("poisson", 320, 10),
+    "dp_sgld_ryffel2022": Sampling("subset", 128, 30),
+}
+
+
+def test_every_method_has_a_name() -> None:
+    assert set(METHODS) == set(PARAMS.method)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_defaults_are_the_settings_of_the_yaml_file(name: str) -> None:
+    made: Any = METHODS[name]()
+    if name in DELIBERATE:
+        assert made.sampling.batch is None
+        made = replace(made, sampling=DELIBERATE[name])
+    assert made == instantiate(plain(PARAMS.method[name]))
+
+
+def test_names_and_methods_are_taken_and_others_refused() -> None:
+    mine: Method = named("ops")
+    assert named(mine) is mine
+    with pytest.raises(
+        ValueError, match=r"method 'dpv' is unknown; did you mean dpvi.*known: nonprivate, sgd"
+    ):
+        named("dpv")
+
+
+def test_sizes_of_minibatches_fit_few_rows() -> None:
+    problem = logistic(seeds=1, n=40)
+    for name in DELIBERATE:
+        method: Any = named(name)
+        plan = method.plan(problem.facts, Budget(1.0 if method.budgeted else torch.inf, 1e-5))
+        assert plan.work.sampling.size(40) == 6
+        rng = torch.Generator().manual_seed(0)
+        assert bool(method.release(problem, [plan], Execution(1, rng)).theta.isfinite().all())
