@@ -55,7 +55,9 @@ def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
     absolute_error: mean of ``|p - y|``.  squared_error: mean of ``(p - y)^2``.  ValueError for shapes that do not fit.
     """
     if y.ndim != 2 or y.shape[1] != predicted.shape[-1] or len(y) not in (1, len(predicted)):
-        raise ValueError(f"predicted {tuple(predicted.shape)} and y {tuple(y.shape)}: give (S, E, m) and (1 or S, m)")
+        raise ValueError(
+            f"predicted {tuple(predicted.shape)} and y {tuple(y.shape)}: give (S, E, m) and (1 or S, m)"
+        )
     away = predicted.double() - y[:, None].double()
     return {"absolute_error": away.abs().mean(-1), "squared_error": away.square().mean(-1)}
 

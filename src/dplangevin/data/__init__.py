@@ -329,6 +329,19 @@ def split(
     return order[:, :n_train], order[:, n_train:]
 
 
+def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Row indices (folds, n - m) to train and (folds, m) to test on, m = floor(n / folds), in random order.
+
+    Every row is tested on once, but for the n mod folds last ones, which are always trained on.  ValueError unless
+    2 <= folds <= n.
+    """
+    if not 2 <= folds <= n:
+        raise ValueError(f"folds = {folds} of {n} rows: need at least 2, and a row for each")
+    order, m = rng.permutation(n), n // folds
+    test = order[: folds * m].reshape(folds, m)
+    return np.stack([np.delete(order, np.s_[k * m : (k + 1) * m]) for k in range(folds)]), test
+
+
 def raw_file(path: str | Path) -> Path:
     """`path`, a file of data/raw/<key>/. Raises DataError, naming the stage that fetches it, when it is missing."""
     path = Path(path)

@@ -27,14 +27,17 @@ import numpy as np
 from omegaconf import OmegaConf
 from yaml import YAMLError
 
-from dplangevin.config import meant
 from dplangevin.data import DataError
 from dplangevin.data.loaders.table import Filling, Table, filling, number
+from dplangevin.text import meant
 
 OPEN = "???"  # what the owner has still to say
 MARKS = ("", "NA", "NaN", "nan", "null", "?")
 DELIMITERS = (",", ";", "\t", "|")
-FEW, MANY = 10, 100  # whole numbers that are classes, at most; values of a text that are no categories, at least
+FEW, MANY = (
+    10,
+    100,
+)  # whole numbers that are classes, at most; values of a text that are no categories, at least
 FROM_DATA = "ranges and categories read off the data, not accounted"
 WORDS = {"target", "classes", "range", "delimiter", "missing", "ranges_from_data", "columns"}
 
@@ -82,7 +85,10 @@ class Schema:
             if name == given["target"]:
                 raise ValueError(f"{where}: {name} is the target: leave it out of columns")
             if entry != "drop":
-                known = isinstance(entry, Mapping) and set(entry) - {"missing"} in ({"low", "high"}, {"values"})
+                known = isinstance(entry, Mapping) and set(entry) - {"missing"} in (
+                    {"low", "high"},
+                    {"values"},
+                )
                 if not known:
                     raise ValueError(
                         f"{where}, column {name}: {entry!r} must be {{low: ..., high: ...}}, {{values: [...]}} or drop"
@@ -225,15 +231,23 @@ def template(path: Path, target: str, fill: bool = False) -> dict[str, Any]:
         names = ", ".join(list(columns)[:FEW])
         raise DataError(f"{path}: no column {target!r}{meant(target, columns)}; the header has {names}")
     if len(columns) < 2:
-        raise DataError(f"{path}: no column beside the target {target!r} (the values are separated by {delimiter!r}?)")
+        raise DataError(
+            f"{path}: no column beside the target {target!r} (the values are separated by {delimiter!r}?)"
+        )
     outcome = columns.pop(target)
     if outcome.constant:
-        raise DataError(f"{path}, column {target}: every row has {_only(outcome)}, so there is nothing to learn")
-    whole = outcome.numeric and len(outcome.texts) <= FEW and all(float(t).is_integer() for t in outcome.texts)
+        raise DataError(
+            f"{path}, column {target}: every row has {_only(outcome)}, so there is nothing to learn"
+        )
+    whole = (
+        outcome.numeric and len(outcome.texts) <= FEW and all(float(t).is_integer() for t in outcome.texts)
+    )
     given: dict[str, Any] = {"target": target}
     if whole or not outcome.numeric:
         if len(outcome.texts) > MANY:
-            raise DataError(f"{path}, column {target}: more than {MANY} different texts: neither classes nor numbers")
+            raise DataError(
+                f"{path}, column {target}: more than {MANY} different texts: neither classes nor numbers"
+            )
         given["classes"] = sorted(outcome.texts, key=float if whole else str) if fill else OPEN
     else:
         given["range"] = {"low": outcome.low, "high": outcome.high} if fill else {"low": OPEN, "high": OPEN}
@@ -286,7 +300,9 @@ def to_yaml(given: Mapping[str, Any], source: str) -> str:
     for name in ("target", "classes", "range", "delimiter"):
         if name in given:
             lines.append(f"{name}: {_flow(given[name])}")
-    lines.append(f"missing: {_flow(given['missing'])}  # as: error, category (a value of its own) or midpoint")
+    lines.append(
+        f"missing: {_flow(given['missing'])}  # as: error, category (a value of its own) or midpoint"
+    )
     lines += [f"ranges_from_data: {_flow(given['ranges_from_data'])}", "columns:"]
     lines += [f"  {_flow(name)}: {_flow(entry)}" for name, entry in given["columns"].items()]
     return "\n".join(lines) + "\n"

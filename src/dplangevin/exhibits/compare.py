@@ -1,10 +1,12 @@
-"""Methods side by side at equal audited epsilon: the numbers, a page of tables and a dot plot (exhibit `compare`)."""
+"""Methods side by side at equal epsilon, audited or asked for: the numbers, a page of tables, a dot plot and sentences
+(exhibit `compare`, and the command of that name)."""
 
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,14 +20,59 @@ from dplangevin.exhibits.style import look
 from dplangevin.statistics import NEAR, NoCommonRange, curve, holm, paired_p, read_off, t_interval
 from dplangevin.text import fixed, number, short
 
-METRICS = {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"}
-COLUMNS = [
-    "dataset", "epsilon", "method", "reach", "epsilon_end", "accuracy", "low", "high", "log_score", "brier", "ece",
-    "seconds", "difference", "difference_low", "difference_high", "p_adjusted", "best", "significant", "violated",
-    "repeats",
-]  # fmt: skip
+
+class Scores(NamedTuple):
+    """Column -> metric; methods are ranked by the first. sign: +1 where more of that is better, -1 where less is. label:
+    of its axis."""
+
+    metrics: Mapping[str, str]
+    sign: int
+    label: str
+
+    @property
+    def main(self) -> str:
+        return next(iter(self.metrics))
+
+    @property
+    def columns(self) -> list[str]:
+        """Of `at_epsilon`."""
+        first, *others = self.metrics
+        before = [
+            "dataset",
+            "epsilon",
+            "method",
+            "reach",
+            "epsilon_end",
+            first,
+            "low",
+            "high",
+            *others,
+            "seconds",
+        ]
+        after = [
+            "difference",
+            "difference_low",
+            "difference_high",
+            "p_adjusted",
+            "best",
+            "significant",
+            "violated",
+        ]
+        return [*before, *after, "repeats"]
+
+
+CLASSES = Scores(
+    {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"}, 1, "test accuracy"
+)
+TARGETS = Scores(
+    {"absolute_error": "absolute_error", "squared_error": "squared_error"},
+    -1,
+    "mean absolute error on test rows",
+)
+COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
 DIVERGED, UNPRICED = "diverged", "no audited ε"
+CHARACTERS = 20  # of a caption, per inch
 FAMILY_WISE = 0.05  # error of the significance in a block
 NOTES = """\
 Each repeat is read off at the audited ε (tight accountant, {adjacency}, δ = {delta}; steps without replacement, those
@@ -48,72 +95,78 @@ KINDS = {
 }
 
 
-def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float]) -> pd.DataFrame:
-    """One row per data set, audited epsilon and method: mean accuracy with its 95 % interval, log score (nats), Brier
-    score and expected calibration error, seconds, and the paired difference in accuracy to the best method.
+def scores_of(runs: pd.DataFrame) -> Scores:
+    """Those of classes, or of numeric targets, whichever the runs have."""
+    return TARGETS if runs.metric.eq(TARGETS.metrics[TARGETS.main]).any() else CLASSES
 
-    runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. Every repeat is
-    interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets end below or begin above
-    the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest audited epsilon, and it is
-    not compared; nor are methods without a budget. best: the most accurate of the methods whose guarantee holds and
+
+def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited") -> pd.DataFrame:
+    """One row per data set, epsilon and method: mean accuracy with its 95 % interval, log score (nats), Brier score and
+    expected calibration error (of regression: mean absolute and squared error, in the target's units), seconds, and
+    the paired difference in accuracy (absolute error) to the best method.
+
+    runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. axis: "audited" or
+    "asked". Every repeat is interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets
+    end below or begin above the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest, and
+    it is not compared; nor are methods without a budget. best: the most accurate of the methods whose guarantee holds and
     none of whose chains has diverged; none where there is no such method. difference: to the best, with a plain 95 %
     Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared on the data
     set at this epsilon, so that it also holds for a best that the same data have chosen; significant: p_adjusted <=
     .05. violated: a condition of the guarantee fails at one of the budgets used. Repeats of diverged chains (nan) are
     left out.
     """
-    trained = runs[~runs.metric.eq("seconds")]
+    trained, scores = runs[~runs.metric.eq("seconds")], scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
     rows = []
     for dataset, here in trained.groupby("dataset", sort=False):
         methods = {str(name): part for name, part in here.groupby("method", sort=False)}
         for epsilon in epsilons:
-            block = {name: _one(part, epsilon) for name, part in methods.items()}
-            _against_best([row for row in block.values() if row["reach"] == REACHED])
+            block = {name: _one(part, epsilon, axis, scores) for name, part in methods.items()}
+            _against_best([row for row in block.values() if row["reach"] == REACHED], scores)
             for name, row in block.items():
                 row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
                 rows.append({"epsilon": epsilon, **row})
-    return pd.DataFrame(rows).reindex(columns=COLUMNS)
+    return pd.DataFrame(rows).reindex(columns=scores.columns)
 
 
-def _one(part: pd.DataFrame, epsilon: float) -> dict[str, Any]:
-    """The row of one method; `values`: its accuracy by repeat; `trusted`: it may be the best."""
-    curves = {name: curve(part[part.metric.eq(metric)], "audited") for name, metric in METRICS.items()}
-    ends = np.exp(curves["accuracy"].columns.to_numpy(float))
+def _one(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> dict[str, Any]:
+    """The row of one method; `values`: its main score by repeat; `trusted`: it may be the best."""
+    curves = {name: curve(part[part.metric.eq(metric)], axis) for name, metric in scores.metrics.items()}
+    ends = np.exp(curves[scores.main].columns.to_numpy(float))
     row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
     used = epsilon
     if np.isinf(ends).all():
         row["reach"] = NOT_PRIVATE
     else:
         try:
-            read_off(curves["accuracy"], epsilon)
+            read_off(curves[scores.main], epsilon)
         except NoCommonRange:
             used = min(ends, key=lambda end: abs(np.log(end / epsilon)))
             row |= {"reach": BELOW if used < epsilon else ABOVE, "epsilon_end": used}
     read = {name: read_off(table, used) for name, table in curves.items() if table.size}
     row |= {name: values.mean() for name, values in read.items()}
-    all_repeats = read.get("accuracy", pd.Series(dtype=float))
-    accuracy = all_repeats.dropna()
-    if accuracy.empty:
+    all_repeats = read.get(scores.main, pd.Series(dtype=float))
+    values = all_repeats.dropna()
+    if values.empty:
         return row | {"reach": DIVERGED if len(ends) else UNPRICED, "violated": True, "repeats": 0}
-    interval, violated = t_interval(accuracy), _violated(part, used)
-    row |= {"values": accuracy, "low": interval.low, "high": interval.high, "repeats": len(accuracy)}
-    return row | {"violated": violated, "trusted": not violated and len(accuracy) == len(all_repeats)}
+    interval, violated = t_interval(values), _violated(part, used, axis, scores)
+    row |= {"values": values, "low": interval.low, "high": interval.high, "repeats": len(values)}
+    return row | {"violated": violated, "trusted": not violated and len(values) == len(all_repeats)}
 
 
-def _violated(part: pd.DataFrame, epsilon: float) -> bool:
-    """Whether a condition of the guarantee fails at one of the two budgets around an audited epsilon."""
-    points = part[part.metric.eq("accuracy") & part.epsilon_tight.gt(0) & np.isfinite(part.epsilon_tight)]
-    away = np.log(points.epsilon_tight / epsilon)
+def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
+    """Whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
+    at = part["epsilon_tight" if axis == "audited" else "epsilon"]
+    points = part[part.metric.eq(scores.metrics[scores.main]) & at.gt(0) & np.isfinite(at)]
+    away = np.log(at[points.index] / epsilon)
     near = [away[away <= NEAR].max(), away[away >= -NEAR].min()]
     return bool(points[away.isin(near)].violated.ne("").any())
 
 
-def _against_best(rows: list[dict[str, Any]]) -> None:
-    """Fill in the differences to the most accurate of the trusted `rows`; none is compared where there is none."""
-    place = max(
-        (i for i, row in enumerate(rows) if row["trusted"]), key=lambda i: rows[i]["accuracy"], default=None
-    )
+def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
+    """Fill in the differences to the best of the trusted `rows`; none is compared where there is none."""
+    trusted = (i for i, row in enumerate(rows) if row["trusted"])
+    place = max(trusted, key=lambda i: scores.sign * rows[i][scores.main], default=None)
     if place is None:
         return
     best = rows[place]
@@ -203,41 +256,109 @@ def _limits(row: Any, prefix: str = "") -> str:
 
 
 def dot_plot(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
+    runs: pd.DataFrame,
+    *,
+    epsilons: Sequence[float],
+    datasets: Mapping[str, str],
+    title: str = "",
+    axis: str = "audited",
 ) -> Figure:
-    """Grid of panels, data sets x audited epsilons: accuracy of every method that reaches it, with its interval."""
-    table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    private = [m for m in table.method.unique() if not table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
+    """Grid of panels, data sets x epsilons: accuracy (absolute error) of every method that reaches it, with its interval.
+
+    axis: "audited" or "asked".
+    """
+    table, datasets = at_epsilon(runs, epsilons=epsilons, axis=axis), _present(runs, datasets)
+    scores, names = scores_of(runs), table.method.unique()
+    free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
+    private = [m for m in names if m not in free]
     with style.settings():
         size = (3.1 * len(epsilons) + 2.0, (0.19 * len(private) + 0.6) * len(datasets) + 1.2)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(len(datasets), len(epsilons), squeeze=False, sharex="row", sharey=True)
         for line, (dataset, name) in zip(axes, datasets.items(), strict=True):
             for ax, epsilon in zip(line, epsilons, strict=True):
-                _draw(ax, table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)], private)
-                ax.set_title(f"{name}, audited ε = {number(epsilon)}", fontsize=8.5)
+                block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
+                _draw(ax, block.set_index("method"), private, scores)
+                word = "audited ε" if axis == "audited" else "ε asked for"
+                ax.set_title(f"{name}, {word} = {number(epsilon)}", fontsize=8.5)
         for ax in axes[-1]:
-            ax.set_xlabel("test accuracy")
+            ax.set_xlabel(scores.label)
         axes[0][0].set_yticks(range(len(private)), [look(method).label for method in private])
         axes[0][0].set_ylim(len(private) - 0.5, -0.5)
         text = "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %."
-        text += " No dot: the method's budgets do not reach this audited ε (the table says where they end)."
+        if table[table.method.isin(private)].reach.isin([BELOW, ABOVE]).any():
+            text += f" No dot: the method's budgets do not reach this {word} (the table says where they end)."
         handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
-        handles += [style.entry(look(method), lw=1.0) for method in ("nonprivate", "sgld")]
+        handles += [style.entry(look(method), lw=1.0) for method in free]
+        text = "\n".join(textwrap.wrap(text, round(CHARACTERS * size[0])))
         return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
 
 
-def _draw(ax: Axes, block: pd.DataFrame, methods: Sequence[str]) -> None:
-    rows = block.set_index("method")
+def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) -> None:
+    """rows: of one block, by method."""
     for method in rows.index[rows.reach.eq(NOT_PRIVATE)]:
         of = look(method)
-        ax.axvline(rows.accuracy[method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
+        ax.axvline(rows[scores.main][method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
     for y, method in enumerate(methods):
         if method not in rows.index or rows.reach[method] != REACHED:
             continue
         row = rows.loc[method]
-        worse = row.significant and row.difference < 0
+        worse = row.significant and scores.sign * row.difference < 0
         kind = KINDS["best" if row.best else "worse" if worse else "equal"]
         ax.hlines(y, row.low, row.high, color=kind.colour, lw=1.6, zorder=2)
         face = "white" if row.violated else kind.colour
-        ax.plot(row.accuracy, y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
+        ax.plot(row[scores.main], y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
+
+
+def sentences(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited") -> list[str]:
+    """For every epsilon in plain words: which method is best, which cannot be told from it, which are worse, and which are
+    not compared and why. runs: of one data set."""
+    table, scores = at_epsilon(runs, epsilons=epsilons, axis=axis), scores_of(runs)
+    return [_sentence(table[table.epsilon.eq(epsilon)], epsilon, axis, scores) for epsilon in epsilons]
+
+
+def _sentence(block: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> str:
+    block = block.sort_values(scores.main, ascending=scores.sign < 0)
+    private, reached = block[block.reach.ne(NOT_PRIVATE)], block[block.reach.eq(REACHED)]
+    sure, hollow = reached[~reached.violated.astype(bool)], reached[reached.violated.astype(bool)]
+    text = f"At {'an audited' if axis == 'audited' else 'an asked'} ε of {number(epsilon)}"
+    best = reached[reached.best.astype(bool)]
+    if best.empty:
+        parts = [f"{text} no method is compared."]
+    else:
+        first = best.iloc[0]
+        others = sure[~sure.best.astype(bool)]
+        worse = others.significant.astype(bool) & (scores.sign * others.difference < 0)
+        parts = [f"{text} {_name(first.method)} is best ({_value(first[scores.main])})."]
+        equal, behind = others[~worse], others[worse]
+        if len(equal):
+            parts.append(f"{len(equal)} of the {len(others)} others cannot be told from it: {_names(equal)}.")
+        elif len(others):
+            parts.append("All others can be told from it.")
+        if len(behind):
+            parts.append(f"Worse beyond chance: {_names(behind)}.")
+    away = private[private.reach.isin([BELOW, ABOVE])]
+    if len(away):
+        ends = [
+            f"{_name(r.method)} ({r.reach.split()[0]} at {short(r.epsilon_end)})" for r in away.itertuples()
+        ]
+        parts.append(f"Not reached by {'; '.join(ends)}.")
+    if len(hollow):
+        parts.append(f"Shown but not trusted, since a condition of the guarantee fails: {_names(hollow)}.")
+    lost = private[private.reach.isin([DIVERGED, UNPRICED])]
+    if len(lost):
+        parts.append(f"Without a result: {_names(lost)}.")
+    return " ".join(parts)
+
+
+def _name(method: str) -> str:
+    return look(method).label
+
+
+def _names(rows: pd.DataFrame) -> str:
+    return "; ".join(map(_name, rows.method))
+
+
+def _value(value: float) -> str:
+    """A score to three digits."""
+    return f"{value:.3f}" if abs(value) < 1 else short(value)

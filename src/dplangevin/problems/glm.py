@@ -76,7 +76,9 @@ class Glm:
         if norm > bound * (1 + 1e-5):
             raise ValueError(f"a row has norm {norm:.4g} > {bound:g}: scale the rows first (Dataset.scaled)")
         if dataset.target is not None and not loss.numeric:
-            raise ValueError(f"the {loss.name} loss is for classes, the labels are numbers: use the huber loss")
+            raise ValueError(
+                f"the {loss.name} loss is for classes, the labels are numbers: use the huber loss"
+            )
         y = loss.labels(torch.as_tensor(dataset.y_train, dtype=torch.float32))
         x_test = torch.as_tensor(dataset.x_test, dtype=torch.float32)
         y_test = torch.as_tensor(dataset.y_test, dtype=torch.float32)

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dplangevin.data import DataError, Dataset, generator, raw_file, split
+from dplangevin.data import DataError, Dataset, cross_validation, generator, raw_file, split
 
 LARGEST = float(np.finfo(np.float32).max)
 SHOWN = 10  # names in a message
@@ -40,6 +40,7 @@ def load(
     bias: bool = True,
     test_file: str | Sequence[str] | None = None,
     train_share: float | None = None,
+    folds: int | None = None,
     repeats: int = 1,
     seed: int = 0,
     delimiter: str = ",",
@@ -72,7 +73,8 @@ def load(
     test_file: the test rows, like `file`; then R = 1, which all repeats share. Without it
         train_share: in (0, 1), the share of rows to train on, drawn at random, the others being tested on,
         repeats: R, the number of such splits, and
-        seed: of their random stream (seed, "<name>/split").
+        seed: of their random stream (seed, "<name>/split"); or
+        folds: R >= 2 of a cross-validation, see `data.cross_validation`.
     delimiter: the character between values. limit: rows of each file to keep, from the top (None = all).
     meta has `clipped`, column -> how many of its values were outside their range, where there are any.
 
@@ -84,8 +86,10 @@ def load(
         raise ValueError(
             "give one of classes, the values of the label in order, positive, the value for +1, and target, its range"
         )
-    if (test_file is None) == (train_share is None):
-        raise ValueError("give one of test_file and train_share, the share of rows to train on")
+    if sum(given is not None for given in (test_file, train_share, folds)) != 1:
+        raise ValueError(
+            "give one of test_file, train_share, the share of rows to train on, and folds of a cross-validation"
+        )
     if row_norm_bound is not None and not row_norm_bound > 0:
         raise ValueError(f"row_norm_bound = {row_norm_bound} must be positive")
     scalings = {column: _Scaling.of(column, constants) for column, constants in (scale or {}).items()}
@@ -161,8 +165,12 @@ def load(
         meta |= {"classes": len(codes)} if codes and len(codes) > 2 else {}
     if held_out is not None:
         return Dataset.from_arrays(x, y, *held_out, meta)
-    assert train_share is not None
-    train, test = split(len(x), repeats, train_share, generator(seed, f"{name}/split"))
+    rng = generator(seed, f"{name}/split")
+    if folds is not None:
+        train, test = cross_validation(len(x), folds, rng)
+    else:
+        assert train_share is not None
+        train, test = split(len(x), repeats, train_share, rng)
     return Dataset(x[train], y[train], x[test], y[test], meta)
 
 
@@ -229,7 +237,11 @@ class _Coder:
     def features(self, table: "Table") -> tuple[np.ndarray, int]:
         """``(n, k)`` float32, and how many values were clipped."""
         texts = table.columns[self.column]
-        gone = np.array([text.strip() in self.marks for text in texts]) if self.marks else np.zeros(len(texts), bool)
+        gone = (
+            np.array([text.strip() in self.marks for text in texts])
+            if self.marks
+            else np.zeros(len(texts), bool)
+        )
         if gone.any() and self.missing_as == "error":
             row = int(gone.argmax())
             raise DataError(
