@@ -7,14 +7,14 @@ source of its data could be reached.
 """
 
 import argparse
-import csv
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from dplangevin.claims import tally
 
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
 EXHIBITS = Path("results/exhibits")
@@ -58,7 +58,7 @@ class Run:
         return "made" if stage in self.ended else "up to date"
 
     def text(self, exhibits: Iterable[str]) -> str:
-        verdicts = read_verdicts()
+        verdicts = tally.by_exhibit(tally.read(CLAIMS))
         lines = ["", "Exhibits"]
         for name in exhibits:
             figure = EXHIBITS / name / f"{name}.png"
@@ -108,18 +108,6 @@ def needs_of(lock: Path) -> dict[str, set[str]]:
 def _within(out: str, path: str) -> bool:
     """Whether one is the other, or a folder around it."""
     return out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")
-
-
-def read_verdicts(path: Path = CLAIMS) -> dict[str, Counter[str]]:
-    """Exhibit -> verdict -> number of claims that it shows, by the column exhibit."""
-    found: dict[str, Counter[str]] = {}
-    if not path.exists():
-        return found
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            for name in filter(None, row["exhibit"].split("; ")):
-                found.setdefault(name, Counter())[row["verdict"]] += 1
-    return found
 
 
 def loaded(path: Path) -> dict[str, Any]:

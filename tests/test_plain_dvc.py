@@ -217,16 +217,3 @@ def test_excused_and_other_failures(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         argv = ["summary.py", "--log", str(tmp_path), "--status", str(int(ended > 0))]
         monkeypatch.setattr(sys, "argv", [*argv, *(["--strict"] if strict else [])])
         assert summary.main() == status
-
-
-def test_the_summary_counts_the_claims_of_an_exhibit(tmp_path: Path) -> None:
-    path = tmp_path / "claims.csv"
-    lines = [
-        "id,verdict,exhibit,evidence",
-        "a,reproduced,x; y,results/runs/z",
-        "b,contradicted,x,",
-        "c,holds,,",
-    ]
-    path.write_text("\n".join(lines))
-    assert summary.read_verdicts(path) == {"x": {"reproduced": 1, "contradicted": 1}, "y": {"reproduced": 1}}
-    assert summary.read_verdicts(tmp_path / "none.csv") == {}

@@ -1,0 +1,72 @@
+"""The command line `dplangevin`: price and calibrate mechanisms, look at claims, exhibits and experiments.
+
+Commands import what they need when they run, so that `dplangevin --help` is quick.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from dplangevin.cli import privacy, results
+
+DEBUG = "DPL_DEBUG"  # environment: show the traceback of an error
+WRONG = (ValueError, TypeError, OSError, ImportError, ArithmeticError)  # what a user can put right
+
+
+class Commands(TyperGroup):
+    """The one place where errors end: one line on stderr, exit status 2."""
+
+    def main(
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any
+    ) -> Any:
+        extra["standalone_mode"] = False
+        try:
+            status = super().main(args, prog_name or "dplangevin", **extra)
+        except typer.Abort:
+            _stop("stopped", 130)
+        except (typer.TyperException, *WRONG) as error:
+            if os.environ.get(DEBUG):
+                raise
+            _stop(_said(error), 2)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _said(error: Exception) -> str:
+    """The error in one line."""
+    text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}"
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _stop(text: str, status: int) -> None:
+    print(f"dplangevin: {text}", file=sys.stderr)
+    sys.exit(status)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Private learners by Langevin dynamics and others: what they cost, and what three papers claim of them.",
+    epilog="Errors are one line and exit status 2; DPL_DEBUG=1 shows where they come from.",
+)
+EXAMPLES: dict[Callable[..., None], str] = {
+    privacy.price: "dplangevin price --sampling poisson --records 60000 --batch 128 --noise 1.1 --epochs 20",
+    privacy.calibrate: "dplangevin calibrate --records 60000 --batch 128 --epochs 20 --epsilon 1 --delta 1e-5",
+    results.claims: "dplangevin claims --paper li2019 --verdict contradicted",
+    results.exhibits: "dplangevin exhibits",
+    results.experiments: "dplangevin experiments",
+}
+for command, example in EXAMPLES.items():
+    app.command(epilog=f"Example: {example}")(command)
+
+
+def main() -> None:
+    """The console script."""
+    app()

@@ -1,0 +1,5 @@
+"""`python -m dplangevin.cli`."""
+
+from dplangevin.cli import main
+
+main()

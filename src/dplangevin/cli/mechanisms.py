@@ -1,0 +1,497 @@
+"""From the options of `dplangevin price` and `calibrate` to events, by the methods' own plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple
+
+import typer
+
+WHAT, DATA, STEPS, NOISE = "What is priced", "The data (public)", "Steps", "Noise and settings"
+# where an option goes in a method's settings
+SETTINGS = {
+    "batch": "sampling.batch",
+    "epochs": "sampling.epochs",
+    "schedule": "schedule",
+    "noise": "noise_multiplier",
+    "noise_std": "noise_std",
+    "step": "step",
+    "clip": "clip",
+    "radius": "radius",
+    "ridge": "ridge",
+    "teachers": "teachers",
+    "queries": "vote.queries",
+}
+PLAIN = ("batch", "epochs", "noise", "schedule")  # what Gaussian steps take of these
+SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers that `calibrated` tries
+WIDEST = 1e5  # ratio of the epsilons that it asks a method's own theorem for
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options that `price` and `calibrate` share."""
+
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="A method of this package (ops, objpert, pate, dp_sgld, dp_sgld_li2019, dp_sgld_ryffel2022, ...) or "
+            "package.module.Class of your own; without it, Gaussian steps with --noise.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
+    delta: Annotated[float, typer.Option(help="In (0, 1), below 1/records.", rich_help_panel=WHAT)] = 1e-5
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="price: what the method's own theorem is asked for. calibrate: the budget.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
+    records: Annotated[int | None, typer.Option(help="Rows of the data.", rich_help_panel=DATA)] = None
+    loss: Annotated[
+        Literal["logistic", "softmax", "huber", "none"],
+        typer.Option(
+            help="Of a method's linear model; none: a network, whose gradients are clipped.",
+            rich_help_panel=DATA,
+        ),
+    ] = "logistic"
+    classes: Annotated[int, typer.Option(help="Of softmax, networks and PATE.", rich_help_panel=DATA)] = 2
+    row_bound: Annotated[float, typer.Option(help="Bound on the norm of a row.", rich_help_panel=DATA)] = 1.0
+    label_bound: Annotated[float, typer.Option(help="Of huber, on |y|.", rich_help_panel=DATA)] = 1.0
+    threshold: Annotated[
+        float, typer.Option(help="Of huber, where residuals are cut.", rich_help_panel=DATA)
+    ] = 1.0
+    public_rows: Annotated[
+        int, typer.Option(help="Unlabelled rows that PATE may ask about.", rich_help_panel=DATA)
+    ] = 0
+    sampling: Annotated[
+        Literal["poisson", "subset", "full"] | None,
+        typer.Option(help="How a step draws its rows; a method has its own way.", rich_help_panel=STEPS),
+    ] = None
+    batch: Annotated[
+        int | None,
+        typer.Option(help="Rows in a step, of Poisson samples in the mean.", rich_help_panel=STEPS),
+    ] = None
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the rows, or give --steps.", rich_help_panel=STEPS)
+    ] = None
+    steps: Annotated[
+        int | None, typer.Option(help="Their number, or give --epochs.", rich_help_panel=STEPS)
+    ] = None
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help="Of Gaussian steps: fixed, or decreasing, whose noise multiplier grows as t^(1/6) (li2019). Of a "
+            "method: one of its own, such as phase (wang2015) or ryffel2022.",
+            rich_help_panel=STEPS,
+        ),
+    ] = None
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            help="Noise multiplier: standard deviation over the bound on one record.", rich_help_panel=NOISE
+        ),
+    ] = None
+    noise_std: Annotated[
+        float | None, typer.Option(help="sigma of ryffel2022, in place of --epsilon.", rich_help_panel=NOISE)
+    ] = None
+    step: Annotated[float | None, typer.Option(help="Step size eta itself.", rich_help_panel=NOISE)] = None
+    clip: Annotated[
+        float | None, typer.Option(help="Bound on the norm of a gradient.", rich_help_panel=NOISE)
+    ] = None
+    radius: Annotated[
+        float | None, typer.Option(help="Of the ball that OPS samples on.", rich_help_panel=NOISE)
+    ] = None
+    ridge: Annotated[
+        float | None,
+        typer.Option(help="Of objective perturbation, on the summed loss.", rich_help_panel=NOISE),
+    ] = None
+    teachers: Annotated[int | None, typer.Option(help="Of PATE.", rich_help_panel=NOISE)] = None
+    queries: Annotated[
+        int | None, typer.Option(help="Of PATE, the most that are tested.", rich_help_panel=NOISE)
+    ] = None
+    set: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUE, any other setting of the method, e.g. vote.threshold=150.",
+            rich_help_panel=NOISE,
+        ),
+    ] = None
+
+
+class Mechanism(NamedTuple):
+    """What is priced.
+
+    event: of `dp_accounting`.  paper: what Theorem 3.1 of ryffel2022 is told, where that differs.  settings: what the
+    plan states, and what followed from the budget.  promised: by the method's own theorem, with its name.  delta: of
+    the promise.
+    """
+
+    title: str
+    event: Any
+    paper: Any = None
+    settings: Mapping[str, float | str] = {}
+    promised: tuple[float, str] | None = None
+    assumptions: Sequence[str] = ()
+    violated: Sequence[str] = ()
+
+
+def taking(options: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command's first argument is an instance of `options`, each field of which is an option."""
+    import functools
+    import inspect
+    import typing
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        hints = typing.get_type_hints(options, include_extras=True)
+        names = [each.name for each in fields(options)]
+        made = [
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=each.default,
+                annotation=hints[each.name],
+            )
+            for each in fields(options)
+        ]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            command(options(**{name: given.pop(name) for name in names}), **given)
+
+        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        run.__signature__ = inspect.Signature([*made, *own])  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in [*made, *own]}
+        return run
+
+    return decorate
+
+
+def checked(asked: Asked) -> None:
+    """ValueError for numbers that no mechanism has."""
+    from dplangevin.checks import require
+
+    require(
+        0 < asked.delta < 1,
+        f"--delta {asked.delta} must be between 0 and 1: take less than 1/records, such as 1e-5",
+    )
+    require(
+        asked.epsilon is None or (asked.epsilon > 0 and math.isfinite(asked.epsilon)),
+        f"--epsilon {asked.epsilon} must be positive and finite, such as 1",
+    )
+    require(
+        asked.epochs is None or asked.steps is None, "--epochs and --steps say the same: give one of them"
+    )
+    for name in (
+        "records",
+        "batch",
+        "steps",
+        "epochs",
+        "noise",
+        "noise_std",
+        "step",
+        "clip",
+        "radius",
+        "row_bound",
+    ):
+        value = getattr(asked, name)
+        require(
+            value is None or (value > 0 and math.isfinite(value)),
+            f"{option(name)} {value} must be positive and finite"
+            + ("; without noise nothing is private" if name.startswith("noise") else ""),
+        )
+    if asked.records is not None and asked.batch is not None:
+        require(
+            asked.batch <= asked.records,
+            f"--batch {asked.batch} must be at most --records {asked.records}: lower it, or take --sampling full",
+        )
+
+
+def option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def needed(asked: Asked, **examples: float) -> None:
+    """ValueError naming the options that are missing, with an example."""
+    missing = [name for name in examples if getattr(asked, name) is None]
+    if missing:
+        example = " ".join(f"{option(name)} {examples[name]}" for name in missing)
+        raise ValueError(f"{' and '.join(map(option, missing))} missing: add for example {example}")
+
+
+class Steps(NamedTuple):
+    """Gaussian steps whose noise is open.  sampling: with its size and number."""
+
+    sampling: Any
+    records: int
+    schedule: Literal["fixed", "decreasing"]
+
+    def event(self, noise: float) -> Any:
+        """Of a noise multiplier, of the first step where the schedule decreases."""
+        import numpy as np
+
+        from dplangevin.privacy.stepsize import steps_event
+        from dplangevin.privacy.subsampled_gaussian import composed_steps
+
+        size, steps = self.sampling.size(self.records), self.sampling.steps(self.records)
+        if self.sampling.scheme == "poisson":
+            return steps_event(noise, rate=size / self.records, steps=steps, schedule=self.schedule)
+        t = np.arange(1, steps + 1)
+        return composed_steps(
+            self.records, size, noise * t ** (1 / 6 if self.schedule == "decreasing" else 0.0)
+        )
+
+    def mechanism(self, noise: float) -> Mechanism:
+        drawn = {"poisson": "Poisson samples", "subset": "uniform subsets", "full": "all rows"}[
+            self.sampling.scheme
+        ]
+        size, steps = self.sampling.size(self.records), self.sampling.steps(self.records)
+        of = "" if self.sampling.scheme == "full" else f" of {size:,}"
+        title = (
+            f"{steps:,} Gaussian steps on {drawn}{of} of {self.records:,} rows, noise multiplier {noise:.6g}"
+        )
+        if self.schedule == "decreasing":
+            title += " at first, growing as t^(1/6)"
+        settings = {"noise_multiplier": noise, "steps": steps, "rate": size / self.records}
+        assumed = "every step's result released", "number of records public"
+        return Mechanism(title, self.event(noise), settings=settings, assumptions=assumed)
+
+
+def gaussian(asked: Asked) -> Steps:
+    """Gaussian steps as the options have them."""
+    from dplangevin.chains.sampling import Sampling
+    from dplangevin.checks import require
+    from dplangevin.text import meant
+
+    for name in (*SETTINGS, "set"):
+        if name not in PLAIN and getattr(asked, name):
+            raise ValueError(f"{option(name)} belongs to a method: name one by --method, or leave it out")
+    schedule = asked.schedule or "fixed"
+    known = ("fixed", "decreasing")
+    require(
+        schedule in known,
+        f"--schedule {schedule} is unknown{meant(schedule, known)}: take fixed or decreasing",
+    )
+    scheme = asked.sampling or "poisson"
+    needed(asked, records=60000, **({} if scheme == "full" else {"batch": 128}))
+    require(
+        scheme != "full" or asked.batch is None,
+        f"--sampling full takes all rows: leave out --batch {asked.batch}",
+    )
+    if asked.epochs is None and asked.steps is None:
+        raise ValueError("how many steps is missing: add for example --epochs 20, or --steps 1000")
+    assert asked.records is not None
+    sampling = Sampling(scheme, asked.batch, asked.epochs)
+    if asked.steps is not None:
+        sampling = replace(sampling, epochs=passes(asked.steps, sampling.size(asked.records), asked.records))
+    return Steps(sampling, asked.records, "fixed" if schedule == "fixed" else "decreasing")
+
+
+def passes(steps: int, size: int, records: int) -> float:
+    """The number of epochs that `Sampling.steps` makes so many steps of."""
+    epochs = steps * size / records
+    while math.floor(records * epochs / size) < steps:
+        epochs = math.nextafter(epochs, math.inf)
+    return epochs
+
+
+def method_of(asked: Asked, **more: Any) -> Any:
+    """The method with the settings that were asked for; more: dotted settings beside them.
+
+    ValueError for a method, or a setting of it, that there is not, with the near ones.
+    """
+    from omegaconf import OmegaConf
+
+    from dplangevin.methods.registry import METHODS, named
+
+    assert asked.method is not None
+    if "." in asked.method and asked.method not in METHODS:
+        from hydra.utils import get_class
+
+        method: Any = get_class(asked.method)()
+    else:
+        method = named(asked.method)
+    if not method.budgeted:
+        raise ValueError(
+            f"--method {asked.method} has no privacy to price: take a private one, such as dp_sgd or ops"
+        )
+    given = {SETTINGS[name]: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
+    if asked.step is not None and "unit" in {each.name for each in fields(method)}:
+        given["unit"] = "absolute"
+    if asked.steps is not None and asked.records is not None and hasattr(method, "sampling"):
+        size = replace(method.sampling, batch=asked.batch or method.sampling.batch).size(asked.records)
+        given["sampling.epochs"] = passes(asked.steps, size, asked.records)
+    if asked.sampling is not None:
+        given["sampling.scheme"] = asked.sampling
+    tree: Any = OmegaConf.create()
+    for name, value in {**given, **more}.items():
+        OmegaConf.update(tree, name, value)
+    for text in asked.set or ():
+        name, equals, _ = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"--set {text} must be NAME=VALUE, such as --set precision=1")
+        tree = OmegaConf.merge(tree, OmegaConf.from_dotlist([text]))
+    return changed(method, OmegaConf.to_container(tree), asked.method)
+
+
+def changed(thing: Any, tree: Any, where: str) -> Any:
+    """A dataclass with the settings of a tree of names in place of its own."""
+    from dplangevin.privacy.survey import ACCOUNTANTS
+    from dplangevin.text import meant
+
+    known = {each.name for each in fields(thing)}
+    found = {}
+    for name, value in tree.items():
+        if name not in known:
+            raise ValueError(
+                f"{where} has no setting {name!r}{meant(name, known)}; it has {', '.join(sorted(known))}"
+            )
+        own = getattr(thing, name)
+        if isinstance(value, dict):
+            if not is_dataclass(own):
+                raise ValueError(f"{where}.{name} has no settings of its own: give it a value")
+            value = changed(own, value, f"{where}.{name}")
+        elif name == "accountant":
+            if value not in ACCOUNTANTS:
+                raise ValueError(unknown_accountant(value))
+            value = ACCOUNTANTS[value].accountant
+        found[name] = value
+    return replace(thing, **found)
+
+
+def unknown_accountant(name: str) -> str:
+    from dplangevin.privacy.survey import ACCOUNTANTS
+    from dplangevin.text import meant
+
+    return (
+        f"accountant {name!r} is unknown{meant(str(name), ACCOUNTANTS)}; there are {', '.join(ACCOUNTANTS)}"
+    )
+
+
+def facts_of(asked: Asked) -> Any:
+    """What a method may know of the data, for its plan."""
+    import torch
+
+    from dplangevin.losses import LOGISTIC, huber, softmax
+    from dplangevin.problems import Facts
+    from dplangevin.problems.glm import Glm
+
+    needed(asked, records=32561)
+    assert asked.records is not None
+    if asked.loss == "none":
+        return Facts(asked.records, 1, max(asked.classes, 2), public=asked.public_rows)
+    loss = {
+        "logistic": lambda: LOGISTIC,
+        "softmax": lambda: softmax(asked.classes),
+        "huber": lambda: huber(asked.threshold, asked.label_bound),
+    }[asked.loss]()
+    rows = torch.zeros(1, 1, 1)
+    public = rows.expand(1, asked.public_rows, 1)
+    model = Glm(
+        rows.expand(1, asked.records, 1),
+        rows[0].expand(1, asked.records),
+        loss,
+        row_bound=asked.row_bound,
+        x_test=public,
+    )
+    return model.facts
+
+
+def planned(asked: Asked) -> Mechanism:
+    """What the method plans for --epsilon, or with the noise that is stated."""
+    from dplangevin.privacy import Budget
+
+    method, facts = method_of(asked), facts_of(asked)
+    stated = any(getattr(method, name, None) is not None for name in ("noise_multiplier", "noise_std"))
+    if asked.epsilon is None and asked.method == "dp_sgld_li2019" and None not in (asked.step, asked.clip):
+        method, stated = replace(method, calibrated=None), True
+    if asked.epsilon is None and not stated:
+        how = "--epsilon, which its theorem is asked for, is missing: add for example --epsilon 1"
+        raise ValueError(f"{asked.method}: {how}{_or_noise(method)}")
+    if hasattr(method, "vote") and not asked.public_rows:
+        raise ValueError(
+            "--public-rows missing: how many unlabelled rows may be asked about, for example --public-rows 10000"
+        )
+    plan = method.plan(facts, Budget(asked.epsilon or 1.0, asked.delta))
+    return of_plan(asked, method, plan, facts, stated)
+
+
+def _or_noise(method: Any) -> str:
+    names = [option(name) for name in ("noise", "noise_std") if hasattr(method, SETTINGS[name])]
+    if hasattr(method, "calibrated") and hasattr(method, "clip"):
+        names = ["both --step and --clip"]
+    return f", or {' or '.join(names)}" if names else ""
+
+
+def of_plan(asked: Asked, method: Any, plan: Any, facts: Any, stated: bool) -> Mechanism:
+    from dplangevin.methods import chain_columns
+    from dplangevin.prices import violated
+
+    guarantee = plan.guarantee
+    promise = None if stated else (guarantee.epsilon, method.accountant.name)
+    settings = {**_follows(guarantee.event), **chain_columns(plan, facts.n), **plan.settings}
+    title = f"{asked.method} on {facts.n:,} rows: {described(guarantee.event)}"
+    notes = tuple(violated(method, plan))
+    return Mechanism(title, guarantee.event, plan.paper, settings, promise, guarantee.assumptions, notes)
+
+
+def _follows(event: Any) -> dict[str, float]:
+    """Numbers of events that no plan states."""
+    return {
+        name: getattr(event, name) for name in ("rho", "ridge", "answers", "queries") if hasattr(event, name)
+    }
+
+
+def described(event: Any) -> str:
+    """The mechanism in a few words, with its numbers."""
+    from dplangevin.analyses.mechanisms import described as in_words
+    from dplangevin.privacy import events
+
+    if isinstance(event, events.NearbyDpEvent):
+        return f"within total variation {event.total_variation:g} of {described(event.event)}"
+    if isinstance(event, events.ObjectivePerturbationDpEvent):
+        return (
+            f"objective perturbation, noise {event.noise_std:.4g} on the summed loss, ridge {event.ridge:.4g}"
+        )
+    if isinstance(event, events.PureObjectivePerturbationDpEvent):
+        return f"objective perturbation, noise exp(-{event.rate:.4g} ||b||), ridge {event.ridge:.4g}"
+    if isinstance(event, events.PateDpEvent):
+        noise = f"noise {event.threshold_std:.4g} and {event.answer_std:.4g} votes"
+        return f"at most {event.queries} threshold tests and {event.answers} answers, {noise}"
+    return in_words(event)
+
+
+def calibrated(asked: Asked, key: str, adjacency: Any) -> Mechanism:
+    """The mechanism with the least noise that costs at most --epsilon by this accountant.
+
+    Of a method: at the largest epsilon that its own theorem can be asked for, to a relative 1e-4.
+    """
+    from dplangevin.privacy import Budget, calibrate
+    from dplangevin.privacy.survey import ACCOUNTANTS, event_for
+
+    if asked.noise is not None or asked.noise_std is not None:
+        raise ValueError("calibrate finds the noise: leave out --noise and --noise-std, or use price")
+    needed(asked, epsilon=1)
+    if key not in ACCOUNTANTS:
+        raise ValueError(unknown_accountant(key))
+    assert asked.epsilon is not None
+    accountant, budget = ACCOUNTANTS[key].accountant, Budget(asked.epsilon, asked.delta)
+    if asked.method is None:
+        steps = gaussian(asked)
+        noise = calibrate(accountant, steps.event, budget, low=SMALLEST, high=LARGEST, adjacency=adjacency)
+        return steps.mechanism(noise)
+
+    def nominal(noise: float) -> Mechanism:
+        return planned(replace(asked, epsilon=1 / noise))
+
+    def event(noise: float) -> Any:
+        found = nominal(noise)
+        return event_for(key, found.event, found.paper)
+
+    high = 1 / asked.epsilon
+    while accountant.epsilon(event(high), asked.delta, adjacency) > asked.epsilon:
+        high *= 2  # up to where the method's theorem, or its search for noise, ends with an error of its own
+    return nominal(calibrate(accountant, event, budget, low=high / WIDEST, high=high, adjacency=adjacency))

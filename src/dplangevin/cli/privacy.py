@@ -1,0 +1,200 @@
+"""`dplangevin price` and `dplangevin calibrate`: one mechanism by every accountant, and the inverse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from dplangevin.cli import mechanisms, output
+from dplangevin.cli.mechanisms import Asked, Mechanism, taking
+
+if TYPE_CHECKING:
+    from dplangevin.privacy.events import Adjacency
+    from dplangevin.privacy.survey import Survey
+
+NEIGHBOURS: dict[Adjacency, str] = {"add_remove": "add/remove", "replace_one": "replace-one"}
+COLUMNS = (
+    output.Column("neighbours"),
+    output.Column("accountant"),
+    output.Column("epsilon", number=True, style="bold"),
+    output.Column("x tight", number=True),
+    output.Column("status"),
+)
+Json = Annotated[bool, typer.Option("--json", help="One JSON document; infinity is the text inf.")]
+Attacked = Annotated[
+    bool, typer.Option("--attack", help="Also run the mechanism on a worst-case pair: a lower bound.")
+]
+Runs = Annotated[int, typer.Option(help="Of the attack, on either data set.", min=8)]
+Seed = Annotated[int, typer.Option(help="Of the attack.")]
+Accountant = Annotated[
+    str, typer.Option(help="By which the budget is kept, e.g. tight, rdp, li2019, wang2015, ryffel2022.")
+]
+Neighbours = Annotated[
+    Literal["add_remove", "replace_one"],
+    typer.Option(help="Neighbouring data sets differ by a record more, or by one record."),
+]
+
+
+class Bound(NamedTuple):
+    """What an attack shows for one kind of neighbours: epsilon at least, at 95 %; or why there is none."""
+
+    adjacency: Adjacency
+    epsilon: float | None
+    runs: int
+    reason: str = ""
+
+
+@taking(Asked)
+def price(
+    asked: Asked, attack: Attacked = False, attack_runs: Runs = 200_000, seed: Seed = 0, json: Json = False
+) -> None:
+    """What a mechanism costs, by every accountant that can price it."""
+    from dplangevin.privacy.survey import survey
+
+    mechanisms.checked(asked)
+    if asked.method is not None:
+        mechanism = mechanisms.planned(asked)
+    else:
+        steps = mechanisms.gaussian(asked)
+        mechanisms.needed(asked, noise=1.1)
+        assert asked.noise is not None
+        mechanism = steps.mechanism(asked.noise)
+    found = survey(mechanism.event, asked.delta, mechanism.paper)
+    bounds = attacked(mechanism, asked, attack_runs, seed) if attack else []
+    shown(mechanism, asked, found, bounds, json)
+
+
+@taking(Asked)
+def calibrate(
+    asked: Asked, accountant: Accountant = "tight", neighbours: Neighbours = "replace_one", json: Json = False
+) -> None:
+    """The least noise that keeps --epsilon, and what it costs by every accountant."""
+    from dplangevin.privacy.survey import survey
+
+    mechanisms.checked(asked)
+    mechanism = mechanisms.calibrated(asked, accountant, neighbours)
+    found = survey(mechanism.event, asked.delta, mechanism.paper)
+    goal = f"Least noise for epsilon {asked.epsilon:g} by {accountant}, {NEIGHBOURS[neighbours]}."
+    shown(mechanism, asked, found, [], json, goal)
+
+
+def attacked(mechanism: Mechanism, asked: Asked, runs: int, seed: int) -> list[Bound]:
+    """Lower bounds at 95 % on the hypotheses of the prices: any loss that they admit."""
+    from dp_accounting import DpEvent
+
+    from dplangevin import random
+    from dplangevin.attacks import langevin, posterior, sampled
+    from dplangevin.audit import audit
+    from dplangevin.privacy.events import LangevinDpEvent, PosteriorSampleDpEvent
+
+    def draw(event: DpEvent, adjacency: Adjacency) -> Any:
+        rng = random.generator(seed, f"dplangevin price {adjacency}")
+        if isinstance(event, LangevinDpEvent | PosteriorSampleDpEvent):
+            if adjacency != "replace_one":
+                raise ValueError("the attack replaces a record")
+            if isinstance(event, LangevinDpEvent):
+                return langevin.last_iterate(event, runs, rng)
+            if asked.loss != "logistic":
+                raise ValueError("the attack on posterior samples is of the logistic loss")
+            return posterior.sample(event, runs, rng, delta=asked.delta)
+        return sampled.all_iterates(event, runs, rng, adjacency)
+
+    found = []
+    for adjacency in NEIGHBOURS:
+        try:
+            first, second = draw(mechanism.event, adjacency)
+            found.append(Bound(adjacency, audit(first, second, asked.delta).epsilon, runs))
+        except ValueError as error:
+            found.append(Bound(adjacency, None, runs, str(error).partition("; ")[2] or str(error)))
+    return found
+
+
+def shown(
+    mechanism: Mechanism, asked: Asked, found: Survey, bounds: list[Bound], json: bool, goal: str = ""
+) -> None:
+    """The mechanism and its prices, as tables or as a document."""
+    if json:
+        output.document(_document(mechanism, asked, found, bounds))
+        return
+    from dplangevin.text import epsilon, number, short
+
+    if goal:
+        output.line(goal, "bold")
+    output.line(f"{mechanism.title}; delta {number(asked.delta)}.")
+    if mechanism.promised is not None:
+        promised, name = mechanism.promised
+        output.line(f"Promised by its own theorem ({name}): epsilon {epsilon(promised)}.")
+    output.line()
+    rows = []
+    for adjacency, words in NEIGHBOURS.items():
+        priced = [row for row in found.prices if row.adjacency == adjacency]
+        tight = priced[0].epsilon if priced and priced[0].status == "tight" else float("nan")
+        hidden = {row.scope for row in priced} == {"last iterate", "all iterates"}
+        for row in priced:
+            name = f"{row.name}, {row.scope}" if hidden and row.scope not in row.name else row.name
+            rows.append([words, name, epsilon(row.epsilon), _times(row.ratio), row.status])
+        for bound in bounds:
+            if bound.adjacency == adjacency and bound.epsilon is not None:
+                name = f"attack, {bound.runs:,} runs, 95 %"
+                ratio = bound.epsilon / tight if tight > 0 else float("nan")
+                rows.append([words, name, f">= {short(bound.epsilon)}", _times(ratio), "lower bound"])
+    output.table(COLUMNS, rows)
+    notes = {
+        "Follows": [f"{name} {_number(value)}" for name, value in mechanism.settings.items() if value != ""],
+        "Assumes": [*mechanism.assumptions],
+        "Conditions that fail (of a claim)": _failed(mechanism, found),
+        "Each rests on": [f"{name}: {argument}" for name, argument in _arguments(found).items()],
+        "Not priced by": [
+            f"{each.name}{f', {NEIGHBOURS[each.adjacency]}' if each.adjacency else ''}: {each.reason}"
+            for each in found.refusals
+        ],
+        "Not attacked": [
+            f"{NEIGHBOURS[bound.adjacency]}: {bound.reason}" for bound in bounds if bound.reason
+        ],
+    }
+    for title, texts in notes.items():
+        if texts:
+            output.line()
+            output.line(title, "bold")
+            if title == "Follows":
+                output.line("  " + ", ".join(texts), indent=2)
+                continue
+            for text in texts:
+                output.line(f"  {text}", indent=4)
+
+
+def _failed(mechanism: Mechanism, found: Survey) -> list[str]:
+    """Of the method's own theorem, and of the formulas in the table."""
+    own = [text for text in mechanism.violated if text]
+    formulas = [f"{row.name}: {text}" for row in found.prices for text in row.violated if text not in own]
+    return list(dict.fromkeys([*own, *formulas]))
+
+
+def _arguments(found: Survey) -> dict[str, str]:
+    from dplangevin.privacy.survey import ACCOUNTANTS
+
+    return {ACCOUNTANTS[row.key].accountant.name: row.argument for row in found.prices}
+
+
+def _times(ratio: float) -> str:
+    return "" if ratio != ratio else f"{ratio:.2f}" if ratio < 100 else f"{ratio:.0f}"
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def _document(mechanism: Mechanism, asked: Asked, found: Survey, bounds: list[Bound]) -> dict[str, Any]:
+    promised = mechanism.promised
+    return {
+        "mechanism": mechanism.title,
+        "delta": asked.delta,
+        "promised": None if promised is None else {"epsilon": promised[0], "by": promised[1]},
+        "settings": mechanism.settings,
+        "assumptions": mechanism.assumptions,
+        "violated": [text for text in mechanism.violated if text],
+        "prices": [{**row._asdict(), "argument": row.argument} for row in found.prices],
+        "refused": [refusal._asdict() for refusal in found.refusals],
+        "attacks": [bound._asdict() for bound in bounds],
+    }

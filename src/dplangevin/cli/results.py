@@ -1,0 +1,285 @@
+"""`dplangevin claims`, `exhibits` and `experiments`: what is in a checkout."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from dplangevin.claims import tally
+from dplangevin.cli import output
+from dplangevin.text import meant, short
+
+CLAIMS, EXHIBITS, PIPELINES = "claims.csv", "exhibits", "conf/pipeline"
+SHOWN = 3  # runs of an experiment whose numbers changed, unless all are asked for
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        "--results", help="The folder; else results/ here or in a folder above.", show_default=False
+    ),
+]
+
+
+def claims(
+    paper: Annotated[str | None, typer.Option(help="wang2015, li2019 or ryffel2022.")] = None,
+    verdict: Annotated[
+        str | None, typer.Option(help='Such as reproduced, contradicted, or "not reproduced".')
+    ] = None,
+    exhibit: Annotated[str | None, typer.Option(help="That shows the claim, such as wang2015_fig1c.")] = None,
+    results: Results = None,
+    json: Json = False,
+) -> None:
+    """What the papers claim: verdict, our number beside theirs, and where."""
+    rows = tally.read(found(results, CLAIMS))
+    for name, value in (("paper", paper), ("verdict", verdict)):
+        if value is not None:
+            rows = chosen(rows, name, value, lambda row, name=name: [row[name]])
+    if exhibit is not None:
+        rows = chosen(rows, "exhibit", exhibit, tally.shown_by)
+    counts = {name: Counter(row["verdict"] for row in rows if row["paper"] == name) for name in papers(rows)}
+    if json:
+        numbers = ("ours", "low", "high")
+        listed = [{**row, **{name: number(row[name]) for name in numbers}} for row in rows]
+        output.document({"counts": counts, "claims": listed})
+        return
+    verdicts = list(dict.fromkeys(row["verdict"] for row in rows))
+    columns = [output.Column("verdict"), *(output.Column(name, number=True) for name in counts)]
+    output.table(
+        columns, [[name, *(str(count[name] or "") for count in counts.values())] for name in verdicts]
+    )
+    output.line()
+    names = ("claim", "verdict", "ours", "published", "where")
+    columns = [output.Column(name, number=name == "ours") for name in names]
+    output.table(
+        columns,
+        [[row["id"], row["verdict"], shown(row["ours"]), row["published"], row["where"]] for row in rows],
+    )
+
+
+def exhibits(results: Results = None, json: Json = False) -> None:
+    """Every figure and table: whether it is made, its files, and the verdicts of its claims."""
+    folder = found(results, EXHIBITS)
+    listed = [*stated(folder.parent.parent, folder)]
+    verdicts = tally.by_exhibit(tally.read(folder.parent / CLAIMS))
+    if json:
+        output.document([{**each._asdict(), "claims": verdicts.get(each.exhibit, {})} for each in listed])
+        return
+    names = ("exhibit", "state", "files", "claims")
+    rows = []
+    for each in listed:
+        files = ", ".join(sorted({Path(name).suffix[1:] for name in each.files}))
+        counts = verdicts.get(each.exhibit, Counter()).most_common()
+        rows.append([each.exhibit, each.state, files, ", ".join(f"{n} {verdict}" for verdict, n in counts)])
+    output.table([output.Column(name) for name in names], rows)
+    output.line()
+    output.line(
+        f"{sum(bool(each.files) for each in listed)} of {len(listed)} are made; files are in {folder}/<exhibit>/."
+    )
+
+
+def found(results: Path | None, name: str) -> Path:
+    """`name` in the results that are meant. FileNotFoundError says where these are looked for."""
+    here = Path.cwd()
+    folders = [results] if results is not None else [each / "results" for each in (here, *here.parents)]
+    for folder in folders:
+        if (folder / name).exists():
+            return folder / name
+    where = f"{results}" if results is not None else f"results/ in {here} and the folders above it"
+    raise FileNotFoundError(
+        f"no {name} in {where}: run this in a checkout of the project, or give --results FOLDER"
+    )
+
+
+def chosen(rows: Sequence[tally.Claim], name: str, value: str, of: Any) -> list[tally.Claim]:
+    """The rows of that value. ValueError, with the values that there are, where there is none."""
+    known = sorted({each for row in rows for each in of(row)})
+    if value not in known:
+        raise ValueError(
+            f"--{name} {value!r}: no such claim{meant(value, known)}; there are {', '.join(known)}"
+        )
+    return [row for row in rows if value in of(row)]
+
+
+def papers(rows: Iterable[tally.Claim]) -> list[str]:
+    return list(dict.fromkeys(row["paper"] for row in rows))
+
+
+def number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def shown(text: str) -> str:
+    return short(float(text)) if text else ""
+
+
+class Exhibit(NamedTuple):
+    """state: "made", or "missing: " and why.  source: the results that it shows.  files: in its folder."""
+
+    exhibit: str
+    state: str
+    source: str
+    files: list[str]
+
+
+def stated(top: Path, folder: Path) -> Iterator[Exhibit]:
+    """The exhibits of all pipelines in conf/pipeline, the default one first, and others that are there."""
+    from omegaconf import OmegaConf
+
+    paths = sorted((top / PIPELINES).glob("*.yaml"), key=lambda path: path.stem != "default")
+    sources: dict[str, tuple[str, str]] = {}
+    for path in paths:
+        listed: Any = OmegaConf.load(path)
+        for name, source in (listed.get("exhibits") or {}).items():
+            sources.setdefault(str(name), (str(source), path.stem))
+    for name in sorted(path.name for path in folder.iterdir() if path.is_dir()):
+        sources.setdefault(name, ("", ""))
+    for name, (source, pipeline) in sources.items():
+        files = sorted(path.name for path in (folder / name).glob("*")) if (folder / name).is_dir() else []
+        yield Exhibit(
+            name, "made" if files else f"missing: {_why(top, name, source, pipeline)}", source, files
+        )
+
+
+def _why(top: Path, name: str, source: str, pipeline: str) -> str:
+    if pipeline != "default":
+        return f"only asked for by `make repro SET=pipeline={pipeline}`"
+    if not (top / source).exists():
+        return f"{source} is missing: `make exhibit ID={name}`"
+    return f"not drawn yet: `dvc repro render@{name}`"
+
+
+def experiments(
+    every: Annotated[
+        bool, typer.Option("--all", help="All methods and data sets whose numbers changed.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """The runs of `dvc exp`: what was changed, what it brought and cost, and when."""
+    listed = [*read_experiments(exp_show())]
+    if json:
+        output.document(
+            [each._asdict() | {"outcomes": [o._asdict() for o in each.outcomes]} for each in listed]
+        )
+        return
+    if not listed:
+        output.line(
+            "No experiments yet: run one, such as `dvc exp run -n radius3 -S method.ops.radius=3 run@compare-abalone`."
+        )
+        return
+    columns = [
+        output.Column(name) for name in ("name", "changed", "accuracy at three budgets", "price", "when")
+    ]
+    rows: list[list[str]] = []
+    for each in listed:
+        named = [o for o in each.outcomes if any(f"method.{o.method}." in key for key in each.changed)]
+        kept = each.outcomes if every else (named or each.outcomes)[:SHOWN]
+        changed = ", ".join(f"{key}={value}" for key, value in each.changed.items()) or "nothing"
+        first = [each.name, changed, each.state, "", each.when]
+        lines = [[each.name, changed, o.accuracies, o.prices, each.when] for o in kept] or [first]
+        rows += [line if i == 0 else ["", "", line[2], line[3], ""] for i, line in enumerate(lines)]
+        if left := len(each.outcomes) - len(kept):
+            rows.append(["", "", f"and {left} more (--all)", "", ""])
+    output.table(columns, rows)
+
+
+class Outcome(NamedTuple):
+    """Of one method in one run, at its budgets in ascending order."""
+
+    run: str
+    method: str
+    budgets: list[float]
+    accuracy: list[float]
+    epsilon_tight: list[float]
+
+    @property
+    def accuracies(self) -> str:
+        numbers = " ".join(f"{value:.3f}" for value in self.accuracy)
+        return f"{self.method} on {self.run}: {numbers} at {', '.join(short(b) for b in self.budgets)}"
+
+    @property
+    def prices(self) -> str:
+        return " ".join(short(value) for value in self.epsilon_tight)
+
+
+class Experiment(NamedTuple):
+    """changed: parameters that differ from the commit that it started from.  outcomes: numbers that do."""
+
+    name: str
+    changed: dict[str, Any]
+    state: str
+    outcomes: list[Outcome]
+    when: str
+
+
+def exp_show() -> list[dict[str, Any]]:
+    """What `dvc exp show --json` prints. FileNotFoundError without DVC; ValueError, in its words, where it fails."""
+    if shutil.which("dvc") is None:
+        raise FileNotFoundError(
+            "the command dvc is not on PATH: activate the environment (. .venv/bin/activate)"
+        )
+    done = subprocess.run(["dvc", "exp", "show", "--json"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
+            done.stderr.strip()
+        ]
+        raise ValueError(f"`dvc exp show` failed in {Path.cwd()}: {lines[-1].removeprefix('ERROR: ')}")
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]:
+    """The experiments in what `dvc exp show --json` prints, newest first as there."""
+    from dplangevin.config import flatten
+
+    for base in shown:
+        if not base.get("experiments"):
+            continue
+        before = _of(base["data"], "params", "params.yaml")
+        for each in base["experiments"]:
+            revision = each["revs"][0]
+            data, error = revision["data"] or {}, revision.get("error")
+            after = flatten(_of(data, "params", "params.yaml")) if data else {}
+            known = flatten(before)
+            changed = _asked({key: value for key, value in after.items() if known.get(key) != value})
+            state = (each.get("executor") or {}).get("state") or ("failed" if error else "no number changed")
+            when = str(data.get("timestamp") or "").replace("T", " ")[:16]
+            name = each.get("name") or revision["rev"][:7]
+            yield Experiment(name, changed, state, [*_outcomes(base["data"], data)], when)
+
+
+def _asked(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what follows by interpolation: keys of a name and value that a key nearer the top has."""
+    found: dict[str, Any] = {}
+    for key in sorted(changed, key=lambda key: key.count(".")):
+        leaf = key.rpartition(".")[2]
+        if not any(
+            key_.rpartition(".")[2] == leaf and value == changed[key] for key_, value in found.items()
+        ):
+            found[key] = changed[key]
+    return found
+
+
+def _of(data: Mapping[str, Any], kind: str, path: str) -> dict[str, Any]:
+    return ((data.get(kind) or {}).get(path) or {}).get("data") or {}
+
+
+def _outcomes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Outcome]:
+    """Of every method whose numbers are not those of the commit."""
+    for path in after.get("metrics") or {}:
+        known = _of(before, "metrics", path)
+        for method, budgets in _of(after, "metrics", path).items():
+            if budgets == known.get(method):
+                continue
+            numbers = sorted((float(key.removeprefix("at_")), value) for key, value in budgets.items())
+            accuracy, price = (
+                [value.get(k, float("nan")) for _, value in numbers] for k in ("accuracy", "epsilon_tight")
+            )
+            yield Outcome(Path(path).stem, method, [budget for budget, _ in numbers], accuracy, price)

@@ -1,0 +1,69 @@
+"""dp-accounting's own accountants, under this project's convention for the noise multiplier: a reference."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import attr
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    NeighboringRelation,
+    SelfComposedDpEvent,
+    UnsupportedEventError,
+)
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
+from dplangevin.privacy.events import Adjacency, check_adjacency
+from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multiplier
+
+RELATIONS = {
+    "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
+    "replace_one": NeighboringRelation.REPLACE_ONE,
+}
+FAINTEST = 0.2  # below this noise multiplier the grid of PLDAccountant takes gigabytes
+
+
+@dataclass(frozen=True)
+class DpAccounting:
+    """Prices Gaussian steps, sampled or not, by `PLDAccountant` ("PLD") or `RdpAccountant` ("RDP").
+
+    `RdpAccountant` takes a noise multiplier for the sensitivity, which is 2 under replace_one; `PLDAccountant`, as we
+    do, one for a record's norm.  PLD: noise multipliers of 0.2 and more.
+    """
+
+    kind: Literal["PLD", "RDP"] = "PLD"
+
+    @property
+    def name(self) -> str:
+        return f"dp-accounting ({self.kind})"
+
+    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Epsilon at delta. ValueError for what dp-accounting has no price for."""
+        check_adjacency(adjacency, who=self.name)
+        price = trivial(event, delta)
+        if price is not None:
+            return price
+        relation, share = RELATIONS[adjacency], 1.0
+        if self.kind == "RDP" and adjacency == "replace_one":
+            share = 0.5
+        steps = [SelfComposedDpEvent(self._step(leaf, share), count) for leaf, count in leaves(event)]
+        accountant = (PLDAccountant if self.kind == "PLD" else RdpAccountant)(neighboring_relation=relation)
+        try:
+            accountant.compose(ComposedDpEvent(steps))
+        except UnsupportedEventError as error:
+            raise refuse(self.name, event, "it has no such sampling for these neighbours") from error
+        return float(accountant.get_epsilon(delta))
+
+    def _step(self, leaf: DpEvent, share: float) -> DpEvent:
+        """The step with `share` of its noise multiplier."""
+        inner = leaf.event if is_subsampled(leaf) else leaf
+        if not isinstance(inner, GaussianDpEvent):
+            raise refuse(self.name, leaf, "it is asked about Gaussian steps only")
+        _, multiplier = rate_and_multiplier(leaf)
+        if self.kind == "PLD" and multiplier < FAINTEST:
+            raise refuse(self.name, leaf, f"its grid is too large below a noise multiplier of {FAINTEST}")
+        scaled = GaussianDpEvent(multiplier * share)
+        return attr.evolve(leaf, event=scaled) if is_subsampled(leaf) else scaled

@@ -1,0 +1,228 @@
+"""One mechanism by every accountant: who prices it, for which neighbours, by what argument, and how loosely.
+
+>>> from dp_accounting import GaussianDpEvent
+>>> found = survey(GaussianDpEvent(4.0), 1e-5)
+>>> [f"{row.accountant.name}: {row.epsilon:.2f}" for row in found.prices if row.adjacency == "add_remove"][:2]
+['tight (analytic Gaussian)', 'RDP']
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from dp_accounting import DpEvent
+
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
+from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
+from dplangevin.privacy.accountants.google import DpAccounting
+from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.papernot2018 import Papernot2018
+from dplangevin.privacy.accountants.protocol import Accountant, leaves
+from dplangevin.privacy.accountants.rdp import Rdp
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.accountants.wang2015 import Wang2015
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_delta
+
+Status = Literal["tight", "proven", "claim", "reference"]
+Scope = Literal["last iterate", "all iterates"]
+
+
+class Entry(NamedTuple):
+    """An accountant as it is asked for, and what it rests on.
+
+    scopes: which events of a chain whose last iterate alone is released it is asked about.
+    """
+
+    accountant: Accountant
+    argument: str
+    status: Status = "proven"
+    scopes: tuple[Scope, ...] = ("all iterates",)
+
+
+ACCOUNTANTS: Mapping[str, Entry] = {
+    "tight": Entry(
+        Tight(),
+        "closed forms and privacy loss distributions, every rounding error charged to delta",
+        "tight",
+        get_args(Scope),
+    ),
+    "analytic_gaussian": Entry(
+        AnalyticGaussian(), "the exact curve of Gaussian noise (Balle and Wang 2018); no sampling"
+    ),
+    "rdp": Entry(Rdp(), "Renyi divergences of a step add up; one conversion to epsilon (Mironov 2017)"),
+    "li2019": Entry(
+        Li2019(), "moments accountant with orders 1 to 32, which cannot report less than ln(1/delta)/32"
+    ),
+    "li2019_2048": Entry(Li2019(max_order=2048), "moments accountant with orders 1 to 2,048"),
+    "li2019_printed": Entry(
+        Li2019(max_order=2048, bound="printed"),
+        "Remark 1's closed form of the moments, which Lemma 2 proves for small rates, much noise and low orders",
+    ),
+    "wang2015": Entry(
+        Wang2015(), "Theorems 1, 4 and 5: advanced composition of subsets, 4 rho B of a posterior sample"
+    ),
+    "wang2015_range": Entry(
+        Wang2015("range"), "the same, with 2 rho times the range of a record's loss for a posterior sample"
+    ),
+    "ryffel2022": Entry(
+        Ryffel2022(),
+        "Theorem 3.1: hidden iterates, full batches, strongly convex and smooth losses, a random start",
+        scopes=("last iterate",),
+    ),
+    "bok2024": Entry(
+        Bok2024(),
+        "shifted interpolation: hidden iterates, every record's loss convex and smooth",
+        scopes=("last iterate",),
+    ),
+    "kifer2012": Entry(
+        Kifer2012(), "Theorem 2 of objective perturbation with Gaussian noise, exact minimiser"
+    ),
+    "chaudhuri2011": Entry(
+        Chaudhuri2011(), "Theorem 9 of objective perturbation, pure epsilon, exact minimiser"
+    ),
+    "papernot2018": Entry(Papernot2018(), "Renyi divergences of noisy votes, whatever the votes"),
+    "dp_accounting_pld": Entry(
+        DpAccounting("PLD"),
+        "Google's privacy loss distributions at a fixed grid, on their own code",
+        "reference",
+    ),
+    "dp_accounting_rdp": Entry(
+        DpAccounting("RDP"), "Google's Renyi accountant, on their own code", "reference"
+    ),
+}
+
+
+class Row(NamedTuple):
+    """What an accountant charges. name: with the argument that gave the number, where it has several.
+
+    ratio: to the tight price for the same neighbours, nan where that is 0 or infinite.  status: "tight", the smallest
+    that we can prove; "proven", a bound; "claim", a formula some condition of which does not hold here (`violated`);
+    "reference", a bound by other people's code.  scope: what is released.
+    """
+
+    key: str
+    name: str
+    adjacency: Adjacency
+    epsilon: float
+    ratio: float
+    status: Status
+    scope: Scope
+    violated: tuple[str, ...]
+
+    @property
+    def argument(self) -> str:
+        return ACCOUNTANTS[self.key].argument
+
+
+class Refusal(NamedTuple):
+    """Why an accountant has no price.  adjacency: for these neighbours, "" for either."""
+
+    name: str
+    adjacency: Adjacency | Literal[""]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """prices: for each kind of neighbours the tight one first, the others from low to high."""
+
+    prices: list[Row]
+    refusals: list[Refusal]
+
+
+def survey(event: DpEvent, delta: float, paper: LangevinDpEvent | None = None) -> Survey:
+    """The event by all of ACCOUNTANTS, for both kinds of neighbours.
+
+    event: a `LangevinDpEvent` is also priced with all its iterates visible.  delta: in (0, 1).  paper: what Theorem 3.1
+    is told, where that is not the event.  Identical prices of two variants of one accountant are given once.
+    """
+    check_delta(delta)
+    rows: list[Row] = []
+    refused: dict[tuple[str, Adjacency], ValueError] = {}
+    for adjacency in get_args(Adjacency)[::-1]:
+        found: list[Row] = []
+        for key, scope, priced in _asked(event, paper):
+            try:
+                found.append(_row(key, scope, priced, delta, adjacency))
+            except ValueError as error:
+                refused[key, adjacency] = error
+        tight = min((row.epsilon for row in found if row.status == "tight"), default=math.nan)
+        found = [row._replace(ratio=_ratio(row.epsilon, tight)) for row in found]
+        rows += sorted(_distinct(found), key=lambda row: (row.status != "tight", row.epsilon))
+    return Survey(rows, _refusals(refused))
+
+
+def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
+    """What ACCOUNTANTS[key] is asked about: the last iterate where it has an argument for that."""
+    return next(priced for name, _, priced in _asked(event, paper) if name == key)
+
+
+def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, DpEvent]]:
+    """Accountant, scope, and the event that it is asked about."""
+    for key, entry in ACCOUNTANTS.items():
+        if key == "ryffel2022" and paper is not None:
+            yield key, "last iterate", paper
+        elif not isinstance(event, LangevinDpEvent):
+            yield key, "all iterates", event
+        else:
+            for scope in entry.scopes:
+                yield key, scope, event if scope == "last iterate" else event.all_iterates()
+
+
+def _row(key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjacency) -> Row:
+    accountant, _, status, _ = ACCOUNTANTS[key]
+    name, violated = accountant.name, conditions(accountant, event, delta)
+    if isinstance(accountant, Tight):
+        price = accountant.price(event, delta, adjacency)
+        epsilon, name = price.epsilon, f"{name} ({price.accountant})"
+    else:
+        epsilon = accountant.epsilon(event, delta, adjacency)
+    return Row(key, name, adjacency, epsilon, math.nan, "claim" if violated else status, scope, violated)
+
+
+def conditions(accountant: Accountant, event: DpEvent, delta: float) -> tuple[str, ...]:
+    """What the accountant's theorem needs and the event does not have, as text with the values."""
+    check = getattr(accountant, "violated", None)
+    try:
+        found = tuple(check(event, delta)) if check else ()
+    except ValueError:  # an event that it has no price for: `epsilon` says so
+        found = ()
+    if isinstance(accountant, Ryffel2022):
+        found += tuple(
+            f"proved for full batches: batch {leaf.batch} of {leaf.records}"
+            for leaf, _ in leaves(event)
+            if isinstance(leaf, LangevinDpEvent) and leaf.batch < leaf.records
+        )
+    return found
+
+
+def _ratio(epsilon: float, tight: float) -> float:
+    return epsilon / tight if 0 < tight < math.inf else math.nan
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    """The first of the rows of one kind of accountant with one price."""
+    seen = {(type(ACCOUNTANTS[row.key].accountant), row.epsilon, row.scope): row for row in reversed(rows)}
+    return [row for row in rows if row in seen.values()]
+
+
+def _refusals(errors: Mapping[tuple[str, Adjacency], ValueError]) -> list[Refusal]:
+    """One for each reason; variants of an accountant that have the same share it."""
+    found: dict[tuple[object, str], Refusal] = {}
+    for (key, adjacency), error in errors.items():
+        accountant, other = ACCOUNTANTS[key].accountant, _other(adjacency)
+        if both := errors.get((key, other)):  # the event itself is refused, by the error that says so
+            error = max(error, both, key=lambda e: "cannot price adjacency" not in str(e))
+        reason = str(error).partition("; ")[2] or str(error)  # after the event, see `protocol.refuse`
+        found.setdefault(
+            (type(accountant), reason), Refusal(accountant.name, "" if both else adjacency, reason)
+        )
+    return list(found.values())
+
+
+def _other(adjacency: Adjacency) -> Adjacency:
+    return "replace_one" if adjacency == "add_remove" else "add_remove"
