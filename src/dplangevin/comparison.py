@@ -1,8 +1,8 @@
 """Methods side by side on a table of one's own: the experiment that is made of a table, its budgets, and its results.
 
-A comparison is an ordinary experiment: `config` writes what conf/ would say of it, and `experiment.sweep` runs it.  Every
-method is asked for each epsilon as it is, and for the epsilon whose price, by the tight accountant and for the same
-neighbours, is that epsilon; so results can be read at equal asked and at equal audited epsilon.
+A comparison is an ordinary experiment: `config` writes what conf/ would say of it, and `experiment.sweep` runs it.
+Every method is asked for each epsilon as it is, and for the epsilon whose price, by the tight accountant and for the
+same neighbours, is that epsilon; so results can be read at equal asked and at equal audited epsilon.
 """
 
 import importlib
@@ -27,7 +27,7 @@ from dplangevin.methods import Method
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
 from dplangevin.prices import whole
-from dplangevin.privacy import Budget, calibrate
+from dplangevin.privacy import Adjacency, Budget, calibrate
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
@@ -35,7 +35,7 @@ from dplangevin.problems.glm import Glm
 from dplangevin.text import meant, number
 
 NAME = "compare"  # of the experiment
-NEIGHBOURS = "replace_one"  # the neighbours that every method has a guarantee for
+NEIGHBOURS: Adjacency = "replace_one"  # the neighbours that every method has a guarantee for
 PRIOR = 1.0  # precision of the Gaussian prior, ridge of the summed loss: of every method
 PASSES = 30  # over the rows, at most
 TEACHER_ROWS = 20  # of each teacher of PATE, at least
@@ -45,8 +45,8 @@ CLOSE = 2e-3  # relative: of a price to the epsilon that is wanted
 
 
 class Outcome(NamedTuple):
-    """runs: in the columns of `read.read_runs`.  notes: method -> why it, or one of its budgets, has no result.  meta: of the
-    data.  rows: to train and to test on."""
+    """runs: in the columns of `read.read_runs`.  notes: method -> why it, or one of its budgets, has no result.  meta:
+    of the data.  rows: to train and to test on."""
 
     runs: pd.DataFrame
     notes: dict[str, list[str]]
@@ -64,8 +64,9 @@ class Comparison:
     """What is compared, and on what.
 
     name: of the data set.  folder: of the table.  loader: the arguments of `loaders.table.load`, see `data.schema`.
-    methods: name -> config, see `methods_named`.  epsilons: > 0, finite.  seeds: repeats of every method; rows are split
-    anew for each where the loader has as many repeats.  results: the folder of runs.csv, scores.csv and unfinished work.
+    methods: name -> config, see `methods_named`.  epsilons: > 0, finite.  seeds: repeats of every method; rows are
+    split anew for each where the loader has as many repeats.  results: the folder of runs.csv, scores.csv and
+    unfinished work.
     Raises ValueError for numbers out of their domain.
     """
 
@@ -146,7 +147,9 @@ class Comparison:
         for name, reason in lost.items():
             notes.setdefault(name, []).append(reason.splitlines()[0])
         if not keys:
-            raise ValueError("no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in lost.items()))
+            raise ValueError(
+                "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in lost.items())
+            )
         store.write(keys)
         (self.results / "units").rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)
@@ -155,7 +158,9 @@ class Comparison:
     def loss(self, data: Dataset) -> DictConfig:
         """Logistic loss for two classes, softmax for more, Huber for a numeric target."""
         if data.target is not None:
-            return OmegaConf.create({"_target_": "dplangevin.losses.huber", "threshold": 1.0, "label_bound": 1.0})
+            return OmegaConf.create(
+                {"_target_": "dplangevin.losses.huber", "threshold": 1.0, "label_bound": 1.0}
+            )
         if data.classes > 2:
             return OmegaConf.create({"_target_": "dplangevin.losses.softmax", "classes": data.classes})
         return OmegaConf.create({"_target_": "dplangevin.losses.named", "loss": "logistic"})
@@ -256,8 +261,8 @@ def sized(config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
 
 
 def fitted(method: Any, facts: Facts) -> Any:
-    """The method with what makes it comparable to the others: the same prior, minibatches for as many passes, prices by the
-    tight accountant for the same neighbours; PATE with teachers and votes for so many rows."""
+    """The method with what makes it comparable to the others: the same prior, minibatches for as many passes, prices by
+    the tight accountant for the same neighbours; PATE with teachers and votes for so many rows."""
     known = {part.name for part in fields(method)}
     prior = ("precision", "ridge") if method.budgeted else ()
     changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}
@@ -269,9 +274,16 @@ def fitted(method: Any, facts: Facts) -> Any:
     changes |= {name: fitted(getattr(method, name), facts) for name in ("first", "second") if name in known}
     if isinstance(method, Pate):
         teachers = max(2, min(method.teachers, facts.n // TEACHER_ROWS))
-        vote = replace(method.vote, threshold=0.6 * teachers, answer_std=0.16 * teachers, asked=2.5, fewest=10)
-        student = replace(method.student, ridge=PRIOR)
-        changes = {"teachers": teachers, "vote": vote, "student": student, "scored": "odd"}
+        vote = replace(
+            method.vote, threshold=0.6 * teachers, answer_std=0.16 * teachers, asked=2.5, fewest=10
+        )
+        student: Any = method.student
+        changes = {
+            "teachers": teachers,
+            "vote": vote,
+            "student": replace(student, ridge=PRIOR),
+            "scored": "odd",
+        }
     return replace(method, **changes)
 
 

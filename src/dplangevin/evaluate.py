@@ -10,8 +10,8 @@ BINS = 15
 
 
 def predictive(problem: Problem, theta: Tensor) -> Tensor:
-    """``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``; theta: ``(S, E, samples, d)``.  For regression the
-    mean of the predicted targets, K = 1."""
+    """``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``; theta: ``(S, E, samples, d)``.  For regression
+    the mean of the predicted targets, K = 1."""
     samples = theta.unbind(2)
     total = problem.predict(samples[0])
     for each in samples[1:]:
@@ -50,7 +50,7 @@ def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Scores of targets ``(S, E, m)`` that were predicted for y ``(1 or S, m)``, each ``(S, E)`` float64, in their units.
+    """Scores of targets ``(S, E, m)`` predicted for y ``(1 or S, m)``, each ``(S, E)`` float64, in their units.
 
     absolute_error: mean of ``|p - y|``.  squared_error: mean of ``(p - y)^2``.  ValueError for shapes that do not fit.
     """

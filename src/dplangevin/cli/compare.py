@@ -47,9 +47,7 @@ def compare(
     folds: Annotated[
         int | None, typer.Option(help="Cross-validation instead of random splits.", show_default=False)
     ] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="See `dplangevin schema`.", show_default=False)
-    ] = None,
+    schema: Annotated[Path | None, typer.Option(help="See `dplangevin schema`.", show_default=False)] = None,
     ranges_from_data: Annotated[bool, FROM_DATA] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results [default: compare-TABLE]", show_default=False)
@@ -128,8 +126,8 @@ def _schema(table: Path, target: str, path: Path | None, from_data: bool) -> Any
     if path is None and not from_data:
         raise ValueError(
             f"ranges and categories are public inputs: write them with `dplangevin schema {table} --target {target} > "
-            "schema.yaml`, fill it in and give --schema schema.yaml; or read them off the data with --ranges-from-data, "
-            "which no guarantee covers"
+            "schema.yaml`, fill it in and give --schema schema.yaml; or read them off the data with "
+            "--ranges-from-data, which no guarantee covers"
         )
     if path is None:
         return schemas.Schema.of(schemas.template(table, target, fill=True), str(table))

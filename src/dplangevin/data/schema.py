@@ -70,8 +70,8 @@ class Schema:
         if holes := [name for name, value in _stated(given) if OPEN in _texts(value)]:
             raise ValueError(
                 f"{where}: {', '.join(holes[:FEW])}{f' and {len(holes) - FEW} more' if len(holes) > FEW else ''} still "
-                f"{'has' if len(holes) == 1 else 'have'} {OPEN}: state them from public knowledge, or drop the column, or "
-                "read them off the data with --ranges-from-data, which weakens the guarantee"
+                f"{'has' if len(holes) == 1 else 'have'} {OPEN}: state them from public knowledge, or drop the column, "
+                "or read them off the data with --ranges-from-data, which no guarantee covers"
             )
         if (given.get("classes") is None) == (given.get("range") is None):
             raise ValueError(f"{where}: give classes of the target, or its range, one of them")
@@ -220,7 +220,8 @@ def _more(old: Seen, table: Table, name: str, marks: frozenset[str]) -> Seen:
 
 
 def template(path: Path, target: str, fill: bool = False) -> dict[str, Any]:
-    """A schema of the table: names and kinds of its columns; ranges and categories open, or with `fill` read off the rows.
+    """A schema of the table: names and kinds of its columns; ranges and categories open, or with `fill` read off the
+    rows.
 
     A text with more than MANY different values is dropped, and with `fill` a column that is constant.  DataError, with
     what may have been meant, for a target that is no column; for one without two different values.
@@ -293,7 +294,7 @@ def to_yaml(given: Mapping[str, Any], source: str) -> str:
     how = (
         "# Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them by public knowledge."
         if given["ranges_from_data"]
-        else "# Replace every ??? from public knowledge, not by looking at the rows. Numbers: values outside are clipped."
+        else "# Replace every ??? from public knowledge, not by looking at the rows. Numbers outside are clipped."
     )
     lines = [f"# Schema of {source}.", how]
     lines.append("# Columns: {low: 0, high: 1} for numbers, {values: [a, b]} for categories, or drop.")

@@ -17,17 +17,19 @@ from matplotlib.lines import Line2D
 from dplangevin.exhibits import style, tables
 from dplangevin.exhibits.accuracy import of_private
 from dplangevin.exhibits.style import look
-from dplangevin.statistics import NEAR, NoCommonRange, curve, holm, paired_p, read_off, t_interval
+from dplangevin.statistics import MAJORITY, NEAR, NoCommonRange, curve, holm, paired_p, read_off, t_interval
 from dplangevin.text import fixed, number, short
 
 
 class Scores(NamedTuple):
-    """Column -> metric; methods are ranked by the first. sign: +1 where more of that is better, -1 where less is. label:
-    of its axis."""
+    """metrics: column -> metric; methods are ranked by the first. sign: +1 where more of that is better, -1 where less
+    is. label: of its axis. constant: metric of the best constant answer, which is called `answer`."""
 
     metrics: Mapping[str, str]
     sign: int
     label: str
+    constant: str
+    answer: str
 
     @property
     def main(self) -> str:
@@ -62,12 +64,18 @@ class Scores(NamedTuple):
 
 
 CLASSES = Scores(
-    {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"}, 1, "test accuracy"
+    {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"},
+    1,
+    "test accuracy",
+    MAJORITY,
+    "always the largest class",
 )
 TARGETS = Scores(
     {"absolute_error": "absolute_error", "squared_error": "squared_error"},
     -1,
-    "mean absolute error on test rows",
+    "mean absolute error of test rows",
+    "constant_absolute_error",
+    "always the training median",
 )
 COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
@@ -88,6 +96,7 @@ Repeats share the test rows of a data set that has a split of its own, as Adult,
 Abalone, overlap: intervals are about the randomness of the methods, not about other data.
 Log score in nats per row, Brier score and expected calibration error (ECE): smaller is better.
 Seconds: wall time of all repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
+MAJORITY_LOOK = look("majority")
 KINDS = {
     "best": style.Look("best private method", "#D55E00", "*", "-", 9.0),
     "equal": style.Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
@@ -107,13 +116,13 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "au
 
     runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. axis: "audited" or
     "asked". Every repeat is interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets
-    end below or begin above the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest, and
-    it is not compared; nor are methods without a budget. best: the most accurate of the methods whose guarantee holds and
-    none of whose chains has diverged; none where there is no such method. difference: to the best, with a plain 95 %
-    Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared on the data
-    set at this epsilon, so that it also holds for a best that the same data have chosen; significant: p_adjusted <=
-    .05. violated: a condition of the guarantee fails at one of the budgets used. Repeats of diverged chains (nan) are
-    left out.
+    end below or begin above the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest,
+    and it is not compared; nor are methods without a budget. best: the most accurate of the methods whose guarantee
+    holds and none of whose chains has diverged; none where there is no such method. difference: to the best, with a
+    plain 95 % Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared
+    on the data set at this epsilon, so that it also holds for a best that the same data have chosen; significant:
+    p_adjusted <= .05. violated: a condition of the guarantee fails at one of the budgets used. Repeats of diverged
+    chains (nan) are left out.
     """
     trained, scores = runs[~runs.metric.eq("seconds")], scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
@@ -262,10 +271,12 @@ def dot_plot(
     datasets: Mapping[str, str],
     title: str = "",
     axis: str = "audited",
+    constant: bool = False,
 ) -> Figure:
-    """Grid of panels, data sets x epsilons: accuracy (absolute error) of every method that reaches it, with its interval.
+    """Grid of panels, data sets x epsilons: accuracy (absolute error) of every method that reaches it, with its
+    interval.
 
-    axis: "audited" or "asked".
+    axis: "audited" or "asked". constant: draw the best constant answer too.
     """
     table, datasets = at_epsilon(runs, epsilons=epsilons, axis=axis), _present(runs, datasets)
     scores, names = scores_of(runs), table.method.unique()
@@ -279,6 +290,9 @@ def dot_plot(
             for ax, epsilon in zip(line, epsilons, strict=True):
                 block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
                 _draw(ax, block.set_index("method"), private, scores)
+                if constant:
+                    answer = constant_answer(runs[runs.dataset.eq(dataset)]).mean()
+                    ax.axvline(answer, color=MAJORITY_LOOK.colour, ls=MAJORITY_LOOK.line, lw=1.0, zorder=1)
                 word = "audited ε" if axis == "audited" else "ε asked for"
                 ax.set_title(f"{name}, {word} = {number(epsilon)}", fontsize=8.5)
         for ax in axes[-1]:
@@ -290,6 +304,7 @@ def dot_plot(
             text += f" No dot: the method's budgets do not reach this {word} (the table says where they end)."
         handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
         handles += [style.entry(look(method), lw=1.0) for method in free]
+        handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant else []
         text = "\n".join(textwrap.wrap(text, round(CHARACTERS * size[0])))
         return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
 
@@ -310,29 +325,46 @@ def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) 
         ax.plot(row[scores.main], y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
 
 
+def constant_answer(runs: pd.DataFrame) -> pd.Series:
+    """The score of the best constant answer by repeat; empty where no run without privacy states it."""
+    rows = runs[runs.metric.eq(scores_of(runs).constant)]
+    return rows.drop_duplicates("seed").set_index("seed").value.sort_index()
+
+
 def sentences(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited") -> list[str]:
-    """For every epsilon in plain words: which method is best, which cannot be told from it, which are worse, and which are
-    not compared and why. runs: of one data set."""
-    table, scores = at_epsilon(runs, epsilons=epsilons, axis=axis), scores_of(runs)
-    return [_sentence(table[table.epsilon.eq(epsilon)], epsilon, axis, scores) for epsilon in epsilons]
+    """For every epsilon in plain words: which method is best, whether it beats a constant answer, which cannot be told
+    from it, which are worse, and which are not compared and why. runs: of one data set."""
+    table = at_epsilon(runs, epsilons=epsilons, axis=axis)
+    return [_sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis) for epsilon in epsilons]
 
 
-def _sentence(block: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> str:
+def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str) -> str:
+    scores = scores_of(runs)
     block = block.sort_values(scores.main, ascending=scores.sign < 0)
+    block = block.assign(**{name: block[name].astype(bool) for name in ("best", "violated", "significant")})
     private, reached = block[block.reach.ne(NOT_PRIVATE)], block[block.reach.eq(REACHED)]
-    sure, hollow = reached[~reached.violated.astype(bool)], reached[reached.violated.astype(bool)]
-    text = f"At {'an audited' if axis == 'audited' else 'an asked'} ε of {number(epsilon)}"
-    best = reached[reached.best.astype(bool)]
-    if best.empty:
+    sure, hollow = reached[~reached.violated], reached[reached.violated]
+    text = f"At an {axis} ε of {number(epsilon)}"
+    if not reached.best.any():
         parts = [f"{text} no method is compared."]
     else:
-        first = best.iloc[0]
-        others = sure[~sure.best.astype(bool)]
-        worse = others.significant.astype(bool) & (scores.sign * others.difference < 0)
-        parts = [f"{text} {_name(first.method)} is best ({_value(first[scores.main])})."]
+        first: dict[Any, Any] = reached[reached.best].iloc[0].to_dict()
+        parts = [f"{text} {_name(first['method'])} is best ({score_text(first[scores.main])})."]
+        constant = constant_answer(runs)
+        mine = runs[runs.method.eq(first["method"]) & runs.metric.eq(scores.metrics[scores.main])]
+        values = read_off(curve(mine, axis), epsilon)
+        if len(constant):
+            gap = scores.sign * (values - constant).mean()
+            if not (gap > 0 and paired_p(values, constant) <= FAMILY_WISE):
+                parts.append(
+                    f"It is not shown to beat a constant answer, {scores.answer} ({score_text(constant.mean())})."
+                )
+        others = sure[~sure.best]
+        worse = others.significant & (scores.sign * others.difference < 0)
         equal, behind = others[~worse], others[worse]
         if len(equal):
-            parts.append(f"{len(equal)} of the {len(others)} others cannot be told from it: {_names(equal)}.")
+            share = f"{len(equal)} of the {len(others)} others cannot" if len(behind) else "No other can"
+            parts.append(f"{share} be told from it: {_names(equal)}.")
         elif len(others):
             parts.append("All others can be told from it.")
         if len(behind):
@@ -340,7 +372,8 @@ def _sentence(block: pd.DataFrame, epsilon: float, axis: str, scores: Scores) ->
     away = private[private.reach.isin([BELOW, ABOVE])]
     if len(away):
         ends = [
-            f"{_name(r.method)} ({r.reach.split()[0]} at {short(r.epsilon_end)})" for r in away.itertuples()
+            f"{_name(row['method'])} ({row['reach'].split()[0]} at {short(row['epsilon_end'])})"
+            for row in away.to_dict("records")
         ]
         parts.append(f"Not reached by {'; '.join(ends)}.")
     if len(hollow):
@@ -351,14 +384,14 @@ def _sentence(block: pd.DataFrame, epsilon: float, axis: str, scores: Scores) ->
     return " ".join(parts)
 
 
+def score_text(value: float) -> str:
+    """A score: a share to three decimals, an error to four digits."""
+    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.4g}"
+
+
 def _name(method: str) -> str:
     return look(method).label
 
 
 def _names(rows: pd.DataFrame) -> str:
     return "; ".join(map(_name, rows.method))
-
-
-def _value(value: float) -> str:
-    """A score to three digits."""
-    return f"{value:.3f}" if abs(value) < 1 else short(value)

@@ -49,8 +49,8 @@ class Page:
     AXES: ClassVar = ("audited", "asked")
     LEGEND: ClassVar = (
         "Mean over repeats with its 95 % interval. *: the best private method; ≈: cannot be told from the best (paired "
-        "t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged: never best; "
-        "→: the method cannot spend this ε, the value is at the ε given."
+        "t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged, never "
+        "best; →: the method cannot spend this ε, the value is at the ε given."
     )
     asked: Comparison
     schema: Schema
@@ -124,7 +124,9 @@ class Page:
 
     def heading(self, axis: str) -> str:
         which = "audited ε (the same accountant for all)" if axis == "audited" else "asked ε (as promised)"
-        return f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.asked.delta)}"
+        return (
+            f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.asked.delta)}"
+        )
 
     @property
     def measure(self) -> str:
@@ -137,19 +139,17 @@ class Page:
             Row(look(str(method)).label, [self._cell(row) for row in block.to_dict("records")])
             for method, block in table.groupby("method", sort=False)
         ]
-        constant = self.runs[self.runs.metric.isin(["majority_accuracy", "constant_absolute_error"])]
-        if len(constant):
-            mean, low, high = finite_interval(constant.value)
-            name = "Always the largest class" if self.scores.sign > 0 else "Always the training median"
-            cell = Cell(self._value(mean), self._limits(low, high), "free")
-            found.append(Row(name, [cell] * len(self.asked.epsilons)))
+        if len(constant := compare.constant_answer(self.runs)):
+            mean, low, high = finite_interval(constant)
+            cell = Cell(compare.score_text(mean), self._limits(low, high), "free")
+            found.append(Row(self.scores.answer.capitalize(), [cell] * len(self.asked.epsilons)))
         return found
 
     def _cell(self, row: dict[Any, Any]) -> Cell:
         value = row[self.scores.main]
         if np.isnan(value):
             return Cell(row["reach"], "", "none")
-        mean, limits = self._value(value), self._limits(row["low"], row["high"])
+        mean, limits = compare.score_text(value), self._limits(row["low"], row["high"])
         hollow = "†" if row["violated"] else ""
         if row["reach"] == compare.NOT_PRIVATE:
             return Cell(mean, limits, "free")
@@ -162,11 +162,8 @@ class Page:
         equal = not np.isnan(row["difference"]) and not row["significant"]
         return Cell(mean, limits, "equal" if equal else "worse", "≈" if equal else "")
 
-    def _value(self, value: float) -> str:
-        return f"{value:.3f}" if self.scores.sign > 0 else f"{value:.4g}"
-
     def _limits(self, low: float, high: float) -> str:
-        return "" if np.isnan(low) else f"[{self._value(low)}, {self._value(high)}]"
+        return "" if np.isnan(low) else f"[{compare.score_text(low)}, {compare.score_text(high)}]"
 
     def sentences(self, axis: str) -> list[str]:
         return compare.sentences(self.runs, epsilons=self.asked.epsilons, axis=axis)
@@ -209,7 +206,8 @@ class Page:
     @property
     def budgets(self) -> Iterator[dict[str, str]]:
         """Every budget, and what it costs."""
-        for row in self._private.sort_values(["method", "epsilon"], key=self._order).itertuples():
+        rows: list[Any] = [*self._private.sort_values(["method", "epsilon"], key=self._order).itertuples()]
+        for row in rows:
             steps = "" if np.isnan(row.steps) else f"{row.steps:g} × {row.batch:g} rows"
             yield {
                 "method": look(row.method).label,
@@ -236,6 +234,7 @@ class Page:
                 datasets={self.asked.name: self.asked.name},
                 title=f"{self.measure} at equal {axis} ε",
                 axis=axis,
+                constant=len(compare.constant_answer(self.runs)) > 0,
             )
             found[f"{axis}.png"] = image_bytes(figure, "png")
         return found

@@ -23,11 +23,11 @@ class Facts(NamedTuple):
     """What a method may know of a problem when it plans: no row, and no number read off the private rows but those that
     `private` names.
 
-    n: records.  d: parameters.  classes: of a prediction, 1 of regression.  lipschitz: bound on the norm of a record's gradient, inf
-    where there is none.  smoothness: of one record's loss, mean_smoothness: of the mean loss; inf where unknown.
-    row_bound: on the norm of a record's features.  public: how many unlabelled rows need no privacy.  loss: of a linear
-    model, with its constants; None for a network.  private: fact -> where it was read off the private rows, as
-    a guarantee names it.
+    n: records.  d: parameters.  classes: of a prediction, 1 of regression.  lipschitz: bound on the norm of a record's
+    gradient, inf where there is none.  smoothness: of one record's loss, mean_smoothness: of the mean loss; inf where
+    unknown.  row_bound: on the norm of a record's features.  public: how many unlabelled rows need no privacy.  loss:
+    of a linear model, with its constants; None for a network.  private: fact -> where it was read off the private rows,
+    as a guarantee names it.
     """
 
     n: int

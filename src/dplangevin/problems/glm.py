@@ -40,8 +40,8 @@ class Glm:
 
     x: ``(1 or S, n, features)``, y: ``(1 or S, n)``.  theta has length ``d = classes features``, classes being the
     margins of a row.  row_bound is public.  x_test, y_test: test rows ``(1 or S, m, features)`` and their classes
-    0, ..., K - 1; without labels the rows are public.  target: of regression, the public low and high that the labels -1
-    and 1 stand for; y_test and predictions are in its units.
+    0, ..., K - 1; without labels the rows are public.  target: of regression, the public low and high that the labels
+    -1 and 1 stand for; y_test and predictions are in its units.
     mean_smoothness: of the mean loss, None for that of one record; private: see `Facts`;
     notes: how the rows were made, as a result names it.
     One row's gradient is ``phi' x^T``, of norm at most `lipschitz`; its Hessian, the Kronecker product of ``phi''`` and
@@ -205,8 +205,8 @@ class Glm:
         return Sums(_times(slope, x).reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:
-        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1.  For regression the
-        predicted targets ``(S, E, m, 1)``, margins clipped to [-1, 1] in the target's units."""
+        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1.  For regression
+        the predicted targets ``(S, E, m, 1)``, margins clipped to [-1, 1] in the target's units."""
         if self.x_test is None:
             raise ValueError("there are no test rows to predict: give the problem x_test")
         found = []

@@ -64,9 +64,9 @@ def load(
     categories: column -> its values, public, as they are written in the file: an indicator of each, 0 or 1. A value
         that is not listed is an error.
     missing: what stands for a missing value, such as "", "NA" or "?".  missing_as: what is made of it, for all columns
-        or column -> word (others: "error"): "error"; "category", a feature of its own, 1 where the value is missing, the
-        column's others being 0; "midpoint", 0 for a column of `scale` (low, high: the middle; mean, sd: the mean), 1/K
-        for each of K categories.  A missing label is an error.
+        or column -> word (others: "error"): "error"; "category", a feature of its own, 1 where the value is missing,
+        the column's others being 0; "midpoint", 0 for a column of `scale` (low, high: the middle; mean, sd: the mean),
+        1/K for each of K categories.  A missing label is an error.
     bias: whether a last feature is added, 1 in every row.
     row_norm_bound: > 0, the public constant B of `Dataset.scaled`, about the norm of a row of scaled columns. None: the
         largest norm that ranges and categories allow, the square root of the number of columns and the bias.
