@@ -151,7 +151,8 @@ class Comparison:
                 "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in lost.items())
             )
         store.write(keys)
-        (self.results / "units").rmdir()
+        if store.folder.exists():
+            store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)
         return Outcome(runs, notes, meta, rows)
 

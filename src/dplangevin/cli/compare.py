@@ -13,7 +13,7 @@ FROM_DATA = typer.Option(
     help="Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
 )
 TRAIN_SHARE = 0.8
-LARGE = 1e9  # bytes of all splits as text, beyond which all repeats share one split
+LARGE = 2e8  # bytes of all splits as text, beyond which all repeats share one split
 
 
 def schema(

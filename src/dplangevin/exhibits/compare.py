@@ -365,8 +365,6 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
         if len(equal):
             share = f"{len(equal)} of the {len(others)} others cannot" if len(behind) else "No other can"
             parts.append(f"{share} be told from it: {_names(equal)}.")
-        elif len(others):
-            parts.append("All others can be told from it.")
         if len(behind):
             parts.append(f"Worse beyond chance: {_names(behind)}.")
     away = private[private.reach.isin([BELOW, ABOVE])]
@@ -377,7 +375,7 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
         ]
         parts.append(f"Not reached by {'; '.join(ends)}.")
     if len(hollow):
-        parts.append(f"Shown but not trusted, since a condition of the guarantee fails: {_names(hollow)}.")
+        parts.append(f"Shown but not trusted, since a condition of the theorem fails or chains diverged: {_names(hollow)}.")
     lost = private[private.reach.isin([DIVERGED, UNPRICED])]
     if len(lost):
         parts.append(f"Without a result: {_names(lost)}.")
