@@ -174,7 +174,10 @@ def test_hollow_results_are_shown_and_never_best(here: Path) -> None:
         "mine.csv", "--target", "label", "--ranges-from-data", methods="outpert,dp_sgld_ryffel2022"
     )
     assert done.exit_code == 0, done.output
-    assert "Shown but not trusted, since a condition of the theorem fails or chains diverged: DP-Langevin" in done.output
+    assert (
+        "Shown but not trusted, since a condition of the theorem fails or chains diverged: DP-Langevin"
+        in done.output
+    )
     shown = pd.read_csv("out/compare.csv")
     assert not shown[shown.method.eq("dp_sgld_ryffel2022")].best.any()
 
@@ -189,7 +192,11 @@ BAD = [
     ("a,label\n1,x\n2\n", ["--ranges-from-data"], "line 3: 1 values, expected 2"),
     ("label\nx\ny\n", ["--ranges-from-data"], "no column beside the target 'label'"),
     ("a,label\n" + "1,x\n1,y\n" * 40, ["--ranges-from-data"], "no column is left to learn from"),
-    (None, ["--target", "lable", "--ranges-from-data"], "no column 'lable'; did you mean label?"),
+    (
+        None,
+        ["--target", "lable", "--ranges-from-data"],
+        "no column 'lable' in the header: did you mean 'label'?",
+    ),
     (None, ["--ranges-from-data", "--methods", "objprt"], "no method 'objprt'; did you mean objpert"),
     (None, ["--ranges-from-data", "--method", "nowhere.X"], "no method 'nowhere.X'"),
     (None, ["--ranges-from-data", "--method", "json.JSONDecoder"], "json.JSONDecoder is no method"),
@@ -220,8 +227,8 @@ def test_what_is_wrong_is_said_in_one_line(
 @pytest.mark.parametrize("loss", [LOGISTIC, softmax(3), huber(1.0, 1.0)], ids=lambda loss: loss.name)
 def test_every_private_method_has_plans_for_few_rows_at_the_price_asked_for(loss: Loss) -> None:
     x = torch.ones(1, 60, 2) / 2
-    test = {"x_test": x[:, :16], "target": (0.0, 1.0) if loss.name == "huber" else None}
-    facts = Glm(x, torch.zeros(1, 60), loss, **test).facts
+    target = (0.0, 1.0) if loss.name == "huber" else None
+    facts = Glm(x, torch.zeros(1, 60), loss, x_test=x[:, :16], target=target).facts
     methods = comparison.methods_named(None)
     assert set(methods) == {"nonprivate", *(name for name, make in METHODS.items() if make().budgeted)}
     undefined = {"softmax": ["dpvi"], "huber": ["pate"]}.get(loss.name, [])

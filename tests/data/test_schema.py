@@ -52,7 +52,7 @@ def test_rows_are_made_of_public_constants_alone(tmp_path: Path) -> None:
     path = table(tmp_path)
     data = load(path, GIVEN, test_file=path.name)
     assert data.meta["features"] == ["age", "age missing", "ward=A", "ward=B", "ward=ü", "weight, kg", "bias"]
-    wanted = [
+    wanted: list[list[float]] = [
         [-0.18, 0, 1, 0, 0, -0.18, 1],
         [0, 1, 0, 1, 0, 0.24, 1],
         [-0.66, 0, 0, 0, 1, -0.36, 1],
@@ -122,7 +122,7 @@ def test_what_is_stated_stays_where_the_rest_is_read_off(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"clases": 1}, "unknown word 'clases'; did you mean classes"),
+        ({"clases": 1}, "unknown word 'clases': did you mean 'classes'"),
         ({"classes": None}, "give classes of the target, or its range"),
         ({"columns": {"age": {"low": 3, "high": 3}}}, "column age: low = 3 must be below high = 3"),
         ({"columns": {"age": {"low": "x", "high": 3}}}, "column age: .* needs low and high, numbers"),

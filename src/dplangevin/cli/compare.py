@@ -62,7 +62,7 @@ def compare(
     from rich.console import Console
 
     from dplangevin import cache, comparison
-    from dplangevin.exhibits import compare_page
+    from dplangevin.cli import compare_page
 
     stated = _told(_schema, _there(table), target, schema, ranges_from_data)
     if folds is not None and test is not None:

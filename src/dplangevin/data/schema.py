@@ -28,8 +28,7 @@ from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from dplangevin.data import DataError
-from dplangevin.data.loaders.table import Filling, Table, filling, number
-from dplangevin.text import meant
+from dplangevin.data.loaders.table import Filling, Table, filling, meant, number
 
 OPEN = "???"  # what the owner has still to say
 MARKS = ("", "NA", "NaN", "nan", "null", "?")
@@ -63,8 +62,7 @@ class Schema:
     def of(cls, given: Mapping[str, Any], where: str) -> "Schema":
         """ValueError, naming `where` and the column, for what is open, unknown or out of its domain."""
         if unknown := sorted(map(str, set(given) - WORDS)):
-            hint = meant(unknown[0], WORDS)
-            raise ValueError(f"{where}: unknown word {unknown[0]!r}{hint}; known: {', '.join(sorted(WORDS))}")
+            raise ValueError(f"{where}: unknown word {unknown[0]!r}{meant(unknown[0], sorted(WORDS))}")
         if not isinstance(given.get("target"), str) or not isinstance(given.get("columns"), Mapping):
             raise ValueError(f"{where}: need target, the name of a column, and columns, name: what it has")
         if holes := [name for name, value in _stated(given) if OPEN in _texts(value)]:
@@ -229,8 +227,7 @@ def template(path: Path, target: str, fill: bool = False) -> dict[str, Any]:
     delimiter = delimiter_of(path)
     columns = seen(path, delimiter)
     if target not in columns:
-        names = ", ".join(list(columns)[:FEW])
-        raise DataError(f"{path}: no column {target!r}{meant(target, columns)}; the header has {names}")
+        raise DataError(f"{path}: no column {target!r} in the header{meant(target, [*columns])}")
     if len(columns) < 2:
         raise DataError(
             f"{path}: no column beside the target {target!r} (the values are separated by {delimiter!r}?)"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -34,6 +35,11 @@ class Scores(NamedTuple):
     @property
     def main(self) -> str:
         return next(iter(self.metrics))
+
+    def text(self, value: float) -> str:
+        """The main score: a share to three decimals, an error to four digits, never as a power of ten."""
+        digits = 3 if self.sign > 0 or value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
+        return f"{value:.{digits}f}"
 
     @property
     def columns(self) -> list[str]:
@@ -282,6 +288,7 @@ def dot_plot(
     scores, names = scores_of(runs), table.method.unique()
     free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
     private = [m for m in names if m not in free]
+    word = "audited ε" if axis == "audited" else "asked ε"
     with style.settings():
         size = (3.1 * len(epsilons) + 2.0, (0.19 * len(private) + 0.6) * len(datasets) + 1.2)
         figure = Figure(figsize=size, layout="constrained")
@@ -293,15 +300,13 @@ def dot_plot(
                 if constant:
                     answer = constant_answer(runs[runs.dataset.eq(dataset)]).mean()
                     ax.axvline(answer, color=MAJORITY_LOOK.colour, ls=MAJORITY_LOOK.line, lw=1.0, zorder=1)
-                word = "audited ε" if axis == "audited" else "ε asked for"
                 ax.set_title(f"{name}, {word} = {number(epsilon)}", fontsize=8.5)
         for ax in axes[-1]:
             ax.set_xlabel(scores.label)
         axes[0][0].set_yticks(range(len(private)), [look(method).label for method in private])
         axes[0][0].set_ylim(len(private) - 0.5, -0.5)
         text = "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %."
-        if table[table.method.isin(private)].reach.isin([BELOW, ABOVE]).any():
-            text += f" No dot: the method's budgets do not reach this {word} (the table says where they end)."
+        text += f" No dot: the method's budgets do not reach this {word} (the table says where they end)."
         handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
         handles += [style.entry(look(method), lw=1.0) for method in free]
         handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant else []
@@ -349,7 +354,7 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
         parts = [f"{text} no method is compared."]
     else:
         first: dict[Any, Any] = reached[reached.best].iloc[0].to_dict()
-        parts = [f"{text} {_name(first['method'])} is best ({score_text(first[scores.main])})."]
+        parts = [f"{text} {_name(first['method'])} is best ({scores.text(first[scores.main])})."]
         constant = constant_answer(runs)
         mine = runs[runs.method.eq(first["method"]) & runs.metric.eq(scores.metrics[scores.main])]
         values = read_off(curve(mine, axis), epsilon)
@@ -357,7 +362,7 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
             gap = scores.sign * (values - constant).mean()
             if not (gap > 0 and paired_p(values, constant) <= FAMILY_WISE):
                 parts.append(
-                    f"It is not shown to beat a constant answer, {scores.answer} ({score_text(constant.mean())})."
+                    f"It is not shown to beat a constant answer, {scores.answer} ({scores.text(constant.mean())})."
                 )
         others = sure[~sure.best]
         worse = others.significant & (scores.sign * others.difference < 0)
@@ -375,16 +380,13 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
         ]
         parts.append(f"Not reached by {'; '.join(ends)}.")
     if len(hollow):
-        parts.append(f"Shown but not trusted, since a condition of the theorem fails or chains diverged: {_names(hollow)}.")
+        parts.append(
+            f"Shown but not trusted, since a condition of the theorem fails or chains diverged: {_names(hollow)}."
+        )
     lost = private[private.reach.isin([DIVERGED, UNPRICED])]
     if len(lost):
         parts.append(f"Without a result: {_names(lost)}.")
     return " ".join(parts)
-
-
-def score_text(value: float) -> str:
-    """A score: a share to three decimals, an error to four digits."""
-    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.4g}"
 
 
 def _name(method: str) -> str:

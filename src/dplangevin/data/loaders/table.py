@@ -143,7 +143,7 @@ def load(
     x, y = arrays(file)
     held_out = None if test_file is None else arrays(test_file)
     if plus is not None and plus not in values:
-        raise DataError(f"{name}, column {label}: no row has {plus!r}{_meant(plus, sorted(values))}")
+        raise DataError(f"{name}, column {label}: no row has {plus!r}{meant(plus, sorted(values))}")
     if unused := [column for column in stated if column not in used]:
         raise DataError(f"{name}: scale names {', '.join(unused)}, which is not among the columns to use")
     if row_norm_bound is None:
@@ -386,7 +386,7 @@ class Table:
         for name in names:
             if name not in self.columns:
                 raise DataError(
-                    f"{self.path}: no column {name!r} in the header{_meant(name, [*self.columns])}"
+                    f"{self.path}: no column {name!r} in the header{meant(name, [*self.columns])}"
                 )
 
     def convert(self, column: str, function: Callable[[str], float], expected: str) -> np.ndarray:
@@ -426,7 +426,8 @@ def number(text: str) -> float:
     return value
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
+def meant(name: str, known: Sequence[str]) -> str:
+    """ ": did you mean ...?" with the name that is nearest, or those that there are."""
     if close := get_close_matches(name, known, 1):
         return f": did you mean {close[0]!r}?"
     more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""

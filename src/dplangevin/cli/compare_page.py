@@ -141,7 +141,7 @@ class Page:
         ]
         if len(constant := compare.constant_answer(self.runs)):
             mean, low, high = finite_interval(constant)
-            cell = Cell(compare.score_text(mean), self._limits(low, high), "free")
+            cell = Cell(self.scores.text(mean), self._limits(low, high), "free")
             found.append(Row(self.scores.answer.capitalize(), [cell] * len(self.asked.epsilons)))
         return found
 
@@ -149,7 +149,7 @@ class Page:
         value = row[self.scores.main]
         if np.isnan(value):
             return Cell(row["reach"], "", "none")
-        mean, limits = compare.score_text(value), self._limits(row["low"], row["high"])
+        mean, limits = self.scores.text(value), self._limits(row["low"], row["high"])
         hollow = "†" if row["violated"] else ""
         if row["reach"] == compare.NOT_PRIVATE:
             return Cell(mean, limits, "free")
@@ -163,7 +163,7 @@ class Page:
         return Cell(mean, limits, "equal" if equal else "worse", "≈" if equal else "")
 
     def _limits(self, low: float, high: float) -> str:
-        return "" if np.isnan(low) else f"[{compare.score_text(low)}, {compare.score_text(high)}]"
+        return "" if np.isnan(low) else f"[{self.scores.text(low)}, {self.scores.text(high)}]"
 
     def sentences(self, axis: str) -> list[str]:
         return compare.sentences(self.runs, epsilons=self.asked.epsilons, axis=axis)
@@ -246,7 +246,7 @@ class Page:
             name.partition(".")[0]: base64.b64encode(content).decode() for name, content in figures.items()
         }
         environment = Environment(
-            loader=PackageLoader("dplangevin.exhibits", "templates"),
+            loader=PackageLoader("dplangevin.cli", "templates"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
