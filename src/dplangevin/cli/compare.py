@@ -50,7 +50,7 @@ def compare(
     schema: Annotated[Path | None, typer.Option(help="See `dplangevin schema`.", show_default=False)] = None,
     ranges_from_data: Annotated[bool, FROM_DATA] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the results [default: compare-TABLE]", show_default=False)
+        Path | None, typer.Option(help="Folder of the results (default: compare-TABLE).", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(help="Of every random draw.")] = 0,
 ) -> None:
