@@ -405,7 +405,7 @@ def planned(asked: Asked) -> Mechanism:
     from dplangevin.privacy import Budget
 
     method, facts = method_of(asked), facts_of(asked)
-    stated = any(getattr(method, name, None) is not None for name in ("noise_multiplier", "noise_std"))
+    stated = any(getattr(method, name) is not None for name in _noises(method))
     if asked.epsilon is None and asked.method == "dp_sgld_li2019" and None not in (asked.step, asked.clip):
         method, stated = replace(method, calibrated=None), True
     if asked.epsilon is None and not stated:
@@ -420,10 +420,15 @@ def planned(asked: Asked) -> Mechanism:
 
 
 def _or_noise(method: Any) -> str:
-    names = [option(name) for name in ("noise", "noise_std") if hasattr(method, SETTINGS[name])]
+    names = [option({"noise_multiplier": "noise"}.get(name, name)) for name in _noises(method)]
     if hasattr(method, "calibrated") and hasattr(method, "clip"):
         names = ["both --step and --clip"]
     return f", or {' or '.join(names)}" if names else ""
+
+
+def _noises(method: Any) -> list[str]:
+    """The settings by which its noise can be stated."""
+    return [each.name for each in fields(method) if each.name in ("noise_multiplier", "noise_std")]
 
 
 def of_plan(asked: Asked, method: Any, plan: Any, facts: Any, stated: bool) -> Mechanism:

@@ -12,11 +12,17 @@ from rich.text import Text
 
 
 class Column(NamedTuple):
-    """number: right-aligned and never wrapped.  style: of rich, on a terminal."""
+    """number: right-aligned.  whole: never wrapped, as numbers are not.  style: of rich, on a terminal."""
 
     title: str
     number: bool = False
+    whole: bool = False
     style: str = ""
+
+
+def terminal() -> bool:
+    """Whether a person looks at the output."""
+    return Console().is_terminal
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], indent: int = 0) -> None:
@@ -38,7 +44,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], indent: int 
             Text(column.title),
             justify="right" if column.number else "left",
             style=column.style,
-            no_wrap=column.number,
+            no_wrap=column.number or column.whole,
             overflow="fold",
         )
     for row in cells:

@@ -56,6 +56,12 @@ def claims(
         columns, [[name, *(str(count[name] or "") for count in counts.values())] for name in verdicts]
     )
     output.line()
+    if output.terminal():
+        for row in rows:
+            ours = f", ours {shown(row['ours'])} {row['unit']}".rstrip() if row["ours"] else ""
+            output.line(f"{row['id']}: {row['verdict']}{ours}", "bold", indent=2)
+            output.line(f"  {row['where']}: {row['published']}", indent=2)
+        return
     names = ("claim", "verdict", "ours", "published", "where")
     columns = [output.Column(name, number=name == "ours") for name in names]
     output.table(
@@ -78,7 +84,7 @@ def exhibits(results: Results = None, json: Json = False) -> None:
         files = ", ".join(sorted({Path(name).suffix[1:] for name in each.files}))
         counts = verdicts.get(each.exhibit, Counter()).most_common()
         rows.append([each.exhibit, each.state, files, ", ".join(f"{n} {verdict}" for verdict, n in counts)])
-    output.table([output.Column(name) for name in names], rows)
+    output.table([output.Column(name, whole=name in ("exhibit", "files")) for name in names], rows)
     output.line()
     output.line(
         f"{sum(bool(each.files) for each in listed)} of {len(listed)} are made; files are in {folder}/<exhibit>/."
@@ -174,9 +180,8 @@ def experiments(
             "No experiments yet: run one, such as `dvc exp run -n radius3 -S method.ops.radius=3 run@compare-abalone`."
         )
         return
-    columns = [
-        output.Column(name) for name in ("name", "changed", "accuracy at three budgets", "price", "when")
-    ]
+    names = ("name", "changed", "accuracy at three budgets", "price", "when")
+    columns = [output.Column(name, whole=name in ("name", "price")) for name in names]
     rows: list[list[str]] = []
     for each in listed:
         named = [o for o in each.outcomes if any(f"method.{o.method}." in key for key in each.changed)]
@@ -202,7 +207,7 @@ class Outcome(NamedTuple):
     @property
     def accuracies(self) -> str:
         numbers = " ".join(f"{value:.3f}" for value in self.accuracy)
-        return f"{self.method} on {self.run}: {numbers} at {', '.join(short(b) for b in self.budgets)}"
+        return f"{self.method} on {self.run}:\n{numbers} at {', '.join(short(b) for b in self.budgets)}"
 
     @property
     def prices(self) -> str:

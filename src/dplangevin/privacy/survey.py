@@ -2,8 +2,8 @@
 
 >>> from dp_accounting import GaussianDpEvent
 >>> found = survey(GaussianDpEvent(4.0), 1e-5)
->>> [f"{row.accountant.name}: {row.epsilon:.2f}" for row in found.prices if row.adjacency == "add_remove"][:2]
-['tight (analytic Gaussian)', 'RDP']
+>>> [f"{row.name}: {row.epsilon:.2f}" for row in found.prices if row.key in ("tight", "rdp")][:2]
+['tight (analytic Gaussian): 0.93', 'RDP: 1.01']
 """
 
 import math

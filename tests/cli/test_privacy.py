@@ -1,0 +1,207 @@
+"""What `dplangevin price` and `calibrate` print, against values that are computed otherwise."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+from dplangevin.cli import app
+from dplangevin.methods.registry import named
+
+STEPS = "--records 60000 --batch 128"
+FEW = "--records 6000 --batch 300"
+GAUSSIAN = "--sampling full --records 1000 --steps 1"
+
+
+def run(words: str) -> Any:
+    return CliRunner().invoke(app, words.split())
+
+
+def document(words: str) -> dict[str, Any]:
+    done = run(f"{words} --json")
+    assert done.exit_code == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def epsilon(found: dict[str, Any], key: str, adjacency: str, scope: str = "all iterates") -> float:
+    (row,) = (r for r in found["prices"] if (r["key"], r["adjacency"], r["scope"]) == (key, adjacency, scope))
+    return float(row["epsilon"])
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_sampled_steps_cost_what_dp_accounting_says(adjacency: str) -> None:
+    found = document(f"price {STEPS} --noise 1.1 --epochs 20")
+    relation = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE}.get(
+        adjacency, NeighboringRelation.REPLACE_ONE
+    )
+    theirs = PLDAccountant(relation)
+    theirs.compose(SelfComposedDpEvent(PoissonSampledDpEvent(128 / 60000, GaussianDpEvent(1.1)), 9375))
+    assert epsilon(found, "tight", adjacency) == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
+
+
+@pytest.mark.parametrize(("adjacency", "sensitivity"), [("add_remove", 1.0), ("replace_one", 2.0)])
+def test_a_gaussian_mechanism_costs_its_closed_form(adjacency: str, sensitivity: float) -> None:
+    found = document(f"price {GAUSSIAN} --noise 4 --delta 1e-6")
+    e, mu = epsilon(found, "tight", adjacency), sensitivity / 4
+    delta = norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu)
+    assert delta == pytest.approx(1e-6, rel=1e-6)
+    assert epsilon(found, "dp_accounting_pld", adjacency) == pytest.approx(e, rel=1e-4)
+    renyi = epsilon(found, "dp_accounting_rdp", adjacency)
+    assert e < renyi == pytest.approx(epsilon(found, "rdp", adjacency), rel=1e-6)
+
+
+def test_ratios_are_to_the_tight_price_of_the_same_neighbours() -> None:
+    rows = document(f"price {STEPS} --noise 1.1 --epochs 20")["prices"]
+    for adjacency in ("add_remove", "replace_one"):
+        tight, *others = (row for row in rows if row["adjacency"] == adjacency)
+        assert (tight["status"], tight["ratio"]) == ("tight", 1.0)
+        assert all(row["ratio"] == row["epsilon"] / tight["epsilon"] for row in others)
+        assert [row["epsilon"] for row in others] == sorted(row["epsilon"] for row in others)
+
+
+def test_steps_and_epochs_say_the_same() -> None:
+    one, other = (document(f"price {STEPS} --noise 1.1 {much}") for much in ("--epochs 20", "--steps 9375"))
+    assert one["prices"] == other["prices"]
+
+
+def test_a_failed_condition_makes_a_claim_of_a_price_and_is_named() -> None:
+    found = document(
+        "price --method dp_sgld_ryffel2022 --noise-std 0.02 --records 5000 --batch 50 --epochs 2"
+    )
+    (row,) = (row for row in found["prices"] if row["key"] == "ryffel2022")
+    assert row["status"] == "claim"
+    assert any("full batches: batch 50 of 5000" in text for text in row["violated"])
+    full = document(
+        "price --method dp_sgld_ryffel2022 --noise-std 0.02 --records 5000 --batch 5000 --epochs 9"
+    )
+    (row,) = (row for row in full["prices"] if row["key"] == "ryffel2022")
+    assert row["status"] == "proven"
+
+
+def test_what_cannot_be_priced_is_listed_with_the_reason() -> None:
+    refused = document(f"price {STEPS} --noise 1.1 --epochs 20")["refused"]
+    reasons = {(each["name"], each["adjacency"]): each["reason"] for each in refused}
+    assert reasons["Kifer et al. 2012", ""] == "it prices objective perturbation with Gaussian noise only"
+    assert "add_remove" in reasons["Li et al. 2019 (numerical, 32 orders)", "replace_one"]
+    assert not any("DpEvent(" in reason for reason in reasons.values())
+
+
+def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it() -> None:
+    found = document(f"price {GAUSSIAN} --noise 2 --attack --attack-runs 20000")
+    for bound in found["attacks"]:
+        price = epsilon(found, "tight", bound["adjacency"])
+        assert 0.3 * price < bound["epsilon"] < price
+
+
+def test_no_attack_says_why() -> None:
+    found = document("price --method objpert --epsilon 1 --records 1000 --attack --attack-runs 100")
+    assert [bound["epsilon"] for bound in found["attacks"]] == [None, None]
+    assert all("Gaussian steps" in bound["reason"] for bound in found["attacks"])
+
+
+@pytest.mark.parametrize(
+    ("accountant", "adjacency", "sampling"),
+    [
+        ("tight", "replace_one", "poisson"),
+        ("rdp", "add_remove", "poisson"),
+        ("wang2015", "replace_one", "subset"),
+    ],
+)
+def test_the_price_of_the_calibrated_noise_is_the_budget(
+    accountant: str, adjacency: str, sampling: str
+) -> None:
+    steps = f"{FEW} --epochs 2 --sampling {sampling}"
+    found = document(f"calibrate {steps} --epsilon 0.7 --accountant {accountant} --neighbours {adjacency}")
+    noise = found["settings"]["noise_multiplier"]
+    priced = document(f"price {steps} --noise {noise}")
+    assert priced["prices"] == found["prices"]
+    cost = epsilon(priced, accountant, adjacency)
+    assert 0.7 * (1 - 1e-3) < cost <= 0.7
+
+
+# each has its noise from another theorem or search
+@pytest.mark.parametrize("method", ["ops", "objpert", "outpert", "dp_sgld", "dp_sgld_ryffel2022", "pate"])
+def test_a_method_is_calibrated_to_its_tight_price(method: str) -> None:
+    steps = "--steps 20" if hasattr(named(method), "sampling") else ""
+    found = document(f"calibrate --method {method} --records 900 {steps} --epsilon 0.5 --public-rows 2000")
+    cost = min(
+        row["epsilon"]
+        for row in found["prices"]
+        if row["key"] == "tight" and row["adjacency"] == "replace_one"
+    )
+    assert 0.5 * (1 - 5e-3) < cost <= 0.5
+
+
+def test_a_method_of_ones_own_and_any_setting(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from dplangevin.methods.ops import Ops\nclass Mine(Ops):\n    pass\n"
+    (tmp_path / "mine_on_the_path.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mine = document("price --method mine_on_the_path.Mine --epsilon 1 --records 500 --set radius=3")
+    ours = document("price --method ops --epsilon 1 --records 500 --radius 3")
+    assert mine["prices"] == ours["prices"]
+
+
+def test_infinity_is_text_in_the_document() -> None:
+    done = run("price --method ops --epsilon 1 --records 500 --json")
+    assert "Infinity" not in done.stdout
+    assert "NaN" not in done.stdout
+
+
+FULL = f"price {STEPS} --noise 1.1"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (f"{FULL} --epochs 20 --delta 1", "--delta 1.0 must be between 0 and 1"),
+        (f"{FULL} --epochs 20 --delta 0", "--delta 0.0 must be between 0 and 1"),
+        ("price --records 100 --batch 128 --noise 1 --epochs 1", "--batch 128 must be at most --records 100"),
+        (f"price {STEPS} --noise 0 --epochs 20", "--noise 0.0 must be positive and finite; without noise"),
+        (f"price {STEPS} --epochs 20", "--noise missing: add for example --noise 1.1"),
+        ("price --noise 1 --epochs 20", "--records and --batch missing"),
+        (FULL, "add for example --epochs 20, or --steps 1000"),
+        (f"{FULL} --epochs 2 --steps 9", "--epochs and --steps say the same"),
+        (f"{FULL} --epochs 2 --schedule decreasin", "did you mean decreasing"),
+        (f"{FULL} --epochs 2 --radius 3", "--radius belongs to a method"),
+        (f"{FULL} --epochs 2 --sampling full", "leave out --batch 128"),
+        (f"{FULL} --epochs x", "Invalid value for '--epochs'"),
+        ("price --method obspert --epsilon 1 --records 99", "did you mean objpert"),
+        ("price --method sgd --records 99", "sgd has no privacy to price"),
+        ("price --method ops --records 99", "add for example --epsilon 1"),
+        ("price --method dp_sgd --records 99", "or --noise"),
+        ("price --method dp_sgfs --records 99", "--epsilon 1"),
+        ("price --method ops --records 99 --epsilon -1", "--epsilon -1.0 must be positive"),
+        ("price --method ops --epsilon 1", "--records missing"),
+        ("price --method ops --epsilon 1 --records 99 --clip 1", "ops has no setting 'clip'; it has bound"),
+        ("price --method ops --epsilon 1 --records 99 --set radios=1", "did you mean radius"),
+        ("price --method ops --epsilon 1 --records 99 --set radius", "must be NAME=VALUE"),
+        ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),
+        ("price --method ops --epsilon 1 --records 99 --loss none", "needs a linear model"),
+        ("calibrate --records 9 --batch 3 --epochs 1", "--epsilon missing"),
+        ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --noise 1", "leave out --noise"),
+        ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant tigt", "did you mean tight"),
+        (
+            "calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant rdp",
+            "Poisson sampling needs add_remove",
+        ),
+        ("prize", "prize"),
+    ],
+)
+def test_wrong_input_is_one_line_that_names_it_and_the_fix(words: str, said: str) -> None:
+    done = run(words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("dplangevin: ")
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_where_an_error_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPL_DEBUG", "1")
+    assert isinstance(run(f"{FULL} --epochs 20 --delta 1").exception, ValueError)
