@@ -20,7 +20,8 @@ from run import RUNS, UNITS, inputs
 
 from dplangevin import config, manifest
 from dplangevin.cache import Store, beside, listing, write
-from dplangevin.experiment import Work, refuse, tables
+from dplangevin.experiment import Work, tables
+from dplangevin.methods import refuse
 from dplangevin.plan import Unit
 from dplangevin.prices import spent
 from dplangevin.privacy import Budget

@@ -1,1 +1,123 @@
-"""Bayesian learning by Langevin dynamics under differential privacy: the claims of three papers, checked."""
+"""Bayesian learning by Langevin dynamics under differential privacy: the claims of three papers, checked.
+
+As a library: `learn`, `price`, `calibrate` and `attack` (see `dplangevin.library`), the methods, and
+`PrivateClassifier` for scikit-learn.  Nothing is imported before it is asked for.
+
+>>> from dplangevin import Budget, PrivateClassifier, Problem, learn
+>>> Budget(1.0, 1e-5)
+Budget(epsilon=1.0, delta=1e-05)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dplangevin.audit import Audit
+    from dplangevin.chains.sampling import Sampling
+    from dplangevin.estimator import Privacy, PrivateClassifier
+    from dplangevin.library import Answer, attack, calibrate, facts, learn, price
+    from dplangevin.methods import Method
+    from dplangevin.methods.dp_sgd import DpSgd, Sgd
+    from dplangevin.methods.dp_sgfs import DpSgfs
+    from dplangevin.methods.dp_sghmc import DpSghmc
+    from dplangevin.methods.dp_sgld import DpSgldLi2019, DpSgldRyffel2022, DpSgldWang2015, Sgld
+    from dplangevin.methods.dp_sgnht import DpSgnht
+    from dplangevin.methods.dpvi import Dpvi
+    from dplangevin.methods.hybrid import Hybrid
+    from dplangevin.methods.objpert import ObjPert
+    from dplangevin.methods.objpert_pure import ObjPertPure
+    from dplangevin.methods.ops import Ops
+    from dplangevin.methods.outpert import OutPert, Ridge
+    from dplangevin.methods.pate import Pate
+    from dplangevin.methods.registry import METHODS
+    from dplangevin.privacy import Budget, Guarantee
+    from dplangevin.privacy.accountants.tight import Tight
+    from dplangevin.problems import Facts
+    from dplangevin.problems.glm import Glm as Problem
+
+# name -> where it is, as above; a colon before what it is called there
+_HOMES = {
+    "Answer": "dplangevin.library",
+    "Audit": "dplangevin.audit",
+    "Budget": "dplangevin.privacy",
+    "DpSgd": "dplangevin.methods.dp_sgd",
+    "DpSgfs": "dplangevin.methods.dp_sgfs",
+    "DpSghmc": "dplangevin.methods.dp_sghmc",
+    "DpSgldLi2019": "dplangevin.methods.dp_sgld",
+    "DpSgldRyffel2022": "dplangevin.methods.dp_sgld",
+    "DpSgldWang2015": "dplangevin.methods.dp_sgld",
+    "DpSgnht": "dplangevin.methods.dp_sgnht",
+    "Dpvi": "dplangevin.methods.dpvi",
+    "Facts": "dplangevin.problems",
+    "Guarantee": "dplangevin.privacy",
+    "Hybrid": "dplangevin.methods.hybrid",
+    "METHODS": "dplangevin.methods.registry",
+    "Method": "dplangevin.methods",
+    "ObjPert": "dplangevin.methods.objpert",
+    "ObjPertPure": "dplangevin.methods.objpert_pure",
+    "Ops": "dplangevin.methods.ops",
+    "OutPert": "dplangevin.methods.outpert",
+    "Pate": "dplangevin.methods.pate",
+    "Privacy": "dplangevin.estimator",
+    "PrivateClassifier": "dplangevin.estimator",
+    "Problem": "dplangevin.problems.glm:Glm",
+    "Ridge": "dplangevin.methods.outpert",
+    "Sampling": "dplangevin.chains.sampling",
+    "Sgd": "dplangevin.methods.dp_sgd",
+    "Sgld": "dplangevin.methods.dp_sgld",
+    "Tight": "dplangevin.privacy.accountants.tight",
+    "attack": "dplangevin.library",
+    "calibrate": "dplangevin.library",
+    "facts": "dplangevin.library",
+    "learn": "dplangevin.library",
+    "price": "dplangevin.library",
+}
+__all__ = [  # noqa: RUF022
+    "Answer",
+    "Audit",
+    "Budget",
+    "DpSgd",
+    "DpSgfs",
+    "DpSghmc",
+    "DpSgldLi2019",
+    "DpSgldRyffel2022",
+    "DpSgldWang2015",
+    "DpSgnht",
+    "Dpvi",
+    "Facts",
+    "Guarantee",
+    "Hybrid",
+    "METHODS",
+    "Method",
+    "ObjPert",
+    "ObjPertPure",
+    "Ops",
+    "OutPert",
+    "Pate",
+    "Privacy",
+    "PrivateClassifier",
+    "Problem",
+    "Ridge",
+    "Sampling",
+    "Sgd",
+    "Sgld",
+    "Tight",
+    "attack",
+    "calibrate",
+    "facts",
+    "learn",
+    "price",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, there = _HOMES[name].partition(":")
+    found = getattr(import_module(module), there or name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

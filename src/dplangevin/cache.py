@@ -163,9 +163,11 @@ def _reachable(names: frozenset[str]) -> tuple[tuple[str, Path], ...]:
 
 
 def _modules(name: str) -> list[str]:
-    """The module that `name` is, or is in, and the packages around it."""
+    """The module that `name` is, or is in, and the packages around it, but for this one: it only names what users
+    import."""
     parts = name.split(".")
-    places = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+    first = 2 if parts[0] == PACKAGE else 1
+    places = [".".join(parts[:n]) for n in range(first, len(parts) + 1)]
     here = [place for place in places if _file(place)]
     return here[-1:] if here and _installed(_file(here[-1])) else here
 

@@ -22,8 +22,8 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin.cache import File, Store
 from dplangevin.data import DataError, Dataset
 from dplangevin.exhibits import read
-from dplangevin.experiment import Inputs, refuse, sweep, tables
-from dplangevin.methods import Method
+from dplangevin.experiment import Inputs, sweep, tables
+from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
 from dplangevin.prices import whole
@@ -297,8 +297,7 @@ def budgets(
     found, why = set[float](), []
     for epsilon in epsilons:
         try:
-            plan = method.plan(facts, Budget(epsilon, delta))
-            refuse(name, plan, Budget(epsilon, delta))
+            (plan,) = planned(method, facts, [Budget(epsilon, delta)], name)
             found.add(epsilon)
             price = Tight().epsilon(whole(plan.guarantee.event), delta, NEIGHBOURS)
             if not (1 - CLOSE) * epsilon < price <= epsilon:

@@ -25,7 +25,7 @@ from dplangevin.chains.chain import Chain
 from dplangevin.data import DataError, Dataset
 from dplangevin.device import pick
 from dplangevin.evaluate import all_scores, mixed, predictive, reliability
-from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace
+from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace, planned, settled
 from dplangevin.plan import TABLES, Unit, plain, runs, units
 from dplangevin.prices import priced
 from dplangevin.privacy import Budget
@@ -36,7 +36,6 @@ from dplangevin.problems.glm import Glm
 OF_UNITS = (
     "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics", "scalings",
 )  # fmt: skip
-SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
 # of a release's info that are metrics too, where the method reports them
 REPORTED = (
     "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
@@ -173,10 +172,8 @@ class Work:
         """The method of a unit, and what it does for each budget."""
         method: Method = instantiate(unit.config)
         facts = self.problem(unit).facts
-        plans = [method.plan(facts, Budget(epsilon, self.delta)) for epsilon in unit.epsilons]
-        for epsilon, plan in zip(unit.epsilons, plans, strict=True):
-            refuse(unit.run.name, plan, Budget(epsilon, self.delta))
-        return method, plans
+        budgets = [Budget(epsilon, self.delta) for epsilon in unit.epsilons]
+        return method, planned(method, facts, budgets, unit.run.name)
 
     def problem(self, unit: Unit) -> Problem:
         """The problem of a unit, made once."""
@@ -230,9 +227,7 @@ class Work:
         )
         release = method.release(problem, plans, how)
         if release.guarantees is not None:  # of a method that is alone in its group
-            plans = [
-                plan._replace(guarantee=own) for plan, own in zip(plans, release.guarantees, strict=True)
-            ]
+            plans = settled(release, plans)
             several, prices = [(method, plans)], [self.prices(group[0], plans)]
         out, start = [], 0
         for i, (_, each), found in zip(group, several, prices, strict=True):
@@ -368,17 +363,6 @@ class Work:
             for row in reliability(value[:, 0, which], problem.y_test[:, which])
         ]
         return pd.DataFrame(rows, columns=TABLES["reliability"])
-
-
-def refuse(name: str, plan: Plan, budget: Budget) -> None:
-    """ValueError where a plan costs more than its budget, unless its noise was stated: the one place that refuses."""
-    guarantee = plan.guarantee
-    if plan.stated or (guarantee.epsilon <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta):
-        return
-    raise ValueError(
-        f"{name} refused: its event costs ({guarantee.epsilon:.6g}, {guarantee.delta:g}), more than the budget "
-        f"({budget.epsilon:.6g}, {budget.delta:g})"
-    )
 
 
 def told(error: Exception) -> Exception:

@@ -16,6 +16,8 @@ CELLS = 2**16  # of the search in `largest_cross_entropy`
 class Loss(NamedTuple):
     """A convex loss ``phi(m, y)`` of the margins m of a row with label y, and the constants that bound it.
 
+    It can be pickled.
+
     With one margin per row (classes = 1) m is ``(..., n)``, with K of them ``(..., K, n)``; y is ``(..., n)``.
     value: phi, ``(..., n)``.  slope: gradient in m, of m's shape; it may overwrite the margins it is given.
     curvature: Hessian in m, ``(..., n)`` or ``(..., K, K, n)``.  labels: the labels of a data set as this loss has
@@ -33,10 +35,14 @@ class Loss(NamedTuple):
     trace: float | None = None  # sup tr phi''; None: rank smoothness
     kinked: bool = False  # phi'' jumps
     one_sided: bool = False  # phi' is u >= 0 times a vector that only y decides
-    numeric: bool = False  # labels are numbers, which the margin predicts
     # t -> sup of phi over ||m|| <= t and y, sup over y of its range over ||m|| <= t; None where unbounded
     on_ball: Callable[[float], tuple[float, float]] | None = None
-    labels: Callable[[Tensor], Tensor] = lambda y: y
+    labels: Callable[[Tensor], Tensor] = torch.as_tensor
+
+    @property
+    def classifies(self) -> bool:
+        """Whether labels are classes; else they are real numbers."""
+        return self.classes > 1 or self.one_sided
 
     @property
     def mean_curvature(self) -> float:
@@ -44,24 +50,59 @@ class Loss(NamedTuple):
         return self.smoothness if self.trace is None else self.trace / self.rank
 
 
+class _Logistic:
+    """log(1 + e^(-y m)), y in {-1, +1}."""
+
+    @staticmethod
+    def value(m: Tensor, y: Tensor) -> Tensor:
+        return F.softplus(-y * m)
+
+    @staticmethod
+    def slope(m: Tensor, y: Tensor) -> Tensor:
+        return m.mul_(-y).sigmoid_().mul_(-y)
+
+    @staticmethod
+    def curvature(m: Tensor, y: Tensor) -> Tensor:
+        return torch.sigmoid(m) * torch.sigmoid(-m)
+
+    @staticmethod
+    def on_ball(t: float) -> tuple[float, float]:
+        return t + math.log1p(math.exp(-t)), t  # log(1 + e^t), and less log(1 + e^-t)
+
+
+class _Squared:
+    """(m - y)^2/2."""
+
+    @staticmethod
+    def value(m: Tensor, y: Tensor) -> Tensor:
+        return 0.5 * (m - y) ** 2
+
+    @staticmethod
+    def slope(m: Tensor, y: Tensor) -> Tensor:
+        return m.sub_(y)
+
+    @staticmethod
+    def curvature(m: Tensor, y: Tensor) -> Tensor:
+        return torch.ones_like(m)
+
+
 LOGISTIC = Loss(
     "logistic",
-    value=lambda m, y: F.softplus(-y * m),
-    slope=lambda m, y: m.mul_(-y).sigmoid_().mul_(-y),
-    curvature=lambda m, y: torch.sigmoid(m) * torch.sigmoid(-m),
+    _Logistic.value,
+    _Logistic.slope,
+    _Logistic.curvature,
     lipschitz=1.0,
     smoothness=0.25,
     one_sided=True,
-    on_ball=lambda t: (t + math.log1p(math.exp(-t)), t),  # log(1 + e^t), and less log(1 + e^-t)
+    on_ball=_Logistic.on_ball,
 )
 SQUARED = Loss(
     "squared",
-    value=lambda m, y: 0.5 * (m - y) ** 2,
-    slope=lambda m, y: m.sub_(y),
-    curvature=lambda m, y: torch.ones_like(m),
+    _Squared.value,
+    _Squared.slope,
+    _Squared.curvature,
     lipschitz=float("inf"),
     smoothness=1.0,
-    numeric=True,
 )
 
 
@@ -78,33 +119,52 @@ def huber(threshold: float, label_bound: float) -> Loss:
         if not (number > 0 and math.isfinite(number)):
             raise ValueError(f"{name} must be positive and finite, not {number}")
 
-    def value(m: Tensor, y: Tensor) -> Tensor:
-        size = (m - y).abs()
-        return torch.where(size <= threshold, size.square() / 2, threshold * (size - threshold / 2))
-
-    def at(residual: float) -> float:
-        return residual**2 / 2 if residual <= threshold else threshold * (residual - threshold / 2)
-
-    def labels(y: Tensor) -> Tensor:
-        size = float(y.abs().max())
-        if size > label_bound * (1 + 1e-6):
-            raise ValueError(
-                f"a label has absolute value {size:.4g} > label_bound {label_bound:g}: raise it or scale the labels"
-            )
-        return y
-
+    made = _Huber(float(threshold), float(label_bound))
     return Loss(
         "huber",
-        value,
-        slope=lambda m, y: m.sub_(y).clamp_(-threshold, threshold),
-        curvature=lambda m, y: ((m - y).abs() <= threshold).to(m.dtype),
+        made.value,
+        made.slope,
+        made.curvature,
         lipschitz=float(threshold),
         smoothness=1.0,
         kinked=True,
-        numeric=True,
-        on_ball=lambda t: (at(t + label_bound), at(t + label_bound) - at(max(label_bound - t, 0.0))),
-        labels=labels,
+        on_ball=made.on_ball,
+        labels=made.labels,
     )
+
+
+class _Huber(NamedTuple):
+    threshold: float
+    label_bound: float
+
+    def value(self, m: Tensor, y: Tensor) -> Tensor:
+        size = (m - y).abs()
+        linear = self.threshold * (size - self.threshold / 2)
+        return torch.where(size <= self.threshold, size.square() / 2, linear)
+
+    def slope(self, m: Tensor, y: Tensor) -> Tensor:
+        return m.sub_(y).clamp_(-self.threshold, self.threshold)
+
+    def curvature(self, m: Tensor, y: Tensor) -> Tensor:
+        return ((m - y).abs() <= self.threshold).to(m.dtype)
+
+    def on_ball(self, t: float) -> tuple[float, float]:
+        most = self.at(t + self.label_bound)
+        return most, most - self.at(max(self.label_bound - t, 0.0))
+
+    def at(self, residual: float) -> float:
+        if residual <= self.threshold:
+            return residual**2 / 2
+        return self.threshold * (residual - self.threshold / 2)
+
+    def labels(self, y: Tensor) -> Tensor:
+        size = float(y.abs().max())
+        if size > self.label_bound * (1 + 1e-6):
+            raise ValueError(
+                f"a label has absolute value {size:.4g} > label_bound {self.label_bound:g}: "
+                "raise it or scale the labels"
+            )
+        return y
 
 
 def softmax(classes: int) -> Loss:
@@ -118,49 +178,54 @@ def softmax(classes: int) -> Loss:
     if classes < 2:
         raise ValueError(f"classes must be at least 2, not {classes}")
 
-    def chosen(m: Tensor, y: Tensor) -> Tensor:
-        index = y.long()[..., None, :].expand(*m.shape[:-2], 1, m.shape[-1])
-        return m.gather(-2, index).squeeze(-2)
-
-    def slope(m: Tensor, y: Tensor) -> Tensor:
-        each = torch.arange(classes, dtype=y.dtype)[:, None]
-        return m.softmax(-2).sub_((y[..., None, :] == each).to(m.dtype))
-
-    def curvature(m: Tensor, y: Tensor) -> Tensor:
-        p = m.softmax(-2)
-        unit = torch.eye(classes, dtype=m.dtype)[..., None]
-        return p[..., :, None, :] * (unit - p[..., None, :, :])
-
-    def labels(y: Tensor) -> Tensor:
-        if classes == 2 and bool((y.abs() == 1).all()):
-            y = (y > 0).to(y.dtype)
-        if not bool(torch.isin(y, torch.arange(classes, dtype=y.dtype)).all()):
-            found = y.unique()[:5].tolist()
-            raise ValueError(
-                f"labels {found} do not fit softmax with {classes} classes: need 0, ..., {classes - 1}"
-            )
-        return y
-
-    def on_ball(t: float) -> tuple[float, float]:
-        most = largest_cross_entropy(classes, t)
-        # least at equal m_k, k != y: averaging over their permutations lowers a convex phi, and the norm
-        least = float(np.logaddexp(0, math.log(classes - 1) - t * math.sqrt(classes / (classes - 1))))
-        return most, most - least
-
+    made = _Softmax(int(classes))
     return Loss(
         "softmax",
-        value=lambda m, y: m.logsumexp(-2) - chosen(m, y),
-        slope=slope,
-        curvature=curvature,
+        made.value,
+        made.slope,
+        made.curvature,
         lipschitz=math.sqrt(2),
         smoothness=0.5,
         classes=classes,
         rank=classes - 1,
         trace=1 - 1 / classes,
         one_sided=classes == 2,
-        on_ball=on_ball,
-        labels=labels,
+        on_ball=made.on_ball,
+        labels=made.labels,
     )
+
+
+class _Softmax(NamedTuple):
+    classes: int
+
+    def value(self, m: Tensor, y: Tensor) -> Tensor:
+        index = y.long()[..., None, :].expand(*m.shape[:-2], 1, m.shape[-1])
+        return m.logsumexp(-2) - m.gather(-2, index).squeeze(-2)
+
+    def slope(self, m: Tensor, y: Tensor) -> Tensor:
+        each = torch.arange(self.classes, dtype=y.dtype)[:, None]
+        return m.softmax(-2).sub_((y[..., None, :] == each).to(m.dtype))
+
+    def curvature(self, m: Tensor, y: Tensor) -> Tensor:
+        p = m.softmax(-2)
+        unit = torch.eye(self.classes, dtype=m.dtype)[..., None]
+        return p[..., :, None, :] * (unit - p[..., None, :, :])
+
+    def on_ball(self, t: float) -> tuple[float, float]:
+        classes, most = self.classes, largest_cross_entropy(self.classes, t)
+        # least at equal m_k, k != y: averaging over their permutations lowers a convex phi, and the norm
+        least = float(np.logaddexp(0, math.log(classes - 1) - t * math.sqrt(classes / (classes - 1))))
+        return most, most - least
+
+    def labels(self, y: Tensor) -> Tensor:
+        if self.classes == 2 and bool((y.abs() == 1).all()):
+            y = (y > 0).to(y.dtype)
+        if not bool(torch.isin(y, torch.arange(self.classes, dtype=y.dtype)).all()):
+            found = y.unique()[:5].tolist()
+            raise ValueError(
+                f"labels {found} do not fit softmax with {self.classes} classes: need 0, ..., {self.classes - 1}"
+            )
+        return y
 
 
 def largest_cross_entropy(classes: int, t: float) -> float:

@@ -37,15 +37,15 @@ def priced(
     facts: Facts,
     delta: float,
     adjacency: Adjacency,
-    names: Sequence[str],
-    formula: Accountant | None,
-    attack: Attack | None,
-    rng: torch.Generator,
+    names: Sequence[str] = (),
+    formula: Accountant | None = None,
+    attack: Attack | None = None,
+    rng: torch.Generator | None = None,
 ) -> dict[str, Any]:
     """The columns of a row that say what it costs and how, and "violated".
 
     adjacency: that epsilon_tight is priced under.  formula: the paper's accountant where that is not the method's, for
-    the events that it has a theorem for.  attack: on rows of a chain with noise.
+    the events that it has a theorem for.  attack: on rows of a chain with noise, with draws from rng.
     """
     if unknown := sorted(set(names) - set(KNOWN)):
         raise ValueError(f"unknown prices {unknown}: an experiment can ask for {', '.join(KNOWN)}")
@@ -70,6 +70,7 @@ def priced(
     if isinstance(plan.paper, LangevinDpEvent):
         found |= _langevin(plan, plan.paper, facts, delta, tight.epsilon, names)
     if attack is not None and isinstance(plan.work, Chain) and bool((plan.work.noise_std > 0).all()):
+        assert rng is not None, "an attack draws: give it a generator"
         found |= attack(plan, facts, delta, rng)
     found |= {"released": guarantee.released, "sampling": guarantee.sampling}
     found |= {**chain_columns(plan, facts.n), **plan.settings}

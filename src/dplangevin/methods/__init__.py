@@ -21,6 +21,8 @@ from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.events import Released, Sampling
 from dplangevin.problems import Facts, Problem
 
+SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
+
 
 class Plan(NamedTuple):
     """What a method does for a budget, worked out without data.
@@ -115,12 +117,38 @@ class Method(Protocol):
         ...
 
 
+def refuse(name: str, plan: Plan, budget: Budget) -> None:
+    """ValueError where a plan costs more than its budget, unless its noise was stated: the one place that refuses."""
+    guarantee = plan.guarantee
+    if plan.stated or (guarantee.epsilon <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta):
+        return
+    raise ValueError(
+        f"{name} refused: its event costs ({guarantee.epsilon:.6g}, {guarantee.delta:g}), more than the budget "
+        f"({budget.epsilon:.6g}, {budget.delta:g})"
+    )
+
+
+def planned(method: Method, facts: Facts, budgets: Sequence[Budget], name: str = "") -> list[Plan]:
+    """A plan for every budget, none of which costs more.  name: of the method in errors, by default its class's."""
+    plans = [method.plan(facts, budget) for budget in budgets]
+    for budget, plan in zip(budgets, plans, strict=True):
+        refuse(name or type(method).__name__, plan, budget)
+    return plans
+
+
+def settled(release: Release, plans: Sequence[Plan]) -> list[Plan]:
+    """The plans with what is promised now that they are carried out."""
+    guarantees = release.guarantees or [plan.guarantee for plan in plans]
+    return [plan._replace(guarantee=own) for plan, own in zip(plans, guarantees, strict=True)]
+
+
 def released(
     method: Method, problem: Problem, budgets: Sequence[Budget], seeds: int, rng: torch.Generator
 ) -> tuple[Release, list[Plan]]:
-    """Plan for every budget, and carry it out."""
-    plans = [method.plan(problem.facts, budget) for budget in budgets]
-    return method.release(problem, plans, Execution(seeds, rng)), plans
+    """Plan for every budget, and carry it out; over-budget plans are refused."""
+    plans = planned(method, problem.facts, budgets)
+    release = method.release(problem, plans, Execution(seeds, rng))
+    return release, settled(release, plans)
 
 
 class ChainMethod:

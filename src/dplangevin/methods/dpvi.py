@@ -60,7 +60,11 @@ class Dpvi:
         check_scheme("dpvi", self.sampling, "poisson")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        require(facts.linear.classes == 1, "dpvi is written for losses of one margin")
+        require(
+            facts.linear.classes == 1,
+            f"dpvi is written for losses of one margin, two classes or a regression, not for {facts.classes} classes: "
+            "use dp_sgd, dp_sgld_li2019, objpert, ops or outpert",
+        )
         n, rate, steps = facts.n, self.sampling.rate(facts.n), self.sampling.steps(facts.n)
         sigma, event = 0.0, None
         if budget.epsilon < math.inf:

@@ -210,15 +210,15 @@ class Pate:
         """With "data_dependent" what is promised without a look at the votes, which a release may better."""
         self.teacher.check(facts)
         self.student.check(facts)
-        require(self.teachers <= facts.n, f"teachers = {self.teachers} must be at most the {facts.n} records")
         vote = self._vote(facts)
+        require(self.teachers <= facts.n, f"teachers = {self.teachers} must be at most the {facts.n} records")
         event = None
         caps = Caps(vote.queries, vote.queries, 0.0, budget)
         if budget.epsilon < math.inf:
             event = vote.event(budget)
             caps = Caps(event.queries, event.answers, event.answer_std, budget)
         settings = {} if vote.from_votes else {"noise_std": caps.answer_std}
-        return Plan(self._guarantee(event, budget), caps, settings)
+        return Plan(self._guarantee(facts, event, budget), caps, settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         """Students, and in `info`: how many labels were given, what share of them and of the teachers' votes was right,
@@ -230,7 +230,7 @@ class Pate:
             at = how.workspace or Workspace(Path(spare), "pate")
             counts = self.teacher.votes(problem, self.teachers, queries, seed, at)
             votes = Votes(counts.double(), *normals)
-            caps, guarantees = self._settled(vote, votes, plans)
+            caps, guarantees = self._settled(problem.facts, vote, votes, plans)
             labels = vote.label(votes, caps)
             theta = self.student.students(problem, queries, labels, seed, at)
         info = _prices(vote, votes, labels, caps) | self._accuracies(problem, queries, votes, labels)
@@ -277,7 +277,7 @@ class Pate:
         return seed, queries, normals
 
     def _settled(
-        self, vote: Confident, votes: Votes, plans: Sequence[Plan]
+        self, facts: Facts, vote: Confident, votes: Votes, plans: Sequence[Plan]
     ) -> tuple[list[Caps], list[Guarantee]]:
         """What is done for each plan: as planned, or as the votes afford."""
         caps, guarantees = [], []
@@ -286,13 +286,16 @@ class Pate:
             private = vote.from_votes and cap.budget.epsilon < math.inf
             if private and (event := vote.event_of(votes, cap.budget)):
                 cap = Caps(event.queries, event.answers, event.answer_std, cap.budget)
-                guarantee = self._guarantee(event, cap.budget, FROM_VOTES)
+                guarantee = self._guarantee(facts, event, cap.budget, FROM_VOTES)
             caps.append(cap)
             guarantees.append(guarantee)
         return caps, guarantees
 
-    def _guarantee(self, event: DpEvent | None, budget: Budget, more: tuple[str, ...] = ()) -> Guarantee:
+    def _guarantee(
+        self, facts: Facts, event: DpEvent | None, budget: Budget, more: tuple[str, ...] = ()
+    ) -> Guarantee:
         which = "the test rows" if self.scored == "all" else "the even test rows; the odd ones are scored"
+        which = which if facts.tested else f"{len(self._public(facts))} that the problem was given"
         assumptions = (
             "each record's teacher is fixed beforehand",
             f"public unlabelled rows: {which}",

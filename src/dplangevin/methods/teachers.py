@@ -79,7 +79,7 @@ class Ridge:
         if facts.loss is None:
             raise ValueError("ridge fits are for linear models, not networks: use Descent")
         require(
-            facts.loss.classes > 1 or facts.loss.one_sided,
+            facts.loss.classifies,
             f"pate needs classes to vote for, which the {facts.loss.name} loss has not: use a classification loss",
         )
 

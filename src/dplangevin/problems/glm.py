@@ -16,13 +16,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dplangevin.losses import Loss, named, softmax
+from dplangevin.checks import positive, require
+from dplangevin.data import clip_rows
+from dplangevin.losses import Loss, huber, named, softmax
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.random import Batch
 
@@ -32,6 +35,45 @@ if TYPE_CHECKING:
 
 CELLS = 2**20  # of drawn rows that are gathered at a time
 NO_TEST = torch.zeros(1, 0)
+SLACK = 1e-6  # relative; of norms that rounding takes over their bound
+
+
+class Rows(NamedTuple):
+    r"""How a user's rows become those of a problem.
+
+    bound: B, on their norm, public, > 0.  bias: a constant feature is added within that bound, ``x -> (x, B)/sqrt(2)``,
+    whose norm is at most B where that of x is.  cut: longer rows become ``x B/||x||``; else they are an error.
+    """
+
+    bound: float
+    bias: bool = False
+    cut: bool = False
+
+    def of(self, x: Any, features: int | None = None, strict: bool = True) -> Tensor:
+        """``(1, n, features)`` float32 of rows ``(n, features)``: array, tensor or nested lists of finite numbers.
+
+        features: that the rows must have, before the bias.  strict: longer rows that are not cut are an error.
+        """
+        rows = np.asarray(x, dtype=np.float64)
+        require(rows.ndim == 2 and rows.size > 0, f"X has shape {rows.shape}: give (n, features), neither 0")
+        wrong = f"X has {rows.shape[1]} features, but {features} are expected"
+        require(features in (None, rows.shape[1]), wrong)
+        finite = np.isfinite(rows).all(1)
+        if not finite.all():
+            raise ValueError(
+                f"row {int(finite.argmin())} of X has a value that is nan or infinite: fill it in"
+            )
+        norms = np.linalg.norm(rows, axis=1)
+        if strict and not self.cut and (long := norms > self.bound * (1 + SLACK)).any():
+            first = int(long.argmax())
+            raise ValueError(
+                f"row {first} of X has norm {norms[first]:.4g} > row_bound = {self.bound:g} ({int(long.sum())} of "
+                f"{len(rows)} are longer): scale X by public constants, raise row_bound, or set clip_rows=True"
+            )
+        rows = clip_rows(rows, self.bound, self.bound) if strict or self.cut else rows.astype(np.float32)
+        if self.bias:
+            rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=self.bound) * np.float32(math.sqrt(0.5))
+        return torch.from_numpy(rows)[None]
 
 
 @dataclass(frozen=True)
@@ -43,7 +85,8 @@ class Glm:
     0, ..., K - 1; without labels the rows are public.  target: of regression, the public low and high that the labels
     -1 and 1 stand for; y_test and predictions are in its units.
     mean_smoothness: of the mean loss, None for that of one record; private: see `Facts`;
-    notes: how the rows were made, as a result names it.
+    notes: how the rows were made, as a result names it.  names: of the classes, in order, where they have any.
+    made: how rows were made by `from_arrays`.
     One row's gradient is ``phi' x^T``, of norm at most `lipschitz`; its Hessian, the Kronecker product of ``phi''`` and
     ``x x^T``, has norm at most `smoothness` (Chaudhuri, Monteleoni and Sarwate 2011, section 3) and ``loss.rank``
     eigenvalues with a mean of at most `mean_curvature`, which at rank one is `smoothness`.
@@ -60,6 +103,101 @@ class Glm:
     private: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     target: tuple[float, float] | None = None
+    names: tuple[Any, ...] = ()
+    made: Rows | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        row_bound: float,
+        loss: str | Loss | None = None,
+        classes: Sequence[Any] | None = None,
+        label_bound: float | None = None,
+        threshold: float | None = None,
+        public: Any = None,
+        bias: bool = False,
+        clip_rows: bool = False,
+    ) -> Glm:
+        """Private rows X ``(n, features)`` and labels y ``(n,)`` of one data set: arrays, tensors or lists.
+
+        row_bound: public, > 0; a row of X that is longer is an error, or cut to it with `clip_rows`, which looks
+        at each row alone and costs no privacy.  bias: a constant feature within the bound, ``x -> (x, B)/sqrt(2)``, see
+        `Rows`.
+        loss: "logistic" (two classes), "softmax" (two or more), "huber" (y are numbers), or a `Loss`; None: "logistic"
+        or "softmax", by the number of classes.
+        classes: all that there can be, public, two or more distinct labels of any type, in order; None: those that y
+        has, sorted, of which the guarantee then says that they were read off the data.
+        label_bound: Y > 0, public, with ``|y| <= Y``, for "huber"; threshold: at which it clips residuals, None for Y.
+        Priors and step sizes are made for numbers of about 1, so scale y by a public constant.
+        public: rows ``(m, features)`` that need no privacy, which PATE asks about; no other method looks at them.
+        ValueError, naming the argument and the fix, for whatever does not fit.
+
+        >>> problem = Glm.from_arrays([[0.6, 0.8], [0.0, 0.5]], ["no", "yes"], row_bound=1.0, classes=["no", "yes"])
+        >>> problem.n, problem.d, problem.names
+        (2, 2, ('no', 'yes'))
+        >>> Glm.from_arrays([[3.0, 4.0], [0.0, 0.5]], [0, 1], row_bound=1.0)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: row 0 of X has norm 5 > row_bound = 1 (1 of 2 are longer): scale X by public constants, ...
+        """
+        positive(row_bound=row_bound)
+        made = Rows(float(row_bound), bias, clip_rows)
+        x, labels = made.of(X), np.asarray(y)
+        require(
+            labels.shape == (x.shape[1],),
+            f"y has shape {labels.shape}: give one label per row, ({x.shape[1]},)",
+        )
+        names: tuple[Any, ...] = ()
+        notes = ["rows longer than the bound are cut"] if clip_rows else []
+        if loss == "huber":
+            require(label_bound is not None, "huber needs label_bound, a public Y with |y| <= Y: give it")
+            assert label_bound is not None
+            loss = huber(label_bound if threshold is None else threshold, label_bound)
+        elif isinstance(loss, str) and loss != "softmax":
+            loss = named(loss)
+        if isinstance(loss, Loss) and not loss.classifies:
+            used, target = loss, _numbers(labels)
+        else:
+            names = _classes(labels, classes)
+            if classes is None:
+                notes.append("classes read off the labels")
+            loss = loss or ("logistic" if len(names) == 2 else "softmax")
+            used = (
+                loss if isinstance(loss, Loss) else named(loss) if loss == "logistic" else softmax(len(names))
+            )
+            wanted = max(2, used.classes)
+            require(
+                len(names) == wanted,
+                f"the {used.name} loss has {wanted} classes, not {len(names)}: use softmax",
+            )
+            target = _encoded(labels, names)
+            target = target if used.classes > 1 else 2 * target - 1
+        return cls(
+            x,
+            used.labels(target[None]),
+            used,
+            row_bound=made.bound,
+            x_test=None if public is None else made.of(public, np.shape(X)[1]),
+            notes=tuple(notes),
+            names=names,
+            made=made,
+        )
+
+    def asking(self, X: Any) -> Glm:
+        """The same problem with these rows ``(m, features)`` to predict; longer ones are cut where private ones are."""
+        require(
+            self.made is not None, "give the rows to predict as x_test: this problem is not made from_arrays"
+        )
+        assert self.made is not None
+        features = self.features - self.made.bias
+        return replace(self, x_test=self.made.of(X, features, strict=False), y_test=NO_TEST)
+
+    def without_rows(self) -> Glm:
+        """What predictions need, and no row: n is 0."""
+        return replace(self, x=self.x[:, :0].clone(), y=self.y[:, :0].clone(), x_test=None, y_test=NO_TEST)
 
     @classmethod
     def from_dataset(cls, dataset: Dataset, seeds: int, loss: str | Loss = "logistic") -> Glm:
@@ -75,7 +213,7 @@ class Glm:
         norm = float(x.norm(dim=2).max())
         if norm > bound * (1 + 1e-5):
             raise ValueError(f"a row has norm {norm:.4g} > {bound:g}: scale the rows first (Dataset.scaled)")
-        if dataset.target is not None and not loss.numeric:
+        if dataset.target is not None and loss.classifies:
             raise ValueError(
                 f"the {loss.name} loss is for classes, the labels are numbers: use the huber loss"
             )
@@ -151,19 +289,17 @@ class Glm:
 
     @property
     def facts(self) -> Facts:
-        mean = self.smoothness if self.mean_smoothness is None else self.mean_smoothness
-        return Facts(
-            n=self.n,
-            d=self.d,
-            classes=1 if self.target else max(2, self.classes),
-            lipschitz=self.lipschitz,
-            smoothness=self.smoothness,
-            mean_smoothness=mean,
-            row_bound=self.row_bound,
+        found = linear_facts(
+            self.loss,
+            self.n,
+            self.features,
+            self.row_bound,
             public=0 if self.x_test is None else self.x_test.shape[1],
-            loss=self.loss,
-            private=dict(self.private),
         )
+        mean = found.mean_smoothness if self.mean_smoothness is None else self.mean_smoothness
+        classes = found.classes if self.target is None else 1
+        found = found._replace(classes=classes, mean_smoothness=mean)
+        return found._replace(private=dict(self.private), tested=self.made is None)
 
     @property
     def device(self) -> torch.device:
@@ -205,20 +341,26 @@ class Glm:
         return Sums(_times(slope, x).reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:
-        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1.  For regression
-        the predicted targets ``(S, E, m, 1)``, margins clipped to [-1, 1] in the target's units."""
-        if self.x_test is None:
-            raise ValueError("there are no test rows to predict: give the problem x_test")
+        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1.  With a `target`
+        the margins, clipped to [-1, 1], in its units."""
+        if self.target is not None:
+            return in_units(self.predict_margins(theta).clamp(-1, 1), self.target)
         found = []
-        for each in theta.unbind(1):
-            margins = each.unflatten(-1, (self.classes, -1)).float() @ self.x_test.mT  # (S, K, m)
-            if self.target:
-                found.append(in_units(margins.clamp(-1, 1), self.target).mT)
-                continue
+        for margins in self._asked(theta):
             if self.classes == 1:
                 margins = F.pad(margins, (0, 0, 1, 0))
             found.append(margins.softmax(1).mT)
         return torch.stack(found, 1)
+
+    def predict_margins(self, theta: Tensor) -> Tensor:
+        """theta x of the test rows, ``(S, E, m, K)``, of a single margin K = 1: what a regression predicts."""
+        return torch.stack([margins.mT for margins in self._asked(theta)], 1)
+
+    def _asked(self, theta: Tensor) -> list[Tensor]:
+        """Margins of the test rows, ``(S, K, m)`` for each budget."""
+        if self.x_test is None:
+            raise ValueError("there are no test rows to predict: give the problem x_test")
+        return [each.unflatten(-1, (self.classes, -1)).float() @ self.x_test.mT for each in theta.unbind(1)]
 
     def descent(self, chains: Sequence[Chain]) -> Descent:
         """``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``, in one gather and two products a step.
@@ -329,6 +471,57 @@ def in_units(y: Tensor, target: tuple[float, float]) -> Tensor:
     """``low + (high - low)(y + 1)/2``: labels in [-1, 1] in the units of the target (low, high)."""
     low, high = target
     return low + (high - low) * (y + 1) / 2
+
+
+def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: int = 0) -> Facts:
+    """What is public of a linear model on n rows ``||x|| <= row_bound`` of so many features, without the rows."""
+    smoothness = loss.smoothness * row_bound**2
+    return Facts(
+        n=n,
+        d=loss.classes * features,
+        classes=max(2, loss.classes),
+        lipschitz=loss.lipschitz * row_bound,
+        smoothness=smoothness,
+        mean_smoothness=smoothness,
+        row_bound=row_bound,
+        public=public,
+        loss=loss,
+    )
+
+
+def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
+    """The names of the classes, in order."""
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"y[{int(np.isfinite(y).argmin())}] is nan or infinite: every row needs a label")
+    names = tuple(np.unique(y).tolist() if classes is None else np.asarray(classes).tolist())
+    require(len(set(names)) == len(names), f"classes {list(names)} must be distinct")
+    found = (
+        f"y has one class, {names[0]!r}"
+        if classes is None and len(names) == 1
+        else f"classes are {list(names)}"
+    )
+    require(len(names) >= 2, f"{found}: give rows of two or more, or all that there can be as classes")
+    return names
+
+
+def _encoded(y: np.ndarray, names: tuple[Any, ...]) -> Tensor:
+    """0, ..., K - 1 ``(n,)`` float32."""
+    place = {name: k for k, name in enumerate(names)}
+    labels = y.tolist()
+    if unknown := [label for label in labels if label not in place]:
+        raise ValueError(f"y has label {unknown[0]!r}, which is not among classes {list(names)}")
+    return torch.tensor([float(place[label]) for label in labels])
+
+
+def _numbers(y: np.ndarray) -> Tensor:
+    try:
+        found = y.astype(np.float64)
+    except ValueError as error:
+        raise ValueError(
+            f"y has labels such as {str(y[0])!r}, which are no numbers: leave out loss for classes"
+        ) from error
+    require(bool(np.isfinite(found).all()), "y has values that are nan or infinite: every row needs a number")
+    return torch.from_numpy(found.astype(np.float32))
 
 
 def _times(slope: Tensor, x: Tensor) -> Tensor:

@@ -1,0 +1,135 @@
+"""A private classifier for scikit-learn, on top of `library`.
+
+>>> from sklearn.datasets import load_breast_cancer
+>>> from sklearn.preprocessing import FunctionTransformer
+>>> X, y = load_breast_cancer(return_X_y=True)
+>>> typical = [14, 19, 92, 655, 0.1, 0.1, 0.09, 0.05, 0.18, 0.06]  # public: what such numbers are like
+>>> model = PrivateClassifier("objpert", epsilon=8.0, row_bound=2.0, classes=[0, 1], random_state=0)
+>>> model = model.fit(X[:, :10] / typical - 1, y)
+>>> round(model.score(X[:, :10] / typical - 1, y), 1)
+0.9
+>>> print(model.privacy_.adjacency, round(model.privacy_.epsilon, 2), round(model.privacy_.price["epsilon_tight"], 2))
+replace_one 8.0 5.56
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from dp_accounting import DpEvent
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dplangevin import random
+from dplangevin.library import Answer, learn
+from dplangevin.methods import Method
+from dplangevin.methods.registry import named
+from dplangevin.privacy import Adjacency, Budget
+from dplangevin.problems.glm import Glm
+
+
+class Privacy(NamedTuple):
+    """What a fit cost and what that rests on.
+
+    event: what was done to the data.  epsilon, delta, adjacency: promised by the method's own theorem, for neighbours
+    of that kind.  price: the columns of `library.price`, epsilon_tight among them.  assumptions: that the guarantee
+    needs and the code cannot enforce.  violated: what it needs and this fit did not have; [] where it holds.
+    """
+
+    event: DpEvent
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    price: dict[str, Any]
+    assumptions: tuple[str, ...]
+    violated: list[str]
+
+
+class PrivateClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that is (epsilon, delta)-differentially private in the rows that it is fitted on.
+
+    method: a name of `dplangevin.METHODS`, or a method: of this package, or anything with its interface
+    (`dplangevin.Method`).  epsilon in (0, inf], inf meaning no privacy; delta in [0, 1).
+    row_bound: B > 0, public; longer rows are cut to it, ``x -> x min(1, B/||x||)``, which looks at each row alone.
+    Scale X by public constants first: a scaler that is fitted on the rows is not accounted for.  bias: a constant
+    feature within the bound.  classes: all that there can be, public; None: those that y has, of which the guarantee
+    then says that they were read off.  public: rows ``(m, features)`` that need no privacy, for "pate".
+    random_state: a seed gives the same fit again, and is as secret as the rows; None takes one of 63 bits from the
+    system.
+
+    Fitted: `classes_` ``(K,)``, `n_features_in_`, `privacy_` (`Privacy`), `answer_` (`library.Answer`).  None of them
+    holds a row, so a fitted classifier may be pickled and published, but for a `random_state` that is a seed.
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "dpvi",
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        row_bound: float = 1.0,
+        *,
+        bias: bool = True,
+        classes: Sequence[Any] | None = None,
+        public: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.row_bound = row_bound
+        self.bias = bias
+        self.classes = classes
+        self.public = public
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from private rows X ``(n, features)`` with labels y ``(n,)``.
+
+        ValueError for a budget that is out of reach and for classes that the method is not defined for, naming the fix.
+        """
+        X, y = validate_data(self, X, y)
+        check_classification_targets(y)
+        problem = Glm.from_arrays(
+            X,
+            y,
+            row_bound=self.row_bound,
+            classes=self.classes,
+            public=self.public,
+            bias=self.bias,
+            clip_rows=True,
+        )
+        budget = Budget(float(self.epsilon), float(self.delta))
+        (answer,) = learn(named(self.method), problem, budget, random.generator(self._seed(), "fit"))
+        self.classes_ = np.asarray(problem.names)
+        self.answer_: Answer = answer
+        promise = answer.guarantee
+        self.privacy_ = Privacy(
+            promise.event,
+            promise.epsilon,
+            promise.delta,
+            promise.adjacency,
+            answer.price(),
+            promise.assumptions,
+            answer.violated,
+        )
+        return self
+
+    def _seed(self) -> int:
+        given = self.random_state
+        if given is None:
+            return secrets.randbits(63)
+        return int(check_random_state(given).randint(2**31 - 1)) if hasattr(given, "randint") else int(given)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities ``(m, K)`` in the order of `classes_`, averaged over what the method released."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False)
+        return self.answer_.predict(X).double().numpy()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row, ``(m,)``."""
+        best = self.predict_proba(X).argmax(1)
+        return np.asarray(self.classes_[best])

@@ -1,0 +1,215 @@
+"""Private learning on data of your own, in ten lines.
+
+>>> import numpy as np
+>>> from dplangevin import Budget, Dpvi, Problem, learn
+>>> rng = np.random.default_rng(0)
+>>> X = rng.uniform(-1, 1, (1000, 2)) / 2**0.5
+>>> y = np.where(X @ [4, -2] + rng.logistic(size=1000) > 0, "ill", "well")
+>>> problem = Problem.from_arrays(X, y, row_bound=1.0, classes=["well", "ill"], bias=True)
+>>> low, high = learn(Dpvi(), problem, [Budget(0.5, 1e-5), Budget(8.0, 1e-5)], rng=0)
+>>> low.theta.shape, low.predict(X[:5]).shape, round(low.guarantee.epsilon, 3)
+(torch.Size([50, 3]), torch.Size([5, 2]), 0.5)
+>>> print(high.guarantee.adjacency, round(high.price()["epsilon_tight"], 1), high.violated)
+add_remove 6.0 []
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dplangevin import random
+from dplangevin.attacks.release import statistics
+from dplangevin.audit import Audit, audit
+from dplangevin.evaluate import predictive
+from dplangevin.losses import LOGISTIC, Loss, softmax
+from dplangevin.methods import Method, Plan, planned, released
+from dplangevin.methods.registry import named
+from dplangevin.prices import priced, violated
+from dplangevin.privacy import Adjacency, Budget, Guarantee
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.calibrate import calibrate as smallest_noise
+from dplangevin.problems import Facts
+from dplangevin.problems.glm import Glm, linear_facts
+
+PRICES = "neighbours", "last_iterate"  # of `prices.priced`
+WIDER = 1e3  # times what is wanted: the most that `calibrate` asks for
+NARROWER = 4.0
+
+
+class Answer(NamedTuple):
+    """What a method gives out for a budget, without the rows that it learned from: it can be kept and pickled.
+
+    theta: ``(samples, d)``, one row where a single fit is released; of K margins d is ``K features``, class after
+    class.  plan: what was done, with the guarantee and the settings (noise_multiplier, l2 ...).  violated: what the
+    guarantee needs and this run did not have; [] where it holds.  facts: of the problem; model: it, without its rows.
+    """
+
+    theta: Tensor
+    plan: Plan
+    violated: list[str]
+    method: Method
+    budget: Budget
+    facts: Facts
+    model: Glm
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the method's own theorem promises, with the problem's notes among the assumptions."""
+        given = self.plan.guarantee
+        texts = dict.fromkeys([*given.assumptions, *filter(None, self.model.notes)])
+        return given._replace(assumptions=tuple(texts))
+
+    def price(self, adjacency: Adjacency | None = None) -> dict[str, Any]:
+        """What the release costs, as `price`."""
+        return _price(self.method, self.facts, self.plan, self.budget, adjacency)
+
+    def predict(self, X: Any) -> Tensor:
+        """Probabilities of rows X ``(m, features)``, ``(m, K)`` in the order of `model.names`, averaged over the
+        samples; of a regression the predicted numbers ``(m,)``."""
+        asked, theta = self.model.asking(X), self.theta[None, None]
+        if not asked.loss.classifies:
+            return asked.predict_margins(theta.mean(2))[0, 0, :, 0]
+        return predictive(asked, theta)[0, 0]
+
+
+def learn(
+    method: str | Method,
+    problem: Glm,
+    budgets: Budget | Sequence[Budget],
+    rng: int | torch.Generator,
+) -> list[Answer]:
+    """One answer per budget, on common random numbers.
+
+    method: or its name, with the settings of its class.  problem: of `Problem.from_arrays`, a single data set.
+    budgets: each for itself; who publishes several answers pays for all of them.  rng: a seed >= 0, or a generator,
+    which is one for research (Mersenne Twister).
+    ValueError for a budget that is out of reach, a plan that would cost more than its budget, and a problem that
+    the method is not defined for.
+    """
+    method, wanted = named(method), [budgets] if isinstance(budgets, Budget) else list(budgets)
+    if not problem.shared:
+        raise ValueError(f"the problem has {len(problem.x)} data sets: give one, as Problem.from_arrays does")
+    if not wanted:
+        raise ValueError("budgets is empty: give at least one Budget(epsilon, delta)")
+    release, plans = released(method, problem, wanted, 1, _generator(rng, "learn"))
+    known, model, answers = problem.facts, problem.without_rows(), []
+    for e, (budget, plan) in enumerate(zip(wanted, plans, strict=True)):
+        theta = release.theta[0, e]
+        notes = [*violated(method, plan), *filter(None, [release.violated[e]])]
+        if not bool(theta.isfinite().all()):
+            notes.append("the chain diverged: lower the step size")
+        answers.append(Answer(theta, plan, notes, method, budget, known, model))
+    return answers
+
+
+def price(
+    method: str | Method, problem: Glm | Facts, budget: Budget, adjacency: Adjacency | None = None
+) -> dict[str, Any]:
+    """What a method would cost for a budget, without data: the columns of a row of the sweep (`prices.priced`).
+
+    problem: its facts are all that is used; see `facts`.  adjacency: that epsilon_tight is priced under, by default the
+    guarantee's.  Among the columns: epsilon_paper, accountant_paper, adjacency; epsilon_tight, accountant_tight,
+    adjacency_tight; epsilon_add_remove, epsilon_replace_one (nan where there is no such price); epsilon_last where the
+    last iterate alone is released; released, sampling, noise_multiplier, batch, steps, violated.
+
+    >>> row = price("dp_sgd", facts(1000, 5), Budget(1.0, 1e-5))
+    >>> round(row["epsilon_paper"], 3), round(row["epsilon_tight"], 2), row["steps"]
+    (1.0, 0.73, 312)
+    """
+    method, known = named(method), _facts(problem)
+    (plan,) = planned(method, known, [budget])
+    return _price(method, known, plan, budget, adjacency)
+
+
+def calibrate(
+    method: str | Method,
+    problem: Glm | Facts,
+    target: Budget,
+    adjacency: Adjacency = "replace_one",
+    rtol: float = 1e-3,
+) -> Budget:
+    """The budget to ask a method for, so that what it does has the tight price `target` under `adjacency`.
+
+    Methods that calibrate themselves by loose theorems are compared at equal privacy by it.  The price is at most
+    target.epsilon, and within rtol of it unless the method cannot spend more (rho stops at 1, steps where they are
+    stable), or `WIDER` times the target does not get there.
+    ValueError where even target.epsilon/4 costs more, or cannot be planned.
+
+    >>> asked = calibrate("objpert", facts(1000, 5), Budget(1.0, 1e-5))
+    >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_tight"], 2)
+    (1.33, 1.0)
+    """
+    method, known = named(method), _facts(problem)
+    if target.epsilon == math.inf:
+        return target
+
+    def asked(noise: float) -> Budget:
+        return Budget(target.epsilon / noise, target.delta)
+
+    noise = smallest_noise(
+        Tight(),
+        lambda noise: method.plan(known, asked(noise)).guarantee.event,
+        target,
+        low=1 / WIDER,
+        high=NARROWER,
+        adjacency=adjacency,
+        rtol=rtol,
+    )
+    return asked(noise)
+
+
+def attack(
+    method: str | Method,
+    problem: Glm | Facts,
+    budget: Budget,
+    rng: int | torch.Generator,
+    runs: int = 2000,
+    confidence: float = 0.95,
+) -> Audit:
+    """A lower bound on the epsilon of a release at budget.delta, by the attack of `attacks.release`.
+
+    The method runs `runs` times on each of two neighbouring data sets that the problem's facts admit, not on its rows.
+    A bound above `price` would refute the price; one below says nothing.  ValueError as `learn`, and for runs < 8.
+    """
+    method, known = named(method), _facts(problem)
+    (plan,) = planned(method, known, [budget])
+    first, second = statistics(method, known, plan, runs, _generator(rng, "attack"))
+    return audit(first, second, budget.delta, confidence)
+
+
+def facts(
+    records: int,
+    features: int,
+    *,
+    classes: int = 2,
+    row_bound: float = 1.0,
+    loss: Loss | None = None,
+    public: int = 0,
+) -> Facts:
+    """What is public of a linear model on `records` rows of norm at most row_bound: all that a price depends on.
+
+    features: with a bias among them.  loss: None for logistic regression, softmax for more than two classes.  public:
+    unlabelled rows, which PATE asks about.
+
+    >>> facts(1000, 5, classes=3).d
+    15
+    """
+    used = loss or (LOGISTIC if classes == 2 else softmax(classes))
+    return linear_facts(used, records, features, row_bound, public)._replace(tested=False)
+
+
+def _facts(problem: Glm | Facts) -> Facts:
+    return problem if isinstance(problem, Facts) else problem.facts
+
+
+def _price(
+    method: Method, known: Facts, plan: Plan, budget: Budget, adjacency: Adjacency | None
+) -> dict[str, Any]:
+    return priced(method, plan, known, budget.delta, adjacency or plan.guarantee.adjacency, PRICES)
+
+
+def _generator(rng: int | torch.Generator, label: str) -> torch.Generator:
+    return rng if isinstance(rng, torch.Generator) else random.generator(rng, label)

@@ -1,0 +1,85 @@
+"""`PrivateClassifier` among scikit-learn's estimators, and what it says of its privacy."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dplangevin import Budget, ObjPert, PrivateClassifier, Problem, learn
+
+# checks that ask of a private learner what it must not do
+FAILS: dict[str, str] = {}
+
+
+@parametrize_with_checks(
+    [
+        PrivateClassifier("objpert", epsilon=math.inf),
+        PrivateClassifier("objpert", epsilon=100.0, row_bound=10.0),
+    ],
+    expected_failed_checks=lambda estimator: FAILS,
+)
+def test_scikit_learn(estimator: Any, check: Any) -> None:
+    before = np.random.get_state()  # noqa: NPY002
+    check(estimator)
+    np.random.set_state(before)  # noqa: NPY002  # scikit-learn's own draws
+
+
+def wine() -> tuple[np.ndarray, np.ndarray]:
+    """Three classes, 178 rows, columns scaled by round numbers."""
+    X, y = load_wine(return_X_y=True)
+    return X / np.maximum(1, np.round(np.abs(X).mean(0))) / 10, np.array(["a", "b", "c"])[y]
+
+
+def test_a_fit_is_the_answer_of_the_library_and_says_what_it_cost() -> None:
+    X, y = wine()
+    model = PrivateClassifier("objpert", epsilon=2.0, row_bound=0.5, random_state=1).fit(X, y)
+    assert list(model.classes_) == ["a", "b", "c"]
+    assert model.n_features_in_ == 13
+    problem = Problem.from_arrays(X, y, row_bound=0.5, bias=True, clip_rows=True)
+    (answer,) = learn(ObjPert(), problem, Budget(2.0, 1e-5), 0)
+    privacy = model.privacy_
+    assert (privacy.event, privacy.epsilon, privacy.delta) == (answer.guarantee.event, 2.0, 1e-5)
+    assert privacy.adjacency == "replace_one"
+    assert privacy.price == answer.price()
+    assert privacy.assumptions == answer.guarantee.assumptions
+    assert {"classes read off the labels", "rows longer than the bound are cut"} <= set(privacy.assumptions)
+    assert privacy.violated == []
+    model.set_params(classes=["a", "b", "c"])
+    assert "classes read off the labels" not in model.fit(X, y).privacy_.assumptions
+
+
+def test_seeds_repeat_and_others_differ() -> None:
+    X, y = wine()
+    first, again, other = (
+        PrivateClassifier("objpert", row_bound=0.5, random_state=seed).fit(X, y).predict_proba(X)
+        for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_other_methods_and_methods_of_ones_own() -> None:
+    X, y = wine()
+
+    class Mine(ObjPert):
+        pass
+
+    mine = PrivateClassifier(Mine(), epsilon=1000.0, row_bound=0.5, random_state=0)
+    assert cross_val_score(mine, X, y, cv=3).mean() > 0.8
+    two = y != "c"
+    scaled = make_pipeline(FunctionTransformer(np.tanh), PrivateClassifier(epsilon=20.0, random_state=0))
+    assert scaled.fit(X[two], y[two]).predict_proba(X).shape == (178, 2)  # dpvi
+    with pytest.raises(ValueError, match=r"dpvi .* not for 3 classes: use dp_sgd"):
+        PrivateClassifier(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="method 'objprt' is unknown; did you mean objpert"):
+        PrivateClassifier("objprt").fit(X, y)
+    with pytest.raises(ValueError, match="give rows of two or more"):
+        PrivateClassifier("objpert").fit(X[y == "a"], y[y == "a"])
+    with pytest.raises(ValueError, match=r"epsilon = -1\.0 must be in \(0, inf\]"):
+        PrivateClassifier("objpert", epsilon=-1).fit(X, y)

@@ -1,0 +1,430 @@
+"""Data of one's own: from arrays to answers, prices and attacks, without a configuration."""
+
+import ast
+import doctest
+import importlib
+import math
+import pickle
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import dplangevin
+from dplangevin import (
+    Budget,
+    DpSgd,
+    Facts,
+    ObjPert,
+    OutPert,
+    Pate,
+    Problem,
+    Sampling,
+    Sgd,
+    attack,
+    calibrate,
+    facts,
+    learn,
+    price,
+    random,
+)
+from dplangevin.methods import released
+from dplangevin.methods.pate import Confident
+from dplangevin.methods.registry import METHODS, named
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src/dplangevin"
+DELTA = 1e-5
+HALF = Budget(0.5, DELTA)
+
+
+def rows(n: int = 60, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of norm at most 1 with labels 0, ..., K - 1 that their direction decides."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * 1.001
+    y = X[:, :classes].argmax(1) if classes > 2 else (X[:, 0] > 0).astype(int)
+    return X, y
+
+
+def made(n: int = 60, kinds: int = 2, **more: Any) -> Problem:
+    X, y = rows(n, kinds)
+    return Problem.from_arrays(X, y, **{"row_bound": 1.0, **more})
+
+
+# The package
+
+
+def modules_with_doctests() -> list[str]:
+    paths = [PACKAGE / name for name in ("__init__.py", "library.py", "estimator.py", "checks.py")]
+    paths += [
+        path for folder in ("problems", "privacy", "methods") for path in (PACKAGE / folder).rglob("*.py")
+    ]
+    names = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in paths
+        if ">>>" in path.read_text()
+    ]
+    return sorted(name.removesuffix(".__init__") for name in names)
+
+
+@pytest.mark.parametrize("name", modules_with_doctests())
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_what_is_exported_is_there_and_what_type_checkers_see() -> None:
+    seen: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(ast.parse((PACKAGE / "__init__.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dplangevin"):
+            seen |= {alias.asname or alias.name: (str(node.module), alias.name) for alias in node.names}
+    assert sorted(seen) == sorted(dplangevin.__all__) == sorted(dplangevin._HOMES)
+    for name, (module, there) in seen.items():
+        assert getattr(dplangevin, name) is getattr(importlib.import_module(module), there)
+    with pytest.raises(AttributeError, match="has no attribute 'glm'"):
+        _ = dplangevin.glm
+
+
+BLOCKED = """
+import sys
+import tomllib
+class Blocked:
+    def find_spec(self, name, *rest):
+        if name.partition(".")[0] in {"dvc", "pytest", "altair", "jinja2", "dask", "hydra", "omegaconf", "playwright"}:
+            raise ModuleNotFoundError(f"{name} is blocked")
+sys.meta_path.insert(0, Blocked())
+import dplangevin
+assert "torch" not in sys.modules and "numpy" not in sys.modules
+import doctest, dplangevin.library, dplangevin.estimator
+assert doctest.testmod(dplangevin.library).failed == doctest.testmod(dplangevin.estimator).failed == 0
+"""
+
+
+def test_the_library_needs_none_of_the_tools_of_the_pipeline() -> None:
+    """Nor Hydra; and the package alone imports nothing, which stages that only draw rely on."""
+    found = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=ROOT / "src")
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_sources_do_not_import_dvc() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.partition(".")[0] for name in names} & {"dvc", "pytest"}, path
+
+
+# Rows
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, torch.float32, list])
+def test_rows_of_any_kind_are_one_problem_within_the_bound(kind: Any) -> None:
+    X, y = rows()
+    X = X.astype(np.float32).astype(float)
+    given = (
+        X.tolist()
+        if kind is list
+        else torch.tensor(X, dtype=kind)
+        if isinstance(kind, torch.dtype)
+        else X.astype(kind)
+    )
+    found, wanted = Problem.from_arrays(given, y, row_bound=1.0), made()
+    assert torch.allclose(found.x, wanted.x, atol=1e-6)
+    assert torch.equal(found.y, 2 * torch.tensor(y[None], dtype=torch.float32) - 1)
+    assert found.x.dtype == torch.float32
+    assert float(found.x.double().norm(dim=-1).max()) <= 1.0
+
+
+def test_rows_that_are_too_long_are_an_error_or_cut() -> None:
+    X, y = rows()
+    X[7] *= 40
+    with pytest.raises(
+        ValueError, match=r"row 7 of X has norm 39\.\d+ > row_bound = 1 \(1 of 60 .* clip_rows=True"
+    ):
+        Problem.from_arrays(X, y, row_bound=1.0)
+    found = Problem.from_arrays(X, y, row_bound=1.0, clip_rows=True)
+    assert torch.allclose(found.x[0, 7].double(), torch.tensor(X[7] / np.linalg.norm(X[7])), atol=1e-6)
+    assert float(found.x.double().norm(dim=-1).max()) <= 1.0
+    (answer,) = learn("objpert", found, HALF, 0)
+    assert "rows longer than the bound are cut" in answer.guarantee.assumptions
+    assert torch.equal(
+        answer.predict(X[7:8]), answer.predict(X[7:8] * 9)
+    )  # cut alike where they are predicted
+
+
+@pytest.mark.parametrize("bound", [1.0, 5.0])
+def test_a_bias_is_a_constant_feature_within_the_bound(bound: float) -> None:
+    X, y = rows()
+    found = Problem.from_arrays(bound * X, y, row_bound=bound, bias=True)
+    assert torch.allclose(found.x[0, :, 3], torch.tensor(bound / math.sqrt(2)))
+    assert torch.allclose(found.x[0, :, :3].double(), torch.tensor(bound * X) / math.sqrt(2), atol=1e-5)
+    assert float(found.x.double().norm(dim=-1).max()) <= bound == found.facts.row_bound
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"X": [[0.1, math.nan, 0.0]] * 60}, "row 0 of X has a value that is nan"),
+        ({"X": [0.1] * 60}, r"X has shape \(60,\): give \(n, features\)"),
+        ({"X": np.zeros((0, 3))}, r"X has shape \(0, 3\)"),
+        ({"y": [0, 1]}, r"y has shape \(2,\): give one label per row, \(60,\)"),
+        ({"y": ["yes"] * 60}, "y has one class, 'yes': give rows of two or more"),
+        ({"y": [math.nan] + [1.0] * 59}, r"y\[0\] is nan"),
+        ({"classes": [1, 2]}, r"y has label 0, which is not among classes \[1, 2\]"),
+        ({"classes": [0, 0, 1]}, "must be distinct"),
+        ({"classes": [0, 1, 2], "loss": "logistic"}, "the logistic loss has 2 classes, not 3: use softmax"),
+        ({"row_bound": 0.0}, "row_bound must be positive"),
+        ({"loss": "hinge"}, "loss 'hinge' is unknown"),
+        ({"loss": "huber"}, "huber needs label_bound, a public Y"),
+        ({"loss": "huber", "label_bound": 0.5}, "a label has absolute value 1 > label_bound 0.5"),
+        ({"loss": "huber", "label_bound": 1.0, "y": ["a"] * 60}, "y has labels such as 'a', which are no numbers"),
+        ({"public": [[0.0, 0.1]]}, "X has 2 features, but 3 are expected"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named_with_the_fix(change: dict[str, Any], why: str) -> None:
+    X, y = rows()
+    with pytest.raises(ValueError, match=why):
+        Problem.from_arrays(**{"X": X, "y": y, "row_bound": 1.0, **change})
+
+
+def test_classes_that_were_read_off_the_labels_are_named_in_the_guarantee() -> None:
+    said = "classes read off the labels"
+    (read,), (given,) = (
+        learn("objpert", made(kinds=3, classes=known), HALF, 0) for known in (None, [0, 1, 2])
+    )
+    assert said in read.guarantee.assumptions
+    assert said not in given.guarantee.assumptions
+    assert torch.equal(read.theta, given.theta)
+
+
+# Learning
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [-1, 1], [1.0, 0.0], [True, False], [10, 3]])
+def test_probabilities_are_those_of_the_named_classes(labels: list[Any]) -> None:
+    X, y = rows(400)
+    named_y = np.asarray(labels)[y]
+    problem = Problem.from_arrays(X, named_y, row_bound=1.0)
+    assert list(problem.names) == sorted(labels)
+    (answer,) = learn("nonprivate", problem, Budget(math.inf, 0.0), 0)
+    found = np.asarray(problem.names)[answer.predict(X).argmax(1)]
+    assert (found == named_y).mean() > 0.97
+
+
+def test_three_classes_and_numbers_are_learned() -> None:
+    X, y = rows(400, classes=3)
+    problem = Problem.from_arrays(X, y, row_bound=1.0, bias=True)
+    (answer,) = learn("nonprivate", problem, Budget(math.inf, 0.0), 0)
+    assert answer.theta.shape == (1, 12)
+    assert (answer.predict(X).argmax(1).numpy() == y).mean() > 0.95
+    target = X @ [0.5, -0.3, 0.2] + 0.1
+    numbers = Problem.from_arrays(X, target, row_bound=1.0, loss="huber", label_bound=1.0, bias=True)
+    (answer,) = learn("nonprivate", numbers, Budget(math.inf, 0.0), 0)
+    assert answer.predict(X[:5]).shape == (5,)
+    np.testing.assert_allclose(answer.predict(X), target, atol=1e-3)
+
+
+def test_predictions_average_over_samples() -> None:
+    X, _ = rows()
+    (answer,) = learn("dpvi", made(), HALF, 0)
+    each = [answer._replace(theta=theta[None]).predict(X) for theta in answer.theta]
+    assert len(each) == 50
+    torch.testing.assert_close(answer.predict(X), torch.stack(each).mean(0))
+
+
+def test_answers_are_those_of_the_sweep_one_a_budget_and_repeat() -> None:
+    problem, budgets = made(), [HALF, Budget(4.0, DELTA), Budget(math.inf, DELTA)]
+    answers = learn("objpert", problem, budgets, 3)
+    rng = random.generator(3, "learn")
+    release, plans = released(ObjPert(), problem, budgets, 1, rng)
+    assert torch.equal(torch.stack([answer.theta for answer in answers]), release.theta[0])
+    assert [answer.plan.guarantee for answer in answers] == [plan.guarantee for plan in plans]
+    assert [answer.guarantee.epsilon for answer in answers] == pytest.approx([0.5, 4.0, math.inf])
+    again, other = learn("objpert", problem, budgets, 3), learn("objpert", problem, budgets, 4)
+    assert torch.equal(again[0].theta, answers[0].theta)
+    assert not torch.equal(other[0].theta, answers[0].theta)
+    torch.testing.assert_close(
+        learn(ObjPert(), problem, HALF, 3)[0].theta, answers[0].theta, rtol=1e-4, atol=0
+    )
+
+
+def test_methods_that_are_named_for_more_classes_have_them() -> None:
+    known = facts(100, 3, classes=3)
+    with pytest.raises(ValueError, match=r": use .*") as error:
+        price("dpvi", known, HALF)
+    for name in re.split(r", | or ", str(error.value).partition(": use ")[2]):
+        assert price(name, known, HALF)["epsilon_paper"] <= 0.5
+
+
+def test_answers_hold_no_rows_and_can_be_kept() -> None:
+    X, _ = rows()
+    for answer in learn("dpvi", made(), HALF, 0) + learn("objpert", made(kinds=3), HALF, 0):
+        kept = pickle.loads(pickle.dumps(answer))
+        assert torch.equal(kept.predict(X), answer.predict(X))
+        assert kept.price() == answer.price()
+        held = [value for value in vars(answer.model).values() if isinstance(value, torch.Tensor)]
+        assert sum(value.numel() for value in held) == 0
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"out of reach: Li et al\. .*cannot report an epsilon below"):
+        learn("dp_sgd", made(), Budget(1e-3, DELTA), 0)
+    with pytest.raises(
+        ValueError,
+        match=r"dpvi is written for losses of one margin, .* not for 3 classes: use dp_sgd, dp_sgld_li2019",
+    ):
+        learn("dpvi", made(kinds=3), HALF, 0)
+    with pytest.raises(ValueError, match="teachers = 250 must be at most the 60 records"):
+        learn("pate", made(public=rows(50)[0]), HALF, 0)
+    with pytest.raises(ValueError, match="budgets is empty"):
+        learn("objpert", made(), [], 0)
+
+    class Greedy(ObjPert):
+        def plan(self, facts: Facts, budget: Budget) -> Any:
+            return super().plan(facts, Budget(2 * budget.epsilon, budget.delta))
+
+    with pytest.raises(
+        ValueError, match=r"Greedy refused: its event costs \(1, 1e-05\), more than the budget \(0\.5"
+    ):
+        learn(Greedy(), made(), HALF, 0)
+    with pytest.raises(ValueError, match="Greedy refused"):
+        price(Greedy(), made(), HALF)
+
+
+SMALL = {"pate": "pate needs public rows", "dp_sgfs": "batch = 2 is too small"}
+UNBUDGETED = ("nonprivate", "sgd", "sgld")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_three_rows_that_a_line_separates(name: str) -> None:
+    problem = Problem.from_arrays([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], list("aba"), row_bound=1.0)
+    epsilon = math.inf if name in UNBUDGETED else 1.0
+    if name in SMALL:
+        with pytest.raises(ValueError, match=SMALL[name]):
+            learn(name, problem, Budget(epsilon, DELTA), 0)
+        return
+    method: Any = named(name)
+    (answer,) = learn(method, problem, Budget(epsilon, DELTA), 0)
+    assert bool(answer.theta.isfinite().all())
+    assert bool((answer.predict([[0.5, 0.5]]).sum(1) - 1).abs().max() < 1e-5)
+
+
+def test_pate_asks_about_public_rows_alone() -> None:
+    X, y = rows(400)
+    public, _ = rows(50, seed=1)
+    problem = Problem.from_arrays(X, y, row_bound=1.0, public=public)
+    small: Any = {"queries": 50, "fewest": 10, "asked": 2.0, "threshold": 12.0, "answer_std": 4.0}
+    method = Pate(20, vote=Confident(**small))
+    (answer,) = learn(method, problem, Budget(8.0, DELTA), 0)
+    assert "public unlabelled rows: 50 that the problem was given" in answer.guarantee.assumptions
+    before = answer.predict(X)
+    assert problem.facts.public == 50
+    assert torch.equal(before, learn(method, problem, Budget(8.0, DELTA), 0)[0].predict(X))
+
+
+def test_a_chain_that_diverges_is_named() -> None:
+    steep = Sgd(step=1e30, unit="absolute", sampling=Sampling("full", epochs=40))
+    (answer,) = learn(steep, made(loss="huber", label_bound=1.0), Budget(math.inf, 0.0), 0)
+    assert answer.violated == ["the chain diverged: lower the step size"]
+
+
+# Prices
+
+
+def test_prices_need_no_data_and_are_those_of_the_answer() -> None:
+    problem = made()
+    for name in ("dp_sgd", "ops_gdp", "dp_sgld_ryffel2022"):
+        (answer,) = learn(name, problem, HALF, 0)
+        assert answer.model.n == 0
+        known = facts(problem.n, problem.features)
+        assert price(name, known, HALF) == answer.price()
+        assert price(name, known, HALF)["epsilon_paper"] == answer.guarantee.epsilon
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in UNBUDGETED])
+def test_calibrated_methods_have_the_price_that_is_asked(name: str) -> None:
+    known, target = facts(1000, 3, public=1000), Budget(2.0, DELTA)
+    budget = calibrate(name, known, target)
+    found = price(name, known, budget, "replace_one")
+    spent = found.get("epsilon_last", found["epsilon_tight"])
+    assert 1.99 < spent <= 2.0
+
+
+def test_a_target_without_a_limit_and_one_out_of_reach() -> None:
+    assert calibrate("objpert", facts(100, 2), Budget(math.inf, 0.0)).epsilon == math.inf
+    with pytest.raises(ValueError, match="out of reach"):
+        calibrate("dp_sgd", facts(100, 2), Budget(0.01, DELTA))
+
+
+# Attacks
+
+
+NEAR_ZERO = OutPert(l2=5.0)  # where gradients are half as long as the bound allows
+
+
+@pytest.mark.parametrize(
+    ("method", "classes", "least"),
+    [(NEAR_ZERO, 2, 0.15), (NEAR_ZERO, 3, 0.15), ("objpert", 2, 0.0), ("dp_sgd", 2, 0.0)],
+)
+def test_attacks_stay_below_the_price(method: Any, classes: int, least: float) -> None:
+    known, budget = facts(4, 2, classes=classes), Budget(3.0, 0.05)
+    found, cost = attack(method, known, budget, 0, runs=4000), price(method, known, budget)
+    assert least * cost["epsilon_tight"] <= found.epsilon <= cost["epsilon_tight"]
+
+
+def test_noise_that_is_missing_is_seen_by_the_attack() -> None:
+    class Quiet(OutPert):
+        def release(self, problem: Any, plans: Any, how: Any) -> Any:
+            quiet = [plan._replace(work=plan.work._replace(std=plan.work.std / 8)) for plan in plans]
+            return super().release(problem, quiet, how)
+
+    known, budget = facts(4, 2), Budget(1.0, 0.05)
+    seen = attack(Quiet(l2=5.0), known, budget, 0, runs=4000)
+    assert seen.epsilon > 2 * price("outpert", known, budget)["epsilon_tight"]
+
+
+def test_attacks_need_a_bound() -> None:
+    free = facts(4, 2, row_bound=math.inf)
+    with pytest.raises(ValueError, match="needs a bound on the gradient"):
+        attack("outpert", free, HALF, 0)
+    with pytest.raises(ValueError, match="an attack needs rows with a bound"):
+        attack(DpSgd(unit="absolute"), free, HALF, 0)
+
+
+# What an installation has
+
+
+def test_the_library_declares_what_it_imports() -> None:
+    """Of the base dependencies alone, each module that the library loads; what else there is belongs to an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[<>=\[]", entry)[0].lower() for entry in project["dependencies"]}
+    modules = {
+        "scikit-learn": "sklearn",
+        "dp-accounting": "dp_accounting",
+        "attrs": "attr",
+        "hydra-core": "hydra",
+    }
+    declared = {modules.get(name, name) for name in names}
+    code = "import sys, dplangevin.library, dplangevin.estimator; print(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=True
+    )
+    used = set()
+    loaded = [name for name in found.stdout.split() if name.startswith("dplangevin.")]
+    for module in loaded:
+        for node in ast.walk(ast.parse(Path(str(importlib.import_module(module).__file__)).read_text())):
+            if isinstance(node, ast.Import):
+                used |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                used.add((node.module or "").partition(".")[0])
+    assert used - set(sys.stdlib_module_names) - {"dplangevin"} <= declared
+    assert not declared & {"dvc", "pytest", "altair", "jinja2", "dask"}
+    assert set(project["optional-dependencies"]) == {"pipeline", "report", "cluster", "dev"}
