@@ -8,9 +8,10 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
+from dplangevin.data import Dataset
 from dplangevin.diagnostics import mixing
 from dplangevin.evaluate import all_scores, mixed, predictive, reliability, scores
-from dplangevin.losses import LOGISTIC
+from dplangevin.losses import LOGISTIC, huber
 from dplangevin.problems.glm import Glm
 
 K, M = 5, 300
@@ -139,3 +140,22 @@ def test_mixing_groups_seeds_that_share_data(shared: bool) -> None:
         assert torch.equal(alone.ess[0], found["ess"][2])
     assert mixed(theta[:, :, :3], shared=True) == {}
     assert mixed(theta[:, :, :7], shared=False) == {}
+
+
+def test_errors_of_regression_are_in_the_units_of_the_target() -> None:
+    """Rows of half length, theta twice that: predictions of -1, 0, 1 and, clipped, 1 on a range of [10, 30]."""
+    x = torch.tensor([[[-0.5], [0.0], [0.5], [1.0]]])
+    y = torch.tensor([[-1.0, 0.0, 1.0, 0.5]])
+    rows, labels = x.numpy(), y.numpy()
+    data = Dataset(rows, labels, rows, labels, {"target": {"low": 10.0, "high": 30.0}})
+    problem = Glm.from_dataset(data, 2, huber(1.0, 1.0))
+    assert problem.facts.classes == 1
+    found = predictive(problem, torch.tensor([2.0, 0.0])[:, None, None, None])
+    assert found[:, 0, :, 0].tolist() == [[10.0, 20.0, 30.0, 30.0], [20.0] * 4]
+    every = all_scores(found, problem.y_test)
+    assert every["absolute_error"][:, 0].tolist() == [1.25, (10 + 0 + 10 + 5) / 4]
+    assert every["squared_error"][:, 0].tolist() == [6.25, (100 + 0 + 100 + 25) / 4]
+    with pytest.raises(ValueError, match=r"give \(S, E, m\) and \(1 or S, m\)"):
+        all_scores(found[:, :, 1:], problem.y_test)
+    with pytest.raises(ValueError, match="the logistic loss is for classes, the labels are numbers"):
+        Glm.from_dataset(data, 2)

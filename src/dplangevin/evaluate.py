@@ -10,7 +10,8 @@ BINS = 15
 
 
 def predictive(problem: Problem, theta: Tensor) -> Tensor:
-    """``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``; theta: ``(S, E, samples, d)``."""
+    """``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``; theta: ``(S, E, samples, d)``.  For regression
+    the mean of the predicted targets, K = 1."""
     samples = theta.unbind(2)
     total = problem.predict(samples[0])
     for each in samples[1:]:
@@ -41,9 +42,24 @@ def scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """`scores` of ``(S, E, m, K)`` probabilities, each ``(S, E)``."""
+    """`scores` of ``(S, E, m, K)`` probabilities, each ``(S, E)``; for K = 1, predicted targets, `errors`."""
+    if probability.shape[-1] == 1:
+        return errors(probability[..., 0], y)
     each = [scores(part, y) for part in probability.unbind(1)]
     return {name: torch.stack([found[name] for found in each], 1) for name in each[0]}
+
+
+def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Scores of targets ``(S, E, m)`` predicted for y ``(1 or S, m)``, each ``(S, E)`` float64, in their units.
+
+    absolute_error: mean of ``|p - y|``.  squared_error: mean of ``(p - y)^2``.  ValueError for shapes that do not fit.
+    """
+    if y.ndim != 2 or y.shape[1] != predicted.shape[-1] or len(y) not in (1, len(predicted)):
+        raise ValueError(
+            f"predicted {tuple(predicted.shape)} and y {tuple(y.shape)}: give (S, E, m) and (1 or S, m)"
+        )
+    away = predicted.double() - y[:, None].double()
+    return {"absolute_error": away.abs().mean(-1), "squared_error": away.square().mean(-1)}
 
 
 def reliability(probability: Tensor, y: Tensor) -> list[dict[str, float]]:

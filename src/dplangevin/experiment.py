@@ -55,10 +55,18 @@ def tables(spec: DictConfig) -> list[str]:
     return list(TABLES) if spec.get("curve") else ["runs", "scores"]
 
 
-def sweep(cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, store: Store) -> list[str]:
+def sweep(
+    cfg: DictConfig,
+    experiment: str,
+    dataset: str,
+    inputs: Inputs,
+    store: Store,
+    lost: dict[str, str] | None = None,
+) -> list[str]:
     """Finish all units of an experiment on a data set; their keys, in order.
 
-    store: of `tables`.  Where a method or a budget fails the others are finished; then ValueError names them all.
+    store: of `tables`.  Where a method or a budget fails the others are finished; then ValueError names them all.  With
+    `lost` nothing is raised: it gets run -> reason, and the keys are those of the other units.
     """
     work = Work(cfg, experiment, dataset, inputs, store)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
@@ -77,6 +85,10 @@ def sweep(cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, store:
         ):
             if error is not None:
                 failed |= dict.fromkeys(group, error)
+    if lost is not None:
+        for i, error in sorted(failed.items()):
+            lost.setdefault(work.units[i].run.name, str(error))
+        return [name for i, name in enumerate(work.keys) if i not in failed]
     if failed:
         reasons = dict.fromkeys(f"{work.units[i].run.name}: {error}" for i, error in sorted(failed.items()))
         kind = type(next(iter(failed.values()))) if len(set(map(type, failed.values()))) == 1 else ValueError
@@ -325,8 +337,8 @@ class Work:
             }
         metrics |= {name: release.info[name] for name in REPORTED if name in release.info}
         if unit.epsilons == [math.inf] and isinstance(problem, Glm):
-            majority = torch.as_tensor(self.scaled(unit.scaling).majority_accuracy)
-            metrics["majority_accuracy"] = majority[:, None].expand(unit.run.seeds, 1)
+            for name, value in self.scaled(unit.scaling).constant().items():
+                metrics[name] = torch.as_tensor(value)[:, None].expand(unit.run.seeds, 1)
         notes = [
             "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))
             for note, lost in zip(release.violated, (~finite).sum(0).tolist(), strict=True)

@@ -282,7 +282,8 @@ def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
 
 
 def _contents(path: Path, kind: str) -> dict[str, Any]:
-    """What is in the file: rows, features, classes and public bounds of examples; shapes of other arrays."""
+    """What is in the file: rows, features, classes or the target's range, and public bounds of examples; of others the
+    number of arrays."""
     with np.load(path, allow_pickle=False) as archive:
         if kind in ("weights", "reference"):
             return {"arrays": len([name for name in archive.files if name != "meta"])}
@@ -291,7 +292,10 @@ def _contents(path: Path, kind: str) -> dict[str, Any]:
         found: dict[str, Any] = {"rows": {"train": y.shape[-1], "test": archive["y_test"].shape[-1]}}
         rest = list(shape[y.ndim :])
         found["features"] = rest[0] if len(rest) == 1 else rest
-        found["classes"] = meta.get("classes", len(np.unique(y)))
+        if "target" in meta:
+            found["target"] = meta["target"]
+        else:
+            found["classes"] = meta.get("classes", len(np.unique(y)))
         if y.ndim == 2:
             found["draws"] = y.shape[0]  # 1: all repeats share the data
     return found | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from dplangevin.cli import privacy, results
+from dplangevin.cli import compare, privacy, results
 
 DEBUG = "DPL_DEBUG"  # environment: show the traceback of an error
 WRONG = (ValueError, TypeError, OSError, ImportError, ArithmeticError)  # what a user can put right
@@ -59,6 +59,8 @@ app = typer.Typer(
 EXAMPLES: dict[Callable[..., None], str] = {
     privacy.price: "dplangevin price --sampling poisson --records 60000 --batch 128 --noise 1.1 --epochs 20",
     privacy.calibrate: "dplangevin calibrate --records 60000 --batch 128 --epochs 20 --epsilon 1 --delta 1e-5",
+    compare.compare: "dplangevin compare my.csv --target label --schema schema.yaml --epsilon 0.1,1,10",
+    compare.schema: "dplangevin schema my.csv --target label > schema.yaml",
     results.claims: "dplangevin claims --paper li2019 --verdict contradicted",
     results.exhibits: "dplangevin exhibits",
     results.experiments: "dplangevin experiments",

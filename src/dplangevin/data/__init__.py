@@ -54,8 +54,9 @@ class Dataset:
     x_train: (R, n, *shape), y_train: (R, n); x_test: (R, m, *shape) and y_test: (R, m) with a leading axis of their
     own. A leading axis of length 1 means that all repeats share the array (it broadcasts). The rows x are images, uint8
     of shape (C, H, W), or the d numbers of a table or of features, float32 (float64 as `scaled` returns them). Labels
-    are -1 and +1 in floating point, or the classes 0, ..., K - 1 in int64.
-    meta: `name`; `classes`, K, for labels 0, ..., K - 1; `labels`, names of the classes; `features`, d names;
+    are -1 and +1 in floating point, or the classes 0, ..., K - 1 in int64, or for regression numbers in [-1, 1].
+    meta: `name`; `classes`, K, for labels 0, ..., K - 1; `labels`, names of the classes; `target`, of regression: the
+    public {low, high} that -1 and 1 stand for; `features`, d names;
     `row_norm_bound`, the public constant that `scaled` takes; `public`, of features: the norms that the network gives
     images of a public set, which `clipped` takes; `row_bound`, what rows were scaled or clipped to.
     Raises DataError, naming the array, for types and shapes that do not fit, an empty part, values that are not finite
@@ -91,6 +92,10 @@ class Dataset:
             raise DataError(f"x_train has {len(train)} repeats, x_test {len(test)}: need as many, or 1")
 
     def _check_labels(self, name: str, y: np.ndarray) -> None:
+        if self.target is not None:
+            if y.dtype == np.int64 or not (np.abs(y) <= 1).all():
+                raise DataError(f"{name} has targets from {y.min()} to {y.max()}: need numbers in [-1, 1]")
+            return
         if y.dtype != np.int64:
             if not np.isin(y, (-1.0, 1.0)).all():
                 raise DataError(f"{name} has labels {np.unique(y)[:5]}: need -1 and +1")
@@ -120,6 +125,21 @@ class Dataset:
     def classes(self) -> int:
         """K, the number of classes; 2 for labels -1 and +1."""
         return int(self.meta.get("classes", 2))
+
+    @property
+    def target(self) -> tuple[float, float] | None:
+        """What the labels -1 and 1 of regression stand for; None for classes."""
+        found = self.meta.get("target")
+        return None if found is None else (found["low"], found["high"])
+
+    def constant(self) -> dict[str, np.ndarray]:
+        """Test score of the best constant answer, (R,): `majority_accuracy`, or `constant_absolute_error`, of always
+        answering the median of the training targets, in the target's units."""
+        if self.target is None:
+            return {"majority_accuracy": self.majority_accuracy}
+        low, high = self.target
+        away = np.abs(self.y_test - np.median(self.y_train, axis=1)[:, None]).mean(axis=1, dtype=float)
+        return {"constant_absolute_error": away * (high - low) / 2}
 
     @property
     def majority_accuracy(self) -> np.ndarray:
@@ -307,6 +327,19 @@ def split(
         raise ValueError(f"train_share {train_share} of {n} rows leaves an empty part")
     order = np.argsort(rng.random((repeats, n)), axis=1, kind="stable")
     return order[:, :n_train], order[:, n_train:]
+
+
+def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Row indices (folds, n - m) to train and (folds, m) to test on, m = floor(n / folds), in random order.
+
+    Every row is tested on once, but for the n mod folds last ones, which are always trained on.  ValueError unless
+    2 <= folds <= n.
+    """
+    if not 2 <= folds <= n:
+        raise ValueError(f"folds = {folds} of {n} rows: need at least 2, and a row for each")
+    order, m = rng.permutation(n), n // folds
+    test = order[: folds * m].reshape(folds, m)
+    return np.stack([np.delete(order, np.s_[k * m : (k + 1) * m]) for k in range(folds)]), test
 
 
 def raw_file(path: str | Path) -> Path:

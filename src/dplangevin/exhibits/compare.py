@@ -1,10 +1,13 @@
-"""Methods side by side at equal audited epsilon: the numbers, a page of tables and a dot plot (exhibit `compare`)."""
+"""Methods side by side at equal epsilon, audited or asked for: the numbers, a page of tables, a dot plot and sentences
+(exhibit `compare`, and the command of that name)."""
 
 from __future__ import annotations
 
 import itertools
+import math
+import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,18 +18,71 @@ from matplotlib.lines import Line2D
 from dplangevin.exhibits import style, tables
 from dplangevin.exhibits.accuracy import of_private
 from dplangevin.exhibits.style import look
-from dplangevin.statistics import NEAR, NoCommonRange, curve, holm, paired_p, read_off, t_interval
+from dplangevin.statistics import MAJORITY, NEAR, NoCommonRange, curve, holm, paired_p, read_off, t_interval
 from dplangevin.text import fixed, number, short
 
-METRICS = {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"}
-LARGER = ("accuracy",)  # is better
-COLUMNS = [
-    "dataset", "epsilon", "method", "reach", "epsilon_end", "accuracy", "low", "high", "log_score", "brier", "ece",
-    "seconds", "difference", "difference_low", "difference_high", "p_adjusted", "best", "significant", "violated",
-    "repeats",
-]  # fmt: skip
+
+class Scores(NamedTuple):
+    """metrics: column -> metric; methods are ranked by the first. sign: +1 where more of that is better, -1 where less
+    is. label: of its axis. constant: metric of the best constant answer, which is called `answer`."""
+
+    metrics: Mapping[str, str]
+    sign: int
+    label: str
+    constant: str
+    answer: str
+
+    @property
+    def main(self) -> str:
+        return next(iter(self.metrics))
+
+    def alone(self, name: str) -> Scores:
+        """One of the metrics, by which methods are then ranked."""
+        return self._replace(metrics={name: self.metrics[name]}, sign=self.sign if name == self.main else -1)
+
+    def text(self, value: float) -> str:
+        """The main score: a share to three decimals, an error to four digits, never as a power of ten."""
+        digits = 3 if self.sign > 0 or value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
+        return f"{value:.{digits}f}"
+
+    @property
+    def columns(self) -> list[str]:
+        """Of `at_epsilon`."""
+        first, *others = self.metrics
+        before = [
+            "dataset",
+            "epsilon",
+            "method",
+            "reach",
+            "epsilon_end",
+            first,
+            "low",
+            "high",
+            *others,
+            "seconds",
+        ]
+        gap = ["difference", "difference_low", "difference_high", "p_adjusted"]
+        return [*before, *gap, "best", "significant", "violated", "repeats"]
+
+
+CLASSES = Scores(
+    {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"},
+    1,
+    "test accuracy",
+    MAJORITY,
+    "always the largest class",
+)
+TARGETS = Scores(
+    {"absolute_error": "absolute_error", "squared_error": "squared_error"},
+    -1,
+    "mean absolute error of test rows",
+    "constant_absolute_error",
+    "always the training median",
+)
+COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
 DIVERGED, UNPRICED = "diverged", "no audited ε"
+CHARACTERS = 20  # of a caption, per inch
 FAMILY_WISE = 0.05  # error of the significance in a block
 NOTES = """\
 Each repeat is read off at the audited ε (tight accountant, {adjacency}, δ = {delta}; steps without replacement, those
@@ -42,6 +98,7 @@ Repeats share the test rows of a data set that has a split of its own, as Adult,
 Abalone, overlap: intervals are about the randomness of the methods, not about other data.
 Log score in nats per row, Brier score and expected calibration error (ECE): smaller is better.
 Seconds: wall time of all repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
+MAJORITY_LOOK = look("majority")
 KINDS = {
     "best": style.Look("best private method", "#D55E00", "*", "-", 9.0),
     "equal": style.Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
@@ -49,91 +106,88 @@ KINDS = {
 }
 
 
+def scores_of(runs: pd.DataFrame) -> Scores:
+    """Those of classes, or of numeric targets, whichever the runs have."""
+    return TARGETS if runs.metric.eq(TARGETS.metrics[TARGETS.main]).any() else CLASSES
+
+
 def at_epsilon(
-    runs: pd.DataFrame,
-    *,
-    epsilons: Sequence[float],
-    axis: str = "audited",
-    by: str = "accuracy",
-    scores: Sequence[str] = tuple(METRICS),
+    runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited", scores: Scores | None = None
 ) -> pd.DataFrame:
-    """One row per data set, epsilon and method: mean accuracy, log score (nats), Brier score and expected calibration
-    error, the 95 % interval of the score `by`, seconds, and the paired difference in that score to the best method.
+    """One row per data set, epsilon and method: mean accuracy with its 95 % interval, log score (nats), Brier score and
+    expected calibration error (of regression: mean absolute and squared error, in the target's units), seconds, and
+    the paired difference in accuracy (absolute error) to the best method.
 
-    axis: "audited" for the tight price, "asked" for what was asked of the method. by: of `scores`, which are those of
-    METRICS that are wanted; others are nan.
-
-    runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. Every repeat is
-    interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets end below or begin above
-    the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest epsilon, and it is not
-    compared; nor are methods without a budget. best: the best by that score of the methods whose guarantee holds and
-    none of whose chains has diverged; none where there is no such method. difference: to the best, with a plain 95 %
-    Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared on the data
-    set at this epsilon, so that it also holds for a best that the same data have chosen; significant: p_adjusted <=
-    .05. violated: a condition of the guarantee fails at one of the budgets used. Repeats of diverged chains (nan) are
-    left out.
+    runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. axis: "audited" or
+    "asked". scores: None for all that the runs have. Every repeat is interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets
+    end below or begin above the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest,
+    and it is not compared; nor are methods without a budget. best: the most accurate of the methods whose guarantee
+    holds and none of whose chains has diverged; none where there is no such method. difference: to the best, with a
+    plain 95 % Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared
+    on the data set at this epsilon, so that it also holds for a best that the same data have chosen; significant:
+    p_adjusted <= .05. violated: a condition of the guarantee fails at one of the budgets used. Repeats of diverged
+    chains (nan) are left out.
     """
-    trained = runs[~runs.metric.eq("seconds")]
+    trained, scores = runs[~runs.metric.eq("seconds")], scores or scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
     rows = []
     for dataset, here in trained.groupby("dataset", sort=False):
         methods = {str(name): part for name, part in here.groupby("method", sort=False)}
-        curves = {name: _curves(part, axis, scores) for name, part in methods.items()}
+        curves = {
+            name: {
+                score: curve(part[part.metric.eq(metric)], axis) for score, metric in scores.metrics.items()
+            }
+            for name, part in methods.items()
+        }
         for epsilon in epsilons:
-            block = {name: _one(part, curves[name], epsilon, axis, by) for name, part in methods.items()}
-            _against_best([row for row in block.values() if row["reach"] == REACHED], by)
+            block = {name: _one(part, curves[name], epsilon, axis, scores) for name, part in methods.items()}
+            _against_best([row for row in block.values() if row["reach"] == REACHED], scores)
             for name, row in block.items():
                 row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
                 rows.append({"epsilon": epsilon, **row})
-    return pd.DataFrame(rows).reindex(columns=COLUMNS)
-
-
-def _curves(part: pd.DataFrame, axis: str, scores: Sequence[str]) -> dict[str, pd.DataFrame]:
-    return {name: curve(part[part.metric.eq(METRICS[name])], axis) for name in scores}
+    return pd.DataFrame(rows).reindex(columns=scores.columns)
 
 
 def _one(
-    part: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, by: str
+    part: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
 ) -> dict[str, Any]:
-    """The row of one method; `values`: its score by repeat; `trusted`: it may be the best."""
-    ends = np.exp(curves[by].columns.to_numpy(float))
+    """The row of one method; `values`: its main score by repeat; `trusted`: it may be the best."""
+    ends = np.exp(curves[scores.main].columns.to_numpy(float))
     row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
     used = epsilon
     if np.isinf(ends).all():
         row["reach"] = NOT_PRIVATE
     else:
         try:
-            read_off(curves[by], epsilon)
+            read_off(curves[scores.main], epsilon)
         except NoCommonRange:
             used = min(ends, key=lambda end: abs(np.log(end / epsilon)))
             row |= {"reach": BELOW if used < epsilon else ABOVE, "epsilon_end": used}
     read = {name: read_off(table, used) for name, table in curves.items() if table.size}
     row |= {name: values.mean() for name, values in read.items()}
-    all_repeats = read.get(by, pd.Series(dtype=float))
+    all_repeats = read.get(scores.main, pd.Series(dtype=float))
     values = all_repeats.dropna()
     if values.empty:
         return row | {"reach": DIVERGED if len(ends) else UNPRICED, "violated": True, "repeats": 0}
-    interval, violated = t_interval(values), _violated(part, used, axis)
+    interval, violated = t_interval(values), _violated(part, used, axis, scores)
     row |= {"values": values, "low": interval.low, "high": interval.high, "repeats": len(values)}
     return row | {"violated": violated, "trusted": not violated and len(values) == len(all_repeats)}
 
 
-def _violated(part: pd.DataFrame, epsilon: float, axis: str) -> bool:
+def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
     """Whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
-    points = part[part.metric.eq("accuracy")]
-    epsilons = points["epsilon_tight" if axis == "audited" else "epsilon"].to_numpy(float)
-    usable = (epsilons > 0) & np.isfinite(epsilons)
-    away = np.log(epsilons[usable] / epsilon)
+    points = part[part.metric.eq(scores.metrics[scores.main])]
+    at = points["epsilon_tight" if axis == "audited" else "epsilon"].to_numpy(float)
+    usable = (at > 0) & np.isfinite(at)
+    away = np.log(at[usable] / epsilon)
     near = [away[away <= NEAR].max(initial=-np.inf), away[away >= -NEAR].min(initial=np.inf)]
-    return bool(points.violated.to_numpy()[usable][np.isin(away, near)].astype(bool).any())
+    return bool((points.violated.to_numpy()[usable][np.isin(away, near)] != "").any())
 
 
-def _against_best(rows: list[dict[str, Any]], by: str) -> None:
+def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
     """Fill in the differences to the best of the trusted `rows`; none is compared where there is none."""
-    sign = 1 if by in LARGER else -1
-    place = max(
-        (i for i, row in enumerate(rows) if row["trusted"]), key=lambda i: sign * rows[i][by], default=None
-    )
+    trusted = (i for i, row in enumerate(rows) if row["trusted"])
+    place = max(trusted, key=lambda i: scores.sign * rows[i][scores.main], default=None)
     if place is None:
         return
     best = rows[place]
@@ -223,41 +277,127 @@ def _limits(row: Any, prefix: str = "") -> str:
 
 
 def dot_plot(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
+    runs: pd.DataFrame,
+    *,
+    epsilons: Sequence[float],
+    datasets: Mapping[str, str],
+    title: str = "",
+    axis: str = "audited",
+    constant: bool = False,
 ) -> Figure:
-    """Grid of panels, data sets x audited epsilons: accuracy of every method that reaches it, with its interval."""
-    table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    private = [m for m in table.method.unique() if not table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
+    """Grid of panels, data sets x epsilons: accuracy (absolute error) of every method that reaches it, with its
+    interval.
+
+    axis: "audited" or "asked". constant: draw the best constant answer too.
+    """
+    table, datasets = at_epsilon(runs, epsilons=epsilons, axis=axis), _present(runs, datasets)
+    scores, names = scores_of(runs), table.method.unique()
+    free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
+    private = [m for m in names if m not in free]
+    word = "audited ε" if axis == "audited" else "asked ε"
     with style.settings():
         size = (3.1 * len(epsilons) + 2.0, (0.19 * len(private) + 0.6) * len(datasets) + 1.2)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(len(datasets), len(epsilons), squeeze=False, sharex="row", sharey=True)
         for line, (dataset, name) in zip(axes, datasets.items(), strict=True):
             for ax, epsilon in zip(line, epsilons, strict=True):
-                _draw(ax, table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)], private)
-                ax.set_title(f"{name}, audited ε = {number(epsilon)}", fontsize=8.5)
+                block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
+                _draw(ax, block.set_index("method"), private, scores)
+                if constant:
+                    answer = constant_answer(runs[runs.dataset.eq(dataset)]).mean()
+                    ax.axvline(answer, color=MAJORITY_LOOK.colour, ls=MAJORITY_LOOK.line, lw=1.0, zorder=1)
+                ax.set_title(f"{name}, {word} = {number(epsilon)}", fontsize=8.5)
         for ax in axes[-1]:
-            ax.set_xlabel("test accuracy")
+            ax.set_xlabel(scores.label)
         axes[0][0].set_yticks(range(len(private)), [look(method).label for method in private])
         axes[0][0].set_ylim(len(private) - 0.5, -0.5)
         text = "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %."
-        text += " No dot: the method's budgets do not reach this audited ε (the table says where they end)."
+        text += f" No dot: the method's budgets do not reach this {word} (the table says where they end)."
         handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
-        handles += [style.entry(look(method), lw=1.0) for method in ("nonprivate", "sgld")]
+        handles += [style.entry(look(method), lw=1.0) for method in free]
+        handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant else []
+        text = "\n".join(textwrap.wrap(text, round(CHARACTERS * size[0])))
         return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
 
 
-def _draw(ax: Axes, block: pd.DataFrame, methods: Sequence[str]) -> None:
-    rows = block.set_index("method")
+def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) -> None:
+    """rows: of one block, by method."""
     for method in rows.index[rows.reach.eq(NOT_PRIVATE)]:
         of = look(method)
-        ax.axvline(rows.accuracy[method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
+        ax.axvline(rows[scores.main][method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
     for y, method in enumerate(methods):
         if method not in rows.index or rows.reach[method] != REACHED:
             continue
         row = rows.loc[method]
-        worse = row.significant and row.difference < 0
+        worse = row.significant and scores.sign * row.difference < 0
         kind = KINDS["best" if row.best else "worse" if worse else "equal"]
         ax.hlines(y, row.low, row.high, color=kind.colour, lw=1.6, zorder=2)
         face = "white" if row.violated else kind.colour
-        ax.plot(row.accuracy, y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
+        ax.plot(row[scores.main], y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
+
+
+def constant_answer(runs: pd.DataFrame) -> pd.Series:
+    """The score of the best constant answer by repeat; empty where no run without privacy states it."""
+    rows = runs[runs.metric.eq(scores_of(runs).constant)]
+    return rows.drop_duplicates("seed").set_index("seed").value.sort_index()
+
+
+def sentences(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited") -> list[str]:
+    """For every epsilon in plain words: which method is best, whether it beats a constant answer, which cannot be told
+    from it, which are worse, and which are not compared and why. runs: of one data set."""
+    table = at_epsilon(runs, epsilons=epsilons, axis=axis)
+    return [_sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis) for epsilon in epsilons]
+
+
+def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str) -> str:
+    scores = scores_of(runs)
+    block = block.sort_values(scores.main, ascending=scores.sign < 0)
+    block = block.assign(**{name: block[name].astype(bool) for name in ("best", "violated", "significant")})
+    private, reached = block[block.reach.ne(NOT_PRIVATE)], block[block.reach.eq(REACHED)]
+    sure, hollow = reached[~reached.violated], reached[reached.violated]
+    text = f"At an {axis} ε of {number(epsilon)}"
+    if not reached.best.any():
+        parts = [f"{text} no method is compared."]
+    else:
+        first: dict[Any, Any] = reached[reached.best].iloc[0].to_dict()
+        parts = [f"{text} {_name(first['method'])} is best ({scores.text(first[scores.main])})."]
+        constant = constant_answer(runs)
+        mine = runs[runs.method.eq(first["method"]) & runs.metric.eq(scores.metrics[scores.main])]
+        values = read_off(curve(mine, axis), epsilon)
+        if len(constant):
+            gap = scores.sign * (values - constant).mean()
+            if not (gap > 0 and paired_p(values, constant) <= FAMILY_WISE):
+                parts.append(
+                    f"It is not shown to beat a constant answer, {scores.answer} ({scores.text(constant.mean())})."
+                )
+        others = sure[~sure.best]
+        worse = others.significant & (scores.sign * others.difference < 0)
+        equal, behind = others[~worse], others[worse]
+        if len(equal):
+            share = f"{len(equal)} of the {len(others)} others cannot" if len(behind) else "No other can"
+            parts.append(f"{share} be told from it: {_names(equal)}.")
+        if len(behind):
+            parts.append(f"Worse beyond chance: {_names(behind)}.")
+    away = private[private.reach.isin([BELOW, ABOVE])]
+    if len(away):
+        ends = [
+            f"{_name(row['method'])} ({row['reach'].split()[0]} at {short(row['epsilon_end'])})"
+            for row in away.to_dict("records")
+        ]
+        parts.append(f"Not reached by {'; '.join(ends)}.")
+    if len(hollow):
+        parts.append(
+            f"Shown but not trusted, since a condition of the theorem fails or chains diverged: {_names(hollow)}."
+        )
+    lost = private[private.reach.isin([DIVERGED, UNPRICED])]
+    if len(lost):
+        parts.append(f"Without a result: {_names(lost)}.")
+    return " ".join(parts)
+
+
+def _name(method: str) -> str:
+    return look(method).label
+
+
+def _names(rows: pd.DataFrame) -> str:
+    return "; ".join(map(_name, rows.method))

@@ -23,10 +23,10 @@ class Facts(NamedTuple):
     """What a method may know of a problem when it plans: no row, and no number read off the private rows but those that
     `private` names.
 
-    n: records.  d: parameters.  classes: of a prediction.  lipschitz: bound on the norm of a record's gradient, inf
-    where there is none.  smoothness: of one record's loss, mean_smoothness: of the mean loss; inf where unknown.
-    row_bound: on the norm of a record's features.  public: how many unlabelled rows need no privacy; tested: they are
-    the test rows, not rows of their own.  loss: of a linear model, with its constants; None for a network.
+    n: records.  d: parameters.  classes: of a prediction, 1 of regression.  lipschitz: bound on the norm of a record's
+    gradient, inf where there is none.  smoothness: of one record's loss, mean_smoothness: of the mean loss; inf where
+    unknown.  row_bound: on the norm of a record's features.  public: how many unlabelled rows need no privacy; tested:
+    they are the test rows, not rows of their own.  loss: of a linear model, with its constants; None for a network.
     private: fact -> where it was read off the private rows, as a guarantee names it.
     """
 
@@ -94,7 +94,7 @@ class Sums(NamedTuple):
 class Problem(Protocol):
     """Private rows and what is learned from them.  S seeds, E chains on the same rows, d parameters, m test rows.
 
-    y_test: ``(1 or S, m)``, classes 0, ..., K - 1 of the test rows.
+    y_test: ``(1 or S, m)``, classes 0, ..., K - 1 of the test rows; of regression (K = 1) their targets.
     """
 
     @property
@@ -121,7 +121,8 @@ class Problem(Protocol):
         ...
 
     def predict(self, theta: Tensor) -> Tensor:
-        """Probabilities of the test rows, ``(S, E, m, K)`` on the CPU, at theta ``(S, E, d)``."""
+        """Probabilities of the test rows, ``(S, E, m, K)`` on the CPU, at theta ``(S, E, d)``; of regression the
+        predicted targets, K = 1."""
         ...
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:

@@ -82,7 +82,8 @@ class Glm:
 
     x: ``(1 or S, n, features)``, y: ``(1 or S, n)``.  theta has length ``d = classes features``, classes being the
     margins of a row.  row_bound is public.  x_test, y_test: test rows ``(1 or S, m, features)`` and their classes
-    0, ..., K - 1; without labels the rows are public.
+    0, ..., K - 1; without labels the rows are public.  target: of regression, the public low and high that the labels
+    -1 and 1 stand for; y_test and predictions are in its units.
     mean_smoothness: of the mean loss, None for that of one record; private: see `Facts`;
     notes: how the rows were made, as a result names it.  names: of the classes, in order, where they have any.
     made: how rows were made by `from_arrays`.
@@ -101,6 +102,7 @@ class Glm:
     mean_smoothness: float | None = None
     private: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    target: tuple[float, float] | None = None
     names: tuple[Any, ...] = ()
     made: Rows | None = None
 
@@ -211,9 +213,16 @@ class Glm:
         norm = float(x.norm(dim=2).max())
         if norm > bound * (1 + 1e-5):
             raise ValueError(f"a row has norm {norm:.4g} > {bound:g}: scale the rows first (Dataset.scaled)")
+        if dataset.target is not None and loss.classifies:
+            raise ValueError(
+                f"the {loss.name} loss is for classes, the labels are numbers: use the huber loss"
+            )
         y = loss.labels(torch.as_tensor(dataset.y_train, dtype=torch.float32))
         x_test = torch.as_tensor(dataset.x_test, dtype=torch.float32)
         y_test = torch.as_tensor(dataset.y_test, dtype=torch.float32)
+        if dataset.target is not None:
+            y_test = in_units(y_test.double(), dataset.target)
+            return cls(x, y, loss, row_bound=bound, x_test=x_test, y_test=y_test, target=dataset.target)
         y_test = loss.labels(y_test).long() if loss.classes > 1 else (y_test > 0).long()
         return cls(x, y, loss, row_bound=bound, x_test=x_test, y_test=y_test)
 
@@ -288,7 +297,9 @@ class Glm:
             public=0 if self.x_test is None else self.x_test.shape[1],
         )
         mean = found.mean_smoothness if self.mean_smoothness is None else self.mean_smoothness
-        return found._replace(mean_smoothness=mean, private=dict(self.private), tested=self.made is None)
+        classes = found.classes if self.target is None else 1
+        found = found._replace(classes=classes, mean_smoothness=mean)
+        return found._replace(private=dict(self.private), tested=self.made is None)
 
     @property
     def device(self) -> torch.device:
@@ -337,7 +348,10 @@ class Glm:
         return Sums(_times(slope, x).reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:
-        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1."""
+        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1.  With a `target`
+        the margins, clipped to [-1, 1], in its units."""
+        if self.target is not None:
+            return in_units(self.predict_margins(theta).clamp(-1, 1), self.target)
         found = []
         for margins in self._asked(theta):
             if self.classes == 1:
@@ -458,6 +472,12 @@ class Glm:
 
     def _fold(self, theta: Tensor) -> Tensor:
         return theta.reshape(1, -1, self.d) if self.shared else theta
+
+
+def in_units(y: Tensor, target: tuple[float, float]) -> Tensor:
+    """``low + (high - low)(y + 1)/2``: labels in [-1, 1] in the units of the target (low, high)."""
+    low, high = target
+    return low + (high - low) * (y + 1) / 2
 
 
 def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: int = 0) -> Facts:

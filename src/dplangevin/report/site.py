@@ -375,7 +375,7 @@ class Site:
             if "methods" in spec:
                 runs = sort_by(runs, method=spec["methods"])
             for score, label in SCORES.items():
-                table = summary(runs, compare.METRICS[score])
+                table = summary(runs, compare.CLASSES.metrics[score])
                 for axis in AXES:
                     key = f"{folder}|{score}|{axis}"
                     ln = axis == "asked" and folder.startswith("wang2015")
@@ -402,19 +402,19 @@ class Site:
         self, runs: pd.DataFrame, folder: str, score: str, axis: str, epsilons: list[float]
     ) -> dict[str, Any]:
         """Key -> the lines of a table of ranks: method, score, interval, difference to the best, p-value, in words."""
-        table = compare.at_epsilon(runs, epsilons=epsilons, axis=axis, by=score, scores=[score])
+        scores = compare.CLASSES.alone(score)
+        table = compare.at_epsilon(runs, epsilons=epsilons, axis=axis, scores=scores)
         found = {}
-        sign = -1 if score in compare.LARGER else 1
         for at, block in table.groupby("epsilon"):
             order = block.assign(
                 group=np.select(
                     [block.reach.eq(compare.REACHED), block.reach.eq(compare.NOT_PRIVATE)], [0, 2], 1
                 ),
-                score=sign * block[score],
+                score=-scores.sign * block[score],
             )
             lines = []
             for _, row in order.sort_values(["group", "score"], kind="stable").iterrows():
-                lines.append([look(row.method).label, *_rank(row, score)])
+                lines.append([look(row.method).label, *_rank(row, scores)])
             found[f"{folder}|{score}|{axis}|{number(float(str(at)))}"] = lines
         return found
 
@@ -548,9 +548,9 @@ class Site:
         ]
 
 
-def _rank(row: pd.Series, score: str) -> list[str]:
+def _rank(row: pd.Series, scores: compare.Scores) -> list[str]:
     """Score, interval, difference to the best, p-value and a rank in words."""
-    value = row[score]
+    value = row[scores.main]
     if np.isnan(value):
         return ["", "", "", "", row.reach]
     cells = [f"{value:.4f}", "" if np.isnan(row.low) else f"{row.low:.4f} to {row.high:.4f}"]
@@ -569,7 +569,7 @@ def _rank(row: pd.Series, score: str) -> list[str]:
     elif np.isnan(row.difference):
         words = "not compared"
     elif row.significant:
-        better = (row.difference > 0) == (score in compare.LARGER)
+        better = scores.sign * row.difference > 0
         words = "above the best, but a condition of its guarantee fails" if better else "worse than the best"
     else:
         words = "cannot be told from the best"

@@ -1,20 +1,26 @@
-"""Tables of text, whose errors name the file, the line and the column, and the loader of any table of numbers.
+"""Tables of text, whose errors name the file, the line and the column, and the loader of any table.
 
-A table of numbers with a header needs no loader of its own: `load` takes everything from conf/dataset/NAME.yaml.
+A table with a header needs no loader of its own: `load` takes everything from conf/dataset/NAME.yaml.
 """
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import compress
 from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dplangevin.data import DataError, Dataset, generator, raw_file, split
+from dplangevin.data import DataError, Dataset, cross_validation, generator, raw_file, split
 
 LARGEST = float(np.finfo(np.float32).max)
 SHOWN = 10  # names in a message
+CHUNK = 50_000  # rows held as text at a time
+Filling = Literal["error", "category", "midpoint"]
 
 
 def load(
@@ -22,20 +28,25 @@ def load(
     name: str,
     file: str | Sequence[str],
     label: str,
-    row_norm_bound: float,
+    row_norm_bound: float | None = None,
     classes: Sequence[str | int | float] | None = None,
     positive: str | int | float | None = None,
+    target: Mapping[str, float] | None = None,
     columns: Sequence[str] | None = None,
     scale: Mapping[str, Mapping[str, float]] | None = None,
+    categories: Mapping[str, Sequence[str | int | float]] | None = None,
+    missing: Sequence[str] = (),
+    missing_as: Filling | Mapping[str, Filling] = "error",
     bias: bool = True,
     test_file: str | Sequence[str] | None = None,
     train_share: float | None = None,
+    folds: int | None = None,
     repeats: int = 1,
     seed: int = 0,
     delimiter: str = ",",
     limit: int | None = None,
 ) -> Dataset:
-    """A table of numbers with a header, one row a record: x (R, n, d) float32, d = columns and bias.
+    """A table with a header, one row a record: x (R, n, d) float32, d features of the columns and the bias.
 
     folder: data/raw/<key>/, which holds the files. name: <key>, the data set's own.
     file: the table, or several with the same columns (in any order), which are read one after the other.
@@ -43,88 +54,230 @@ def load(
         classes: its values in order, as they are written in the file. Of two the first is -1 and the second +1; of K
             more they are 0, ..., K - 1 (y int64). A value that is not listed is an error.
         positive: the value that is +1; any other is -1.
+        target: {low, high} with low < high, public constants: regression. Labels are numbers, which are clipped to them
+            and then 2 (y - low)/(high - low) - 1, in [-1, 1].
     columns: those to use, in this order (None = all but the label).
     scale: column -> public constants, {mean, sd} for (value - mean)/sd with sd > 0, or {low, high} with low < high,
         to which values are clipped before 2 (value - low)/(high - low) - 1, in [-1, 1], is taken of them. Other columns
         are used as they are. Nothing is computed from the rows; where you computed a constant from them, say so in
         `assumptions`.
+    categories: column -> its values, public, as they are written in the file: an indicator of each, 0 or 1. A value
+        that is not listed is an error.
+    missing: what stands for a missing value, such as "", "NA" or "?".  missing_as: what is made of it, for all columns
+        or column -> word (others: "error"): "error"; "category", a feature of its own, 1 where the value is missing,
+        the column's others being 0; "midpoint", 0 for a column of `scale` (low, high: the middle; mean, sd: the mean),
+        1/K for each of K categories.  A missing label is an error.
     bias: whether a last feature is added, 1 in every row.
-    row_norm_bound: > 0, the public constant B of `Dataset.scaled`, about the norm of a row of scaled columns.
+    row_norm_bound: > 0, the public constant B of `Dataset.scaled`, about the norm of a row of scaled columns. None: the
+        largest norm that ranges and categories allow, the square root of the number of columns and the bias.
     test_file: the test rows, like `file`; then R = 1, which all repeats share. Without it
         train_share: in (0, 1), the share of rows to train on, drawn at random, the others being tested on,
         repeats: R, the number of such splits, and
-        seed: of their random stream (seed, "<name>/split").
+        seed: of their random stream (seed, "<name>/split"); or
+        folds: R >= 2 of a cross-validation, see `data.cross_validation`.
     delimiter: the character between values. limit: rows of each file to keep, from the top (None = all).
+    meta has `clipped`, column -> how many of its values were outside their range, where there are any.
 
-    Raises DataError, naming file, line and column, for a value that is not a finite number, a class that is not listed
-    and a row that is too short or long; naming the file and what may have been meant, for a column or a positive value
-    that is not there. Raises ValueError for arguments out of their domain.
+    Raises DataError, naming file, line and column, for a value that is not a finite number, a class or category that is
+    not listed and a row that is too short or long; naming the file and what may have been meant, for a column or a
+    positive value that is not there. Raises ValueError for arguments out of their domain.
     """
-    if (classes is None) == (positive is None):
+    if sum(given is not None for given in (classes, positive, target)) != 1:
         raise ValueError(
-            "give one of classes, the values of the label in order, and positive, the value for +1"
+            "give one of classes, the values of the label in order, positive, the value for +1, and target, its range"
         )
-    if (test_file is None) == (train_share is None):
-        raise ValueError("give one of test_file and train_share, the share of rows to train on")
-    if not row_norm_bound > 0:
+    if sum(given is not None for given in (test_file, train_share, folds)) != 1:
+        raise ValueError(
+            "give one of test_file, train_share, the share of rows to train on, and folds of a cross-validation"
+        )
+    if row_norm_bound is not None and not row_norm_bound > 0:
         raise ValueError(f"row_norm_bound = {row_norm_bound} must be positive")
-    scalings = {column: _scaling(column, constants) for column, constants in (scale or {}).items()}
+    scalings = {column: _Scaling.of(column, constants) for column, constants in (scale or {}).items()}
+    outcome = None if target is None else _Scaling.of(label, target, target=True)
     codes = None if classes is None else _codes([_text(value) for value in classes])
-    target = None if positive is None else _text(positive)
+    plus = None if positive is None else _text(positive)
     kind = np.int64 if codes and len(codes) > 2 else np.float32
-    used, values = list(columns or []), set[str]()
-    if label in (*used, *scalings):
-        raise ValueError(f"{label} is the label: neither columns nor scale may name it")
+    listed = {column: _values(column, values) for column, values in (categories or {}).items()}
+    used, values, outside = list(columns or []), set[str](), Counter[str]()
+    stated = [*scalings, *listed, *(missing_as if isinstance(missing_as, Mapping) else ())]
+    if label in (*used, *stated):
+        raise ValueError(f"{label} is the label: no other argument may name it")
+    if both := sorted(set(scalings) & set(listed)):
+        raise ValueError(f"{', '.join(both)}: give a column scale or categories, not both")
+    marks = frozenset(mark.strip() for mark in missing)
+    coders: dict[str, _Coder] = {}
+
+    def prepare(table: Table) -> None:
+        table.require([label, *used, *stated])
+        if not used:
+            used.extend(column for column in table.columns if column != label)
+        for column in used:
+            how = missing_as if isinstance(missing_as, str) else missing_as.get(column, "error")
+            coders[column] = _Coder(column, scalings.get(column), listed.get(column), marks, how)
+
+    def labels(table: Table) -> np.ndarray:
+        if outcome is not None:
+            y, clipped = outcome.of_numbers(table.numbers(label))
+            outside[label] += clipped
+            return y
+        values.update(text.rstrip() for text in table.columns[label])
+        return table.equals(label, plus) if codes is None else table.code(label, codes)
 
     def arrays(files: str | Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         parts = []
         for each in [files] if isinstance(files, str) else files:
-            table = Table.read(Path(folder) / each, limit=limit, delimiter=delimiter)
-            table.require([label, *used, *scalings])
-            if not used:
-                used.extend(column for column in table.columns if column != label)
-            numbers = {column: table.convert(column, number, "a number") for column in used}
-            features = [scalings[c](v) if c in scalings else v for c, v in numbers.items()]
-            features += [np.ones(len(table.lines))] if bias else []
-            values.update(text.rstrip() for text in table.columns[label])
-            y = table.equals(label, target) if codes is None else table.code(label, codes)
-            parts.append((np.stack(features, axis=1).astype(np.float32), y.astype(kind)))
+            for table in Table.chunks(Path(folder) / each, limit=limit, delimiter=delimiter):
+                if not coders:
+                    prepare(table)
+                table.require([label, *used])
+                blocks = []
+                for column, coder in coders.items():
+                    block, clipped = coder.features(table)
+                    outside[column] += clipped
+                    blocks.append(block)
+                blocks += [np.ones((len(table.lines), 1), np.float32)] if bias else []
+                parts.append((np.hstack(blocks), labels(table).astype(kind)))
         x, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         return x, y
 
     x, y = arrays(file)
     held_out = None if test_file is None else arrays(test_file)
-    if target is not None and target not in values:
-        raise DataError(f"{name}, column {label}: no row has {target!r}{_meant(target, sorted(values))}")
-    if unused := [column for column in scalings if column not in used]:
+    if plus is not None and plus not in values:
+        raise DataError(f"{name}, column {label}: no row has {plus!r}{meant(plus, sorted(values))}")
+    if unused := [column for column in stated if column not in used]:
         raise DataError(f"{name}: scale names {', '.join(unused)}, which is not among the columns to use")
+    if row_norm_bound is None:
+        if free := [column for column, coder in coders.items() if not coder.bounded]:
+            raise ValueError(
+                f"row_norm_bound: give it, or low and high, or categories, for {', '.join(free[:SHOWN])}"
+            )
+        row_norm_bound = math.sqrt(len(used) + bias)
     meta = {
         "name": name,
-        "features": [*used, "bias"] if bias else used,
-        "labels": [f"not {target}", target] if codes is None else list(codes),
+        "features": [each for coder in coders.values() for each in coder.names] + (["bias"] if bias else []),
         "row_norm_bound": float(row_norm_bound),
-        **({"classes": len(codes)} if codes and len(codes) > 2 else {}),
+        **({"clipped": {column: n for column, n in outside.items() if n}} if outside.total() else {}),
     }
+    if target is not None:
+        meta |= {"target": {"low": float(target["low"]), "high": float(target["high"])}}
+    else:
+        meta |= {"labels": [f"not {plus}", plus] if codes is None else list(codes)}
+        meta |= {"classes": len(codes)} if codes and len(codes) > 2 else {}
     if held_out is not None:
         return Dataset.from_arrays(x, y, *held_out, meta)
-    assert train_share is not None
-    train, test = split(len(x), repeats, train_share, generator(seed, f"{name}/split"))
+    rng = generator(seed, f"{name}/split")
+    if folds is not None:
+        train, test = cross_validation(len(x), folds, rng)
+    else:
+        assert train_share is not None
+        train, test = split(len(x), repeats, train_share, rng)
     return Dataset(x[train], y[train], x[test], y[test], meta)
 
 
-def _scaling(column: str, constants: Mapping[str, float]) -> Callable[[np.ndarray], np.ndarray]:
-    """What `scale` asks for one column. ValueError for other constants and for those out of their domain."""
-    if set(constants) == {"mean", "sd"}:
-        mean, sd = constants["mean"], constants["sd"]
-        if not sd > 0:
-            raise ValueError(f"scale of {column}: sd = {sd} must be positive")
-        return lambda values: (values - mean) / sd
-    if set(constants) == {"low", "high"}:
-        low, high = constants["low"], constants["high"]
-        if not low < high:
-            raise ValueError(f"scale of {column}: low = {low} must be below high = {high}")
-        return lambda values: 2 * (np.clip(values, low, high) - low) / (high - low) - 1
-    raise ValueError(f"scale of {column} has {', '.join(constants)}: give mean and sd, or low and high")
+class _Scaling(NamedTuple):
+    """``(value - centre)/half``, of values clipped to [low, high]."""
+
+    centre: float
+    half: float
+    low: float = -math.inf
+    high: float = math.inf
+
+    @classmethod
+    def of(cls, column: str, constants: Mapping[str, float], target: bool = False) -> "_Scaling":
+        """What `scale` asks for one column. ValueError for other constants and for those out of their domain."""
+        if set(constants) == {"mean", "sd"} and not target:
+            mean, sd = constants["mean"], constants["sd"]
+            if not sd > 0:
+                raise ValueError(f"scale of {column}: sd = {sd} must be positive")
+            return cls(mean, sd)
+        if set(constants) == {"low", "high"}:
+            low, high = constants["low"], constants["high"]
+            if not low < high:
+                raise ValueError(f"scale of {column}: low = {low} must be below high = {high}")
+            return cls(low + (high - low) / 2, (high - low) / 2, low, high)
+        asked = "low and high" if target else "mean and sd, or low and high"
+        raise ValueError(f"scale of {column} has {', '.join(constants)}: give {asked}")
+
+    @property
+    def bounded(self) -> bool:
+        return self.high < math.inf
+
+    def of_numbers(self, values: np.ndarray) -> tuple[np.ndarray, int]:
+        """The scaled values, and how many were clipped."""
+        if not self.bounded:
+            return (values - self.centre) / self.half, 0
+        inside = np.clip(values, self.low, self.high)
+        return 2 * (inside - self.low) / (self.high - self.low) - 1, int((inside != values).sum())
+
+
+class _Coder:
+    """The features of one column."""
+
+    def __init__(
+        self,
+        column: str,
+        scaling: _Scaling | None,
+        values: Sequence[str] | None,
+        marks: frozenset[str],
+        missing_as: str,
+    ) -> None:
+        if filling(column, missing_as) == "midpoint" and scaling is None and values is None:
+            raise ValueError(f"missing_as of {column}: midpoint needs its scale, or its categories")
+        self.column, self.scaling, self.values = column, scaling, values
+        self.marks, self.missing_as = marks, missing_as
+        self.names = [column] if values is None else [f"{column}={value}" for value in values]
+        if missing_as == "category":
+            self.names.append(f"{column} missing")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the features have a norm of at most 1."""
+        return self.values is not None or (self.scaling is not None and self.scaling.bounded)
+
+    def features(self, table: "Table") -> tuple[np.ndarray, int]:
+        """``(n, k)`` float32, and how many values were clipped."""
+        texts = table.columns[self.column]
+        gone = (
+            np.array([text.strip() in self.marks for text in texts])
+            if self.marks
+            else np.zeros(len(texts), bool)
+        )
+        if gone.any() and self.missing_as == "error":
+            row = int(gone.argmax())
+            raise DataError(
+                f"{table.path}, line {table.lines[row]}, column {self.column}: {texts[row]!r} is a missing value: say "
+                "what is made of it, category or midpoint"
+            )
+        there, clipped = table.of(~gone) if gone.any() else table, 0
+        block = np.zeros((len(texts), len(self.names)), np.float32)
+        if self.values is not None:
+            block[~gone, : len(self.values)] = there.one_hot(self.column, self.values)
+        else:
+            numbers = there.numbers(self.column)
+            if self.scaling is not None:
+                numbers, clipped = self.scaling.of_numbers(numbers)
+            block[~gone, 0] = numbers
+        if self.missing_as == "category":
+            block[gone, -1] = 1
+        elif self.values is not None:
+            block[gone] = 1 / len(self.values)
+        return block, clipped
+
+
+def filling(column: str, word: Any) -> Filling:
+    """What is made of a missing value.  ValueError for another word."""
+    if word not in get_args(Filling):
+        raise ValueError(f"missing values of {column}: {word!r} must be error, category or midpoint")
+    found: Filling = word
+    return found
+
+
+def _values(column: str, values: Sequence[str | int | float]) -> list[str]:
+    """The categories of a column. ValueError for none, and for one that is named twice."""
+    texts = [_text(value) for value in values]
+    if not texts or len(set(texts)) < len(texts):
+        raise ValueError(f"categories of {column}: {texts} must be one or more different values")
+    return texts
 
 
 def _text(value: str | int | float) -> str:
@@ -165,15 +318,29 @@ class Table:
         Raises DataError for a missing file, one without rows, a row that has not one value per name, and a name that a
         header has twice.
         """
+        return next(cls.chunks(path, names, skip, limit, delimiter, None))
+
+    @classmethod
+    def chunks(
+        cls,
+        path: str | Path,
+        names: Sequence[str] | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+        delimiter: str = ",",
+        size: int | None = CHUNK,
+    ) -> Iterator["Table"]:
+        """As `read`, `size` rows at a time (None: all), so that a large file is never held as text."""
         path = raw_file(path)
         rows: list[list[str]] = []
         lines: list[int] = []
+        count = 0
         with open(path, newline="", encoding="utf-8-sig", errors="replace") as handle:
             for _ in range(skip):
                 handle.readline()
             reader = csv.reader(handle, delimiter=delimiter, skipinitialspace=True)
             for row in reader:
-                if len(rows) == limit:
+                if count == limit:
                     break
                 where = f"{path}, line {reader.line_num + skip}"
                 if row and names is None:
@@ -185,16 +352,41 @@ class Table:
                         raise DataError(f"{where}: {len(row)} values, expected {len(names)}")
                     rows.append(row)
                     lines.append(reader.line_num + skip)
-        if not rows or names is None:
+                    count += 1
+                    if len(rows) == size:
+                        yield cls._of(path, lines, names, rows)
+                        rows, lines = [], []
+        if not count or names is None:
             raise DataError(f"{path} has no rows")
+        if rows:
+            yield cls._of(path, lines, names, rows)
+
+    @classmethod
+    def _of(cls, path: Path, lines: list[int], names: Sequence[str], rows: list[list[str]]) -> "Table":
         return cls(path, lines, dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+    def of(self, which: np.ndarray) -> "Table":
+        """The rows where the mask (n,) is True."""
+        columns = {name: [*compress(values, which)] for name, values in self.columns.items()}
+        return Table(self.path, [*compress(self.lines, which)], columns)
+
+    def numbers(self, column: str) -> np.ndarray:
+        """The values as numbers, (n,) float64. Raises DataError for one that is not `number`."""
+        texts = self.columns[column]
+        try:
+            found = np.fromiter(map(float, texts), float, len(texts))
+        except ValueError:
+            return self.convert(column, number, "a number")
+        if (np.abs(found) <= LARGEST).all() and "_" not in "".join(texts):
+            return found
+        return self.convert(column, number, "a number")
 
     def require(self, names: Sequence[str]) -> None:
         """Raises DataError for the first of `names` that is no column, with the one that may be meant."""
         for name in names:
             if name not in self.columns:
                 raise DataError(
-                    f"{self.path}: no column {name!r} in the header{_meant(name, [*self.columns])}"
+                    f"{self.path}: no column {name!r} in the header{meant(name, [*self.columns])}"
                 )
 
     def convert(self, column: str, function: Callable[[str], float], expected: str) -> np.ndarray:
@@ -210,7 +402,7 @@ class Table:
 
     def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
         """(value - mean) / sd, shape (n, 1)."""
-        return ((self.convert(column, number, "a number") - mean) / sd)[:, None]
+        return ((self.numbers(column) - mean) / sd)[:, None]
 
     def code(self, column: str, codes: Mapping[str, float]) -> np.ndarray:
         """The number that stands for each value, shape (n,). Raises DataError for a value without a code."""
@@ -234,7 +426,8 @@ def number(text: str) -> float:
     return value
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
+def meant(name: str, known: Sequence[str]) -> str:
+    """ ": did you mean ...?" with the name that is nearest, or those that there are."""
     if close := get_close_matches(name, known, 1):
         return f": did you mean {close[0]!r}?"
     more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""

@@ -1,0 +1,261 @@
+"""The page of `dplangevin compare`: tables, figures, sentences and assumptions of one comparison, in one file."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dplangevin import cache
+from dplangevin.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome
+from dplangevin.data.schema import Schema
+from dplangevin.exhibits import compare
+from dplangevin.exhibits.style import image_bytes, look
+from dplangevin.statistics import finite_interval, sort_by
+from dplangevin.text import distinct, epsilon, number, short
+
+SHOWN = 10  # classes named
+EVERY = 0.999  # share of the rows that have an assumption, from which it is one of all
+
+
+class Cell(NamedTuple):
+    """kind: best, equal, worse, away (not reached), hollow, free (not private) or none."""
+
+    mean: str
+    interval: str
+    kind: str
+    mark: str = ""
+
+    @property
+    def text(self) -> str:
+        return " ".join(filter(None, [f"{self.mean}{self.mark}", self.interval]))
+
+
+class Row(NamedTuple):
+    label: str
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is shown of a comparison, on a terminal and as a page."""
+
+    AXES: ClassVar = ("audited", "asked")
+    LEGEND: ClassVar = (
+        "Mean over repeats with its 95 % interval. *: the best private method; ≈: cannot be told from the best (paired "
+        "t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged, never "
+        "best; →: the method cannot spend this ε, the value is at the ε given."
+    )
+    asked: Comparison
+    schema: Schema
+    outcome: Outcome
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """Private methods from the best to the worst, then the others."""
+        runs = self.outcome.runs
+        table = compare.at_epsilon(runs, epsilons=self.asked.epsilons)
+        means = self.scores.sign * table[self.scores.main].where(table.reach.ne(compare.NOT_PRIVATE))
+        order = means.groupby(table.method).mean().sort_values(ascending=False, na_position="last").index
+        return sort_by(runs, method=[*order])
+
+    @cached_property
+    def scores(self) -> compare.Scores:
+        return compare.scores_of(self.outcome.runs)
+
+    @cached_property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Axis -> `compare.at_epsilon`."""
+        return {
+            axis: compare.at_epsilon(self.runs, epsilons=self.asked.epsilons, axis=axis) for axis in self.AXES
+        }
+
+    @property
+    def epsilons(self) -> list[str]:
+        return [*map(number, self.asked.epsilons)]
+
+    @property
+    def kind(self) -> str:
+        """What the target is."""
+        if self.schema.range is not None:
+            return f", a number in [{self.schema.range['low']:g}, {self.schema.range['high']:g}],"
+        return f" ({', '.join(map(str, self.outcome.meta['labels'][:SHOWN]))})"
+
+    @property
+    def columns(self) -> int:
+        return len(self.asked.loader["columns"])
+
+    @property
+    def features(self) -> int:
+        return len(self.outcome.meta["features"])
+
+    @property
+    def repeats(self) -> str:
+        loader, seeds = self.asked.loader, self.asked.seeds
+        if "folds" in loader:
+            return f"{seeds}-fold cross-validation"
+        if loader.get("repeats", 1) == seeds:
+            return f"{seeds} random splits"
+        return f"{seeds} repeats of every method on one split"
+
+    @property
+    def overlap(self) -> str:
+        if self.asked.loader.get("repeats", 1) == self.asked.seeds or "folds" in self.asked.loader:
+            return ", whose splits overlap: they are about splits and noise of this table, not about other tables"
+        return ", which share their rows: they are about the noise of the methods alone"
+
+    @property
+    def how(self) -> str:
+        """The model, and what was made equal."""
+        linear = "Huber regression" if self.schema.range is not None else "Logistic regression"
+        if self.schema.classes is not None and len(self.schema.classes) > 2:
+            linear = "Softmax regression"
+        return (
+            f"{linear} on rows of norm at most 1. Methods of the package have their default settings, but all the same "
+            f"prior (precision or ridge {number(PRIOR)}) and as many passes over the rows, none chosen with a look at "
+            "these rows."
+        )
+
+    def heading(self, axis: str) -> str:
+        which = "audited ε (the same accountant for all)" if axis == "audited" else "asked ε (as promised)"
+        return (
+            f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.asked.delta)}"
+        )
+
+    @property
+    def measure(self) -> str:
+        return "Accuracy" if self.scores.sign > 0 else "Mean absolute error (less is better)"
+
+    def rows(self, axis: str) -> list[Row]:
+        """One for each method, and the best constant answer."""
+        table = self.tables[axis]
+        found = [
+            Row(look(str(method)).label, [self._cell(row) for row in block.to_dict("records")])
+            for method, block in table.groupby("method", sort=False)
+        ]
+        if len(constant := compare.constant_answer(self.runs)):
+            mean, low, high = finite_interval(constant)
+            cell = Cell(self.scores.text(mean), self._limits(low, high), "free")
+            found.append(Row(self.scores.answer.capitalize(), [cell] * len(self.asked.epsilons)))
+        return found
+
+    def _cell(self, row: dict[Any, Any]) -> Cell:
+        value = row[self.scores.main]
+        if np.isnan(value):
+            return Cell(row["reach"], "", "none")
+        mean, limits = self.scores.text(value), self._limits(row["low"], row["high"])
+        hollow = "†" if row["violated"] else ""
+        if row["reach"] == compare.NOT_PRIVATE:
+            return Cell(mean, limits, "free")
+        if row["reach"] in (compare.BELOW, compare.ABOVE):
+            return Cell(mean, f"→ ε = {short(row['epsilon_end'])}", "away", hollow)
+        if hollow:
+            return Cell(mean, limits, "hollow", hollow)
+        if row["best"]:
+            return Cell(mean, limits, "best", "*")
+        equal = not np.isnan(row["difference"]) and not row["significant"]
+        return Cell(mean, limits, "equal" if equal else "worse", "≈" if equal else "")
+
+    def _limits(self, low: float, high: float) -> str:
+        return "" if np.isnan(low) else f"[{self.scores.text(low)}, {self.scores.text(high)}]"
+
+    def sentences(self, axis: str) -> list[str]:
+        return compare.sentences(self.runs, epsilons=self.asked.epsilons, axis=axis)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What every guarantee leaves out."""
+        return [f"Warning: {text}." for text in self.asked.assumptions]
+
+    @property
+    def clipped(self) -> list[str]:
+        """Private counts, for the terminal alone."""
+        found = [f"{count} of {column}" for column, count in self.outcome.clipped.items()]
+        return [f"Values outside their range, clipped: {', '.join(found)}."] if found else []
+
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """Label and reason of what has no result."""
+        return [(look(name).label, "; ".join(why)) for name, why in self.outcome.notes.items()]
+
+    @property
+    def common(self) -> list[str]:
+        """What the guarantee of every private method rests on."""
+        private = self._private.assumptions
+        return [each for each in distinct(private) if private.str.contains(each, regex=False).mean() > EVERY]
+
+    @property
+    def assumptions(self) -> Iterator[tuple[str, list[str]]]:
+        """Label, and what its guarantee rests on beyond that."""
+        for method, block in self._private.groupby("method", sort=False):
+            own = [each for each in distinct(block.assumptions) if each not in self.common]
+            if own:
+                yield look(str(method)).label, own
+
+    @property
+    def _private(self) -> pd.DataFrame:
+        rows = self.runs.drop_duplicates(["method", "epsilon"])
+        return rows[np.isfinite(rows.epsilon)]
+
+    @property
+    def budgets(self) -> Iterator[dict[str, str]]:
+        """Every budget, and what it costs."""
+        rows: list[Any] = [*self._private.sort_values(["method", "epsilon"], key=self._order).itertuples()]
+        for row in rows:
+            steps = "" if np.isnan(row.steps) else f"{row.steps:g} × {row.batch:g} rows"
+            yield {
+                "method": look(row.method).label,
+                "asked": short(row.epsilon),
+                "audited": epsilon(row.epsilon_tight),
+                "accountant": f"{row.accountant_paper}, {row.adjacency.replace('_', '-')}",
+                "promised": epsilon(row.epsilon_paper),
+                "steps": steps,
+                "released": row.released,
+                "violated": row.violated,
+            }
+
+    def _order(self, column: pd.Series) -> pd.Series:
+        places = {name: i for i, name in enumerate(self.runs.method.unique())}
+        return column.map(places) if column.name == "method" else column
+
+    def figures(self) -> dict[str, bytes]:
+        """File name -> a dot plot for each axis."""
+        found = {}
+        for axis in self.AXES:
+            figure = compare.dot_plot(
+                self.runs,
+                epsilons=self.asked.epsilons,
+                datasets={self.asked.name: self.asked.name},
+                title=f"{self.measure} at equal {axis} ε",
+                axis=axis,
+                constant=len(compare.constant_answer(self.runs)) > 0,
+            )
+            found[f"{axis}.png"] = image_bytes(figure, "png")
+        return found
+
+    def files(self) -> dict[str, bytes]:
+        """The figures, the page with the figures in it, and its numbers."""
+        figures = self.figures()
+        images = {
+            name.partition(".")[0]: base64.b64encode(content).decode() for name, content in figures.items()
+        }
+        environment = Environment(
+            loader=PackageLoader("dplangevin.cli", "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        html = environment.get_template("compare.html").render(page=self, images=images, number=number)
+        numbers = pd.concat([table.assign(axis=axis) for axis, table in self.tables.items()])
+        return {
+            **figures,
+            "index.html": html.encode(),
+            "compare.csv": cache.csv_bytes(numbers.dropna(axis=1, how="all")),
+        }

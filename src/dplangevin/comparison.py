@@ -1,0 +1,329 @@
+"""Methods side by side on a table of one's own: the experiment that is made of a table, its budgets, and its results.
+
+A comparison is an ordinary experiment: `config` writes what conf/ would say of it, and `experiment.sweep` runs it.
+Every method is asked for each epsilon as it is, and for the epsilon whose price, by the tight accountant and for the
+same neighbours, is that epsilon; so results can be read at equal asked and at equal audited epsilon.
+"""
+
+import importlib
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pandas as pd
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from dplangevin.cache import File, Store
+from dplangevin.data import DataError, Dataset
+from dplangevin.exhibits import read
+from dplangevin.experiment import Inputs, sweep, tables
+from dplangevin.methods import Method, planned
+from dplangevin.methods.pate import Pate
+from dplangevin.methods.registry import METHODS
+from dplangevin.prices import whole
+from dplangevin.privacy import Adjacency, Budget, calibrate
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems import Facts
+from dplangevin.problems.glm import Glm
+from dplangevin.text import meant, number
+
+NAME = "compare"  # of the experiment
+NEIGHBOURS: Adjacency = "replace_one"  # the neighbours that every method has a guarantee for
+PRIOR = 1.0  # precision of the Gaussian prior, ridge of the summed loss: of every method
+PASSES = 30  # over the rows, at most
+TEACHER_ROWS = 20  # of each teacher of PATE, at least
+SEARCHED = 16.0, 1000.0  # from epsilon/16 to 1000 epsilon: where the budget with a given price is looked for
+LEAST = 20  # rows to train on
+CLOSE = 2e-3  # relative: of a price to the epsilon that is wanted
+
+
+class Outcome(NamedTuple):
+    """runs: in the columns of `read.read_runs`.  notes: method -> why it, or one of its budgets, has no result.  meta:
+    of the data.  rows: to train and to test on."""
+
+    runs: pd.DataFrame
+    notes: dict[str, list[str]]
+    meta: Mapping[str, Any]
+    rows: tuple[int, int]
+
+    @property
+    def clipped(self) -> dict[str, int]:
+        """Column -> how many private values were outside their range."""
+        return {**self.meta.get("clipped", {})}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared, and on what.
+
+    name: of the data set.  folder: of the table.  loader: the arguments of `loaders.table.load`, see `data.schema`.
+    methods: name -> config, see `methods_named`.  epsilons: > 0, finite.  seeds: repeats of every method; rows are
+    split anew for each where the loader has as many repeats.  results: the folder of runs.csv, scores.csv and
+    unfinished work.
+    Raises ValueError for numbers out of their domain.
+    """
+
+    name: str
+    folder: Path
+    loader: Mapping[str, Any]
+    assumptions: Sequence[str]
+    methods: Mapping[str, Mapping[str, Any]]
+    epsilons: Sequence[float]
+    delta: float
+    seeds: int
+    seed: int
+    results: Path
+
+    def __post_init__(self) -> None:
+        if not self.epsilons or not all(0 < epsilon < math.inf for epsilon in self.epsilons):
+            raise ValueError(f"epsilon = {[*self.epsilons]} must be one or more positive, finite numbers")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta = {self.delta:g} must be in (0, 1)")
+        if self.seeds < 2:
+            raise ValueError(f"{self.seeds} repeats have no interval: ask for at least 2")
+
+    def data(self) -> Dataset:
+        """The prepared rows.  DataError where there is nothing to learn."""
+        loader = OmegaConf.create({**self.loader, "name": self.name})
+        found: Dataset = instantiate(loader, _partial_=True)(folder=self.folder)
+        if found.n < LEAST:
+            raise DataError(f"{self.name} has {found.n} rows to train on: need at least {LEAST}")
+        if found.y_train.min() == found.y_train.max():
+            raise DataError(
+                f"column {self.loader['label']}: all rows to train on have one value: nothing to learn"
+            )
+        return found
+
+    def run(
+        self, progress: Callable[[str], Any] = lambda name: None, begin: Callable[[], Any] = lambda: None
+    ) -> Outcome:
+        """Finish what is not finished, and read all of it.
+
+        progress: is told the method whose budgets are worked out; begin: is called before the sweep, which shows its
+        own.
+        """
+        data = self.data()
+        meta, rows = data.meta, (data.n, data.x_test.shape[1])
+        loss = self.loss(data)
+        problem = Glm.from_dataset(data.scaled("global"), self.seeds, instantiate(loss))
+        facts = problem.facts
+        del problem
+        notes: dict[str, list[str]] = {}
+        methods, asked = {}, {}
+        for name, given in self.methods.items():
+            progress(name)
+            try:
+                config = sized(given, facts)
+                method = instantiate(config)
+                asked[name], why = budgets(name, method, facts, self.epsilons, self.delta)
+            except Exception as error:  # a method from anywhere can raise anything
+                asked[name], why = [], [_first_line(error)]
+            if why:
+                notes[name] = why
+            if asked[name]:
+                methods[name] = config
+        if not methods:
+            reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
+            raise ValueError(f"no method can be run:\n{reasons}")
+        cfg = self.config(loss, methods, asked)
+        self.results.mkdir(parents=True, exist_ok=True)
+        OmegaConf.save(cfg, self.results / "config.yaml")
+        spec = cfg.experiment[NAME]
+        store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
+        lost: dict[str, str] = {}
+        with TemporaryDirectory() as spare:
+            prepared = Path(spare) / f"{self.name}.npz"
+            data.save(prepared)
+            del data
+            begin()
+            keys = sweep(cfg, NAME, self.name, Inputs(File.at(prepared)), store, lost)
+        for name, reason in lost.items():
+            notes.setdefault(name, []).append(reason.splitlines()[0])
+        if not keys:
+            raise ValueError(
+                "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in lost.items())
+            )
+        store.write(keys)
+        if store.folder.exists():
+            store.folder.rmdir()
+        runs = read.read_runs([self.results.name], root=self.results.parent)
+        return Outcome(runs, notes, meta, rows)
+
+    def loss(self, data: Dataset) -> DictConfig:
+        """Logistic loss for two classes, softmax for more, Huber for a numeric target."""
+        if data.target is not None:
+            return OmegaConf.create(
+                {"_target_": "dplangevin.losses.huber", "threshold": 1.0, "label_bound": 1.0}
+            )
+        if data.classes > 2:
+            return OmegaConf.create({"_target_": "dplangevin.losses.softmax", "classes": data.classes})
+        return OmegaConf.create({"_target_": "dplangevin.losses.named", "loss": "logistic"})
+
+    def config(
+        self, loss: DictConfig, methods: Mapping[str, Any], asked: Mapping[str, Sequence[float]]
+    ) -> DictConfig:
+        """What conf/ would say."""
+        return OmegaConf.create(
+            {
+                "seed": self.seed,
+                "delta": self.delta,
+                "repeats": self.seeds,
+                "dataset": {
+                    self.name: {
+                        "title": self.name,
+                        "assumptions": [*self.assumptions],
+                        "loader": {**self.loader, "name": self.name},
+                    }
+                },
+                "features": {},
+                "problem": {
+                    "linear": {
+                        "_target_": "dplangevin.problems.glm.Glm.from_dataset",
+                        "_partial_": True,
+                        "loss": loss,
+                    }
+                },
+                "method": {**methods},
+                "experiment": {
+                    NAME: {
+                        "datasets": [self.name],
+                        "methods": [*methods],
+                        "problem": "linear",
+                        "scalings": ["global"],
+                        "audit": NEIGHBOURS,
+                        "epsilons": {self.name: {name: [*asked[name]] for name in methods}},
+                        "budgets_per_unit": max(map(len, asked.values())),
+                    }
+                },
+            }
+        )
+
+
+def methods_named(names: Sequence[str] | None, own: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Name -> config of the methods of the package with these names (None: all that are private, and the fit without
+    privacy), and of classes of the user's own, as in "mine.MyMethod", from the current folder or PYTHONPATH.
+
+    ValueError, with what may have been meant, for a name that there is not.
+    """
+    if names is None:
+        names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
+    found = {}
+    for name in names:
+        if name not in METHODS:
+            raise ValueError(f"no method {name!r}{meant(name, METHODS)}; there are {', '.join(METHODS)}")
+        found[name] = written(METHODS[name]())
+    for target in own:
+        found[_own(target, found)] = {"_target_": target}
+    return found
+
+
+def _own(target: str, taken: Mapping[str, Any]) -> str:
+    """The name of a user's class, found on the current folder too.  ValueError where there is none such."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module, _, name = target.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"no method {target!r} ({error}): name a class as module.Class, of the current folder or one on PYTHONPATH"
+        ) from error
+    for part in ("plan", "release", "budgeted"):
+        if not hasattr(found, part):
+            raise ValueError(f"{target} is no method: it has no {part}, see dplangevin.methods.Method")
+    if name in taken or name in METHODS:
+        raise ValueError(f"{target}: there is a method {name} already, call yours differently")
+    return name
+
+
+def written(value: Any) -> Any:
+    """An object of frozen dataclasses as the config that makes it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        parts = {part.name: written(getattr(value, part.name)) for part in fields(value) if part.init}
+        return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **parts}
+    return [*map(written, value)] if isinstance(value, (list, tuple)) else value
+
+
+def sized(config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
+    """The config of a method for so many rows; one that is not of the package stays as it is."""
+    if not config["_target_"].startswith("dplangevin."):
+        return {**config}
+    found: dict[str, Any] = written(fitted(instantiate(config), facts))
+    return found
+
+
+def fitted(method: Any, facts: Facts) -> Any:
+    """The method with what makes it comparable to the others: the same prior, minibatches for as many passes, prices by
+    the tight accountant for the same neighbours; PATE with teachers and votes for so many rows."""
+    known = {part.name for part in fields(method)}
+    prior = ("precision", "ridge") if method.budgeted else ()
+    changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}
+    if "sampling" in known:
+        passes = min(PASSES, max(1, round(math.sqrt(facts.n))))
+        changes["sampling"] = replace(method.sampling, epochs=passes)
+    if "adjacency" in known and isinstance(method.accountant, Li2019):
+        changes |= {"accountant": Tight(), "adjacency": NEIGHBOURS}
+    changes |= {name: fitted(getattr(method, name), facts) for name in ("first", "second") if name in known}
+    if isinstance(method, Pate):
+        teachers = max(2, min(method.teachers, facts.n // TEACHER_ROWS))
+        vote = replace(
+            method.vote, threshold=0.6 * teachers, answer_std=0.16 * teachers, asked=2.5, fewest=10
+        )
+        student: Any = method.student
+        changes = {
+            "teachers": teachers,
+            "vote": vote,
+            "student": replace(student, ridge=PRIOR),
+            "scored": "odd",
+        }
+    return replace(method, **changes)
+
+
+def budgets(
+    name: str, method: Method, facts: Facts, epsilons: Sequence[float], delta: float
+) -> tuple[list[float], list[str]]:
+    """The budgets to ask a method for, ascending, and why others cannot be had."""
+    if not method.budgeted:
+        return [math.inf], []
+    found, why = set[float](), []
+    for epsilon in epsilons:
+        try:
+            (plan,) = planned(method, facts, [Budget(epsilon, delta)], name)
+            found.add(epsilon)
+            price = Tight().epsilon(whole(plan.guarantee.event), delta, NEIGHBOURS)
+            if not (1 - CLOSE) * epsilon < price <= epsilon:
+                found.add(_priced_at(method, facts, epsilon, delta, below=price > epsilon))
+        except ValueError as error:
+            why.append(f"ε = {number(epsilon)}: {_first_line(error)}")
+    if not found and len({reason.partition(": ")[2] for reason in why}) == 1:
+        why = [why[0].partition(": ")[2]]  # the problem, not a budget
+    return sorted(found), why
+
+
+def _priced_at(method: Method, facts: Facts, epsilon: float, delta: float, below: bool) -> float:
+    """The budget whose price is epsilon; of a method that cannot spend as much, the largest that is looked at."""
+    fewer, more = SEARCHED
+    noise = calibrate(
+        Tight(),
+        lambda noise: whole(method.plan(facts, Budget(1 / noise, delta)).guarantee.event),
+        Budget(epsilon, delta),
+        low=1 / (more * epsilon),
+        high=(fewer if below else 1) / epsilon,
+        adjacency=NEIGHBOURS,
+        rtol=CLOSE,
+    )
+    return float(f"{1 / noise:.6g}")
+
+
+def _first_line(error: Exception) -> str:
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return kind + (str(error).splitlines() or [""])[0]

@@ -1,0 +1,175 @@
+"""What is public of a table: the template of a schema, what it refuses, and the rows that it makes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from dplangevin.data import DataError, Dataset, cross_validation, generator
+from dplangevin.data import schema as schemas
+from dplangevin.data.loaders.table import Table
+from dplangevin.data.schema import Schema
+
+TABLE = """\
+age,ward,"weight, kg",id,sick
+41,A,70.5,p1,no
+,B,"81,0",p2,yes
+17,ü,66,p3,no
+130,A,NA,p4,yes
+"""
+GIVEN: dict[str, Any] = {
+    "target": "sick",
+    "classes": ["no", "yes"],
+    "delimiter": ",",
+    "missing": {"marks": ["", "NA"], "as": "midpoint"},
+    "ranges_from_data": False,
+    "columns": {
+        "age": {"low": 0, "high": 100, "missing": "category"},
+        "ward": {"values": ["A", "B", "ü"]},
+        "weight, kg": {"low": 50, "high": 100},
+        "id": "drop",
+    },
+}
+
+
+def table(folder: Path, text: str = TABLE) -> Path:
+    path = folder / "mine.csv"
+    path.write_text(text.replace('"81,0"', "81"), encoding="utf-8")
+    return path
+
+
+def load(path: Path, given: dict[str, Any], **more: Any) -> Dataset:
+    """As a YAML of conf/dataset would."""
+    loader = {**Schema.of(given, "schema.yaml").loader(), "name": "mine", "file": path.name, **more}
+    found: Dataset = instantiate(OmegaConf.create(loader), _partial_=True)(folder=path.parent)
+    return found
+
+
+def test_rows_are_made_of_public_constants_alone(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    data = load(path, GIVEN, test_file=path.name)
+    assert data.meta["features"] == ["age", "age missing", "ward=A", "ward=B", "ward=ü", "weight, kg", "bias"]
+    wanted: list[list[float]] = [
+        [-0.18, 0, 1, 0, 0, -0.18, 1],
+        [0, 1, 0, 1, 0, 0.24, 1],
+        [-0.66, 0, 0, 0, 1, -0.36, 1],
+        [1, 0, 1, 0, 0, 0, 1],
+    ]
+    np.testing.assert_allclose(data.x_train[0], wanted, atol=1e-6)
+    assert data.meta["clipped"] == {"age": 2}  # to train and to test on
+    assert data.meta["row_norm_bound"] == 2.0  # three columns and the bias
+    assert np.linalg.norm(data.scaled("global").x_train[0], axis=1).max() <= 1
+    assert data.y_train.tolist() == [[-1, 1, -1, 1]]
+    middle = {**GIVEN["columns"], "ward": {"values": ["A", "B"]}}
+    gone = table(tmp_path, TABLE.replace("ü", "?"))
+    marks = {"marks": ["", "NA", "?"], "as": "midpoint"}
+    data = load(gone, {**GIVEN, "missing": marks, "columns": middle}, test_file=gone.name)
+    assert data.x_train[0, 2, 2:4].tolist() == [0.5, 0.5]
+
+
+def test_numeric_targets_are_scaled_by_their_range_and_scored_in_their_units(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    columns = {name: value for name, value in GIVEN["columns"].items() if name != "age"}
+    columns |= {"sick": {"values": ["no", "yes"]}}
+    given = {**GIVEN, "target": "age", "range": {"low": "17", "high": 100}, "columns": columns}
+    del given["classes"]
+    with pytest.raises(DataError, match=r"mine\.csv, line 3, column age: '' is not a number"):
+        load(path, given, test_file=path.name)
+    path = table(tmp_path, TABLE.replace("\n,B", "\n100,B"))
+    data = load(path, given, test_file=path.name)
+    assert data.target == (17.0, 100.0)
+    np.testing.assert_allclose(data.y_train[0], [2 * 24 / 83 - 1, 1, -1, 1])
+    assert data.meta["clipped"] == {"age": 2}
+    away = np.abs(np.array([41, 100, 17, 100]) - 70.5).mean()  # the median of what is clipped
+    assert data.constant() == {"constant_absolute_error": pytest.approx([away], rel=1e-6)}
+    data.save(tmp_path / "mine.npz")
+    assert Dataset.load(tmp_path / "mine.npz").target == data.target
+
+
+@pytest.mark.parametrize("fill", [False, True])
+def test_a_template_is_read_back_and_shows_no_row_unless_asked(tmp_path: Path, fill: bool) -> None:
+    path = table(tmp_path)
+    given = schemas.template(path, "sick", fill)
+    text = schemas.to_yaml(given, path.name)
+    (tmp_path / "schema.yaml").write_text(text, encoding="utf-8")
+    assert schemas.read(tmp_path / "schema.yaml") == given
+    if fill:
+        assert given["columns"]["age"] == {"low": 17.0, "high": 130.0}
+        assert given["columns"]["ward"] == {"values": ["A", "B", "ü"]}
+        assert given["missing"]["as"] == "category"
+        assert "READ OFF THE DATA" in text
+        assert Schema.of(given, "x").assumptions == [schemas.FROM_DATA]
+    else:
+        assert not any(value in text for value in ("17", "130", "ü", "yes", "66"))
+        with pytest.raises(ValueError, match=r"sick, age, ward, weight, kg, id still have \?\?\?"):
+            Schema.of(given, "x")
+        assert schemas.filled(given, path)["columns"] == schemas.template(path, "sick", True)["columns"]
+
+
+def test_what_is_stated_stays_where_the_rest_is_read_off(tmp_path: Path) -> None:
+    columns = {**GIVEN["columns"], "ward": {"values": "???"}, "age": {"low": 0, "high": "???"}}
+    found = schemas.filled({**GIVEN, "columns": columns}, table(tmp_path))
+    assert found["columns"]["age"] == {"low": 0, "high": 130.0}
+    assert found["columns"]["ward"] == {"values": ["A", "B", "ü"]}
+    assert found["columns"]["weight, kg"] == {"low": 50, "high": 100}
+    assert found["classes"] == ["no", "yes"]
+    assert Schema.of(found, "x").assumptions
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"clases": 1}, "unknown word 'clases': did you mean 'classes'"),
+        ({"classes": None}, "give classes of the target, or its range"),
+        ({"columns": {"age": {"low": 3, "high": 3}}}, "column age: low = 3 must be below high = 3"),
+        ({"columns": {"age": {"low": "x", "high": 3}}}, "column age: .* needs low and high, numbers"),
+        ({"columns": {"age": {"low": 3}}}, r"column age: \{'low': 3\} must be"),
+        ({"columns": {"age": "dorp"}}, "column age: 'dorp' must be"),
+        ({"columns": {"sick": "drop"}}, "sick is the target"),
+        ({"columns": {"age": "drop"}}, "no column is left"),
+        ({"missing": {"as": "mean"}}, "'mean' must be error, category or midpoint"),
+    ],
+)
+def test_schemas_that_say_nothing_useful_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Schema.of({**GIVEN, **change}, "schema.yaml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change", "message"),
+    [
+        ("17,ü", "17,C", {}, r"line 4, column ward: 'C' is not one of \['A', 'B', 'ü'\]"),
+        ("17,ü", "17,", {"missing": {"as": "error"}}, "line 4, column ward: '' is a missing value: say what"),
+        ("p4,yes", "p4,", {}, r"line 5, column sick: '' is not one of"),
+        ("17,ü", "many,ü", {}, "line 4, column age: 'many' is not a number"),
+    ],
+)
+def test_values_that_the_schema_does_not_have_are_named(
+    tmp_path: Path, old: str, new: str, change: dict[str, Any], message: str
+) -> None:
+    path = table(tmp_path, TABLE.replace(old, new).replace(",NA,", ",60,"))
+    with pytest.raises(DataError, match=message):
+        load(path, {**GIVEN, **change}, test_file=path.name)
+
+
+def test_a_large_table_is_never_held_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(10)))
+    assert [t.lines for t in Table.chunks(path, size=4)] == [[2, 3, 4, 5], [6, 7, 8, 9], [10, 11]]
+    assert [t.lines for t in Table.chunks(path, size=4, limit=5)] == [[2, 3, 4, 5], [6]]
+    given = {**GIVEN, "target": "b", "classes": [0, 1], "columns": {"a": {"low": 0, "high": 9}}}
+    whole = load(path, given, test_file=path.name)
+    monkeypatch.setattr(Table.chunks.__func__, "__defaults__", (None, 0, None, ",", 3))  # type: ignore[attr-defined]
+    assert np.array_equal(load(path, given, test_file=path.name).x_train, whole.x_train)
+
+
+def test_folds_test_every_row_once() -> None:
+    train, test = cross_validation(11, 3, generator(0, "x"))
+    assert (train.shape, test.shape) == ((3, 8), (3, 3))
+    assert len(set(test.ravel())) == 9
+    assert all(set(a) | set(b) == set(range(11)) for a, b in zip(train, test, strict=True))
+    with pytest.raises(ValueError, match="folds = 12 of 11 rows"):
+        cross_validation(11, 12, generator(0, "x"))
