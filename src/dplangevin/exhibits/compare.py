@@ -119,14 +119,14 @@ def at_epsilon(
     the paired difference in accuracy (absolute error) to the best method.
 
     runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. axis: "audited" or
-    "asked". scores: None for all that the runs have. Every repeat is interpolated linearly in ln epsilon between neighbouring budgets. Where a method's budgets
-    end below or begin above the epsilon (`reach`), `accuracy` and the scores are those at `epsilon_end`, its nearest,
-    and it is not compared; nor are methods without a budget. best: the most accurate of the methods whose guarantee
-    holds and none of whose chains has diverged; none where there is no such method. difference: to the best, with a
-    plain 95 % Student interval. p_adjusted: of the paired t-test, by Holm over all pairs of methods that are compared
-    on the data set at this epsilon, so that it also holds for a best that the same data have chosen; significant:
-    p_adjusted <= .05. violated: a condition of the guarantee fails at one of the budgets used. Repeats of diverged
-    chains (nan) are left out.
+    "asked". scores: None for all that the runs have. Every repeat is interpolated linearly in ln epsilon between
+    neighbouring budgets. Where a method's budgets end below or begin above the epsilon (`reach`), `accuracy` and the
+    scores are those at `epsilon_end`, its nearest, and it is not compared; nor are methods without a budget. best: the
+    best by the first score of the methods whose guarantee holds and none of whose chains has diverged; none where there
+    is no such method. difference: to the best, with a plain 95 % Student interval. p_adjusted: of the paired t-test, by
+    Holm over all pairs of methods that are compared on the data set at this epsilon, so that it also holds for a best
+    that the same data have chosen; significant: p_adjusted <= .05. violated: a condition of the guarantee fails at one
+    of the budgets used. Repeats of diverged chains (nan) are left out.
     """
     trained, scores = runs[~runs.metric.eq("seconds")], scores or scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
