@@ -375,6 +375,8 @@ class Site:
             if "methods" in spec:
                 runs = sort_by(runs, method=spec["methods"])
             for score, label in SCORES.items():
+                if not runs.metric.eq(compare.METRICS[score]).any():
+                    continue
                 table = summary(runs, compare.METRICS[score])
                 for axis in AXES:
                     key = f"{folder}|{score}|{axis}"
