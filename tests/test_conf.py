@@ -11,7 +11,7 @@ from dplangevin.exhibits import read
 
 ROOT = Path(__file__).parents[1]
 CONF = ROOT / "conf"
-CONTENT = ("exhibit", "claim", "promise")  # read by stages from their files
+CONTENT = ("exhibit", "claim", "promise", "report")  # read by stages from their files
 CHOSEN = ("scale", "pipeline")  # of which one file is chosen
 GROUPS = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in (*CONTENT, *CHOSEN))
 DATA_ONLY = {"dataset", "experiment", "weights", "pretrain", "features"}  # files of values, not of one object

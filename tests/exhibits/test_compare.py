@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from dplangevin.exhibits import compare, read
+from dplangevin.statistics import curve, read_off
 
 EPSILONS = [0.1, 1.0]
 DATASETS = {"synthetic": "Two normals", "adult": "Adult"}
@@ -157,3 +158,16 @@ def test_data_sets_without_runs_are_left_out(compare_runs: pd.DataFrame) -> None
     page = compare.page(one, epsilons=[1.0], datasets=names)
     assert "## Adult" in page
     assert "## Abalone" not in page
+
+
+def test_ranks_by_another_score_and_what_was_asked(compare_runs: pd.DataFrame) -> None:
+    """Of a loss the smallest is the best; on the asked axis a method is read off at the budget that it was given."""
+    runs = compare_runs[compare_runs.dataset.eq("adult")]
+    scores = compare.CLASSES.alone("log_score")
+    table = compare.at_epsilon(runs, epsilons=[1.0], axis="asked", scores=scores)
+    reached = table[table.reach.eq(compare.REACHED)].set_index("method")
+    (best,) = reached.index[reached.best]
+    assert reached.log_score[best] == reached.log_score.min()
+    assert (reached.difference >= 0).all()
+    rows = runs[runs.method.eq(best) & runs.metric.eq("log_loss")]
+    assert reached.log_score[best] == pytest.approx(read_off(curve(rows, "asked"), 1.0).mean())

@@ -17,7 +17,7 @@ from dplangevin.text import number, short
 
 PAPERS = {
     "wang2015": "Wang, Fienberg and Smola, Privacy for Free, ICML 2015",
-    "li2019": "Li, Chen, Liu and Carin, Towards More Practical SG-MCMC in Differential Privacy, AISTATS 2019",
+    "li2019": "Li, Chen, Liu and Carin, Towards More Practical SG-MCMC in Differential Privacy, 2019",
     "ryffel2022": "Ryffel, Bach and Pointcheval, Differential Privacy Guarantees for SGLD, 2022",
 }
 SHORT = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}

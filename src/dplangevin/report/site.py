@@ -375,7 +375,10 @@ class Site:
             if "methods" in spec:
                 runs = sort_by(runs, method=spec["methods"])
             for score, label in SCORES.items():
-                table = summary(runs, compare.CLASSES.metrics[score])
+                metric = compare.CLASSES.metrics[score]
+                if not runs.metric.eq(metric).any():
+                    continue
+                table = summary(runs, metric)
                 for axis in AXES:
                     key = f"{folder}|{score}|{axis}"
                     ln = axis == "asked" and folder.startswith("wang2015")

@@ -104,7 +104,8 @@ function comparison() {
     const privacy = label("axis").split(":")[0];
     put("chart-title", `${label("series").replace(": every method", "")}: test ${label("score")} against ${privacy}`);
     document.getElementById("smaller").hidden = score === "accuracy";
-    drawing = drawing.then(() => draw(document.getElementById("compare"), specs[`${series}|${score}|${axis}`]));
+    const spec = specs[`${series}|${score}|${axis}`];
+    if (spec) drawing = drawing.then(() => draw(document.getElementById("compare"), spec));
     const lines = ranks[`${series}|${score}|${axis}|${epsilon}`];
     document.getElementById("ranking").hidden = !lines;
     document.getElementById("no-ranks").hidden = Boolean(lines);
