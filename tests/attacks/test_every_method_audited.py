@@ -99,19 +99,24 @@ def clip_per_block(rule: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable
                 self: Any,
                 theta: Tensor,
                 rows: Tensor,
-                mask: Tensor,
+                mask: Tensor | None,
                 clip: Tensor,
                 *more: Any,
                 real: Any = real,
             ) -> Sums:
-                free = real(self, theta, rows, mask, torch.full_like(clip, math.inf), *more)
-                size = mask.sum(-1, keepdim=True).clamp(min=1)
+                free = real(self, theta, rows, mask, None, *more)
+                size = everyone(mask, theta, rows).sum(-1, keepdim=True).clamp(min=1)
                 return Sums(rule(free.gradient, size, clip[:, None]), free.loss)
 
             patch.setattr(problem, "clipped_sum", planted)
         patch.setattr(Glm, "descent", lambda self, chains: None)
 
     return plant
+
+
+def everyone(mask: Tensor | None, theta: Tensor, rows: Tensor) -> Tensor:
+    """The mask ``(S, E, B)``, where None says that all rows take part."""
+    return torch.ones(*theta.shape[:2], rows.shape[-1], dtype=torch.bool) if mask is None else mask
 
 
 def cut(gradient: Tensor, clip: Tensor) -> Tensor:
@@ -122,10 +127,10 @@ def clip_per_layer(patch: Patch) -> None:
     """Every layer's part of a record's gradient has a clip of its own."""
     real, first = NetworkProblem.clipped_sum, network.HIDDEN * network.PIXELS
 
-    def planted(self: Any, theta: Tensor, rows: Tensor, mask: Tensor, clip: Tensor) -> Sums:
+    def planted(self: Any, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor) -> Sums:
         found = torch.zeros_like(theta)
-        for row, there in zip(rows.split(1, -1), mask.split(1, -1), strict=True):
-            free = real(self, theta, row, there, torch.full_like(clip, math.inf)).gradient
+        for row, there in zip(rows.split(1, -1), everyone(mask, theta, rows).split(1, -1), strict=True):
+            free = real(self, theta, row, there, None).gradient
             parts = free[..., :first], free[..., first:]
             found += torch.cat([cut(part, clip[:, None]) for part in parts], -1)
         return Sums(found)

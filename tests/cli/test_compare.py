@@ -160,8 +160,8 @@ def test_classes_and_numbers_and_what_is_not_defined_for_them(here: Path) -> Non
 
 
 def test_methods_of_ones_own_and_one_that_fails(here: Path) -> None:
-    Path("mine.py").write_text(MINE)
-    own = ["--method", "mine.MyMethod", "--method", "mine.Unlucky"]
+    Path("methods_of_mine.py").write_text(MINE)
+    own = ["--method", "methods_of_mine.MyMethod", "--method", "methods_of_mine.Unlucky"]
     done = compare("mine.csv", "--target", "label", "--ranges-from-data", *own, methods="objpert")
     assert done.exit_code == 0, done.output
     assert "Unlucky: out of luck" in done.output
