@@ -91,9 +91,19 @@ _FIT = alt.AutoSizeParams(type="fit-x", contains="padding")
 
 
 def text(spec: Mapping[str, Any]) -> str:
-    """A specification as JSON for a script element of a page."""
-    found = json.dumps(spec, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    """A specification as JSON for a script element of a page.  What is not finite has no place on an axis: null."""
+    found = json.dumps(
+        _drawn(spec), ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
+    )
     return found.replace("</", "<\\/")
+
+
+def _drawn(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _drawn(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_drawn(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _log(title: str, domain: Sequence[float] | None = None, **other: Any) -> dict[str, Any]:
