@@ -129,7 +129,10 @@ class Site:
                 if entry["made"]:
                     found[entry["page"]] = self.page("exhibit.html", group=group, **self._exhibit(entry))
         texts = {**found, "style.css": self._style(), "site.js": (TEMPLATES / "site.js").read_text("utf-8")}
-        texts["vega.js"] = "(() => {" + vl_convert.javascript_bundle(EXPOSED) + "})();\n"
+        texts["vega.LICENSE.txt"] = (TEMPLATES / "vega.LICENSE").read_text("utf-8")
+        texts["vega.js"] = (
+            "/* see vega.LICENSE.txt */(() => {" + vl_convert.javascript_bundle(EXPOSED) + "})();\n"
+        )
         return {name: text.encode() for name, text in sorted(texts.items())}
 
     def page(self, template: str, **values: Any) -> str:
