@@ -173,11 +173,11 @@ def test_an_edit_reaches_what_is_made_of_it_and_nothing_else(sources: Path) -> N
 def test_a_method_from_elsewhere_and_what_lies_next_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mine_too.py").write_text("import math\nfrom dplangevin.methods import ops\n")
-    (tmp_path / "mine.py").write_text("def f():\n    import mine_too\n\nclass Method: pass\n")
+    (tmp_path / "elsewhere_too.py").write_text("import math\nfrom dplangevin.methods import ops\n")
+    (tmp_path / "elsewhere.py").write_text("def f():\n    import elsewhere_too\n\nclass Method: pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = reachable(["mine.Method"])
-    assert {"mine", "mine_too", "dplangevin.methods.ops", "dplangevin.posterior"} <= set(found)
+    found = reachable(["elsewhere.Method"])
+    assert {"elsewhere", "elsewhere_too", "dplangevin.methods.ops", "dplangevin.posterior"} <= set(found)
     assert not {"math", "torch"} & set(found)
     assert set(reachable(["torch.nn.Sequential"])) == {"torch.nn"}
     assert reachable(["no.such.Thing"]) == {}

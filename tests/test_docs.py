@@ -323,7 +323,7 @@ TYPED = [command for command in COMMANDS if command.startswith("dplangevin ")]
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A reader's folder: a table, its schema, another table to test on, a method of their own, results."""
     folder = tmp_path_factory.mktemp("desk")
     rng = np.random.default_rng(0)
@@ -348,7 +348,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert column in schema
         schema = schema.replace(column, known)
     (folder / name).write_text(schema)
-    return folder
+    yield folder
+    sys.modules.pop("mine", None)  # which other tests have one of
 
 
 def typed(folder: Path, command: str, patch: pytest.MonkeyPatch) -> str:
