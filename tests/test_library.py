@@ -20,6 +20,7 @@ import dplangevin
 from dplangevin import (
     Budget,
     DpSgd,
+    DpSgldRyffel2022,
     Facts,
     ObjPert,
     OutPert,
@@ -354,8 +355,17 @@ def test_calibrated_methods_have_the_price_that_is_asked(name: str) -> None:
     known, target = facts(1000, 3, public=1000), Budget(2.0, DELTA)
     budget = calibrate(name, known, target)
     found = price(name, known, budget, "replace_one")
-    spent = found.get("epsilon_last", found["epsilon_tight"])
-    assert 1.99 < spent <= 2.0
+    assert 1.99 < found["epsilon_tight"] <= 2.0
+
+
+def test_a_chain_is_calibrated_with_all_its_iterates_visible_unless_asked_otherwise() -> None:
+    known, target = facts(1000, 5), Budget(1.0, DELTA)
+    full = DpSgldRyffel2022(sampling=Sampling("subset", 1000, 100), l2=0.1)
+    found = price(full, known, calibrate(full, known, target), "replace_one")
+    assert 0.99 < found["epsilon_tight"] <= 1.0
+    assert found["epsilon_last"] < 0.5
+    hidden = calibrate(full, known, target, event=lambda plan: plan.guarantee.event)
+    assert 0.99 < price(full, known, hidden, "replace_one")["epsilon_last"] <= 1.0
 
 
 def test_a_target_without_a_limit_and_one_out_of_reach() -> None:

@@ -23,11 +23,11 @@ from dplangevin.cache import File, Store
 from dplangevin.data import DataError, Dataset
 from dplangevin.exhibits import read
 from dplangevin.experiment import Inputs, sweep, tables
+from dplangevin.library import calibrate
 from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
-from dplangevin.prices import whole
-from dplangevin.privacy import Adjacency, Budget, calibrate
+from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
@@ -39,7 +39,6 @@ NEIGHBOURS: Adjacency = "replace_one"  # the neighbours that every method has a 
 PRIOR = 1.0  # precision of the Gaussian prior, ridge of the summed loss: of every method
 PASSES = 30  # over the rows, at most
 TEACHER_ROWS = 20  # of each teacher of PATE, at least
-SEARCHED = 16.0, 1000.0  # from epsilon/16 to 1000 epsilon: where the budget with a given price is looked for
 LEAST = 20  # rows to train on
 CLOSE = 2e-3  # relative: of a price to the epsilon that is wanted
 
@@ -297,31 +296,15 @@ def budgets(
     found, why = set[float](), []
     for epsilon in epsilons:
         try:
-            (plan,) = planned(method, facts, [Budget(epsilon, delta)], name)
+            planned(method, facts, [Budget(epsilon, delta)], name)
             found.add(epsilon)
-            price = Tight().epsilon(whole(plan.guarantee.event), delta, NEIGHBOURS)
-            if not (1 - CLOSE) * epsilon < price <= epsilon:
-                found.add(_priced_at(method, facts, epsilon, delta, below=price > epsilon))
+            asked = calibrate(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
+            found.add(float(f"{asked.epsilon:.6g}") if asked.epsilon != epsilon else epsilon)
         except ValueError as error:
             why.append(f"ε = {number(epsilon)}: {_first_line(error)}")
     if not found and len({reason.partition(": ")[2] for reason in why}) == 1:
         why = [why[0].partition(": ")[2]]  # the problem, not a budget
     return sorted(found), why
-
-
-def _priced_at(method: Method, facts: Facts, epsilon: float, delta: float, below: bool) -> float:
-    """The budget whose price is epsilon; of a method that cannot spend as much, the largest that is looked at."""
-    fewer, more = SEARCHED
-    noise = calibrate(
-        Tight(),
-        lambda noise: whole(method.plan(facts, Budget(1 / noise, delta)).guarantee.event),
-        Budget(epsilon, delta),
-        low=1 / (more * epsilon),
-        high=(fewer if below else 1) / epsilon,
-        adjacency=NEIGHBOURS,
-        rtol=CLOSE,
-    )
-    return float(f"{1 / noise:.6g}")
 
 
 def _first_line(error: Exception) -> str:

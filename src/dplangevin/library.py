@@ -14,10 +14,11 @@ add_remove 6.0 []
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from dp_accounting import DpEvent
 from torch import Tensor
 
 from dplangevin import random
@@ -27,16 +28,22 @@ from dplangevin.evaluate import predictive
 from dplangevin.losses import LOGISTIC, Loss, softmax
 from dplangevin.methods import Method, Plan, planned, released
 from dplangevin.methods.registry import named
-from dplangevin.prices import priced, violated
+from dplangevin.prices import priced, violated, whole
 from dplangevin.privacy import Adjacency, Budget, Guarantee
+from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate as smallest_noise
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm, linear_facts
 
+TIGHT = Tight()
 PRICES = "neighbours", "last_iterate"  # of `prices.priced`
-WIDER = 1e3  # times what is wanted: the most that `calibrate` asks for
-NARROWER = 4.0
+WIDER, NARROWER = 1e3, 16.0  # `calibrate` asks for at most WIDER times what is wanted, at least 1/NARROWER
+
+
+def visible(plan: Plan) -> DpEvent:
+    """What a plan does, with every iterate visible, as epsilon_tight prices it."""
+    return whole(plan.guarantee.event)
 
 
 class Answer(NamedTuple):
@@ -129,14 +136,18 @@ def calibrate(
     problem: Glm | Facts,
     target: Budget,
     adjacency: Adjacency = "replace_one",
+    *,
     rtol: float = 1e-3,
+    accountant: Accountant = TIGHT,
+    event: Callable[[Plan], DpEvent] = visible,
 ) -> Budget:
-    """The budget to ask a method for, so that what it does has the tight price `target` under `adjacency`.
+    """The budget to ask a method for, so that what it does has the price `target` under `adjacency`.
 
     Methods that calibrate themselves by loose theorems are compared at equal privacy by it.  The price is at most
     target.epsilon, and within rtol of it unless the method cannot spend more (rho stops at 1, steps where they are
-    stable), or `WIDER` times the target does not get there.
-    ValueError where even target.epsilon/4 costs more, or cannot be planned.
+    stable), or `WIDER` times the target does not get there.  accountant, event: who prices what of a plan; by default
+    `price`'s epsilon_tight, with all iterates visible; that of the last alone is priced by `guarantee.event`.
+    ValueError where even target.epsilon/16 costs more, or cannot be planned.
 
     >>> asked = calibrate("objpert", facts(1000, 5), Budget(1.0, 1e-5))
     >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_tight"], 2)
@@ -149,15 +160,14 @@ def calibrate(
     def asked(noise: float) -> Budget:
         return Budget(target.epsilon / noise, target.delta)
 
-    noise = smallest_noise(
-        Tight(),
-        lambda noise: method.plan(known, asked(noise)).guarantee.event,
-        target,
-        low=1 / WIDER,
-        high=NARROWER,
-        adjacency=adjacency,
-        rtol=rtol,
-    )
+    def made(noise: float) -> DpEvent:
+        return event(method.plan(known, asked(noise)))
+
+    cost = accountant.epsilon(made(1.0), target.delta, adjacency)
+    if (1 - rtol) * target.epsilon < cost <= target.epsilon:
+        return target
+    high = NARROWER if cost > target.epsilon else 1.0
+    noise = smallest_noise(accountant, made, target, low=1 / WIDER, high=high, adjacency=adjacency, rtol=rtol)
     return asked(noise)
 
 

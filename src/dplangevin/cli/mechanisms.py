@@ -26,7 +26,6 @@ SETTINGS = {
 }
 PLAIN = ("batch", "epochs", "noise", "schedule")  # what Gaussian steps take of these
 SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers that `calibrated` tries
-WIDEST = 1e5  # ratio of the epsilons that it asks a method's own theorem for
 
 
 @dataclass(frozen=True)
@@ -373,11 +372,9 @@ def unknown_accountant(name: str) -> str:
 
 def facts_of(asked: Asked) -> Any:
     """What a method may know of the data, for its plan."""
-    import torch
-
     from dplangevin.losses import LOGISTIC, huber, softmax
     from dplangevin.problems import Facts
-    from dplangevin.problems.glm import Glm
+    from dplangevin.problems.glm import linear_facts
 
     needed(asked, records=32561)
     assert asked.records is not None
@@ -388,16 +385,7 @@ def facts_of(asked: Asked) -> Any:
         "softmax": lambda: softmax(asked.classes),
         "huber": lambda: huber(asked.threshold, asked.label_bound),
     }[asked.loss]()
-    rows = torch.zeros(1, 1, 1)
-    public = rows.expand(1, asked.public_rows, 1)
-    model = Glm(
-        rows.expand(1, asked.records, 1),
-        rows[0].expand(1, asked.records),
-        loss,
-        row_bound=asked.row_bound,
-        x_test=public,
-    )
-    return model.facts
+    return linear_facts(loss, asked.records, 1, asked.row_bound, asked.public_rows)
 
 
 def planned(asked: Asked) -> Mechanism:
@@ -474,6 +462,7 @@ def calibrated(asked: Asked, key: str, adjacency: Any) -> Mechanism:
 
     Of a method: at the largest epsilon that its own theorem can be asked for, to a relative 1e-4.
     """
+    from dplangevin import library
     from dplangevin.privacy import Budget, calibrate
     from dplangevin.privacy.survey import ACCOUNTANTS, event_for
 
@@ -489,14 +478,13 @@ def calibrated(asked: Asked, key: str, adjacency: Any) -> Mechanism:
         noise = calibrate(accountant, steps.event, budget, low=SMALLEST, high=LARGEST, adjacency=adjacency)
         return steps.mechanism(noise)
 
-    def nominal(noise: float) -> Mechanism:
-        return planned(replace(asked, epsilon=1 / noise))
-
-    def event(noise: float) -> Any:
-        found = nominal(noise)
-        return event_for(key, found.event, found.paper)
-
-    high = 1 / asked.epsilon
-    while accountant.epsilon(event(high), asked.delta, adjacency) > asked.epsilon:
-        high *= 2  # up to where the method's theorem, or its search for noise, ends with an error of its own
-    return nominal(calibrate(accountant, event, budget, low=high / WIDEST, high=high, adjacency=adjacency))
+    found = library.calibrate(
+        method_of(asked),
+        facts_of(asked),
+        budget,
+        adjacency,
+        rtol=1e-4,
+        accountant=accountant,
+        event=lambda plan: event_for(key, plan.guarantee.event, plan.paper),
+    )
+    return planned(replace(asked, epsilon=found.epsilon))
