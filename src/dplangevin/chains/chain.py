@@ -115,7 +115,7 @@ class Langevin:
 
     def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
         gradient = (self.share * noisy).add_(self.precision * state[0])
-        found = self.dynamics.step(self.dynamics.init(*state), gradient, torch.zeros(()), self.step_size[t])
+        found = self.dynamics.step(self.dynamics.init(*state), gradient, None, self.step_size[t])
         return tuple(found)
 
 
@@ -217,7 +217,8 @@ def run(
                     raise ValueError(
                         f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
                     ) from error
-                state = kernel.step(state, sums.gradient + std[t] * batch.normals, t, batch)
+                noisy = (std[t] * batch.normals).add_(sums.gradient)
+                state = kernel.step(state, noisy, t, batch)
             if bounded:
                 state = (_projected(state[0], radius), *state[1:])
             done += 1

@@ -1,9 +1,9 @@
 """Figures of accuracy on convex problems against epsilon and against hyperparameters: pure functions of a run frame and
 of settings from `conf/exhibit`.
 
-Every point is a mean over repeats with a 95 % Student interval. The x axis is the natural log of epsilon, as in the
-papers, with epsilon itself along the top; `audited=True` puts the epsilon of the tight accountant there instead of the
-one asked for.
+Every point is a mean over repeats with a 95 % Student interval. The x axis is logarithmic in epsilon, with ln epsilon,
+the papers' axis, along the top; `audited=True` puts the epsilon of the tight accountant there instead of the one asked
+for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dplangevin.exhibits import style
 from dplangevin.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
@@ -24,7 +24,7 @@ from dplangevin.statistics import compare, difference, summary, trusted, variant
 from dplangevin.text import number, numbers, span
 
 REFERENCES = ("nonprivate", "sgld", "majority")
-TOP_TICKS = [m * 10.0**k for k in range(-6, 5) for m in (1, 3)]
+TICKS = [m * 10.0**k for k in range(-6, 5) for m in (1, 3)]
 VERTICAL: dict[str, Any] = {"color": "#AAAAAA", "ls": "-", "lw": 3.0, "zorder": 0.5}
 
 
@@ -172,21 +172,22 @@ def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> No
     for method in REFERENCES:
         for interval in table.loc[table.method.eq(method), ["mean", "low", "high"]].to_numpy(float):
             style.reference_line(ax, interval, look(method))
-    epsilon_on_top(ax)
+    epsilon_axis(ax)
 
 
-def epsilon_on_top(ax: Axes) -> None:
-    """Epsilon itself along the top of an axis of ln epsilon."""
+def epsilon_axis(ax: Axes) -> None:
+    """Label an axis of ln epsilon by epsilon, and along the top by ln epsilon, as the papers do."""
     ax.set_xlim(*ax.get_xlim())
     low, high = ax.get_xlim()
-    inside = [e for e in TOP_TICKS if low <= np.log(e) <= high]
+    inside = [e for e in TICKS if low <= np.log(e) <= high]
     if len(inside) > 7:
         inside = [e for e in inside if f"{e:e}".startswith("1")]
+    ax.set_xticks(np.log(inside), [number(e) for e in inside])
     top = ax.secondary_xaxis("top")
-    top.set_xticks(np.log(inside), [number(e) for e in inside])
+    top.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     top.tick_params(colors=style.GREY, length=2, labelsize=7)
     top.spines["top"].set_color(style.GREY)
-    ax.text(1.0, 1.015, "ε", transform=ax.transAxes, color=style.GREY, fontsize=8, ha="right")
+    ax.text(1.0, 1.015, "ln ε", transform=ax.transAxes, color=style.GREY, fontsize=8, ha="right")
 
 
 # Against hyperparameters
@@ -410,9 +411,9 @@ def of_private(runs: pd.DataFrame, column: str) -> str:
 def epsilon_label(runs: pd.DataFrame, audited: bool) -> str:
     """Name of the axis of epsilon, read off the runs."""
     if not audited:
-        return "privacy loss: ln ε"
+        return "privacy loss ε"
     adjacency = of_private(runs, "adjacency_tight").replace("_", "-")
-    return f"audited privacy loss: ln ε\n(tight accountant, {adjacency}, δ = {of_private(runs, 'delta')})"
+    return f"tight ε ({adjacency}, δ = {of_private(runs, 'delta')})"
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:

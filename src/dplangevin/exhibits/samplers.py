@@ -583,7 +583,7 @@ def against_posterior(
             ax.set(ylabel=name, xlabel=accuracy.epsilon_label(runs, audited))
             if metric != "accuracy" and rows["mean"].max() > WIDE * rows["mean"].min():
                 ax.set_yscale("log")
-            accuracy.epsilon_on_top(ax)
+            accuracy.epsilon_axis(ax)
         private = table[table.method.isin(methods) & table.metric.eq("accuracy")]
         text = accuracy.caption(runs, table[table.repeats.gt(0)]) + accuracy.not_drawn(private, x)
         handles = [entry(look(method), ls="-") for method in methods]

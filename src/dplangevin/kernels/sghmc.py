@@ -24,13 +24,15 @@ def sghmc(friction: float | Tensor) -> Kernel:
     friction: a in (0, 1), a number or ``(C, 1)``; b is what the caller guesses of the gradient's own noise, 0 if exact.
     Stable on a quadratic of curvature h while ``eta h < a``.
     init(theta, velocity); step(state, gradient, noise, step_size): estimate of grad U and noise on the velocity, both
-    ``(S, C, d)``; eta ``(C, 1)``.  Raises ValueError for friction outside (0, 1).
+    ``(S, C, d)``, None where it is in the gradient; eta ``(C, 1)``.  Raises ValueError for friction outside (0, 1).
     """
     if not bool(((torch.as_tensor(friction) > 0) & (torch.as_tensor(friction) < 1)).all()):
         raise ValueError(f"friction must be in (0, 1), not {friction}")
 
-    def step(state: SghmcState, gradient: Tensor, noise: Tensor, step_size: Tensor) -> SghmcState:
-        velocity = state.velocity * (1 - friction) - step_size * gradient + noise
+    def step(state: SghmcState, gradient: Tensor, noise: Tensor | None, step_size: Tensor) -> SghmcState:
+        velocity = (state.velocity * (1 - friction)).sub_(step_size * gradient)
+        if noise is not None:
+            velocity.add_(noise)
         return SghmcState(state.theta + state.velocity, velocity)
 
     return Kernel(SghmcState, step)

@@ -25,11 +25,13 @@ def sgnht() -> Kernel:
     As eta -> 0 with a = A sqrt(eta) it targets exp(-U). At a fixed a the thermostat holds E v^2 = eta, and the target
     is exp(-U/T) with T = (1 + sqrt(1 - 2a))/2, a little too cold.
     Differs: the printed equation has ``u_{t-1}`` for ``v_{t-1}`` and ``grad(theta_s)``; read as above, as in 4.4.
-    init(theta, velocity, thermostat); step(state, gradient, noise, step_size).
+    init(theta, velocity, thermostat); step(state, gradient, noise, step_size); noise None: it is in the gradient.
     """
 
-    def step(state: SgnhtState, gradient: Tensor, noise: Tensor, step_size: Tensor) -> SgnhtState:
-        velocity = state.velocity * (1 - state.thermostat) - step_size * gradient + noise
+    def step(state: SgnhtState, gradient: Tensor, noise: Tensor | None, step_size: Tensor) -> SgnhtState:
+        velocity = (state.velocity * (1 - state.thermostat)).sub_(step_size * gradient)
+        if noise is not None:
+            velocity.add_(noise)
         energy = velocity.square().mean(-1, keepdim=True)
         return SgnhtState(state.theta + state.velocity, velocity, state.thermostat + energy - step_size)
 

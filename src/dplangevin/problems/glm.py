@@ -13,7 +13,7 @@ and ``(S, n, features)`` otherwise; shapes with S' are of either kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dplangevin.data import Dataset
 
 CELLS = 2**20  # of drawn rows that are gathered at a time
+TESTED = 2**22  # margins of test rows that are computed at a time
 NO_TEST = torch.zeros(1, 0)
 SLACK = 1e-6  # relative; of norms that rounding takes over their bound
 
@@ -356,18 +357,21 @@ class Glm:
         for margins in self._asked(theta):
             if self.classes == 1:
                 margins = F.pad(margins, (0, 0, 1, 0))
-            found.append(margins.softmax(1).mT)
-        return torch.stack(found, 1)
+            found.append(margins.softmax(2).mT)
+        return torch.cat(found, 1)
 
     def predict_margins(self, theta: Tensor) -> Tensor:
         """theta x of the test rows, ``(S, E, m, K)``, of a single margin K = 1: what a regression predicts."""
-        return torch.stack([margins.mT for margins in self._asked(theta)], 1)
+        return torch.cat([margins.mT for margins in self._asked(theta)], 1)
 
-    def _asked(self, theta: Tensor) -> list[Tensor]:
-        """Margins of the test rows, ``(S, K, m)`` for each budget."""
+    def _asked(self, theta: Tensor) -> Iterator[Tensor]:
+        """Margins of the test rows, ``(S, some of E, K, m)``: as many budgets in one product as memory is kept for."""
         if self.x_test is None:
             raise ValueError("there are no test rows to predict: give the problem x_test")
-        return [each.unflatten(-1, (self.classes, -1)).float() @ self.x_test.mT for each in theta.unbind(1)]
+        at_once = max(1, TESTED // (len(theta) * self.classes * self.x_test.shape[1]))
+        for part in theta.split(at_once, 1):
+            margins = part.reshape(len(self.x_test), -1, self.features).float() @ self.x_test.mT
+            yield margins.view(*part.shape[:2], self.classes, -1)
 
     def descent(self, chains: Sequence[Chain]) -> Descent:
         """``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``, in one gather and two products a step.
