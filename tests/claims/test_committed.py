@@ -1,7 +1,10 @@
 """Every committed claim on fake results, and what the claims table makes of conf/claim."""
 
 import itertools
+import math
+from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import fake_results
@@ -56,9 +59,80 @@ def test_every_committed_claim_evaluates(path: Path) -> None:
     assert table.id.is_unique
     for kind, rows in table.groupby("kind"):
         assert set(rows.verdict) <= WORDS[str(kind)]
-    assert table.drop(columns=["ours", "low", "high"]).notna().all(axis=None)
+    numbers = ["ours", "low", "high", "asked_low", "asked_high"]
+    assert table.drop(columns=numbers).notna().all(axis=None)
+    check_asked(table, paper, analyses)
     assert table.reason.ne("").all()
     assert not table.reason.str.startswith("no row of the analysis").any()
+
+
+BY_BOUNDS = (
+    "analyses.exponent", "analyses.growth", "analyses.inside", "analyses.ratio", "li2019_bounds.every_case",
+    "li2019_bounds.order", "runs.theorem4_constant", "wang2015_bounds.covered", "wang2015_bounds.covered_ratio",
+)  # fmt: skip
+DIFFERENCES = (
+    "networks.above", "networks.weighted_methods", "networks.weighted_sum", "runs.beats", "runs.beats_all",
+    "runs.worst_of_all", "ryffel2022.all_above",
+)  # fmt: skip
+# rule -> what a claim asks of our number by the settings of its entry
+ASKED: dict[str, Callable[[Any], tuple[float, float]]] = {
+    "wang2015_bounds.exact": lambda test: asked_by(test["of"]),
+    "wang2015_bounds.nearer_to_one": lambda test: (-INF, 1),
+    "wang2015_bounds.together": lambda test: (math.nan, math.nan),
+    "li2019_bounds.best_at": lambda test: about(test["published"], test["within"]),
+    "li2019_bounds.price_at_most": lambda test: (-INF, test["most"]),
+    "li2019_bounds.without_test": lambda test: (math.nan, math.nan),
+    "analyses.printed": lambda test: about(test["published"], 0),
+    "networks.accuracy": lambda test: about(test["published"], test["margin"]),
+    "networks.accuracy_on_features": lambda test: about(test["published"], test["margin"]),
+    "networks.budget": lambda test: (-INF, test["claimed"]),
+    "runs.equal_or_slightly_worse": lambda test: about(0, test["slight"]),
+    "runs.reaches_baseline": lambda test: (-INF, test["by"]),
+    "runs.price_of_standard_step": lambda test: (-INF, test["by"]),
+    "runs.better_where_mixed": lambda test: (1, INF),
+    "runs.theorem_costs_more": lambda test: (1, INF),
+    "runs.count": lambda test: about(test["published"], 0),
+    "ryffel2022.holds": lambda test: (-INF, 1),
+    "ryffel2022.bracketed": lambda test: (-INF, 1),
+    "ryffel2022.priced": lambda test: (-INF, test["claimed"]),
+    "ryffel2022.step_of_command": lambda test: (1, 1),
+    "ryffel2022.condition": lambda test: (test["least"], INF),
+    "ryffel2022.shares": lambda test: (-INF, 0.01),
+    "ryffel2022.ratio": lambda test: about(test["published"], 0),
+    "ryffel2022.smoothness": lambda test: about(test["published"], 0),
+    "ryffel2022.magnitude": lambda test: (-INF, test["most"]),
+    "ryffel2022.lemma": lambda test: (-INF, 1) if test["end"] == "top" else (1, INF),
+    **dict.fromkeys(BY_BOUNDS, lambda test: bounded(*test["bounds"])),
+    **dict.fromkeys(DIFFERENCES, lambda test: (-test.get("margin", 0), INF)),
+}
+
+
+def asked_by(test: dict[str, Any]) -> tuple[float, float]:
+    return ASKED[test["_target_"].removeprefix("dplangevin.claims.")](test)
+
+
+def bounded(low: float | None, high: float | None) -> tuple[float, float]:
+    return -INF if low is None else low, INF if high is None else high
+
+
+def about(value: float, margin: float) -> tuple[float, float]:
+    return value - margin, value + margin
+
+
+def check_asked(table: pd.DataFrame, paper: Any, analyses: Any = MappingProxyType({})) -> None:
+    """Every row asks what its entry says, but where the runs that it is about are missing."""
+    rows = table.set_index("id")
+    for claim in expand(paper, analyses):
+        row = rows.loc[claim["id"]]
+        found = (row.asked_low, row.asked_high)
+        if row.verdict == "not testable" and all(map(math.isnan, found)):
+            continue
+        if claim["test"]["_target_"].endswith("analyses.guarantee"):
+            frame = analyses[claim["analysis"]].set_index("id")
+            wanted = (-INF, frame.epsilon_claimed[claim["test"]["id"]])
+        else:
+            wanted = asked_by(claim["test"])
+        assert found == pytest.approx(wanted, nan_ok=True), claim["id"]
 
 
 def made_up(experiment: str, spec: Any) -> pd.DataFrame:
@@ -199,6 +273,8 @@ def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
         "pneumonia_shares": verdicts.CONTRADICTED,
     }.items():
         assert table.verdict[f"ryffel2022_{name}"] == verdict, name
+    check_asked(table.reset_index(), ryffel2022)
+    assert table.asked_low[cells].notna().all()  # asked, though there is nothing to compare
 
 
 def test_cells_are_tested_where_their_network_is_there(ryffel2022: dict[str, Any]) -> None:
@@ -285,6 +361,7 @@ def test_claims_of_li2019(li2019: dict[str, Any]) -> None:
     assert "this contradicts nothing" not in table.reason["li2019_tab1_dp_sgld"]
     assert table.verdict["li2019_tab1_constant_step"] == verdicts.UNDER_CHOICES
     assert table.verdict["li2019_tab1_above_dp_sgd_audited"] == verdicts.FAILS
+    check_asked(table.reset_index(), li2019)
 
 
 def test_claims_of_li2019_on_svhn(li2019: dict[str, Any]) -> None:

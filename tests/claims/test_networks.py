@@ -273,3 +273,4 @@ def test_shared_settings() -> None:
     found = rules.shared(other, where=where, columns=columns)
     assert found["verdict"] == verdicts.CONTRADICTED
     assert "DP-SGD 0.5" in found["reason"]
+    assert (found["ours"], found["asked_low"], found["asked_high"]) == (1, 0, 0)

@@ -56,6 +56,7 @@ def test_audited_axis_says_how_it_interpolates() -> None:
     apart = beats(run_rows("ops", [0.75, 0.8, 0.85], epsilon_tight=1e3), OBJPERT, axis="audited")
     assert apart["verdict"] == verdicts.NOT_TESTABLE
     assert math.isnan(apart["ours"])
+    assert (apart["asked_low"], apart["asked_high"]) == (0, math.inf)
 
 
 def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
@@ -119,7 +120,8 @@ def test_an_other_whose_guarantee_fails_does_not_count() -> None:
             "the opposite is shown for objective perturbation (not counted: its guarantee fails)"
             in found["reason"]
         )
-    assert verdict(strong.assign(violated="T too small"))["verdict"] == verdicts.NOT_TESTABLE
+    nothing = verdict(strong.assign(violated="T too small"))
+    assert (nothing["verdict"], nothing["asked_low"]) == (verdicts.NOT_TESTABLE, 0)
     runs = pd.concat([weak, strong.assign(violated="T too small"), run_rows("pate", [0.5, 0.5, 0.5])])
     last = run_rules.worst_of_all(runs, dataset="adult", last="pate", others=["objpert", "outpert"])
     assert "the nearest: the accuracy of output perturbation is" in last["reason"]

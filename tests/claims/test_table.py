@@ -28,6 +28,19 @@ def table() -> pd.DataFrame:
     return read_claims(ROOT / "results" / "claims.csv")
 
 
+# a number that stands for two, of which no range is asked
+WITHOUT_RANGE = ["wang2015_proposition1"]
+
+
+def above(end: pd.Series) -> pd.Series:
+    """A printed number is both ends of its range, and ours counts where it has the same digits."""
+    return end + 0.01 * end.abs()
+
+
+def below(end: pd.Series) -> pd.Series:
+    return -above(-end)
+
+
 def ids(rows: pd.DataFrame) -> list[str]:
     return rows.id.tolist()
 
@@ -57,6 +70,12 @@ def broken(table: pd.DataFrame) -> dict[str, list[str]]:
         & ~(table.kind.eq("paper") & table.setting.isin(["paper", "chosen"])),
         "a plain success that the paper's setting did not have": table.verdict.eq("reproduced")
         & ~table.setting.isin(["paper", "chosen"]),
+        "half a range": table.asked_low.isna() ^ table.asked_high.isna(),
+        "nothing asked": table.asked_low.isna() & table.ours.notna() & ~table.id.isin(WITHOUT_RANGE),
+        "a range from high to low": table.asked_low.gt(table.asked_high),
+        "reproduced outside of what was asked": table.verdict.isin(["reproduced", "holds"])
+        & ~table.ours.between(below(table.asked_low), above(table.asked_high))
+        & table.asked_low.notna(),
         "a value outside its limits": table.measure.fillna("").str.startswith("interval")
         & ~table.ours.between(table.low, table.high),
     }
@@ -86,12 +105,17 @@ def test_every_row_keeps_the_rule(table: pd.DataFrame) -> None:
         ({"setting": "stand-in"}, "contradicted where it cannot be"),
         ({"setting": "invented", "verdict": "reproduced"}, "a plain success that the paper's setting did not have"),
         ({"ours": 9.0}, "a value outside its limits"),
+        ({"asked_low": math.nan}, "half a range"),
+        ({"asked_low": math.nan, "asked_high": math.nan}, "nothing asked"),
+        ({"asked_low": 2.0}, "a range from high to low"),
+        ({"verdict": "reproduced", "asked_high": 0.05}, "reproduced outside of what was asked"),
+        ({"verdict": "reproduced", "asked_low": 0.15}, "reproduced outside of what was asked"),
     ],
 )  # fmt: skip
 def test_a_row_that_breaks_the_rule_is_seen(change: dict[str, object], what: str) -> None:
     row = dict.fromkeys(COLUMNS, "x") | {
         "id": "a", "kind": "paper", "setting": "paper", "ours": 0.1, "low": 0.0, "high": 0.2, "measure": "interval",
-        "verdict": "contradicted",
+        "asked_low": 0.0, "asked_high": 1.0, "verdict": "contradicted",
     }  # fmt: skip
     other = {**row, "id": "b"}
     assert broken(pd.DataFrame([row, other])) == {}

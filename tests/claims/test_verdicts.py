@@ -1,6 +1,7 @@
 """The rule behind the verdicts: what stands of a result in every setting, and both sides are judged alike."""
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dplangevin.statistics import Interval
 FOUND = (REPRODUCED, UNDER_CHOICES, NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE)
 MIRROR = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED, NOT_REPRODUCED: NOT_REPRODUCED}
 BUDGETS = (0.1, 0.5, 0.99, 2.0)
+ABOVE = verdicts.Asked.difference(0.0)
 NOISE = np.array([0.002, -0.001, 0.0, 0.001, -0.002])
 # mean differences by budget, in noise of about .002
 LEVELS = {
@@ -43,7 +45,7 @@ LEVELS = {
 )
 def test_settled(kind: str, setting: str, measure: str, found: str) -> None:
     """Against the statement of the module, for equal and unequal tuning and with and without another reason."""
-    shown = verdicts.result(Interval(0.1, 0.05, 0.2), found, "because", measure)
+    shown = verdicts.result(Interval(0.1, 0.05, 0.2), found, "because", measure, asked=ABOVE)
     for tuning, capped in itertools.product(("", "unequal"), ("", "one seed each")):
         settled = verdicts.settled(shown, kind=kind, setting=setting, tuning=tuning, capped=capped)
         conclusive = measure in ("interval", "interval, one split", "exact", "attack to proof")
@@ -64,22 +66,23 @@ def test_settled(kind: str, setting: str, measure: str, found: str) -> None:
         assert not (capped and refused and conclusive and not tuning) or capped in settled["reason"]
         assert settled["measure"] == measure
         assert (settled["ours"], settled["low"], settled["high"]) == (0.1, 0.05, 0.2)
+        assert (settled["asked_low"], settled["asked_high"]) == ABOVE
 
 
 def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
-    loose = verdicts.result(Interval(0.1, 0.05, 0.2), CONTRADICTED, "because", "range")
-    asked: dict[str, Any] = {"kind": "paper", "setting": "paper"}
-    assert verdicts.settled(loose, **asked)["verdict"] == NOT_REPRODUCED
-    proven = verdicts.settled(loose, measure="exact", **asked)
+    loose = verdicts.result(Interval(0.1, 0.05, 0.2), CONTRADICTED, "because", "range", asked=ABOVE)
+    words: dict[str, Any] = {"kind": "paper", "setting": "paper"}
+    assert verdicts.settled(loose, **words)["verdict"] == NOT_REPRODUCED
+    proven = verdicts.settled(loose, measure="exact", **words)
     assert (proven["verdict"], proven["measure"]) == (CONTRADICTED, "exact")
 
 
 @pytest.mark.parametrize("measure", ["interval", "interval, one split", "range"])
 def test_a_value_without_limits_is_no_interval(measure: str) -> None:
-    bare = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", measure)
+    bare = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", measure, asked=None)
     assert bare["measure"] == ""
     assert verdicts.settled(bare, kind="paper", setting="paper")["verdict"] == NOT_REPRODUCED
-    exact = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", "exact")
+    exact = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", "exact", asked=None)
     assert verdicts.settled(exact, kind="paper", setting="paper")["verdict"] == CONTRADICTED
 
 
@@ -88,6 +91,23 @@ def test_unknown_words_are_refused(key: str) -> None:
     given = {"kind": "paper", "setting": "paper", key: "unknown"}
     with pytest.raises(ValueError, match=f"{key} must be one of .*, not 'unknown'"):
         verdicts.settled(verdicts.not_testable("because"), **given)
+
+
+def test_what_is_asked_is_a_range_and_its_words() -> None:
+    """Of bounds with an open end, of a printed number, and of a difference, whose 0 has no sign."""
+    ranges = [
+        (verdicts.Asked.within([None, 1]), (-math.inf, 1), "at most 1"),
+        (verdicts.Asked.within([0.9, None]), (0.9, math.inf), "at least 0.9"),
+        (verdicts.Asked.near(0.97, 0.005), (0.965, 0.975), "0.965 to 0.975"),
+        (verdicts.Asked.difference(0.01), (-0.01, math.inf), "at least -0.01"),
+        (ABOVE, (0, math.inf), "at least 0"),
+    ]
+    for asked, expected, words in ranges:
+        assert asked == pytest.approx(expected)
+        assert str(asked) == words
+    nothing = verdicts.not_testable("because")
+    assert math.isnan(nothing["asked_low"])
+    assert math.isnan(nothing["asked_high"])
 
 
 # Both sides alike

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from dplangevin.claims import tally
 from dplangevin.cli import EXAMPLES, app, results
 
-CLAIMS = """id,paper,verdict,ours,low,high,unit,published,where,exhibit
-a,p1,reproduced,0.5,,inf,,half,Table 1,x; y
-b,p1,contradicted,,,,,more,"Figure 2, left",x
-c,p2,holds,2,1,3,points,,Section 3,
+CLAIMS = """id,paper,verdict,ours,low,high,asked_low,asked_high,unit,published,where,exhibit
+a,p1,reproduced,0.5,,inf,-inf,1,,half,Table 1,x; y
+b,p1,contradicted,,,,,,,more,"Figure 2, left",x
+c,p2,holds,2,1,3,0,inf,points,,Section 3,
 """
 EXP_SHOW = Path(__file__).with_name("exp_show.json")  # cut from what DVC 3.67 prints
 
@@ -46,6 +46,7 @@ def test_claims_are_chosen_and_counted(checkout: Path) -> None:
     assert everything["counts"] == {"p1": {"reproduced": 1, "contradicted": 1}, "p2": {"holds": 1}}
     first = everything["claims"][0]
     assert (first["ours"], first["low"], first["high"]) == (0.5, None, "inf")
+    assert (first["asked_low"], first["asked_high"]) == ("-inf", 1)
     for words, ids in (
         (("--paper", "p1"), "ab"),
         (("--verdict", "holds"), "c"),

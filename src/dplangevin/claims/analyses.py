@@ -22,11 +22,10 @@ from dplangevin.claims.verdicts import (
     RANGE,
     REPRODUCED,
     UNDER_CHOICES,
+    Asked,
     Bounds,
     Verdict,
     Where,
-    asked,
-    ends,
     equal_as_printed,
     judged,
     not_testable,
@@ -50,9 +49,10 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     text = {
         key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
     }
-    if not text["mechanism"]:
-        return not_testable(text["note"])
     claimed, ours, other = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
+    asked = Asked(high=claimed)
+    if not text["mechanism"]:
+        return not_testable(text["note"], asked)
     reason = f"ε {short(claimed)} is claimed, the tight price is {short(ours)} for replace-one neighbours"
     reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
     if not math.isnan(row.epsilon_formula):
@@ -77,7 +77,7 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
     reason += f"; {text['note']}" if text["note"] else ""
     largest = ours if math.isnan(other) else max(ours, other)
-    return result(Interval(ours, row.audit_epsilon, largest), verdict, reason, ATTACK)
+    return result(Interval(ours, row.audit_epsilon, largest), verdict, reason, ATTACK, asked=asked)
 
 
 def printed(
@@ -95,12 +95,12 @@ def printed(
     rows = rows_where(frame, where)
     if len(rows) != 1:
         raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
-    ours = float(rows[column].iloc[0])
+    ours, asked = float(rows[column].iloc[0]), Asked.near(published)
     reason = f"{words.column(column) or 'ours'} {ours:.4g} where the paper prints {published:g}"
     if equal_as_printed(ours, published, digits):
-        return result(single(ours), REPRODUCED, reason, EXACT)
+        return result(single(ours), REPRODUCED, reason, EXACT, asked=asked)
     if others is None:
-        return result(single(ours), CONTRADICTED, reason, EXACT)
+        return result(single(ours), CONTRADICTED, reason, EXACT, asked=asked)
     rest = rows_where(frame, others).dropna(subset=[column])
     every = [ours, *rest[column]]
     interval = Interval(ours, min(every), max(every))
@@ -110,8 +110,10 @@ def printed(
     equal = rest[[equal_as_printed(value, published, digits) for value in rest[column]]]
     if equal.empty:
         nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
-        return result(interval, CONTRADICTED, f"{reason}, nearest with {_named(nearest, names)}", RANGE)
-    return result(interval, UNDER_CHOICES, f"{reason}; equal with {_named(equal.iloc[0], names)}", RANGE)
+        reason += f", nearest with {_named(nearest, names)}"
+        return result(interval, CONTRADICTED, reason, RANGE, asked=asked)
+    reason += f"; equal with {_named(equal.iloc[0], names)}"
+    return result(interval, UNDER_CHOICES, reason, RANGE, asked=asked)
 
 
 def _named(row: pd.Series, names: Sequence[str]) -> str:
@@ -158,7 +160,8 @@ def ratio(
     pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
     pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
     if pairs.empty:
-        return not_testable(f"no rows of {dict(top)} and {dict(bottom)} share {', '.join(keys)}")
+        reason = f"no rows of {dict(top)} and {dict(bottom)} share {', '.join(keys)}"
+        return not_testable(reason, Asked.within(bounds))
     values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
     largest = pairs.iloc[int(values.argmax())]
     reason = f"{what or f'ratio of {words.column(column)}'}, largest at {_named(largest, keys)}:"
@@ -183,7 +186,7 @@ def growth(
         means = rows.groupby(x)[y].median()
         slopes += (np.diff(np.log(means)) / np.diff(np.log(means.index))).tolist()
     if not slopes:
-        return not_testable(f"no two values of {x} to compare in {dict(where)}")
+        return not_testable(f"no two values of {x} to compare in {dict(where)}", Asked.within(bounds))
     named = f"exponent of the {words.column(y)} in the {words.column(x)}" if words.column(y) else "exponent"
     return within(pd.Series(slopes), bounds, f"{what or named}:", measure=measure)
 
@@ -199,18 +202,20 @@ def exponent(
     """
     rows = rows_where(frame, where)
     rows = rows[rows[x].ge(first)].dropna(subset=[column])
+    asked = Asked.within(bounds)
     if rows[x].nunique() < 2:
-        return not_testable(f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}")
+        reason = f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}"
+        return not_testable(reason, asked)
     if column != "value":
         rows = rows.assign(value=rows[column], low=rows[column], high=rows[column])
     slope = power_law(rows, x)
-    low, high = ends(bounds)
+    low, high = asked
     verdict = judged(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
     limits = f" (95 % interval {slope.low:.3f} to {slope.high:.3f})" if column == "value" else ""
     reason = (
         f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} "
         f"values of the {words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}, asked: "
-        f"{asked(low, high)}; the {words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to "
+        f"{asked}; the {words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to "
         f"{rows[column].iloc[-1]:.3g}"
     )
-    return result(slope, verdict, reason, INTERVAL if column == "value" else EXACT)
+    return result(slope, verdict, reason, INTERVAL if column == "value" else EXACT, asked=asked)

@@ -15,11 +15,10 @@ from dplangevin.claims.verdicts import (
     EXACT,
     REPRODUCED,
     UNDER_CHOICES,
+    Asked,
     Bounds,
     Verdict,
     Where,
-    asked,
-    ends,
     extremes,
     judged,
     not_testable,
@@ -46,15 +45,15 @@ def every_case(
     column at whose smallest value alone rows count, as it stands for a limit. low, high: the smallest and largest
     value. what: the column in words."""
     rows = _at_smallest(rows_where(frame, where), smallest)
-    low, high = ends(bounds)
-    held = int(rows[column].between(low, high).sum())
-    reason = f"{what}: {_range(rows[column])}, asked: {asked(low, high)}; {held} of {len(rows)} cases hold"
+    asked = Asked.within(bounds)
+    held = int(rows[column].between(*asked).sum())
+    reason = f"{what}: {_range(rows[column])}, asked: {asked}; {held} of {len(rows)} cases hold"
     verdict = judged(held == len(rows), True)
     if verdict == CONTRADICTED and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
         reason += f"; {choice}: {_range(rest)}"
-        verdict = UNDER_CHOICES if rest.between(low, high).all() else CONTRADICTED
-    return result(extremes(rows[column]), verdict, reason, EXACT)
+        verdict = UNDER_CHOICES if rest.between(*asked).all() else CONTRADICTED
+    return result(extremes(rows[column]), verdict, reason, EXACT, asked=asked)
 
 
 def order(
@@ -67,12 +66,13 @@ def order(
     for _, rows in rows_where(frame, where).groupby(list(by), dropna=False):
         line = rows.sort_values(x)
         slopes += (np.diff(np.log(line[y])) / np.diff(np.log(line[x]))).tolist()
+    asked = Asked.within(bounds)
     if not slopes:
-        return not_testable(f"no two values of {x} to compare in {dict(where)}")
-    found, (low, high) = pd.Series(slopes), ends(bounds)
-    held = int(found.between(low, high).sum())
-    reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {asked(low, high)}"
-    return result(extremes(found), judged(held == len(found), held == 0), reason, EXACT)
+        return not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
+    found = pd.Series(slopes)
+    held = int(found.between(*asked).sum())
+    reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {asked}"
+    return result(extremes(found), judged(held == len(found), held == 0), reason, EXACT, asked=asked)
 
 
 def best_at(
@@ -81,8 +81,9 @@ def best_at(
     """Of the exact values of y in the rows `where`, the largest is at x = `published` (to `within`), else contradicted.
     low, high: the x next to ours. what: y in words."""
     rows = rows_where(frame, where).sort_values(x).reset_index(drop=True)
+    asked = Asked.near(published, within)
     if len(rows) < 3:
-        return not_testable(f"fewer than three values of {x} to compare")
+        return not_testable(f"fewer than three values of {x} to compare", asked)
     best = int(rows[y].argmax())
     beside = [float(rows[x][i]) if 0 <= i < len(rows) else math.nan for i in (best - 1, best + 1)]
     ours = float(rows[x][best])
@@ -90,8 +91,8 @@ def best_at(
     reason += ", ".join(
         f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[y], strict=True)
     )
-    verdict = judged(abs(ours - published) <= within, True)
-    return result(Interval(ours, *beside), verdict, reason, EXACT)
+    verdict = judged(asked.low <= ours <= asked.high, True)
+    return result(Interval(ours, *beside), verdict, reason, EXACT, asked=asked)
 
 
 def price_at_most(frame: pd.DataFrame, *, id: str, most: float) -> Verdict:
@@ -99,14 +100,14 @@ def price_at_most(frame: pd.DataFrame, *, id: str, most: float) -> Verdict:
     lower bound by an attack, high: the larger tight price. Reproduced if ours is at most that, under stated choices if
     the price for adding or removing a record is, contradicted if the attack shows more, else not reproduced."""
     row = rows_where(frame, {"id": id}).iloc[0]
-    ours, other = float(row.epsilon_replace_one), float(row.epsilon_add_remove)
+    ours, other, asked = float(row.epsilon_replace_one), float(row.epsilon_add_remove), Asked(high=most)
     reason = f"tight ε {short(ours)} where a record is replaced, {short(other)} where one is added or removed"
     reason += f", at least {short(float(row.audit_epsilon))} by an attack, {short(float(row.epsilon_formula))} by the "
-    reason += f"paper's accountant; asked: at most {short(most)}"
+    reason += f"paper's accountant; asked: {asked}"
     verdict = judged(ours <= most, row.audit_epsilon > most)
     verdict = UNDER_CHOICES if verdict != REPRODUCED and other <= most else verdict
     numbers = Interval(ours, float(row.audit_epsilon), max(ours, other))
-    return result(numbers, verdict, reason, ATTACK)
+    return result(numbers, verdict, reason, ATTACK, asked=asked)
 
 
 def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:

@@ -24,6 +24,7 @@ from dplangevin.claims.verdicts import (
     ONE_SPLIT,
     REPRODUCED,
     UNDER_CHOICES,
+    Asked,
     NetworkEvidence,
     NoRows,
     Verdict,
@@ -60,9 +61,8 @@ def accuracy(
     setting of each network. small: the name of the small network. others: name -> `where` of other settings to try; the
     accuracy of one whose guarantee fails does not make the claim hold.
     """
-    paper, stand_in = (
-        _near(part, published, margin) for part in _by_network(_runs_where(frame, where), small)
-    )
+    asked = Asked.near(published, margin)
+    paper, stand_in = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
     text, tried = f"published {percent(published)} %, asked: within {points(margin)}", ""
     held = False
     for name, other in (others or {}).items():
@@ -71,10 +71,10 @@ def accuracy(
         except NoRows:
             continue
         for part in parts:
-            if evidence := _near(part, published, margin):
+            if evidence := _near(part, asked):
                 tried += f"; {name}, {evidence.text}"
                 held |= evidence.holds and bool(trusted(part).all())
-    return two_networks(paper, stand_in, text, tried, held)
+    return two_networks(paper, stand_in, text, tried, held, asked=asked)
 
 
 def above(
@@ -91,26 +91,26 @@ def above(
     evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
     if not any(evidence):
         raise NoRows(f"no network was trained both with {_listed(first)} and with {_listed(second)}")
-    asked = f"at most {points(margin)} below" if margin else "above it"
+    size = f"at most {points(margin)} below" if margin else "above it"
     sides = [_in_words(_runs_where(frame, where), where) for where in (first, second)]
-    text = f"accuracy of {sides[0]} less that of {sides[1]}, asked: {asked}"
-    return two_networks(evidence[0], evidence[1], text)
+    text = f"accuracy of {sides[0]} less that of {sides[1]}, asked: {size}"
+    return two_networks(evidence[0], evidence[1], text, asked=Asked.difference(margin))
 
 
-def _near(rows: pd.DataFrame, published: float, margin: float) -> NetworkEvidence | None:
+def _near(rows: pd.DataFrame, asked: Asked) -> NetworkEvidence | None:
     if rows.empty:
         return None
     interval = t_interval(_by_seed(rows))
-    holds, outside = _compared(interval, published, margin)
+    holds, outside = _compared(interval, asked)
     network = words.features(rows.problem.iloc[0])
     text = f"{network}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows)}"
     return NetworkEvidence(interval, holds, 1 if holds else -1 if outside else 0, text)
 
 
-def _compared(interval: Interval, published: float, margin: float) -> tuple[bool, bool]:
-    """Whether the mean lies within the margin of a printed number, and whether the whole interval lies outside."""
-    outside = interval.low > published + margin or interval.high < published - margin
-    return abs(interval.mean - published) <= margin, outside
+def _compared(interval: Interval, asked: Asked) -> tuple[bool, bool]:
+    """Whether the mean lies within what is asked, and whether the whole interval lies outside."""
+    outside = interval.low > asked.high or interval.high < asked.low
+    return asked.low <= interval.mean <= asked.high, outside
 
 
 def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) -> NetworkEvidence | None:
@@ -177,6 +177,7 @@ def accuracy_on_features(
     Not testable where there are no such features; the reason then tells what those of `stand_in` give. Contradicted if
     the whole 95 % t-interval lies further away, not reproduced if the mean alone does.
     """
+    asked = Asked.near(published, margin)
     ours, other = (_on_features(frame, name, stand_in, where) for name in (paper, stand_in))
     if ours is None:
         reason = f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
@@ -185,12 +186,12 @@ def accuracy_on_features(
             interval = t_interval(_by_seed(other))
             text = f"{percent(interval.mean)} % {_limits(interval, len(other))}{_price(other)}"
             reason += f" (on {words.features(stand_in)} {text})"
-        return not_testable(reason)
+        return not_testable(reason, asked)
     interval = t_interval(_by_seed(ours))
-    holds, outside = _compared(interval, published, margin)
+    holds, outside = _compared(interval, asked)
     reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
     reason += f" {_limits(interval, len(ours))}{_price(ours)}"
-    return result(interval, judged(holds, outside), reason, ONE_SPLIT)
+    return result(interval, judged(holds, outside), reason, ONE_SPLIT, asked=asked)
 
 
 def weighted_methods(
@@ -233,7 +234,7 @@ def weighted_sum(
         raise NoRows(f"no features on which all of {wanted} were trained")
     text = f"{what}, asked: above 0" + (f", given away {points(margin)}" if margin else "")
     mine = next((one for one in evidence[:-1] if one), None)
-    return two_networks(mine, evidence[-1], text)
+    return two_networks(mine, evidence[-1], text, asked=Asked.difference(margin))
 
 
 def _sum(
@@ -290,7 +291,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     own = [price for name, price in known.items() if name != ADD_REMOVE]
     if not own:
         raise NoRows(f"the runs with {_listed(where)} have no proven price")
-    ours, most = min(own), claimed * PRINTED_AS_CLAIMED
+    ours, most, asked = min(own), claimed * PRINTED_AS_CLAIMED, Asked(high=claimed)
     reason = f"ε {short(claimed)} is claimed at δ {number(rows.delta.iloc[0])}; proven: "
     reason += ", ".join(f"{short(price)} for {name}" for name, price in known.items())
     for column, name in (("epochs", "K = epochs"), ("steps", "K = steps")):
@@ -301,10 +302,13 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
         reason += f"; an attack on these rows shows at least {short(attack)} ({confidence:g} % confidence)"
     interval = Interval(ours, attack, max(own))
     if ours <= most:
-        return result(interval, REPRODUCED, reason, ATTACK)
-    if prices[ADD_REMOVE] <= most:
-        return result(interval, UNDER_CHOICES, f"{reason}; it is kept for add/remove neighbours only", ATTACK)
-    return result(interval, CONTRADICTED if attack > most else NOT_REPRODUCED, reason, ATTACK)
+        verdict = REPRODUCED
+    elif prices[ADD_REMOVE] <= most:
+        verdict = UNDER_CHOICES
+        reason += "; it is kept for add/remove neighbours only"
+    else:
+        verdict = CONTRADICTED if attack > most else NOT_REPRODUCED
+    return result(interval, verdict, reason, ATTACK, asked=asked)
 
 
 def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verdict:
@@ -323,7 +327,8 @@ def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verd
     methods = words.listed([words.method(name) for name in sorted(rows.method.unique())])
     outcome = f"differ: {'; '.join(differ)}" if differ else "are equal"
     reason = f"{words.listed([words.column(column) for column in columns])} of {methods} {outcome}"
-    return result(single(float(len(differ))), CONTRADICTED if differ else REPRODUCED, reason, EXACT)
+    verdict = CONTRADICTED if differ else REPRODUCED
+    return result(single(float(len(differ))), verdict, reason, EXACT, asked=Asked.near(0.0))
 
 
 # Common to both

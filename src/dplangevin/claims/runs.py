@@ -24,6 +24,7 @@ from dplangevin.claims.verdicts import (
     RANGE,
     REPRODUCED,
     UNDER_CHOICES,
+    Asked,
     Verdict,
     all_of,
     extremes,
@@ -79,23 +80,24 @@ def beats(
     second method is read at factor * epsilon. sensitivity: an experiment with other settings of the methods, in which
     the claim is tried as well (see `search_pairs`).
     """
+    asked = Asked.difference(margin)
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis, factor)
     except NoCommonRange as error:
-        return _incomparable(first, second, error)
-    comparison = compare(gap, -margin)
+        return _incomparable(first, second, error, asked)
+    comparison = compare(gap, asked.low)
     other = words.method(second) + (f" at {number(factor)} ε" if factor != 1 else "")
     over = f"over {_points(axis, gap)} and {comparison.repeats} repeats"
     reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average {over}; "
-    reason += f"{_significant(comparison, -margin)}{_violations(pair)}"
+    reason += f"{_significant(comparison, asked.low)}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "asked" else ""
-    verdict = ordering(comparison, -margin)
+    verdict = ordering(comparison, asked.low)
     if sensitivity:
         experiments = (sensitivity, experiment)
-        tried = search_pairs(runs, dataset, (first, second), axis, experiments, _above(-margin))
+        tried = search_pairs(runs, dataset, (first, second), axis, experiments, _above(asked.low))
         verdict, reason = _with_other_settings(verdict, reason, tried)
-    return result(comparison.interval, verdict, reason, _measure(runs, dataset))
+    return result(comparison.interval, verdict, reason, _measure(runs, dataset), asked=asked)
 
 
 def beats_all(
@@ -174,7 +176,7 @@ def _of_all(each: dict[str, Verdict], counted: set[str], name: str) -> tuple[Ver
     listed = "; ".join(f"{text} {words.listed(names)}" for text, names in groups.items() if names)
     kept = [one for other, one in each.items() if other in counted]
     if not kept:
-        one = not_testable(listed)
+        one = not_testable(listed, Asked.difference(0.0))
         return one, one["verdict"], listed
     nearest = min(kept, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
     return nearest, all_of([one["verdict"] for one in kept]), f"{listed}; the {name}: {nearest['reason']}"
@@ -195,11 +197,12 @@ def equal_or_slightly_worse(
     better there and its mean is at most `slight` below. Reproduced if at least half of the budgets agree and the 95 %
     interval of the difference averaged over them lies within +-slight; contradicted if fewer agree and the interval
     lies above 0 or below -slight; otherwise not reproduced. sensitivity: as for `beats`."""
+    asked = Asked.near(0.0, slight)
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis)
     except NoCommonRange as error:
-        return _incomparable(first, second, error)
+        return _incomparable(first, second, error, asked)
     interval, (better, agree, worse) = compare(gap).interval, _agreement(gap, slight)
     reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points(axis, gap)}: "
     reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
@@ -208,13 +211,13 @@ def equal_or_slightly_worse(
     def holds(gap: pd.DataFrame, level: float) -> Interval | None:
         often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
         other = compare(gap, level=level).interval
-        return other if _often(other, often, slight) == REPRODUCED else None
+        return other if _often(other, often, asked) == REPRODUCED else None
 
-    verdict = _often(interval, 2 * agree >= gap.shape[1], slight)
+    verdict = _often(interval, 2 * agree >= gap.shape[1], asked)
     if sensitivity:
         tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), holds)
         verdict, reason = _with_other_settings(verdict, reason, tried)
-    return result(interval, verdict, reason, _measure(runs, dataset))
+    return result(interval, verdict, reason, _measure(runs, dataset), asked=asked)
 
 
 def _measure(runs: pd.DataFrame, dataset: str) -> str:
@@ -229,9 +232,9 @@ def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
     return better, gap.shape[1] - better - worse, worse
 
 
-def _often(interval: Interval, often: bool, slight: float) -> str:
-    inside = interval.low >= -slight and interval.high <= slight
-    apart = interval.low > 0 or interval.high < -slight
+def _often(interval: Interval, often: bool, asked: Asked) -> str:
+    inside = interval.low >= asked.low and interval.high <= asked.high
+    apart = interval.low > 0 or interval.high < asked.low
     return judged(often and inside, apart and not often)
 
 
@@ -279,7 +282,7 @@ def reaches_baseline(
         tried = search_pairs(runs, dataset, (first, baseline), "asked", (sensitivity, experiment), holds)
         verdict, reason = _with_other_settings(verdict, reason, tried)
     ours = start if start < math.inf else math.nan
-    return result(Interval(ours, low, ours), verdict, reason, RANGE)
+    return result(Interval(ours, low, ours), verdict, reason, RANGE, asked=Asked(high=by))
 
 
 def _equivalence_threshold(
@@ -318,27 +321,27 @@ def price_of_standard_step(
     sensitivity: an experiment with other settings; under stated choices if one of them has a price <= by.
     """
     rows = select(runs, dataset, method, experiment)
-    ours = _price(rows)
+    ours, asked = _price(rows), Asked(high=by)
     verdict = REPRODUCED if ours <= by else CONTRADICTED
     name = words.method(method)
     if math.isnan(ours):
         reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
     else:
         reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
-    reason += f"; asked: at most {number(by)}"
+    reason += f"; asked: {asked}"
     low, high = math.nan, math.nan
     if sensitivity and _covers(runs, dataset, sensitivity, [method]):
         settings = _settings(runs, dataset, method, (sensitivity, sensitivity))
         prices = {key: price for key, part in settings.items() if not math.isnan(price := _price(part))}
         kept = {key: price for key, price in prices.items() if price <= by}
-        reason += f"; it costs at most {number(by)} in {len(kept)} of the {len(settings)} settings tried"
+        reason += f"; it costs {asked} in {len(kept)} of the {len(settings)} settings tried"
         if prices:
             low, high = min(prices.values()), max(prices.values())
             key = min(prices, key=lambda key: prices[key])
             reason += f", the least {short(low)} with {words.variant(variant_settings(key[0]), key[1])}"
         if kept and verdict != REPRODUCED:
             verdict = UNDER_CHOICES
-    return result(Interval(ours, low, high), verdict, reason, RANGE)
+    return result(Interval(ours, low, high), verdict, reason, RANGE, asked=asked)
 
 
 def _price(rows: pd.DataFrame) -> float:
@@ -374,7 +377,7 @@ def better_where_mixed(
         mean = select(runs, dataset, name, experiment, metric, variant).groupby("epsilon").value.mean()
         tables[name] = pd.DataFrame({"r_hat": worst, "value": mean})
     both = tables[first].merge(tables[second], on="epsilon", suffixes=("_first", "_second"))
-    kept = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED]
+    kept, asked = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED], Asked(low=1.0)
     if kept.empty:
         ranges = words.listed(
             [
@@ -382,9 +385,8 @@ def better_where_mixed(
                 for name, table in tables.items()
             ]
         )
-        return not_testable(
-            f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {ranges}"
-        )
+        reason = f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {ranges}"
+        return not_testable(reason, asked)
     ratio = kept.value_first / kept.value_second
     ratio = ratio if larger else 1 / ratio
     verdict = judged(bool((ratio > 1).all()), bool((ratio <= 1).all()))
@@ -394,7 +396,7 @@ def better_where_mixed(
     top, bottom = (words.method(name) for name in ((first, second) if larger else (second, first)))
     smallest = float(ratio.min())
     reason = f"{words.column(metric)} of {top} over that of {bottom}: {at}; there is no interval"
-    return result(Interval(smallest, smallest, float(ratio.max())), verdict, reason, RANGE)
+    return result(Interval(smallest, smallest, float(ratio.max())), verdict, reason, RANGE, asked=asked)
 
 
 # Numbers about theorems and data
@@ -406,16 +408,17 @@ def theorem_costs_more(
     """The theorem's constants cost privacy budget: the ratio of the theorem's epsilon to the tight accountant's, same
     delta and adjacency. ours is the median over budgets, low and high the extremes (not a confidence interval).
     Reproduced if every ratio exceeds 1, contradicted if none does."""
+    asked = Asked(low=1.0)
     rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
     rows = rows[np.isfinite(rows.epsilon_paper) & (rows.epsilon_tight > 0) & np.isfinite(rows.epsilon_tight)]
     if rows.empty:
-        return not_testable(f"{words.method(method)} has no finite audited ε")
+        return not_testable(f"{words.method(method)} has no finite audited ε", asked)
     ratio = rows.epsilon_paper / rows.epsilon_tight
     reason = (
         f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
         f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
     )
-    return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason, RANGE)
+    return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked=asked)
 
 
 def theorem4_constant(
@@ -431,10 +434,11 @@ def theorem4_constant(
     n = _fact(runs, dataset, "rows_train")
     delta = float(select(runs, dataset, method, experiment).delta.iloc[0])
     ours = 128 * math.log(2.5 * n / delta) * math.log(2 / delta)
-    verdict = REPRODUCED if bounds[0] <= ours <= bounds[1] else CONTRADICTED
+    asked = Asked.within(bounds)
+    verdict = REPRODUCED if asked.low <= ours <= asked.high else CONTRADICTED
     reason = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) is {ours:.0f} at T = τ, N = {n:.0f} and δ = {number(delta)}"
-    reason += f"; the words are read as {bounds[0]:g} to {bounds[1]:g}"
-    return result(single(ours), verdict, reason, EXACT)
+    reason += f"; the words are read as {asked}"
+    return result(single(ours), verdict, reason, EXACT, asked=asked)
 
 
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
@@ -443,7 +447,8 @@ def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> V
     ours = _fact(runs, dataset, metric)
     verdict = REPRODUCED if ours == published else CONTRADICTED
     reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
-    return result(single(ours), verdict, f"{reason}; {published} are printed", EXACT)
+    reason += f"; {published} are printed"
+    return result(single(ours), verdict, reason, EXACT, asked=Asked.near(published))
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
@@ -470,8 +475,9 @@ def _mean_gap(first: str, second: str, mean: float) -> str:
     return f"the accuracy of {words.method(first)} is {points(abs(mean))} {side} that of {second}"
 
 
-def _incomparable(first: str, second: str, error: NoCommonRange) -> Verdict:
-    return not_testable(f"{words.method(first)} and {words.method(second)} cannot be compared: {error}")
+def _incomparable(first: str, second: str, error: NoCommonRange, asked: Asked) -> Verdict:
+    reason = f"{words.method(first)} and {words.method(second)} cannot be compared: {error}"
+    return not_testable(reason, asked)
 
 
 def _significant(comparison: Comparison, threshold: float) -> str:

@@ -27,6 +27,7 @@ from dplangevin.claims.verdicts import (
     RANGE,
     REPRODUCED,
     UNDER_CHOICES,
+    Asked,
     NoRows,
     Verdict,
     Where,
@@ -43,6 +44,7 @@ from dplangevin.text import number, short
 DELTA = 1e-5  # of the (epsilon, delta) version of Theorem 4.2
 ROUNDING = 1e-9  # relative, of exact values
 PRINTED_AS_CLAIMED = 1.005  # times the claim: what prints as 1.00
+TRUNCATION = 0.01  # of a share that is printed in whole percent
 
 
 def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
@@ -66,7 +68,7 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
         f"at {', '.join(said)}: {short(worst['exact'])} against {short(worst['bound'])}"
     )
     interval = Interval(float(ratios.max()), float(ratios.min()), float(ratios.max()))
-    return result(interval, judged(above == 0, above > 0), reason, EXACT)
+    return result(interval, judged(above == 0, above > 0), reason, EXACT, asked=Asked(high=1.0))
 
 
 def bracketed(
@@ -89,7 +91,7 @@ def bracketed(
     )
     interval = Interval(float(above.max()), largest, float(above.max()))
     verdict = judged(kept == len(wide), largest > 1)
-    return result(interval, verdict, reason, ATTACK)
+    return result(interval, verdict, reason, ATTACK, asked=Asked(high=1.0))
 
 
 def priced(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
@@ -117,7 +119,7 @@ def priced(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
         if not kept.empty:
             of = " and ".join(names[case] for case in kept.case)
             reason += f"; kept for {of} at δ {number(kept.x.iloc[0])}"
-    return result(interval, verdict, reason, EXACT)
+    return result(interval, verdict, reason, EXACT, asked=Asked(high=claimed))
 
 
 def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> Verdict:
@@ -125,7 +127,8 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
     command may not be that of the paper's run.  frame: unused."""
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
-    return result(single(ours), judged(equal_as_printed(ours, 1.0, 1), False), reason, "")
+    verdict = judged(equal_as_printed(ours, 1.0, 1), False)
+    return result(single(ours), verdict, reason, "", asked=Asked.near(1.0))
 
 
 def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
@@ -133,16 +136,16 @@ def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
-    values = table.condition
+    values, asked = table.condition, Asked(low=least)
     listed = ", ".join(f"{words.features(row.task)}: {row.condition:.3g}" for row in table.itertuples())
     interval = Interval(float(values.min()), float(values.min()), float(values.max()))
     verdict = judged(bool((values >= least).all()), bool((values < least).all()))
-    return result(interval, verdict, f"β/λ at least {least:g}: {listed}", RANGE)
+    return result(interval, verdict, f"β/λ {asked}: {listed}", RANGE, asked=asked)
 
 
 def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping[str, float]) -> Verdict:
-    """Printed shares of classes, each within .01 of that of the counted images (which allows for truncation); ours: the
-    largest difference.  frame: unused."""
+    """Printed shares of classes, each within TRUNCATION of that of the counted images; ours: the largest difference.
+    frame: unused."""
     total = sum(counts.values())
     gaps = {name: counts[name] / total - share for name, share in published.items()}
     largest = max(map(abs, gaps.values()))
@@ -150,7 +153,8 @@ def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping
         f"{name} {100 * counts[name] / total:.1f} % for {100 * published[name]:g} %" for name in counts
     )
     reason = f"of {total} training images: {listed}"
-    return result(single(largest), judged(largest < 0.01, largest >= 0.01), reason, EXACT)
+    verdict = judged(largest < TRUNCATION, largest >= TRUNCATION)
+    return result(single(largest), verdict, reason, EXACT, asked=Asked(high=TRUNCATION))
 
 
 def growth_ratio(
@@ -217,7 +221,7 @@ def printed(
     else:
         held = any(equal_as_printed(other, published, digits) for other in others.values())
         verdict = UNDER_CHOICES if held else CONTRADICTED
-    return result(interval, verdict, reason, EXACT)
+    return result(interval, verdict, reason, EXACT, asked=Asked.near(published))
 
 
 def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdict:
@@ -229,7 +233,8 @@ def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdi
     ties = len(gaps) - above - below
     said = f"above in {above}, tied in {ties} and below in {below} of {len(gaps)} printed pairs"
     reason = f"{said}, by {max(gaps):.2g} at most"
-    return result(interval, judged(above == len(gaps), below == len(gaps)), reason, RANGE)
+    verdict = judged(above == len(gaps), below == len(gaps))
+    return result(interval, verdict, reason, RANGE, asked=Asked.difference(0.0))
 
 
 def ratio(
@@ -263,7 +268,8 @@ def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: 
         have = own.groupby("dataset").smoothness.first()
         listed = ", ".join(f"{words.features(name)}: {value:.3g}" for name, value in have.items())
         return not_testable(
-            f"there are no {words.features(features)}, and β of other networks says nothing ({listed or 'none'})"
+            f"there are no {words.features(features)}, and β of other networks says nothing ({listed or 'none'})",
+            Asked.near(published),
         )
     return printed(frame, value=float(rows.smoothness.iloc[0]), published=published, digits=digits, others={})
 
@@ -274,8 +280,8 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
-    narrow, wide = table.ratio_classes, table.ratio_theorem
-    reason = f"asked: at most {most:g}; " + ", ".join(
+    narrow, wide, asked = table.ratio_classes, table.ratio_theorem, Asked(high=most)
+    reason = f"asked: {asked}; " + ", ".join(
         f"{words.features(row.task)}: {row.ratio_classes:.2g} with d = classes, "
         f"{row.ratio_theorem:.2g} with d = classes x features"
         for row in table.itertuples()
@@ -284,7 +290,7 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
     verdict = judged(bool((narrow <= most).all()), not (wide <= most).any())
     if verdict != REPRODUCED and (wide <= most).all():
         verdict = UNDER_CHOICES
-    return result(interval, verdict, reason, RANGE)
+    return result(interval, verdict, reason, RANGE, asked=asked)
 
 
 def lemma(
@@ -321,7 +327,8 @@ def lemma(
     reason = f"{what}: {worst[2.0]:.4g} with λ|W|², {worst[1.0]:.4g} with (λ/2)|W|², over {len(ratios[2.0])} points"
     interval = Interval(worst[2.0], min(ratios[2.0]), max(ratios[2.0]))
     verdict = REPRODUCED if held[2.0] else UNDER_CHOICES if held[1.0] else CONTRADICTED
-    return result(interval, verdict, reason, EXACT)
+    asked = Asked(high=1.0) if top else Asked(low=1.0)
+    return result(interval, verdict, reason, EXACT, asked=asked)
 
 
 def hessian(w: np.ndarray, x: np.ndarray) -> np.ndarray:

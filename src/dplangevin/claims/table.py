@@ -13,7 +13,7 @@ from dplangevin.claims.verdicts import NoRows, not_testable, settled
 
 COLUMNS = [
     "id", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
-    "measure", "verdict", "reason", "exhibit", "evidence",
+    "asked_low", "asked_high", "measure", "verdict", "reason", "exhibit", "evidence",
 ]  # fmt: skip
 # the paper's side of a claim, and how ours is to be judged
 QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")

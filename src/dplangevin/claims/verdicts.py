@@ -18,7 +18,7 @@ evidence shows; `settled` turns that into the verdict of a claim.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -52,6 +52,40 @@ class NoRows(ValueError):
     """The rows that a rule is about are not there."""
 
 
+class Asked(NamedTuple):
+    """The range in which a claim asks our number to lie, in its unit; an open end is infinite, and a printed number is
+    both ends."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    @classmethod
+    def within(cls, bounds: Bounds) -> Asked:
+        """From lower and upper end, either of which may be None."""
+        low, high = bounds
+        return cls(-math.inf if low is None else low, math.inf if high is None else high)
+
+    @classmethod
+    def near(cls, value: float, margin: float = 0.0) -> Asked:
+        """At most `margin` (>= 0) from a value."""
+        return cls(value - margin, value + margin)
+
+    @classmethod
+    def difference(cls, margin: float) -> Asked:
+        """Above 0, or at most `margin` (>= 0) below it."""
+        return cls(low=0.0 - margin)  # -margin would be -0.0 for 0
+
+    def words(self, shown: Callable[[float], str] = "{:g}".format) -> str:
+        """As "at most 1", "at least 0.9" or "0.95 to 1.05". shown: what writes a number."""
+        if math.isinf(self.low):
+            return f"at most {shown(self.high)}"
+        low = shown(self.low)
+        return f"at least {low}" if math.isinf(self.high) else f"{low} to {shown(self.high)}"
+
+    def __str__(self) -> str:
+        return self.words()
+
+
 class NetworkEvidence(NamedTuple):
     """What the runs of one network say. direction: 1 if the claim is shown, -1 if its opposite, 0 if neither."""
 
@@ -61,12 +95,23 @@ class NetworkEvidence(NamedTuple):
     text: str
 
 
-def result(interval: Interval, verdict: str, reason: str, measure: str = INTERVAL) -> Verdict:
+def result(
+    interval: Interval, verdict: str, reason: str, measure: str = INTERVAL, *, asked: Asked | None
+) -> Verdict:
     """One verdict with our number and its limits (nan where there are none). measure: what the limits are, of
-    MEASURES; one that needs limits is "" where there are none."""
+    MEASURES; one that needs limits is "" where there are none. asked: what the claim asks of our number; None, in the
+    table nan, where that is no range."""
     limits = {"ours": interval.mean, "low": interval.low, "high": interval.high}
     bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high)
-    return {**limits, "measure": "" if bare else measure, "verdict": verdict, "reason": reason}
+    asked_low, asked_high = asked or (math.nan, math.nan)
+    return {
+        **limits,
+        "asked_low": asked_low,
+        "asked_high": asked_high,
+        "measure": "" if bare else measure,
+        "verdict": verdict,
+        "reason": reason,
+    }
 
 
 def settled(
@@ -114,9 +159,9 @@ def settled(
     return {**found, "measure": measure, "verdict": verdict, "reason": reason}
 
 
-def not_testable(reason: str) -> Verdict:
-    """The verdict where a rule has nothing to compare."""
-    return result(Interval(math.nan, math.nan, math.nan), NOT_TESTABLE, reason)
+def not_testable(reason: str, asked: Asked | None = None) -> Verdict:
+    """The verdict where a rule has nothing to compare. asked: as for `result`; None also where no rule was applied."""
+    return result(Interval(math.nan, math.nan, math.nan), NOT_TESTABLE, reason, asked=asked)
 
 
 def single(value: float) -> Interval:
@@ -137,19 +182,6 @@ def rows_where(frame: pd.DataFrame, where: Where, missing: str = "") -> pd.DataF
             missing or f"no row of the analysis has {dict(where)}: compare the claim's test with its columns"
         )
     return rows
-
-
-def ends(bounds: Bounds) -> tuple[float, float]:
-    """Lower and upper end as numbers."""
-    low, high = (math.inf * sign if end is None else end for end, sign in zip(bounds, (-1, 1), strict=True))
-    return low, high
-
-
-def asked(low: float, high: float) -> str:
-    """Bounds in words."""
-    if math.isinf(low):
-        return f"at most {high:g}"
-    return f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
 
 
 def judged(holds: bool, opposite: bool) -> str:
@@ -179,13 +211,13 @@ def within(
 ) -> Verdict:
     """Reproduced if all values lie in the bounds, contradicted if none does, otherwise not reproduced; `strict`, for a
     statement that one exception refutes: contradicted unless all do."""
-    low, high = ends(bounds)
-    held = int(values.between(low, high).sum())
+    asked = Asked.within(bounds)
+    held = int(values.between(*asked).sum())
     interval = extremes(values)
     spread = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (interval.low, interval.high)))
     cases = "1 case" if len(values) == 1 else f"{len(values)} cases"
-    reason = f"{reason} {spread} in {cases}, asked: {asked(low, high)}; {held} of {len(values)} hold"
-    return result(interval, judged(held == len(values), strict or held == 0), reason, measure)
+    reason = f"{reason} {spread} in {cases}, asked: {asked}; {held} of {len(values)} hold"
+    return result(interval, judged(held == len(values), strict or held == 0), reason, measure, asked=asked)
 
 
 def equal_as_printed(ours: float, published: float, digits: int) -> bool:
@@ -199,6 +231,8 @@ def two_networks(
     text: str,
     others: str = "",
     elsewhere: bool = False,
+    *,
+    asked: Asked,
 ) -> Verdict:
     """A verdict from the paper's network and a small one that stands in where it can afford more seeds. At least one of
     them was trained.
@@ -209,9 +243,9 @@ def two_networks(
     not reproduced  none of these; what a stand-in shows contradicts nothing
 
     Shown: with 95 % confidence, unless a rule says otherwise. ours, low and high are those of the paper's network where
-    it was trained, else of the small one; low and high are nan for one seed. text: what was asked; others: what other
-    settings give, and elsewhere: the claim holds in one of them. direction, for an extension: that of the paper's
-    network, of the small one where the former shows neither.
+    it was trained, else of the small one; low and high are nan for one seed. text, asked: what was asked in words and
+    as a range. others: what other settings give, and elsewhere: the claim holds in one of them. direction, for an
+    extension: that of the paper's network, of the small one where the former shows neither.
     """
     present = [evidence for evidence in (paper, small) if evidence is not None]
     reason = "; ".join([text, *(evidence.text for evidence in present)]) + others
@@ -220,4 +254,4 @@ def two_networks(
     if verdict != REPRODUCED and (elsewhere or (small is not None and small.direction == 1)):
         verdict = UNDER_CHOICES
     direction = next((evidence.direction for evidence in present if evidence.direction), 0)
-    return {**result(present[0].interval, verdict, reason, ONE_SPLIT), "direction": direction}
+    return {**result(present[0].interval, verdict, reason, ONE_SPLIT, asked=asked), "direction": direction}

@@ -14,10 +14,10 @@ from dplangevin.claims.verdicts import (
     INTERVAL,
     NOT_REPRODUCED,
     REPRODUCED,
+    Asked,
     Bounds,
     Verdict,
     Where,
-    ends,
     result,
     rows_where,
 )
@@ -58,7 +58,7 @@ def covered_ratio(
 
 
 def _covered(found: Sequence[Interval], bounds: Bounds, what: str) -> Verdict:
-    low, high = ends(bounds)
+    low, high = asked = Asked.within(bounds)
     inside = [low <= one.low and one.high <= high for one in found]
     apart = [one.high < low or one.low > high for one in found]
     middle = (low + high) / 2 if math.isfinite(low + high) else low if math.isfinite(low) else high
@@ -68,7 +68,7 @@ def _covered(found: Sequence[Interval], bounds: Bounds, what: str) -> Verdict:
         f"{what}: 95 % interval within [{low:g}, {high:g}] for {sum(inside)} of {len(found)}, outside it for "
         f"{sum(apart)}; the furthest {ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]"
     )
-    return result(ours, verdict, reason, INTERVAL)
+    return result(ours, verdict, reason, INTERVAL, asked=asked)
 
 
 def nearer_to_one(
@@ -94,7 +94,7 @@ def nearer_to_one(
         f"{what}: below 1 beyond the 95 % intervals in {shown} of {len(ratios)} comparisons, above it in {opposite}; "
         f"the largest {ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]"
     )
-    return result(ours, verdict, reason, INTERVAL)
+    return result(ours, verdict, reason, INTERVAL, asked=Asked(high=1.0))
 
 
 def _distance(rows: pd.DataFrame) -> Interval:
@@ -106,7 +106,8 @@ def _distance(rows: pd.DataFrame) -> Interval:
 
 def together(frame: pd.DataFrame, *, first: str, second: str, small: float, large: float) -> Verdict:
     """In each case, at the largest x, the values of the kinds `first` and `second` are both at most `small` or both at
-    least `large`; contradicted if in some case one is small and the other large. ours: the largest difference."""
+    least `large`; contradicted if in some case one is small and the other large. ours: the largest difference, of which
+    no range is asked."""
     last = frame[frame.x.eq(rows_where(frame, {"kind": first}).x.max())]
     pairs = rows_where(last, {"kind": first}).merge(rows_where(last, {"kind": second}), on="case")
     low, high = pairs[["value_x", "value_y"]].min(axis=1), pairs[["value_x", "value_y"]].max(axis=1)
@@ -119,4 +120,4 @@ def together(frame: pd.DataFrame, *, first: str, second: str, small: float, larg
         f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: {named}"
     )
     largest = float((high - low).max())
-    return result(Interval(largest, math.nan, math.nan), verdict, reason, EXACT)
+    return result(Interval(largest, math.nan, math.nan), verdict, reason, EXACT, asked=None)

@@ -46,7 +46,7 @@ def claims(
         rows = chosen(rows, "exhibit", exhibit, tally.shown_by)
     counts = {name: Counter(row["verdict"] for row in rows if row["paper"] == name) for name in papers(rows)}
     if json:
-        numbers = ("ours", "low", "high")
+        numbers = ("ours", "low", "high", "asked_low", "asked_high")
         listed = [{**row, **{name: number(row[name]) for name in numbers}} for row in rows]
         output.document({"counts": counts, "claims": listed})
         return

@@ -13,7 +13,8 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from dplangevin.claims import verdicts
-from dplangevin.text import number, short
+from dplangevin.claims.verdicts import Asked
+from dplangevin.text import number
 
 PAPERS = {
     "wang2015": "Wang, Fienberg and Smola, Privacy for Free, ICML 2015",
@@ -198,38 +199,9 @@ def digits(value: float) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
-_NUMBER = r"(-?\d*\.?\d+(?:e[+-]?\d+)?)"
-_BELOW = re.compile(r"(?:read as )?at most (\.\d+)")
-
-
-def asked(row: pd.Series) -> tuple[float, float] | None:
-    """What the claim asks of `ours`, as a range; an end that is open is infinite. None where `reason` and `published`
-    give no number for it. Accuracies are compared in shares, and reasons give these in points: theirs are read off
-    `published`."""
-    reason, published = str(row.reason), str(row.published).replace(",000", "000")
-    if found := re.match(rf"ε {_NUMBER} is claimed", reason):
-        return -math.inf, float(found[1])
-    if row.unit == "accuracy":
-        if found := re.match(rf"{_NUMBER}; read as within {_NUMBER}", published):
-            return float(found[1]) - float(found[2]), float(found[1]) + float(found[2])
-        if found := _BELOW.search(published):
-            return -float(found[1]), math.inf
-        ordered = re.search(r"\b(above|below|contributes|accurate|half of that)\b", published)
-        return (0.0, math.inf) if ordered else None
-    if found := re.search(rf"asked: (?:(at most|at least|above) {_NUMBER}|{_NUMBER} to {_NUMBER})", reason):
-        if found[1]:
-            bound = float(found[2])
-            return (-math.inf, bound) if found[1] == "at most" else (bound, math.inf)
-        return float(found[3]), float(found[4])
-    if re.search(r"exact cases?, above 1 in \d", reason):
-        return -math.inf, 1.0
-    if found := re.search(rf"where the paper prints {_NUMBER}", reason):
-        return float(found[1]), float(found[1])
-    if row.unit in ("records", "features") and (found := re.match(r"(\d+)", published)):
-        return float(found[1]), float(found[1])
-    if row.unit == "epsilon" and (found := re.match(rf"\({_NUMBER}, ", published)):
-        return -math.inf, float(found[1])
-    return None
+def asked(row: pd.Series) -> Asked | None:
+    """What the claim asks of our number; None where that is no range."""
+    return None if pd.isna(row.asked_low) else Asked(row.asked_low, row.asked_high)
 
 
 # The interval plot
@@ -259,7 +231,9 @@ def plot(row: pd.Series) -> Markup:
 
     said = [f"Ours {digits(row.ours)}"]
     said += [f"from {limits(row)}"] if ends else []
-    said += [f"asked: {in_words(wanted)}"] if wanted else []
+    if wanted:
+        printed = wanted.low == wanted.high
+        said.append(f"asked: {digits(wanted.low) if printed else wanted.words(digits)}")
     title = ", ".join(said) + (", log scale" if log else "")
     parts = [f'<line class="axis" x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="27" y2="27"/>']
     if wanted:
@@ -276,16 +250,6 @@ def plot(row: pd.Series) -> Markup:
     parts.append(f'<circle class="ours" cx="{at(row.ours)}" cy="12" r="4.5"/>')
     opening = f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
     return Markup(opening + "".join(parts) + "</svg>")
-
-
-def in_words(wanted: tuple[float, float]) -> str:
-    """A range as words: "at most 1", "above 0", "0.95 to 1.05"."""
-    low, high = wanted
-    if math.isinf(low):
-        return f"at most {short(high)}"
-    if math.isinf(high):
-        return f"above {digits(float(short(low)))}"
-    return digits(low) if low == high else f"{short(low)} to {short(high)}"
 
 
 # Counts
