@@ -273,8 +273,8 @@ def _counterexample_text(parts: dict[str, pd.DataFrame]) -> str:
 # The largest step size that a budget allows: Figures 1 and 2 of li2019
 
 ACCOUNTANTS = {
-    "tight": Look("tight (PLD), add/remove", "#0072B2", "o"),
-    "tight_replace_one": Look("tight (PLD), replace-one", "#56B4E9", ""),
+    "tight": Look("tight (PLD), add/remove", style.PRICE_COLOURS["add_remove"], "o"),
+    "tight_replace_one": Look("tight (PLD), replace-one", style.PRICE_COLOURS["replace_one"], ""),
     "moments_256": Look("moments, 256 orders", "#009E73", ""),
     "moments_32": Look("moments, 32 orders (the paper's)", "#D55E00", ""),
     "wang2015": Look("bound of wang2015", "#000000", ""),
