@@ -39,7 +39,11 @@ BROKEN = {
     "an alias bomb": (BOMB.encode(), (5, 6), "more than 100000 values"),
     "an alias of itself": (b"x: &x [1, *x]\n", (1,), r"alias \*x stands for nothing"),
     "a depth without end": (b"x: " + 10_000 * b"[", (1,), "more than 50 levels"),
-    "an object of Python": (b"x: !!python/object/apply:os.system ['touch pwned']\n", (1,), "tag .*os.system"),
+    "an object of Python": (
+        b"x: !!python/object/apply:os.system ['touch pwned']\n",
+        (1,),
+        "tag .*: there are plain values",
+    ),
     "a merge with a number": (b"x: {<<: 3}\n", (1,), "mapping"),
     "nearly 0": (b"x: 1\ny: 1e-400\n", (2,), "1e-400 is too small for a number: it would be 0"),
     "nearly infinite": (b"x: -1e400\n", (1,), "-1e400 is too large for a number"),
@@ -304,7 +308,6 @@ def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> 
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("delta=nan", "delta = nan is no value"),
         ("method.ops.radius=1e-400", "method.ops.radius: 1e-400 is too small for a number"),
         ("experiment.compare.settings.ops.precision='1'", "method.ops.precision = '1' must be a number"),
     ],
