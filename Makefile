@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report smoke test lint bench
+.PHONY: help setup repro exhibit report smoke test faults lint bench
 
 PYTHON ?= python3
 VENV := .venv
@@ -51,8 +51,11 @@ report: $(VENV)/installed  ## the site results/report/ and what it needs: open r
 smoke: $(VENV)/installed  ## every stage at scale=smoke in a temporary copy; no network, minutes
 	@$(RUN) pipelines/smoke.py
 
-test: $(VENV)/installed  ## the tests, on all cores
-	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile
+test: $(VENV)/installed  ## the tests, on all cores, without the fault trials that take long
+	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile -m "not (trial and slow)"
+
+faults: $(VENV)/installed  ## every fault trial, as a table: kills, damaged files, broken configs, hostile mirrors; minutes
+	@OMP_NUM_THREADS=1 $(RUN) tests/faults/trials.py
 
 lint: $(VENV)/installed  ## ruff (lint, format) and mypy
 	@$(RUN) -m ruff check .

@@ -37,6 +37,7 @@ LONG = {
     "make exhibit ID=wang2015_fig1c": "installs; tests/test_plain_dvc.py::test_the_summary_knows_the_exhibits",
     "make smoke": "minutes: every stage",
     "make test": "this",
+    "make faults": "minutes; tests/test_trials.py::test_the_table_says_what_came_of_every_trial",
     "make lint": "reads the sources, changes nothing",
     "make bench": "hours; see benchmarks/",
     "python benchmarks/bench.py --only calibration --write": "a minute, and it writes",

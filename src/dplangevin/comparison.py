@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.cache import File, Store
 from dplangevin.data import DataError, Dataset
+from dplangevin.data.loaders import table
 from dplangevin.exhibits import read
 from dplangevin.experiment import Inputs, sweep, tables
 from dplangevin.library import calibrate
@@ -33,6 +34,7 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 from dplangevin.text import meant, number
+from dplangevin.typed import HYDRA
 
 NAME = "compare"  # of the experiment
 NEIGHBOURS: Adjacency = "replace_one"  # the neighbours that every method has a guarantee for
@@ -90,8 +92,8 @@ class Comparison:
 
     def data(self) -> Dataset:
         """The prepared rows.  DataError where there is nothing to learn."""
-        loader = OmegaConf.create({**self.loader, "name": self.name})
-        found: Dataset = instantiate(loader, _partial_=True)(folder=self.folder)
+        given = {word: value for word, value in self.loader.items() if word not in HYDRA}
+        found = table.load(self.folder, self.name, **given)
         if found.n < LEAST:
             raise DataError(f"{self.name} has {found.n} rows to train on: need at least {LEAST}")
         if found.y_train.min() == found.y_train.max():

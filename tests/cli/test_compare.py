@@ -206,7 +206,7 @@ BAD = [
     (None, ["--ranges-from-data", "--epsilon", "0,1"], "must be one or more positive, finite numbers"),
     (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats have no interval"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
-    (None, ["--schema", "s.yaml"], "s.yaml cannot be read as YAML"),
+    (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),
 ]
 
 

@@ -195,13 +195,12 @@ class Site:
 
     def _figure(self, figure: Mapping[str, Any]) -> Markup | None:
         """The specification of a figure of conf/report; None where what it shows is not there."""
-        chart = dict(figure["chart"])
         try:
             if "analysis" in figure:
                 frame = read.read_analysis(figure["analysis"], self.results / "analyses")
                 frame = frame[frame.paper.eq(figure["paper"])] if "paper" in figure else frame
             elif "runs" in figure:
-                methods = chart.pop("methods")
+                methods = figure["methods"]
                 runs = read.read_runs([figure["runs"]], root=self.results / "runs")
                 frame = sort_by(summary(runs[runs.method.isin(methods)]), method=methods)
             else:
@@ -209,7 +208,7 @@ class Site:
                 frame = self.by_id.loc[[*names], ["ours", "low", "high"]].assign(name=[*names.values()])
         except FileNotFoundError:
             return None
-        return self._spec(instantiate(chart, _partial_=True, _convert_="all")(frame))
+        return self._spec(instantiate(figure["chart"], _partial_=True, _convert_="all")(frame))
 
     def _spec(self, spec: Mapping[str, Any]) -> Markup:
         return Markup(charts.text(spec))
