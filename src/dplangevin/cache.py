@@ -6,9 +6,9 @@ that these import.  An edit of a comment changes no key, an edit of a method cha
 method.
 
 Beside a result `ops.csv` lies `ops.units.json`, the keys of its units in order with the number of their rows and the
-sha256 of these rows' bytes: results in git are themselves the cache.  Units of a result that is not written yet lie
-in `data/units`, with size and sha256 beside them; a checkpoint begins with its own.  What does not hash right is
-computed again, and a line on stderr says so.
+sha256 of these rows' bytes under the header: results in git are themselves the cache.  Units of a result that is not
+written yet lie in `data/units`, with size and sha256 beside them; a checkpoint begins with its own.  What does not
+hash right is computed again, and a line on stderr says so.
 """
 
 from __future__ import annotations
@@ -370,6 +370,10 @@ class Rows(NamedTuple):
     def content(self) -> str:
         return f"{self.header}\n{self.text}"
 
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content.encode()).hexdigest()
+
     def under(self, header: str) -> Rows:
         """The same rows under a header that has other columns too, which stay empty."""
         if header == self.header:
@@ -453,8 +457,8 @@ class Store:
             pieces.append(found)
         for table in zip(*pieces, strict=True):
             header = _united([rows.header for rows in table])
-            texts = [rows.under(header).text for rows in table]
-            yield header + "\n" + "".join(texts), listing(units, texts)
+            united = [rows.under(header) for rows in table]
+            yield header + "\n" + "".join(rows.text for rows in united), listing(units, united)
 
 
 def beside(path: Path) -> Path:
@@ -462,19 +466,17 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.units.json")
 
 
-def listing(units: Sequence[str], texts: Sequence[str]) -> str:
+def listing(units: Sequence[str], pieces: Sequence[Rows]) -> str:
     """The list of units with their rows, one unit a line."""
     lines = [
-        json.dumps(
-            {"key": unit, "rows": text.count("\n"), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-        )
-        for unit, text in zip(units, texts, strict=True)
+        json.dumps({"key": unit, "rows": rows.text.count("\n"), "sha256": rows.sha256})
+        for unit, rows in zip(units, pieces, strict=True)
     ]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def listed(path: Path) -> dict[str, Rows]:
-    """Key -> rows of the units that are listed beside a result file and whose bytes are there."""
+    """Key -> rows of the units that are listed beside a result file and whose bytes, and header, are there."""
     try:
         units = json.loads(beside(path).read_bytes())
         stated = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
@@ -487,8 +489,8 @@ def listed(path: Path) -> dict[str, Rows]:
     for name, count, digest in stated:
         text = "".join(lines[start : start + count])
         start += count
-        if hashlib.sha256(text.encode()).hexdigest() == digest:
-            found[name] = Rows(header.rstrip("\n"), text)
+        if (rows := Rows(header.rstrip("\n"), text)).sha256 == digest:
+            found[name] = rows
     if wrong := len(stated) - len(found):
         print(
             f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(stated)} units: computed again",
