@@ -18,7 +18,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 from run import RUNS, UNITS, inputs
 
-from dplangevin import config, manifest
+from dplangevin import cache, config, manifest
 from dplangevin.cache import Store, beside, listing, write
 from dplangevin.experiment import Work, tables
 from dplangevin.methods import refuse
@@ -86,8 +86,9 @@ def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -
             texts[name][i] = part.to_csv(index=False, header=False, lineterminator="\n")
     for path in paths:
         parts = texts[path.stem]
-        content = ",".join(frames[path.stem].columns) + "\n" + "".join(parts)
-        both = {path.name: content, beside(path).name: listing(work.keys, parts)}
+        header = ",".join(frames[path.stem].columns)
+        listed = listing(work.keys, [cache.Rows(header, part) for part in parts])
+        both = {path.name: header + "\n" + "".join(parts), beside(path).name: listed}
         write(path.parent, {name: each.encode() for name, each in both.items()})
     return moved
 

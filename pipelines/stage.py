@@ -1,4 +1,5 @@
-"""How a stage ends: 0; 69 where no source has its data, which `make repro` excuses; 1 for any other failure."""
+"""How a stage ends: 0; 69 where no source of its data can be reached and has them, which `make repro` excuses; 1 for
+any other failure."""
 
 import os
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from summary import UNAVAILABLE
 
+from dplangevin.cache import with_fix
 from dplangevin.config import ConfigError
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
@@ -20,7 +22,9 @@ def finish(work: Callable[[], object], name: str = "") -> int:
     try:
         work()
     except Exception as error:  # a method from anywhere can raise anything
-        if not isinstance(error, (ConfigError, DataError, FileNotFoundError, ValueError)):
+        if isinstance(error, OSError):
+            error = with_fix(error)
+        elif not isinstance(error, (ConfigError, DataError, ValueError)):
             traceback.print_exception(error)
         print(f"{name}: {error}" if name else error, file=sys.stderr)
         if not isinstance(error, DataUnavailable):

@@ -6,25 +6,30 @@ that these import.  An edit of a comment changes no key, an edit of a method cha
 method.
 
 Beside a result `ops.csv` lies `ops.units.json`, the keys of its units in order with the number of their rows and the
-sha256 of these rows' bytes: results in git are themselves the cache.  Units of a result that is not written yet lie
-in `data/units`, with size and sha256 beside them.  What does not hash right is computed again.
+sha256 of these rows' bytes under the header: results in git are themselves the cache.  Units of a result that is not
+written yet lie in `data/units`, with size and sha256 beside them; a checkpoint begins with its own.  What does not
+hash right is computed again, and a line on stderr says so.
 """
 
 from __future__ import annotations
 
 import ast
 import csv
+import errno
+import glob
 import hashlib
 import importlib.machinery
 import io
 import json
 import os
 import pickle
+import platform
+import secrets
 import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,22 +47,80 @@ RECOMPUTE = "DPL_RECOMPUTE"  # environment: take nothing from results that are t
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, of this process; it replaces `path` on success, and goes on any error.
+def temporary_path(path: str | Path) -> Iterator[Path]:
+    """Yield a path beside `path` that no other process or thread has; what is there goes at the end.
 
-    What a process that was killed left goes with the next success.
+    OSError of a write to it says what would help.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.part")
+        try:
+            yield part
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        if (told := with_fix(error, path)) is error:
+            raise
+        raise told from error
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """A `temporary_path` that replaces `path` on success, when it is on the disk.
+
+    What processes that were killed left of earlier ones goes then.
+    """
+    path = Path(path)
+    with temporary_path(path) as part:
         yield part
+        _sync(part)
         os.replace(part, path)
-        for left in path.parent.glob(f".{path.name}.*.part"):
-            if not _alive(left.name.split(".")[-2]):
-                left.unlink(missing_ok=True)
+        _sync(path.parent)
+    remove_leftovers(path)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete the temporary paths of `path` whose processes, on this machine, are gone."""
+    for left in path.parent.glob(f"{glob.escape(_prefix(path))}*.part"):
+        if not _alive(left.name.removeprefix(_prefix(path)).partition("-")[0]):
+            with suppress(OSError):  # another user's
+                left.unlink()
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}.{platform.node()}-"
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's names, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of file systems that cannot do this for folders
+            raise
     finally:
-        part.unlink(missing_ok=True)
+        os.close(handle)
+
+
+FIXES = {  # of errors of the disk
+    errno.ENOSPC: "free some space there and run again",
+    errno.EDQUOT: "free some of your quota there and run again",
+    errno.EFBIG: "allow larger files (ulimit -f) and run again",
+    errno.EROFS: "mount it for writing, or work in another folder",
+    errno.EACCES: "give this user the right to (ls -l, chmod, chown) and run again",
+    errno.EPERM: "give this user the right to (ls -l, chmod, chown) and run again",
+}
+
+
+def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
+    """The error with what would help in its text, if `FIXES` knows; path: what was written, if it names no file."""
+    if error.errno not in FIXES or FIXES[error.errno] in (error.strerror or ""):
+        return error
+    named = error.filename or path
+    return OSError(error.errno, f"{error.strerror}: {FIXES[error.errno]}", named and str(named))
 
 
 def _alive(process: str) -> bool:
@@ -92,6 +155,37 @@ def sha256(path: str | Path) -> str:
     """Hex SHA-256 of a file."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """sha256 and size of a file."""
+    return {"sha256": sha256(path), "size": path.stat().st_size}
+
+
+def verified(path: Path) -> bool:
+    """Whether a file has the size and sha256 that are stated beside it; if they are another's, a line says so."""
+    stated = path.with_suffix(".json")
+    try:
+        if json.loads(stated.read_bytes()) == describe(path):
+            return True
+    except (OSError, ValueError):
+        if not stated.exists():
+            return False
+    print(f"{path} is damaged: computed again", file=sys.stderr)
+    return False
+
+
+def write_checksum(path: Path) -> None:
+    """State size and sha256 of a file beside it, without which it does not count."""
+    write(path.parent, {path.with_suffix(".json").name: json.dumps(describe(path)).encode()})
+
+
+def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
+    """The file at `path`, made by `make(path)` unless it is there and whole."""
+    if not verified(path):
+        make(path)
+        write_checksum(path)
+    return path
 
 
 class File(NamedTuple):
@@ -276,6 +370,10 @@ class Rows(NamedTuple):
     def content(self) -> str:
         return f"{self.header}\n{self.text}"
 
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content.encode()).hexdigest()
+
     def under(self, header: str) -> Rows:
         """The same rows under a header that has other columns too, which stay empty."""
         if header == self.header:
@@ -297,29 +395,16 @@ def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: i
 
 
 def keep(folder: Path, name: str, frame: pd.DataFrame, digits: int | None = None) -> Rows:
-    """Write a unit, then its size and sha256, without which it does not count."""
+    """Write a unit, then its size and sha256."""
     content = csv_bytes(frame, digits)
-    write(folder, {f"{name}.csv": content, f"{name}.json": json.dumps(_stated(content)).encode()})
+    write(folder, {f"{name}.csv": content})
+    write_checksum(folder / f"{name}.csv")
     return Rows.of(content.decode())
-
-
-def _stated(content: bytes) -> dict[str, Any]:
-    return {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
 
 
 def _whole(path: Path) -> Rows | None:
-    """A unit that is there; None, and a line that says so, if it is not what was written."""
-    beside = path.with_suffix(".json")
-    if not beside.exists():
-        return None
-    try:
-        content, stated = path.read_bytes(), json.loads(beside.read_bytes())
-    except (OSError, ValueError):
-        content, stated = b"", {}
-    if stated != _stated(content):
-        print(f"{path} is damaged: computed again", file=sys.stderr)
-        return None
-    return Rows.of(content.decode())
+    """A unit that is there and whole."""
+    return Rows.of(path.read_bytes().decode()) if verified(path) else None
 
 
 class Store:
@@ -372,8 +457,8 @@ class Store:
             pieces.append(found)
         for table in zip(*pieces, strict=True):
             header = _united([rows.header for rows in table])
-            texts = [rows.under(header).text for rows in table]
-            yield header + "\n" + "".join(texts), listing(units, texts)
+            united = [rows.under(header) for rows in table]
+            yield header + "\n" + "".join(rows.text for rows in united), listing(units, united)
 
 
 def beside(path: Path) -> Path:
@@ -381,19 +466,17 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.units.json")
 
 
-def listing(units: Sequence[str], texts: Sequence[str]) -> str:
+def listing(units: Sequence[str], pieces: Sequence[Rows]) -> str:
     """The list of units with their rows, one unit a line."""
     lines = [
-        json.dumps(
-            {"key": unit, "rows": text.count("\n"), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-        )
-        for unit, text in zip(units, texts, strict=True)
+        json.dumps({"key": unit, "rows": rows.text.count("\n"), "sha256": rows.sha256})
+        for unit, rows in zip(units, pieces, strict=True)
     ]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def listed(path: Path) -> dict[str, Rows]:
-    """Key -> rows of the units that are listed beside a result file and whose bytes are there."""
+    """Key -> rows of the units that are listed beside a result file and whose bytes, and header, are there."""
     try:
         units = json.loads(beside(path).read_bytes())
         stated = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
@@ -406,8 +489,8 @@ def listed(path: Path) -> dict[str, Rows]:
     for name, count, digest in stated:
         text = "".join(lines[start : start + count])
         start += count
-        if hashlib.sha256(text.encode()).hexdigest() == digest:
-            found[name] = Rows(header.rstrip("\n"), text)
+        if (rows := Rows(header.rstrip("\n"), text)).sha256 == digest:
+            found[name] = rows
     if wrong := len(stated) - len(found):
         print(
             f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(stated)} units: computed again",
@@ -434,7 +517,8 @@ class Checkpoint:
 
     key: a hash of all that decides the computation; the state of another is never picked up.  every: seconds between
     two writes, which a kill costs at most.  A state is a dict of tensors, numbers, texts and lists of those; it must
-    determine all that follows, the generator's state included, so that a resumed run ends in the same bytes.
+    determine all that follows, the generator's state included, so that a resumed run ends in the same bytes.  The
+    file's first line is the sha256 and the size of the rest.
     """
 
     def __init__(self, path: Path, key: str, every: float = 30.0) -> None:
@@ -442,27 +526,40 @@ class Checkpoint:
         self.written = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """The latest state; None if there is none, if it belongs to another computation, or if it is damaged."""
+        """The latest state; None if there is none, if it belongs to another computation, or, with a line that says so,
+        if it is damaged."""
         import torch  # here, so that a stage without checkpoints does not wait for it
 
         try:
-            found = torch.load(self.path, map_location="cpu", weights_only=True)
-        except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+            first, _, content = self.path.read_bytes().partition(b"\n")
+            if first != _summed(content):
+                raise ValueError
+            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except FileNotFoundError:
             return None
-        return found["state"] if isinstance(found, dict) and found.get("key") == self.key else None
+        except (OSError, ValueError, RuntimeError, pickle.UnpicklingError):
+            print(f"{self.path} is damaged: computed again", file=sys.stderr)
+            return None
+        return found["state"] if found["key"] == self.key else None
 
     def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
         """Write what `make` returns if `every` seconds have passed since the last write, or if forced."""
         import torch
 
         if force or time.monotonic() - self.written >= self.every:
-            with atomic_path(self.path) as part:
-                torch.save({"key": self.key, "state": make()}, part)
+            buffer = io.BytesIO()
+            torch.save({"key": self.key, "state": make()}, buffer)
+            content = buffer.getvalue()
+            write(self.path.parent, {self.path.name: _summed(content) + b"\n" + content})
             self.written = time.monotonic()
 
     def remove(self) -> None:
         """Delete the file, once the computation is finished and its result kept."""
         self.path.unlink(missing_ok=True)
+
+
+def _summed(content: bytes) -> bytes:
+    return f"{hashlib.sha256(content).hexdigest()} {len(content)}".encode()
 
 
 def workers() -> int:
