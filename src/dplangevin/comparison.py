@@ -2,7 +2,7 @@
 
 A comparison is an ordinary experiment: `config` writes what conf/ would say of it, and `experiment.sweep` runs it.
 Every method is asked for each epsilon as it is, and for the epsilon whose price, by the tight accountant and for the
-same neighbours, is that epsilon; so results can be read at equal asked and at equal audited epsilon.
+same neighbours, is that epsilon; so results can be read at equal asked and at equal tight epsilon.
 """
 
 import importlib

@@ -47,7 +47,7 @@ SCORES = {
     "ece": "calibration error",
 }
 AXES = {
-    "audited": "audited ε: what each method is proved to cost",
+    "audited": "tight ε: what each method is proved to cost",
     "asked": "asked ε: what was asked of each method",
 }
 SERIES = {  # folder of runs -> what the menu calls it, and whether methods are ranked there
@@ -163,7 +163,7 @@ class Site:
                     "id": name.replace("_", "-"),
                     "title": filled(entry["title"], self.by_id),
                     "sentence": filled(entry["sentence"], self.by_id),
-                    "why": claims.tidy(entry["why"]) + ".",
+                    "why": claims.tidy(filled(entry["why"], self.by_id)) + ".",
                     "quote": quoted,
                     "claims": rows,
                     "exhibit": entry["exhibit"],
@@ -276,7 +276,7 @@ class Site:
         files = [
             (
                 f"../exhibits/{name}/{file}",
-                f"{kinds[file.rsplit('.')[-1]]}{', at the audited ε' if '_audited' in file else ''}",
+                f"{kinds[file.rsplit('.')[-1]]}{', at the tight ε' if '_audited' in file else ''}",
             )
             for file in entry["files"]
         ]
