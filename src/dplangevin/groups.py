@@ -25,7 +25,7 @@ class Archive(Group):
     size: int
     folder: str
     urls: Sequence[str]
-    sha256: str | None = None
+    sha256: str
 
     def __post_init__(self) -> None:
         _file(self.size, self.sha256)
@@ -214,7 +214,6 @@ def _positive(**values: float | None) -> None:
     positive(**{name: value for name, value in values.items() if value is not None})
 
 
-def _file(size: int, sha256: str | None) -> None:
+def _file(size: int, sha256: str) -> None:
     positive(size=size)
-    wrong = sha256 is not None and not re.fullmatch("[0-9a-f]{64}", sha256)
-    require(not wrong, f"sha256 = {sha256!r} must be 64 hexadecimal digits")
+    require(bool(re.fullmatch("[0-9a-f]{64}", sha256)), f"sha256 = {sha256!r} must be 64 hexadecimal digits")
