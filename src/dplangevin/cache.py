@@ -262,10 +262,12 @@ def _documented(node: ast.AST) -> bool:
 
 
 class Rows(NamedTuple):
-    """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end."""
+    """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end;
+    made: the arithmetic that they were made with, where that is known."""
 
     header: str
     text: str
+    made: str = ""
 
     @classmethod
     def of(cls, csv_content: str) -> Rows:
@@ -286,7 +288,7 @@ class Rows(NamedTuple):
         for row in csv.reader(io.StringIO(self.text)):
             values = dict(zip(own, row, strict=True))
             writer.writerow([values.get(name, "") for name in wanted])
-        return Rows(header, out.getvalue())
+        return self._replace(header=header, text=out.getvalue())
 
 
 def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: int | None = None) -> Rows:
@@ -331,8 +333,9 @@ class Store:
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
+        self.before = [listed(path) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
-        self.listed = [listed(path) if fresh else {} for path in self.paths]
+        self.listed = self.before if fresh else [{} for _ in self.paths]
 
     def find(self, unit: str) -> list[Rows] | None:
         """The rows of a unit, a piece a table, from the results or from finished units; None where one is not there."""
@@ -353,9 +356,12 @@ class Store:
         """The result files of these units, which must all be finished, in order."""
         return [content for content, _ in self._tables(units)]
 
-    def write(self, units: Sequence[str]) -> None:
-        """Write the results of these units with the list of units beside each, and drop what is now in them."""
-        for path, (content, listing) in zip(self.paths, self._tables(units), strict=True):
+    def write(self, units: Sequence[str], made: Callable[[], str] = str) -> None:
+        """Write the results of these units with the list of units beside each, and drop what is now in them.
+
+        made: the arithmetic of units that are in no result yet.
+        """
+        for path, (content, listing) in zip(self.paths, self._tables(units, made), strict=True):
             write(path.parent, {path.name: content.encode(), beside(path).name: listing.encode()})
         if self.folder.exists():
             for path in self.folder.iterdir():
@@ -364,16 +370,19 @@ class Store:
     def _name(self, unit: str, path: Path) -> str:
         return unit if len(self.paths) == 1 else f"{unit}.{path.stem}"
 
-    def _tables(self, units: Sequence[str]) -> Iterator[tuple[str, str]]:
-        pieces = []
+    def _tables(self, units: Sequence[str], made: Callable[[], str] = str) -> Iterator[tuple[str, str]]:
+        pieces, how = [], ""
         for unit in units:
             if (found := self.find(unit)) is None:
                 raise ValueError(f"unit {unit} of {', '.join(map(str, self.paths))} is not finished")
+            if any(unit not in table for table in self.listed):
+                how = how or made()
+                found = [rows._replace(made=how) for rows in found]
             pieces.append(found)
         for table in zip(*pieces, strict=True):
             header = _united([rows.header for rows in table])
             texts = [rows.under(header).text for rows in table]
-            yield header + "\n" + "".join(texts), listing(units, texts)
+            yield header + "\n" + "".join(texts), listing(units, texts, [rows.made for rows in table])
 
 
 def beside(path: Path) -> Path:
@@ -381,14 +390,12 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.units.json")
 
 
-def listing(units: Sequence[str], texts: Sequence[str]) -> str:
-    """The list of units with their rows, one unit a line."""
-    lines = [
-        json.dumps(
-            {"key": unit, "rows": text.count("\n"), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-        )
-        for unit, text in zip(units, texts, strict=True)
-    ]
+def listing(units: Sequence[str], texts: Sequence[str], made: Sequence[str]) -> str:
+    """The list of units with their rows and the arithmetic of these, one unit a line."""
+    lines = []
+    for unit, text, how in zip(units, texts, made, strict=True):
+        entry = {"key": unit, "rows": text.count("\n"), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        lines.append(json.dumps({**entry, **({"made": how} if how else {})}))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
@@ -396,18 +403,20 @@ def listed(path: Path) -> dict[str, Rows]:
     """Key -> rows of the units that are listed beside a result file and whose bytes are there."""
     try:
         units = json.loads(beside(path).read_bytes())
-        stated = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
+        stated = [
+            (str(unit["key"]), int(unit["rows"]), unit["sha256"], unit.get("made", "")) for unit in units
+        ]
         header, *lines = io.StringIO(path.read_bytes().decode(), newline="\n")
     except (OSError, ValueError, KeyError, TypeError) as error:
         if beside(path).exists():
             print(f"{path} or {beside(path).name} is damaged ({error!r}): computed again", file=sys.stderr)
         return {}
     found, start = {}, 0
-    for name, count, digest in stated:
+    for name, count, digest, made in stated:
         text = "".join(lines[start : start + count])
         start += count
         if hashlib.sha256(text.encode()).hexdigest() == digest:
-            found[name] = Rows(header.rstrip("\n"), text)
+            found[name] = Rows(header.rstrip("\n"), text, made)
     if wrong := len(stated) - len(found):
         print(
             f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(stated)} units: computed again",

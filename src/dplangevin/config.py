@@ -25,6 +25,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dplangevin import lock
 from dplangevin.cache import atomic_path
 from dplangevin.text import meant
 
@@ -215,9 +216,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             check_keys(cfg)  # its params.yaml is conf/ and its own -S values
         elif args.check:
             check(cfg)
-        elif write(cfg):
-            print(f"{PARAMS} written")
-    except ConfigError as error:
+        else:
+            with lock.run("python -m dplangevin.config"):
+                if write(cfg):
+                    print(f"{PARAMS} written", flush=True)
+    except (ConfigError, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
