@@ -15,7 +15,7 @@ from typing import Any
 
 from analyse import described
 from omegaconf import DictConfig, OmegaConf
-from stage import finish
+from stage import stage
 
 from dplangevin import manifest, plan
 from dplangevin.cache import atomic_path, code_hash, key, targets
@@ -76,11 +76,8 @@ def imported(path: Path) -> list[str]:
     return [name for name in names if name.startswith("dplangevin.") and name != manifest.__name__]
 
 
-def main() -> int:
-    return finish(write)
-
-
-def write() -> None:
+@stage
+def main() -> None:
     """Of parameters that can be used: no stage runs before this one has seen them."""
     cfg = load()
     if os.environ.get("DVC_EXP_NAME"):  # what an experiment sets by `+`: nothing might read it

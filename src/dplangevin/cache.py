@@ -356,10 +356,12 @@ def _documented(node: ast.AST) -> bool:
 
 
 class Rows(NamedTuple):
-    """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end."""
+    """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end;
+    made: the arithmetic that they were made with, where that is known."""
 
     header: str
     text: str
+    made: str = ""
 
     @classmethod
     def of(cls, csv_content: str) -> Rows:
@@ -384,7 +386,7 @@ class Rows(NamedTuple):
         for row in csv.reader(io.StringIO(self.text)):
             values = dict(zip(own, row, strict=True))
             writer.writerow([values.get(name, "") for name in wanted])
-        return Rows(header, out.getvalue())
+        return self._replace(header=header, text=out.getvalue())
 
 
 def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: int | None = None) -> Rows:
@@ -416,8 +418,9 @@ class Store:
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
+        self.before = [listed(path) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
-        self.listed = [listed(path) if fresh else {} for path in self.paths]
+        self.listed = self.before if fresh else [{} for _ in self.paths]
 
     def find(self, unit: str) -> list[Rows] | None:
         """The rows of a unit, a piece a table, from the results or from finished units; None where one is not there."""
@@ -438,9 +441,12 @@ class Store:
         """The result files of these units, which must all be finished, in order."""
         return [content for content, _ in self._tables(units)]
 
-    def write(self, units: Sequence[str]) -> None:
-        """Write the results of these units with the list of units beside each, and drop what is now in them."""
-        for path, (content, listing) in zip(self.paths, self._tables(units), strict=True):
+    def write(self, units: Sequence[str], made: Callable[[], str] = str) -> None:
+        """Write the results of these units with the list of units beside each, and drop what is now in them.
+
+        made: the arithmetic of units that are in no result yet.
+        """
+        for path, (content, listing) in zip(self.paths, self._tables(units, made), strict=True):
             write(path.parent, {path.name: content.encode(), beside(path).name: listing.encode()})
         if self.folder.exists():
             for path in self.folder.iterdir():
@@ -449,11 +455,14 @@ class Store:
     def _name(self, unit: str, path: Path) -> str:
         return unit if len(self.paths) == 1 else f"{unit}.{path.stem}"
 
-    def _tables(self, units: Sequence[str]) -> Iterator[tuple[str, str]]:
-        pieces = []
+    def _tables(self, units: Sequence[str], made: Callable[[], str] = str) -> Iterator[tuple[str, str]]:
+        pieces, how = [], ""
         for unit in units:
             if (found := self.find(unit)) is None:
                 raise ValueError(f"unit {unit} of {', '.join(map(str, self.paths))} is not finished")
+            if any(unit not in table for table in self.listed):
+                how = how or made()
+                found = [rows._replace(made=how) for rows in found]
             pieces.append(found)
         for table in zip(*pieces, strict=True):
             header = _united([rows.header for rows in table])
@@ -467,11 +476,11 @@ def beside(path: Path) -> Path:
 
 
 def listing(units: Sequence[str], pieces: Sequence[Rows]) -> str:
-    """The list of units with their rows, one unit a line."""
-    lines = [
-        json.dumps({"key": unit, "rows": rows.text.count("\n"), "sha256": rows.sha256})
-        for unit, rows in zip(units, pieces, strict=True)
-    ]
+    """The list of units with their rows and the arithmetic of these, one unit a line."""
+    lines = []
+    for unit, rows in zip(units, pieces, strict=True):
+        entry = {"key": unit, "rows": rows.text.count("\n"), "sha256": rows.sha256}
+        lines.append(json.dumps({**entry, **({"made": rows.made} if rows.made else {})}))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
@@ -479,17 +488,19 @@ def listed(path: Path) -> dict[str, Rows]:
     """Key -> rows of the units that are listed beside a result file and whose bytes, and header, are there."""
     try:
         units = json.loads(beside(path).read_bytes())
-        stated = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
+        stated = [
+            (str(unit["key"]), int(unit["rows"]), unit["sha256"], unit.get("made", "")) for unit in units
+        ]
         header, *lines = io.StringIO(path.read_bytes().decode(), newline="\n")
     except (OSError, ValueError, KeyError, TypeError) as error:
         if beside(path).exists():
             print(f"{path} or {beside(path).name} is damaged ({error!r}): computed again", file=sys.stderr)
         return {}
     found, start = {}, 0
-    for name, count, digest in stated:
+    for name, count, digest, made in stated:
         text = "".join(lines[start : start + count])
         start += count
-        if (rows := Rows(header.rstrip("\n"), text)).sha256 == digest:
+        if (rows := Rows(header.rstrip("\n"), text, made)).sha256 == digest:
             found[name] = rows
     if wrong := len(stated) - len(found):
         print(

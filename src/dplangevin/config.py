@@ -30,7 +30,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dplangevin import plan, typed
+from dplangevin import lock, plan, typed
 from dplangevin.cache import atomic_path
 from dplangevin.groups import Config
 from dplangevin.text import meant
@@ -288,11 +288,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif args.check:
             check(cfg)
             check_values(cfg)
-        elif not current(cfg):
-            check_values(cfg)
-            write(cfg)
-            print(f"{PARAMS} written")
-    except OutOfStep as error:
+        else:
+            with lock.run("python -m dplangevin.config"):
+                if not current(cfg):
+                    check_values(cfg)
+                    write(cfg)
+                    print(f"{PARAMS} written", flush=True)
+    except (OutOfStep, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1
     except ConfigError as error:

@@ -25,6 +25,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from dplangevin import cache
+from dplangevin.arithmetic import THREADS, described, pinned
 from dplangevin.cache import File, code_hash, describe, key, sha256, targets
 from dplangevin.data import DataError, Dataset, stage
 from dplangevin.data.fetch import fetch, mirrors
@@ -57,8 +58,7 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     if _as_stated(own, stated):
         return own
     found, expected = describe(own), stated["file"]
-    same_everywhere = kind in ("dataset", "weights") and not trained(cfg, kind, name)
-    if not same_everywhere and stated["inputs"] == inputs(cfg, kind, name):
+    if not same_everywhere(cfg, kind, name) and stated["inputs"] == inputs(cfg, kind, name):
         print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
         here = json.dumps({"inputs": stated["inputs"], **found})
         cache.write(own.parent, {_beside(own).name: here.encode()})
@@ -123,6 +123,7 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
         "file": {"path": path.as_posix(), **describe(path)},
         "inputs": inputs(cfg, kind, name),
         **_contents(path, kind),
+        **({} if same_everywhere(cfg, kind, name) else {"made": described(THREADS)}),
     }
     _beside(path).unlink(missing_ok=True)
     text, target = json.dumps(summed(stated), indent=2) + "\n", manifest_path(kind, name)
@@ -134,7 +135,8 @@ def make(cfg: DictConfig, kind: str, name: str) -> None:
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
     if name not in known(cfg, kind):
         raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
-    makers[kind](cfg, name)
+    with pinned(THREADS):
+        makers[kind](cfg, name)
 
 
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
@@ -190,6 +192,11 @@ def known(cfg: DictConfig, kind: str) -> list[str]:
 def trained(cfg: DictConfig, kind: str, name: str) -> bool:
     """Whether these are weights that are trained here, not published ones."""
     return kind == "weights" and name not in cfg.get("weights", {})
+
+
+def same_everywhere(cfg: DictConfig, kind: str, name: str) -> bool:
+    """Whether the file has the same bytes on every machine."""
+    return kind in ("dataset", "weights") and not trained(cfg, kind, name)
 
 
 def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
