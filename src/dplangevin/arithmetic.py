@@ -22,9 +22,7 @@ from dplangevin.cache import Rows
 from dplangevin.lock import follow
 from dplangevin.text import short
 
-THREADS = (
-    2  # of linear models, references, features and networks for public images; all else takes one a unit
-)
+THREADS = 1  # of a unit: what is fast runs several units side by side
 VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -33,7 +31,7 @@ VARIABLES = (
 
 
 @contextmanager
-def pinned(threads: int) -> Iterator[None]:
+def pinned(threads: int = THREADS) -> Iterator[None]:
     """Compute on so many threads of torch and BLAS, whatever the environment says, here and in each process that joblib
     starts, which ends with this one."""
     from joblib import parallel_config
@@ -59,7 +57,7 @@ def pinned(threads: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def described(threads: int) -> str:
+def described(threads: int = THREADS) -> str:
     """Threads, libraries, processor and device, as they are listed with a unit."""
     import torch
     from threadpoolctl import threadpool_info

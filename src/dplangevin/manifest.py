@@ -25,7 +25,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from dplangevin import cache
-from dplangevin.arithmetic import THREADS, described, pinned
+from dplangevin.arithmetic import described, pinned
 from dplangevin.cache import File, code_hash, describe, key, sha256, targets
 from dplangevin.data import DataError, Dataset, stage
 from dplangevin.data.fetch import fetch, mirrors
@@ -123,7 +123,7 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
         "file": {"path": path.as_posix(), **describe(path)},
         "inputs": inputs(cfg, kind, name),
         **_contents(path, kind),
-        **({} if same_everywhere(cfg, kind, name) else {"made": described(THREADS)}),
+        **({} if same_everywhere(cfg, kind, name) else {"made": described()}),
     }
     _beside(path).unlink(missing_ok=True)
     text, target = json.dumps(summed(stated), indent=2) + "\n", manifest_path(kind, name)
@@ -135,7 +135,7 @@ def make(cfg: DictConfig, kind: str, name: str) -> None:
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
     if name not in known(cfg, kind):
         raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
-    with pinned(THREADS):
+    with pinned():
         makers[kind](cfg, name)
 
 

@@ -177,13 +177,12 @@ def ended(pid: int) -> bool:
         return True
 
 
-EDITED = pytest.mark.trial("two `make repro` in one checkout, the config edited between")
+EDITED = pytest.mark.trial("two runs in one checkout")
 OTHERS = pytest.mark.trial("two runs of different exhibits")
-KILLED = pytest.mark.trial("SIGKILL or SIGTERM of the driver")
-ODD = pytest.mark.trial("PYTHONWARNINGS=error, umask 077, root before a user, no git")
-QUEUE = pytest.mark.trial("queue worker killed")
+KILLED = pytest.mark.trial("the driver is killed")
+ODD = pytest.mark.trial("hostile environment")
+QUEUE = pytest.mark.trial("a queue worker is killed")
 THREADS = pytest.mark.trial("threads")
-HISTORY = pytest.mark.trial("lock bytes do not depend on history")
 
 CONFIG = (sys.executable, "-m", "dplangevin.config")
 DVC = (sys.executable, "-m", "dvc", "repro")
@@ -359,7 +358,6 @@ def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
     assert "taken back" in capsys.readouterr().err
 
 
-@HISTORY
 def test_the_order_in_which_stages_ran_is_not_in_the_lock_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
