@@ -1,22 +1,17 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report smoke test lint bench
+.PHONY: help setup repro exhibit report smoke test faults lint bench
 
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+unexport PYTHONWARNINGS  # libraries warn
 export PYTHONPATH := src$(if $(PYTHONPATH),:$(PYTHONPATH))
 on = $(filter-out 0 no false,$(1))
 
-# $(call reproduce,target,options of the summary): FORCE=1 computes again what is committed, too
-define reproduce
-log=$$(mktemp -d) && export DPL_LOG=$$log DPL_PYTHON="$(abspath $(RUN))" DPL_SET="$(SET)" $(if $(call on,$(FORCE)),DPL_RECOMPUTE=1); \
-trap 'rm -rf "$$log"; echo "Interrupted. Finished units are kept; the next run goes on from there." >&2; exit 130' INT; \
-$(RUN) -m dvc repro --keep-going $(if $(call on,$(FORCE)),--force) $(1); status=$$?; \
-$(RUN) pipelines/summary.py --log "$$log" --status $$status $(2) $(if $(call on,$(STRICT)),--strict); status=$$?; \
-rm -rf "$$log"; exit $$status
-endef
+# FORCE=1 computes again what is committed, too; STRICT=1 calls data that cannot be had a failure, too
+REPRO = $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,24 +30,23 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	@touch $@
 
 repro: $(VENV)/installed  ## every exhibit: compose conf/, run what changed, say what came of it (FORCE=1, STRICT=1, SET=pipeline=svhn)
-	@$(RUN) -m dplangevin.config $(SET)
-	@$(call reproduce,,)
+	@$(REPRO) $(SET)
 
 exhibit: $(VENV)/installed  ## one exhibit and what it needs: make exhibit ID=wang2015_fig1c (FORCE=1, STRICT=1)
-	@$(RUN) -m dplangevin.config $(SET)
-	@$(RUN) pipelines/summary.py --known "$(ID)"
-	@$(call reproduce,render@$(ID),--exhibit $(ID))
+	@$(REPRO) --exhibit "$(ID)" $(SET)
 
 report: $(VENV)/installed  ## the site results/report/ and what it needs: open results/report/index.html in a browser
-	@$(RUN) -m dplangevin.config $(SET)
-	@$(call reproduce,report,)
+	@$(REPRO) --target report $(SET)
 	@echo "Open results/report/index.html in a browser; it needs no server and no network."
 
 smoke: $(VENV)/installed  ## every stage at scale=smoke in a temporary copy; no network, minutes
 	@$(RUN) pipelines/smoke.py
 
-test: $(VENV)/installed  ## the tests, on all cores
-	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile
+test: $(VENV)/installed  ## the tests, on all cores, without the fault trials that take long
+	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile -m "not (trial and slow)"
+
+faults: $(VENV)/installed  ## every fault trial, as a table: kills, damaged files, broken configs, hostile mirrors; minutes
+	@OMP_NUM_THREADS=1 $(RUN) tests/faults/trials.py
 
 lint: $(VENV)/installed  ## ruff (lint, format) and mypy
 	@$(RUN) -m ruff check .

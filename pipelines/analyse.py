@@ -6,21 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
-from stage import finish
+from stage import finish, stage
 
 from dplangevin.analyses import run
+from dplangevin.arithmetic import pinned
 from dplangevin.cache import Store
 from dplangevin.config import content, load
 from dplangevin.plan import plain
 
 
-def main() -> int:
+@stage
+def main() -> None:
     cfg = load()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("id", choices=list(cfg.analysis), metavar="ID")
     name = parser.parse_args().id
     store = Store(Path("results/analyses") / f"{name}.csv", Path("data/units/analysis") / name)
-    return finish(lambda: store.write(run(described(cfg, name), cfg.seed, store)), name)
+    with pinned():
+        finish(store, run(described(cfg, name), cfg.seed, store))
 
 
 def described(cfg: DictConfig, name: str) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from typing import Any
 
 from analyse import described
 from omegaconf import DictConfig, OmegaConf
-from stage import finish
+from stage import stage
 
 from dplangevin import manifest, plan
 from dplangevin.cache import atomic_path, code_hash, key, targets
-from dplangevin.config import check_keys, compose, content, load
+from dplangevin.config import check_keys, check_values, compose, content, load
 
 TARGET = Path("data/manifest/code.json")
 
@@ -76,15 +76,15 @@ def imported(path: Path) -> list[str]:
     return [name for name in names if name.startswith("dplangevin.") and name != manifest.__name__]
 
 
-def main() -> int:
-    return finish(write)
-
-
-def write() -> None:
+@stage
+def main() -> None:
+    """Of parameters that can be used: no stage runs before this one has seen them."""
+    cfg = load()
     if os.environ.get("DVC_EXP_NAME"):  # what an experiment sets by `+`: nothing might read it
         check_keys(compose())
+    check_values(cfg)
     with atomic_path(TARGET) as part:
-        part.write_text(json.dumps(fingerprints(load()), indent=1) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(fingerprints(cfg), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,18 +7,19 @@ sources and code already, and no other file is there, nothing is done: who needs
 import argparse
 import sys
 
-from stage import finish
+from stage import stage
 
 from dplangevin import manifest
 from dplangevin.config import load
 
 
-def main() -> int:
+@stage
+def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("kind", choices=list(manifest.PLACES))
     parser.add_argument("key")
     args = parser.parse_args()
-    return finish(lambda: manifest.state(load(), args.kind, args.key))
+    manifest.state(load(), args.kind, args.key)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ else
     here=${here%/*}
   done
 fi
+unset PYTHONWARNINGS  # libraries warn
 PYTHONPATH=src${PYTHONPATH:+:$PYTHONPATH} "${DPL_PYTHON:-$interpreter}" "$@"
 status=$?
 if [ -n "$DPL_LOG" ]; then  # for pipelines/summary.py

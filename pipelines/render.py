@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig
-from stage import finish
+from stage import stage
 
 from dplangevin import cache
 from dplangevin.config import content, load
@@ -29,11 +29,11 @@ PARTS = {
 }
 
 
-def main() -> int:
+@stage
+def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("id", help="a file of conf/exhibit")
-    name = parser.parse_args().id
-    return finish(lambda: render(name, load()), name)
+    render(parser.parse_args().id, load())
 
 
 def render(name: str, cfg: DictConfig) -> None:

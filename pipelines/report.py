@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from omegaconf import DictConfig
-from stage import finish
+from stage import stage
 
 from dplangevin import cache, manifest
 from dplangevin.claims.table import evaluate
@@ -63,11 +63,14 @@ def page() -> None:
     cache.write(RESULTS / "report", Site(load()).pages(), only=True)
 
 
-def main() -> int:
+@stage
+def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=["claims", "page"])
-    what = parser.parse_args().what
-    return finish(lambda: claims(load()) if what == "claims" else page())
+    if parser.parse_args().what == "claims":
+        claims(load())
+    else:
+        page()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ the batch, steps and noise of a plan are those of its row, and that a row still 
 what trains has not changed is your word. `dvc commit` then enters the files.
 """
 
+import json
 import math
 import sys
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from run import RUNS, UNITS, inputs
+from stage import stage
 
-from dplangevin import config, manifest
+from dplangevin import cache, config, manifest
 from dplangevin.cache import Store, beside, listing, write
 from dplangevin.experiment import Work, tables
 from dplangevin.methods import refuse
@@ -86,8 +88,11 @@ def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -
             texts[name][i] = part.to_csv(index=False, header=False, lineterminator="\n")
     for path in paths:
         parts = texts[path.stem]
-        content = ",".join(frames[path.stem].columns) + "\n" + "".join(parts)
-        both = {path.name: content, beside(path).name: listing(work.keys, parts)}
+        header = ",".join(frames[path.stem].columns)
+        made = [unit.get("made", "") for unit in json.loads(beside(path).read_bytes())]
+        pieces = [cache.Rows(header, part, how) for part, how in zip(parts, made, strict=True)]
+        listed = listing(work.keys, pieces)
+        both = {path.name: header + "\n" + "".join(parts), beside(path).name: listed}
         write(path.parent, {name: each.encode() for name, each in both.items()})
     return moved
 
@@ -123,7 +128,8 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else "" if math.isnan(value) else f"{value:.10g}"
 
 
-def main() -> int:
+@stage
+def main() -> None:
     cfg = config.load()
     for experiment, spec in cfg.experiment.items():
         for dataset in spec.datasets if spec.get("apart") else ():
@@ -131,7 +137,6 @@ def main() -> int:
                 moved = reprice(cfg, str(experiment), dataset)
                 print(f"{experiment} on {dataset}: prices moved by at most {moved:.2g}")
     print("Scores were taken over as they are: run this only where nothing that trains has changed.")
-    return 0
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from omegaconf import DictConfig
-from stage import finish
+from stage import finish, stage
 
 from dplangevin import cache, manifest
+from dplangevin.arithmetic import pinned
 from dplangevin.cache import Store
 from dplangevin.config import ConfigError, load
 from dplangevin.exhibits import read
@@ -29,27 +30,26 @@ METRICS = Path("results/metrics")
 UNITS = Path("data/units/runs")
 
 
-def main() -> int:
+@stage
+def main() -> None:
     cfg = load()
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("run", choices=list(cfg.pipeline.runs), metavar="RUN")
     run = cfg.pipeline.runs[parser.parse_args().run]
     place, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
-
-    def work() -> None:
-        paths = [RUNS / place / f"{name}.csv" for name in tables(spec)]
-        store = Store(paths, UNITS / place)
-        store.write(sweep(cfg, run.experiment, run.dataset, inputs(cfg, run.experiment, run.dataset), store))
+    try:
+        store = Store([RUNS / place / f"{name}.csv" for name in tables(spec)], UNITS / place)
+        with pinned():
+            made_of = inputs(cfg, run.experiment, run.dataset)
+            finish(store, sweep(cfg, run.experiment, run.dataset, made_of, store))
         for path in (RUNS / place).iterdir():
             if path.name.partition(".")[0] not in tables(spec):
                 path.unlink()
-
-    status = finish(work)
-    there = spec.get("metrics") and (RUNS / place / "runs.csv").exists()
-    shown = metrics(read.read_runs([place.as_posix()])) if there else {}
-    text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
-    cache.write(METRICS, {f"{run.experiment}-{run.dataset}.json": text.encode()})
-    return status
+    finally:
+        there = spec.get("metrics") and (RUNS / place / "runs.csv").exists()
+        shown = metrics(read.read_runs([place.as_posix()])) if there else {}
+        text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
+        cache.write(METRICS, {f"{run.experiment}-{run.dataset}.json": text.encode()})
 
 
 def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:

@@ -1,32 +1,123 @@
-"""How a stage ends: 0; 69 where no source has its data, which `make repro` excuses; 1 for any other failure."""
+"""What every stage does around its work: be part of one run, read what dvc.lock will state, and end with a status.
+
+The status is 0; 69 where no source of its data can be reached and has them, which `make repro` excuses; 1 for any other
+failure.
+"""
 
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 
-from summary import UNAVAILABLE
+from summary import LOG, UNAVAILABLE, loaded
 
-from dplangevin.config import ConfigError
+from dplangevin import lock
+from dplangevin.arithmetic import described, moved
+from dplangevin.cache import RECOMPUTE, Store, listed, sha256, with_fix
+from dplangevin.config import PARAMS, ConfigError
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
 
-LOG = "DPL_LOG"  # environment: a folder for what `pipelines/summary.py` says of a run
+SAFE = ("results/", "data/manifest/", "conf/analysis/")  # what stages write, and what params.yaml holds
 
 
-def finish(work: Callable[[], object], name: str = "") -> int:
-    """Do the work of a stage; its exit status."""
+def stage(main: Callable[[], object]) -> Callable[[], int]:
+    """The main function of a stage's script, as one that returns the exit status."""
+
+    @wraps(main)
+    def finished() -> int:
+        name = os.environ.get("DVC_STAGE", "")
+        try:
+            with lock.stage(), unchanged(name):
+                main()
+        except Exception as error:  # a method from anywhere can raise anything
+            if isinstance(error, OSError):
+                error = with_fix(error)
+            elif not isinstance(error, (ConfigError, DataError, ValueError, lock.LockError)):
+                traceback.print_exception(error)
+            print(f"{name}: {error}" if name else error, file=sys.stderr)
+            if not isinstance(error, DataUnavailable):
+                return 1
+            log("txt", str(error))
+            return UNAVAILABLE
+        return 0
+
+    return finished
+
+
+def finish(store: Store, units: Sequence[str]) -> None:
+    """Write the results of units, and say by how much those moved that were computed again, under the same key."""
+    store.write(units, described)
+    for path, before in zip(store.paths, store.before, strict=True):
+        move = moved(before, listed(path))
+        if move.largest or (move.units and os.environ.get(RECOMPUTE)):
+            print(line := f"{path}: {move}")
+            log("moved", line)
+
+
+def log(kind: str, line: str) -> None:
+    """Leave a line about this stage to the summary of the run."""
+    if folder := os.environ.get(LOG):
+        with open(
+            Path(folder, f"{os.environ.get('DVC_STAGE', 'stage')}.{kind}"), "a", encoding="utf-8"
+        ) as file:
+            file.write(f"{line}\n")
+
+
+@contextmanager
+def unchanged(name: str) -> Iterator[None]:
+    """ConfigError if params.yaml or a dependency of the stage changes meanwhile: DVC states in dvc.lock what it finds
+    when the stage has ended."""
+    before = sources(name)
+    yield
+    after = sources(name)
+    if changed := sorted(
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    ):
+        raise ConfigError(
+            f"{', '.join(changed)} changed while this stage was at work, so that what it made is of neither state. "
+            "Run it again: finished units are kept"
+        )
+
+
+def sources(name: str) -> dict[str, str]:
+    """File -> sha256, of params.yaml and of what a stage depends on by dvc.yaml, but for what is `SAFE`."""
+    group, _, key = name.partition("@")
     try:
-        work()
-    except Exception as error:  # a method from anywhere can raise anything
-        if not isinstance(error, (ConfigError, DataError, FileNotFoundError, ValueError)):
-            traceback.print_exception(error)
-        print(f"{name}: {error}" if name else error, file=sys.stderr)
-        if not isinstance(error, DataUnavailable):
-            return 1
-        if folder := os.environ.get(LOG):
-            stage = os.environ.get("DVC_STAGE", "stage")
-            Path(folder, f"{stage}.txt").write_text(f"{error}\n", encoding="utf-8")
-        return UNAVAILABLE
-    return 0
+        entry = loaded(Path("dvc.yaml"))["stages"][group]
+        item = _item(entry.get("foreach"), key)
+    except (FileNotFoundError, KeyError):  # not started by DVC
+        entry, item = {}, None
+    deps = [_filled(dep, {"key": key, "item": item}) for dep in entry.get("do", entry).get("deps", [])]
+    places = [Path(PARAMS), *(Path(dep) for dep in deps if not f"{dep}/".startswith(SAFE))]
+    files = {file for place in places for file in ([place] if place.is_file() else place.rglob("*"))}
+    return {str(file): sha256(file) for file in files if file.is_file() and not _passing(file)}
+
+
+def _passing(file: Path) -> bool:
+    """Whether a file is an editor's, or compiled."""
+    return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
+
+
+def _item(foreach: object, key: str) -> object:
+    """What `${item}` is in a stage that dvc.yaml makes for each entry of a list or a mapping of params.yaml."""
+    if not isinstance(foreach, str):
+        return None
+    found = loaded(Path(PARAMS))
+    for part in foreach.strip("${}").split("."):
+        found = found[part]
+    return found[key] if isinstance(found, dict) else key
+
+
+def _filled(dep: str, values: dict[str, object]) -> str:
+    """A dependency of dvc.yaml with `${key}`, `${item}` and `${item.name}` filled in."""
+
+    def value(match: re.Match[str]) -> str:
+        found = values[match[1]]
+        return str(found[match[2]] if match[2] and isinstance(found, dict) else found)
+
+    return re.sub(r"\$\{(key|item)(?:\.(\w+))?\}", value, dep)

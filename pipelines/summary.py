@@ -1,6 +1,6 @@
 """What `dvc repro --keep-going` came to: every exhibit with its state, path and verdicts, and why one is not made.
 
-python pipelines/summary.py --log FOLDER --status N [--exhibit ID] [--strict]. FOLDER is that of DPL_LOG:
+python pipelines/summary.py --log FOLDER --status N [--strict]. FOLDER is that of DPL_LOG:
 pipelines/python.sh wrote there which stages ran and how they ended, pipelines/stage.py what no source has. What a
 stage needs says dvc.lock. Exit status: 0; 1 when a stage failed, except, without --strict, for the reason that no
 source of its data could be reached.
@@ -8,7 +8,7 @@ source of its data could be reached.
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import yaml
 
 from dplangevin.claims import tally
 
+LOG = "DPL_LOG"  # environment: the folder where stages leave what is said here
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
@@ -23,10 +24,18 @@ PAGE = Path("results/report/index.html")
 
 
 class Run:
-    """Of one run of DVC: exit status of each stage that ran, what each needs, and what no source has."""
+    """Of one run of DVC: exit status of each stage that ran, what each needs, what no source has, and how far numbers
+    moved that were computed again."""
 
-    def __init__(self, ended: Mapping[str, int], needs: Mapping[str, set[str]], missing: Mapping[str, str]):
+    def __init__(
+        self,
+        ended: Mapping[str, int],
+        needs: Mapping[str, set[str]],
+        missing: Mapping[str, str],
+        moved: Sequence[str] = (),
+    ):
         self.ended, self.needs, self.missing = dict(ended), dict(needs), dict(missing)
+        self.moved = list(moved)
 
     @property
     def failed(self) -> list[str]:
@@ -78,6 +87,8 @@ class Run:
             lines += [
                 f"  {stage}: {self.missing.get(stage, 'failed, see above')}".rstrip() for stage in others
             ]
+        if self.moved:
+            lines += ["", "Computed again", *(f"  {line}" for line in self.moved)]
         return "\n".join(lines)
 
 
@@ -86,7 +97,8 @@ def read(log: Path, lock: Path = Path("dvc.lock")) -> Run:
     stages = log / "stages"
     words = [line.split() for line in stages.read_text().splitlines()] if stages.exists() else []
     missing = {path.stem: path.read_text(encoding="utf-8").strip() for path in log.glob("*.txt")}
-    return Run({stage: int(status) for stage, status in words}, needs_of(lock), missing)
+    moved = [line for path in sorted(log.glob("*.moved")) for line in path.read_text("utf-8").splitlines()]
+    return Run({stage: int(status) for stage, status in words}, needs_of(lock), missing, moved)
 
 
 def needs_of(lock: Path) -> dict[str, set[str]]:
@@ -117,30 +129,26 @@ def loaded(path: Path) -> dict[str, Any]:
     return found
 
 
+def told(log: Path, status: int, exhibits: Iterable[str], strict: bool = False) -> int:
+    """Print the summary of a run whose DVC ended with a status; the exit status of the run."""
+    run = read(log)
+    if status and not run.failed:
+        print(f"DVC did not get through, for the reason above: its exit status is {status}", file=sys.stderr)
+        return 1
+    print(run.text(exhibits))
+    if run.unexcused or (strict and run.failed):
+        return 1
+    return 0 if run.failed else min(status, 1)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--log", type=Path, help="the folder of DPL_LOG")
+    parser.add_argument("--log", type=Path, required=True, help="the folder of DPL_LOG")
     parser.add_argument("--status", type=int, default=0, help="exit status of dvc repro")
-    parser.add_argument("--exhibit", help="only this one")
     parser.add_argument("--strict", action="store_true", help="data that cannot be had are a failure too")
-    parser.add_argument(
-        "--known", metavar="ID", help="only say whether there is this exhibit, and which there are"
-    )
     args = parser.parse_args()
     exhibits = list(loaded(Path("params.yaml"))["pipeline"]["exhibits"])
-    if args.known is not None:
-        if args.known in exhibits:
-            return 0
-        wrong = (
-            f"no exhibit {args.known!r}" if args.known else "name an exhibit: make exhibit ID=wang2015_fig1c"
-        )
-        print(f"{wrong}; there are: {', '.join(exhibits)}", file=sys.stderr)
-        return 2
-    run = read(args.log)
-    print(run.text([args.exhibit] if args.exhibit else exhibits))
-    if run.unexcused or (args.strict and run.failed):
-        return 1
-    return 0 if run.failed else min(args.status, 1)
+    return told(args.log, args.status, exhibits, args.strict)
 
 
 if __name__ == "__main__":

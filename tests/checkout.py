@@ -10,15 +10,20 @@ from smoke import copy_tree
 ROOT = Path(__file__).parents[1]
 
 
-def run(folder: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """A command in a folder, with this interpreter for the stages and nothing of an outer DVC or git."""
-    own = {
+def environment(folder: Path, **env: str) -> dict[str, str]:
+    """That of a command in a folder: this interpreter for the stages, and nothing of an outer DVC or git."""
+    return {
         **{name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "GIT_"))},
         "DPL_PYTHON": sys.executable,
         "DVC_NO_ANALYTICS": "1",
         "DVC_SITE_CACHE_DIR": str(folder.parent / "dvc-site"),
         **env,
     }
+
+
+def run(folder: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """A command in a folder."""
+    own = environment(folder, **env)
     return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
 
 

@@ -200,7 +200,8 @@ paths = [folder / f"a/{table}.csv" for table in experiment.tables(cfg.experiment
 inputs = experiment.Inputs(File.at(toy.write(folder, data)))
 store = Store(paths, folder / "units")
 store.write(experiment.sweep(cfg, "toy", data, inputs, store))
-print(sorted(loaded() - static - {"dplangevin", "dplangevin.config", "dplangevin.text"}))
+composing = {"dplangevin", *(f"dplangevin.{name}" for name in ("config", "groups", "text", "typed", "yaml_file"))}
+print(sorted(loaded() - static - composing))
 """
 
 

@@ -17,15 +17,14 @@ def test_state_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (found["curve"], found["step"]) == (state["curve"], 7)
 
 
-def test_state_of_another_computation_or_a_damaged_one_is_not_picked_up(tmp_path: Path) -> None:
+def test_state_of_another_computation_is_not_picked_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "a.pt"
     assert Checkpoint(path, "key").load() is None
     Checkpoint(path, "key").save(lambda: {"step": 1}, force=True)
     assert Checkpoint(path, "other").load() is None
-    whole = path.read_bytes()
-    for damaged in (b"", whole[: len(whole) // 2], b"x" * 100):
-        path.write_bytes(damaged)
-        assert Checkpoint(path, "key").load() is None
+    assert capsys.readouterr().err == ""
 
 
 def test_written_only_when_time_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,9 @@ def test_an_experiment_may_not_set_what_nothing_reads(
     check: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for key, meant in (("method.ops.radus", "did you mean method.ops.radius"), ("sed", "mean seed")):
-        assert check(key, 3, DVC_EXP_NAME="an-experiment") == 1
+        assert check(key, 3, DVC_EXP_NAME="an-experiment") == 2
         assert meant in capsys.readouterr().err
-    assert check("method.mine", {"_target_": "mine.Method"}, DVC_EXP_NAME="an-experiment") == 0
+    assert check("method.ops.radius", "3", DVC_EXP_NAME="an-experiment") == 2
+    assert "method.ops.radius = '3' must be a number" in capsys.readouterr().err
+    mine = {"_target_": "dplangevin.methods.ops.Ops"}
+    assert check("method.mine", mine, DVC_EXP_NAME="an-experiment") == 0

@@ -210,23 +210,3 @@ def test_best_at() -> None:
     for published, verdict in ((0.3, verdicts.REPRODUCED), (0.1, verdicts.CONTRADICTED)):
         found = rules.best_at(line, where={}, x="x", y="y", published=published, within=0.01, what="y")
         assert (found["verdict"], found["ours"], found["low"], found["high"]) == (verdict, 0.3, 0.1, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("most", "verdict"),
-    [
-        (2.0, verdicts.REPRODUCED),
-        (1.0, verdicts.UNDER_CHOICES),
-        (0.5, verdicts.NOT_REPRODUCED),
-        (0.3, verdicts.CONTRADICTED),
-    ],
-)
-def test_price_at_most(most: float, verdict: str) -> None:
-    row = {
-        "id": "a",
-        "epsilon_replace_one": 1.5,
-        "epsilon_add_remove": 0.7,
-        "audit_epsilon": 0.4,
-        "epsilon_formula": 1,
-    }
-    assert rules.price_at_most(pd.DataFrame([row]), id="a", most=most)["verdict"] == verdict

@@ -139,19 +139,17 @@ def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None
     assert done.stdout == "own\nran\n"
 
 
-def test_the_summary_knows_the_exhibits(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_knows_the_exhibits(clone: Path) -> None:
+    for given, said in (("", "name one: make exhibit ID="), ("wang2015_fig1", "no exhibit 'wang2015_fig1'")):
+        done = run(clone, sys.executable, "pipelines/repro.py", "--exhibit", given, PYTHONPATH="src")
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert "wang2015_fig1c" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_summary_knows_what_an_exhibit_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    for given, said in (
-        ("", "name an exhibit: make exhibit ID="),
-        ("wang2015_fig1", "no exhibit 'wang2015_fig1'"),
-    ):
-        monkeypatch.setattr(sys, "argv", ["summary.py", "--known", given])
-        assert summary.main() == 2
-        message = capsys.readouterr().err
-        assert said in message
-        assert "wang2015_fig1c" in message
     needs = summary.needs_of(Path("dvc.lock"))
     assert {"run@wang2015-adult", "code"} <= needs["render@wang2015_fig1c"]
     assert {"code", "reference@adult"} <= needs["run@compare-adult"]
@@ -221,6 +219,4 @@ def test_excused_and_other_failures(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.chdir(ROOT)
     for ended, strict, status in ((69, False, 0), (69, True, 1), (1, False, 1), (0, False, 0)):
         (tmp_path / "stages").write_text(f"prepare@mnist {ended}\n")
-        argv = ["summary.py", "--log", str(tmp_path), "--status", str(int(ended > 0))]
-        monkeypatch.setattr(sys, "argv", [*argv, *(["--strict"] if strict else [])])
-        assert summary.main() == status
+        assert summary.told(tmp_path, int(ended > 0), [], strict) == status

@@ -181,16 +181,6 @@ def test_rules() -> None:
     with pytest.raises(verdicts.NoRows):
         rules.holds(frame, where={"kind": "other"}, what="w")
 
-    prices = pd.DataFrame({"case": ["add_remove", "replace_one"] * 2, "x": [1e-5, 1e-5, 1e-4, 1e-4]})
-    for exact, verdict in (
-        ([1.0, 2, 0.9, 2], verdicts.REPRODUCED),
-        ([1.1, 2, 0.9, 2], verdicts.UNDER_CHOICES),
-        ([1.1, 2, 1.1, 2], verdicts.CONTRADICTED),
-    ):
-        assert (
-            rules.priced(prices.assign(exact=exact), where={}, claimed=1.0, delta=1e-5)["verdict"] == verdict
-        )
-
     for proven, attack, verdict in (
         (0.9, 0.1, verdicts.REPRODUCED),
         (9.0, 0.1, verdicts.NOT_REPRODUCED),

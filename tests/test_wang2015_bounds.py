@@ -96,6 +96,23 @@ def test_noise_costs_by_theorem_4_what_it_is_for_and_one_step_by_the_gaussian_me
     assert exact.bound < exact.value
 
 
+@pytest.mark.parametrize(("change", "moved"), [("replaced", 2), ("added or removed", 1)])
+@pytest.mark.parametrize(("root", "factor"), [("as printed", 1), ("2 log(1/δ) under the root", 2)])
+def test_lemma_5_costs_what_an_integral_of_the_densities_says(
+    analysis: Bounds, change: str, moved: int, root: str, factor: int
+) -> None:
+    rows = table(analysis, "gaussian").set_index(["kind", "case", "x"]).value
+    for delta, epsilon in ((1e-5, 0.1), (1e-5, 10.0), (1e-10, 1.0)):
+        exact = mpmath.mpf(rows[f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon])
+        apart = moved * epsilon / (1 + mpmath.sqrt(factor * mpmath.log(1 / delta)))
+
+        def above(t: mpmath.mpf, apart: mpmath.mpf = apart, exact: mpmath.mpf = exact) -> mpmath.mpf:
+            return mpmath.npdf(t - apart) - mpmath.exp(exact) * mpmath.npdf(t)
+
+        start = exact / apart + apart / 2  # from where the density there is more than e^epsilon of the other
+        assert float(mpmath.quad(above, [start, start + 2, start + 12])) == pytest.approx(delta, rel=1e-5)
+
+
 def test_alpha_phase_ends_where_a_loop_says(analysis: Bounds) -> None:
     setting = replace(analysis.algorithm, records=50, batch=5, passes=7, lipschitz=2.0)
     row = table(replace(analysis, algorithm=setting, alphas=[0.3], epsilons=[0.5]), "phase").iloc[0]

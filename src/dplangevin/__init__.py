@@ -1,4 +1,4 @@
-"""Bayesian learning by Langevin dynamics under differential privacy: the claims of three papers, checked.
+"""Posterior sampling and Langevin dynamics under differential privacy: the claims of three papers, checked.
 
 As a library: `learn`, `price`, `calibrate` and `attack` (see `dplangevin.library`), the methods, and
 `PrivateClassifier` for scikit-learn.  Nothing is imported before it is asked for.

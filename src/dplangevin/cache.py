@@ -6,25 +6,30 @@ that these import.  An edit of a comment changes no key, an edit of a method cha
 method.
 
 Beside a result `ops.csv` lies `ops.units.json`, the keys of its units in order with the number of their rows and the
-sha256 of these rows' bytes: results in git are themselves the cache.  Units of a result that is not written yet lie
-in `data/units`, with size and sha256 beside them.  What does not hash right is computed again.
+sha256 of these rows' bytes under the header: results in git are themselves the cache.  Units of a result that is not
+written yet lie in `data/units`, with size and sha256 beside them; a checkpoint begins with its own.  What does not
+hash right is computed again, and a line on stderr says so.
 """
 
 from __future__ import annotations
 
 import ast
 import csv
+import errno
+import glob
 import hashlib
 import importlib.machinery
 import io
 import json
 import os
 import pickle
+import platform
+import secrets
 import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,22 +47,80 @@ RECOMPUTE = "DPL_RECOMPUTE"  # environment: take nothing from results that are t
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, of this process; it replaces `path` on success, and goes on any error.
+def temporary_path(path: str | Path) -> Iterator[Path]:
+    """Yield a path beside `path` that no other process or thread has; what is there goes at the end.
 
-    What a process that was killed left goes with the next success.
+    OSError of a write to it says what would help.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.part")
+        try:
+            yield part
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        if (told := with_fix(error, path)) is error:
+            raise
+        raise told from error
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """A `temporary_path` that replaces `path` on success, when it is on the disk.
+
+    What processes that were killed left of earlier ones goes then.
+    """
+    path = Path(path)
+    with temporary_path(path) as part:
         yield part
+        _sync(part)
         os.replace(part, path)
-        for left in path.parent.glob(f".{path.name}.*.part"):
-            if not _alive(left.name.split(".")[-2]):
-                left.unlink(missing_ok=True)
+        _sync(path.parent)
+    remove_leftovers(path)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete the temporary paths of `path` whose processes, on this machine, are gone."""
+    for left in path.parent.glob(f"{glob.escape(_prefix(path))}*.part"):
+        if not _alive(left.name.removeprefix(_prefix(path)).partition("-")[0]):
+            with suppress(OSError):  # another user's
+                left.unlink()
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}.{platform.node()}-"
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's names, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of file systems that cannot do this for folders
+            raise
     finally:
-        part.unlink(missing_ok=True)
+        os.close(handle)
+
+
+FIXES = {  # of errors of the disk
+    errno.ENOSPC: "free some space there and run again",
+    errno.EDQUOT: "free some of your quota there and run again",
+    errno.EFBIG: "allow larger files (ulimit -f) and run again",
+    errno.EROFS: "mount it for writing, or work in another folder",
+    errno.EACCES: "give this user the right to (ls -l, chmod, chown) and run again",
+    errno.EPERM: "give this user the right to (ls -l, chmod, chown) and run again",
+}
+
+
+def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
+    """The error with what would help in its text, if `FIXES` knows; path: what was written, if it names no file."""
+    if error.errno not in FIXES or FIXES[error.errno] in (error.strerror or ""):
+        return error
+    named = error.filename or path
+    return OSError(error.errno, f"{error.strerror}: {FIXES[error.errno]}", named and str(named))
 
 
 def _alive(process: str) -> bool:
@@ -92,6 +155,37 @@ def sha256(path: str | Path) -> str:
     """Hex SHA-256 of a file."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """sha256 and size of a file."""
+    return {"sha256": sha256(path), "size": path.stat().st_size}
+
+
+def verified(path: Path) -> bool:
+    """Whether a file has the size and sha256 that are stated beside it; if they are another's, a line says so."""
+    stated = path.with_suffix(".json")
+    try:
+        if json.loads(stated.read_bytes()) == describe(path):
+            return True
+    except (OSError, ValueError):
+        if not stated.exists():
+            return False
+    print(f"{path} is damaged: computed again", file=sys.stderr)
+    return False
+
+
+def write_checksum(path: Path) -> None:
+    """State size and sha256 of a file beside it, without which it does not count."""
+    write(path.parent, {path.with_suffix(".json").name: json.dumps(describe(path)).encode()})
+
+
+def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
+    """The file at `path`, made by `make(path)` unless it is there and whole."""
+    if not verified(path):
+        make(path)
+        write_checksum(path)
+    return path
 
 
 class File(NamedTuple):
@@ -262,10 +356,12 @@ def _documented(node: ast.AST) -> bool:
 
 
 class Rows(NamedTuple):
-    """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end."""
+    """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end;
+    made: the arithmetic that they were made with, where that is known."""
 
     header: str
     text: str
+    made: str = ""
 
     @classmethod
     def of(cls, csv_content: str) -> Rows:
@@ -275,6 +371,10 @@ class Rows(NamedTuple):
     @property
     def content(self) -> str:
         return f"{self.header}\n{self.text}"
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content.encode()).hexdigest()
 
     def under(self, header: str) -> Rows:
         """The same rows under a header that has other columns too, which stay empty."""
@@ -286,7 +386,7 @@ class Rows(NamedTuple):
         for row in csv.reader(io.StringIO(self.text)):
             values = dict(zip(own, row, strict=True))
             writer.writerow([values.get(name, "") for name in wanted])
-        return Rows(header, out.getvalue())
+        return self._replace(header=header, text=out.getvalue())
 
 
 def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: int | None = None) -> Rows:
@@ -297,29 +397,16 @@ def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: i
 
 
 def keep(folder: Path, name: str, frame: pd.DataFrame, digits: int | None = None) -> Rows:
-    """Write a unit, then its size and sha256, without which it does not count."""
+    """Write a unit, then its size and sha256."""
     content = csv_bytes(frame, digits)
-    write(folder, {f"{name}.csv": content, f"{name}.json": json.dumps(_stated(content)).encode()})
+    write(folder, {f"{name}.csv": content})
+    write_checksum(folder / f"{name}.csv")
     return Rows.of(content.decode())
-
-
-def _stated(content: bytes) -> dict[str, Any]:
-    return {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
 
 
 def _whole(path: Path) -> Rows | None:
-    """A unit that is there; None, and a line that says so, if it is not what was written."""
-    beside = path.with_suffix(".json")
-    if not beside.exists():
-        return None
-    try:
-        content, stated = path.read_bytes(), json.loads(beside.read_bytes())
-    except (OSError, ValueError):
-        content, stated = b"", {}
-    if stated != _stated(content):
-        print(f"{path} is damaged: computed again", file=sys.stderr)
-        return None
-    return Rows.of(content.decode())
+    """A unit that is there and whole."""
+    return Rows.of(path.read_bytes().decode()) if verified(path) else None
 
 
 class Store:
@@ -331,8 +418,9 @@ class Store:
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
+        self.before = [listed(path) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
-        self.listed = [listed(path) if fresh else {} for path in self.paths]
+        self.listed = self.before if fresh else [{} for _ in self.paths]
 
     def find(self, unit: str) -> list[Rows] | None:
         """The rows of a unit, a piece a table, from the results or from finished units; None where one is not there."""
@@ -353,9 +441,12 @@ class Store:
         """The result files of these units, which must all be finished, in order."""
         return [content for content, _ in self._tables(units)]
 
-    def write(self, units: Sequence[str]) -> None:
-        """Write the results of these units with the list of units beside each, and drop what is now in them."""
-        for path, (content, listing) in zip(self.paths, self._tables(units), strict=True):
+    def write(self, units: Sequence[str], made: Callable[[], str] = str) -> None:
+        """Write the results of these units with the list of units beside each, and drop what is now in them.
+
+        made: the arithmetic of units that are in no result yet.
+        """
+        for path, (content, listing) in zip(self.paths, self._tables(units, made), strict=True):
             write(path.parent, {path.name: content.encode(), beside(path).name: listing.encode()})
         if self.folder.exists():
             for path in self.folder.iterdir():
@@ -364,16 +455,19 @@ class Store:
     def _name(self, unit: str, path: Path) -> str:
         return unit if len(self.paths) == 1 else f"{unit}.{path.stem}"
 
-    def _tables(self, units: Sequence[str]) -> Iterator[tuple[str, str]]:
-        pieces = []
+    def _tables(self, units: Sequence[str], made: Callable[[], str] = str) -> Iterator[tuple[str, str]]:
+        pieces, how = [], ""
         for unit in units:
             if (found := self.find(unit)) is None:
                 raise ValueError(f"unit {unit} of {', '.join(map(str, self.paths))} is not finished")
+            if any(unit not in table for table in self.listed):
+                how = how or made()
+                found = [rows._replace(made=how) for rows in found]
             pieces.append(found)
         for table in zip(*pieces, strict=True):
             header = _united([rows.header for rows in table])
-            texts = [rows.under(header).text for rows in table]
-            yield header + "\n" + "".join(texts), listing(units, texts)
+            united = [rows.under(header) for rows in table]
+            yield header + "\n" + "".join(rows.text for rows in united), listing(units, united)
 
 
 def beside(path: Path) -> Path:
@@ -381,33 +475,33 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.units.json")
 
 
-def listing(units: Sequence[str], texts: Sequence[str]) -> str:
-    """The list of units with their rows, one unit a line."""
-    lines = [
-        json.dumps(
-            {"key": unit, "rows": text.count("\n"), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-        )
-        for unit, text in zip(units, texts, strict=True)
-    ]
+def listing(units: Sequence[str], pieces: Sequence[Rows]) -> str:
+    """The list of units with their rows and the arithmetic of these, one unit a line."""
+    lines = []
+    for unit, rows in zip(units, pieces, strict=True):
+        entry = {"key": unit, "rows": rows.text.count("\n"), "sha256": rows.sha256}
+        lines.append(json.dumps({**entry, **({"made": rows.made} if rows.made else {})}))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def listed(path: Path) -> dict[str, Rows]:
-    """Key -> rows of the units that are listed beside a result file and whose bytes are there."""
+    """Key -> rows of the units that are listed beside a result file and whose bytes, and header, are there."""
     try:
         units = json.loads(beside(path).read_bytes())
-        stated = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
+        stated = [
+            (str(unit["key"]), int(unit["rows"]), unit["sha256"], unit.get("made", "")) for unit in units
+        ]
         header, *lines = io.StringIO(path.read_bytes().decode(), newline="\n")
     except (OSError, ValueError, KeyError, TypeError) as error:
         if beside(path).exists():
             print(f"{path} or {beside(path).name} is damaged ({error!r}): computed again", file=sys.stderr)
         return {}
     found, start = {}, 0
-    for name, count, digest in stated:
+    for name, count, digest, made in stated:
         text = "".join(lines[start : start + count])
         start += count
-        if hashlib.sha256(text.encode()).hexdigest() == digest:
-            found[name] = Rows(header.rstrip("\n"), text)
+        if (rows := Rows(header.rstrip("\n"), text, made)).sha256 == digest:
+            found[name] = rows
     if wrong := len(stated) - len(found):
         print(
             f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(stated)} units: computed again",
@@ -434,7 +528,8 @@ class Checkpoint:
 
     key: a hash of all that decides the computation; the state of another is never picked up.  every: seconds between
     two writes, which a kill costs at most.  A state is a dict of tensors, numbers, texts and lists of those; it must
-    determine all that follows, the generator's state included, so that a resumed run ends in the same bytes.
+    determine all that follows, the generator's state included, so that a resumed run ends in the same bytes.  The
+    file's first line is the sha256 and the size of the rest.
     """
 
     def __init__(self, path: Path, key: str, every: float = 30.0) -> None:
@@ -442,27 +537,40 @@ class Checkpoint:
         self.written = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """The latest state; None if there is none, if it belongs to another computation, or if it is damaged."""
+        """The latest state; None if there is none, if it belongs to another computation, or, with a line that says so,
+        if it is damaged."""
         import torch  # here, so that a stage without checkpoints does not wait for it
 
         try:
-            found = torch.load(self.path, map_location="cpu", weights_only=True)
-        except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+            first, _, content = self.path.read_bytes().partition(b"\n")
+            if first != _summed(content):
+                raise ValueError
+            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except FileNotFoundError:
             return None
-        return found["state"] if isinstance(found, dict) and found.get("key") == self.key else None
+        except (OSError, ValueError, RuntimeError, pickle.UnpicklingError):
+            print(f"{self.path} is damaged: computed again", file=sys.stderr)
+            return None
+        return found["state"] if found["key"] == self.key else None
 
     def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
         """Write what `make` returns if `every` seconds have passed since the last write, or if forced."""
         import torch
 
         if force or time.monotonic() - self.written >= self.every:
-            with atomic_path(self.path) as part:
-                torch.save({"key": self.key, "state": make()}, part)
+            buffer = io.BytesIO()
+            torch.save({"key": self.key, "state": make()}, buffer)
+            content = buffer.getvalue()
+            write(self.path.parent, {self.path.name: _summed(content) + b"\n" + content})
             self.written = time.monotonic()
 
     def remove(self) -> None:
         """Delete the file, once the computation is finished and its result kept."""
         self.path.unlink(missing_ok=True)
+
+
+def _summed(content: bytes) -> bytes:
+    return f"{hashlib.sha256(content).hexdigest()} {len(content)}".encode()
 
 
 def workers() -> int:

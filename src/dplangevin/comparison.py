@@ -2,7 +2,7 @@
 
 A comparison is an ordinary experiment: `config` writes what conf/ would say of it, and `experiment.sweep` runs it.
 Every method is asked for each epsilon as it is, and for the epsilon whose price, by the tight accountant and for the
-same neighbours, is that epsilon; so results can be read at equal asked and at equal audited epsilon.
+same neighbours, is that epsilon; so results can be read at equal asked and at equal tight epsilon.
 """
 
 import importlib
@@ -19,8 +19,10 @@ import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from dplangevin.arithmetic import described, pinned
 from dplangevin.cache import File, Store
 from dplangevin.data import DataError, Dataset
+from dplangevin.data.loaders import table
 from dplangevin.exhibits import read
 from dplangevin.experiment import Inputs, sweep, tables
 from dplangevin.library import calibrate
@@ -33,6 +35,7 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 from dplangevin.text import meant, number
+from dplangevin.typed import HYDRA
 
 NAME = "compare"  # of the experiment
 NEIGHBOURS: Adjacency = "replace_one"  # the neighbours that every method has a guarantee for
@@ -90,8 +93,8 @@ class Comparison:
 
     def data(self) -> Dataset:
         """The prepared rows.  DataError where there is nothing to learn."""
-        loader = OmegaConf.create({**self.loader, "name": self.name})
-        found: Dataset = instantiate(loader, _partial_=True)(folder=self.folder)
+        given = {word: value for word, value in self.loader.items() if word not in HYDRA}
+        found = table.load(self.folder, self.name, **given)
         if found.n < LEAST:
             raise DataError(f"{self.name} has {found.n} rows to train on: need at least {LEAST}")
         if found.y_train.min() == found.y_train.max():
@@ -137,7 +140,7 @@ class Comparison:
         spec = cfg.experiment[NAME]
         store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
         lost: dict[str, str] = {}
-        with TemporaryDirectory() as spare:
+        with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
             del data
@@ -149,7 +152,7 @@ class Comparison:
             raise ValueError(
                 "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in lost.items())
             )
-        store.write(keys)
+        store.write(keys, described)
         if store.folder.exists():
             store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)

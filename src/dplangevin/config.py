@@ -7,6 +7,10 @@ is the one of `dvc exp run -S`, to the byte: Hydra's compose, interpolations res
     python -m dplangevin.config scale=smoke      the same with Hydra overrides
     python -m dplangevin.config --check          exit 1, naming the keys, if params.yaml is not that
 
+Files that are no sound YAML (`yaml_file`), and values that are not of the type or in the domain of what is made of them
+(`check_values`), are refused before anything is written, with exit status 2.  conf/ is code: a `_target_` there names
+what is called.  So no configuration is read from a folder of data.
+
 What exhibits show and what papers claim is content, not parameters: the stage that uses it reads it from its file, see
 `content`.
 """
@@ -19,74 +23,88 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dplangevin import lock, plan, typed
 from dplangevin.cache import atomic_path
+from dplangevin.groups import Config
 from dplangevin.text import meant
+from dplangevin.yaml_file import ConfigError, inexact, read, said, sound
 
 PARAMS = "params.yaml"
 CONF = "conf"
 SET = "DPL_SET"  # environment: the overrides that params.yaml was composed with (make repro SET=...)
 SHOWN = 20  # keys named in a message before "and n more"
+# words of a group's entries that their reader takes off, before the rest is made
+TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
 
 
-class ConfigError(ValueError):
-    """`conf/`, an override or `params.yaml` cannot be used; the message names the key and the fix."""
+class OutOfStep(ConfigError):
+    """`params.yaml` is not the image of `conf/`."""
 
 
 def load(path: str | Path = PARAMS) -> DictConfig:
-    """The composed configuration. The one reader: PyYAML would take `1e-5` for a string."""
+    """The composed configuration."""
     if not Path(path).exists():
         raise ConfigError(f"{path} does not exist: write it with `python -m dplangevin.config`")
-    cfg = OmegaConf.load(path)
-    if not isinstance(cfg, DictConfig):
-        raise ConfigError(f"{path} is not a mapping: write it anew with `python -m dplangevin.config`")
-    return cfg
+    return read(path)
 
 
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
     """`conf/<kind>/<name>.yaml` as plain values, interpolations resolved in `cfg` and in the files beside it.
 
-    Raises ConfigError for a file that is not there, naming those that are, and for an interpolation that leads nowhere.
+    Raises ConfigError for a file that is not there, naming those that are, for an interpolation that leads nowhere, and
+    for values that are not what its objects take.
     """
     folder = Path(conf) / kind
     there = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in there:
         raise ConfigError(f"no {kind} {name!r}{meant(name, there)}; {folder}/ has {', '.join(there)}")
-    texts = {name: (folder / f"{name}.yaml").read_text(encoding="utf-8")}
+    texts = {name: sound(folder / f"{name}.yaml")}
     todo = [name]
     while todo:
         for other in re.findall(rf"\$\{{{kind}\.(\w+)", texts[todo.pop()]):
             if other in there and other not in texts:
-                texts[other] = (folder / f"{other}.yaml").read_text(encoding="utf-8")
+                texts[other] = sound(folder / f"{other}.yaml")
                 todo.append(other)
     groups = set(re.findall(r"\$\{(\w+)", "".join(texts.values()))) - {kind}
     try:
         around = OmegaConf.create({group: cfg[group] for group in groups if group in cfg})
-        around[kind] = {key: OmegaConf.load(folder / f"{key}.yaml") for key in texts}
-        found = OmegaConf.to_container(around[kind][name], resolve=True)
+        around[kind] = {key: read(folder / f"{key}.yaml") for key in texts}
+        found = plan.plain(around[kind][name])
     except OmegaConfBaseException as error:
         raise ConfigError(f"{folder / f'{name}.yaml'}: {error}") from error
-    assert isinstance(found, dict)
-    return {str(key): value for key, value in found.items()}
+    _refuse(typed.check(found), f"{folder / f'{name}.yaml'} has values that cannot be used")
+    return found
+
+
+# Composition
 
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
     """The configuration of `conf/config.yaml` under Hydra overrides, resolved.
 
-    Raises ConfigError for an override that does not parse or names no key, a file or an interpolation that
-    does not exist, a mandatory value (`???`) left open, and a key of `conf/scale/` that nothing else in
-    `conf/` has.
+    Raises ConfigError for a file that is no sound YAML (`yaml_file`), an override that does not parse or names no key,
+    a file or an interpolation that does not exist, a mandatory value (`???`) left open, and a key of `conf/scale/` that
+    nothing else in `conf/` has.
     """
     folder = Path(conf).resolve()
     if not (folder / "config.yaml").exists():
         raise ConfigError(
             f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
         )
+    sound_files(conf)
+    for override in overrides:
+        name, _, value = override.partition("=")
+        if name.lstrip("+~").startswith("hydra."):
+            raise ConfigError(f"{override}: {conf}/ is all that is composed")
+        if why := inexact(value):
+            raise ConfigError(f"{override}: {why}")
     cfg = _compose(overrides, folder)
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
@@ -94,6 +112,12 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
     if unknown := sorted(flatten(cfg).keys() - flatten(unscaled).keys()):
         raise ConfigError(f"{conf}/scale/{cfg.scale}.yaml sets keys that nothing reads: {_listed(unknown)}")
     return cfg
+
+
+def sound_files(conf: str | Path = CONF) -> None:
+    """ConfigError for the first file of `conf/` that is no sound YAML."""
+    for path in sorted(Path(conf).rglob("[!.]*.yaml")):
+        sound(path)
 
 
 def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
@@ -106,7 +130,51 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
         why = f" ({str(error.__cause__).splitlines()[0]})" if error.__cause__ else ""
         hint = _hint(overrides, folder)
         raise ConfigError(f"cannot compose {folder.name}/{given}: {error}{why}{hint}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(said(error)) from error
     return cfg
+
+
+def check_values(cfg: DictConfig) -> None:
+    """ConfigError, naming key, value and domain, for values that are not what is made of them takes.
+
+    Types are the annotations of the groups (`groups`) and of what a `_target_` names; domains are what these refuse.
+    """
+    given = plan.plain(cfg)
+    faults: list[str] = []
+    for group, word in TAKEN.items():
+        for name, entry in (given.get(group) or {}).items():
+            if isinstance(entry, dict) and word in entry:
+                faults += typed.check(entry.pop(word), str | None, f"{group}.{name}.{word}")
+                entry["_partial_"] = True  # its reader has more to give
+    faults += typed.check(given, Config)
+    _refuse(faults or list(dict.fromkeys(_wrong_units(cfg))), "values that cannot be used")
+
+
+def _wrong_units(cfg: DictConfig) -> Iterator[str]:
+    """What is wrong with the methods of experiments, as they are to be run."""
+    for name, spec in cfg.experiment.items():
+        for dataset in spec.datasets:
+            if dataset not in {**cfg.dataset, **cfg.get("features", {})}:
+                yield f"experiment.{name}.datasets: no data set {dataset!r}{meant(dataset, cfg.dataset)}"
+                continue
+            try:
+                found = plan.runs(cfg, str(name), dataset)
+            except (ValueError, OmegaConfBaseException) as error:
+                yield f"experiment.{name}: {error}"
+                continue
+            for run in found:
+                where = f"experiment.{name}, run {run.name}"
+                if run.problem not in cfg.problem:
+                    yield f"{where}: no problem {run.problem!r}{meant(run.problem, cfg.problem)}"
+                for unit in plan.units(spec, run):
+                    yield from typed.check(unit.config, key=f"{where}: method.{run.method}")
+
+
+def _refuse(faults: Sequence[str], what: str) -> None:
+    if faults:
+        more = [f"... and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
+        raise ConfigError("\n  ".join([f"{what}:", *faults[:SHOWN], *more]))
 
 
 def _hint(overrides: Sequence[str], folder: Path) -> str:
@@ -156,24 +224,27 @@ def differences(old: DictConfig, new: DictConfig) -> list[str]:
     return [f"{key}: {show(x)} -> {show(y)}" for key, x, y in pairs if x != y]
 
 
+def current(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
+    """Whether the file is the image of `cfg`, to the byte."""
+    return Path(path).exists() and Path(path).read_bytes() == OmegaConf.to_yaml(cfg).encode()
+
+
 def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
-    """Write `cfg` atomically unless the file already holds the same bytes; True if it was written."""
-    target, text = Path(path), OmegaConf.to_yaml(cfg)
-    if target.exists() and target.read_text(encoding="utf-8") == text:
+    """Write `cfg` atomically unless the file is its image already; True if it was written."""
+    if current(cfg, path):
         return False
-    with atomic_path(target) as part:
-        part.write_text(text, encoding="utf-8")
+    with atomic_path(path) as part:
+        part.write_text(OmegaConf.to_yaml(cfg), encoding="utf-8")
     return True
 
 
 def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
-    """Raise ConfigError, naming the keys, if the file is not the image of `cfg`."""
-    old = load(path)
-    if Path(path).read_text(encoding="utf-8") == OmegaConf.to_yaml(cfg):
+    """Raise OutOfStep, naming the keys, if the file is not the image of `cfg`."""
+    if current(cfg, path):
         return
-    lines = differences(old, cfg) or ["(the same values, written differently)"]
+    lines = differences(load(path), cfg) or ["(the same values, written differently)"]
     more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
-    raise ConfigError(
+    raise OutOfStep(
         "\n  ".join([f"{path} is out of step with {CONF}/:", *lines[:SHOWN], *more])
         + "\nCompose it anew with `python -m dplangevin.config`, or run `make repro`, which does."
     )
@@ -213,13 +284,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
         if args.check and experiment:
             check_keys(cfg)  # its params.yaml is conf/ and its own -S values
+            check_values(load())
         elif args.check:
             check(cfg)
-        elif write(cfg):
-            print(f"{PARAMS} written")
-    except ConfigError as error:
+            check_values(cfg)
+        else:
+            with lock.run("python -m dplangevin.config"):
+                if not current(cfg):
+                    check_values(cfg)
+                    write(cfg)
+                    print(f"{PARAMS} written", flush=True)
+    except (OutOfStep, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 

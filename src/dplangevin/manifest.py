@@ -1,16 +1,17 @@
 """Prepared data on demand: made where they are missing, and checked against what the committed manifest states.
 
 `data/manifest/<kind>/<key>.json` is the output of a stage and lies in git: sha256 and size of the file, its rows,
-features, classes and public bounds, and a hash of all that it is made of.  The file itself is in `data/processed`
-(kind dataset), `data/weights`, `data/features` or `data/reference`, which no stage lists.  Who needs it calls
-`ensure`, which fetches and makes it, and what it is made of, if it is not there.  A checkout that DVC made for a
-queued experiment uses the data of the one that it came from.
+features, classes and public bounds, a hash of all that it is made of, and a sha256 of all this.  The file itself is in
+`data/processed` (kind dataset), `data/weights`, `data/features` or `data/reference`, which no stage lists.  Who needs
+it calls `ensure`, which fetches and makes it, and what it is made of, if it is not there.  A checkout that DVC made
+for a queued experiment uses the data of the one that it came from.
 
 Data sets and published weights have the same bytes everywhere.  Features, references and weights that are trained
 here depend in their last digits on the processor: a file that this machine made of the stated inputs is taken too,
 and a line says so.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -23,7 +24,9 @@ import numpy as np
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from dplangevin.cache import File, atomic_path, code_hash, key, sha256, targets
+from dplangevin import cache
+from dplangevin.arithmetic import described, pinned
+from dplangevin.cache import File, code_hash, describe, key, sha256, targets
 from dplangevin.data import DataError, Dataset, stage
 from dplangevin.data.fetch import fetch, mirrors
 from dplangevin.plan import plain
@@ -55,10 +58,10 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     if _as_stated(own, stated):
         return own
     found, expected = describe(own), stated["file"]
-    same_everywhere = kind in ("dataset", "weights") and not trained(cfg, kind, name)
-    if not same_everywhere and stated["inputs"] == inputs(cfg, kind, name):
+    if not same_everywhere(cfg, kind, name) and stated["inputs"] == inputs(cfg, kind, name):
         print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
-        _beside(own).write_text(json.dumps({"inputs": stated["inputs"], **found}))
+        here = json.dumps({"inputs": stated["inputs"], **found})
+        cache.write(own.parent, {_beside(own).name: here.encode()})
         return own
     wanted, made = (f"sha256 {what['sha256']} ({what['size']} bytes)" for what in (expected, found))
     raise DataError(
@@ -73,16 +76,24 @@ def file(cfg: DictConfig, kind: str, name: str) -> File:
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
-    """A manifest.  DataError naming the stage that writes it."""
+    """A manifest.  DataError, naming the stage that writes it, if it is not there or not as it was written."""
+    path, again = manifest_path(kind, name), f"dvc repro {stage_of(cfg, kind, name)}"
     try:
-        found = json.loads(manifest_path(kind, name).read_bytes())
-        found["file"]["sha256"], found["file"]["size"], found["inputs"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"no manifest of {kind} {name} ({error}): dvc repro {stage_of(cfg, kind, name)}"
-        ) from error
-    stated: dict[str, Any] = found
-    return stated
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        own = found.pop("sha256")
+        if summed(found)["sha256"] != own:
+            raise ValueError("it has another sha256 than it states")
+    except FileNotFoundError as error:
+        raise DataError(f"no manifest of {kind} {name} ({path}): {again}") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}): restore it from git, or {again}") from error
+    return found
+
+
+def summed(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest with the sha256 of what it states."""
+    content = json.dumps(stated, sort_keys=True).encode()
+    return {**stated, "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
@@ -93,11 +104,13 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
     made_of, path = inputs(cfg, kind, name), path_of(kind, name)
     try:
         stated = read(cfg, kind, name)
-        sound = not path.exists() or _as_stated(path, stated) or _made_here(path, stated)
-        if stated["inputs"] == made_of and sound:
-            return False
+        if stated["inputs"] == made_of:
+            if not path.exists() or _as_stated(path, stated) or _made_here(path, stated):
+                return False
+            print(f"{path} is not what its manifest states: made again", file=sys.stderr)
     except DataError:
-        pass
+        if manifest_path(kind, name).exists():
+            print(f"{manifest_path(kind, name)} is damaged: written again", file=sys.stderr)
     make(cfg, kind, name)
     write(cfg, kind, name)
     return True
@@ -110,10 +123,11 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
         "file": {"path": path.as_posix(), **describe(path)},
         "inputs": inputs(cfg, kind, name),
         **_contents(path, kind),
+        **({} if same_everywhere(cfg, kind, name) else {"made": described()}),
     }
     _beside(path).unlink(missing_ok=True)
-    with atomic_path(manifest_path(kind, name)) as part:
-        part.write_text(json.dumps(stated, indent=2) + "\n", encoding="utf-8")
+    text, target = json.dumps(summed(stated), indent=2) + "\n", manifest_path(kind, name)
+    cache.write(target.parent, {target.name: text.encode()})
 
 
 def make(cfg: DictConfig, kind: str, name: str) -> None:
@@ -121,7 +135,8 @@ def make(cfg: DictConfig, kind: str, name: str) -> None:
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
     if name not in known(cfg, kind):
         raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
-    makers[kind](cfg, name)
+    with pinned():
+        makers[kind](cfg, name)
 
 
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
@@ -179,6 +194,11 @@ def trained(cfg: DictConfig, kind: str, name: str) -> bool:
     return kind == "weights" and name not in cfg.get("weights", {})
 
 
+def same_everywhere(cfg: DictConfig, kind: str, name: str) -> bool:
+    """Whether the file has the same bytes on every machine."""
+    return kind in ("dataset", "weights") and not trained(cfg, kind, name)
+
+
 def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
     """The stage that writes a manifest."""
     return f"pretrain@{name}" if trained(cfg, kind, name) else stage(kind, name)
@@ -190,11 +210,6 @@ def path_of(kind: str, name: str) -> Path:
 
 def manifest_path(kind: str, name: str) -> Path:
     return FOLDER / kind / f"{name}.json"
-
-
-def describe(path: Path) -> dict[str, Any]:
-    """sha256 and size of a file."""
-    return {"sha256": sha256(path), "size": path.stat().st_size}
 
 
 def origin() -> Path | None:

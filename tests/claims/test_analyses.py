@@ -25,11 +25,9 @@ ROW = {
     [
         ({}, verdicts.NOT_REPRODUCED),
         ({"epsilon_replace_one": 1.0}, verdicts.REPRODUCED),
-        ({"audit_epsilon": 1.1}, verdicts.CONTRADICTED),
-        ({"audit_epsilon": NAN}, verdicts.NOT_REPRODUCED),
-        ({"audit_epsilon": 1.1, "epsilon_add_remove": 0.9}, verdicts.UNDER_CHOICES),
+        ({"audit_epsilon": 1.1, "epsilon_add_remove": 0.9}, verdicts.CONTRADICTED),
+        ({"epsilon_add_remove": 0.9}, verdicts.UNDER_CHOICES),
         ({"audit_epsilon": 1.1, "solved": "batch >= 9", "rescued": 1}, verdicts.UNDER_CHOICES),
-        ({"epsilon_add_remove": NAN}, verdicts.NOT_REPRODUCED),
         ({"mechanism": NAN, "note": "no settings"}, verdicts.NOT_TESTABLE),
     ],
 )
@@ -39,6 +37,8 @@ def test_promise(change: dict[str, Any], verdict: str) -> None:
     assert found["verdict"] == verdict
     if verdict == verdicts.NOT_TESTABLE:
         assert found["reason"] == "no settings"
+    elif "epsilon_add_remove" in change:
+        assert "it is kept for add/remove neighbours only" in found["reason"]
     elif "solved" in change:
         assert "kept by batch >= 9" in found["reason"]
     if change == {}:

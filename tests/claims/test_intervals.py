@@ -73,7 +73,7 @@ def paired(claim: str, first: str, second: str, factor: float = 1.0) -> Numbers:
 
 
 def audited(claim: str, first: str, second: str) -> Numbers:
-    """The same at every audited epsilon of either method in the range that they share."""
+    """The same at every tight epsilon of either method in the range that they share."""
     lines = []
     for run in (first, second):
         scores, prices = accuracies(folder(claim), run), tight(folder(claim), run)

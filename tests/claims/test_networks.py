@@ -241,7 +241,8 @@ def test_gap_is_a_weighted_sum() -> None:
         ({"epsilon_audit": 0.5}, verdicts.NOT_REPRODUCED),
         ({"epsilon_last": 0.9}, verdicts.REPRODUCED),
         ({"epsilon_tight": 1.004}, verdicts.REPRODUCED),
-        ({"epsilon_add_remove": 1.0}, verdicts.UNDER_CHOICES),
+        ({"epsilon_add_remove": 1.0}, verdicts.CONTRADICTED),
+        ({"epsilon_add_remove": 1.0, "epsilon_audit": 0.5}, verdicts.UNDER_CHOICES),
     ],
 )
 def test_budget(change: dict[str, float], verdict: str) -> None:

@@ -52,7 +52,7 @@ def test_margin_turns_beats_into_as_well_as() -> None:
 def test_audited_axis_says_how_it_interpolates() -> None:
     found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="audited")
     assert found["verdict"] == verdicts.REPRODUCED
-    assert "equal audited ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]
+    assert "equal tight ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]
     apart = beats(run_rows("ops", [0.75, 0.8, 0.85], epsilon_tight=1e3), OBJPERT, axis="audited")
     assert apart["verdict"] == verdicts.NOT_TESTABLE
     assert math.isnan(apart["ours"])
@@ -83,6 +83,10 @@ def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
     assert "1 of the 2 pairs of settings tried agree" in default_rival["reason"]
     assert "against objective perturbation (the default settings)" in default_rival["reason"]
     assert "no other settings were tried on Adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
+    uneven = run_rows("ops", [0.9, 0.9, 0.6], variant="bound=range;radius=3.0", **there)
+    uneven = uneven.assign(value=uneven.value + 0.1 * (uneven.seed - uneven.seed.mean()))
+    counted = "0 of the 1 pairs of settings tried agree with the claim, 1 by their mean alone"
+    assert counted in beats(lost, OBJPERT, uneven, strong, sensitivity="s")["reason"]
     other_scaling = weak.assign(scaling="unit")
     assert "0 of the 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
 

@@ -63,7 +63,9 @@ def test_settled(kind: str, setting: str, measure: str, found: str) -> None:
         assert settled["verdict"] == expected
         refused = found == CONTRADICTED and not stands
         assert ("this contradicts nothing" in settled["reason"]) == refused
-        assert not (capped and refused and conclusive and not tuning) or capped in settled["reason"]
+        assert not (capped and refused and conclusive) or capped in settled["reason"]
+        uneven = "the methods were not tuned alike" + (f"; {capped}" if capped else "")
+        assert settled["reason"].count(uneven) == (tuning == "unequal" and found != NOT_TESTABLE)
         assert settled["measure"] == measure
         assert (settled["ours"], settled["low"], settled["high"]) == (0.1, 0.05, 0.2)
         assert (settled["asked_low"], settled["asked_high"]) == ABOVE
@@ -111,6 +113,24 @@ def test_what_is_asked_is_a_range_and_its_words() -> None:
 
 
 # Both sides alike
+
+
+@pytest.mark.parametrize(
+    ("replaced", "added", "attack", "elsewhere", "verdict"),
+    [
+        (1.0, 0.5, 0.9, False, REPRODUCED),
+        (1.1, 0.5, 0.9, False, UNDER_CHOICES),
+        (1.1, 0.5, 1.05, False, CONTRADICTED),  # whatever holds for other neighbours than the paper's
+        (1.1, 0.5, 1.05, True, UNDER_CHOICES),
+        (1.1, 1.05, 1.05, False, CONTRADICTED),
+        (1.1, 1.05, math.nan, False, NOT_REPRODUCED),
+        (1.1, math.nan, 0.9, False, NOT_REPRODUCED),
+        (1.1, math.nan, 0.9, True, UNDER_CHOICES),
+    ],
+)
+def test_promises(replaced: float, added: float, attack: float, elsewhere: bool, verdict: str) -> None:
+    prices = {"replaced": replaced, "added": added, "attack": attack}
+    assert verdicts.promised(1.0, **prices, elsewhere=elsewhere) == verdict
 
 
 def flipped(level: str, sign: int) -> list[float]:

@@ -88,7 +88,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     made[:1] = []
     done = compare(*asked)
     assert (done.exit_code, made) == (0, [[1], [2]]), done.output
-    assert "At an audited ε of 10 " in done.output
+    assert "At a tight ε of 10 " in done.output
     assert "read off the data, not accounted" in done.output
     found = read.read_runs(["out"], root=here)
     assert set(found.method) == set(CHEAP.split(","))
@@ -106,7 +106,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     assert "read off the data, not accounted" in page
     shown = pd.read_csv(here / "out/compare.csv")
     best = shown[shown.best & shown.axis.eq("audited")].set_index("epsilon").method
-    assert all(f"At an audited ε of {e:g} {label_of(best[e])} is best" in page for e in best.index)
+    assert all(f"At a tight ε of {e:g} {label_of(best[e])} is best" in page for e in best.index)
     again = compare(*asked)
     assert (again.exit_code, len(made)) == (0, 2), again.output
     assert (here / "out/index.html").read_text(encoding="utf-8") == page
@@ -206,7 +206,7 @@ BAD = [
     (None, ["--ranges-from-data", "--epsilon", "0,1"], "must be one or more positive, finite numbers"),
     (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats have no interval"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
-    (None, ["--schema", "s.yaml"], "s.yaml cannot be read as YAML"),
+    (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),
 ]
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import platform
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from loading import entry
 from omegaconf import OmegaConf
 from web import closed_port, served
 
+from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable, fetch
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +45,7 @@ def entries(archive: bytes, urls: tuple[str, ...] = (), **change: Any) -> list[d
     """The files of a data set whose archive has these bytes."""
     found = {
         "name": "toy.tar.gz",
-        "md5": hashlib.md5(archive).hexdigest(),
+        "sha256": hashlib.sha256(archive).hexdigest(),
         "size": len(archive),
         "folder": "toy-py",
         "urls": list(urls),
@@ -100,16 +102,16 @@ def test_only_what_is_missing_or_wrong_is_taken_from_the_archive(tmp_path: Path,
     assert (raw / "first").stat().st_mtime_ns == before
 
 
-def test_an_archive_of_another_md5_is_not_opened(
+def test_an_archive_of_another_sha256_is_not_opened(
     tmp_path: Path, raw: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right, other = packed(plain()), packed(plain(first=b"one?" * 5000))
     put(tmp_path / "mirror/toy/toy.tar.gz", other)
     with monkeypatch.context() as patch:
         patch.setattr(tarfile, "open", lambda *_, **__: pytest.fail("unpacked before the check"))
-        with pytest.raises(DataUnavailable) as caught:
+        with pytest.raises(DataError) as caught:
             fetch("toy", entries(right), raw, [str(tmp_path / "mirror")])
-    assert f"found MD5 {hashlib.md5(other).hexdigest()} ({len(other)} bytes)" in str(caught.value)
+    assert f"found sha256 {hashlib.sha256(other).hexdigest()} ({len(other)} bytes)" in str(caught.value)
     assert os.listdir(raw) == []
     put(tmp_path / "second/toy/toy.tar.gz", right)
     fetch("toy", entries(right), raw, [str(tmp_path / "mirror"), str(tmp_path / "second")])
@@ -119,7 +121,7 @@ def test_an_archive_of_another_md5_is_not_opened(
 def test_a_wrong_member_of_a_right_archive_does_not_appear(tmp_path: Path, raw: Path) -> None:
     archive = packed(plain(second=b"2wo " * 3000))  # of the size that the config says
     put(tmp_path / "mirror/toy/toy.tar.gz", archive)
-    with pytest.raises(DataUnavailable) as caught:
+    with pytest.raises(DataError) as caught:
         fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
     text = str(caught.value)
     found = hashlib.sha256(b"2wo " * 3000).hexdigest()
@@ -150,17 +152,17 @@ def test_members_that_are_no_files_are_refused(
 ) -> None:
     archive = packed(members)
     put(tmp_path / "mirror/toy/toy.tar.gz", archive)
-    with pytest.raises(DataUnavailable, match=message):
+    with pytest.raises(DataError, match=message):
         fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
     assert os.listdir(raw) == ["first"]
 
 
 @pytest.mark.parametrize("cut", [10, 2000])
-def test_a_damaged_archive_whose_md5_is_expected_is_a_message(tmp_path: Path, raw: Path, cut: int) -> None:
+def test_a_damaged_archive_whose_sha256_is_expected_is_a_message(tmp_path: Path, raw: Path, cut: int) -> None:
     noise = b"".join(hashlib.sha256(bytes([k])).digest() for k in range(250))  # does not compress
     archive = packed([(tarfile.TarInfo("noise"), noise), *plain()])[:cut]
     put(tmp_path / "mirror/toy/toy.tar.gz", archive)
-    with pytest.raises(DataUnavailable, match=r"tried .*/toy\.tar\.gz: (EOFError|ReadError)"):
+    with pytest.raises(DataError, match=r"tried .*/toy\.tar\.gz: (EOFError|ReadError)"):
         fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
     assert os.listdir(raw) == []
 
@@ -168,7 +170,7 @@ def test_a_damaged_archive_whose_md5_is_expected_is_a_message(tmp_path: Path, ra
 def test_what_a_killed_download_left_is_gone_after_the_next(tmp_path: Path, raw: Path) -> None:
     for name, content in CONTENT.items():
         put(raw / name, content)
-    put(raw / ".toy.tar.gz.part", b"half of it")
+    put(raw / f".toy.tar.gz.{platform.node()}-999999999-0f.part", b"half of it")
     fetch("toy", entries(b""), raw)
     assert complete(raw)
 
@@ -184,7 +186,7 @@ def test_the_message_says_what_would_do(raw: Path) -> None:
             assert f"tried {place}/{file['name']}: FileNotFoundError" in text
     for part in (
         "toy.tar.gz, which holds first, second, is not available",
-        f"expected MD5 {hashlib.md5(b'archive').hexdigest()} (7 bytes)",
+        f"expected sha256 {hashlib.sha256(b'archive').hexdigest()} (7 bytes)",
         "tried mirror/toy/toy.tar.gz: FileNotFoundError",
         f"tried {url}: ConnectionError",
         "set DATA_MIRROR to one or several folders or URL prefixes",
@@ -218,7 +220,8 @@ def test_the_official_archive_would_give_the_files_of_the_config(
     archive = packed(
         [(tarfile.TarInfo(f"{cfg.archive.folder}/{name}"), (folder / name).read_bytes()) for name in names]
     )
-    cfg.archive.md5, cfg.archive.urls = hashlib.md5(archive).hexdigest(), []
+    cfg.archive.sha256, cfg.archive.size = hashlib.sha256(archive).hexdigest(), len(archive)
+    cfg.archive.urls = []
     for file in cfg.files:
         content = (folder / file.name).read_bytes()
         file.sha256, file.size = hashlib.sha256(content).hexdigest(), len(content)

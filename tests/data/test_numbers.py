@@ -104,6 +104,9 @@ def test_more_than_two_classes_a_positive_value_and_files(tmp_path: Path) -> Non
     positive = load(tmp_path, classes=None, positive="good", **both)
     assert positive.y_train.tolist() == [[1, -1, -1, 1, -1, -1, -1, 1, -1, -1]]
     assert positive.meta["labels"] == ["not good", "good"]
+    write(tmp_path, [*ROWS[:2], (1, 2, 3, "?"), *ROWS[2:]])
+    with pytest.raises(DataError, match=r"wine\.csv, line 4, column quality: '\?' is not a label"):
+        load(tmp_path, classes=None, positive="good", missing=["?"])
 
 
 def test_labels_that_are_numbers_and_another_delimiter(tmp_path: Path) -> None:

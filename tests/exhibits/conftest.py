@@ -122,7 +122,7 @@ def family_runs() -> pd.DataFrame:
 
 @pytest.fixture(scope="session")
 def compare_runs() -> pd.DataFrame:
-    """Every method of `compare`: OPS is best; DP-SGLD ends at an audited epsilon of .5."""
+    """Every method of `compare`: OPS is best; DP-SGLD ends at a tight epsilon of .5."""
     rng = np.random.default_rng(6)
     half = {
         "ops": 0.05, "ops_gdp": 0.1, "objpert": 0.08, "objpert_pure": 0.2, "outpert": 0.3, "hybrid": 0.4,

@@ -18,6 +18,7 @@ from drawing import CONF, exhibit
 from fake_results import INF, final, finals, write_runs
 from omegaconf import OmegaConf
 
+from dplangevin import manifest
 from dplangevin.config import content, load
 from dplangevin.exhibits import read
 
@@ -93,7 +94,7 @@ def test_from_runs_to_exhibit_claims_and_metrics(
     stated |= {"rows": {"train": 20, "test": 20}}
     (tree / "data/manifest/dataset").mkdir(parents=True)
     for name in ("abalone", "adult"):
-        (tree / f"data/manifest/dataset/{name}.json").write_text(json.dumps(stated))
+        (tree / f"data/manifest/dataset/{name}.json").write_text(json.dumps(manifest.summed(stated)))
     for what in ("claims", "page"):
         assert run(report, what) == (0, "")
     counted = claims_in(tree / "results").loc["wang2015_features_adult"]

@@ -149,7 +149,7 @@ def test_diverged_seeds_are_left_out_of_the_table(trained: pd.DataFrame) -> None
 def test_block_without_rows_is_left_out() -> None:
     frame = by_seed(final("svhn_dp_sgld", [0.8], [2.97], seeds=1))
     page = tables.training_page(frame, published=[], networks={})
-    assert [line for line in page.splitlines() if line.startswith("## ")] == ["## At equal audited ε"]
+    assert [line for line in page.splitlines() if line.startswith("## ")] == ["## At equal tight ε"]
     assert "| svhn | DP-SGLD |" in page
 
 

@@ -330,8 +330,8 @@ def test_killed_teachers_end_in_the_same_bytes(
     in_all = {"clipped_sum": 4 * 7, "one_hot": 4 * 3}[where]  # in four stacks: seven steps, three pieces
     monkeypatch.setattr(owner, where, killed_after(in_all - calls, real))  # nothing is done twice
     group().votes(data, 6, QUERIES, 5, Workspace(killed, ""))
-    (one,), (other,) = (list(folder.iterdir()) for folder in (whole, killed))
-    assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())
+    one, other = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in (whole, killed))
+    assert one == other
 
 
 def test_budgets_run_together_are_those_run_alone_and_a_killed_student_ends_in_the_same_bytes(

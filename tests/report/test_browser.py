@@ -135,7 +135,7 @@ def test_menus_of_the_comparison(browser: Browser) -> None:
         assert "best" in first
         page.locator("select[name=score]").select_option("brier")
         page.locator("select[name=epsilon]").select_option("0.1")
-        expect(page.locator("#rank-title")).to_contain_text("Brier score on Adult at an audited ε of 0.1")
+        expect(page.locator("#rank-title")).to_contain_text("Brier score on Adult at the tight ε of 0.1")
         assert page.locator("#ranks").inner_text() != first
         page.locator("select[name=axis]").select_option("asked")
         page.locator("select[name=series]").select_option("wang2015/adult")

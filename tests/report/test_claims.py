@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from dplangevin.claims import verdicts
 from dplangevin.report import charts, claims
-from dplangevin.report.findings import Unknown, filled
+from dplangevin.report.findings import Unknown, filled, known
 
 CLAIMS = Path(__file__).parents[2] / "conf/claim"
 INF = math.inf
@@ -103,6 +103,21 @@ def test_sentences_take_their_numbers_from_the_claims() -> None:
     assert filled("{a_b.ours:points} points,\n at least {a_b.low}", table) == "−5.2 points, at least 4.09"
     with pytest.raises(Unknown, match="no claim a_c"):
         filled("{a_c.ours}", table)
+
+
+@pytest.mark.parametrize("part", ["title", "sentence", "why"])
+def test_a_finding_is_shown_where_the_table_has_all_that_it_names(part: str) -> None:
+    table = pd.DataFrame([claim()]).set_index("id")
+    entry = {
+        "title": "t",
+        "sentence": "{a_b.ours}",
+        "why": "w",
+        "quote": "a_b",
+        "claims": ["a_b"],
+        "figure": {},
+    }
+    assert known(entry, table)
+    assert not known({**entry, part: "{a_c.ours}"}, table)
 
 
 def test_marks_stand_out_on_both_grounds() -> None:

@@ -63,6 +63,7 @@ class Bounds:
     consistency: sizes n, truth in (0, 1), distance from it that counts as far.
     weak: steps eta, pairs (records of each label), batch tau (at most `pairs`), reach and points of the lattice.
     phase, noise, step, thermostat: algorithm (N, tau, T, L, delta); alphas in (0, 1); epsilons.
+    gaussian: gaussian_budgets, pairs of epsilon > 0 and delta in (0, 1).
     covariance: covariance_records n > 4, enumerated; far_records n of the bound for all data sets.
     rates: dimensions d; scales s of I^-1 = s times the identity.
     wald: wald_sizes n, wald_epsilons, theta0 inside the interval [-wald_radius, wald_radius] of a uniform prior.
@@ -85,6 +86,7 @@ class Bounds:
     algorithm: Algorithm2
     epsilons: Sequence[float]
     alphas: Sequence[float]
+    gaussian_budgets: Sequence[tuple[float, float]]
     covariance_records: Sequence[int]
     far_records: Sequence[int]
     dimensions: Sequence[int]
@@ -131,6 +133,7 @@ class Bounds:
             "noise": self.noise,
             "step": self.step,
             "lemmas": self.lemmas,
+            "gaussian": self.gaussian,
             "covariance": self.covariance,
             "rates": self.rates,
             "wald": self.wald,
@@ -311,6 +314,21 @@ class Bounds:
         for records, epsilon in product((1000, 10000, 100000), self.epsilons):
             smallest = epsilon**2 * records / (32 * math.log(2 / self.algorithm.delta))
             rows.append(("one pass", f"ε = {epsilon:g}", records, smallest, records))
+        return rows
+
+    def gaussian(self) -> list[Case]:
+        """Lemma 5: a sum of gradients in F times the unit ball, plus F w of std (1 + sqrt(c ln(1/delta)))/eps in each
+        coordinate, is (eps, delta)-private; x = eps, value the exact epsilon at delta. c = 1 as printed, and 2, as in
+        the paper's Theorem 2. A record that is replaced, as the paper defines neighbours, moves the sum by twice the
+        ball's radius, one that is added or removed by once."""
+        rows: list[Case] = []
+        changes = {"replaced": 2.0, "added or removed": 1.0}
+        for (change, moved), factor in product(changes.items(), (1, 2)):
+            root = "as printed" if factor == 1 else f"{factor} log(1/δ) under the root"
+            for epsilon, delta in self.gaussian_budgets:
+                std = (1 + math.sqrt(factor * math.log(1 / delta))) / epsilon
+                exact = epsilon_of(moved / std, delta)
+                rows.append((f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon, exact, epsilon))
         return rows
 
     def covariance(self) -> list[Case]:

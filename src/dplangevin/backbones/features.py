@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib import cpu_count
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from tqdm import tqdm
@@ -45,8 +46,8 @@ class Extraction:
         """Features ``(n, p)`` float32 of images ``(n, C, H, W)`` uint8, in order.
 
         By convolutions without batch normalisation (`fused`), channels last and in full float32.  On a CPU as many
-        batches are under way as torch has threads, one thread each: that waits less than threads that share a batch,
-        and the bytes do not depend on their number.  ValueError for images that do not fit the backbone.
+        batches are under way as there are cores, one thread each: that waits less than threads that share a batch, and
+        the bytes do not depend on their number.  ValueError for images that do not fit the backbone.
         """
         network = fused(backbone).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         found = np.empty((len(images), backbone.linear.in_features), np.float32)
@@ -59,7 +60,7 @@ class Extraction:
             return len(pixels)
 
         threads = torch.get_num_threads()
-        workers = threads if device.type == "cpu" else 1
+        workers = cpu_count() if device.type == "cpu" else 1
         exact = torch.backends.cudnn.flags(
             enabled=True, benchmark=False, deterministic=True, allow_tf32=False
         )

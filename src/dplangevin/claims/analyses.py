@@ -18,7 +18,6 @@ from dplangevin.claims.verdicts import (
     CONTRADICTED,
     EXACT,
     INTERVAL,
-    NOT_REPRODUCED,
     RANGE,
     REPRODUCED,
     UNDER_CHOICES,
@@ -29,6 +28,7 @@ from dplangevin.claims.verdicts import (
     equal_as_printed,
     judged,
     not_testable,
+    promised,
     result,
     rows_where,
     single,
@@ -40,11 +40,8 @@ from dplangevin.text import short
 
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     """A printed (epsilon, delta). ours: the tight price for replace-one neighbours (the papers' own) at the default
-    choice; low: the lower bound by an attack on the theorem's hypotheses; high: the larger tight price.
-
-    Reproduced if ours is at most the claimed epsilon; under stated choices if that holds for add/remove neighbours only
-    or for other settings that the paper leaves open; contradicted if neither and the attack exceeds the claim; else not
-    reproduced. Not testable without settings."""
+    choice; low: the lower bound by an attack on the theorem's hypotheses; high: the larger tight price. Verdict as
+    `verdicts.promised`, not testable without settings."""
     row = rows_where(frame, {"id": id}).iloc[0]
     text = {
         key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
@@ -62,16 +59,13 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
             f"; an attack on the theorem's hypotheses shows at least {short(row.audit_epsilon)} "
             f"({short(row.audit_runs)} runs)"
         )
-    if ours <= claimed:
-        verdict = REPRODUCED
+    verdict = promised(
+        claimed, replaced=ours, added=other, attack=row.audit_epsilon, elsewhere=bool(row.rescued)
+    )
+    if verdict == REPRODUCED:
         reason += f"; the claim is {claimed / ours:.2g} times what it costs"
     elif other <= claimed:
-        verdict = UNDER_CHOICES
         reason += "; it is kept for add/remove neighbours only"
-    elif row.rescued:
-        verdict = UNDER_CHOICES
-    else:
-        verdict = CONTRADICTED if row.audit_epsilon > claimed else NOT_REPRODUCED
     reason += f"; it would be kept by {text['solved']}" if text["solved"] and ours > claimed else ""
     reason += f"; priced: {text['mechanism']}"
     reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""

@@ -1,5 +1,4 @@
-"""Rules for claims on exact computations, where nothing is drawn and one admissible case refutes a bound; and a price
-that the words call small."""
+"""Rules for claims on exact computations, where nothing is drawn and one admissible case refutes a bound."""
 
 from __future__ import annotations
 
@@ -10,10 +9,8 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.claims.verdicts import (
-    ATTACK,
     CONTRADICTED,
     EXACT,
-    REPRODUCED,
     UNDER_CHOICES,
     Asked,
     Bounds,
@@ -93,21 +90,6 @@ def best_at(
     )
     verdict = judged(asked.low <= ours <= asked.high, True)
     return result(Interval(ours, *beside), verdict, reason, EXACT, asked=asked)
-
-
-def price_at_most(frame: pd.DataFrame, *, id: str, most: float) -> Verdict:
-    """A price that the words call small is at most `most`. ours: the tight price for replace-one neighbours, low: the
-    lower bound by an attack, high: the larger tight price. Reproduced if ours is at most that, under stated choices if
-    the price for adding or removing a record is, contradicted if the attack shows more, else not reproduced."""
-    row = rows_where(frame, {"id": id}).iloc[0]
-    ours, other, asked = float(row.epsilon_replace_one), float(row.epsilon_add_remove), Asked(high=most)
-    reason = f"tight ε {short(ours)} where a record is replaced, {short(other)} where one is added or removed"
-    reason += f", at least {short(float(row.audit_epsilon))} by an attack, {short(float(row.epsilon_formula))} by the "
-    reason += f"paper's accountant; asked: {asked}"
-    verdict = judged(ours <= most, row.audit_epsilon > most)
-    verdict = UNDER_CHOICES if verdict != REPRODUCED and other <= most else verdict
-    numbers = Interval(ours, float(row.audit_epsilon), max(ours, other))
-    return result(numbers, verdict, reason, ATTACK, asked=asked)
 
 
 def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:

@@ -20,10 +20,8 @@ from dplangevin.claims.verdicts import (
     ATTACK,
     CONTRADICTED,
     EXACT,
-    NOT_REPRODUCED,
     ONE_SPLIT,
     REPRODUCED,
-    UNDER_CHOICES,
     Asked,
     NetworkEvidence,
     NoRows,
@@ -31,6 +29,7 @@ from dplangevin.claims.verdicts import (
     Where,
     judged,
     not_testable,
+    promised,
     result,
     rows_where,
     single,
@@ -278,8 +277,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     """A row that is printed as (claimed, delta)-private. ours: the smallest proven price for replace-one neighbours, of
     all iterates or of the last; low: the lower bound by an attack on these rows; high: the larger proven price.
 
-    Reproduced if ours is at most what rounds to the claim; under stated choices if the price for add/remove neighbours
-    is; contradicted if neither and the attack exceeds it; else not reproduced."""
+    Verdict as `verdicts.promised`, of what rounds to the claim."""
     rows = _runs_where(frame, where)
     prices = {
         "all iterates, replace-one": float(rows.epsilon_tight.max()),
@@ -301,13 +299,9 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
         confidence = 100 * rows.audit_confidence.iloc[0]
         reason += f"; an attack on these rows shows at least {short(attack)} ({confidence:g} % confidence)"
     interval = Interval(ours, attack, max(own))
-    if ours <= most:
-        verdict = REPRODUCED
-    elif prices[ADD_REMOVE] <= most:
-        verdict = UNDER_CHOICES
+    verdict = promised(most, replaced=ours, added=prices[ADD_REMOVE], attack=attack)
+    if ours > most and prices[ADD_REMOVE] <= most:
         reason += "; it is kept for add/remove neighbours only"
-    else:
-        verdict = CONTRADICTED if attack > most else NOT_REPRODUCED
     return result(interval, verdict, reason, ATTACK, asked=asked)
 
 
@@ -348,14 +342,14 @@ def _listed(where: Where) -> str:
 
 
 def _in_words(rows: pd.DataFrame, where: Where) -> str:
-    """What rows that were picked by `where` are: DP-SGLD at an audited ε of 0.99."""
+    """What rows that were picked by `where` are: DP-SGLD at a tight ε of 0.99."""
     row = rows.iloc[0]
     parts = [words.method(row.method)]
     if "block" in where or "run" in where:
         parts.append(words.BLOCKS.get(row.block, ""))
         if row.block == "equal":
             parts.append(
-                f"at an audited ε of {short(row.epsilon)}" if "epsilon" in where else "at equal audited ε"
+                f"at a tight ε of {short(row.epsilon)}" if "epsilon" in where else "at equal tight ε"
             )
     if "calibration" in where:
         parts.append(

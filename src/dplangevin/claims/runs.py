@@ -76,7 +76,7 @@ def beats(
     `verdicts.ordering`).
 
     margin: accuracy given away, in [0, 1); 0 asks for a strict win, more for "as well as". axis: "asked", or "audited"
-    for the comparison at equal audited epsilon, where curves are interpolated linearly in ln epsilon. factor: the
+    for the comparison at equal tight epsilon, where curves are interpolated linearly in ln epsilon. factor: the
     second method is read at factor * epsilon. sensitivity: an experiment with other settings of the methods, in which
     the claim is tried as well (see `search_pairs`).
     """
@@ -95,7 +95,7 @@ def beats(
     verdict = ordering(comparison, asked.low)
     if sensitivity:
         experiments = (sensitivity, experiment)
-        tried = search_pairs(runs, dataset, (first, second), axis, experiments, _above(asked.low))
+        tried = search_pairs(runs, dataset, (first, second), axis, experiments, _above(asked.low), asked.low)
         verdict, reason = _with_other_settings(verdict, reason, tried)
     return result(comparison.interval, verdict, reason, _measure(runs, dataset), asked=asked)
 
@@ -412,7 +412,7 @@ def theorem_costs_more(
     rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
     rows = rows[np.isfinite(rows.epsilon_paper) & (rows.epsilon_tight > 0) & np.isfinite(rows.epsilon_tight)]
     if rows.empty:
-        return not_testable(f"{words.method(method)} has no finite audited ε", asked)
+        return not_testable(f"{words.method(method)} has no finite tight ε", asked)
     ratio = rows.epsilon_paper / rows.epsilon_tight
     reason = (
         f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
@@ -466,7 +466,7 @@ def _points(axis: str, gap: pd.DataFrame) -> str:
     if axis == "asked":
         return f"{gap.shape[1]} budgets"
     low, high = np.exp([gap.columns.min(), gap.columns.max()])
-    return f"{gap.shape[1]} points of equal audited ε from {low:.3g} to {high:.3g} (interpolated in ln ε)"
+    return f"{gap.shape[1]} points of equal tight ε from {low:.3g} to {high:.3g} (interpolated in ln ε)"
 
 
 def _mean_gap(first: str, second: str, mean: float) -> str:
@@ -536,30 +536,34 @@ def search_pairs(
     axis: str,
     experiments: tuple[str, str],
     holds: Holds,
+    threshold: float | None = None,
 ) -> Tried:
     """Try every pair of settings of two methods: how many hold, with one example, and whether any does.
 
     experiments: the sensitivity run, and the run that supplies a method the former lacks. A pair shares row scaling and
     adjacency. holds(gap, level): the interval of the paired difference at that level if the claim holds there, else
-    None; the level is corrected for the number of pairs (Bonferroni). The example is, of those that hold, the one
-    against the most accurate second method, with the widest margin.
+    None; the level is corrected for the number of pairs (Bonferroni). threshold: say in how many the mean difference is
+    above it. The example is, of those that hold, the one against the most accurate second method, with the widest
+    margin.
     """
     if not _covers(runs, dataset, experiments[0], methods):
         return f"; no other settings were tried on {words.features(dataset)}", False
     first, second = (_settings(runs, dataset, method, experiments) for method in methods)
     pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
-    held = []
+    held, above = [], 0
     for a, b in pairs:
         try:
             gap = difference(first[a], second[b], axis)
         except NoCommonRange:
             continue
+        above += threshold is not None and compare(gap).interval.mean > threshold
         if interval := holds(gap, 1 - 0.05 / len(pairs)):
             settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
             named = [f"{words.method(m)} ({said})" for m, said in zip(methods, settings, strict=True)]
             text = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: {_corrected(interval)}"
             held.append((second[b].value.mean(), interval.low, text))
     text = f"; {len(held)} of the {len(pairs)} pairs of settings tried agree with the claim"
+    text += "" if threshold is None else f", {above} by their mean alone"
     return text + (f", for example {max(held)[2]}" if held else ""), bool(held)
 
 

@@ -1,5 +1,5 @@
-"""Rules for ryffel2022 alone: bounds against exact cases, what the tables promise, the numbers of Table 4 recomputed
-from what is printed, beta against the exact Hessian, and the ratio that says how the number of steps grows with n.
+"""Rules for ryffel2022 alone: bounds against exact cases, the numbers of Table 4 recomputed from what is printed, beta
+against the exact Hessian, and the ratio that says how the number of steps grows with n.
 
 Theorem 4.2 (decreasing steps) takes K = max((beta/lambda) q, (lambda/beta) q^2), q = eps n^2/(alpha d), d the number of
 parameters: K is of order n^2 while q/(beta/lambda)^2 < 1 and of order n^4 above.
@@ -39,11 +39,10 @@ from dplangevin.claims.verdicts import (
     single,
 )
 from dplangevin.statistics import Interval
-from dplangevin.text import number, short
+from dplangevin.text import short
 
 DELTA = 1e-5  # of the (epsilon, delta) version of Theorem 4.2
 ROUNDING = 1e-9  # relative, of exact values
-PRINTED_AS_CLAIMED = 1.005  # times the claim: what prints as 1.00
 TRUNCATION = 0.01  # of a share that is printed in whole percent
 
 
@@ -92,34 +91,6 @@ def bracketed(
     interval = Interval(float(above.max()), largest, float(above.max()))
     verdict = judged(kept == len(wide), largest > 1)
     return result(interval, verdict, reason, ATTACK, asked=Asked(high=1.0))
-
-
-def priced(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
-    """A printed (claimed, delta) of DP-SGD against exact prices: columns `case` (neighbours), x (delta), `exact`.
-
-    ours: the smallest price over neighbours at the printed delta.  Reproduced if that prints as the claim; under stated
-    choices if the price at another delta does; else contradicted.
-    """
-    rows = rows_where(frame, where)
-    printed_delta = np.isclose(rows.x, delta)
-    ours = float(rows.exact[printed_delta].min())
-    interval = Interval(ours, float(rows.exact.min()), float(rows.exact.max()))
-    names = {"add_remove": "add/remove", "replace_one": "replace-one"}
-    listed = ", ".join(
-        f"{short(exact)} for {names[case]} at δ {number(x)}"
-        for case, x, exact in zip(rows.case, rows.x, rows.exact, strict=True)
-    )
-    most = claimed * PRINTED_AS_CLAIMED
-    reason = f"claimed ε {short(claimed)} at δ {number(delta)}; tight prices: {listed}"
-    if ours <= most:
-        verdict = REPRODUCED
-    else:
-        kept = rows[~printed_delta & rows.exact.le(most)]
-        verdict = CONTRADICTED if kept.empty else UNDER_CHOICES
-        if not kept.empty:
-            of = " and ".join(names[case] for case in kept.case)
-            reason += f"; kept for {of} at δ {number(kept.x.iloc[0])}"
-    return result(interval, verdict, reason, EXACT, asked=Asked(high=claimed))
 
 
 def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> Verdict:

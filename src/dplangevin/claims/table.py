@@ -29,7 +29,7 @@ def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) ->
 
     exhibit: what shows them, names joined by "; ". evidence: the files that the numbers are recomputed from.
     An entry with `over: {dataset: exhibit}` becomes one claim per data set (id ending in its name); with `audited:
-    true` each has a twin at equal audited epsilon (id ending in _audited), a question of ours. An entry with
+    true` each has a twin at equal tight epsilon (id ending in _audited), a question of ours. An entry with
     `analysis: id` is tested on the rows of that analysis; one with `runs: [name, ...]` on those of the paper's
     runs, its exhibit being that of the first one's experiment if it names no other; any other on all runs of the
     paper. With `each: {id: {...}}` an analysis becomes one claim for every row of it that names this paper, with

@@ -1,13 +1,14 @@
 """The verdicts and how they follow from evidence. They are mechanical:
 
 reproduced                       the rule holds in the runs with the default choices
-reproduced under stated choices  it fails there, but holds in a committed sensitivity run, whose settings the reason
-                                 names; or it holds, but on a stand-in or on invented data
+reproduced under stated choices  it fails there, but holds with settings that the paper leaves open or another reading
+                                 of its definitions, which the reason names; or it holds, but on a stand-in or on
+                                 invented data
 contradicted                     the opposite is shown, by an interval at 95 %, a proof, an exact computation or an
                                  attack at 95 %, in the paper's setting or where the paper is silent, and no size of
                                  ours decides
 not reproduced                   neither
-not testable                     the rule cannot be applied, for example where two methods share no range of audited
+not testable                     the rule cannot be applied, for example where two methods share no range of tight
                                  epsilon
 
 A question that the paper does not ask (kind: extension) holds, does not hold, is undecided or not testable: of what was
@@ -121,9 +122,10 @@ def settled(
 
     A contradiction that does not stand becomes "not reproduced", and the reason says why: a conclusive measure is
     missing, the size is our reading, the setting is a stand-in or invented, methods were tuned unequally (tuning:
-    "unequal"), or another reason is given (capped).  A success on a stand-in or on invented data is "under stated
-    choices".  kind "extension": holds, does not hold, undecided (also where it holds in some of several settings), by
-    the test's direction (see `two_networks`) where it has one.  measure: in place of the test's own.
+    "unequal", which the reason says whatever was found), or another reason is given (capped).  A success on a stand-in
+    or on invented data is "under stated choices".  kind "extension": holds, does not hold, undecided (also where it
+    holds in some of several settings), by the test's direction (see `two_networks`) where it has one.  measure: in
+    place of the test's own.
     """
     for name, value, known in (
         ("kind", kind, KINDS),
@@ -136,11 +138,11 @@ def settled(
     measure, verdict, reason = measure or found["measure"], found["verdict"], found["reason"]
     if kind == "extension" and found.get("direction"):
         verdict = judged(found["direction"] == 1, found["direction"] == -1)
-    weak = ""
+    weak, uneven = "", "; ".join(["the methods were not tuned alike", *([capped] if capped else [])])
     if measure not in CONCLUSIVE:
         weak = "a range is no interval" if measure else "one value has no interval"
     elif tuning == "unequal":
-        weak = "the methods were not tuned alike"
+        weak = uneven
     elif capped:
         weak = capped
     elif kind == "reading":
@@ -151,6 +153,8 @@ def settled(
         weak = "the paper's data or sizes are not given, ours are invented"
     if verdict == CONTRADICTED and weak:
         verdict, reason = NOT_REPRODUCED, f"{reason}; this contradicts nothing: {weak}"
+    if tuning == "unequal" and verdict != NOT_TESTABLE and uneven not in reason:
+        reason += f"; {uneven}"
     if kind == "extension":
         shown = {REPRODUCED: HOLDS, CONTRADICTED: FAILS, UNDER_CHOICES: UNDECIDED, NOT_REPRODUCED: UNDECIDED}
         verdict = shown.get(verdict, verdict)
@@ -189,6 +193,17 @@ def judged(holds: bool, opposite: bool) -> str:
     if holds:
         return REPRODUCED
     return CONTRADICTED if opposite else NOT_REPRODUCED
+
+
+def promised(claimed: float, *, replaced: float, added: float, attack: float, elsewhere: bool = False) -> str:
+    """Verdict on a promised epsilon from the prices where a record is replaced, as the papers define neighbours, and
+    where one is added or removed, and an attack's lower bound on the former; nan where there is none.
+
+    Reproduced if `replaced` is at most the claim; contradicted if the attack exceeds it, unless the promise is kept
+    with settings that the paper leaves open (elsewhere); under stated choices if it is kept there or for records that
+    are added or removed; otherwise not reproduced."""
+    verdict = judged(replaced <= claimed, attack > claimed and not elsewhere)
+    return UNDER_CHOICES if verdict == NOT_REPRODUCED and (elsewhere or added <= claimed) else verdict
 
 
 def ordering(comparison: Comparison, threshold: float) -> str:

@@ -54,7 +54,7 @@ def compare(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of every random draw.")] = 0,
 ) -> None:
-    """Compare private learners on a table of yours, at equal asked and at equal audited epsilon.
+    """Compare private learners on a table of yours, at equal asked and at equal tight epsilon.
 
     Prints a table with intervals, and writes a page, figures and all numbers to a folder. A run that was interrupted
     goes on where it stopped.

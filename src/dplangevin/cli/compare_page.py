@@ -123,7 +123,7 @@ class Page:
         )
 
     def heading(self, axis: str) -> str:
-        which = "audited ε (the same accountant for all)" if axis == "audited" else "asked ε (as promised)"
+        which = "tight ε (the same accountant for all)" if axis == "audited" else "asked ε (as promised)"
         return (
             f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.asked.delta)}"
         )

@@ -305,6 +305,7 @@ def method_of(asked: Asked, **more: Any) -> Any:
     from omegaconf import OmegaConf
 
     from dplangevin.methods.registry import METHODS, named
+    from dplangevin.yaml_file import inexact
 
     assert asked.method is not None
     if "." in asked.method and asked.method not in METHODS:
@@ -329,19 +330,22 @@ def method_of(asked: Asked, **more: Any) -> Any:
     for name, value in {**given, **more}.items():
         OmegaConf.update(tree, name, value)
     for text in asked.set or ():
-        name, equals, _ = text.partition("=")
+        name, equals, value = text.partition("=")
         if not equals or not name:
             raise ValueError(f"--set {text} must be NAME=VALUE, such as --set precision=1")
+        if why := inexact(value):
+            raise ValueError(f"--set {text}: {why}")
         tree = OmegaConf.merge(tree, OmegaConf.from_dotlist([text]))
     return changed(method, OmegaConf.to_container(tree), asked.method)
 
 
 def changed(thing: Any, tree: Any, where: str) -> Any:
     """A dataclass with the settings of a tree of names in place of its own."""
+    from dplangevin import typed
     from dplangevin.privacy.survey import ACCOUNTANTS
     from dplangevin.text import meant
 
-    known = {each.name for each in fields(thing)}
+    known, hints = {each.name for each in fields(thing)}, typed.annotations(type(thing))
     found = {}
     for name, value in tree.items():
         if name not in known:
@@ -357,6 +361,8 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
             if value not in ACCOUNTANTS:
                 raise ValueError(unknown_accountant(value))
             value = ACCOUNTANTS[value].accountant
+        elif faults := typed.check(value, hints[name], f"{where}.{name}", objects=False):
+            raise ValueError(faults[0])
         found[name] = value
     return replace(thing, **found)
 

@@ -137,12 +137,12 @@ class Exhibit(NamedTuple):
 
 def stated(top: Path, folder: Path) -> Iterator[Exhibit]:
     """The exhibits of all pipelines in conf/pipeline, the default one first, and others that are there."""
-    from omegaconf import OmegaConf
+    from dplangevin.yaml_file import read
 
     paths = sorted((top / PIPELINES).glob("*.yaml"), key=lambda path: path.stem != "default")
     sources: dict[str, tuple[str, str]] = {}
     for path in paths:
-        listed: Any = OmegaConf.load(path)
+        listed: Any = read(path)
         for name, source in (listed.get("exhibits") or {}).items():
             sources.setdefault(str(name), (str(source), path.stem))
     for name in sorted(path.name for path in folder.iterdir() if path.is_dir()):

@@ -19,14 +19,14 @@ with `ranges_from_data: true` says so, and every result that rests on it repeats
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from omegaconf import OmegaConf
-from yaml import YAMLError
 
+from dplangevin import typed, yaml_file
 from dplangevin.data import DataError
 from dplangevin.data.loaders.table import Filling, Table, filling, meant, number
 
@@ -38,7 +38,23 @@ FEW, MANY = (
     100,
 )  # whole numbers that are classes, at most; values of a text that are no categories, at least
 FROM_DATA = "ranges and categories read off the data, not accounted"
-WORDS = {"target", "classes", "range", "delimiter", "missing", "ranges_from_data", "columns"}
+Value = str | int | float | bool  # as it is written in the table
+
+
+@dataclass(frozen=True)
+class Words(typed.Group):
+    """The words of a schema."""
+
+    target: str
+    columns: Mapping[str, Any]
+    classes: Sequence[Value] | None = None
+    range: Mapping[str, float | str] | None = None
+    delimiter: str = ","
+    missing: Mapping[str, str | Sequence[Value]] | None = None
+    ranges_from_data: bool = False
+
+
+WORDS = {word.name for word in fields(Words)}
 
 
 @dataclass(frozen=True)
@@ -73,8 +89,11 @@ class Schema:
             )
         if (given.get("classes") is None) == (given.get("range") is None):
             raise ValueError(f"{where}: give classes of the target, or its range, one of them")
+        _typed(dict(given), Words, where)
+        if len(given.get("delimiter", ",")) != 1:
+            raise ValueError(f"{where}: delimiter = {given['delimiter']!r} must be one character")
         missing = given.get("missing") or {}
-        if not isinstance(missing, Mapping) or set(missing) - {"marks", "as"}:
+        if set(missing) - {"marks", "as"}:
             raise ValueError(f"{where}: missing = {missing!r} must be {{marks: [...], as: ...}}")
         word = filling("missing", missing.get("as", "error"))
         columns, missing_as = {}, {}
@@ -91,13 +110,19 @@ class Schema:
                     raise ValueError(
                         f"{where}, column {name}: {entry!r} must be {{low: ..., high: ...}}, {{values: [...]}} or drop"
                     )
-                entry = _numbers(entry, f"{where}, column {name}") if "low" in entry else dict(entry)
+                if "low" in entry:
+                    entry = _numbers(entry, f"{where}, column {name}")
+                else:
+                    _typed(entry["values"], Sequence[Value], where, f"column {name}, values")
+                    entry = dict(entry)
                 missing_as[name] = filling(name, entry.pop("missing", word))
             columns[name] = entry
         if all(entry == "drop" for entry in columns.values()):
             raise ValueError(f"{where}: no column is left to learn from")
         range_of = given.get("range")
         if range_of is not None:
+            if set(range_of) != {"low", "high"}:
+                raise ValueError(f"{where}, range: {range_of!r} must be {{low: ..., high: ...}}")
             range_of = _numbers(range_of, f"{where}, range")
         return cls(
             given["target"], columns, given.get("classes"), range_of, given.get("delimiter", ","),
@@ -124,6 +149,12 @@ class Schema:
             "missing": list(self.marks),
             "missing_as": dict(self.missing_as),
         }
+
+
+def _typed(value: Any, hint: Any, where: str, key: str = "") -> None:
+    """ValueError for a value that is not what is asked for.  A schema comes with data: nothing in it names code."""
+    if faults := typed.check(value, hint, key, objects=False):
+        raise ValueError(f"{where}: {faults[0]}")
 
 
 def _numbers(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -153,13 +184,8 @@ def _texts(value: Any) -> list[Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The file as plain values, `???` among them.  ValueError, with the place, for what is no YAML or no mapping."""
-    try:
-        given = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    except (OSError, YAMLError) as error:
-        raise ValueError(f"{path} cannot be read as YAML: {error}") from error
-    if not isinstance(given, dict):
-        raise ValueError(f"{path} is not a mapping: write a template with `dplangevin schema`")
+    """The file as plain values, `???` among them.  ValueError, with the line, for what is no sound YAML mapping."""
+    given: Any = OmegaConf.to_container(yaml_file.read(path), resolve=False)
     return {str(name): value for name, value in given.items()}
 
 

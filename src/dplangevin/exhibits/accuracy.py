@@ -428,4 +428,4 @@ def not_drawn(rows: pd.DataFrame, x: str) -> str:
     """Says how many points of each method have no place on a logarithmic axis."""
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
     listed = ", ".join(f"{look(str(method)).label} {n}" for method, n in counts.items())
-    return f"\nPoints without a finite, positive audited ε are not drawn: {listed}." if listed else ""
+    return f"\nPoints without a finite, positive tight ε are not drawn: {listed}." if listed else ""

@@ -1,4 +1,4 @@
-"""Methods side by side at equal epsilon, audited or asked for: the numbers, a page of tables, a dot plot and sentences
+"""Methods side by side at equal epsilon, tight or asked for: the numbers, a page of tables, a dot plot and sentences
 (exhibit `compare`, and the command of that name)."""
 
 from __future__ import annotations
@@ -81,17 +81,18 @@ TARGETS = Scores(
 )
 COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
-DIVERGED, UNPRICED = "diverged", "no audited ε"
+DIVERGED, UNPRICED = "diverged", "no tight ε"
+AXES = {"audited": ("a", "tight ε"), "asked": ("an", "asked ε")}  # axis -> article, what it is called
 CHARACTERS = 20  # of a caption, per inch
 FAMILY_WISE = 0.05  # error of the significance in a block
 NOTES = """\
-Each repeat is read off at the audited ε (tight accountant, {adjacency}, δ = {delta}; steps without replacement, those
+Each repeat is read off at the tight ε (PLD accountant, {adjacency}, δ = {delta}; steps without replacement, those
 of wang2015's samplers, by the larger of both directions, up to 25 % above each alone), linearly in ln ε between the
 method's neighbouring budgets. Mean over {repeats} repeats. **Bold**: the best private method; ≈: its difference to the
 best is not significant. Differences are paired by repeat, their 95 % Student intervals are those of one comparison.
 Significance is stricter: p-values by Holm's method over all pairs of methods that reach this ε on the data set, at a
 family-wise error of 5 %, so that it also holds for a best that the same repeats have chosen.
-"ends at x" or "begins at x": the method's budgets do not reach the ε, the numbers are those at its nearest audited ε,
+"ends at x" or "begins at x": the method's budgets do not reach the ε, the numbers are those at its nearest tight ε,
 and it is not compared. †: a condition of its guarantee fails there, or chains have
 diverged, and those repeats are left out.
 Repeats share the test rows of a data set that has a split of its own, as Adult, and random splits of one table, as
@@ -211,7 +212,7 @@ def page(
     for dataset, name in datasets.items():
         for epsilon in epsilons:
             block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
-            lines += ["", f"## {name}, audited ε = {number(epsilon)}", "", *_block(block)]
+            lines += ["", f"## {name}, tight ε = {number(epsilon)}", "", *_block(block)]
     return tables.page(title, lines)
 
 
@@ -294,7 +295,7 @@ def dot_plot(
     scores, names = scores_of(runs), table.method.unique()
     free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
     private = [m for m in names if m not in free]
-    word = "audited ε" if axis == "audited" else "asked ε"
+    _, word = AXES[axis]
     with style.settings():
         size = (3.1 * len(epsilons) + 2.0, (0.19 * len(private) + 0.6) * len(datasets) + 1.2)
         figure = Figure(figsize=size, layout="constrained")
@@ -355,7 +356,7 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
     block = block.assign(**{name: block[name].astype(bool) for name in ("best", "violated", "significant")})
     private, reached = block[block.reach.ne(NOT_PRIVATE)], block[block.reach.eq(REACHED)]
     sure, hollow = reached[~reached.violated], reached[reached.violated]
-    text = f"At an {axis} ε of {number(epsilon)}"
+    text = f"At {' '.join(AXES[axis])} of {number(epsilon)}"
     if not reached.best.any():
         parts = [f"{text} no method is compared."]
     else:

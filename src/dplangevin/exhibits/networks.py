@@ -66,7 +66,7 @@ def training(
 
 
 def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
-    """Curves of equal audited ε, lone points and non-private lines; returns their legend entries by label."""
+    """Curves of equal tight ε, lone points and non-private lines; returns their legend entries by label."""
     handles: dict[str, Line2D] = {}
     for method, part in rows[rows.block.eq("equal")].groupby("method", sort=False):
         part, of = part.sort_values("epsilon_add_remove"), look(str(method), "network")

@@ -641,7 +641,7 @@ def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], title:
                 diverged = int(of.diverged.get(metric, 0))
                 cells.append(_metric(metric, value) + (f" /{diverged}" if diverged else ""))
             lines.append(cells)
-    columns = ["method", "noise", "ε asked", "ε audited", *(METRICS[metric] for metric in present)]
+    columns = ["method", "noise", "ε asked", "tight ε", *(METRICS[metric] for metric in present)]
     return tables.page(title, [POSTERIOR_NOTES, "", *tables.table(columns, lines, left=2)])
 
 

@@ -86,14 +86,14 @@ TRAINING_SYMBOLS = {
 TRAINING_BLOCKS = {
     "nonprivate": "Without privacy",
     "printed": "The paper's printed settings",
-    "equal": "At equal audited ε",
+    "equal": "At equal tight ε",
     "reference": "A published number for the small network",
 }
 TRAINING_NOTES = """\
 Accuracy on the test set in %, the mean over seeds and their standard deviation; with one seed there is no standard
 deviation. Samplers predict with the average of their posterior samples. The paper's ε is the one it prints; formula:
 that of the paper's accountant, or of the method's own where that has no price; tight: the smallest ε that we can prove,
-for the two kinds of neighbours; all at δ = {delta}. Equal audited ε: the noise is chosen so that the tight price under
+for the two kinds of neighbours; all at δ = {delta}. Equal tight ε: the noise is chosen so that the tight price under
 add/remove is at most the ε of the row. η: step size, σ: noise multiplier. PATE learns from the even test images and is
 scored on the odd ones. Published numbers are those of the paper's network, also where they stand beside another.
 Formula: {accountants}."""
@@ -133,7 +133,7 @@ def training_page(
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> str:
-    """Markdown: a table for each block; for that of equal audited ε first the methods side by side. networks: name of a
+    """Markdown: a table for each block; for that of equal tight ε first the methods side by side. networks: name of a
     network in the frame -> what the page calls it."""
     table = training_summary(frame, published=published, names=names)
     table["problem"] = [networks.get(name, name) for name in table.problem]

@@ -18,6 +18,8 @@ UPPER = {  # kind -> the statement; value over bound is at most 1 where it holds
     "remark 1": "Remark 1: 2c",
     "theorem 4, one step": "proof of Theorem 4: one step",
     "phase transition": "α-phase: t ≤ αNT/τ",
+    "lemma 5, replaced, as printed": "Lemma 5: ε, one replaced",
+    "lemma 5, added or removed, as printed": "Lemma 5: ε, one added or removed",
     "lemma 6": "Lemma 6: 7L²/(n − 1)",
     "rate, l2": "ℓ2 rate: √d",
     "rate, l2, scale": "ℓ2 rate: ‖I⁻¹‖_F",
@@ -25,6 +27,8 @@ UPPER = {  # kind -> the statement; value over bound is at most 1 where it holds
 }
 OTHERS = {
     "theorem 3, bias": "Theorem 3: bias of θ² over η",
+    "lemma 5, replaced, 2 log(1/δ) under the root": "Lemma 5 with 2 log(1/δ): ε, one replaced",
+    "lemma 5, added or removed, 2 log(1/δ) under the root": "Lemma 5 with 2 log(1/δ): ε, one added or removed",
     "wald, type I": "Wald's test: type I error over .05",
     "wald, power": "Wald's test: power over its limit",
     "one pass": "τ for one pass over N",

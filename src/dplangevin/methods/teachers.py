@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -198,11 +199,13 @@ class Descent:
         there."""
         assert isinstance(problem, NetworkProblem)
         key = self._key(problem, count, queries, seed)
-        kept = workspace.folder / f"votes_{key}.npz"
-        if not kept.exists():
-            checkpoint = Checkpoint(workspace.folder / f"votes_{key}.pt", key)
-            save_arrays(kept, {"votes": self._count(problem, count, queries, seed, checkpoint).numpy()})
+
+        def make(path: Path) -> None:
+            checkpoint = Checkpoint(path.with_suffix(".pt"), key)
+            save_arrays(path, {"votes": self._count(problem, count, queries, seed, checkpoint).numpy()})
             checkpoint.remove()
+
+        kept = cache.kept_file(workspace.folder / f"votes_{key}.npz", make)
         with np.load(kept, allow_pickle=False) as archive:
             return torch.as_tensor(archive["votes"])
 

@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from dplangevin.backbones import load
 from dplangevin.backbones.resnet20 import Block, ResNet20
-from dplangevin.cache import File, atomic_path, code_hash, key, targets
-from dplangevin.data import DataError, Dataset
+from dplangevin.cache import File, code_hash, kept_file, key, targets
+from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
 from dplangevin.engine.layers import BY_HAND, ParameterFree, Parameters
 from dplangevin.networks import Network
@@ -157,21 +157,13 @@ def activations(backbone: ResNet20, images: Dataset, device: torch.device, folde
     They are kept in `folder`, 16 kB an image, for the other runs and for one that is interrupted; key: a hash of all
     that decides them.  Those of another key are deleted.
     """
-    path = folder / f"trunk-{key}.npy"
-    if path.exists():
-        try:
-            return torch.from_numpy(np.load(path))
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(
-                f"cannot read the activations {path}: {error}. Delete the file and run again"
-            ) from error
-    found = _computed(backbone, images, device)
-    with atomic_path(path) as part, open(part, "wb") as file:
-        np.save(file, found)
-    for old in folder.glob("trunk-*.npy"):
-        if old != path:
+    path = folder / f"trunk-{key}.npz"
+    kept_file(path, lambda path: save_arrays(path, {"trunk": _computed(backbone, images, device)}))
+    for old in folder.glob("trunk-*"):
+        if old.stem != path.stem:
             old.unlink(missing_ok=True)
-    return torch.from_numpy(found)
+    with np.load(path, allow_pickle=False) as archive:
+        return torch.from_numpy(archive["trunk"])
 
 
 @torch.no_grad()

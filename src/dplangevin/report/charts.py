@@ -177,7 +177,7 @@ def over_epsilon(
     state = np.where(private.violated.ne("") | private.diverged.gt(0), "hollow", "full")
     columns = ["label", "eps", "mean", "low", "high", "state"]
     data = _records(private.assign(state=state)[columns])
-    name = "audited ε (tight price)" if audited else "ε asked for"
+    name = "tight ε" if audited else "ε asked for"
     low, high = _decades(private.eps)
     at = alt.X("eps:Q", **_log(name, (low, high)))
     value = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=False, nice=True))

@@ -18,7 +18,7 @@ from dplangevin.text import number
 
 PAPERS = {
     "wang2015": "Wang, Fienberg and Smola, Privacy for Free, ICML 2015",
-    "li2019": "Li, Chen, Liu and Carin, Towards More Practical SG-MCMC in Differential Privacy, 2019",
+    "li2019": "Li, Chen, Liu and Carin, On Connecting Stochastic Gradient MCMC and Differential Privacy, AISTATS 2019",
     "ryffel2022": "Ryffel, Bach and Pointcheval, Differential Privacy Guarantees for SGLD, 2022",
 }
 SHORT = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
@@ -43,8 +43,9 @@ PLACES: dict[str, dict[str, tuple[float, ...]]] = {
 }  # fmt: skip
 VERDICTS = {
     verdicts.REPRODUCED: "the claim is shown with the default choices",
-    verdicts.UNDER_CHOICES: "it is shown with other choices that the paper leaves open, which the reason names, or on "
-    "a stand-in or invented data",
+    verdicts.UNDER_CHOICES: "it is not shown with the default choices, but with settings that the paper leaves open or "
+    "with another reading of its definitions, which the reason names; or it is shown, but on a stand-in or on invented "
+    "data",
     verdicts.NOT_REPRODUCED: "neither the claim nor its opposite is shown",
     verdicts.CONTRADICTED: "the opposite is shown, in the paper's setting or where it states none, by a 95 % interval, "
     "a proof, an exact computation or an attack at 95 %",
@@ -67,7 +68,7 @@ KINDS = {
     "paper": "the paper's words decide",
     "reading": "the words leave a size open, and ours decides; it never contradicts",
     "extension": "a question of ours that the paper does not ask, counted apart, such as the same ordering at equal "
-    "audited ε",
+    "tight ε",
 }
 SETTINGS = {
     "paper": "as the paper states it, or no setting is needed",

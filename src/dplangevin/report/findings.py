@@ -61,5 +61,5 @@ def filled(text: str, claims: pd.DataFrame) -> str:
 
 def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
     """Whether the table has every claim that a finding of conf/report/findings.yaml names."""
-    ids = {entry["quote"], *entry["claims"], *entry["figure"].get("claims", ()), *named(entry["sentence"])}
-    return ids <= set(claims.index)
+    ids = {entry["quote"], *entry["claims"], *entry["figure"].get("claims", ())}
+    return ids.union(*(named(entry[part]) for part in ("title", "sentence", "why"))) <= set(claims.index)

@@ -47,7 +47,7 @@ SCORES = {
     "ece": "calibration error",
 }
 AXES = {
-    "audited": "audited ε: what each method is proved to cost",
+    "audited": "tight ε: what each method is proved to cost",
     "asked": "asked ε: what was asked of each method",
 }
 SERIES = {  # folder of runs -> what the menu calls it, and whether methods are ranked there
@@ -163,7 +163,7 @@ class Site:
                     "id": name.replace("_", "-"),
                     "title": filled(entry["title"], self.by_id),
                     "sentence": filled(entry["sentence"], self.by_id),
-                    "why": claims.tidy(entry["why"]) + ".",
+                    "why": claims.tidy(filled(entry["why"], self.by_id)) + ".",
                     "quote": quoted,
                     "claims": rows,
                     "exhibit": entry["exhibit"],
@@ -195,13 +195,12 @@ class Site:
 
     def _figure(self, figure: Mapping[str, Any]) -> Markup | None:
         """The specification of a figure of conf/report; None where what it shows is not there."""
-        chart = dict(figure["chart"])
         try:
             if "analysis" in figure:
                 frame = read.read_analysis(figure["analysis"], self.results / "analyses")
                 frame = frame[frame.paper.eq(figure["paper"])] if "paper" in figure else frame
             elif "runs" in figure:
-                methods = chart.pop("methods")
+                methods = figure["methods"]
                 runs = read.read_runs([figure["runs"]], root=self.results / "runs")
                 frame = sort_by(summary(runs[runs.method.isin(methods)]), method=methods)
             else:
@@ -209,7 +208,7 @@ class Site:
                 frame = self.by_id.loc[[*names], ["ours", "low", "high"]].assign(name=[*names.values()])
         except FileNotFoundError:
             return None
-        return self._spec(instantiate(chart, _partial_=True, _convert_="all")(frame))
+        return self._spec(instantiate(figure["chart"], _partial_=True, _convert_="all")(frame))
 
     def _spec(self, spec: Mapping[str, Any]) -> Markup:
         return Markup(charts.text(spec))
@@ -277,7 +276,7 @@ class Site:
         files = [
             (
                 f"../exhibits/{name}/{file}",
-                f"{kinds[file.rsplit('.')[-1]]}{', at the audited ε' if '_audited' in file else ''}",
+                f"{kinds[file.rsplit('.')[-1]]}{', at the tight ε' if '_audited' in file else ''}",
             )
             for file in entry["files"]
         ]

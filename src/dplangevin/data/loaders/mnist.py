@@ -10,6 +10,8 @@ import numpy as np
 
 from dplangevin.data import DataError, Dataset, raw_file
 
+MOST = 60_000 * 28 * 28  # bytes of data in a file
+
 
 def load(folder: str | Path, limit: int | None = None) -> Dataset:
     """The four idx files: x (1, n, 1, 28, 28), 60,000 images to train on and 10,000 to test on, y = the digit.
@@ -37,20 +39,25 @@ def load(folder: str | Path, limit: int | None = None) -> Dataset:
 def read_idx(path: Path, axes: int) -> np.ndarray:
     """A compressed idx file of bytes with `axes` axes: magic 0x0800 + axes and the lengths, 4 bytes each, then data.
 
-    Raises DataError for another magic number or another amount of data than the lengths give.
+    Raises DataError for another magic number, for another amount of data than the lengths give, of which no more is
+    unpacked, and for lengths of more than MOST bytes.
     """
+    start = 4 * (axes + 1)
     try:
-        content = gzip.decompress(raw_file(path).read_bytes())
+        with gzip.open(raw_file(path)) as file:
+            header = file.read(start)
+            if len(header) < start:
+                raise DataError(f"{path}: {len(header)} bytes, expected a header of {start}")
+            magic, *shape = struct.unpack(f">{axes + 1}I", header)
+            if magic != 0x0800 + axes:
+                raise DataError(f"{path}: magic number {magic:#06x}, expected {0x0800 + axes:#06x}")
+            if prod(shape) > MOST:
+                raise DataError(
+                    f"{path}: the header says {prod(shape)} bytes {shape}, expected at most {MOST}"
+                )
+            content = file.read(prod(shape) + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is not a whole gzip file: {error}") from error
-    start = 4 * (axes + 1)
-    if len(content) < start:
-        raise DataError(f"{path}: {len(content)} bytes, expected a header of {start}")
-    magic, *shape = struct.unpack_from(f">{axes + 1}I", content)
-    if magic != 0x0800 + axes:
-        raise DataError(f"{path}: magic number {magic:#06x}, expected {0x0800 + axes:#06x}")
-    if len(content) - start != prod(shape):
-        raise DataError(
-            f"{path}: {len(content) - start} bytes of data, the header says {prod(shape)} {shape}"
-        )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    if len(content) != prod(shape):
+        raise DataError(f"{path}: {len(content)} bytes of data, the header says {prod(shape)} {shape}")
+    return np.frombuffer(content, np.uint8).reshape(shape)

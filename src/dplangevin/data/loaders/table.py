@@ -121,7 +121,9 @@ def load(
             outside[label] += clipped
             return y
         values.update(text.rstrip() for text in table.columns[label])
-        return table.equals(label, plus) if codes is None else table.code(label, codes)
+        if codes is not None:
+            return table.code(label, codes)
+        return table.convert(label, lambda text: _sign(text, plus, marks), "a label: it is a missing value")
 
     def arrays(files: str | Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         parts = []
@@ -280,6 +282,13 @@ def _values(column: str, values: Sequence[str | int | float]) -> list[str]:
     return texts
 
 
+def _sign(text: str, plus: str | None, marks: frozenset[str]) -> float:
+    """+1 for the positive value, -1 for another. ValueError for a missing one."""
+    if (found := text.strip()) in marks or found.lower() in ("", "nan"):
+        raise ValueError(text)
+    return 1.0 if text.rstrip() == plus else -1.0
+
+
 def _text(value: str | int | float) -> str:
     """A value of the label as it is in the file. ValueError for yes and no, which YAML takes for truth values."""
     if isinstance(value, bool):
@@ -339,7 +348,7 @@ class Table:
             for _ in range(skip):
                 handle.readline()
             reader = csv.reader(handle, delimiter=delimiter, skipinitialspace=True)
-            for row in reader:
+            for row in _parsed(reader, path, skip):
                 if count == limit:
                     break
                 where = f"{path}, line {reader.line_num + skip}"
@@ -408,14 +417,18 @@ class Table:
         """The number that stands for each value, shape (n,). Raises DataError for a value without a code."""
         return self.convert(column, lambda text: codes[text.rstrip()], f"one of {list(codes)}")
 
-    def equals(self, column: str, value: str | None) -> np.ndarray:
-        """+1 where the column has that value, -1 elsewhere, (n,)."""
-        return np.array([1.0 if text.rstrip() == value else -1.0 for text in self.columns[column]])
-
     def one_hot(self, column: str, categories: Sequence[str]) -> np.ndarray:
         """Indicator of each category, shape (n, k). Raises DataError for an unknown category."""
         position = {category: float(k) for k, category in enumerate(categories)}
         return np.eye(len(categories))[self.code(column, position).astype(int)]
+
+
+def _parsed(reader: Any, path: Path, skip: int) -> Iterator[list[str]]:
+    """The rows of a csv.reader, whose errors, of a field without an end and the like, become DataError."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num + skip}: {error}") from error
 
 
 def number(text: str) -> float:

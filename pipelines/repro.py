@@ -1,0 +1,153 @@
+"""What `make repro` does: compose conf/, `dvc repro --keep-going`, and a summary; one run at a time in a checkout.
+
+python pipelines/repro.py [--exhibit ID | --target STAGE] [--force] [--strict] [OVERRIDE ...]
+
+A run that is interrupted or killed takes DVC and its stages with it; finished units are kept.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from shutil import copy2
+from typing import Any
+
+import psutil
+import summary
+import yaml
+
+from dplangevin import config, lock
+from dplangevin.cache import RECOMPUTE, atomic_path
+from dplangevin.config import ConfigError
+from dplangevin.text import meant
+
+LOCK = Path("dvc.lock")
+HEAD = "schema: '2.0'\nstages:\n"
+COPY = Path(".dvc/tmp/dvc.lock")  # as the last run found it
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDS = 20.0  # seconds for DVC to come to a place where it writes nothing
+
+
+class Interrupted(BaseException):
+    """A signal that ends the run."""
+
+
+def interrupt(number: int, frame: Any) -> None:
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise Interrupted(number)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--exhibit", metavar="ID", help="only this one and what it needs")
+    what.add_argument("--target", metavar="STAGE", help="only this stage of dvc.yaml and what it needs")
+    parser.add_argument("--force", action="store_true", help="compute again what is committed, too")
+    parser.add_argument("--strict", action="store_true", help="data that cannot be had are a failure, too")
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. pipeline=svhn")
+    args = parser.parse_args(argv)
+    for number in SIGNALS:
+        signal.signal(number, interrupt)
+    if "MAKELEVEL" in os.environ:
+        lock.end_with(os.getppid(), signal.SIGTERM)
+    name = f"make exhibit ID={args.exhibit}" if args.exhibit else f"make {args.target or 'repro'}"
+    try:
+        with lock.run(name):
+            return config.main(args.overrides) or reproduce(args)
+    except (ConfigError, lock.LockError) as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    except Interrupted as error:
+        print("Interrupted. Finished units are kept; the next run goes on from there.", file=sys.stderr)
+        return 128 + int(error.args[0])
+
+
+def reproduce(args: argparse.Namespace) -> int:
+    """`dvc repro`, and what came of it; the exit status."""
+    exhibits = list(summary.loaded(Path(config.PARAMS))["pipeline"]["exhibits"])
+    targets = [args.target] if args.target else []
+    if args.exhibit is not None:
+        if args.exhibit not in exhibits:
+            name = (
+                f"no exhibit {args.exhibit!r}" if args.exhibit else "name one: make exhibit ID=wang2015_fig1c"
+            )
+            raise ConfigError(f"{name}{meant(args.exhibit, exhibits)}; there are {', '.join(exhibits)}")
+        exhibits, targets = [args.exhibit], [f"render@{args.exhibit}"]
+    mend()
+    with tempfile.TemporaryDirectory() as log:
+        env = {
+            **os.environ,
+            summary.LOG: log,
+            "DPL_PYTHON": sys.executable,
+            config.SET: " ".join(args.overrides),
+        }
+        if args.force:
+            env[RECOMPUTE] = "1"
+        flags = ["--keep-going", *(["--force"] if args.force else [])]
+        dvc = lock.spawn([sys.executable, "-m", "dvc", "repro", *flags, *targets], env)
+        try:
+            status = dvc.wait()
+        except Interrupted:
+            end(dvc)
+            raise
+        put_in_order()
+        if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
+            print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
+        return summary.told(Path(log), status, exhibits, args.strict)
+
+
+def end(dvc: subprocess.Popen[bytes]) -> None:
+    """End DVC and its stages, while DVC waits for one: it is not writing dvc.lock then, which it does in place."""
+    last = time.monotonic() + ENDS
+    while dvc.poll() is None and not psutil.Process(dvc.pid).children() and time.monotonic() < last:
+        time.sleep(0.02)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(dvc.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            dvc.wait(5)
+            return
+
+
+def mend() -> None:
+    """Take dvc.lock back if a run was killed while DVC wrote it; keep a copy of one that is whole."""
+    if not LOCK.exists():
+        return
+    try:
+        whole = "stages" in (summary.loaded(LOCK) or {})
+    except (yaml.YAMLError, UnicodeDecodeError):
+        whole = False
+    if whole:
+        copy2(LOCK, COPY)
+    elif COPY.exists():
+        copy2(COPY, LOCK)
+        print(
+            f"{LOCK} is cut short, by a run that was killed: taken back from before that run", file=sys.stderr
+        )
+    else:
+        raise ConfigError(f"{LOCK} is cut short: take the committed one back, `git checkout {LOCK}`")
+
+
+def put_in_order() -> None:
+    """The stages of dvc.lock by name: DVC keeps them in the order in which they were first run."""
+    text = LOCK.read_text(encoding="utf-8") if LOCK.exists() else ""
+    head, *stages = re.split(r"^(?=  \S)", text, flags=re.MULTILINE)
+    if (
+        head == HEAD
+        and not re.search(r"^\S|[&*]id\d", "".join(stages), re.MULTILINE)
+        and stages != sorted(stages)
+    ):
+        with atomic_path(LOCK) as part:
+            part.write_text(head + "".join(sorted(stages)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

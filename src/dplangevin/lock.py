@@ -1,0 +1,253 @@
+"""One run at a time in a checkout, and no process that outlives its run.
+
+A run writes params.yaml and replaces results.  It holds `RUN` from before it writes params.yaml until DVC has ended:
+`make repro` and `dvc exp run` do so themselves; for a plain `dvc repro`, which only starts stages, its first stage
+takes it, and a small process keeps it until that DVC ends.  A stage holds `STAGE` while it works: a run begins when
+nothing of an earlier one is left.  Both are locks of the kernel (flock), which end with the process that holds them,
+however it ends; what the files say is for the message.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+RUN = Path(".dvc/tmp/run.lock")
+STAGE = Path(".dvc/tmp/stage.lock")
+LEFT = 10.0  # seconds in which what is left of a killed run must have ended
+DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+
+
+class LockError(Exception):
+    """The lock cannot be had; the message says why, and what to do."""
+
+
+class Holder(NamedTuple):
+    """Who holds a lock, and since when, by its clock."""
+
+    pid: int
+    since: str
+    command: str
+
+
+class Busy(LockError):
+    """Another run is at work."""
+
+    def __init__(self, holder: Holder) -> None:
+        who = f"{holder.command} (pid {holder.pid}, since {holder.since})"
+        super().__init__(f"another run is at work here: {who}; wait for it, or end it: kill {holder.pid}")
+        self.holder = holder
+
+
+@contextmanager
+def run(command: str) -> Iterator[None]:
+    """Hold the checkout that is the working folder.  Busy if another run does, which this is not a part of."""
+    held = _take_unless_ours(command, os.getpid())[1]
+    try:
+        yield
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def hold(command: str) -> None:
+    """As `run`, until this process ends."""
+    _take_unless_ours(command, os.getpid())  # whose end closes it
+
+
+@contextmanager
+def stage() -> Iterator[None]:
+    """Work as a part of the run that started this process, and end with it; as a run of its own if DVC did not.
+
+    Busy if another run is at work.
+    """
+    own, driver = os.getpid(), _driver()
+    leader, held = _take_unless_ours(_command(driver), driver)
+    follow(*{driver, leader} - {own})
+    if held is not None and driver != own:
+        _keep(held, driver)
+        held = None
+    try:
+        part = _take(STAGE, os.environ.get("DVC_STAGE") or _command(own), own, LEFT)
+        try:
+            yield
+        finally:
+            os.close(part)
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def follow(*pids: int) -> None:
+    """End this process, at once, as soon as one of these has ended."""
+
+    def end_after(pid: int) -> None:
+        wait(pid)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for pid in pids:
+        threading.Thread(target=end_after, args=(pid,), name=f"follows {pid}", daemon=True).start()
+
+
+def wait(pid: int) -> None:
+    """Return when a process, no matter whose, has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # not Linux, or an old one
+        while _alive(pid):
+            time.sleep(0.2)
+        return
+    ended = select.poll()
+    ended.register(descriptor, select.POLLIN)
+    ended.poll()
+    os.close(descriptor)
+
+
+def spawn(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a program in a process group of its own that is killed when this process ends."""
+    end = partial(end_with, os.getpid(), signal.SIGKILL, ctypes.CDLL(None))
+    return subprocess.Popen(command, env=env, process_group=0, preexec_fn=end)
+
+
+def end_with(parent: int, number: int, libc: ctypes.CDLL | None = None) -> None:
+    """Get a signal when the parent process ends, also in what this process becomes; on Linux alone."""
+    if sys.platform == "linux":
+        (libc or ctypes.CDLL(None)).prctl(DEATH_SIGNAL, number)
+        if os.getppid() != parent:  # it has ended already
+            os.kill(os.getpid(), number)
+
+
+def _take_unless_ours(command: str, pid: int) -> tuple[int, int | None]:
+    """Who holds the checkout, and the descriptor that does, taken for a process; None where a run does that this
+    process is a part of."""
+    try:
+        held = _take(RUN, command, pid)
+    except Busy as error:
+        if error.holder.pid in {os.getpid(), *_ancestors()}:
+            return error.holder.pid, None
+        raise
+    try:
+        os.close(_take(STAGE, command, pid, LEFT))
+    except LockError:
+        os.close(held)
+        raise
+    return pid, held
+
+
+def _take(path: Path, command: str, pid: int, patience: float = 0.0) -> int:
+    """Lock a file for a process and say so in it; the descriptor that holds it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise LockError(f"{path} cannot be opened: {error.strerror}{_fix(path)}") from error
+    last = time.monotonic() + patience
+    try:
+        while not _locked(held):
+            if time.monotonic() >= last and (holder := _holder(held)):
+                raise Busy(holder)
+            time.sleep(0.05)
+    except OSError as error:
+        raise LockError(f"{path} cannot be locked: {error.strerror}") from error
+    except Busy:
+        os.close(held)
+        raise
+    holder = Holder(pid, time.strftime("%Y-%m-%d %H:%M:%S"), command)
+    os.ftruncate(held, 0)
+    os.pwrite(held, json.dumps(holder).encode(), 0)
+    return held
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(descriptor: int) -> Holder | None:
+    """What is written in a lock; None while it is being written."""
+    try:
+        return Holder(*json.loads(os.pread(descriptor, 1 << 16, 0)))
+    except ValueError:
+        return None
+
+
+def _fix(path: Path) -> str:
+    """What to do about a file that cannot be opened, such as one of another user who ran this before."""
+    place = next((at for at in (path, *path.parents) if at.exists()), path)
+    if place.stat().st_uid == os.getuid():
+        return f" ({place}): chmod -R u+rwX ."
+    try:
+        owner = place.owner()
+    except KeyError:
+        owner = str(place.stat().st_uid)
+    return f" ({place} belongs to {owner}): sudo chown -R $(id -un) ."
+
+
+def _keep(held: int, pid: int) -> None:
+    """Leave a lock to a process of its own until another has ended."""
+    command = [sys.executable, "-I", "-S", __file__, str(pid)]
+    nothing = subprocess.DEVNULL
+    keeper = subprocess.Popen(
+        command, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[held], start_new_session=True
+    )
+    keeper.returncode = 0  # it is meant to live longer than this process
+    os.close(held)
+
+
+def _driver() -> int:
+    """The process of DVC that started this one for a stage; this one if none did."""
+    if "DVC_STAGE" in os.environ:
+        import psutil
+
+        for process in psutil.Process().parents():
+            try:
+                if "DVC_STAGE" not in process.environ():
+                    return process.pid
+            except psutil.Error:
+                return process.pid
+    return os.getpid()
+
+
+def _ancestors() -> list[int]:
+    import psutil
+
+    return [process.pid for process in psutil.Process().parents()]
+
+
+def _command(pid: int) -> str:
+    import psutil
+
+    return shlex.join(psutil.Process(pid).cmdline())
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+if __name__ == "__main__":  # `_keep`
+    wait(int(sys.argv[1]))

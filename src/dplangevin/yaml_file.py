@@ -1,0 +1,144 @@
+"""YAML files, read, or refused with file, line and what is wrong.
+
+Refused is what is no YAML in UTF-8 or no mapping, a key that is there twice, a tag, a number that would become 0 or
+infinite, and what is too large or too deep.  Aliases are counted before anything follows them, so that a file of some
+lines cannot stand for a billion values.
+"""
+
+import io
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+LARGEST = 100_000  # values of a file, those that aliases repeat among them
+DEEPEST = 50  # levels
+NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)?")
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class ConfigError(ValueError):
+    """`conf/`, an override or `params.yaml` cannot be used; the message names the key, or the line, and the fix."""
+
+
+def read(path: str | Path) -> DictConfig:
+    """The mapping in a file. The one reader: PyYAML would take `1e-5` for a string."""
+    text = sound(path)
+    try:
+        found = OmegaConf.load(io.StringIO(text))
+    except yaml.YAMLError as error:
+        raise ConfigError(said(error, path)) from error
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(found, DictConfig):
+        raise ConfigError(f"{path} is not a mapping: it needs lines of `name: value`")
+    return found
+
+
+def sound(path: str | Path) -> str:
+    """The text of a file, of which nothing is made."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path}, line {line}: byte {content[error.start]:#x} is not UTF-8: save the file as UTF-8"
+        ) from error
+    try:
+        _count(yaml.parse(text, Loader=LOADER))
+    except yaml.YAMLError as error:
+        raise ConfigError(said(error, path, text)) from error
+    return text
+
+
+def inexact(text: str) -> str:
+    """What is wrong with a number as it is written, that its float would not show; "" for any other text."""
+    if not NUMBER.fullmatch(text):
+        return ""
+    value = float(text.replace("_", ""))
+    if math.isinf(value):
+        return f"{text} is too large for a number: it would be infinite"
+    if value == 0 and re.search("[1-9]", re.split("[eE]", text)[0]):
+        return f"{text} is too small for a number: it would be 0"
+    return ""
+
+
+def said(error: yaml.YAMLError, path: str | Path | None = None, text: str = "") -> str:
+    """File, line and what; the path is that of the error unless one is given."""
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return f"{path}, line {line}: {error.reason}"
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"{path}: {error}"
+    mark, began = error.problem_mark, error.context_mark
+    around = f" ({error.context} from line {began.line + 1} on)" if error.context and began else ""
+    return f"{path or mark.name}, line {mark.line + 1}: {error.problem}{around}"
+
+
+@dataclass
+class _Open:
+    """A list or mapping whose end is not reached.  values: so far, itself among them.  keys: of a mapping.  at_key:
+    whether its next node is a key."""
+
+    anchor: str | None
+    mapping: bool
+    at_key: bool
+    values: int = 1
+    keys: set[str] = field(default_factory=set)
+
+
+def _count(events: Iterable[yaml.Event]) -> None:
+    """MarkedYAMLError at the first event that is refused."""
+    sizes: dict[str, int] = {}  # of what an alias can stand for
+    around: list[_Open] = []
+    documents = 0
+    for event in events:
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            _require(documents == 1, "a second document begins, a file has one", event)
+        if isinstance(event, yaml.CollectionStartEvent | yaml.ScalarEvent):
+            _require(not event.tag, f"tag {event.tag}: there are plain values only", event)
+        if isinstance(event, yaml.CollectionStartEvent):
+            around.append(_Open(event.anchor, mapping, at_key=mapping))
+            _require(len(around) <= DEEPEST, f"more than {DEEPEST} levels", event)
+            continue
+        if isinstance(event, yaml.ScalarEvent):
+            why = inexact(event.value) if event.implicit[0] else ""
+            _require(not why, why, event)
+            anchor, values = event.anchor, 1
+        elif isinstance(event, yaml.AliasEvent):
+            _require(event.anchor in sizes, f"alias *{event.anchor} stands for nothing before it", event)
+            anchor, values = None, sizes[event.anchor]
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = around.pop()
+            anchor, values = done.anchor, done.values
+        else:
+            continue
+        if anchor:
+            sizes[anchor] = values
+        if not around:
+            continue
+        here = around[-1]
+        here.values += values
+        _require(
+            here.values <= LARGEST, f"more than {LARGEST} values, with all that its aliases repeat", event
+        )
+        if here.at_key and isinstance(event, yaml.ScalarEvent):
+            _require(event.value not in here.keys, f"the key {event.value!r} is there twice", event)
+            here.keys.add(event.value)
+        here.at_key = here.mapping and not here.at_key
+
+
+def _require(condition: bool, text: str, event: yaml.Event) -> None:
+    if not condition:
+        raise yaml.MarkedYAMLError(problem=text, problem_mark=event.start_mark)

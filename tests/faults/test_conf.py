@@ -1,0 +1,515 @@
+"""Broken files and wrong values: in conf/, on the command lines of make, DVC and dplangevin, in a schema."""
+
+import copy
+import inspect
+import math
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkout import fresh_clone, run
+from hydra.utils import get_object
+from omegaconf import DictConfig, OmegaConf
+from typer.testing import CliRunner
+
+from dplangevin import config, typed, yaml_file
+from dplangevin.cache import targets
+from dplangevin.cli import app
+
+ROOT = Path(__file__).parents[2]
+SLOWEST = 20  # seconds that an answer may take
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{name}: &{name} [{', '.join(9 * [f'*{before}'])}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+# What is written below a sound file, or in its place: the lines further down that are named, and what is said of them
+BROKEN = {
+    "a stray brace": (b"x: {a: 1\ny: 2\n", (2, 3), "',' or '}'"),
+    "a brace too many": (b"x: {a: 1}}\n", (1,), "expected key|block end"),
+    "a tab": (b"x:\n\ty: 1\n", (2,), "cannot start any token"),
+    "Latin-1": ("# fine\nx: Böhning\n".encode("latin-1"), (2,), "byte 0xf6 is not UTF-8"),
+    "a character of no text": (b"x: 1\ny: \x01\n", (2,), "control characters|not allowed"),
+    "a key twice": (b"x: 1\ny: 2\nx: 3\n", (3,), "the key 'x' is there twice"),
+    "an alias bomb": (BOMB.encode(), (5, 6), "more than 100000 values"),
+    "an alias of itself": (b"x: &x [1, *x]\n", (1,), r"alias \*x stands for nothing"),
+    "a depth without end": (b"x: " + 10_000 * b"[", (1,), "more than 50 levels"),
+    "an object of Python": (
+        b"x: !!python/object/apply:os.system ['touch pwned']\n",
+        (1,),
+        "tag .*: there are plain values",
+    ),
+    "a merge with a number": (b"x: {<<: 3}\n", (1,), "mapping"),
+    "nearly 0": (b"x: 1\ny: 1e-400\n", (2,), "1e-400 is too small for a number: it would be 0"),
+    "nearly infinite": (b"x: -1e400\n", (1,), "-1e400 is too large for a number"),
+    "two documents": (b"x: 1\n---\nx: 2\n", (2,), "a second document begins"),
+}
+broken = pytest.mark.parametrize(("content", "lines", "what"), BROKEN.values(), ids=BROKEN)
+
+
+def said(text: str, name: str, lines: tuple[int, ...], what: str) -> bool:
+    """Whether file, one of the lines and what is wrong are in one sentence."""
+    where = "|".join(map(str, lines))
+    return re.search(rf"{re.escape(name)}, line ({where}): .*({what})", text) is not None
+
+
+def compose(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    env = {"PYTHONPATH": str(ROOT / "src"), **env}
+    return run(folder, sys.executable, "-m", "dplangevin.config", *words, **env)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """conf/ and its params.yaml, to break."""
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.trial("a broken config file")
+@broken
+def test_a_broken_file_is_named_with_the_line(
+    tmp_path: Path, content: bytes, lines: tuple[int, ...], what: str
+) -> None:
+    path, started = tmp_path / "broken.yaml", time.monotonic()
+    path.write_bytes(b"a_sound: line\n" + content)
+    with pytest.raises(config.ConfigError) as caught:
+        yaml_file.read(path)
+    assert said(str(caught.value), str(path), tuple(line + 1 for line in lines), what), caught.value
+    assert time.monotonic() - started < SLOWEST
+
+
+@pytest.mark.trial("a broken config file")
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        ("method/ops", "an alias bomb"),
+        ("exhibit/compare", "a stray brace"),  # not composed, and still refused
+        ("method/ops", "a merge with a number"),  # which Hydra meets
+        ("config", "Latin-1"),
+    ],
+)
+def test_composing_ends_with_status_2_and_writes_nothing(folder: Path, file: str, fault: str) -> None:
+    content, lines, what = BROKEN[fault]
+    path = folder / "conf" / f"{file}.yaml"
+    before = path.read_text()
+    path.write_bytes(before.encode() + content)
+    params = (folder / "params.yaml").read_bytes()
+    started = time.monotonic()
+    done = compose(folder, "seed=3")
+    assert time.monotonic() - started < SLOWEST
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    below = len(before.splitlines())
+    assert said(done.stderr, f"conf/{file}.yaml", tuple(below + line for line in lines), what), done.stderr
+    assert (folder / "params.yaml").read_bytes() == params
+    assert not (folder / "pwned").exists()
+
+
+def test_aliases_of_the_project_are_far_below_the_bound() -> None:
+    """So that the bound is none for what people write."""
+    for path in (ROOT / "conf").rglob("*.yaml"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(yaml_file, "LARGEST", yaml_file.LARGEST // 20)
+            patch.setattr(yaml_file, "DEEPEST", yaml_file.DEEPEST // 3)
+            yaml_file.sound(path)
+
+
+@pytest.mark.trial("a broken config file")
+def test_a_damaged_params_yaml_is_named_by_a_stage_and_composed_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = (folder / "params.yaml").read_bytes()
+    (folder / "params.yaml").write_bytes(right + b"\xe9: {\n")
+    done = run(folder, sys.executable, str(ROOT / "pipelines/code.py"), PYTHONPATH=str(ROOT / "src"))
+    assert done.returncode != 0
+    assert said(done.stderr, "params.yaml", (right.count(b"\n") + 1,), "byte 0xe9"), done.stderr
+    assert "Traceback" not in done.stderr
+    monkeypatch.chdir(folder)
+    assert config.main([]) == 0
+    assert (folder / "params.yaml").read_bytes() == right
+
+
+# Wrong values: key, value, what is said of it
+WRONG: list[tuple[str, Any, str]] = [
+    ("delta", "1e-5", "delta = '1e-5' must be a number in [0, 1) (without quotes)"),
+    ("delta", 0.0, "delta must be positive and finite, not 0.0"),
+    ("delta", math.nan, "delta = nan is no value"),
+    ("delta", 1.0, "delta = 1.0 must be a number in [0, 1)"),
+    ("seed", 1.5, "seed = 1.5 must be a whole number"),
+    ("seed", -1, "seed = -1 must be a whole number of at least 0"),
+    ("repeats", [10], "repeats = [10] must be a whole number"),
+    ("audit_runs.single", 1e6, "audit_runs.single = 1000000.0 must be a whole number"),
+    ("reference.sampler.chains", "4", "reference.sampler.chains = '4' must be a whole number (without quotes)"),
+    ("pipeline.datasets", "adult", "pipeline.datasets = 'adult' must be a list"),
+    ("method.ops.radius", [1.0, 2.0], "method.ops.radius = [1.0, 2.0] must be a number"),
+    ("method.ops.radius", -1.0, "method.ops: radius must be positive and finite, not -1.0"),
+    ("method.ops.sampler.chains", 0, "method.ops.sampler: chains"),
+    ("method.dp_sgd.clip", "1.0", "method.dp_sgd.clip = '1.0' must be a number (without quotes)"),
+    ("method.dp_sgd.adjacency", "add", "'add' must be one of replace_one, add_remove"),
+    ("method.dp_sgd.sampling.epochs", math.inf, "method.dp_sgd.sampling: epochs must be positive and finite"),
+    ("method.dp_sgd.accountant", "tight", "method.dp_sgd.accountant = 'tight' must be an object (Accountant)"),
+    ("method.dp_sgd._target_", "nowhere.X", "method.dp_sgd._target_ = 'nowhere.X' cannot be imported"),
+    ("method.dp_sgd.clipp", 1.0, "method.dp_sgd.clipp: dplangevin.methods.dp_sgd.DpSgd has no 'clipp'; did you mean"),
+    ("method.pate.vote.decay", 0.5, "method.pate.vote: decay must be below 1/2"),
+    ("accountant.li2019.max_order", 0.5, "accountant.li2019.max_order = 0.5 must be a whole number"),
+    ("problem.cifar10.smoothness", "privat", "'privat' must be one of private, public"),
+    ("problem.linear.loss.threshold", True, "problem.linear.loss.threshold = True must be a number"),
+    ("problem.tanh.network.layers", 3, "problem.tanh.network.layers = 3 must be"),
+    ("problem.block.backbone", 3, "problem.block.backbone = 3 must be a text or null"),
+    ("dataset.abalone.loader.train_share", "0.8", "dataset.abalone.loader.train_share = '0.8' must be a number"),
+    ("dataset.adult.limit", 0, "dataset.adult: limit must be positive"),
+    ("dataset.mnist.files[0].size", "9912422", "dataset.mnist.files[0].size = '9912422' must be a whole number"),
+    ("dataset.mnist.files[0].sha256", "440f", "sha256 = '440f' must be 64 hexadecimal digits"),
+    ("dataset.mnist.files[0].urls", "http://x", "dataset.mnist.files[0].urls = 'http://x' must be a list"),
+    ("weights.resnet20_cifar100.files", None, "weights.resnet20_cifar100.files = None must be a list"),
+    ("backbone.resnet20_cifar100.classes", "100", "backbone.resnet20_cifar100.classes = '100' must be a whole number"),
+    ("pretrain.alexnet_cifar100.training.momentum", 1.0, "alexnet_cifar100.training: momentum must be in [0, 1)"),
+    ("features.cifar10_resnet20.batch", 0, "features.cifar10_resnet20: batch must be positive"),
+    ("experiment.wang2015.epsilons.adult", [1.0, math.nan], "experiment.wang2015.epsilons.adult[1] = nan is no value"),
+    ("experiment.compare.epsilons.adult.ops", [0.0], "epsilons.adult.ops[0] = 0.0 must be a number above 0"),
+    ("experiment.li2019_tab1.runs.tanh_sgd.seeds", -3, "experiment.li2019_tab1.runs.tanh_sgd: seeds must be positive"),
+    ("experiment.li2019_tab1.apart", "yes", "experiment.li2019_tab1.apart = 'yes' must be true or false"),
+    ("experiment.compare.settings.ops.precision", "1", "run ops: method.ops.precision = '1' must be a number"),
+    ("experiment.wang2015_sensitivity.vary.ops.radius", [-2.0], "run ops: method.ops: radius must be positive"),
+    ("experiment.compare.methods", ["opps"], "no method 'opps'"),
+    ("experiment.compare.problem", "logistik", "no problem 'logistik'; did you mean logistic"),
+    ("experiment.compare.metric", True, "experiment.compare.metric: nothing reads it; did you mean metrics"),
+    ("analysis.li2019_mse.epsilon", -1.0, "analysis.li2019_mse.epsilon = -1.0 must be a number above 0"),
+    ("analysis.li2019_mse.steps", [100, 1000.5], "analysis.li2019_mse.steps[1] = 1000.5 must be a whole number"),
+    ("analysis.li2019_mse.target.batch", 1000, "analysis.li2019_mse.target: "),
+    ("analysis.ryffel2022_privacy.settings.cifar10_resnet18.records", "5", "records = '5' must be a whole number"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cfg() -> DictConfig:
+    return config.load(ROOT / "params.yaml")
+
+
+@pytest.mark.trial("a wrong value")
+@pytest.mark.parametrize(("key", "value", "words"), WRONG, ids=[f"{key}={value}" for key, value, _ in WRONG])
+def test_a_wrong_value_is_refused_with_key_value_and_domain(
+    cfg: DictConfig, key: str, value: Any, words: str
+) -> None:
+    place = ".".join(key.split(".")[:2])
+    before = copy.deepcopy(OmegaConf.select(cfg, place))
+    OmegaConf.update(cfg, key, value, force_add=True)
+    try:
+        with pytest.raises(config.ConfigError) as caught:
+            config.check_values(cfg)
+    finally:
+        OmegaConf.update(cfg, place, before, merge=False)
+    assert words in str(caught.value)
+
+
+def test_every_group_is_checked(cfg: DictConfig) -> None:
+    """The values above are of every group of params.yaml, and what is committed is right."""
+    config.check_values(cfg)
+    assert {str(name) for name in cfg} - {key.partition(".")[0] for key, _, _ in WRONG} == {"scale"}
+
+
+def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
+    """Without which nothing would be checked."""
+    conf: Any = OmegaConf.to_container(cfg)
+    for name in targets(conf):
+        target = get_object(name)
+        taken = {word for word in inspect.signature(target).parameters if word not in ("self", "cls")}
+        assert taken <= set(typed.annotations(target)), name
+
+
+@pytest.mark.trial("a wrong value")
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("delta='1e-5'", "delta = '1e-5' must be a number"),
+        ("delta=1e-400", "delta=1e-400: 1e-400 is too small for a number: it would be 0"),
+    ],
+)
+def test_an_override_is_refused_when_composed(folder: Path, override: str, words: str) -> None:
+    """What `make repro SET=...` does first."""
+    params = (folder / "params.yaml").read_bytes()
+    done = compose(folder, override)
+    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert (folder / "params.yaml").read_bytes() == params
+
+
+@pytest.mark.trial("a wrong value")
+def test_values_of_content_are_checked_where_it_is_read(folder: Path, cfg: DictConfig) -> None:
+    path = folder / "conf/exhibit/compare.yaml"
+    path.write_text(path.read_text().replace("epsilons: [0.1, 1.0, 10.0]", "epsilons: [0.1, '1.0', -1]"))
+    with pytest.raises(config.ConfigError) as caught:
+        config.content("exhibit", "compare", cfg, folder / "conf")
+    assert f"{path} has values that cannot be used" in str(caught.value)
+    assert "draw.epsilons[1] = '1.0' must be a number above 0 (without quotes)" in str(caught.value)
+    assert "draw.epsilons[2] = -1 must be a number above 0" in str(caught.value)
+
+
+# DVC and make, in a clone
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fresh_clone(tmp_path_factory.mktemp("fresh"))
+
+
+@pytest.fixture
+def mended(clone: Path) -> Iterator[Path]:
+    """The clone, which is as it was afterwards."""
+    yield clone
+    run(clone, "git", "restore", ".")
+
+
+def dvc(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, sys.executable, "-m", "dvc", *words)
+
+
+@pytest.mark.slow
+@pytest.mark.trial("a broken config file")
+@pytest.mark.parametrize(
+    "words", [("exp", "run", "-S", "method.ops.radius=3", "run@compare-abalone"), ("repro",)]
+)
+def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> None:
+    path = mended / "conf/method/ops.yaml"
+    below = len(path.read_text().splitlines())
+    path.write_bytes(path.read_bytes() + BROKEN["an alias bomb"][0])
+    run(
+        mended,
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "--quiet",
+        "--all",
+        "--message",
+        "broken",
+    )
+    started = time.monotonic()
+    done = dvc(mended, *words)
+    run(mended, "git", "reset", "--quiet", "--hard", "HEAD~1")
+    assert time.monotonic() - started < 2 * SLOWEST
+    assert done.returncode != 0
+    assert said(
+        done.stdout + done.stderr, "conf/method/ops.yaml", (below + 5, below + 6), "more than 100000 values"
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.trial("a wrong value")
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("method.ops.radius=1e-400", "method.ops.radius: 1e-400 is too small for a number"),
+        ("experiment.compare.settings.ops.precision='1'", "method.ops.precision = '1' must be a number"),
+    ],
+)
+def test_an_experiment_is_refused_before_any_stage_uses_the_value(
+    mended: Path, override: str, words: str
+) -> None:
+    done = dvc(mended, "exp", "run", "-S", override, "run@compare-abalone")
+    assert done.returncode != 0
+    assert words in done.stdout + done.stderr
+    assert "Running stage 'run@compare-abalone'" not in done.stdout
+    changed = run(mended, "git", "status", "--porcelain").stdout.split()
+    assert {name for name in changed if name != "M"} <= {"params.yaml"}
+
+
+@pytest.mark.slow
+@pytest.mark.trial("a wrong value")
+def test_make_repro_refuses_and_runs_nothing(mended: Path) -> None:
+    own = mended / ".venv/bin/python"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    own.chmod(0o755)
+    (mended / ".venv/installed").touch()
+    done = run(mended, "make", "repro", "SET=delta=nan")
+    shutil.rmtree(mended / ".venv")
+    assert done.returncode == 2
+    assert "delta = nan is no value" in done.stderr
+    assert "Running stage" not in done.stdout
+    assert run(mended, "git", "status", "--porcelain").stdout == ""
+
+
+# dplangevin
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.csv").write_text("age,ward,label\n" + 30 * "20,A,ill\n70,B,well\n")
+    return tmp_path
+
+
+SCHEMA = """target: label
+classes: [ill, well]
+delimiter: ","
+ranges_from_data: false
+columns:
+  age: {low: 0, high: 120}
+  ward: {values: [A, B]}
+"""
+
+
+def compared(schema: bytes) -> str:
+    """What `dplangevin compare` says of a schema that it refuses."""
+    Path("schema.yaml").write_bytes(schema)
+    words = ["compare", "my.csv", "--target", "label", "--schema", "schema.yaml", "--methods", "objpert"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2, done.output
+    assert "Traceback" not in done.output
+    assert not Path("compare-my").exists()
+    return done.output
+
+
+@pytest.mark.trial("a broken config file")
+@broken
+def test_a_broken_schema_is_named_with_the_line(
+    desk: Path, content: bytes, lines: tuple[int, ...], what: str
+) -> None:
+    below = len(SCHEMA.splitlines())
+    output = compared(SCHEMA.encode() + content)
+    assert said(output, "schema.yaml", tuple(below + line for line in lines), what), output
+
+
+@pytest.mark.trial("a wrong value")
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("low: 0", "low: .nan", "columns.age.low = nan is no value"),
+        ("low: 0", "low: [0]", "low and high, numbers"),
+        ("low: 0", "low: 1e-400", "line 6: 1e-400 is too small for a number"),
+        ("[A, B]", "AB", "column ward, values = 'AB' must be a list"),
+        ("[A, B]", "[A, {B: 1}]", "column ward, values[1] = {'B': 1} must be"),
+        ("[ill, well]", "ill", "classes = 'ill' must be a list or null"),
+        ("classes: [ill, well]", "range: {low: 0, high: 1, mean: 0}", "must be {low: ..., high: ...}"),
+        ('","', '";;"', "delimiter = ';;' must be one character"),
+        ('","', "5", "delimiter = 5 must be a text"),
+        ("false", '"no"', "ranges_from_data = 'no' must be true or false"),
+    ],
+)
+def test_a_wrong_value_of_a_schema_is_refused(desk: Path, old: str, new: str, words: str) -> None:
+    assert words in compared(SCHEMA.replace(old, new, 1).encode())
+
+
+OPS = "price --method ops --records 100 --epsilon 1 --set"
+STEPS = "price --records 100 --batch 10 --epochs 1"
+
+
+@pytest.mark.trial("a wrong value")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (f"{OPS} precision=nan", "ops.precision = 'nan' must be a number"),
+        (f"{OPS} precision=.nan", "ops.precision = nan is no value"),
+        (f"{OPS} precision=[1]", "ops.precision = [1] must be a number"),
+        (f"{OPS} precision='1'", "ops.precision = '1' must be a number (without quotes)"),
+        (f"{OPS} precision=1e-400", "1e-400 is too small for a number: it would be 0"),
+        (f"{STEPS} --noise 1 --delta 1e-400", "--delta 0.0 must be between 0 and 1"),
+        (f"{STEPS} --noise nan", "--noise nan must be positive and finite"),
+        (
+            "compare my.csv --target label --ranges-from-data --epsilon nan",
+            "must be one or more positive, finite",
+        ),
+    ],
+)
+def test_a_wrong_value_on_the_command_line_is_refused(desk: Path, words: str, message: str) -> None:
+    done = CliRunner().invoke(app, words.split())
+    assert (done.exit_code, message in done.output) == (2, True), done.output
+
+
+# conf/ is code, and data are not
+
+CALLED = "{_target_: os.system, command: touch pwned}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[A, B]", f"[A, {CALLED}]"),
+        ("[ill, well]", f"[ill, {CALLED}]"),
+        ("{values: [A, B]}", CALLED),
+        ("{low: 0, high: 120}", "{low: 0, high: 120, _target_: os.system, command: touch pwned}"),
+        ("classes: [ill, well]", "range: {low: 0, high: 1, _target_: os.system, command: touch pwned}"),
+        ("ranges_from_data: false", f"missing: {{marks: [{CALLED}]}}"),
+        ("delimiter: \",\"", f"delimiter: {CALLED}"),
+    ],
+)  # fmt: skip
+def test_a_schema_which_comes_with_data_calls_nothing(desk: Path, old: str, new: str) -> None:
+    compared(SCHEMA.replace(old, new, 1).encode())
+    assert not (desk / "pwned").exists()
+
+
+def test_a_place_of_configuration_beside_conf_is_refused(folder: Path) -> None:
+    raw = folder / "data/raw/evil"
+    (raw / "method").mkdir(parents=True)
+    (raw / "method/ops.yaml").write_text("_target_: os.system\ncommand: touch pwned\n")
+    done = compose(folder, f"hydra.searchpath=[file://{raw}]")
+    assert done.returncode == 2
+    assert "conf/ is all that is composed" in done.stderr
+
+
+WATCH = """
+import sys
+
+opened = []
+
+def watch(event, args):
+    if event == "open" and str(args[0]).endswith((".yaml", ".yml")):
+        opened.append(str(args[0]))
+
+sys.addaudithook(watch)
+from dplangevin import config, manifest
+
+config.write(config.compose(["repeats=2"]))
+cfg = config.load()
+config.content("exhibit", "compare", cfg)
+for name in ("synthetic", "abalone"):
+    manifest.make(cfg, "dataset", name)
+print("\\n".join(opened))
+"""
+
+
+def test_no_configuration_is_read_from_data(folder: Path) -> None:
+    """Traps lie wherever data do; what is opened is conf/, params.yaml, and what Hydra has of its own."""
+    shutil.copytree(ROOT / "data/bundled", folder / "data/bundled")
+    places = (
+        "data",
+        "data/raw/abalone",
+        "data/raw/synthetic",
+        "data/bundled",
+        "data/processed",
+        "mirror/abalone",
+    )
+    names = ("config.yaml", "conf/config.yaml", "abalone.yaml", "params.yaml", "schema.yaml")
+    for trap in [folder / place / name for place in places for name in names]:
+        trap.parent.mkdir(parents=True, exist_ok=True)
+        trap.write_text("_target_: os.system\ncommand: touch pwned\n")
+    env = {"PYTHONPATH": str(ROOT / "src"), "DATA_MIRROR": str(folder / "mirror")}
+    done = run(folder, sys.executable, "-c", WATCH, **env)
+    assert done.returncode == 0, done.stderr
+    opened = {
+        (folder / line).resolve() for line in done.stdout.splitlines() if line.endswith((".yaml", ".yml"))
+    }
+    here = {path.relative_to(folder.resolve()) for path in opened if path.is_relative_to(folder.resolve())}
+    assert Path("conf/method/ops.yaml") in here
+    assert {path.parts[0] for path in here} == {"conf", "params.yaml"}
+    assert all("site-packages" in path.parts for path in opened if not path.is_relative_to(folder.resolve()))
+    assert not (folder / "pwned").exists()
+
+
+def test_one_module_reads_yaml() -> None:
+    """But for Hydra, which composes conf/, for DVC's own files, and for the copy of conf/ that a smoke run changes."""
+    readers = r"OmegaConf\.load\(|yaml\.(safe_|full_|unsafe_)?(load|parse)\(|initialize_config_dir\("
+    sources = [path for top in ("src", "pipelines") for path in (ROOT / top).rglob("*.py")]
+    found = {path.name for path in sources if re.search(readers, path.read_text())}
+    assert found == {"yaml_file.py", "config.py", "smoke.py", "summary.py"}

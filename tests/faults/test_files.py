@@ -1,0 +1,894 @@
+"""Files that are damaged, cut short, full of something else, slow to come, or written by two at once."""
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import pickle
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import tracemalloc
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import loading
+import numpy as np
+import pytest
+import summary
+import torch
+import toy
+from checkout import run
+from omegaconf import OmegaConf
+from PIL import Image
+from web import Quiet, closed_port, served
+
+from dplangevin import cache, manifest
+from dplangevin.cache import Checkpoint, kept_file, verified
+from dplangevin.data import DataError, fetch, miniature
+from dplangevin.data.fetch import DataUnavailable
+from dplangevin.data.loaders import cifar, mnist, pneumonia, svhn, table
+
+ROOT = Path(__file__).parents[2]
+Damage = Callable[[bytes], bytes]
+
+
+def flipped(content: bytes, at: int, bit: int = 0) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+
+
+def without_a_line(content: bytes) -> bytes:
+    return content[: content.rindex(b"\n", 0, -1) + 1]
+
+
+def python(*words: str | Path) -> subprocess.Popen[str]:
+    given = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, *words], env=given, stdout=pipe, stderr=pipe, text=True, cwd=ROOT
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr."""
+    out, error = process.communicate(timeout=300)
+    return process.returncode, out, error
+
+
+# Finished units and checkpoints
+
+units = pytest.mark.trial("a damaged unit")
+checkpoints = pytest.mark.trial("a damaged checkpoint")
+SWEEP = """
+import shutil, sys
+from pathlib import Path
+import toy
+from dplangevin import experiment
+from dplangevin.cache import File, Store
+folder = Path(sys.argv[1])
+cfg = toy.config("objpert")
+cfg.experiment.toy.update({"scalings": ["unit"], "budgets_per_unit": 1, "epsilons": {"rows": [0.5, 4.0]}})
+store = Store([folder / f"results/{table}.csv" for table in ("runs", "scores")], folder / "units")
+keys = experiment.sweep(cfg, "toy", "rows", experiment.Inputs(File.at(folder / "rows.npz")), store)
+shutil.copytree(folder / "units", folder / "kept")
+store.write(keys)
+"""
+UNITS: dict[str, Damage] = {
+    "a line less": without_a_line,
+    "a flipped bit": lambda content: flipped(content, len(content) // 2),
+    "a flipped bit of a name": lambda content: flipped(content, 3),
+    "empty": lambda content: b"",
+}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep of four units, their files in `kept`, and what came of it in `results`."""
+    folder = tmp_path_factory.mktemp("swept")
+    toy.write(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["", str(folder)])
+        exec(compile(SWEEP, "sweep", "exec"), {})
+    return folder
+
+
+@units
+def test_a_damaged_unit_is_computed_again(swept: Path, tmp_path: Path) -> None:
+    shutil.copytree(swept / "kept", tmp_path / "units")
+    shutil.copy(swept / "rows.npz", tmp_path)
+    some = sorted((tmp_path / "units").glob("*.csv"))[::2]
+    for path, damage in zip(some, UNITS.values(), strict=True):
+        path.write_bytes(damage(path.read_bytes()))
+    status, _, error = ended(python("-c", SWEEP, tmp_path))
+    assert status == 0, error
+    for path in some:
+        assert f"{path} is damaged: computed again\n" in error
+    for path in (swept / "results").iterdir():
+        assert (tmp_path / "results" / path.name).read_bytes() == path.read_bytes()
+
+
+@units
+@pytest.mark.parametrize("name", ["runs.csv", "scores.csv", "runs.units.json"])
+@pytest.mark.parametrize("how", UNITS)
+def test_a_damaged_result_is_made_again(
+    swept: Path, tmp_path: Path, name: str, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From finished units where there are some: what is damaged is not found in the results."""
+    shutil.copytree(swept / "results", tmp_path / "results")
+    shutil.copytree(swept / "kept", tmp_path / "units")
+    path = tmp_path / "results" / name
+    whole = path.read_bytes()
+    path.write_bytes(UNITS[how](whole))
+    paths = [tmp_path / f"results/{table}.csv" for table in ("runs", "scores")]
+    keys = [unit["key"] for unit in json.loads((swept / "results/runs.units.json").read_bytes())]
+    store = cache.Store(paths, tmp_path / "units")
+    assert "computed again" in capsys.readouterr().err
+    found = [key for key in keys if all(key in listed for listed in store.listed)]
+    assert len(found) < len(keys)
+    store.write(keys)
+    assert path.read_bytes() == whole
+
+
+@units
+def test_other_files_that_are_kept_are_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Votes of teachers, activations of a trunk."""
+    path, calls = tmp_path / "votes.npz", []
+
+    def make(path: Path) -> None:
+        calls.append(path)
+        np.savez(path, votes=np.arange(100))
+
+    kept_file(path, make)
+    kept_file(path, make)
+    assert len(calls) == 1
+    whole = path.read_bytes()
+    for damaged in (flipped(whole, 300), whole[:-1], b""):
+        path.write_bytes(damaged)
+        assert not verified(path)
+        kept_file(path, make)
+    path.with_suffix(".json").unlink()  # killed in between
+    kept_file(path, make)
+    assert len(calls) == 5
+    assert capsys.readouterr().err.count(f"{path} is damaged: computed again") == 6
+
+
+TRAIN = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from dplangevin.cache import Checkpoint
+from dplangevin.chains.chain import Chain, run
+from dplangevin.chains.sampling import Sampling
+from scenarios import logistic
+folder, last = Path(sys.argv[1]), int(sys.argv[2])
+class Observer:
+    state = {}
+    def __call__(self, step, theta, rows, sums):
+        if step == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+    def shown(self):
+        return ""
+problem, steps = logistic(), 40
+chain = Chain(torch.full((steps,), 0.1), torch.ones(steps), Sampling("subset", 5, 5 * steps / problem.facts.n))
+rng = torch.Generator().manual_seed(1)
+theta = run(problem, [chain], 3, rng, observe=Observer(), checkpoint=Checkpoint(folder / "state.pt", "key", every=0))
+(folder / "theta").write_bytes(theta.numpy().tobytes())
+"""
+
+
+@checkpoints
+@pytest.mark.slow
+def test_a_run_that_is_killed_goes_on_and_one_with_a_damaged_checkpoint_starts_again(tmp_path: Path) -> None:
+    whole, resumed, damaged = (tmp_path / name for name in ("whole", "resumed", "damaged"))
+    whole.mkdir()
+    resumed.mkdir()
+    assert ended(python("-c", TRAIN, whole, "0"))[0] == 0
+    assert ended(python("-c", TRAIN, resumed, "25"))[0] == -signal.SIGKILL
+    shutil.copytree(resumed, damaged)
+    state = damaged / "state.pt"
+    state.write_bytes(flipped(state.read_bytes(), state.stat().st_size // 2))
+    for folder in (resumed, damaged):
+        status, _, error = ended(python("-c", TRAIN, folder, "0"))
+        assert status == 0, error
+        assert (f"{state} is damaged: computed again" in error) == (folder == damaged)
+        assert (folder / "theta").read_bytes() == (whole / "theta").read_bytes()
+
+
+@checkpoints
+def test_no_flipped_bit_of_a_checkpoint_is_loaded(
+    tmp_path: Path, rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = Checkpoint(tmp_path / "state.pt", "key")
+    checkpoint.save(lambda: {"theta": torch.arange(500.0)}, force=True)
+    whole = checkpoint.path.read_bytes()
+    places = [*range(0, 100, 7), *rng.integers(0, len(whole), 500).tolist()]
+    for at in places:
+        checkpoint.path.write_bytes(flipped(whole, at, int(at) % 8))
+        assert checkpoint.load() is None
+    for damaged in (b"", whole[:-1], whole[: whole.index(b"\n") + 1], whole + b"\n"):
+        checkpoint.path.write_bytes(damaged)
+        assert checkpoint.load() is None
+    assert capsys.readouterr().err.count("is damaged: computed again\n") == len(places) + 4
+    checkpoint.path.write_bytes(whole)
+    assert checkpoint.load() is not None
+
+
+@pytest.fixture
+def stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Abalone, prepared in a folder of the test's: the config."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "data/bundled", "data/bundled")
+    cfg: Any = OmegaConf.create({"dataset": {"abalone": loading.config("abalone")}, "seed": 1, "repeats": 2})
+    OmegaConf.resolve(cfg)
+    assert manifest.state(cfg, "dataset", "abalone")
+    return cfg
+
+
+@units
+def test_a_damaged_manifest_is_written_again(stated: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path, before = manifest.manifest_path("dataset", "abalone"), manifest.read(stated, "dataset", "abalone")
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 11):
+        path.write_bytes(flipped(whole, at, at % 7))
+        with suppress(DataError):
+            assert manifest.read(stated, "dataset", "abalone") == before  # white space
+    for damaged in (b"", b"{}", b"[]", b"1", b"\xff", whole.replace(b'"train": 3341', b'"train": 3340')):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=rf"{path} is damaged .*: restore it from git, or dvc repro"):
+            manifest.ensure(stated, "dataset", "abalone")
+        assert manifest.state(stated, "dataset", "abalone")
+        assert f"{path} is damaged: written again" in capsys.readouterr().err
+        assert path.read_bytes() == whole
+
+
+@units
+def test_a_damaged_prepared_file_is_made_again(stated: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = manifest.path_of("dataset", "abalone")
+    whole = path.read_bytes()
+    for again in (manifest.ensure, manifest.state):
+        path.write_bytes(flipped(whole, len(whole) // 2))
+        again(stated, "dataset", "abalone")
+        assert capsys.readouterr().err.count(f"{path} is not what its manifest states: made again") == 1
+        assert path.read_bytes() == whole
+
+
+# Raw files
+
+sources = pytest.mark.trial("a full disk or a wrong file")
+twice = pytest.mark.trial("two processes fetch one file")
+servers = pytest.mark.trial("a slow or endless mirror")
+HEADER = "length,height,rings\n"
+CONTENT = (HEADER + "".join(f"{k / 7:.6f},{-k / 3:.6f},{k % 3}\n" for k in range(8000))).encode()
+LOADER = {
+    "_target_": "dplangevin.data.loaders.table.load", "_convert_": "all", "name": "toy", "file": "toy.csv",
+    "label": "rings", "positive": "1", "train_share": 0.5, "row_norm_bound": 1.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """What the stage prepare@toy needs, with a mirror that has its file."""
+    for name in ("src", "pipelines"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name in ("log", "data/raw", "mirror/toy"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
+    configure(tmp_path, CONTENT)
+    return tmp_path
+
+
+def configure(folder: Path, content: bytes, *urls: str) -> None:
+    files = [loading.entry("toy.csv", content, urls=list(urls))]
+    params = {"seed": 1, "repeats": 2, "dataset": {"toy": {"files": files, "loader": LOADER}}}
+    OmegaConf.save(OmegaConf.create(params), folder / "params.yaml")
+
+
+def prepare(folder: Path, around: Sequence[str] = (), mirror: str = "mirror") -> tuple[int, str]:
+    """Exit status and stderr of prepare@toy; `around` runs it."""
+    stage = ["sh", "pipelines/python.sh", "pipelines/data.py", "dataset", "toy"]
+    env = {"DPL_LOG": str(folder / "log"), "DVC_STAGE": "prepare@toy", "DATA_MIRROR": mirror}
+    done = run(folder, "env", *(f"{name}={value}" for name, value in env.items()), *around, *stage)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
+
+
+def excused(folder: Path) -> bool:
+    """Whether `make repro` excuses that the stage failed."""
+    found = summary.read(folder / "log", folder / "dvc.lock")
+    assert found.failed == ["prepare@toy"]
+    return not found.unexcused
+
+
+def in_raw(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "data/raw").rglob("*") if path.is_file())
+
+
+@sources
+def test_a_source_that_cannot_be_reached_is_excused(project: Path) -> None:
+    (project / "mirror/toy/toy.csv").unlink()
+    configure(project, CONTENT, f"http://127.0.0.1:{closed_port()}/toy.csv")
+    status, error = prepare(project, mirror=f"mirror no_such_folder http://127.0.0.1:{closed_port()}")
+    assert status == 69
+    assert "DATA_MIRROR" in error
+    assert excused(project)
+
+
+@sources
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: content[:-100], "found sha256"),
+        (lambda content: flipped(content, 5000), "found sha256"),
+        (lambda content: content + b"\n", f"found more than {len(CONTENT)} bytes"),
+        (lambda content: b"", "found sha256"),
+    ],
+    ids=["cut", "altered", "longer", "empty"],
+)
+def test_a_mirror_with_other_bytes_is_not_excused(project: Path, change: Damage, said: str) -> None:
+    """Whether it is a folder or a server, and although another source does not have the file."""
+    (project / "mirror/toy/toy.csv").write_bytes(change(CONTENT))
+    entry = loading.entry("toy.csv", CONTENT)
+    with served(project / "mirror") as url:
+        for mirror in (str(project / "mirror"), url):
+            with pytest.raises(DataError, match=f"tried {mirror}/toy/toy.csv: {said}") as caught:
+                fetch.fetch("toy", [entry], project / "data/raw/toy", [mirror, "no_such_folder"])
+            assert not isinstance(caught.value, DataUnavailable)
+    assert in_raw(project) == []
+
+
+@sources
+def test_a_stage_whose_mirror_has_other_bytes_fails(project: Path) -> None:
+    (project / "mirror/toy/toy.csv").write_bytes(flipped(CONTENT, 5000))
+    status, error = prepare(project)
+    assert status == 1
+    for part in (
+        f"expected sha256 {loading.entry('toy.csv', CONTENT)['sha256']}",
+        "found sha256",
+        "DATA_MIRROR",
+    ):
+        assert part in error
+    assert not excused(project)
+
+
+@sources
+def test_a_mirror_with_other_bytes_is_named_where_the_next_source_has_the_file(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "second/toy").mkdir(parents=True)
+    (project / "second/toy/toy.csv").write_bytes(CONTENT)
+    (project / "mirror/toy/toy.csv").write_bytes(CONTENT[:-1])
+    mirrors = [str(project / name) for name in ("mirror", "second")]
+    target = project / "data/raw/toy"
+    fetch.fetch("toy", [loading.entry("toy.csv", CONTENT)], target, mirrors)
+    assert (target / "toy.csv").read_bytes() == CONTENT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"tried {mirrors[0]}/toy/toy.csv: found sha256" in line
+
+
+@sources
+def test_a_mirror_that_may_not_be_read_and_a_wrong_file_that_is_here_are_not_excused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, target = loading.entry("toy.csv", CONTENT), project / "data/raw/toy"
+    real = os.stat
+
+    def refused(path: Any, *given: Any, **more: Any) -> os.stat_result:
+        if str(path).startswith(str(project / "mirror")):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", refused)
+        with pytest.raises(DataError, match="PermissionError") as caught:
+            fetch.fetch("toy", [entry], target, [str(project / "mirror")])
+    assert not isinstance(caught.value, DataUnavailable)
+    (target / "toy.csv").write_bytes(CONTENT[:100])
+    with pytest.raises(DataError, match=r"expected sha256 .*, found sha256 .* \(100 bytes\)") as caught:
+        fetch.fetch("toy", [entry], target, ["no_such_folder"])
+    assert not isinstance(caught.value, DataUnavailable)
+
+
+def works(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@sources
+def test_a_full_disk_is_not_excused(project: Path) -> None:
+    """A file system of 64 kB in a mount namespace of the stage's own."""
+    mount = "mount -t tmpfs -o size=64k none data/raw"
+    around = ["unshare", "--map-root-user", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh"]
+    if not works("unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"):
+        pytest.skip("no mount namespace for this user")
+    status, error = prepare(project, around)
+    assert status == 1
+    assert "No space left on device: free some space there and run again" in error
+    assert "data/raw/toy/toy.csv" in error
+    assert not excused(project)
+
+
+@sources
+def test_a_limit_on_the_size_of_files_is_not_excused(project: Path) -> None:
+    status, error = prepare(project, ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh"])
+    assert status == 1
+    assert "data/raw/toy/toy.csv" in error
+    assert "File too large: allow larger files (ulimit -f) and run again" in error
+    assert not excused(project)
+    assert in_raw(project) == []
+    assert prepare(project)[0] == 0  # with the fix
+    assert in_raw(project) == ["toy.csv"]
+
+
+@sources
+def test_a_folder_that_may_not_be_written_is_not_excused(project: Path) -> None:
+    around = []
+    if os.geteuid() == 0:  # whom permissions do not stop, but for those that it gives up
+        caps = "-dac_override,-dac_read_search"
+        around = ["setpriv", f"--inh-caps={caps}", f"--bounding-set={caps}"]
+        if not works(*around, "true"):
+            pytest.skip("no setpriv")
+    (project / "data/raw").chmod(0o555)
+    try:
+        status, error = prepare(project, around)
+    finally:
+        (project / "data/raw").chmod(0o755)
+    assert status == 1
+    assert "data/raw/toy" in error
+    assert "Permission denied: give this user the right to" in error
+    assert not excused(project)
+
+
+@sources
+def test_units_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
+    """Of an analysis, in a process of a pool."""
+    for name in ("src", "pipelines", "conf"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    smallest = {
+        "epsilons": [1.0],
+        "sizes": [1000],
+        "size": 1000,
+        "lipschitz": [1.0],
+        "batch": 128,
+        "curves": {},
+    }
+    analysis = {"_target_": "dplangevin.analyses.li2019_fig2.Sizes", **smallest}
+    OmegaConf.save(OmegaConf.create({"seed": 1, "analysis": {"toy": analysis}}), tmp_path / "params.yaml")
+    stage = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", sys.executable, "pipelines/analyse.py", "toy"]
+    done = run(tmp_path, *stage, PYTHONPATH="src")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "data/units/analysis/toy/" in done.stderr
+    assert "File too large: allow larger files (ulimit -f) and run again" in done.stderr
+
+
+FETCH = """
+import sys
+from pathlib import Path
+from dplangevin.data.fetch import fetch
+import json
+fetch("toy", json.loads(sys.argv[1]), Path(sys.argv[2]), [sys.argv[3]])
+"""
+
+
+def archive(content: bytes) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        info = tarfile.TarInfo("py/toy.csv")
+        info.size = len(content)
+        tar.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+def packed(content: bytes) -> list[dict[str, Any]]:
+    stated = {"name": "toy.tar", "folder": "py", "urls": [], "size": len(archive(content))}
+    stated["sha256"] = hashlib.sha256(archive(content)).hexdigest()
+    return [loading.entry("toy.csv", content, archive=stated)]
+
+
+@twice
+@pytest.mark.parametrize("kind", ["file", "archive"])
+def test_two_processes_fetch_one_file_and_one_of_them_gets_other_bytes(tmp_path: Path, kind: str) -> None:
+    """Their downloads overlap: half of it, until both have so much, then the rest."""
+    entries = packed(CONTENT) if kind == "archive" else [loading.entry("toy.csv", CONTENT)]
+    name, make = ("toy.tar", archive) if kind == "archive" else ("toy.csv", lambda content: content)
+    bodies = [make(CONTENT), make(CONTENT.replace(b"1", b"2"))]
+    meet = threading.Barrier(2, timeout=60)
+
+    class Together(Quiet):
+        def do_GET(self) -> None:
+            if not self.path.endswith(f"/toy/{name}"):
+                self.send_error(404)
+                return
+            body = bodies.pop(0)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for half in (body[: len(body) // 2], body[len(body) // 2 :]):
+                self.wfile.write(half)
+                self.wfile.flush()
+                meet.wait()
+
+    with served(tmp_path, Together) as url:
+        words = ("-c", FETCH, json.dumps(entries), tmp_path / "raw", url)
+        both = [python(*words), python(*words)]
+        assert sorted(ended(process)[0] for process in both) == [0, 1]
+    assert (tmp_path / "raw/toy.csv").read_bytes() == CONTENT
+    assert os.listdir(tmp_path / "raw") == ["toy.csv"]
+
+
+@twice
+def test_a_killed_download_leaves_what_the_next_removes_but_not_what_another_writes(tmp_path: Path) -> None:
+    go = threading.Event()
+
+    class Half(Quiet):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(CONTENT)))
+            self.end_headers()
+            self.wfile.write(CONTENT[:60_000])
+            self.wfile.flush()
+            go.wait(60)
+            with suppress(OSError):
+                self.wfile.write(CONTENT[60_000:])
+
+    raw, entry = tmp_path / "raw", loading.entry("toy.csv", CONTENT)
+    (tmp_path / "mirror/toy").mkdir(parents=True)
+    (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
+    with served(tmp_path, Half) as url:
+        words = ("-c", FETCH, json.dumps([entry]), raw, url)
+        killed, other = python(*words), python(*words)
+        deadline = time.monotonic() + 60
+        while len(list(raw.glob(".*"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        killed.kill()
+        assert ended(killed)[0] == -signal.SIGKILL
+        fetch.fetch("toy", [entry], raw, [str(tmp_path / "mirror")])
+        (part,) = raw.glob(".*")
+        assert f"-{other.pid}-" in part.name
+        go.set()
+        assert ended(other)[0] == 0
+    assert os.listdir(raw) == ["toy.csv"]
+    assert (raw / "toy.csv").read_bytes() == CONTENT
+
+
+@twice
+def test_what_is_renamed_is_checked_and_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mirror/toy").mkdir(parents=True)
+    (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
+    done: list[tuple[str, str]] = []
+
+    def seen(owner: Any, name: str, path: Callable[..., str]) -> None:
+        real = getattr(owner, name)
+
+        def recorded(*given: Any, **more: Any) -> Any:
+            done.append((name, path(*given)))
+            return real(*given, **more)
+
+        monkeypatch.setattr(owner, name, recorded)
+
+    seen(os, "fsync", lambda handle: os.readlink(f"/proc/self/fd/{handle}"))
+    seen(os, "replace", lambda source, target: str(source))
+    seen(cache, "sha256", str)
+    raw = tmp_path / "raw"
+    fetch.fetch("toy", [loading.entry("toy.csv", CONTENT)], raw, [str(tmp_path / "mirror")])
+    part = done[0][1]
+    assert done == [("sha256", part), ("fsync", part), ("replace", part), ("fsync", str(raw))]
+    assert Path(part).parent == raw
+
+
+# Servers
+
+
+class Drip(Quiet):
+    """A byte now and then, for ever."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(CONTENT)))
+        self.end_headers()
+        self.drip()
+
+    def drip(self) -> None:
+        with suppress(OSError):
+            for k in range(600):
+                self.wfile.write(CONTENT[k : k + 1])
+                time.sleep(0.1)
+
+
+class DripBefore(Drip):
+    """The same in what comes before the body."""
+
+    def do_GET(self) -> None:
+        with suppress(OSError):
+            self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Note: ")
+        self.drip()
+
+
+class Endless(Quiet):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(CONTENT)
+
+
+class Packed(Quiet):
+    """3 GB of zeros in 3 MB, whatever the client asked for."""
+
+    block = zlib.compressobj(9, zlib.DEFLATED, 31)
+    member = block.compress(bytes(32 << 20)) + block.flush()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        with suppress(OSError):
+            for _ in range(96):
+                self.wfile.write(self.member)
+
+
+@servers
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        (Drip, "TimeoutError: not done after 1 s"),
+        (DripBefore, "TimeoutError: not done after 1 s"),
+        (Endless, f"found more than {len(CONTENT)} bytes"),
+        (Packed, f"found more than {len(CONTENT)} bytes"),
+    ],
+)
+def test_the_next_source_is_asked_in_bounded_time_and_memory(
+    tmp_path: Path, handler: type[Quiet], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "PATIENCE", 1)
+    monkeypatch.setattr(fetch, "LEAST", 10**9)
+    (tmp_path / "mirror/toy").mkdir(parents=True)
+    entry, raw = loading.entry("toy.csv", CONTENT), tmp_path / "raw"
+    with served(tmp_path, handler) as url:
+        tracemalloc.start()
+        start = time.monotonic()
+        with pytest.raises(DataError, match=f"tried {url}/toy/toy.csv: {said}") as caught:
+            fetch.fetch("toy", [entry], raw, [url])
+        assert time.monotonic() - start < 20
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+        tracemalloc.stop()
+        assert isinstance(caught.value, DataUnavailable) == said.startswith("TimeoutError")
+        assert os.listdir(raw) == []
+        (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
+        fetch.fetch("toy", [entry], raw, [url, str(tmp_path / "mirror")])
+    assert (raw / "toy.csv").read_bytes() == CONTENT
+    assert os.listdir(raw) == ["toy.csv"]
+
+
+@servers
+def test_a_mirror_that_is_a_device_or_a_pipe_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "mirror/toy").mkdir(parents=True)
+    entry = loading.entry("toy.csv", CONTENT)
+    for make in (lambda path: os.symlink("/dev/zero", path), os.mkfifo):
+        make(tmp_path / "mirror/toy/toy.csv")
+        with pytest.raises(DataUnavailable, match=r"toy\.csv is no file"):
+            fetch.fetch("toy", [entry], tmp_path / "raw", [str(tmp_path / "mirror")])
+        (tmp_path / "mirror/toy/toy.csv").unlink()
+
+
+@servers
+def test_a_bundle_and_an_archive_are_taken_up_to_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = tmp_path / "toy.xz"
+    bomb.write_bytes(lzma.compress(bytes(256 << 20), preset=0))
+    with pytest.raises(DataError, match=f"toy.xz: found more than {len(CONTENT)} bytes"):
+        fetch.fetch("toy", [loading.entry("toy.csv", CONTENT, bundled=str(bomb))], tmp_path / "raw")
+    (tmp_path / "mirror/toy").mkdir(parents=True)
+    (tmp_path / "mirror/toy/toy.tar").write_bytes(archive(CONTENT) + b"\0")
+    entries = packed(CONTENT)
+    monkeypatch.setattr(tarfile, "open", lambda *_, **__: pytest.fail("opened"))
+    with pytest.raises(DataError, match=r"mirror/toy/toy\.tar: found more than \d+ bytes"):
+        fetch.fetch("toy", entries, tmp_path / "raw", [str(tmp_path / "mirror")])
+
+
+# Decoders
+
+decoders = pytest.mark.trial("bombs for decoders")
+values = pytest.mark.trial("a wrong value")
+
+
+def webp(side: int) -> bytes:
+    """A picture of one colour in 34 bytes: lossless, without transforms, every code of one symbol."""
+    bits = (side - 1) | (side - 1) << 14  # alpha and version are 0
+    at = 32
+    bits |= 0 << at  # no transform, no cache of colours, no codes by region
+    at += 3
+    for _ in range(5):  # a simple code of a single symbol of one bit, 0
+        bits |= 1 << at
+        at += 4
+    data = b"\x2f" + bits.to_bytes((at + 7) // 8, "little")
+    data += bytes(13 - len(data))
+    chunk = b"VP8L" + len(data).to_bytes(4, "little") + data + b"\0" * (len(data) % 2)
+    return b"RIFF" + (4 + len(chunk)).to_bytes(4, "little") + b"WEBP" + chunk
+
+
+DECODE = """
+import resource, sys, time
+from dplangevin.data import DataError
+from dplangevin.data.loaders.pneumonia import greys
+before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+try:
+    print(greys(bytes.fromhex(sys.argv[1]), "picture 7").shape)
+except DataError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3, time.monotonic() - start)
+"""
+
+
+@decoders
+def test_a_small_picture_with_a_large_header_is_not_decoded() -> None:
+    assert pneumonia.greys(webp(112), "").shape == (112, 112)
+    for side in (9_000, 13_000, 16_383):
+        picture = webp(side)
+        assert len(picture) == 34
+        said, measured = ended(python("-c", DECODE, picture.hex()))[1].splitlines()
+        assert said.startswith("picture 7 ")
+        assert f"is {side} x {side} pixels, expected 112 x 112" in said or "exceeds limit" in said
+        megabytes, seconds = map(float, measured.split())
+        assert megabytes < 100
+        assert seconds < 2
+
+
+@decoders
+def test_packed_digits_are_unpacked_up_to_what_their_header_says(tmp_path: Path) -> None:
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    for shape, said in (
+        ((10, 28, 28), r"7841 bytes of data, the header says 7840"),
+        ((2**31, 28, 28), r"the header says 1683627180032 bytes .*, expected at most 47040000"),
+    ):
+        header = struct.pack(">4I", 0x0803, *shape)
+        path.write_bytes(gzip.compress(header) + Packed.member * 8)
+        tracemalloc.start()
+        with pytest.raises(DataError, match=said):
+            mnist.read_idx(path, axes=3)
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+        tracemalloc.stop()
+
+
+def arrays(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(miniature.files("pneumonia")[pneumonia.FILE])) as archive:
+        return dict(archive)
+
+
+@decoders
+def test_an_archive_of_pictures_is_read_up_to_a_size(tmp_path: Path) -> None:
+    path = tmp_path / pneumonia.FILE
+    np.savez_compressed(path, **arrays(tmp_path), more=np.zeros(200 << 20, np.uint8))  # type: ignore[arg-type]
+    assert path.stat().st_size < 3e6
+    with pytest.raises(
+        DataError, match=r"is not the archive of pictures: .* bytes of arrays, expected at most"
+    ):
+        pneumonia.read(path)
+
+
+@decoders
+def test_whatever_a_decoder_raises_is_named(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Flipped bits and cuts of every format; the first case is a NotImplementedError of zipfile."""
+    stored = miniature.files("pneumonia")[pneumonia.FILE]
+    place = stored.index(b"PK\x01\x02") + 10  # of a member, in the directory: how it is packed
+    path = tmp_path / pneumonia.FILE
+    path.write_bytes(stored[:place] + b"\x61" + stored[place + 1 :])
+    with pytest.raises(DataError, match="NotImplementedError"):
+        pneumonia.read(path)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays(tmp_path))  # type: ignore[arg-type]
+    formats: list[tuple[bytes, Callable[[Path], object]]] = [
+        (packed.getvalue(), pneumonia.read),
+        (stored, pneumonia.read),
+        (miniature.files("mnist")["t10k-labels-idx1-ubyte.gz"], lambda path: mnist.read_idx(path, 1)),
+        (miniature.files("cifar10")["batches.meta"], cifar.unpickled),
+        (webp(112), lambda path: pneumonia.greys(path.read_bytes(), "picture")),
+        (CONTENT[:3000], lambda path: table.Table.read(path)),
+    ]
+    for content, read in formats:
+        last = len(content) - 1
+        places = {
+            *range(min(100, last)),
+            *range(max(0, last - 100), last),
+            *rng.integers(0, last, 50).tolist(),
+        }
+        for at in sorted(places):
+            for damaged in (flipped(content, at, at % 8), content[:at]):
+                path.write_bytes(damaged)
+                with suppress(DataError):
+                    read(path)
+
+
+@decoders
+def test_a_table_that_csv_cannot_read_is_named_with_its_line(tmp_path: Path) -> None:
+    """By the command line, as users meet it."""
+    path, limit = tmp_path / "my.csv", csv.field_size_limit()
+    path.write_text(f'x,y,z\n1,2,a\n3,"{"4" * (limit + 1)},b\n')
+    status, _, error = ended(python("-m", "dplangevin.cli", "schema", path, "--target", "z"))
+    assert (status, len(error.splitlines())) == (2, 1)
+    assert f"{path}, line 3: field larger than field limit ({limit})" in error
+
+
+@decoders
+def test_no_decoder_sees_a_byte_before_the_sha256_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every data set and the weights, from a mirror whose files have other bytes than the configuration states."""
+    groups = {
+        group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
+        for group in ("dataset", "weights", "backbone")
+    }
+    cfg: Any = OmegaConf.create({"seed": 1, "repeats": 2, **groups})
+    OmegaConf.resolve(cfg)
+    miniature.write(tmp_path / "mirror")
+    for key in ("adult", "abalone"):
+        (tmp_path / "mirror" / key).mkdir()
+        for file in cfg.dataset[key].files:
+            (tmp_path / "mirror" / key / file.name).write_bytes(CONTENT)
+    for key in ("cifar10", "cifar100"):
+        (tmp_path / "mirror" / key / cfg.dataset[key].archive.name).write_bytes(archive(CONTENT))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_MIRROR", "mirror")
+    entries = [*cfg.dataset.values(), *cfg.weights.values()]
+    for file in [file for entry in entries for file in entry.files]:
+        file.urls = []
+        if "archive" in file:
+            file.archive.urls = []
+
+    def never(*_: Any, **__: Any) -> None:
+        pytest.fail("read before the check")
+
+    for owner, name in (
+        (gzip, "open"), (gzip, "decompress"), (np, "load"), (Image, "open"), (svhn, "loadmat"), (svhn, "whosmat"),
+        (pickle, "load"), (cifar, "unpickled"), (tarfile, "open"), (zipfile, "ZipFile"), (csv, "reader"),
+    ):  # fmt: skip
+        monkeypatch.setattr(owner, name, never)
+    for kind, group in (("dataset", cfg.dataset), ("weights", cfg.weights)):
+        for name, entry in group.items():
+            if not entry.files:
+                continue
+            with pytest.raises(DataError, match="expected sha256") as caught:
+                manifest.state(cfg, kind, str(name))
+            assert not isinstance(caught.value, DataUnavailable)
+
+
+# Values
+
+
+@values
+@pytest.mark.parametrize("word", ["nan", "NaN", "", "inf", "1e39", "-", "1_0"])
+def test_a_number_that_is_none_is_no_label(tmp_path: Path, word: str) -> None:
+    rows = "M,0.455,0.365,0.095,0.514,0.2245,0.101,0.15,15\nI,0.33,0.255,0.08,0.205,0.0895,0.0395,0.055,9\n"
+    (tmp_path / "abalone.data").write_text(
+        rows * 5 + rows.partition("\n")[0].replace(",15", f",{word}") + "\n"
+    )
+    with pytest.raises(DataError, match=rf"abalone\.data, line 11, column rings: '{word}' is not a number"):
+        loading.load("abalone", tmp_path)
+
+
+@values
+def test_a_missing_label_of_any_table_is_named_by_its_stage(project: Path) -> None:
+    """Whose other values are all the negative class."""
+    content = CONTENT.replace(b",2\n", b",nan\n", 1)
+    (project / "mirror/toy/toy.csv").write_bytes(content)
+    configure(project, content)
+    status, error = prepare(project)
+    assert status == 1
+    assert "data/raw/toy/toy.csv, line 4, column rings: 'nan' is not a label: it is a missing value" in error
+    assert not (project / "data/processed/toy.npz").exists()

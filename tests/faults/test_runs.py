@@ -1,0 +1,371 @@
+"""Runs that meet, are killed, or start in odd places: real processes, real signals, in a checkout whose only work waits
+until it is told to go on."""
+
+import csv
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import repro
+import stage
+import summary
+import yaml
+from checkout import ROOT, environment, run
+from omegaconf import OmegaConf
+from smoke import copy_tree
+
+from dplangevin import lock
+from dplangevin.config import ConfigError
+
+# an analysis of two units, which say that they are at work, and wait
+WAITS = """
+import os, time
+from dataclasses import dataclass
+from pathlib import Path
+
+@dataclass(frozen=True)
+class Waits:
+    value: float
+
+    def units(self):
+        return ["one", "two"]
+
+    def rows(self, unit, seed):
+        Path(os.environ["AT_WORK"], f"{unit}.{os.getpid()}").touch()
+        while not Path(os.environ["AT_WORK"], "go").exists():
+            time.sleep(0.02)
+        return [{"unit": unit, "value": self.value}]
+"""
+PIPELINE = """
+vars: [{python: sh pipelines/python.sh}]
+stages:
+  analysis:
+    foreach: ${pipeline.analyses}
+    do:
+      cmd: ${python} pipelines/analyse.py ${key}
+      deps: [pipelines/analyse.py, "${item}"]
+      params: [seed, "analysis.${key}"]
+      outs:
+        - results/analyses/${key}.csv: {cache: false, persist: true}
+        - results/analyses/${key}.units.json: {cache: false, persist: true}
+"""
+SOON = 20.0  # seconds that something may take on a loaded machine
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout without results, whose pipeline is the analyses `first` and `second`, which wait."""
+    folder = tmp_path_factory.mktemp("template") / "checkout"
+    copy_tree(ROOT, folder, ("results/", "data/", "dvc.lock", "params.yaml", "tests/", "docs/"))
+    (folder / "src/waits.py").write_text(WAITS)
+    (folder / "dvc.yaml").write_text(PIPELINE)
+    conf = folder / "conf"
+    pipeline = OmegaConf.load(conf / "pipeline/default.yaml")
+    pipeline.update({"datasets": [], "runs": {}, "exhibits": {}, "papers": [], "analyses": {}})
+    groups = ["_self_", "dataset@dataset.adult: adult", "problem@problem.logistic: logistic"]
+    groups += ["accountant@accountant.tight: tight"]
+    for name in ("first", "second"):
+        (conf / f"analysis/{name}.yaml").write_text("_target_: waits.Waits\nvalue: 1.0\n")
+        groups.append(f"analysis@analysis.{name}: {name}")
+        pipeline.analyses[name] = f"conf/analysis/{name}.yaml"
+    OmegaConf.save(pipeline, conf / "pipeline/default.yaml")
+    own = (conf / "config.yaml").read_text().partition("\nseed: ")[2]
+    chosen = "".join(f"  - {entry}\n" for entry in [*groups, "pipeline: default", "scale: laptop"])
+    (conf / "config.yaml").write_text(f"defaults:\n{chosen}experiment: {{}}\nseed: {own}")
+    (conf / "scale/laptop.yaml").write_text("# @package _global_\nscale: laptop\n")
+    python = folder / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (folder / ".venv/installed").touch()
+    (folder / "at_work").mkdir()
+    run(folder, "git", "init", "--quiet")
+    return folder
+
+
+class Checkout:
+    """A copy of the template, and the processes that were started in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, *command: str, **env: str) -> subprocess.Popen[str]:
+        own = {"DPL_WORKERS": "2", "AT_WORK": str(self.folder / "at_work")}
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment(self.folder, **own, **env),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.started.append(process)
+        return process
+
+    def run(self, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*command, **env)
+        out, error = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(command, process.returncode, out, error)
+
+    def make(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return self.run("make", *words, **env)
+
+    def edit(self, value: float, name: str = "first") -> None:
+        (self.folder / f"conf/analysis/{name}.yaml").write_text(f"_target_: waits.Waits\nvalue: {value}\n")
+
+    def workers(self) -> list[int]:
+        """The processes that compute units, once both do."""
+        folder = self.folder / "at_work"
+        until(lambda: len({path.stem for path in folder.glob("*.*")}) == 2)
+        return [int(path.suffix[1:]) for path in folder.glob("*.*")]
+
+    def go(self) -> None:
+        (self.folder / "at_work/go").touch()
+
+    def values(self, name: str = "first") -> set[float]:
+        """The numbers that the result has."""
+        path = self.folder / f"results/analyses/{name}.csv"
+        text = path.read_text() if path.exists() else ""
+        return {float(row["value"]) for row in csv.DictReader(text.splitlines())}
+
+    def locked(self, name: str = "first") -> float | None:
+        """The number that dvc.lock states for it."""
+        path = self.folder / "dvc.lock"
+        stages = (yaml.safe_load(path.read_text()) if path.exists() else {}).get("stages", {})
+        if f"analysis@{name}" not in stages:
+            return None
+        found: float = stages[f"analysis@{name}"]["params"]["params.yaml"][f"analysis.{name}"]["value"]
+        return found
+
+    def params(self) -> float:
+        found: float = OmegaConf.load(self.folder / "params.yaml").analysis.first.value
+        return found
+
+
+@pytest.fixture
+def checkout(template: Path, tmp_path: Path) -> Iterator[Checkout]:
+    made = Checkout(shutil.copytree(template, tmp_path / "checkout"))
+    yield made
+    made.go()
+    for process in made.started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def until(true: Callable[[], bool], seconds: float = SOON) -> None:
+    last = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < last, "it did not happen"
+        time.sleep(0.02)
+
+
+def ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+EDITED = pytest.mark.trial("two runs in one checkout")
+OTHERS = pytest.mark.trial("two runs of different exhibits")
+KILLED = pytest.mark.trial("the driver is killed")
+ODD = pytest.mark.trial("hostile environment")
+QUEUE = pytest.mark.trial("a queue worker is killed")
+THREADS = pytest.mark.trial("threads")
+
+CONFIG = (sys.executable, "-m", "dplangevin.config")
+DVC = (sys.executable, "-m", "dvc", "repro")
+BUSY = r"another run is at work here: {} \(pid \d+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
+
+
+# Two at once
+
+
+@EDITED
+@pytest.mark.slow
+def test_a_second_run_is_refused_and_changes_nothing(checkout: Checkout) -> None:
+    first = checkout.start("make", "repro")
+    checkout.workers()
+    checkout.edit(2.0)
+    second = checkout.make("repro")
+    assert second.returncode != 0
+    assert re.search(BUSY.format("make repro"), second.stderr)
+    assert checkout.params() == 1.0
+    checkout.go()
+    assert first.wait(SOON) == 0
+    assert checkout.values() == {1.0}
+    assert checkout.locked() == 1.0
+    assert checkout.make("repro").returncode == 0
+    assert checkout.values() == {2.0}
+    assert checkout.locked() == 2.0
+
+
+@EDITED
+@OTHERS
+@pytest.mark.slow
+def test_a_plain_dvc_repro_is_a_run_like_any_other(checkout: Checkout) -> None:
+    """From its first stage to its end: nobody writes params.yaml, and another exhibit waits."""
+    assert checkout.run(*CONFIG).returncode == 0
+    first = checkout.start(*DVC, "analysis@first")
+    checkout.workers()
+    checkout.edit(2.0)
+    for other in (("make", "repro"), CONFIG, (*DVC, "analysis@second")):
+        done = checkout.run(*other)
+        assert done.returncode != 0
+        assert re.search(BUSY.format(r".* -m dvc repro analysis@first"), done.stderr), done.stderr
+    assert checkout.params() == 1.0
+    checkout.go()
+    assert first.wait(SOON) == 0
+    assert checkout.values() == {1.0}
+    assert checkout.locked() == 1.0
+    assert checkout.locked("second") is None
+    assert checkout.make("repro").returncode == 0
+    assert checkout.values() == {2.0}
+    assert checkout.locked() == 2.0
+    assert checkout.locked("second") == 1.0
+
+
+@EDITED
+@pytest.mark.slow
+def test_parameters_that_change_under_a_stage_are_not_entered(checkout: Checkout) -> None:
+    """DVC states in dvc.lock what params.yaml says when a stage has ended."""
+    assert checkout.run(*CONFIG).returncode == 0
+    first = checkout.start(*DVC, "analysis@first")
+    checkout.workers()
+    path = checkout.folder / "params.yaml"
+    path.write_text(path.read_text().replace("value: 1.0", "value: 3.0"))
+    checkout.go()
+    _, error = first.communicate(timeout=SOON)
+    assert first.returncode != 0
+    assert "params.yaml changed while this stage was at work" in error
+    assert checkout.locked() is None
+    assert checkout.run(*DVC, "analysis@first").returncode == 0
+    assert checkout.values() == {3.0}
+    assert checkout.locked() == 3.0
+
+
+def test_what_a_stage_may_not_see_change_is_what_dvc_says_it_depends_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of stages of every kind: the paths in dvc.lock, but for what stages write under the lock of their run."""
+    monkeypatch.chdir(ROOT)
+    stages = summary.loaded(Path("dvc.lock"))["stages"]
+    kinds = {name.partition("@")[0]: name for name in stages}
+    for name in [*kinds.values(), "analysis@privacy_claims"]:
+        paths = {dep["path"] for dep in stages[name].get("deps", [])} | {"params.yaml"}
+        wanted = {Path(path) for path in paths if not f"{path}/".startswith(stage.SAFE)}
+        found = [Path(file) for file in stage.sources(name)]
+        above = [{path for path in wanted if file == path or path in file.parents} for file in found]
+        assert all(above), name
+        assert set().union(*above) == wanted, name
+
+
+# Killed
+
+
+def driver(process: subprocess.Popen[str]) -> int:
+    """pipelines/repro.py, which make started."""
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    (found,) = (each.pid for each in family if "pipelines/repro.py" in each.cmdline())
+    return found
+
+
+MAKE = ("make", "repro")
+KILLS = {
+    "driver killed": (MAKE, lambda process: os.kill(driver(process), signal.SIGKILL)),
+    "driver ended": (MAKE, lambda process: os.kill(driver(process), signal.SIGTERM)),
+    "make killed": (MAKE, lambda process: process.kill()),
+    "make ended": (MAKE, lambda process: process.terminate()),
+    "Ctrl-C": (MAKE, lambda process: os.killpg(process.pid, signal.SIGINT)),
+    "dvc killed": (DVC, lambda process: process.kill()),
+    "dvc ended": (DVC, lambda process: process.terminate()),
+}
+
+
+@KILLED
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_run_that_is_killed_takes_its_stages_with_it(checkout: Checkout, kill: str) -> None:
+    """And their workers, at once; nothing of it is in the results; the next run makes them."""
+    command, end = KILLS[kill]
+    checkout.run(*CONFIG)
+    process = checkout.start(*command)
+    workers = checkout.workers()
+    family = [each.pid for each in psutil.Process(process.pid).children(recursive=True)]
+    assert set(workers) < set(family)
+    end(process)
+    until(lambda: all(ended(pid) for pid in family), 5.0)
+    process.wait(SOON)
+    assert checkout.values() == set()
+    assert checkout.locked() is None
+    checkout.go()
+    checkout.edit(2.0)
+    assert checkout.make("repro").returncode == 0
+    assert checkout.values() == {2.0}
+    assert checkout.locked() == 2.0
+
+
+@KILLED
+def test_no_run_begins_while_a_stage_of_an_earlier_one_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it does not end with its run, as on a system that does not tell it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lock, "LEFT", 0.2)
+    code = (
+        "from dplangevin import lock; lock._take(lock.STAGE, 'analysis@first', 1); print(flush=True); input()"
+    )
+    env = environment(tmp_path, PYTHONPATH=str(ROOT / "src"))
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stdin=-1, stdout=-1) as left:
+        assert left.stdout
+        left.stdout.readline()
+        with pytest.raises(lock.Busy, match="at work here: analysis@first"), lock.run("make repro"):
+            pass
+        left.kill()
+    with lock.run("make repro"):
+        pass
+
+
+@KILLED
+def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DVC writes dvc.lock in place."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".dvc/tmp").mkdir(parents=True)
+    whole = "schema: '2.0'\nstages:\n  one:\n    cmd: a\n    outs:\n    - path: b\n      md5: c\n"
+    path = tmp_path / "dvc.lock"
+    for text in ("", whole[:20], whole[:-40] + "\n  - : ["):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=r"dvc.lock is cut short.*git checkout dvc.lock"):
+            repro.mend()
+    path.write_text(whole)
+    repro.mend()
+    path.write_text(whole[:20])
+    repro.mend()
+    assert path.read_text() == whole
+    assert "taken back" in capsys.readouterr().err
+
+
+def test_the_order_in_which_stages_ran_is_not_in_the_lock_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entries = {
+        name: f"  {name}:\n    cmd: a\n    outs:\n    - path: {name}\n" for name in ("a", "b@c", "b@d")
+    }
+    for order in (("b@d", "a", "b@c"), ("a", "b@c", "b@d")):
+        (tmp_path / "dvc.lock").write_text(repro.HEAD + "".join(entries[name] for name in order))
+        repro.put_in_order()
+        assert (tmp_path / "dvc.lock").read_text() == repro.HEAD + "".join(entries.values())
