@@ -110,7 +110,7 @@ function comparison() {
     document.getElementById("ranking").hidden = !lines;
     document.getElementById("no-ranks").hidden = Boolean(lines);
     if (!lines) return;
-    put("rank-title", `Ranks by ${label("score")} on ${label("series").split(":")[0]} at an ${privacy} of ${epsilon}`);
+    put("rank-title", `Ranks by ${label("score")} on ${label("series").split(":")[0]} at the ${privacy} of ${epsilon}`);
     put("score-name", label("score"));
     body.replaceChildren(...lines.map(([name, value, interval, gap, p, words]) => {
       const row = document.createElement("tr");
