@@ -22,9 +22,11 @@ def served(folder: Path, handler: type[Quiet] = Quiet) -> Iterator[str]:
     ) as httpd:
         thread = threading.Thread(target=httpd.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{httpd.server_address[1]}"
-        httpd.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{httpd.server_address[1]}"
+        finally:
+            httpd.shutdown()
+            thread.join()
 
 
 def closed_port() -> int:

@@ -750,6 +750,28 @@ def test_a_small_picture_with_a_large_header_is_not_decoded() -> None:
         assert seconds < 2
 
 
+UNPICKLE = """
+import sys
+from pathlib import Path
+from dplangevin.data.loaders.cifar import unpickled
+unpickled(Path(sys.argv[1]))
+"""
+
+
+@decoders
+def test_a_flipped_bit_of_a_pickle_does_not_ask_for_34_gigabytes(tmp_path: Path) -> None:
+    """Place 4 billion of its memo instead of place 1; in a process that may have 4 GB."""
+    content = miniature.files("cifar10")["batches.meta"]
+    content = content[:3] + b"r\xff\xff\xff\xff" + content[3:]
+    (tmp_path / "batches.meta").write_bytes(content)
+    command = ["sh", "-c", 'ulimit -v 4000000; exec "$@"', "sh", sys.executable, "-c", UNPICKLE]
+    done = run(tmp_path, *command, "batches.meta", PYTHONPATH=str(ROOT / "src"))
+    assert (
+        "DataError: batches.meta is not a batch of CIFAR: UnpicklingError: step 2, LONG_BINPUT, asks"
+        in done.stderr
+    )
+
+
 @decoders
 def test_packed_digits_are_unpacked_up_to_what_their_header_says(tmp_path: Path) -> None:
     path = tmp_path / "train-images-idx3-ubyte.gz"

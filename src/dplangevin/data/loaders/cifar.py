@@ -2,10 +2,11 @@
 
 The files are those of the "python version": dictionaries pickled by Python 2 in 2009. A pickle can name any function of
 the machine it is read on. These are read with the three names that an array needs and no others, and nothing but bytes
-comes out of an array.
+comes out of an array. A few bytes of a pickle can also ask for any amount of memory: its steps are looked at first.
 """
 
 import pickle
+import pickletools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,6 @@ from typing import Any
 import numpy as np
 
 from dplangevin.data import DataError, Dataset, raw_file
-
-# What pickle raises about a file cut short or of another kind.
-DAMAGE = (
-    pickle.UnpicklingError,
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    TypeError,
-    ValueError,
-)
 
 
 def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
@@ -95,10 +83,15 @@ def names(path: Path, key: str, classes: int) -> list[str]:
 
 def unpickled(path: Path) -> dict[bytes, Any]:
     """The dictionary of one file, its keys and texts as bytes. Raises DataError when it is anything else."""
+    file = raw_file(path)
     try:
-        with open(raw_file(path), "rb") as handle:
+        with open(file, "rb") as handle:
+            for count, (step, value, _) in enumerate(pickletools.genops(handle)):
+                if step.name in NEW_ARRAYS or (step.name in TO_MEMO and int(value or 0) > count):
+                    raise pickle.UnpicklingError(f"step {count}, {step.name}, asks for memory: refused")
+            handle.seek(0)
             content = _Unpickler(handle, encoding="bytes").load()
-    except DAMAGE as error:
+    except Exception as error:  # pickle raises many kinds
         raise DataError(f"{path} is not a batch of CIFAR: {type(error).__name__}: {error}") from error
     if not isinstance(content, dict):
         raise DataError(f"{path} holds a {type(content).__name__}, expected a dictionary")
@@ -112,6 +105,9 @@ def _dtype(code: bytes | str, *_: object) -> np.dtype:
     return np.dtype(np.uint8)
 
 
+# Steps that ask for as much memory as they say: for a new array, which no batch has, and for all places of the memo up
+# to one; every step fills one at most.
+NEW_ARRAYS, TO_MEMO = ("BYTEARRAY8", "NEXT_BUFFER"), ("PUT", "BINPUT", "LONG_BINPUT")
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
 ALLOWED: Mapping[tuple[str, str], Any] = {
     ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
