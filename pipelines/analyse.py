@@ -22,8 +22,8 @@ def main() -> None:
     parser.add_argument("id", choices=list(cfg.analysis), metavar="ID")
     name = parser.parse_args().id
     store = Store(Path("results/analyses") / f"{name}.csv", Path("data/units/analysis") / name)
-    with pinned(1):
-        finish(store, run(described(cfg, name), cfg.seed, store), 1)
+    with pinned():
+        finish(store, run(described(cfg, name), cfg.seed, store))
 
 
 def described(cfg: DictConfig, name: str) -> dict[str, Any]:

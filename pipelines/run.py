@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from stage import finish, stage
 
 from dplangevin import cache, manifest
-from dplangevin.arithmetic import THREADS, pinned
+from dplangevin.arithmetic import pinned
 from dplangevin.cache import Store
 from dplangevin.config import ConfigError, load
 from dplangevin.exhibits import read
@@ -39,10 +39,9 @@ def main() -> None:
     place, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
     try:
         store = Store([RUNS / place / f"{name}.csv" for name in tables(spec)], UNITS / place)
-        threads = 1 if spec.get("apart") or spec.get("curve") else THREADS
-        with pinned(threads):
+        with pinned():
             made_of = inputs(cfg, run.experiment, run.dataset)
-            finish(store, sweep(cfg, run.experiment, run.dataset, made_of, store), threads)
+            finish(store, sweep(cfg, run.experiment, run.dataset, made_of, store))
         for path in (RUNS / place).iterdir():
             if path.name.partition(".")[0] not in tables(spec):
                 path.unlink()

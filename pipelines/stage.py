@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 
 from summary import LOG, UNAVAILABLE, loaded
@@ -47,10 +47,10 @@ def stage(main: Callable[[], object]) -> Callable[[], int]:
     return finished
 
 
-def finish(store: Store, units: Sequence[str], threads: int) -> None:
-    """Write the results of units that were computed on so many threads, and say by how much those moved that were there
-    before: the same key, computed again."""
-    store.write(units, partial(described, threads))
+def finish(store: Store, units: Sequence[str]) -> None:
+    """Write the results of units, and say by how much those moved that were there before: the same key, computed
+    again."""
+    store.write(units, described)
     for path, before in zip(store.paths, store.before, strict=True):
         move = moved(before, listed(path))
         if move.largest or (move.units and os.environ.get(RECOMPUTE)):

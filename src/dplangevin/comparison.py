@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin.arithmetic import THREADS, described, pinned
+from dplangevin.arithmetic import described, pinned
 from dplangevin.cache import File, Store
 from dplangevin.data import DataError, Dataset
 from dplangevin.exhibits import read
@@ -139,7 +138,7 @@ class Comparison:
         spec = cfg.experiment[NAME]
         store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
         lost: dict[str, str] = {}
-        with TemporaryDirectory() as spare, pinned(THREADS):
+        with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
             del data
@@ -151,7 +150,7 @@ class Comparison:
             raise ValueError(
                 "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in lost.items())
             )
-        store.write(keys, partial(described, THREADS))
+        store.write(keys, described)
         if store.folder.exists():
             store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)

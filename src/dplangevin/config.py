@@ -25,7 +25,6 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dplangevin import lock
 from dplangevin.cache import atomic_path
 from dplangevin.text import meant
 
@@ -201,6 +200,8 @@ def _listed(keys: Sequence[str]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    from dplangevin import lock
+
     parser = argparse.ArgumentParser(
         prog="python -m dplangevin.config", description=(__doc__ or "").split("\n")[0]
     )

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from dplangevin.arithmetic import THREADS, described, pinned
+from dplangevin.arithmetic import described, pinned
 from dplangevin.cache import File, atomic_path, code_hash, key, sha256, targets
 from dplangevin.data import DataError, Dataset, stage
 from dplangevin.data.fetch import fetch, mirrors
@@ -110,7 +111,7 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
         "file": {"path": path.as_posix(), **describe(path)},
         "inputs": inputs(cfg, kind, name),
         **_contents(path, kind),
-        **({} if same_everywhere(cfg, kind, name) else {"made": described(THREADS)}),
+        **({} if same_everywhere(cfg, kind, name) else {"made": described()}),
     }
     _beside(path).unlink(missing_ok=True)
     with atomic_path(manifest_path(kind, name)) as part:
@@ -122,7 +123,7 @@ def make(cfg: DictConfig, kind: str, name: str) -> None:
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
     if name not in known(cfg, kind):
         raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
-    with pinned(THREADS):
+    with nullcontext() if kind == "features" else pinned():  # whose bytes do not depend on threads
         makers[kind](cfg, name)
 
 
