@@ -1,9 +1,9 @@
 """The arithmetic that numbers are made with.
 
 The last digits of a sum depend on how many threads share it, on the libraries and on the processor, and a chain makes
-first digits of last ones.  So threads are not for the environment or the machine to choose: what is computed is
-computed on as many as its results were made with (`pinned`).  Libraries and processor cannot be pinned: they are
-listed with every unit (`described`), and where a unit is computed again, a line says by how much it moved (`moved`).
+first digits of last ones.  So threads are not for the environment or the machine to choose: every unit is computed on
+one, as the committed ones were (`pinned`).  Libraries and processor cannot be pinned: they are listed with every unit
+(`described`), and where a unit is computed again, a line says by how much it moved (`moved`).
 """
 
 import math
@@ -22,17 +22,12 @@ from dplangevin.cache import Rows
 from dplangevin.lock import follow
 from dplangevin.text import short
 
-THREADS = 1  # of a unit: what is fast runs several units side by side
-VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-)  # read by libraries when they are loaded
+VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # libraries read them when loaded
 
 
 @contextmanager
-def pinned(threads: int = THREADS) -> Iterator[None]:
-    """Compute on so many threads of torch and BLAS, whatever the environment says, here and in each process that joblib
+def pinned() -> Iterator[None]:
+    """Compute on one thread of torch and BLAS, whatever the environment says, here and in each process that joblib
     starts, which ends with this one."""
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
@@ -40,12 +35,12 @@ def pinned(threads: int = THREADS) -> Iterator[None]:
     given = {name: os.environ.get(name) for name in VARIABLES}
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else None
-    workers = {"inner_max_num_threads": threads, "initializer": follow, "initargs": (os.getpid(),)}
+    workers = {"inner_max_num_threads": 1, "initializer": follow, "initargs": (os.getpid(),)}
     try:
-        os.environ |= dict.fromkeys(VARIABLES, str(threads))  # for what is not loaded yet
-        with threadpool_limits(threads), parallel_config("loky", **workers):
+        os.environ |= dict.fromkeys(VARIABLES, "1")  # for what is not loaded yet
+        with threadpool_limits(1), parallel_config("loky", **workers):
             if torch:
-                torch.set_num_threads(threads)
+                torch.set_num_threads(1)
             yield
     finally:
         for name, value in given.items():
@@ -57,8 +52,8 @@ def pinned(threads: int = THREADS) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def described(threads: int = THREADS) -> str:
-    """Threads, libraries, processor and device, as they are listed with a unit."""
+def described() -> str:
+    """Threads, processor, device and libraries, as they are listed with a unit."""
     import torch
     from threadpoolctl import threadpool_info
 
@@ -72,8 +67,8 @@ def described(threads: int = THREADS) -> str:
     device = [torch.cuda.get_device_name()] if pick().type == "cuda" else []
     libraries = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy")]
     capability = torch.backends.cpu.get_cpu_capability()
-    threads_text = f"{threads} thread{'s' if threads > 1 else ''}"
-    return ", ".join([threads_text, capability, *device, *libraries, *dict.fromkeys(blas)])
+    threads = f"threads {torch.get_num_threads()}"
+    return ", ".join([threads, capability, *device, *libraries, *dict.fromkeys(blas)])
 
 
 class Move(NamedTuple):

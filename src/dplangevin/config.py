@@ -30,7 +30,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dplangevin import lock, plan, typed
+from dplangevin import plan, typed
 from dplangevin.cache import atomic_path
 from dplangevin.groups import Config
 from dplangevin.text import meant
@@ -271,6 +271,8 @@ def _listed(keys: Sequence[str]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    from dplangevin import lock
+
     parser = argparse.ArgumentParser(
         prog="python -m dplangevin.config", description=(__doc__ or "").split("\n")[0]
     )

@@ -192,7 +192,7 @@ def _holder(descriptor: int) -> Holder | None:
 
 def _fix(path: Path) -> str:
     """What to do about a file that cannot be opened, such as one of another user who ran this before."""
-    place = next((at for at in (path, *path.parents) if at.exists()), path)
+    place = next(at for at in (path, *path.parents) if os.path.exists(at))  # False where it cannot be seen
     if place.stat().st_uid == os.getuid():
         return f" ({place}): chmod -R u+rwX ."
     try:

@@ -2,6 +2,7 @@
 until it is told to go on."""
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -12,17 +13,22 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pytest
 import repro
 import stage
 import summary
+import threadpoolctl
+import torch
 import yaml
 from checkout import ROOT, environment, run
+from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
 
-from dplangevin import lock
+from dplangevin import arithmetic, cache, lock
+from dplangevin.cache import Store
 from dplangevin.config import ConfigError
 
 # an analysis of two units, which say that they are at work, and wait
@@ -96,14 +102,14 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.own = {"DPL_WORKERS": "2", "AT_WORK": str(folder / "at_work")}
         self.started: list[subprocess.Popen[str]] = []
 
     def start(self, *command: str, **env: str) -> subprocess.Popen[str]:
-        own = {"DPL_WORKERS": "2", "AT_WORK": str(self.folder / "at_work")}
         process = subprocess.Popen(
             command,
             cwd=self.folder,
-            env=environment(self.folder, **own, **env),
+            env=environment(self.folder, **self.own, **env),
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -186,6 +192,7 @@ THREADS = pytest.mark.trial("threads")
 
 CONFIG = (sys.executable, "-m", "dplangevin.config")
 DVC = (sys.executable, "-m", "dvc", "repro")
+COMMAND = (sys.executable, "-m", "dplangevin.cli")
 BUSY = r"another run is at work here: {} \(pid \d+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
 
 
@@ -369,3 +376,185 @@ def test_the_order_in_which_stages_ran_is_not_in_the_lock_file(
         (tmp_path / "dvc.lock").write_text(repro.HEAD + "".join(entries[name] for name in order))
         repro.put_in_order()
         assert (tmp_path / "dvc.lock").read_text() == repro.HEAD + "".join(entries.values())
+
+
+# A worker of DVC's queue
+
+
+@QUEUE
+@pytest.mark.slow
+def test_the_way_back_from_a_worker_that_was_killed(checkout: Checkout) -> None:
+    """docs/pipeline.md: the task says Running for ever; `dvc queue kill` until it says Failed, `dvc queue remove`."""
+    checkout.run(*CONFIG)
+    run(checkout.folder, "git", "add", "--all")
+    run(checkout.folder, "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
+    tools = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # the queue calls `dvc` by name
+    experiment = ("exp", "run", "--queue", "-S", "analysis.first.value=5", "analysis@first")
+
+    def dvc(*words: str) -> str:
+        with open(checkout.folder.parent / "said", "w+") as said:  # a pipe would stay open in the worker
+            env = environment(checkout.folder, **checkout.own, **tools)
+            subprocess.run(["dvc", *words], cwd=checkout.folder, env=env, stdout=said, check=True)
+            said.seek(0)
+            return said.read()
+
+    def state() -> str:
+        return dvc("queue", "status").splitlines()[1].split()[-1]
+
+    dvc(*experiment, "-n", "one")
+    dvc("queue", "start")
+    workers = checkout.workers()
+    try:
+        (worker,) = (
+            each for each in psutil.Process(workers[0]).parents() if "queue-worker" in each.cmdline()
+        )
+        worker.kill()
+        for _ in range(3):
+            assert state() == "Running"
+            dvc("queue", "kill", "one")
+            until(lambda: all(ended(pid) for pid in workers), 5.0)
+            if state() == "Failed":
+                break
+        else:
+            pytest.fail("the task still says Running")
+        dvc("queue", "remove", "one")
+        checkout.go()
+        dvc(*experiment, "-n", "two")
+        dvc("queue", "start")
+        until(lambda: state() == "Success", 60.0)
+    finally:
+        dvc("queue", "stop", "--kill")
+    assert checkout.run("git", "status", "--porcelain").stdout == ""
+
+
+# Odd places
+
+
+@ODD
+@pytest.mark.slow
+def test_warnings_as_errors_private_files_and_no_git(checkout: Checkout) -> None:
+    """Each works."""
+    checkout.go()
+    assert checkout.make("repro", PYTHONWARNINGS="error").returncode == 0
+    assert checkout.values() == {1.0}
+    checkout.edit(2.0)
+    assert checkout.run("sh", "-c", "umask 077; exec make repro").returncode == 0
+    checkout.edit(3.0)
+    assert checkout.make("repro").returncode == 0
+    assert checkout.values() == {3.0}
+    shutil.rmtree(checkout.folder / ".git")
+    checkout.edit(4.0)
+    refused = checkout.make("repro")
+    assert refused.returncode != 0
+    assert "dvc config --local core.no_scm true" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert "up to date" not in refused.stdout
+    checkout.run(sys.executable, "-m", "dvc", "config", "--local", "core.no_scm", "true")
+    assert checkout.make("repro").returncode == 0
+    assert checkout.values() == {4.0}
+
+
+@ODD
+def test_the_command_line_bears_warnings_as_errors() -> None:
+    words = "price --sampling poisson --records 100 --batch 10 --noise 1 --epochs 1 --delta 1e-5"
+    done = run(ROOT, *COMMAND, *words.split(), PYTHONWARNINGS="error", PYTHONPATH="src")
+    assert done.returncode == 0, done.stderr
+
+
+@ODD
+@pytest.mark.parametrize("place", [".dvc/tmp", ".dvc/tmp/run.lock"])
+def test_what_another_user_made_is_named_in_one_line(tmp_path: Path, place: str) -> None:
+    """A run as root before one of a user: here as one without the rights that root has."""
+    locked = tmp_path / place
+    locked.parent.mkdir(parents=True)
+    if locked.suffix:
+        locked.touch()
+    else:
+        locked.mkdir()
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    locked.chmod(0o500 if locked.is_dir() else 0o400)
+    plain: tuple[str, ...] = ()
+    if os.getuid() == 0:
+        os.chown(locked, 12345, 12345)
+        plain = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+    try:
+        done = run(tmp_path, *plain, *CONFIG, PYTHONPATH=str(ROOT / "src"))
+    finally:
+        locked.chmod(0o700)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "Permission denied" in line
+    assert ("sudo chown -R $(id -un) ." if plain else "chmod -R u+rwX .") in line
+
+
+# Threads
+
+
+@THREADS
+def test_what_is_pinned_runs_on_one_thread_and_nothing_else_does() -> None:
+    torch.set_num_threads(2)
+    try:
+        with arithmetic.pinned():
+            here = threads()
+            there = set(Parallel(n_jobs=2)(delayed(threads)() for _ in range(4)))
+            assert arithmetic.described().startswith("threads 1, ")
+        assert here == (1, 1, "1")
+        assert there == {(1, 1, "1")}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+def threads() -> tuple[int, int, str]:
+    """Of torch, the most of a BLAS, and what libraries that are loaded later will read."""
+    blas = max(pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas")
+    return torch.get_num_threads(), blas, os.environ["OMP_NUM_THREADS"]
+
+
+@THREADS
+@pytest.mark.slow
+def test_the_threads_of_the_environment_move_no_number(tmp_path: Path) -> None:
+    """Objective perturbation on Abalone, whose scores at epsilon = 20 depend on them."""
+    copy_tree(ROOT, tmp_path, ("results/", "data/published/", "tests/", "docs/", "benchmarks/"))
+    run(tmp_path, *CONFIG, "experiment.wang2015.methods=[objpert]", PYTHONPATH="src")
+    found = {}
+    for number in ("1", "2"):
+        given = dict.fromkeys((*arithmetic.VARIABLES, "DPL_WORKERS"), number)
+        done = run(
+            tmp_path, sys.executable, "pipelines/run.py", "wang2015-abalone", PYTHONPATH="src", **given
+        )
+        assert done.returncode == 0, done.stderr
+        folder = tmp_path / "results/runs/wang2015/abalone"
+        found[number] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        shutil.rmtree(folder)
+    assert found["1"] == found["2"]
+    assert all(unit["made"].startswith("threads 1, ") for unit in json.loads(found["1"]["scores.units.json"]))
+
+
+@THREADS
+def test_a_unit_that_is_computed_again_says_how_far_it_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which have the same bytes, and by how much the others moved, with the arithmetic of both."""
+    path = tmp_path / "scores.csv"
+    rows = {"a": 0.5, "b": 100.0}
+
+    def written(made: str, **moved: float) -> Store:
+        store = Store(path, tmp_path / "units")
+        for key, value in (rows | moved).items():
+            metrics = {"metric": ["accuracy", "ess"], "value": [value / 1000, value]}
+            store.keep(key, pd.DataFrame({"run": "ops", "seed": 0, **metrics}))
+        store.write(list(rows), lambda: made)
+        return store
+
+    written("an old machine")
+    monkeypatch.setenv("DPL_RECOMPUTE", "1")
+    same = arithmetic.moved(written("another").before[0], cache.listed(path))
+    assert str(same) == "all 2 units have the same bytes as before"
+    move = arithmetic.moved(written("a third", b=72.0).before[0], cache.listed(path))
+    assert move.largest == pytest.approx({"ess": 0.28, "accuracy": 0.028})
+    assert str(move).startswith("1 of 2 units have the same bytes as before; the others moved")
+    assert str(move).endswith("accuracy 0.028, ess 0.28. Before: another; now: a third")
+    monkeypatch.delenv("DPL_RECOMPUTE")
+    written("a fourth", a=0.7)  # nothing is computed, so nothing is said of the arithmetic
+    assert {rows.made for rows in cache.listed(path).values()} == {"a third"}
