@@ -34,7 +34,7 @@ LONG = {
     "make repro FORCE=1": "hours; tests/test_cache.py::test_recompute_takes_nothing_from_results",
     "make repro STRICT=1": "installs; tests/test_plain_dvc.py::test_excused_and_other_failures",
     "make repro SET=pipeline=svhn": "1.6 GB; tests/claims/test_committed.py::test_claims_of_li2019_on_svhn",
-    "make exhibit ID=wang2015_fig1c": "installs; tests/test_plain_dvc.py::test_the_summary_knows_the_exhibits",
+    "make exhibit ID=wang2015_fig1c": "installs; tests/test_plain_dvc.py::test_the_summary_knows_what_an_exhibit_needs",
     "make smoke": "minutes: every stage",
     "make test": "this",
     "make faults": "minutes; tests/test_trials.py::test_the_table_says_what_came_of_every_trial",

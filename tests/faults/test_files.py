@@ -458,16 +458,22 @@ def test_units_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
     for name in ("src", "pipelines", "conf"):
         (tmp_path / name).symlink_to(ROOT / name)
     smallest = {
-        "epsilons": [1.0],
+        "epsilons": [0.5, 1.0, 2.0],
         "sizes": [1000],
         "size": 1000,
-        "lipschitz": [1.0],
+        "lipschitz": [1.0, 2.0],
         "batch": 128,
-        "curves": {},
+        "curves": {
+            "moments": {
+                "_target_": "dplangevin.analyses.stepsize.Curve",
+                "accountant": {"_target_": "dplangevin.privacy.accountants.li2019.Li2019", "max_order": 32},
+                "adjacency": "add_remove",
+            }
+        },
     }
     analysis = {"_target_": "dplangevin.analyses.li2019_fig2.Sizes", **smallest}
     OmegaConf.save(OmegaConf.create({"seed": 1, "analysis": {"toy": analysis}}), tmp_path / "params.yaml")
-    stage = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", sys.executable, "pipelines/analyse.py", "toy"]
+    stage = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", sys.executable, "pipelines/analyse.py", "toy"]
     done = run(tmp_path, *stage, PYTHONPATH="src")
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
