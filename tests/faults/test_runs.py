@@ -85,7 +85,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     OmegaConf.save(pipeline, conf / "pipeline/default.yaml")
     own = (conf / "config.yaml").read_text().partition("\nseed: ")[2]
     chosen = "".join(f"  - {entry}\n" for entry in [*groups, "pipeline: default", "scale: laptop"])
-    (conf / "config.yaml").write_text(f"defaults:\n{chosen}experiment: {{}}\nseed: {own}")
+    (conf / "config.yaml").write_text(f"defaults:\n{chosen}experiment: {{}}\nmethod: {{}}\nseed: {own}")
     (conf / "scale/laptop.yaml").write_text("# @package _global_\nscale: laptop\n")
     python = folder / ".venv/bin/python"
     python.parent.mkdir(parents=True)
