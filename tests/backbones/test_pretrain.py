@@ -107,10 +107,10 @@ def test_a_toy_set_is_learned(
         module, images, random.generator(1, "toy"), CPU, Checkpoint(tmp_path / "c.pt", "key")
     )
     assert right > 0.9
-    assert right == accuracy(
-        module, images.x_test[0], images.y_test[0], CPU
-    )  # of the weights as they are kept
+    assert right == accuracy(module, images.x_test[0], images.y_test[0], CPU)
     assert arrays.keys() == module.state_dict().keys()
+    for name, value in module.state_dict().items():  # measured as they are kept
+        assert (value.numpy() == arrays[name]).all()
     assert {array.dtype for array in arrays.values()} <= {np.dtype(np.float16), np.dtype(np.int64)}
     assert {name: len(values) for name, values in curve.items()} == dict.fromkeys(
         ("loss", "train", "test"), epochs
