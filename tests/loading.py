@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
@@ -57,3 +59,34 @@ def real(key: str, folder: Path) -> None:
         fetch(key, files, folder, sources)
     except DataUnavailable:
         pytest.skip(f"no folder in DATA_MIRROR has {key}")
+
+
+def torchvision_resnet18(width: int, classes: int, rng: np.random.Generator) -> dict[str, torch.Tensor]:
+    """Random values under the names and with the shapes of torchvision's state_dict, as written before 2018."""
+    found: dict[str, torch.Tensor] = {}
+
+    def draw(name: str, *shape: int, low: float = -0.1) -> None:
+        found[name] = torch.from_numpy(rng.uniform(low, 0.2, shape)).float()
+
+    def norm(name: str, channels: int) -> None:
+        for part in ("weight", "bias", "running_mean", "running_var"):
+            draw(f"{name}.{part}", channels, low=0.1 if "var" in part else -0.1)
+
+    draw("conv1.weight", width, 3, 7, 7)
+    norm("bn1", width)
+    before = width
+    for stage in (1, 2, 3, 4):
+        channels = width * 2 ** (stage - 1)
+        for block in (0, 1):
+            at = f"layer{stage}.{block}"
+            draw(f"{at}.conv1.weight", channels, before, 3, 3)
+            norm(f"{at}.bn1", channels)
+            draw(f"{at}.conv2.weight", channels, channels, 3, 3)
+            norm(f"{at}.bn2", channels)
+            if before != channels:
+                draw(f"{at}.downsample.0.weight", channels, before, 1, 1)
+                norm(f"{at}.downsample.1", channels)
+            before = channels
+    draw("fc.weight", classes, before)
+    draw("fc.bias", classes)
+    return found

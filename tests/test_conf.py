@@ -5,7 +5,7 @@ import pytest
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin import config, plan
+from dplangevin import config, manifest, plan
 from dplangevin.cache import targets
 from dplangevin.exhibits import read
 
@@ -88,10 +88,11 @@ def stems(kind: str) -> list[str]:
     return sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
 
 
-@pytest.mark.parametrize("choice", ["default", "svhn"])
+@pytest.mark.parametrize("choice", ["default", "svhn", "imagenet"])
 def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
-    """But for SVHN, which only its own choice has."""
+    """But for SVHN and the weights for ImageNet, which only choices of their own have."""
     cfg = config.compose([f"pipeline={choice}"])
+    assert ("resnet18_imagenet" in cfg.pipeline.weights) == (choice == "imagenet")
     out = set() if choice == "svhn" else {"svhn", "li2019_tab1_svhn"}
     specs = {name: spec for name, spec in cfg.experiment.items() if name not in out}
     wanted = {f"{name}-{dataset}" for name, spec in specs.items() for dataset in spec.datasets}
@@ -99,6 +100,12 @@ def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
     for name, run in cfg.pipeline.runs.items():
         assert name == f"{run.experiment}-{run.dataset}"
     assert set(cfg.pipeline.datasets) == set(cfg.dataset) - out
+    assert set(cfg.pipeline.pretrain) == set(cfg.pretrain)
+    assert {entry.name for entry in cfg.pipeline.features.values()} == set(cfg.features)
+    for name, entry in cfg.pipeline.features.items():
+        assert manifest.stage_of(cfg, "features", entry.name) == f"features@{name}"
+        assert entry.weights == cfg.features[entry.name].backbone
+        assert entry.weights in (*cfg.pipeline.weights, *cfg.pipeline.pretrain)
     assert set(cfg.pipeline.analyses) == set(cfg.analysis)
     assert set(cfg.pipeline.papers) == set(stems("claim"))
     sources = {name: config.content("exhibit", name, cfg)["source"] for name in stems("exhibit")}

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from loading import torchvision_resnet18
 from omegaconf import DictConfig, OmegaConf
 from web import closed_port
 
@@ -26,7 +28,7 @@ def cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
     """All data sets and weights, in a folder with the bundle and without a network."""
     groups = {
         group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
-        for group in ("dataset", "weights", "backbone", "problem")
+        for group in ("dataset", "weights", "backbone", "pretrain", "problem")
     }
     made = OmegaConf.create({"seed": 1, "repeats": 2, **groups})
     OmegaConf.resolve(made)
@@ -122,18 +124,24 @@ def test_a_copy_of_the_checkout_uses_its_data(cfg: DictConfig, monkeypatch: pyte
     assert (home / ABALONE).read_bytes() == before != ABALONE.read_bytes()
 
 
+def tiny(cfg: DictConfig, name: str, shape: tuple[int, int, int] = (3, 32, 32)) -> None:
+    """A set of 11 images of ten classes in place of a data set."""
+    cfg.dataset[name] = {"files": [], "loader": {"_target_": "none.load"}, "assumptions": []}
+    x = np.random.default_rng(0).integers(0, 256, (11, *shape)).astype(np.uint8)
+    y = np.arange(11) % 10
+    Dataset.from_arrays(x, y, x[:4], y[:4], {"name": name, "classes": 10}).save(
+        manifest.path_of("dataset", name)
+    )
+    manifest.write(cfg, "dataset", name)
+
+
 def small(cfg: DictConfig, weights: bytes) -> None:
     """Features of a tiny CIFAR-10 by the network with these weights."""
-    rng = np.random.default_rng(0)
     for name in ("cifar10", "cifar100"):
-        cfg.dataset[name] = {"files": [], "loader": {"_target_": "none.load"}, "assumptions": []}
-        x, y = rng.integers(0, 256, (11, 3, 32, 32)).astype(np.uint8), np.arange(11) % 10
-        Dataset.from_arrays(x, y, x[:4], y[:4], {"name": name, "classes": 10}).save(
-            manifest.path_of("dataset", name)
-        )
-        manifest.write(cfg, "dataset", name)
+        tiny(cfg, name)
     entry: dict[str, Any] = {"dataset": "cifar10", "backbone": "resnet20_cifar100", "public": "cifar100"}
-    cfg.features = {"cifar10_resnet20": {**entry, "public_images": 5, "resize": "none", "batch": 4}}
+    entry |= {"public_images": 5, "resize": "none", "batch": 4, "padding": 0, "flip": False}
+    cfg.features = {"cifar10_resnet20": entry}
     file = Path("mirror/weights/resnet20_cifar100.npz")
     file.parent.mkdir(parents=True)
     file.write_bytes(weights)
@@ -169,6 +177,74 @@ def test_features_are_made_with_all_that_they_are_made_of(
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(pytest.fail.Exception):
         manifest.ensure(cfg, "features", "cifar10_resnet20")
+
+
+def test_weights_in_git_are_used_and_not_trained_again(
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "alexnet_cifar100"
+    tiny(cfg, "cifar100")
+    cfg.backbone[name].update({"classes": 10, "width": 2})
+    cfg.pretrain[name].training.update({"epochs": 1, "batch": 5})
+    monkeypatch.setenv("DPL_DEVICE", "cpu")
+    assert manifest.state(cfg, "weights", name)
+    own, kept = manifest.path_of("weights", name), Path("data/bundled") / f"{name}.npz"
+    stated = manifest.read(cfg, "weights", name)
+    assert (stated["training"]["epochs"], stated["training"]["images"]) == (1, 11)
+    assert len(stated["training"]["curve"]["loss"]) == 1
+    shutil.move(own, kept)
+    monkeypatch.setattr("dplangevin.backbones.pretrain.pretrain", lambda *_: pytest.fail("trained again"))
+    assert not manifest.state(cfg, "weights", name)  # a fresh clone
+    assert manifest.ensure(cfg, "weights", name) == kept
+    whole = kept.read_bytes()
+    for damaged in (whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], whole[:-5]):
+        kept.write_bytes(damaged)
+        for use in (manifest.state, manifest.ensure):
+            with pytest.raises(DataError, match=rf"{kept}.*git restore"):
+                use(cfg, "weights", name)
+    kept.write_bytes(whole)
+    manifest.manifest_path("weights", name).unlink()  # or written by a run with other settings
+    assert manifest.state(cfg, "weights", name)
+    assert manifest.read(cfg, "weights", name) == stated
+    assert own.read_bytes() == whole
+    cfg.pretrain[name].training.epochs = 2
+    with pytest.raises(pytest.fail.Exception, match="trained again"):
+        manifest.state(cfg, "weights", name)
+
+
+def test_official_weights_come_from_a_mirror_and_give_features(
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, file = "resnet18_imagenet", cfg.weights.resnet18_imagenet.files[0]
+    assert file.name == f"resnet18-{file.sha256[:8]}.pth"  # as torchvision names its files
+    file.urls = []
+    tiny(cfg, "cifar100")
+    tiny(cfg, "pneumonia", (1, 40, 40))
+    entry = OmegaConf.load(ROOT / "conf/features/pneumonia_resnet18.yaml")
+    cfg.features = {"pneumonia_resnet18": OmegaConf.merge(entry, {"backbone": name, "public_images": 3})}
+    cfg.backbone[name].update({"width": 4, "classes": 7, "size": 64})
+    mirror = Path("mirror/weights", file.name)
+    mirror.parent.mkdir(parents=True)
+    torch.save(torchvision_resnet18(4, 7, np.random.default_rng(1)), mirror)
+    monkeypatch.setenv("DATA_MIRROR", "mirror")
+    monkeypatch.setenv("DPL_DEVICE", "cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr("torch.load", lambda *_, **__: pytest.fail("read before its hash was right"))
+        with pytest.raises(DataUnavailable, match=r"(?s)f37072fd.*dvc repro weights@resnet18_imagenet"):
+            manifest.state(cfg, "weights", name)
+    file.update({"sha256": sha256(mirror), "size": mirror.stat().st_size})
+    assert manifest.state(cfg, "weights", name)
+    assert manifest.state(cfg, "features", "pneumonia_resnet18")
+    found = Dataset.load(manifest.path_of("features", "pneumonia_resnet18"))
+    assert (found.shape, found.meta["backbone"], found.meta["preprocessing"]["to"]) == (
+        (32,),
+        name,
+        [3, 64, 64],
+    )
+    shutil.rmtree("mirror")
+    whole = manifest.path_of("weights", name).read_bytes()
+    manifest.path_of("weights", name).unlink()
+    assert manifest.ensure(cfg, "weights", name).read_bytes() == whole  # from the file that was fetched
 
 
 def test_an_unknown_name_is_refused(cfg: DictConfig) -> None:

@@ -11,6 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from dplangevin.cache import sha256
+from dplangevin.config import compose
 from dplangevin.data import miniature
 from dplangevin.data.miniature import pickled
 
@@ -56,8 +57,8 @@ def test_there_is_every_file_that_conf_names(folder: Path) -> None:
     }
     named |= {
         f"weights/{file.name}"
-        for path in (ROOT / "conf/weights").glob("*.yaml")
-        for file in OmegaConf.load(path).files
+        for name in compose(conf=ROOT / "conf").pipeline.weights
+        for file in OmegaConf.load(ROOT / f"conf/weights/{name}.yaml").files
     }
     assert named == set(hashes(folder))
 

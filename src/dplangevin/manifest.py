@@ -8,13 +8,16 @@ for a queued experiment uses the data of the one that it came from.
 
 Data sets and published weights have the same bytes everywhere.  Features, references and weights that are trained
 here depend in their last digits on the processor: a file that this machine made of the stated inputs is taken too,
-and a line says so.
+and a line says so.  Weights that were trained with the settings of conf/pretrain and lie in `data/bundled` are used
+as they are: an edit of code does not train them again.
 """
 
 import hashlib
 import json
 import os
+import shutil
 import sys
+import zipfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -26,13 +29,14 @@ from omegaconf import DictConfig
 
 from dplangevin import cache
 from dplangevin.arithmetic import described, pinned
-from dplangevin.cache import File, code_hash, describe, key, sha256, targets
-from dplangevin.data import DataError, Dataset, stage
+from dplangevin.cache import File, atomic_path, code_hash, describe, key, sha256, targets
+from dplangevin.data import DataError, Dataset, save_arrays, stage
 from dplangevin.data.fetch import fetch, mirrors
 from dplangevin.plan import plain
 
 FOLDER = Path("data/manifest")
 RAW = Path("data/raw")
+BUNDLED = Path("data/bundled")  # in git
 PLACES = {
     "dataset": Path("data/processed"),
     "weights": Path("data/weights"),
@@ -52,6 +56,8 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     for path in places:
         if _as_stated(path, stated) or _made_here(path, stated):
             return path
+    if (kept := bundled(cfg, kind, name)) and stated["inputs"] == inputs(cfg, kind, name):
+        return _checked(kept, stated, cfg, kind, name)
     if own.exists():
         print(f"{own} is not what its manifest states: made again", file=sys.stderr)
     make(cfg, kind, name)
@@ -99,13 +105,18 @@ def summed(stated: Mapping[str, Any]) -> dict[str, Any]:
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
     """Make the file and write its manifest; whether anything was done.
 
-    Nothing is, where the manifest is of the same inputs and the file is absent or what it states.
+    Nothing is, where the manifest is of the same inputs and the file is absent or what it states.  DataError for
+    weights in git that are not what it states.
     """
     made_of, path = inputs(cfg, kind, name), path_of(kind, name)
     try:
         stated = read(cfg, kind, name)
         if stated["inputs"] == made_of:
-            if not path.exists() or _as_stated(path, stated) or _made_here(path, stated):
+            if _as_stated(path, stated) or _made_here(path, stated):
+                return False
+            if not path.exists():
+                if kept := bundled(cfg, kind, name):
+                    _checked(kept, stated, cfg, kind, name)
                 return False
             print(f"{path} is not what its manifest states: made again", file=sys.stderr)
     except DataError:
@@ -139,6 +150,17 @@ def make(cfg: DictConfig, kind: str, name: str) -> None:
         makers[kind](cfg, name)
 
 
+def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
+    """Weights in git that say in their header that they were trained with these inputs; None if there are none.
+
+    DataError for a file that cannot be read.
+    """
+    path = BUNDLED / path_of(kind, name).name
+    if not trained(cfg, kind, name) or not path.exists():
+        return None
+    return path if _header(path).get("inputs") == inputs(cfg, kind, name) else None
+
+
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
     """The hash of all that a file is made of."""
     return key([kind, name, _made_of(cfg, kind, name)])
@@ -150,28 +172,28 @@ def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
         return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader), code]
     if kind == "weights":
         if not trained(cfg, kind, name):
-            return _sums(cfg.weights[name].files)
+            files, loader = _sums(cfg.weights[name].files), cfg.weights[name].get("loader")
+            return [files, plain(loader), code] if loader else files
         entry, backbone = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
-        return [entry, backbone, cfg.seed, code, file(cfg, "dataset", entry["dataset"]).sha256]
+        return [entry, backbone, cfg.seed, file(cfg, "dataset", entry["dataset"]).sha256]
     if kind == "features":
         entry = plain(cfg.features[name])
         sources = [file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public")]
         weights = file(cfg, "weights", entry["backbone"]).sha256
-        return [entry, plain(cfg.backbone[entry["backbone"]]), code, weights, *sources]
+        return [entry, plain(cfg.backbone[entry["backbone"]]), cfg.seed, code, weights, *sources]
     spec = {key: value for key, value in plain(cfg.reference).items() if key != "datasets"}
     model = plain(cfg.problem[spec["problem"]])
     return [spec, model, cfg.seed, cfg.repeats, code, file(cfg, "dataset", name).sha256]
 
 
 def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
-    """The modules, and objects in them, that make a file."""
+    """The modules, and objects in them, that make a file; none for weights that are trained here, which an edit of code
+    does not train again."""
     if kind == "dataset":
         return targets(plain(cfg.dataset[name].loader))
     if kind == "weights":
-        if not trained(cfg, kind, name):
-            return []
-        settings = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
-        return ["dplangevin.backbones.pretrain", *targets(*settings)]
+        published = {} if trained(cfg, kind, name) else plain(cfg.weights[name])
+        return targets(published)
     if kind == "features":
         return ["dplangevin.backbones.features", *targets(plain(cfg.backbone[cfg.features[name].backbone]))]
     spec = plain(cfg.reference)
@@ -225,6 +247,16 @@ def sources() -> list[str]:
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
 
 
+def _checked(kept: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
+    """Weights in git, which have to be those of the manifest."""
+    if _as_stated(kept, stated):
+        return kept
+    raise DataError(
+        f"{kept} is not what {manifest_path(kind, name)} states (sha256 {stated['file']['sha256']}): git restore them, "
+        f"or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
+    )
+
+
 def _as_stated(path: Path, stated: Mapping[str, Any]) -> bool:
     if not path.is_file() or path.stat().st_size != stated["file"]["size"]:
         return False
@@ -252,17 +284,25 @@ def _dataset(cfg: DictConfig, name: str) -> None:
 
 
 def _weights(cfg: DictConfig, name: str) -> None:
+    target = path_of("weights", name)
     if not trained(cfg, "weights", name):
-        fetch("weights", cfg.weights[name].files, PLACES["weights"], sources(), f"weights@{name}")
-        return
-    from dplangevin.backbones.pretrain import pretrain  # here and below: torch takes seconds
+        entry = cfg.weights[name]
+        folder = RAW / "weights" if "loader" in entry else PLACES["weights"]
+        fetch("weights", entry.files, folder, sources(), f"weights@{name}")
+        if "loader" in entry:
+            save_arrays(target, instantiate(entry.loader, _partial_=True)(folder=folder))
+    elif kept := bundled(cfg, "weights", name):
+        with atomic_path(target) as part:
+            shutil.copyfile(kept, part)
+    else:
+        from dplangevin.backbones.pretrain import pretrain  # here and below: torch takes seconds
 
-    data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
-    pretrain(cfg, name, data, path_of("weights", name))
+        data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
+        pretrain(cfg, name, data, target, inputs(cfg, "weights", name))
 
 
 def _features(cfg: DictConfig, name: str) -> None:
-    from dplangevin import backbones
+    from dplangevin import backbones, random
     from dplangevin.backbones.features import Extraction
     from dplangevin.device import pick
 
@@ -271,9 +311,10 @@ def _features(cfg: DictConfig, name: str) -> None:
         cfg.backbone[entry.backbone], ensure(cfg, "weights", entry.backbone)
     )  # fmt: skip
     images, public = (Dataset.load(ensure(cfg, "dataset", entry[of])) for of in ("dataset", "public"))
-    extraction = Extraction(entry.resize, entry.batch, entry.public_images)
+    extraction = Extraction(entry.resize, entry.batch, entry.public_images, entry.padding, entry.flip)
     names = {"name": name, "dataset": entry.dataset, "backbone": entry.backbone, "weights_sha256": digest}
-    extraction.build(backbone, images, public, names, pick()).save(path_of("features", name))
+    rng = random.generator(cfg.seed, f"features {name}")
+    extraction.build(backbone, images, public, names, pick(), rng).save(path_of("features", name))
 
 
 def _reference(cfg: DictConfig, name: str) -> None:
@@ -298,10 +339,12 @@ def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
 
 def _contents(path: Path, kind: str) -> dict[str, Any]:
     """What is in the file: rows, features, classes or the target's range, and public bounds of examples; of others the
-    number of arrays."""
+    number of arrays, and how weights were trained."""
     with np.load(path, allow_pickle=False) as archive:
         if kind in ("weights", "reference"):
-            return {"arrays": len([name for name in archive.files if name != "meta"])}
+            counted = {"arrays": len([name for name in archive.files if name != "meta"])}
+            training = _header(path).get("training") if kind == "weights" and "meta" in archive else None
+            return counted | ({"training": training} if training else {})
         meta = json.loads(archive["meta"].tobytes())
         y, shape = archive["y_train"], archive["x_train"].shape
         found: dict[str, Any] = {"rows": {"train": y.shape[-1], "test": archive["y_test"].shape[-1]}}
@@ -314,6 +357,16 @@ def _contents(path: Path, kind: str) -> dict[str, Any]:
         if y.ndim == 2:
             found["draws"] = y.shape[0]  # 1: all repeats share the data
     return found | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """What an .npz says of itself.  DataError if it cannot be read."""
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            found: dict[str, Any] = json.loads(archive["meta"].tobytes())
+            return found
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"cannot read the header of {path}: {error}. git restore it, or delete it") from error
 
 
 def _sums(files: Any) -> list[list[str]]:

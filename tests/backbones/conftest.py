@@ -16,7 +16,7 @@ CONF = Path(__file__).parents[2] / "conf"
 NARROW: dict[str, dict[str, int]] = {
     "resnet20_cifar100": {},
     "resnet18_cifar100": {"width": 4},
-    "alexnet_cifar100": {"width": 4, "hidden": 24},
+    "alexnet_cifar100": {"width": 4},
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from loading import torchvision_resnet18
 from omegaconf import DictConfig
 from torch import nn
 
@@ -20,7 +21,7 @@ from dplangevin.data import DataError, Dataset, save_arrays
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS, IMAGES = ROOT / "data/weights/resnet20_cifar100.npz", ROOT / "data/processed/cifar100.npz"
-DIMENSIONS = {resnet20.ResNet20: 256, resnet18.ResNet18: 32, alexnet.AlexNet: 24}
+DIMENSIONS = {resnet20.ResNet20: 256, resnet18.ResNet18: 32, alexnet.AlexNet: 16}
 Entry = Callable[..., DictConfig]
 
 
@@ -70,7 +71,7 @@ def test_trunk_last_block_and_tail_make_up_the_features(backbone: Backbone, rng:
         return
     x = backbone.inputs(pixels(rng))
     middle = backbone.trunk(x)
-    assert middle.shape == (6, *((64, 8, 8) if isinstance(backbone, resnet20.ResNet20) else (16, 8, 8)))
+    assert middle.shape == (6, *((64, 8, 8) if isinstance(backbone, resnet20.ResNet20) else (16, 2, 2)))
     assert torch.equal(backbone.tail(backbone.last_block(middle)), backbone.features(x))
     assert not list(backbone.tail.parameters())
     assert sum(isinstance(m, nn.Conv2d) for m in backbone.last_block.modules()) == (
@@ -120,6 +121,132 @@ def test_resnet20_by_formula(entry: Entry, rng: np.random.Generator) -> None:
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+def sizes(module: nn.Module, names: tuple[str, ...], x: torch.Tensor) -> dict[str, tuple[int, ...]]:
+    """The shapes that come out of these parts of a network, without the axis of images."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name in names:
+        module.get_submodule(name).register_forward_hook(
+            lambda _, given, out, name=name: found.update({name: tuple(out.shape[1:])})
+        )
+    with torch.no_grad():
+        module(x)
+    return found
+
+
+def test_the_layout_of_alexnet(entry: Entry, rng: np.random.Generator) -> None:
+    """Parameters counted by hand from the table of ryffel2022's code, and the network by formula."""
+    module = network(entry("alexnet_cifar100"))
+    counted = {
+        "convolutions.0": 64 * (3 * 121 + 1),
+        "convolutions.3": 192 * (64 * 25 + 1),
+        "convolutions.6": 384 * (192 * 9 + 1),
+        "convolutions.8": 256 * (384 * 9 + 1),
+        "convolutions.10": 256 * (256 * 9 + 1),
+        "linear": 100 * (256 + 1),
+    }
+    found = {name: sum(p.numel() for p in module.get_submodule(name).parameters()) for name in counted}
+    assert found == counted
+    assert sum(p.numel() for p in module.parameters()) == sum(counted.values()) == 2_495_396
+    initialise(module, random.generator(2, "layout"))
+    x = module.eval().inputs(pixels(rng, 2))
+    assert sizes(module, ("convolutions.0", "convolutions.5", "convolutions.10", "convolutions.12"), x) == {
+        "convolutions.0": (64, 8, 8),
+        "convolutions.5": (192, 2, 2),
+        "convolutions.10": (256, 2, 2),
+        "convolutions.12": (256, 1, 1),
+    }
+    f, w = nn.functional, dict(module.named_parameters())
+    mean, std = torch.tensor([0.4914, 0.4822, 0.4465]), torch.tensor([0.2023, 0.1994, 0.2010])
+    image = pixels(np.random.default_rng(1), 2)
+    x = (image / 255 - mean.view(3, 1, 1)) / std.view(3, 1, 1)
+    with torch.no_grad():
+        given = module.features(module.inputs(image))
+        for at, stride, padding, pooled in (
+            (0, 4, 5, 1),
+            (3, 1, 2, 1),
+            (6, 1, 1, 0),
+            (8, 1, 1, 0),
+            (10, 1, 1, 1),
+        ):
+            weight, bias = w[f"convolutions.{at}.weight"], w[f"convolutions.{at}.bias"]
+            x = f.conv2d(x, weight, bias, stride, padding).relu()
+            x = f.max_pool2d(x, 2, 2) if pooled else x
+    assert torch.allclose(given, x.flatten(1), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="size = 48: this network takes images of multiples of 32"):
+        alexnet.build(10, 4, 48, [0.5] * 3, [0.2] * 3)
+
+
+def test_resnet18_by_formula_with_weights_of_torchvision(
+    entry: Entry, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """The network written out under torchvision's names, its stem in the order of the authors of ryffel2022: pooling
+    before the ReLU, which is the same function."""
+    w, f = torchvision_resnet18(4, 100, rng), nn.functional
+    torch.save({name: nn.Parameter(value) for name, value in w.items()}, tmp_path / "w.pth")
+    module = network(entry("resnet18_cifar100", {"width": 4}))
+    set_weights(module, resnet18.from_torchvision(tmp_path, "w.pth"))
+
+    def conv(x: torch.Tensor, name: str, norm: str, stride: int = 1) -> torch.Tensor:
+        kernel = w[f"{name}.weight"]
+        x = f.conv2d(x, kernel, stride=stride, padding=kernel.shape[-1] // 2)
+        parts = [w[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")]
+        mean, var, scale, shift = (part.view(-1, 1, 1) for part in parts)
+        return (x - mean) / (var + 1e-5).sqrt() * scale + shift
+
+    image = pixels(rng, 2)
+    mean, std = torch.tensor([0.4914, 0.4822, 0.4465]), torch.tensor([0.2023, 0.1994, 0.2010])
+    x = (image / 255 - mean.view(3, 1, 1)) / std.view(3, 1, 1)
+    x = f.max_pool2d(conv(x, "conv1", "bn1", 2), 3, 2, padding=1).relu()
+    for stage in (1, 2, 3, 4):
+        for block in (0, 1):
+            at, stride = f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1
+            inner = conv(conv(x, f"{at}.conv1", f"{at}.bn1", stride).relu(), f"{at}.conv2", f"{at}.bn2")
+            down = f"{at}.downsample"
+            x = (inner + (conv(x, f"{down}.0", f"{down}.1", stride) if f"{down}.0.weight" in w else x)).relu()
+    expected = x.mean((2, 3)) @ w["fc.weight"].T + w["fc.bias"]
+    with torch.no_grad():
+        found = module.eval()(module.inputs(image))
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_layout_of_resnet18(entry: Entry, rng: np.random.Generator) -> None:
+    module = network(entry("resnet18_cifar100"))
+    assert sum(p.numel() for p in module.parameters()) == 11_227_812
+    official = network(entry("resnet18_imagenet"))
+    assert sum(p.numel() for p in official.parameters()) == 11_689_512  # as torchvision states
+    x = module.eval().inputs(pixels(rng, 1))
+    assert sizes(module, ("conv1", "pool", "layer1", "layer2", "layer3", "layer4", "tail"), x) == {
+        "conv1": (64, 16, 16),
+        "pool": (64, 8, 8),
+        "layer1": (64, 8, 8),
+        "layer2": (128, 4, 4),
+        "layer3": (256, 2, 2),
+        "layer4": (512, 1, 1),
+        "tail": (512,),
+    }
+
+
+class Malicious:
+    """Unpickling this writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[Path, bytes]]:
+        return Path.write_bytes, (self.path, b"ran")
+
+
+def test_only_tensors_are_unpickled(tmp_path: Path) -> None:
+    torch.save({"conv1.weight": Malicious(tmp_path / "ran")}, tmp_path / "w.pth")
+    with pytest.raises(DataError, match=r"w\.pth is no state_dict of tensors"):
+        resnet18.from_torchvision(tmp_path, "w.pth")
+    assert not (tmp_path / "ran").exists()
+    for content in ([1, 2], {"epoch": 3}):
+        torch.save(content, tmp_path / "w.pth")
+        with pytest.raises(DataError, match="is no state_dict of tensors"):
+            resnet18.from_torchvision(tmp_path, "w.pth")
+
+
 def test_load(entry: Entry, tmp_path: Path) -> None:
     cfg = entry("resnet20_cifar100")
     drawn = network(cfg)
@@ -132,6 +259,12 @@ def test_load(entry: Entry, tmp_path: Path) -> None:
     assert all(np.array_equal(value, arrays[name]) for name, value in module.state_dict().items())
     save_arrays(tmp_path / "w.npz", {**arrays, "meta": np.frombuffer(b"{}", np.uint8)})  # as pretraining does
     load(cfg, tmp_path / "w.npz")
+    halves = {n: v.astype(np.float16) if v.dtype == np.float32 else v for n, v in arrays.items()}
+    save_arrays(tmp_path / "w.npz", halves)
+    module, _ = load(cfg, tmp_path / "w.npz")
+    for name, value in module.state_dict().items():  # float32 again
+        assert (value.numpy() == halves[name]).all()
+        assert value.dtype == drawn.state_dict()[name].dtype
     (tmp_path / "w.npz").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"w\.npz: .*dvc repro -f weights@resnet20_cifar100"):
         load(cfg, tmp_path / "w.npz")

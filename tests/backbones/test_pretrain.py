@@ -1,6 +1,11 @@
-"""Pretraining: crops and mirror images, learning a toy set, going on after a stop, the stage."""
+"""Pretraining: crops and mirror images, learning a toy set, going on after a stop or a kill, the stage."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +19,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import random
 from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
-from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain, shifted
+from dplangevin.backbones.augmentation import shifted
+from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
 from dplangevin.cache import Checkpoint, sha256
 from dplangevin.data import Dataset
 
@@ -29,6 +35,8 @@ PLAN = Pretraining(
     label_smoothing=0.1,
     padding=2,
     flip=True,
+    bfloat16=False,
+    held_out=0,
 )
 
 
@@ -38,14 +46,18 @@ def toy(n: int = 90, m: int = 60) -> Dataset:
     parts: list[np.ndarray] = []
     for rows in (n, m):
         y = rng.integers(0, 3, rows)
-        x = rng.integers(0, 156, (rows, 3, 16, 16), dtype=np.uint8)
+        x = rng.integers(0, 156, (rows, 3, 32, 32), dtype=np.uint8)
         x[np.arange(rows), y] += 60
         parts += [x, y]
     return Dataset.from_arrays(parts[0], parts[1], parts[2], parts[3], {"name": "toy", "classes": 3})
 
 
 def narrow() -> Backbone:
-    return resnet18.build(3, 4, 16, [0.35] * 3, [0.2] * 3)
+    return resnet18.build(3, 4, 32, [0.35] * 3, [0.2] * 3)
+
+
+def without_normalisation() -> Backbone:
+    return alexnet.build(3, 4, 32, [0.35] * 3, [0.2] * 3)
 
 
 class Stop(Exception):
@@ -84,20 +96,51 @@ def test_every_crop_and_mirror_image_and_no_other() -> None:
     assert torch.equal(plain, image.expand(5, 2, 3, 4))
 
 
-@pytest.mark.parametrize("build", [narrow, lambda: alexnet.build(3, 4, 16, 16, [0.35] * 3, [0.2] * 3)])
-def test_a_toy_set_is_learned(build: Callable[[], Backbone], tmp_path: Path) -> None:
+@pytest.mark.parametrize("bfloat16", [False, True])
+@pytest.mark.parametrize(("build", "epochs"), [(narrow, 6), (without_normalisation, 40)])
+def test_a_toy_set_is_learned(
+    build: Callable[[], Backbone], epochs: int, bfloat16: bool, tmp_path: Path
+) -> None:
     module, images = build(), toy()
-    arrays, right = PLAN.run(
+    plan = replace(PLAN, epochs=epochs, bfloat16=bfloat16)
+    arrays, right, curve = plan.run(
         module, images, random.generator(1, "toy"), CPU, Checkpoint(tmp_path / "c.pt", "key")
     )
     assert right > 0.9
     assert right == accuracy(module, images.x_test[0], images.y_test[0], CPU)
     assert arrays.keys() == module.state_dict().keys()
+    for name, value in module.state_dict().items():  # measured as they are kept
+        assert (value.numpy() == arrays[name]).all()
+    assert {array.dtype for array in arrays.values()} <= {np.dtype(np.float16), np.dtype(np.int64)}
+    assert {name: len(values) for name, values in curve.items()} == dict.fromkeys(
+        ("loss", "train", "test"), epochs
+    )
+    assert curve["loss"][-1] < 0.5 < curve["loss"][0]
+    assert curve["train"][0] < 0.9 < curve["train"][-1]
+    assert curve["test"][-1] == pytest.approx(right, abs=0.05)
+
+
+def test_held_out_images_are_tested_on_and_not_trained_on(tmp_path: Path) -> None:
+    images, plan = toy(), replace(PLAN, epochs=2, held_out=30)
+    x, y = images.x_train.copy(), images.y_train.copy()
+    x[:, -30:], y[:, -30:] = 255 - x[:, -30:], (y[:, -30:] + 1) % 3
+    other = replace(images, x_train=x, y_train=y)
+
+    def trained(data: Dataset, name: str) -> tuple[dict[str, np.ndarray], float]:
+        checkpoint = Checkpoint(tmp_path / name, "key")
+        arrays, right, _ = plan.run(narrow(), data, random.generator(1, "toy"), CPU, checkpoint)
+        return arrays, right
+
+    (first, right), (second, wrong) = trained(images, "a.pt"), trained(other, "b.pt")
+    assert all(first[name].tobytes() == value.tobytes() for name, value in second.items())
+    assert right != wrong
+    tests = replace(images, x_test=255 - images.x_test)
+    assert trained(tests, "c.pt")[1] == right
 
 
 def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path) -> None:
     images = toy()
-    whole, right = PLAN.run(
+    whole, right, curve = PLAN.run(
         narrow(), images, random.generator(1, "toy"), CPU, Checkpoint(tmp_path / "a.pt", "key")
     )
     path = tmp_path / "b.pt"
@@ -107,20 +150,61 @@ def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path) -> None:
     state = Checkpoint(path, "key").load()
     assert state is not None
     assert state["step"] == 11
-    resumed, again = PLAN.run(narrow(), images, random.generator(99, "other"), CPU, Checkpoint(path, "key"))
-    assert again == right
+    resumed, again, same = PLAN.run(
+        narrow(), images, random.generator(99, "other"), CPU, Checkpoint(path, "key")
+    )
+    assert (again, same) == (right, curve)
     assert all(resumed[name].tobytes() == value.tobytes() for name, value in whole.items())
-    other, _ = PLAN.run(
+    other, *_ = PLAN.run(
         narrow(), images, random.generator(2, "toy"), CPU, Checkpoint(tmp_path / "d.pt", "key")
     )
     assert not np.array_equal(other["conv1.weight"], whole["conv1.weight"])
+
+
+STAGE = """
+import sys
+from pathlib import Path
+from omegaconf import OmegaConf
+from dplangevin.backbones import pretrain
+from dplangevin.cache import Checkpoint
+pretrain.Checkpoint = lambda path, key: Checkpoint(path, key, every=0)
+pretrain.pretrain(OmegaConf.load("cfg.yaml"), "alexnet_cifar100", Path("cifar100.npz"), Path(sys.argv[1]), "made of")
+"""
+
+
+def test_a_run_killed_outright_ends_in_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cfg = small("alexnet_cifar100", epochs=60, bfloat16=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPL_DEVICE", "cpu")
+    OmegaConf.save(cfg, "cfg.yaml")
+    toy().save("cifar100.npz")
+    command = [sys.executable, "-c", STAGE, "weights.npz"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    kept, written = Path("data/units/pretrain/alexnet_cifar100.pt"), set[int]()
+    process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+    while len(written) < 5 and process.poll() is None:  # some steps on
+        if kept.exists():
+            written.add(kept.stat().st_mtime_ns)
+        time.sleep(0.005)
+    process.kill()  # SIGKILL
+    assert process.wait() == -signal.SIGKILL
+    assert kept.exists()
+    assert not Path("weights.npz").exists()
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert "right after 60 epochs" in done.stdout
+    assert not list(Path("data/units").rglob("*.pt"))
+    pretrain(cfg, "alexnet_cifar100", Path("cifar100.npz"), Path("whole.npz"), "made of")
+    assert sha256("weights.npz") == sha256("whole.npz")
 
 
 def test_one_step_is_the_formula() -> None:
     """Against the update written out: momentum, weight decay, the cosine and the smoothed loss."""
     plan = replace(PLAN, padding=0, flip=False, weight_decay=0.1)
     images, module = toy(), narrow()
-    session = Session(plan, module, images, random.generator(5, "formula"), CPU)
+    train, test = (images.x_train[0], images.y_train[0]), (images.x_test[0], images.y_test[0])
+    session = Session(plan, module, train, test, random.generator(5, "formula"), CPU)
     session.start(None)
     twin = narrow()
     twin.load_state_dict(module.state_dict())
@@ -148,6 +232,13 @@ def test_initial_law() -> None:
     weight = module.state_dict()["layer3.1.conv2.weight"]
     assert float(weight.std()) == pytest.approx((2 / (128 * 9)) ** 0.5, rel=0.01)
     assert float(module.linear.weight.detach().abs().max()) == pytest.approx(1 / 16, rel=0.01)
+    other = alexnet.build(100, 64, 32, [0.5] * 3, [0.2] * 3)
+    initialise(other, random.generator(1, "law"))
+    biased = other.convolutions[3]
+    assert isinstance(biased, torch.nn.Conv2d)
+    for values in (biased.weight, biased.bias):
+        assert values is not None
+        assert float(values.detach().abs().max()) == pytest.approx(1 / 40, rel=0.05)  # 1/sqrt(64 25)
     norm = module.get_submodule("bn1")
     assert isinstance(norm, torch.nn.BatchNorm2d)
     assert norm.running_var is not None
@@ -160,7 +251,7 @@ def test_initial_law() -> None:
 def test_what_cannot_be_trained_is_named(tmp_path: Path) -> None:
     images, rng, checkpoint = toy(), random.generator(1, "toy"), Checkpoint(tmp_path / "c.pt", "key")
     with pytest.raises(ValueError, match="3 classes, but the backbone has 5"):
-        PLAN.run(resnet18.build(5, 4, 16, [0.3] * 3, [0.2] * 3), images, rng, CPU, checkpoint)
+        PLAN.run(resnet18.build(5, 4, 32, [0.3] * 3, [0.2] * 3), images, rng, CPU, checkpoint)
     with pytest.raises(ValueError, match=r"batch = 100 is larger than the data set \(90 images\)"):
         replace(PLAN, batch=100).run(narrow(), images, rng, CPU, checkpoint)
     with pytest.raises(ValueError, match="the loss is nan; lower step_size"):
@@ -169,35 +260,49 @@ def test_what_cannot_be_trained_is_named(tmp_path: Path) -> None:
         replace(PLAN, epochs=0)
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), not 1"):
         replace(PLAN, label_smoothing=1)
+    with pytest.raises(ValueError, match="held_out must"):
+        replace(PLAN, held_out=-1)
+
+
+def small(name: str, **training: Any) -> DictConfig:
+    """A configuration whose backbone `name` is narrow and takes the toy set's classes."""
+    backbone = OmegaConf.load(ROOT / f"conf/backbone/{name}.yaml")
+    entry = OmegaConf.load(ROOT / f"conf/pretrain/{name}.yaml")
+    made = OmegaConf.create(
+        {
+            "seed": 3,
+            "backbone": {name: OmegaConf.merge(backbone, {"classes": 3, "width": 4})},
+            "pretrain": {name: OmegaConf.merge(entry, {"training": {"batch": 30, **training}})},
+        }
+    )
+    assert isinstance(made, DictConfig)
+    return made
 
 
 def test_an_entry_to_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    backbone = OmegaConf.load(ROOT / "conf/backbone/resnet18_cifar100.yaml")
-    training = OmegaConf.load(ROOT / "conf/pretrain/resnet18_cifar100.yaml")
-    small = OmegaConf.create({"classes": 3, "width": 4, "size": 16})
-    few = OmegaConf.create({"training": {"epochs": 2, "batch": 30}})
-    cfg = OmegaConf.create(
-        {
-            "seed": 3,
-            "backbone": {"resnet18_cifar100": OmegaConf.merge(backbone, small)},
-            "pretrain": {"resnet18_cifar100": OmegaConf.merge(training, few)},
-        }
-    )
+    cfg = small("resnet18_cifar100", epochs=2)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPL_DEVICE", "cpu")
     toy().save("cifar100.npz")
     digests = set()
     for _ in range(2):
-        pretrain(cfg, "resnet18_cifar100", Path("cifar100.npz"), Path("weights.npz"))
+        pretrain(cfg, "resnet18_cifar100", Path("cifar100.npz"), Path("weights.npz"), "made of")
         digests.add(sha256("weights.npz"))
     assert len(digests) == 1
     with np.load("weights.npz") as archive:
         meta = json.loads(archive["meta"].tobytes())
-    assert (meta["epochs"], meta["seed"], meta["images"], meta["device"]) == (2, 3, 90, "cpu")
+    assert (meta["inputs"], meta["seed"], meta["device"]) == ("made of", 3, "cpu")
+    told = meta["training"]
+    assert (told["epochs"], told["images"], told["tested"], len(told["curve"]["test"])) == (
+        2,
+        90,
+        "test images",
+        2,
+    )
     assert not list(Path("data/units").rglob("*.pt"))
     made, _ = load(cfg.backbone.resnet18_cifar100, Path("weights.npz"))
     data = toy().arrays()
-    assert accuracy(made, data.x_test, data.y_test, CPU) == meta["accuracy"]
+    assert accuracy(made, data.x_test, data.y_test, CPU) == told["accuracy"]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf/pretrain").glob("*.yaml")), ids=lambda path: path.stem)

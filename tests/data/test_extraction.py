@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from dplangevin import random
 from dplangevin.backbones import Backbone, network
+from dplangevin.backbones.augmentation import shifted
 from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import initialise
 from dplangevin.data import Dataset
@@ -37,9 +38,13 @@ def entry(group: str, name: str) -> Any:
     return OmegaConf.load(ROOT / "conf" / group / f"{name}.yaml")
 
 
+def extraction(resize: str = "none", batch: int = 4, public_images: int = 3) -> Extraction:
+    return Extraction(resize, batch, public_images, padding=0, flip=False)
+
+
 def test_extraction_is_the_plain_network_on_every_image(backbone: Backbone) -> None:
     data, public = images(), images(n=5)
-    made = Extraction("none", 4, 3).build(backbone, data, public, {"name": "tiny"}, CPU)
+    made = extraction().build(backbone, data, public, {"name": "tiny"}, CPU, random.generator(1, "draws"))
     with torch.no_grad():
         for name in ("train", "test"):
             x, found = getattr(data, f"x_{name}")[0], getattr(made, f"x_{name}")[0]
@@ -60,18 +65,43 @@ def test_extraction_is_the_plain_network_on_every_image(backbone: Backbone) -> N
         "mean": [0.507, 0.487, 0.441],
         "std": [0.267, 0.256, 0.276],
     }
+    assert "augmentation" not in made.meta
+
+
+def test_training_images_are_cropped_and_mirrored_once() -> None:
+    cfg = entry("backbone", "alexnet_cifar100")
+    cfg.width = 4
+    backbone = network(cfg)
+    initialise(backbone, random.generator(1, "test"))
+    backbone.eval()
+    data, public = images(n=1100), images(n=5)
+    shifting, seed = replace(extraction(batch=50), padding=4, flip=True), 5
+
+    def build(made: Extraction) -> Dataset:
+        return made.build(backbone, data, public, {}, CPU, random.generator(seed, "draws"))
+
+    made, plain = build(shifting), build(extraction(batch=50))
+    rng, x = random.generator(seed, "draws"), torch.from_numpy(data.x_train[0])
+    cut = torch.cat([shifted(x[:1000], 4, True, rng), shifted(x[1000:], 4, True, rng)]).numpy()
+    assert made.x_train[0].tobytes() == extraction(batch=50).features(backbone, cut, CPU).tobytes()
+    assert made.x_test.tobytes() == plain.x_test.tobytes()
+    assert made.meta["public"] == plain.meta["public"]
+    assert made.meta["augmentation"] == {"padding": 4, "flip": True}
+    assert build(replace(shifting, batch=30)).x_train == pytest.approx(made.x_train, rel=1e-3, abs=1e-3)
+    with pytest.raises(ValueError, match="padding must"):
+        replace(shifting, padding=-1)
 
 
 def test_the_same_bytes_on_any_number_of_cores_and_public_norms_from_the_public_set_only(
     backbone: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    extraction, data = Extraction("none", 4, 100), images()
-    made = [extraction.build(backbone, data, images(n=5), {}, CPU) for _ in range(2)]
+    many, data, rng = extraction(public_images=100), images(), random.generator(1, "draws")
+    made = [many.build(backbone, data, images(n=5), {}, CPU, rng) for _ in range(2)]
     assert made[0].x_train.tobytes() == made[1].x_train.tobytes()
     monkeypatch.setattr("dplangevin.backbones.features.cpu_count", lambda: 3)
-    assert made[0].x_train.tobytes() == extraction.features(backbone, data.x_train[0], CPU).tobytes()
+    assert made[0].x_train.tobytes() == many.features(backbone, data.x_train[0], CPU).tobytes()
     other = replace(data, x_train=255 - data.x_train, x_test=255 - data.x_test)
-    changed = extraction.build(backbone, other, images(n=5), {}, CPU)
+    changed = many.build(backbone, other, images(n=5), {}, CPU, rng)
     assert changed.meta["public"] == made[0].meta["public"]
     assert changed.meta["public"]["images"] == 5
     assert not np.array_equal(changed.x_train, made[0].x_train)
@@ -80,15 +110,15 @@ def test_the_same_bytes_on_any_number_of_cores_and_public_norms_from_the_public_
 def test_grey_images_of_another_size(backbone: Backbone) -> None:
     grey = images((1, 112, 112)).arrays()
     with pytest.raises(ValueError, match="images are 112x112"):
-        Extraction("none", 4, 3).features(backbone, grey.x_test, CPU)
-    found = Extraction("antialias", 4, 3).features(backbone, grey.x_test, CPU)
+        extraction().features(backbone, grey.x_test, CPU)
+    found = extraction("antialias").features(backbone, grey.x_test, CPU)
     assert found.shape == (4, 256)
     coloured = np.repeat(grey.x_test, 3, axis=1)
-    assert np.allclose(found, Extraction("antialias", 4, 3).features(backbone, coloured, CPU), atol=1e-5)
+    assert np.allclose(found, extraction("antialias").features(backbone, coloured, CPU), atol=1e-5)
     with pytest.raises(ValueError, match="2 channels"):
-        Extraction("none", 4, 3).features(backbone, coloured[:, :2], CPU)
+        extraction().features(backbone, coloured[:, :2], CPU)
     with pytest.raises(ValueError, match="batch = 0"):
-        Extraction("none", 0, 3)
+        extraction(batch=0)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf/features").glob("*.yaml")), ids=lambda path: path.stem)
@@ -98,7 +128,7 @@ def test_every_entry_names_a_backbone_and_settings_that_are_there(path: Path) ->
         {"features": {path.stem: cfg}, "backbone": {cfg.backbone: entry("backbone", cfg.backbone)}}
     )
     chosen = found.features[path.stem]
-    Extraction(chosen.resize, chosen.batch, chosen.public_images)
+    Extraction(chosen.resize, chosen.batch, chosen.public_images, chosen.padding, chosen.flip)
     made_by = found.backbone[chosen.backbone].made_by
     if made_by.startswith("pretrain@"):
         assert (ROOT / f"conf/pretrain/{made_by.removeprefix('pretrain@')}.yaml").exists()

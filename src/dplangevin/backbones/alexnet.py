@@ -1,7 +1,7 @@
-"""AlexNet (Krizhevsky et al. 2012), five convolutions and three linear layers, for images of 32x32.
+"""AlexNet (Krizhevsky et al. 2012) cut to images of 32x32, as ryffel2022 uses it: five convolutions, one linear layer.
 
-Differs: 3x3 convolutions with stride 1, and 2x2 max pooling, fit images of this size; batch normalisation after each
-convolution takes the place of local response normalisation and of dropout.
+Differs from theirs: torchvision's channels, 2x2 pooling, the first convolution padded by 5, one linear layer instead of
+three, no local response normalisation, no dropout.
 """
 
 from collections.abc import Sequence
@@ -11,41 +11,40 @@ from torch import Tensor, nn
 from dplangevin.backbones import Backbone, empty
 from dplangevin.backbones.inputs import Inputs
 
-CHANNELS = (1, 3, 6, 4, 4)  # of the convolutions, times width
-POOLED = (True, True, False, False, True)  # 2x2 max pooling after them
+# Of the convolutions: channels in units of width, kernel, stride; whether max pooling follows the ReLU.
+CONVOLUTIONS = (
+    (1, 11, 4, True), (3, 5, 1, True), (6, 3, 1, False), (4, 3, 1, False), (4, 3, 1, True),
+)  # fmt: skip
+REDUCED = 32  # pixels a side of the image for one of the features
 
 
 class AlexNet(Backbone):
-    """Features (B, hidden) are those of the second linear layer after its ReLU.
+    """Features (B, 4 width (H/32)^2) are the last pooling's.
 
-    width: channels of the first convolution, 64 usually.  hidden: outputs of the first two linear layers, 4096 in the
-    paper.
+    width: channels of the first convolution, 64 in the paper.  ValueError for images whose side is no multiple of 32.
     """
 
-    layer = "ReLU of the second linear layer, before the third"
+    layer = "max pooling after the fifth convolution, before the linear layer"
 
-    def __init__(self, classes: int, width: int, hidden: int, inputs: Inputs) -> None:
+    def __init__(self, classes: int, width: int, inputs: Inputs) -> None:
         super().__init__()
+        if inputs.size % REDUCED:
+            raise ValueError(f"size = {inputs.size}: this network takes images of multiples of {REDUCED}")
         self.inputs = inputs
         layers: list[nn.Module] = []
         before = 3
-        for times, pooled in zip(CHANNELS, POOLED, strict=True):
-            channels = times * width
-            layers += [nn.Conv2d(before, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)]
-            layers += [nn.ReLU(), nn.MaxPool2d(2)] if pooled else [nn.ReLU()]
-            before = channels
+        for times, kernel, stride, pooled in CONVOLUTIONS:
+            layers += [nn.Conv2d(before, times * width, kernel, stride, padding=kernel // 2), nn.ReLU()]
+            layers += [nn.MaxPool2d(2)] if pooled else []
+            before = times * width
         self.convolutions = nn.Sequential(*layers, nn.Flatten())
-        flat = before * (inputs.size // 8) ** 2
-        self.hidden = nn.Sequential(nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
-        self.linear = nn.Linear(hidden, classes)
+        self.linear = nn.Linear(before * (inputs.size // REDUCED) ** 2, classes)
 
     def features(self, x: Tensor) -> Tensor:
-        found: Tensor = self.hidden(self.convolutions(x))
+        found: Tensor = self.convolutions(x)
         return found
 
 
-def build(
-    classes: int, width: int, hidden: int, size: int, mean: Sequence[float], std: Sequence[float]
-) -> AlexNet:
+def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> AlexNet:
     """The network with parameters of 0; size, mean and std as for `Inputs`."""
-    return empty(lambda: AlexNet(classes, width, hidden, Inputs(size, list(mean), list(std))))
+    return empty(lambda: AlexNet(classes, width, Inputs(size, list(mean), list(std))))

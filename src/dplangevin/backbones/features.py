@@ -18,7 +18,11 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from tqdm import tqdm
 
 from dplangevin.backbones import Backbone
+from dplangevin.backbones.augmentation import shifted
+from dplangevin.checks import not_negative
 from dplangevin.data import Dataset, row_norms
+
+SHIFTED = 1000  # images that are cropped together; their draws depend on it
 
 
 @dataclass(frozen=True)
@@ -27,18 +31,22 @@ class Extraction:
 
     resize: of images of another size than the backbone's, see `backbones.inputs`.  batch: images at once, which changes
     nothing but speed and rounding.  public_images: of the public training set, from its start, whose features' norms
-    are kept (all, if it has fewer).
+    are kept (all, if it has fewer).  padding, flip: what `shifted` does, once, to each training image, before it is
+    resized; test and public images stay as they are.
     """
 
     resize: str
     batch: int
     public_images: int
+    padding: int
+    flip: bool
 
     def __post_init__(self) -> None:
         if self.batch < 1 or self.public_images < 1:
             raise ValueError(
                 f"batch = {self.batch} and public_images = {self.public_images}: both must be at least 1"
             )
+        not_negative(padding=self.padding)
 
     def features(
         self, backbone: Backbone, images: np.ndarray, device: torch.device, label: str = ""
@@ -81,14 +89,18 @@ class Extraction:
         public: Dataset,
         meta: Mapping[str, Any],
         device: torch.device,
+        rng: torch.Generator,
     ) -> Dataset:
         """The features of both parts of `images`, x (1, n, p) float32 and their labels; p of `backbone`.
 
         meta: `name`, `dataset`, `backbone` and `weights_sha256`, to which what was done to the images is added:
-        `classes`, `layer`, `preprocessing` and `public`, which `norms` tells. DataError for images in repeats.
+        `classes`, `layer`, `preprocessing`, `augmentation` if there was any, and `public`, which `norms` tells.
+        DataError for images in repeats.
         """
         own = images.arrays()
-        train = self.features(backbone, own.x_train, device, "training")
+        augmentation = {"padding": self.padding, "flip": self.flip} if self.padding or self.flip else {}
+        x_train = self.augmented(own.x_train, rng) if augmentation else own.x_train
+        train = self.features(backbone, x_train, device, "training")
         test = self.features(backbone, own.x_test, device, "test")
         inputs = backbone.inputs
         done = {
@@ -101,9 +113,15 @@ class Extraction:
                 "mean": list(inputs.mean),
                 "std": list(inputs.std),
             },
+            **({"augmentation": augmentation} if augmentation else {}),
             "public": self.norms(backbone, public, device),
         }
         return Dataset.from_arrays(train, own.y_train, test, own.y_test, {**meta, **done})
+
+    def augmented(self, images: np.ndarray, rng: torch.Generator) -> np.ndarray:
+        """Images ``(n, C, H, W)`` uint8, each cropped and mirrored at random."""
+        parts = torch.from_numpy(images).split(SHIFTED)
+        return torch.cat([shifted(part, self.padding, self.flip, rng) for part in parts]).numpy()
 
     def norms(self, backbone: Backbone, public: Dataset, device: torch.device) -> dict[str, Any]:
         """Mean, 99 % quantile and maximum of ``||f(x)||`` over the first training images of the public set."""

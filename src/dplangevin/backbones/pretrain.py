@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,13 +15,15 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from dplangevin import random
-from dplangevin.backbones import Backbone, network
+from dplangevin.backbones import Backbone, network, set_weights
+from dplangevin.backbones.augmentation import shifted
 from dplangevin.cache import Checkpoint, code_hash, key, sha256, targets
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
 
 AT_ONCE = 500  # test images whose logits are taken together
+DIGITS = 5  # after the decimal point, in curves
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,9 @@ class Pretraining:
 
     ``v <- momentum v + g + weight_decay theta``, ``theta <- theta - eta_t v``, ``eta_t = step_size (1 + cos(pi t/T)) /
     2``, t = 0, ..., T - 1; g: gradient of the mean cross entropy with label_smoothing in [0, 1).  What an epoch leaves
-    over after whole minibatches is left out.  padding, flip: see `shifted`.  On a GPU products are in float16,
-    with scaled losses, parameters in float32; elsewhere all is float32.
+    over after whole minibatches is left out.  padding, flip: see `shifted`.  bfloat16: convolutions and products of
+    matrices are in bfloat16, parameters in float32; else all is float32.  held_out: so many training images, the last
+    ones, are not trained on and take the place of the test images, for choosing among settings.
     """
 
     epochs: int
@@ -42,10 +45,13 @@ class Pretraining:
     label_smoothing: float
     padding: int
     flip: bool
+    bfloat16: bool
+    held_out: int
 
     def __post_init__(self) -> None:
         positive(epochs=self.epochs, batch=self.batch, step_size=self.step_size)
         not_negative(momentum=self.momentum, weight_decay=self.weight_decay, padding=self.padding)
+        not_negative(held_out=self.held_out)
         for name in ("momentum", "label_smoothing"):
             value = getattr(self, name)
             require(0 <= value < 1, f"{name} must be in [0, 1), not {value}")
@@ -57,16 +63,19 @@ class Pretraining:
         rng: torch.Generator,
         device: torch.device,
         checkpoint: Checkpoint,
-    ) -> tuple[dict[str, np.ndarray], float]:
-        """Parameters and statistics by name, and the accuracy on the test images, looked at once, at the end.
+    ) -> "Trained":
+        """The weights after the last epoch, whatever the test images said of the others.
 
-        The state is kept on disk now and then; a run that finds one goes on from it, on a CPU to the same bytes.
-        ValueError where classes or sizes differ, and when training diverges.
+        The state is kept on disk now and then; a run that finds one goes on from it, on a CPU with as many threads to
+        the same bytes.  ValueError where classes or sizes differ, and when training diverges.
         """
-        classes, n = backbone.linear.out_features, images.n
+        classes, n = backbone.linear.out_features, images.n - self.held_out
         require(images.classes == classes, f"{images.classes} classes, but the backbone has {classes}")
         require(self.batch <= n, f"batch = {self.batch} is larger than the data set ({n} images)")
-        session = Session(self, backbone, images, rng, device)
+        arrays = images.arrays()
+        train = arrays.x_train[:n], arrays.y_train[:n]
+        test = (arrays.x_train[n:], arrays.y_train[n:]) if self.held_out else (arrays.x_test, arrays.y_test)
+        session = Session(self, backbone, train, test, rng, device)
         session.start(checkpoint.load())
         total = self.epochs * session.per_epoch
         with tqdm(total=total, initial=session.step, unit="step", mininterval=1, disable=None) as bar:
@@ -75,57 +84,83 @@ class Pretraining:
                 bar.set_postfix_str(session.shown)
                 bar.update()
                 checkpoint.save(session.snapshot)
-        arrays = {name: value.cpu().contiguous().numpy() for name, value in backbone.state_dict().items()}
-        return arrays, accuracy(backbone, images.arrays().x_test, images.arrays().y_test, device)
+        weights = {name: _half(value) for name, value in backbone.state_dict().items()}
+        set_weights(backbone, weights)
+        return Trained(weights, accuracy(backbone, *test, device), session.curve)
+
+
+class Trained(NamedTuple):
+    """arrays: parameters and statistics by name, in float16.  accuracy: of these on the test images.  curve: after each
+    epoch `loss` and `train`, mean loss and accuracy of its minibatches, and `test`, the accuracy on the test images."""
+
+    arrays: dict[str, np.ndarray]
+    accuracy: float
+    curve: dict[str, list[float]]
+
+
+def _half(value: Tensor) -> np.ndarray:
+    array: np.ndarray = (value.half() if value.is_floating_point() else value).cpu().contiguous().numpy()
+    return array
 
 
 class Session:
-    """A network in training, and all that its next step depends on."""
+    """A network in training, and all that its next step depends on.
+
+    train, test: images (n, C, H, W) uint8 and their classes.
+    """
 
     def __init__(
         self,
         plan: Pretraining,
         backbone: Backbone,
-        images: Dataset,
+        train: tuple[np.ndarray, np.ndarray],
+        test: tuple[np.ndarray, np.ndarray],
         rng: torch.Generator,
         device: torch.device,
     ) -> None:
-        self.plan, self.rng, self.device = plan, rng, device
-        arrays = images.arrays()
-        self.x, self.y = (torch.from_numpy(a).to(device) for a in (arrays.x_train, arrays.y_train))
+        self.plan, self.test, self.rng, self.device = plan, test, rng, device
+        self.x, self.y = (torch.from_numpy(a).to(device) for a in train)
         self.per_epoch = len(self.x) // plan.batch
         self.backbone: Backbone = backbone.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.backbone.train()
         self.optimiser = torch.optim.SGD(
             backbone.parameters(), plan.step_size, momentum=plan.momentum, weight_decay=plan.weight_decay
         )
-        self.mixed = device.type == "cuda"
-        self.scaler = torch.amp.GradScaler(device.type, enabled=self.mixed)
-        self.step, self.order, self.shown = 0, torch.empty(0, dtype=torch.int64), ""
-        self.loss = torch.zeros((), device=device)  # sum over the steps of the epoch so far
+        self.step, self.order = 0, torch.empty(0, dtype=torch.int64)
+        self.curve: dict[str, list[float]] = {"loss": [], "train": [], "test": []}
+        self.loss = torch.zeros((), device=device)  # sums over the steps of the epoch so far
+        self.right = torch.zeros((), dtype=torch.int64, device=device)
 
     def start(self, saved: dict[str, Any] | None) -> None:
         """Begin with random weights, or go on from a snapshot."""
         if saved is None:
             initialise(self.backbone, self.rng)
             return
-        self.step, self.order = saved["step"], saved["order"]
-        self.loss = saved["loss"].to(self.device)
+        self.step, self.order, self.curve = saved["step"], saved["order"], saved["curve"]
+        self.loss, self.right = (saved[name].to(self.device) for name in ("loss", "right"))
         self.backbone.load_state_dict(saved["backbone"])
         self.optimiser.load_state_dict(saved["optimiser"])
-        self.scaler.load_state_dict(saved["scaler"])
         self.rng.set_state(saved["rng"])
 
     def snapshot(self) -> dict[str, Any]:
         return {
             "step": self.step,
             "order": self.order,
+            "curve": self.curve,
             "loss": self.loss.cpu(),
+            "right": self.right.cpu(),
             "backbone": self.backbone.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "scaler": self.scaler.state_dict(),
             "rng": self.rng.get_state(),
         }
+
+    @property
+    def shown(self) -> str:
+        """The last epoch, for the progress bar."""
+        if not (done := len(self.curve["loss"])):
+            return ""
+        loss, train, test = (self.curve[name][-1] for name in ("loss", "train", "test"))
+        return f"epoch {done}: loss {loss:.3f}, accuracy {train:.1%} in training, {test:.1%} in the test"
 
     def advance(self, total: int) -> None:
         """One step of `total`; ValueError at the end of an epoch whose loss is not finite."""
@@ -138,58 +173,47 @@ class Session:
         for group in self.optimiser.param_groups:
             group["lr"] = self.plan.step_size * (1 + math.cos(math.pi * self.step / total)) / 2
         self.optimiser.zero_grad()
-        with torch.autocast(self.device.type, torch.float16, enabled=self.mixed):
-            loss = F.cross_entropy(
-                self.backbone(inputs), self.y[rows], label_smoothing=self.plan.label_smoothing
-            )
-        self.scaler.scale(loss).backward()
-        self.scaler.step(self.optimiser)
-        self.scaler.update()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.plan.bfloat16):
+            logits = self.backbone(inputs).float()
+        loss = F.cross_entropy(logits, self.y[rows], label_smoothing=self.plan.label_smoothing)
+        loss.backward()
+        self.optimiser.step()
         self.loss += loss.detach()
+        self.right += (logits.argmax(1) == self.y[rows]).sum()
         self.step += 1
         if at + 1 == self.per_epoch:
-            mean = float(self.loss) / self.per_epoch
-            epoch = self.step // self.per_epoch
-            require(math.isfinite(mean), f"epoch {epoch}: the loss is {mean}; lower step_size")
-            self.shown = f"epoch {epoch}, loss {mean:.4f}"
-            self.loss.zero_()
+            self.measure()
 
-
-def shifted(images: Tensor, padding: int, flip: bool, rng: torch.Generator) -> Tensor:
-    """Each image, framed by `padding` pixels of 0, cut to its size at a uniform place; with `flip`, half are mirrored.
-
-    images: (B, C, H, W), any type and device.  rng: on the CPU; the draws do not depend on the device.
-    """
-    count, _, height, width = images.shape
-    places = torch.randint(2 * padding + 1, (2, count, 1), generator=rng)
-    mirrored = torch.rand(count, 1, generator=rng) < (0.5 if flip else 0.0)
-    rows = places[0] + torch.arange(height)  # (B, H)
-    columns = torch.arange(width).expand(count, width)
-    columns = places[1] + torch.where(mirrored, columns.flip(1), columns)  # (B, W)
-    framed = F.pad(images, (padding,) * 4)
-    b, i, j = (
-        part.to(images.device)
-        for part in (torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :])
-    )
-    return framed.permute(0, 2, 3, 1)[b, i, j].permute(0, 3, 1, 2)
+    def measure(self) -> None:
+        """The end of an epoch."""
+        mean, right = float(self.loss) / self.per_epoch, int(self.right) / (self.per_epoch * self.plan.batch)
+        epoch = self.step // self.per_epoch
+        require(math.isfinite(mean), f"epoch {epoch}: the loss is {mean}; lower step_size")
+        found = {"loss": mean, "train": right, "test": accuracy(self.backbone, *self.test, self.device)}
+        for name, value in found.items():
+            self.curve[name].append(round(value, DIGITS))
+        self.backbone.train()
+        self.loss.zero_()
+        self.right.zero_()
 
 
 @torch.no_grad()
 def initialise(module: nn.Module, rng: torch.Generator) -> None:
     """Random weights.
 
-    Convolutions: N(0, 2/(outputs a pixel has)) (He et al. 2015); linear layers: uniform on ``+-1/sqrt(inputs)``, biases
-    too; batch normalisation: the identity, with statistics 0 and 1.  ValueError for parameters of other layers.
+    Convolutions without a bias: N(0, 2/(outputs a pixel has)) (He et al. 2015); others and linear layers: uniform on
+    ``+-1/sqrt(inputs)``, biases too; batch normalisation: the identity, with statistics 0 and 1.  ValueError for
+    parameters of other layers.
     """
     for name, layer in module.named_modules():
         if isinstance(layer, nn.Conv2d) and layer.bias is None:
             fan = layer.out_channels * layer.weight[0, 0].numel()
             drawn = torch.randn(layer.weight.shape, generator=rng) * math.sqrt(2 / fan)
             layer.weight.copy_(drawn)
-        elif isinstance(layer, nn.Linear):
-            for parameter in (layer.weight, layer.bias):
+        elif isinstance(layer, nn.Linear | nn.Conv2d):
+            for parameter in layer.parameters(recurse=False):  # weight, bias
                 drawn = 2 * torch.rand(parameter.shape, generator=rng) - 1
-                parameter.copy_(drawn / math.sqrt(layer.in_features))
+                parameter.copy_(drawn / math.sqrt(layer.weight[0].numel()))
         elif isinstance(layer, nn.BatchNorm2d):
             layer.reset_parameters()
         elif list(layer.parameters(recurse=False)):
@@ -208,8 +232,11 @@ def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.dev
     return right / len(x)
 
 
-def pretrain(cfg: DictConfig, name: str, data: Path, target: Path) -> None:
-    """Train the backbone of an entry of conf/pretrain/ on the prepared public set in `data`, and write its weights."""
+def pretrain(cfg: DictConfig, name: str, data: Path, target: Path, inputs: str) -> None:
+    """Train the backbone of an entry of conf/pretrain/ on the prepared public set in `data`, and write its weights.
+
+    inputs: the hash of all that they are made of, for the file's header.
+    """
     entry, backbone, device = cfg.pretrain[name], cfg.backbone[name], pick()
     settings = {"pretrain": OmegaConf.to_container(entry), "backbone": OmegaConf.to_container(backbone)}
     images = Dataset.load(data)
@@ -218,18 +245,24 @@ def pretrain(cfg: DictConfig, name: str, data: Path, target: Path) -> None:
     checkpoint = Checkpoint(Path("data/units/pretrain") / f"{name}.pt", digest)
     training: Pretraining = instantiate(entry.training)
     rng = random.generator(cfg.seed, f"pretrain {name}")
-    arrays, right = training.run(network(backbone), images, rng, device, checkpoint)
+    arrays, right, curve = training.run(network(backbone), images, rng, device, checkpoint)
+    tested = "held-out training images" if training.held_out else "test images"
     meta = {
+        "inputs": inputs,
         "backbone": name,
-        "dataset": entry.dataset,
-        "images": images.n,
-        "epochs": training.epochs,
         "seed": cfg.seed,
-        "accuracy": right,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "settings": settings,
+        "training": {
+            "dataset": entry.dataset,
+            "images": images.n - training.held_out,
+            "epochs": training.epochs,
+            "tested": tested,
+            "accuracy": right,
+            "curve": curve,
+        },
     }
     header = np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)
     save_arrays(target, {**arrays, "meta": header})
     checkpoint.remove()
-    print(f"{name}: {right:.2%} of the test set of {entry.dataset} right after {training.epochs} epochs")
+    print(f"{name}: {right:.2%} of the {tested} of {entry.dataset} right after {training.epochs} epochs")
