@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from dplangevin import random
 from dplangevin.config import load
 from dplangevin.data import Dataset
-from dplangevin.data.fetch import fetch, mirrors
+from dplangevin.data.fetch import fetch, mirrors, raw_files
 from dplangevin.evaluate import all_scores, predictive
 from dplangevin.exhibits.read import RUNS, read_runs
 from dplangevin.methods import released
@@ -74,7 +74,7 @@ def test_hybrid_with_the_range_bound(tmp_path: Path) -> None:
     cfg = load()
     for name, expected in (("adult", {0.1: 0.777, 1.0: 0.834, 10.0: 0.847}), ("abalone", {1.0: 0.752})):
         folder = tmp_path / name
-        fetch(name, cfg.dataset[name].files, folder, mirrors(os.environ.get("DATA_MIRROR", "")))
+        fetch(name, raw_files(cfg.dataset[name]), folder, mirrors(os.environ.get("DATA_MIRROR", "")))
         data: Dataset = instantiate(cfg.dataset[name].loader, _partial_=True)(folder=folder).scaled("unit")
         problem = instantiate(cfg.problem.logistic)(data, cfg.repeats)
         method = instantiate(OmegaConf.merge(cfg.method.hybrid, {"first": {"bound": "range"}}))

@@ -68,7 +68,7 @@ def described() -> str:
     libraries = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy")]
     capability = torch.backends.cpu.get_cpu_capability()
     threads = f"threads {torch.get_num_threads()}"
-    return ", ".join([threads, capability, *device, *libraries, *dict.fromkeys(blas)])
+    return ", ".join([threads, capability, *device, *libraries, *sorted(set(blas))])
 
 
 class Move(NamedTuple):

@@ -337,7 +337,7 @@ class Work:
             }
         metrics |= {name: release.info[name] for name in REPORTED if name in release.info}
         if unit.epsilons == [math.inf] and isinstance(problem, Glm):
-            for name, value in self.scaled(unit.scaling).constant().items():
+            for name, value in self.scaled("").constant().items():
                 metrics[name] = torch.as_tensor(value)[:, None].expand(unit.run.seeds, 1)
         notes = [
             "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))

@@ -19,7 +19,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Archive(Group):
-    """The tar file that a raw file is a member of.  size: bytes."""
+    """The tar file that raw files are members of.  size: bytes."""
 
     name: str
     size: int
@@ -38,9 +38,8 @@ class File(Group):
     name: str
     sha256: str
     size: int
-    urls: Sequence[str]
+    urls: Sequence[str] = ()
     bundled: str | None = None
-    archive: Archive | None = None
 
     def __post_init__(self) -> None:
         _file(self.size, self.sha256)
@@ -48,14 +47,12 @@ class File(Group):
 
 @dataclass(frozen=True)
 class Dataset(Group):
-    """limit: rows of each part to keep, None for all."""
+    """limit: rows of each part to keep, None for all; archive: of which all files are members."""
 
-    title: str
     files: Sequence[File]
     loader: Any
+    archive: Archive | None = None
     assumptions: Sequence[str] = ()
-    citation: str = ""
-    license: str | None = None
     row_norm_bound: float | None = None
     limit: int | None = None
 
@@ -66,9 +63,6 @@ class Dataset(Group):
 @dataclass(frozen=True)
 class Weights(Group):
     files: Sequence[File]
-    title: str = ""
-    citation: str = ""
-    license: str | None = None
 
 
 @dataclass(frozen=True)

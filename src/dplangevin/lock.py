@@ -169,8 +169,12 @@ def _take(path: Path, command: str, pid: int, patience: float = 0.0) -> int:
         os.close(held)
         raise
     holder = Holder(pid, time.strftime("%Y-%m-%d %H:%M:%S"), command)
-    os.ftruncate(held, 0)
-    os.pwrite(held, json.dumps(holder).encode(), 0)
+    try:
+        os.ftruncate(held, 0)
+        os.pwrite(held, json.dumps(holder).encode(), 0)
+    except OSError as error:
+        os.close(held)
+        raise LockError(f"{path} cannot be written: {error.strerror}") from error
     return held
 
 

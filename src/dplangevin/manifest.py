@@ -31,7 +31,7 @@ from dplangevin import cache
 from dplangevin.arithmetic import described, pinned
 from dplangevin.cache import File, atomic_path, code_hash, describe, key, sha256, targets
 from dplangevin.data import DataError, Dataset, save_arrays, stage
-from dplangevin.data.fetch import fetch, mirrors
+from dplangevin.data.fetch import fetch, mirrors, raw_files
 from dplangevin.plan import plain
 
 FOLDER = Path("data/manifest")
@@ -278,8 +278,8 @@ def _beside(path: Path) -> Path:
 
 def _dataset(cfg: DictConfig, name: str) -> None:
     entry, folder = cfg.dataset[name], RAW / name
-    if entry.files:
-        fetch(name, entry.files, folder, sources())
+    if files := raw_files(plain(entry)):
+        fetch(name, files, folder, sources())
     instantiate(entry.loader, _partial_=True)(folder=folder).save(path_of("dataset", name))
 
 

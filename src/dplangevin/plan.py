@@ -128,20 +128,23 @@ def budgeted(config: Mapping[str, Any]) -> bool:
 
 
 def asked(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) -> list[float]:
-    """The budgets of a run: its own `epsilons`; else the experiment's for the data set, a list, or lists by run with
-    `default` for the others; [inf] where there are none."""
+    """The budgets of a run: its own `epsilons`; else the experiment's for the data set, a list, or lists by run; [inf]
+    where there are none.  `default` is for the other data sets, and for the other runs."""
     if "epsilons" in entry:
         return [float(epsilon) for epsilon in entry["epsilons"] or [math.inf]]
     given = spec.get("epsilons")
     if given is None:
         return [math.inf]
-    if dataset not in given:
-        raise ValueError(f"epsilons has no entry for the data set {dataset!r}: add one")
-    given = given[dataset]
+    place = dataset if dataset in given else "default"
+    if place not in given:
+        raise ValueError(
+            f"epsilons has no entry for the data set {dataset!r}: add one, or one named `default`"
+        )
+    given = given[place]
     if OmegaConf.is_dict(given):
         name = run if run in given else "default"
         if name not in given:
-            raise ValueError(f"epsilons.{dataset} has no list for {run!r}: add one, or one named `default`")
+            raise ValueError(f"epsilons.{place} has no list for {run!r}: add one, or one named `default`")
         given = given[name]
     return [float(epsilon) for epsilon in given]
 

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from web import closed_port, served
 
 from dplangevin.data import DataError
-from dplangevin.data.fetch import DataUnavailable, fetch
+from dplangevin.data.fetch import DataUnavailable, fetch, raw_files
 
 ROOT = Path(__file__).parents[2]
 CONTENT = {"first": b"one " * 5000, "second": b"two " * 3000}
@@ -227,7 +227,7 @@ def test_the_official_archive_would_give_the_files_of_the_config(
         file.sha256, file.size = hashlib.sha256(content).hexdigest(), len(content)
     OmegaConf.resolve(cfg)
     put(tmp_path / "mirror" / key / cfg.archive.name, archive)
-    fetch(key, cfg.files, tmp_path / "raw" / key, [str(tmp_path / "mirror")])
+    fetch(key, raw_files(cfg), tmp_path / "raw" / key, [str(tmp_path / "mirror")])
     assert {name: (tmp_path / "raw" / key / name).read_bytes() for name in names} == {
         name: (folder / name).read_bytes() for name in os.listdir(tmp_path / "raw" / key)
     }

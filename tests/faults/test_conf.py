@@ -172,7 +172,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("pretrain.alexnet_cifar100.training.momentum", 1.0, "alexnet_cifar100.training: momentum must be in [0, 1)"),
     ("features.cifar10_resnet20.batch", 0, "features.cifar10_resnet20: batch must be positive"),
     ("experiment.wang2015.epsilons.adult", [1.0, math.nan], "experiment.wang2015.epsilons.adult[1] = nan is no value"),
-    ("experiment.compare.epsilons.adult.ops", [0.0], "epsilons.adult.ops[0] = 0.0 must be a number above 0"),
+    ("experiment.compare.epsilons.default.ops", [0.0], "epsilons.default.ops[0] = 0.0 must be a number above 0"),
     ("experiment.li2019_tab1.runs.tanh_sgd.seeds", -3, "experiment.li2019_tab1.runs.tanh_sgd: seeds must be positive"),
     ("experiment.li2019_tab1.apart", "yes", "experiment.li2019_tab1.apart = 'yes' must be true or false"),
     ("experiment.compare.settings.ops.precision", "1", "run ops: method.ops.precision = '1' must be a number"),

@@ -94,6 +94,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / ".venv/installed").touch()
     (folder / "at_work").mkdir()
     run(folder, "git", "init", "--quiet")
+    (folder / ".git/info/exclude").write_text("at_work/\n")
     return folder
 
 

@@ -59,6 +59,12 @@ def mirrors(value: str) -> list[str]:
     return [entry for entry in re.split(r"[\s,]+", value) if entry]
 
 
+def raw_files(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The files of an entry of conf/dataset, each with the `archive` that they all are members of, if there is one."""
+    archive = {"archive": entry["archive"]} if entry.get("archive") else {}
+    return [{**file, **archive} for file in entry["files"]]
+
+
 def fetch(
     key: str,
     files: Sequence[Mapping[str, Any]],
@@ -68,9 +74,9 @@ def fetch(
 ) -> None:
     """Make `folder` hold every file of the data set `key`; a file with the right sha256 is kept.
 
-    files: entries with `name`, `sha256`, `size` (bytes), `bundled` (path of an xz file, or null) and
-    `urls`; of a mirror entry M the file `M/<key>/<name>` is tried. Files appear whole or not at all, and a
-    file that is already there is only ever replaced by the right one.
+    files: entries with `name`, `sha256`, `size` (bytes), and perhaps `bundled` (path of an xz file) and `urls`;
+    of a mirror entry M the file `M/<key>/<name>` is tried. Files appear whole or not at all, and a file that is
+    already there is only ever replaced by the right one.
     An entry may also have an `archive`, the tar file whose member `<folder>/<name>` it is: `name`, `sha256`,
     `size`, `folder` and `urls`. Of M then `M/<key>/<folder>/<name>` and `M/<folder>/<name>` are tried too, and
     members without a source of their own are taken, each checked by sha256, from the first archive with the
@@ -115,12 +121,15 @@ def _fetch_file(key: str, entry: Mapping[str, Any], folder: Path, mirror: Sequen
     if _right(target, entry):
         return None
     here = f"found {_said(target)}" if (there := target.is_file()) else "nothing there yet"
-    bundled = [entry["bundled"]] if entry["bundled"] else []
+    bundled = [entry["bundled"]] if entry.get("bundled") else []
     tried = _Tried()
     for source in [
         *(f"{prefix.rstrip('/')}/{place}/{entry['name']}" for prefix in mirror for place in places),
         *bundled,
-        *(f"{url} {key} {entry['name']}" if url == miniature.SOURCE else url for url in entry["urls"]),
+        *(
+            f"{url} {key} {entry['name']}" if url == miniature.SOURCE else url
+            for url in entry.get("urls", [])
+        ),
     ]:
         try:
             with atomic_path(target) as part:

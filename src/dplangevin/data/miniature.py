@@ -278,7 +278,7 @@ def main(argv: Sequence[str]) -> None:
 def print_files(key: str, paths: Sequence[Path]) -> None:
     print(f"  {key}:\n    files:")
     for path in paths:
-        print(f"      - {{name: {path.name}, size: {path.stat().st_size}, bundled: null, urls: [{SOURCE}],")
+        print(f"      - {{name: {path.name}, size: {path.stat().st_size}, urls: [{SOURCE}],")
         print(f"         sha256: {sha256(path)}}}")
 
 
