@@ -1,5 +1,6 @@
 import itertools
 import math
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -60,6 +61,16 @@ def test_batches_do_not_depend_on_how_many_follow(schemes: set[str]) -> None:
         assert one.rows.shape[1] >= 5
         assert (one.sizes is None) == ("poisson" not in schemes)
         assert schemes != {"full"} or torch.equal(one.rows, torch.arange(50).expand(2, 50))
+
+
+def test_an_epoch_meets_every_row_once_in_an_order_of_its_own() -> None:
+    """And a run that begins within it goes on with the same rows; two of 14 rows are left over."""
+    rows = torch.stack(list(islice(random.epochs(3, 5, 14, 4, 0), 6)), 1)  # (S, T, B)
+    each = rows.unflatten(1, (2, 3)).flatten(2).sort(-1).values
+    assert (each.diff(dim=-1) > 0).all()
+    assert not torch.equal(each[:, 0], each[:, 1])  # others are left over
+    assert len({tuple(order.flatten().tolist()) for order in rows.unflatten(1, (2, 3)).flatten(0, 1)}) == 10
+    assert torch.equal(torch.stack(list(islice(random.epochs(3, 5, 14, 4, 4), 2)), 1), rows[:, 4:])
 
 
 @pytest.mark.parametrize(("n", "size"), [(10, 4), (100, 10)])

@@ -36,6 +36,7 @@ from dplangevin.problems.glm import Glm
 OF_UNITS = (
     "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics", "scalings",
 )  # fmt: skip
+PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noise in paired experiments
 # of a release's info that are metrics too, where the method reports them
 REPORTED = (
     "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
@@ -163,7 +164,9 @@ class Work:
                 n = self.problem(unit).facts.n
                 name = unit.run.problem, unit.scaling, unit.run.seeds, unit.run.stream
                 name += len(chain.step), chain.sampling.size(n), chain.keep, chain.momentum
-                if not self.spec.get("paired"):  # what is drawn depends on these
+                if not (
+                    self.spec.get("paired") and chain.sampling.scheme in PAIRED
+                ):  # what is drawn depends on these
                     name += chain.sampling.scheme, chain.start_std > 0
             found.setdefault(name, []).append(i)
         return list(found.values())
@@ -218,12 +221,14 @@ class Work:
         if self.spec.get("curve"):
             curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, self.delta)
             plans = [curve.shortened(plans[0])]
+        if self.spec.get("best_epoch"):
+            plans = [plan._replace(work=by_epoch(plan.work, problem.facts.n)) for plan in plans]
         how = Execution(
             first.run.seeds,
             random.generator(self.cfg.seed, first.run.stream),
             observe=curve,
             workspace=Workspace(self.store.folder, self.keys[group[0]]) if self.apart else None,
-            schemes={"poisson", "subset"} if self.spec.get("paired") else None,
+            schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
         )
         release = method.release(problem, plans, how)
         if release.guarantees is not None:  # of a method that is alone in its group
@@ -319,10 +324,15 @@ class Work:
         finite = release.theta.isfinite().all(-1).all(-1)  # (S, E)
         theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
         which = slice(None) if release.rows is None else release.rows
-        y = problem.y_test[:, which]
+        y, epochs = problem.y_test[:, which], theta
+        if self.spec.get("best_epoch"):
+            theta = theta[:, :, -1:]
         predicted = self.predictions(problem, theta, release, curve)
         best = predicted.get("average", predicted["single"])
         metrics = all_scores(best[:, :, which], y)
+        if self.spec.get("best_epoch"):
+            each = [all_scores(predictive(problem, at), y)["accuracy"] for at in epochs.split(1, 2)]
+            metrics["accuracy_best_epoch"] = torch.stack(each).amax(0)
         if curve is not None:
             single = all_scores(predicted["single"][:, :, which], y)
             metrics |= {f"{name}_single": value for name, value in single.items()}
@@ -370,6 +380,16 @@ def told(error: Exception) -> Exception:
     if not isinstance(error, (ValueError, OSError, DataError)):
         traceback.print_exception(error)
     return error
+
+
+def _drawn(plan: Plan) -> str:
+    """How a chain draws its minibatches."""
+    return plan.work.sampling.scheme if isinstance(plan.work, Chain) else "subset"
+
+
+def by_epoch(chain: Chain, n: int) -> Chain:
+    """The same chain, whose iterates after each epoch are kept."""
+    return chain._replace(keep=chain.sampling.ends(n))
 
 
 def stated(facts: Facts) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dplangevin.checks import positive, require
+from dplangevin.checks import not_negative, positive, require
 from dplangevin.typed import Group
 
 Adjacency = Literal["add_remove", "replace_one"]
@@ -62,7 +62,10 @@ class Dataset(Group):
 
 @dataclass(frozen=True)
 class Weights(Group):
+    """loader: of files that are not in the form of `backbones.load`, see `manifest`."""
+
     files: Sequence[File]
+    loader: Any = None
 
 
 @dataclass(frozen=True)
@@ -81,16 +84,20 @@ class Features(Group):
     public_images: int
     resize: str
     batch: int
+    padding: int
+    flip: bool
 
     def __post_init__(self) -> None:
+        not_negative(padding=self.padding)
         positive(public_images=self.public_images, batch=self.batch)
 
 
 @dataclass(frozen=True)
 class Run(Group):
-    """An entry of `runs:` of an experiment, see `plan`."""
+    """An entry of `runs:` of an experiment, see `plan`.  datasets: that it is of, None for all."""
 
     method: str | None = None
+    datasets: Sequence[str] | None = None
     problem: str | None = None
     block: str = ""
     seeds: int | None = None
@@ -128,6 +135,7 @@ class Experiment(Group):
     apart: bool = False
     compared: bool = False
     metrics: bool = False
+    best_epoch: bool = False
     assumptions: Sequence[str] = ()
     tuned: str = ""
     part: str = ""
@@ -161,16 +169,20 @@ class Stage(Group):
 
 
 @dataclass(frozen=True)
-class Matrix(Group):
-    datasets: Sequence[str]
-    networks: Sequence[str]
+class Extracted(Group):
+    """An entry of `features:` of conf/pipeline.  name: of conf/features; dataset, weights: what they are made of."""
+
+    name: str
+    dataset: str
+    weights: str
 
 
 @dataclass(frozen=True)
 class Pipeline(Group):
     datasets: Sequence[str]
+    weights: Sequence[str]
     pretrain: Sequence[str]
-    features: Matrix
+    features: Mapping[str, Extracted]
     runs: Mapping[str, Stage]
     analyses: Mapping[str, str]
     exhibits: Mapping[str, str]

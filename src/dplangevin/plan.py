@@ -23,7 +23,7 @@ TABLES = {
     "curve": ["run", "epsilon", "seed", "epoch", "accuracy", "loss", "epsilon_add_remove", "epsilon_replace_one"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
-FIELDS = "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream"
+FIELDS = "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream", "datasets"
 
 
 class Run(NamedTuple):
@@ -78,11 +78,14 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     """The runs of an experiment on a data set, in order.
 
-    A run's method has the settings of conf/method, changed by the experiment's for that method, then by its own.
+    A run's method has the settings of conf/method, changed by the experiment's for that method, then by its own.  An
+    entry with `datasets` is of those alone.
     """
     spec = cfg.experiment[experiment]
     found = []
     for name, entry in named(spec).items():
+        if dataset not in (entry.get("datasets") or [dataset]):
+            continue
         method = entry["method"]
         config = settled(cfg, spec, method)
         config = merged(config, plain(entry.get("settings") or {}))

@@ -20,9 +20,9 @@ from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency, LangevinDpEvent
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent, Sampling
 from dplangevin.privacy.stepsize import steps_event
-from dplangevin.privacy.subsampled_gaussian import composed_steps
+from dplangevin.privacy.subsampled_gaussian import composed_steps, shuffled_steps
 from dplangevin.problems import Facts
 
 NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
@@ -56,6 +56,8 @@ def priced(
             claimed, by = formula.epsilon(event, guarantee.delta, "add_remove"), formula.name
         except ValueError:
             by = "the method's own"
+    if _only(guarantee.sampling, adjacency):
+        raise ValueError(f"shuffled epochs have no price under {adjacency}: audit = replace_one")
     tight = Tight().price(event, delta, adjacency)
     found: dict[str, Any] = {
         "epsilon_paper": claimed,
@@ -66,7 +68,7 @@ def priced(
         "adjacency_tight": adjacency,
     }
     if "neighbours" in names:
-        found |= both(event, delta)
+        found |= both(event, delta, guarantee.sampling)
     if isinstance(plan.paper, LangevinDpEvent):
         found |= _langevin(plan, plan.paper, facts, delta, tight.epsilon, names)
     if attack is not None and isinstance(plan.work, Chain) and bool((plan.work.noise_std > 0).all()):
@@ -89,18 +91,23 @@ def violated(method: Method, plan: Plan) -> list[str]:
 
 def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float]:
     """Tight prices of the first `steps` steps of a chain with every iterate visible, for both kinds of neighbours."""
-    return both(first_steps(plan, facts, steps), delta)
+    return both(first_steps(plan, facts, steps), delta, plan.guarantee.sampling)
 
 
-def both(event: DpEvent, delta: float) -> dict[str, float]:
+def both(event: DpEvent, delta: float, sampling: Sampling) -> dict[str, float]:
     """Tight prices for both kinds of neighbours; nan for one that has none, as of subsets that lose a record."""
     found = {}
     for kind in NEIGHBOURS:
         try:
-            found[f"epsilon_{kind}"] = _epsilon(event, delta, kind)
+            found[f"epsilon_{kind}"] = math.nan if _only(sampling, kind) else _epsilon(event, delta, kind)
         except ValueError:
             found[f"epsilon_{kind}"] = math.nan
     return found
+
+
+def _only(sampling: Sampling, adjacency: Adjacency) -> bool:
+    """Whether minibatches so drawn have a price for the other kind of neighbours only."""
+    return sampling == "shuffled" and adjacency != "replace_one"
 
 
 def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
@@ -113,6 +120,8 @@ def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
         schedule = "fixed" if bool((multipliers == multipliers[0]).all()) else "decreasing"
         sigma = float(plan.settings["noise_multiplier"])
         return steps_event(sigma, rate=chain.sampling.rate(n), steps=steps, schedule=schedule)  # type: ignore[arg-type]
+    if chain.sampling.scheme == "shuffled":
+        return shuffled_steps(chain.sampling.per_epoch(n), multipliers.numpy())
     return composed_steps(n, chain.sampling.size(n), multipliers.numpy())
 
 

@@ -7,6 +7,7 @@ one.
 
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -79,15 +80,38 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     return out.reshape(*shape, size)
 
 
+def epochs(seed: int, seeds: int, n: int, size: int, first: int) -> Iterator[Tensor]:
+    """Rows ``(seeds, size)`` of step `first` and of all later ones, see "shuffled" of `chains.sampling`; seed: of the
+    orders, each drawn from a stream of its own, so that a run can be resumed within an epoch."""
+    epoch, done = divmod(first, n // size)
+    while True:
+        streams = [generator(seed, f"epoch {epoch} of {s}") for s in range(seeds)]
+        order = torch.stack([torch.randperm(n, generator=stream) for stream in streams])
+        yield from order.split(size, 1)[done : n // size]
+        epoch, done = epoch + 1, 0
+
+
 def batches(
-    rng: torch.Generator, schemes: set[str], seeds: int, n: int, size: int, d: int, steps: int, block: int
+    rng: torch.Generator,
+    schemes: set[str],
+    seeds: int,
+    n: int,
+    size: int,
+    d: int,
+    steps: int,
+    block: int,
+    shuffled: Iterator[Tensor] | None = None,
 ) -> Iterator[Batch]:
     """`steps` batches for chains of the given sampling schemes, which share rows and normals.
 
     Drawn are, for `block` steps at a time: where one of them is "poisson" the sizes, ``Binomial(n, size/n)``; the start
     of a random order, long enough for all; normals.  The first `size` rows are a uniform subset, the first `sizes` a
-    Poisson sample.
+    Poisson sample.  shuffled: the rows of the scheme of that name, from `epochs`; no other scheme can share them.
     """
+    if shuffled is not None:
+        for rows in islice(shuffled, steps):
+            yield Batch(rows, None, noise(rng, seeds, 1, d))
+        return
     for first in range(0, steps, block):
         shape = min(block, steps - first), seeds
         sizes = None

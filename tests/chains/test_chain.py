@@ -69,7 +69,10 @@ def explicit(of: Any, chains: list[Chain], schemes: set[str] | None = None) -> l
     theta = torch.stack([cut(theta[:, e], c.radius) for e, c in enumerate(chains)], 1)
     velocity, out = torch.zeros_like(theta), []
     schemes = schemes or {c.sampling.scheme for c in chains}
-    for t, batch in enumerate(random.batches(rng, schemes, SEEDS, N, size, d, STEPS, 64)):
+    shuffled = None
+    if "shuffled" in schemes:
+        shuffled = random.epochs(int(torch.randint(2**31, (1,), generator=rng)), SEEDS, N, size, 0)
+    for t, batch in enumerate(random.batches(rng, schemes, SEEDS, N, size, d, STEPS, 64, shuffled)):
         for s in range(SEEDS):
             for e, c in enumerate(chains):
                 count = size
@@ -97,6 +100,7 @@ CHAINS = {
         chain("poisson", clip=0.2, l2=0.3),
     ],
     "full": [chain("full", clip=0.4)],
+    "shuffled": [chain("shuffled", clip=0.4, l2=0.1), chain("shuffled", start_std=1.0, momentum=0.5)],
 }
 
 
@@ -122,6 +126,7 @@ FUSED = {
     "all": [chain("poisson", clip=0.2), chain("subset", l2=0.3, radius=0.4), chain("poisson", start_std=1.0)],
     "subset": [chain("subset", clip=0.3), chain("subset")],
     "full": [chain("full", clip=0.4)],
+    "shuffled": [chain("shuffled", clip=0.4, l2=0.1)],
 }
 
 
@@ -352,7 +357,7 @@ def test_chains_that_cannot_share_batches_are_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"scheme": "bernoulli"}, "scheme must be one of poisson, subset, full"),
+        ({"scheme": "bernoulli"}, "scheme must be one of poisson, subset, shuffled, full"),
         ({"scheme": "full", "batch": 3}, "scheme full takes all rows"),
         ({"scheme": "poisson", "batch": 0}, "batch must be a whole number"),
         ({"scheme": "subset", "batch": 2.5}, "batch must be a whole number"),
@@ -370,6 +375,16 @@ def test_one_rounding_of_steps() -> None:
     assert Sampling("poisson", 128, 30).steps(50_000) == 11_718
     assert Sampling("subset").size(32_561) == 180
     assert Sampling("subset").steps(10_000) == 10_000
+    shuffled = Sampling("shuffled", 128, 30)  # 390 whole minibatches an epoch
+    assert (shuffled.steps(50_000), shuffled.ends(50_000)) == (11_700, tuple(range(390, 11_701, 390)))
+    assert Sampling("subset", 4, 2.5).ends(10) == (2, 5, 6)
+
+
+def test_shuffled_epochs_share_no_minibatches_with_samples() -> None:
+    with pytest.raises(
+        ValueError, match=r"shuffled epochs cannot share minibatches with others: \['poisson', "
+    ):
+        run(problem(), [chain("shuffled"), chain("poisson")], SEEDS, random.generator(0, "mixed"))
     assert (Sampling("full", None, 2.5).size(7), Sampling("full", None, 2.5).steps(7)) == (7, 2)
     with pytest.raises(ValueError, match="batch = 40 is larger than the data set"):
         Sampling("poisson", 40, 1).rate(39)

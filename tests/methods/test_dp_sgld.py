@@ -285,7 +285,7 @@ def test_the_theorem_does_not_survive_an_attack_on_the_chain() -> None:
         ("dp_sgld_li2019", {"schedule": "constant"}, r"schedule must be one of \('fixed', 'decreasing'\)"),
         ("dp_sgld_ryffel2022", {"noise_std": -1.0}, "noise_std must be positive"),
         ("dp_sgld_ryffel2022", {"schedule": "cosine"}, "schedule must be constant or ryffel2022"),
-        ("dp_sgld_ryffel2022", {"initial": "random"}, "theorem or zero"),
+        ("dp_sgld_ryffel2022", {"initial": "random"}, "theorem, code, zero"),
         ("dp_sgd", {"schedule": "harmonic"}, "schedule must be one of"),
         ("dp_sgd", {"step": -1.0}, r"step must be positive and finite, not -1.0"),
         ("dp_sgd", {"unit": "miles"}, "unit must be one of"),

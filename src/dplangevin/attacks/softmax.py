@@ -12,7 +12,8 @@ length b or b/2 and keeps the pair that it tells apart best; the runs of the aud
 
 Released are the last iterate (`last_iterate`) or all of them (`all_iterates`).  A use of the record is a step of
 `Glm.descent`, as in training; whether a step uses it is Bernoulli(batch/records), independently over steps,
-for uniform subsets as for Poisson samples.
+for uniform subsets as for Poisson samples; of shuffled epochs it is one step of each, uniform and independent, or none
+where it is left over.
 """
 
 import math
@@ -80,6 +81,11 @@ class Training:
     def rate(self) -> float:
         """Of a step that a record is in its minibatch."""
         return self.chain.sampling.rate(self.records)
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps of a shuffled epoch."""
+        return self.chain.sampling.per_epoch(self.records)
 
     @property
     def noise_std(self) -> np.ndarray:
@@ -262,7 +268,7 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
     1 - eta lambda, and C_k = sum_(m < k) s_m^2/P_(m+1)^2, the noise of steps m to k - 1 has variance
     ``P_k^2 (C_k - C_m)`` after step k - 1; both are kept as logs.
     """
-    chain, rate = training.chain, training.rate
+    chain = training.chain
     sizes, std = training.step_sizes, training.noise_std
     steps, keep = len(sizes), 1 - sizes * chain.l2
     log_keep = np.append(0.0, np.cumsum(np.log(keep)))
@@ -274,9 +280,7 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
     out, still = torch.empty(runs, training.classes), torch.arange(runs)
     done = torch.zeros(runs, dtype=torch.long)
     while len(still):
-        uniform = 1 - torch.rand(len(still), generator=rng, dtype=torch.float64)  # in (0, 1]
-        gap = (uniform.log() / math.log1p(-rate)).floor() if rate < 1 else torch.zeros_like(uniform)
-        use = (done + gap.clamp(max=float(steps)).long()).clamp(max=steps)
+        use = _next_use(training, done, rng)
         since = (done - 1).clamp(min=0)
         variance = (2 * kept[use] + noise[use]).exp() * -torch.expm1(noise[since] - noise[use])
         spread = variance.where(use > since, 0.0).sqrt().float()[:, None, None]
@@ -293,10 +297,39 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
     return out
 
 
+def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
+    """The first step >= done that uses the record, ``(R,)``, or the number of steps; done: one after the last use."""
+    rate, steps = training.rate, len(training.chain.step)
+    if training.chain.sampling.scheme != "shuffled":
+        uniform = 1 - torch.rand(len(done), generator=rng, dtype=torch.float64)  # in (0, 1]
+        gap = (uniform.log() / math.log1p(-rate)).floor() if rate < 1 else torch.zeros_like(uniform)
+        return (done + gap.clamp(max=float(steps)).long()).clamp(max=steps)
+    size, per_epoch = training.chain.sampling.size(training.records), training.per_epoch
+    use, epoch = (
+        torch.full_like(done, steps),
+        (done + per_epoch - 1) // per_epoch,
+    )  # the first without a use so far
+    lacking = torch.arange(len(done))
+    while len(lacking):
+        place = torch.randint(training.records, (len(lacking),), generator=rng)  # in the order of the epoch
+        at = epoch[lacking] * per_epoch + place // size
+        found = (place < per_epoch * size) | (at >= steps)
+        use[lacking[found]] = at[found].clamp(max=steps)
+        epoch[lacking] += 1
+        lacking = lacking[~found]
+    return use
+
+
 def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Generator) -> Iterator[Batch]:
     """Batches of one row: the record's, `own` ``(R,)``, or `zeros`; of size 0 where a sample lacks the record."""
-    for _ in range(len(training.chain.step)):
-        used = torch.rand(len(own), generator=rng) < training.rate
+    place = torch.empty(0)
+    for t in range(len(training.chain.step)):
+        if training.chain.sampling.scheme == "shuffled":
+            if t % training.per_epoch == 0:
+                place = torch.randint(training.records, own.shape, generator=rng)
+            used = place // training.chain.sampling.size(training.records) == t % training.per_epoch
+        else:
+            used = torch.rand(len(own), generator=rng) < training.rate
         normals = torch.randn(len(own), 1, width, generator=rng)
         yield Batch(own.where(used, zeros)[:, None], used.long(), normals)
 

@@ -25,7 +25,7 @@ from dplangevin.cache import Checkpoint
 from dplangevin.chains.sampling import Sampling
 from dplangevin.kernels import Kernel as Dynamics
 from dplangevin.problems import Problem, Sums
-from dplangevin.random import Batch, batches
+from dplangevin.random import Batch, batches, epochs
 
 AT_ONCE = {
     True: 64,
@@ -176,30 +176,35 @@ def run(
     bounded = not bool((radius == math.inf).all())
     kernel = kernel or Descent(chains, size, device)
 
+    paired, schemes = schemes is not None, schemes or {c.sampling.scheme for c in chains}
+    if "shuffled" in schemes and len(schemes) > 1:
+        raise ValueError(f"chains of shuffled epochs cannot share minibatches with others: {sorted(schemes)}")
     saved = None if checkpoint is None else checkpoint.load()
     if saved is None:
         if start is None:
             start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
         theta = start.clone()  # a descent of the problem's own works in place
-        if schemes is not None or any(c.start_std for c in chains):
+        if paired or any(c.start_std for c in chains):
             drawn = torch.randn(seeds, 1, d, generator=rng)
             theta = theta + columns(chains, "start_std", torch.device("cpu")) * drawn
         saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta.to(device), radius), rng))}
+        saved["order"] = int(torch.randint(2**31, (1,), generator=rng)) if "shuffled" in schemes else 0
     else:
         rng.set_state(saved["rng"])
         if observe is not None:
             observe.state = saved["observer"]
-    done, kept = saved["step"], [each.to(device) for each in saved["kept"]]
+    order, done, kept = saved["order"], saved["step"], [each.to(device) for each in saved["kept"]]
     state = tuple(each.to(device) for each in saved["state"])
 
     def snapshot() -> dict[str, Any]:
         found = {"step": done, "state": [each.cpu() for each in state], "rng": rng.get_state()}
+        found["order"] = order
         found["kept"] = [each.cpu() for each in kept]
         return found | {"observer": observe.state if observe else None}
 
-    schemes = schemes or {c.sampling.scheme for c in chains}
     block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
-    stream = batches(rng, schemes, seeds, n, size, d, steps - done, block)
+    shuffled = epochs(order, seeds, n, size, done) if "shuffled" in schemes else None
+    stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, shuffled)
     with tqdm(
         total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
     ) as bar:

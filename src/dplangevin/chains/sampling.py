@@ -1,10 +1,10 @@
-"""Which rows a step sees: Poisson samples, uniform subsets without replacement, or all rows."""
+"""Which rows a step sees: Poisson samples, uniform subsets, parts of shuffled epochs, or all rows."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Scheme = Literal["poisson", "subset", "full"]
+Scheme = Literal["poisson", "subset", "shuffled", "full"]
 
 
 @dataclass(frozen=True)
@@ -12,10 +12,12 @@ class Sampling:
     """How a step draws its minibatch, and for how many steps.
 
     scheme: "poisson", each row is in the minibatch with probability batch/n (q), independently; "subset", a uniform
-    subset of `batch` rows, drawn without replacement and anew each step; "full", all rows (batch is then n).
+    subset of `batch` rows, drawn without replacement and anew each step; "shuffled", the next `batch` rows of a random
+    order, which is drawn anew each epoch and whose rest, fewer than `batch`, is left out; "full", all rows (batch is
+    then n).
     batch: tau, in 1..n, of Poisson samples the expected size; None: round(sqrt(n)).  epochs: passes over the rows, > 0;
     None: sqrt(n), as wang2015 runs its experiments.  There are ``T = floor(n epochs/tau)`` steps, so never more passes
-    than are stated.
+    than are stated; of shuffled epochs ``floor(epochs floor(n/tau))``.
     Raises ValueError, naming it, for a number out of its domain.
     """
 
@@ -52,12 +54,22 @@ class Sampling:
 
     def steps(self, n: int) -> int:
         """T."""
-        steps = math.floor(n * self.passes(n) / self.size(n))
+        each = self.per_epoch(n) if self.scheme == "shuffled" else n / self.size(n)
+        steps = math.floor(each * self.passes(n))
         if steps < 1:
             raise ValueError(
                 f"epochs = {self.passes(n):g} make no step with batch = {self.size(n)}: raise epochs"
             )
         return steps
+
+    def ends(self, n: int) -> tuple[int, ...]:
+        """The steps, 1-based, after which an epoch is over; the last step ends the last, whole or not."""
+        steps, each = self.steps(n), self.per_epoch(n) if self.scheme == "shuffled" else n / self.size(n)
+        return tuple(min(steps, math.floor(each * (k + 1))) for k in range(math.ceil(self.passes(n))))
+
+    def per_epoch(self, n: int) -> int:
+        """Whole minibatches of an epoch, floor(n/tau)."""
+        return n // self.size(n)
 
 
 # The defaults of methods, of sqrt(n) rows each, so that they fit data of any size

@@ -169,16 +169,25 @@ def _prices(rows: pd.DataFrame) -> str:
 
 
 def accuracy_on_features(
-    frame: pd.DataFrame, *, where: Where, published: float, margin: float, paper: str, stand_in: str
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    published: float,
+    margin: float,
+    paper: str,
+    stand_in: str,
+    metric: str = "accuracy",
 ) -> Verdict:
     """A printed test accuracy of a network: our mean over seeds on the features `paper` lies within `margin` of it.
+    metric: accuracy, of the last iterate, or accuracy_best_epoch, of the epoch that is best on the test set.
 
     Not testable where there are no such features; the reason then tells what those of `stand_in` give. Contradicted if
     the whole 95 % t-interval lies further away, not reproduced if the mean alone does.
     """
     asked = Asked.near(published, margin)
-    ours, other = (_on_features(frame, name, stand_in, where) for name in (paper, stand_in))
+    ours = _on_features(frame, paper, stand_in, where, metric)
     if ours is None:
+        other = _on_features(frame, stand_in, stand_in, where)
         reason = f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
         reason += f"{percent(published)} %"
         if other is not None:
@@ -203,12 +212,15 @@ def weighted_methods(
     stand_in: str,
     what: str,
     margin: float = 0.0,
+    metric: str = "accuracy",
 ) -> Verdict:
     """As `weighted_sum`, over the methods of one schedule; weights: method -> weight. calibration: that of the private
     ones."""
     terms = [{"weight": weight, "method": method, "schedule": schedule} for method, weight in weights.items()]
     terms = [term if term["method"] == "sgd" else {**term, "calibration": calibration} for term in terms]
-    return weighted_sum(frame, terms=terms, paper=paper, stand_in=stand_in, what=what, margin=margin)
+    return weighted_sum(
+        frame, terms=terms, paper=paper, stand_in=stand_in, what=what, margin=margin, metric=metric
+    )
 
 
 def weighted_sum(
@@ -219,15 +231,18 @@ def weighted_sum(
     stand_in: str,
     what: str,
     margin: float = 0.0,
+    metric: str = "accuracy",
 ) -> Verdict:
     """The sum of `weight` times mean accuracy over `terms` ({weight, column: value}) is above -margin.
 
     Shown if its 95 % interval (Welch-Satterthwaite: seeds are taken as independent) lies above -margin, the opposite if
     below. paper: features of the paper's network, or several of them, of which the first that we have counts.
+    metric: as of `accuracy_on_features`, on the paper's network.
     """
     names = [paper] if isinstance(paper, str) else list(paper)
     weighted = [(float(term["weight"]), {k: v for k, v in term.items() if k != "weight"}) for term in terms]
-    evidence = [_sum(frame, name, stand_in, weighted, margin) for name in [*names, stand_in]]
+    evidence = [_sum(frame, name, stand_in, weighted, margin, metric) for name in names]
+    evidence.append(_sum(frame, stand_in, stand_in, weighted, margin))
     if not any(evidence):
         wanted = ", ".join(_listed(where) for _, where in weighted)
         raise NoRows(f"no features on which all of {wanted} were trained")
@@ -237,9 +252,14 @@ def weighted_sum(
 
 
 def _sum(
-    frame: pd.DataFrame, name: str, stand_in: str, terms: Sequence[tuple[float, Where]], margin: float
+    frame: pd.DataFrame,
+    name: str,
+    stand_in: str,
+    terms: Sequence[tuple[float, Where]],
+    margin: float,
+    metric: str = "accuracy",
 ) -> NetworkEvidence | None:
-    parts = [(weight, _on_features(frame, name, stand_in, where)) for weight, where in terms]
+    parts = [(weight, _on_features(frame, name, stand_in, where, metric)) for weight, where in terms]
     kept = [(weight, rows) for weight, rows in parts if rows is not None]
     if len(kept) < len(parts):
         return None
@@ -255,11 +275,13 @@ def _sum(
     return NetworkEvidence(interval, interval.mean > -margin, direction, text)
 
 
-def _on_features(frame: pd.DataFrame, name: str, stand_in: str, where: Where) -> pd.DataFrame | None:
+def _on_features(
+    frame: pd.DataFrame, name: str, stand_in: str, where: Where, metric: str = "accuracy"
+) -> pd.DataFrame | None:
     """The rows of one features, None if there are none."""
     here = frame.dataset.eq(name) | (frame.problem.ne("softmax") & (name == stand_in))
     try:
-        return _runs_where(frame[here], where)
+        return _runs_where(frame[here], where, metric)
     except NoRows:
         return None
 
@@ -328,8 +350,8 @@ def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verd
 # Common to both
 
 
-def _runs_where(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
-    return rows_where(frame[frame.metric.eq("accuracy")], where, f"no run with {_listed(where)}")
+def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> pd.DataFrame:
+    return rows_where(frame[frame.metric.eq(metric)], where, f"no run with {_listed(where)}")
 
 
 def _listed(where: Where) -> str:

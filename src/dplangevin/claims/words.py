@@ -60,7 +60,11 @@ CURVES = {
     "wang2015": "wang2015's formula",
     "wang2015, no 2.5": "wang2015's formula without the 2.5",
 }
-BLOCKS = {"printed": "at the printed settings", "published": "at the authors' settings"}
+BLOCKS = {
+    "printed": "at the printed settings",
+    "published": "at the authors' settings",
+    "code": "as the authors ran it",
+}
 CALIBRATIONS = {"tight": "at a proven ε of {}", "formula": "at ε {} by their formula with K = steps"}
 COLUMNS = {
     "step_size": "step size", "epsilon": "ε", "constant": "constant", "records": "number of records", "eta": "η̃_0",

@@ -220,6 +220,14 @@ class Dataset:
         x_train, x_test = (clip_rows(x, most, bound) for x in (self.x_train, self.x_test))
         return replace(self, x_train=x_train, x_test=x_test, meta={**self.meta, "row_bound": bound})
 
+    def with_bias(self) -> "Dataset":
+        """Copy whose rows have a feature 1 more.  DataError for images."""
+        self._need_vectors()
+        x_train, x_test = (
+            np.concatenate([x, np.ones((*x.shape[:-1], 1), x.dtype)], -1) for x in (self.x_train, self.x_test)
+        )
+        return replace(self, x_train=x_train, x_test=x_test)
+
     def _need_vectors(self) -> None:
         if len(self.shape) != 1 or self.x_train.dtype == np.uint8:
             name = self.meta.get("name", "the data set")

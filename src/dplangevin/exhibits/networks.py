@@ -3,6 +3,7 @@ beside prices, learning curves, calibration. Pure functions; the frames are thos
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -318,6 +319,7 @@ PAPER_ACCURACIES = {
     "paper_resnet18": Look("the paper, ResNet-18", "#555555", "*", "", 10.0),
     "paper_alexnet": Look("the paper, AlexNet", "#555555", "P", "", 6.5),
 }
+BEST = Look("ours, best epoch on the test set", "#555555", "|", "", 11.0)
 HOLLOW = "hollow: a condition is not met"  # of the paper's theorem or of the price
 CALIBRATIONS = {"published": "", "formula": ", noise by their formula", "tight": ", proven price", "": ""}
 HEADS_TEXT = (
@@ -351,8 +353,8 @@ def heads(
     kinds = zip(table.method, table.calibration, strict=True)
     labels = [look(method, "features").label + CALIBRATIONS[kind] for method, kind in kinds]
     table = table.assign(label=labels, group=table.block.map(tables.HEAD_BLOCKS))
-    panels = []
-    for name, rows in table.groupby("dataset", sort=False):
+    panels, order = [], [*features, *table.dataset]
+    for name, rows in sorted(table.groupby("dataset"), key=lambda part: order.index(part[0])):
         of = tables.of_features(features, str(name))
         panels.append(Panel(f"{of['task']}: {of['network']}", rows))
     return _rows_with_epsilons(panels, title, HEADS_TEXT.format(seeds=span(table.seeds)))
@@ -394,7 +396,12 @@ def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figur
             left.set_xlabel("test accuracy (%)")
             delta = float(panel.table.delta[panel.table.method.ne("sgd")].iloc[0])
             right.set_xlabel(f"ε at δ = {number(delta)}")
-        handles = [entry(of, mfc="none") for of in papers.values()] + [entry(of) for of in prices.values()]
+        best = any(_finite(panel.table, "accuracy_best_epoch").size for panel in panels)
+        handles = (
+            [entry(of, mfc="none") for of in papers.values()]
+            + ([entry(BEST)] if best else [])
+            + [entry(of) for of in prices.values()]
+        )
         if any(_finite(panel.table, "epsilon_claimed").size for panel in panels):
             handles.append(entry(CLAIMED))
         handles += hollow_entries(pd.concat([panel.table.violated for panel in panels]), HOLLOW)
@@ -433,6 +440,7 @@ def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> No
         ax.hlines(row.y, 100 * row.low, 100 * row.high, color=of.colour, lw=2.0, zorder=2)
         face = "white" if row.violated else of.colour
         ax.plot(100 * row.accuracy, row.y, **(of.shape | {"ls": "", "ms": 6}), mfc=face, zorder=3)
+        ax.plot(100 * row.get("accuracy_best_epoch", math.nan), row.y, **BEST.shape, mew=1.8, zorder=4)
         for column, of in papers.items():
             ax.plot(100 * row[column], row.y, **of.shape, mfc="none", zorder=4)
 

@@ -212,13 +212,14 @@ HEAD_SETTINGS = [
     "delta", "step_size", "l2", "smoothness", "clip", "noise_std", "noise_multiplier", "batch", "epochs", "steps",
     "records", "parameters", "classes",
 ]  # fmt: skip
-SCORES = ["accuracy", "low", "high", "seeds", "log_loss"]
+SCORES = ["accuracy", "low", "high", "accuracy_best_epoch", "seeds", "log_loss"]
 HEAD_SYMBOLS = {
     "step_size": "η", "l2": "λ", "clip": "clip", "noise_std": "σ", "noise_multiplier": "σ/clip",
     "batch": "batch", "epochs": "epochs",
 }  # fmt: skip
 HEAD_BLOCKS = {
-    "published": "The authors' settings",
+    "code": "As the authors ran it",
+    "published": "Their noise and clips, the paper's steps",
     "equal": "At ε = 1, proven or by their formula",
     "public": "At ε = 1, step sizes from a public bound",
 }
@@ -253,7 +254,8 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
     """One row per features and run of one schedule: accuracy with its 95 % interval over seeds, prices, settings.
 
     frame: rows of `read.read_seeds`, whose data sets are features. published: printed accuracies as {dataset, method,
-    network, accuracy}, which stand beside the rows whose features begin with the data set (columns paper_<network>).
+    network, accuracy}, which stand beside the rows of these features, <dataset>_<network>, and beside those of networks
+    that the paper does not have (columns paper_<network>).
     """
     kept = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
     if kept.empty:
@@ -262,11 +264,15 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
     rows = []
     for row, group in seed_summaries(kept, HEAD_KEYS):
         row |= dict.fromkeys(networks, math.nan)
+        task, _, network = row["dataset"].partition("_")
+        has = network in [printed["network"] for printed in published if printed["dataset"] == task]
         for printed in published:
-            if row["dataset"].startswith(f"{printed['dataset']}_") and row["method"] == printed["method"]:
+            mine = printed["network"] == network or not has
+            if printed["dataset"] == task and mine and row["method"] == printed["method"]:
                 row[f"paper_{printed['network']}"] = printed["accuracy"]
         row["epsilon_claimed"] = row["epsilon"] if row["calibration"] == "published" else math.nan
-        rows.append({**group.iloc[0], **row})
+        best = group.get("accuracy_best_epoch", pd.Series(math.nan, group.index))
+        rows.append({**group.iloc[0], **row, "accuracy_best_epoch": best.mean()})
     columns = [*HEAD_KEYS, *networks, *SCORES, *HEAD_PRICES, *HEAD_SETTINGS, "violated"]
     table = pd.DataFrame(rows)[columns]
     return sort_by(table, block=[*HEAD_BLOCKS], dataset=[*table.dataset.unique()])
@@ -319,12 +325,14 @@ def _heads_block(rows: pd.DataFrame, features: Mapping[str, Mapping[str, str]]) 
         "settings",
         *(f"paper, {name}" for name in papers.values()),
     ]
-    lines = []
+    lines, best = [], bool(rows.accuracy_best_epoch.notna().any())
     for _, row in rows.iterrows():
         of = of_features(features, row.dataset)
         cells = [of["task"], of["network"], look(row.method, "features").label, NOISE[row.calibration]]
         cells += [hyperparameters(row, HEAD_SYMBOLS), *(percent(row[column]) for column in papers)]
+        cells += [percent(row.accuracy_best_epoch)] if best else []
         lines.append([*cells, _accuracy(row), _interval(row), f"{row.seeds}", *_prices(row, HEAD_PRICES)])
+    columns += ["best epoch"] if best else []
     return table([*columns, "ours", "95 % interval", "seeds", "δ", *HEAD_PRICES.values()], lines, left=5)
 
 

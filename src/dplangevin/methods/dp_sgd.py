@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from dp_accounting import DpEvent
 
@@ -18,6 +19,7 @@ from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Sampling as Drawn
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
+from dplangevin.privacy.subsampled_gaussian import shuffled_steps
 from dplangevin.problems import Facts
 
 CHOSEN = "number of records public", "step size, clip, batch, epochs and prior chosen without accounting"
@@ -29,7 +31,9 @@ class DpSgd(ChainMethod):
     r"""``v <- momentum v + (sum_S clipped(g_i) + N(0, (sigma C)^2 I))/tau + l2 theta``, ``theta <- theta - eta_k v``.
 
     S is a Poisson sample at q = tau/n, clipped gradients of one record have norm at most C (`clip`).  noise_multiplier:
-    sigma; None: the smallest that `accountant` allows for the budget, 0 without one.  Momentum and ridge act on what is
+    sigma; None: the smallest that `accountant` allows for the budget, 0 without one.  On shuffled epochs, as much code
+    runs, sigma must be stated: accountants are for the samples, and what is proven of the epochs is the event of
+    `shuffled_steps`.  Momentum and ridge act on what is
     private already.  step, unit, schedule: see `chains.steps`; all steps are shortened by ``min(1,
     full_step_noise/sigma)``: the more noise, the shorter the steps.
     l2: of the mean loss; precision: of a Gaussian prior, which adds precision/n to it; both >= 0 and free of data.  All
@@ -60,7 +64,9 @@ class DpSgd(ChainMethod):
         require(self.full_step_noise > 0, f"full_step_noise must be positive, not {self.full_step_noise}")
         require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
         check_chain(self.l2, self.precision, self.samples, self.burn_in)
-        check_scheme("dp_sgd", self.sampling, "poisson")
+        check_scheme("dp_sgd", self.sampling, "poisson", "shuffled")
+        stated = self.noise_multiplier is not None or self.sampling.scheme != "shuffled"
+        require(stated, "dp_sgd on shuffled epochs has no accountant: state noise_multiplier")
         _ = self.steps
 
     @property
@@ -90,6 +96,11 @@ class DpSgd(ChainMethod):
         guarantee = guaranteed(
             self.accountant, event, budget, self.adjacency, "all_iterates", "poisson", assumptions
         )
+        violated: list[str] = []
+        if event is not None and self.sampling.scheme == "shuffled":
+            of_epochs = shuffled_steps(self.sampling.per_epoch(facts.n), np.full(steps, sigma))
+            guarantee = guarantee._replace(event=of_epochs, sampling="shuffled")
+            violated.append(f"{self.accountant.name} is for Poisson samples, not for shuffled epochs")
         stated = self.noise_multiplier is not None
         calibration = "published" if stated else "tight" if isinstance(self.accountant, Tight) else "paper"
         settings: dict[str, float | str] = {
@@ -99,12 +110,12 @@ class DpSgd(ChainMethod):
             "noise_std": sigma * self.clip,
             **self.steps.settings(facts, l2),
         }
-        return Plan(guarantee, chain, settings, stated)
+        return Plan(guarantee, chain, settings, stated, tuple(violated))
 
 
 @dataclass(frozen=True)
 class Sgd(ChainMethod):
-    """`DpSgd` without noise and clip, on samples of either kind."""
+    """`DpSgd` without noise and clip, on samples of any kind."""
 
     budgeted: ClassVar[bool] = False
     step: float = 0.5
@@ -143,7 +154,7 @@ class Sgd(ChainMethod):
 
 def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
     """What a chain promises whose gradients are not bounded: nothing."""
-    drawn: Drawn = "poisson" if sampling.scheme == "poisson" else "without_replacement"
+    drawn: Drawn = "without_replacement" if sampling.scheme == "subset" else sampling.scheme
     return guaranteed(accountant, None, budget, "replace_one", "all_iterates", drawn, ())
 
 
@@ -164,6 +175,7 @@ def check_chain(l2: float, precision: float, samples: int = 1, burn_in: float = 
     require(0 <= burn_in < 1, f"burn_in must be in [0, 1), not {burn_in}")
 
 
-def check_scheme(method: str, sampling: Sampling, scheme: str) -> None:
+def check_scheme(method: str, sampling: Sampling, *schemes: str) -> None:
     """ValueError for minibatches that a method is not priced for."""
-    require(sampling.scheme == scheme, f"{method} is priced for {scheme} samples, not {sampling.scheme!r}")
+    known = " or ".join(schemes)
+    require(sampling.scheme in schemes, f"{method} is priced for {known} samples, not {sampling.scheme!r}")

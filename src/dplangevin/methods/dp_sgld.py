@@ -28,7 +28,9 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import LangevinDpEvent
+from dplangevin.privacy.events import Sampling as Drawn
 from dplangevin.privacy.stepsize import Schedule, multiplier_of, smallest_multiplier, step_of, steps_event
+from dplangevin.privacy.subsampled_gaussian import shuffled_steps
 from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
 from dplangevin.problems import Facts
 
@@ -254,11 +256,12 @@ class DpSgldRyffel2022(ChainMethod):
 
         theta <- Proj_C(theta - eta_k (mean of clipped gradients + l2 theta) + sqrt(2 eta_k) sigma N(0, I))
 
-    The mean is over a uniform subset of tau rows, drawn anew each step; the steps are those of section 5.2 where `step`
-    is 1/2 in units of the smoothness of the mean loss.
+    The mean is over a uniform subset of tau rows, drawn anew each step, or the next tau of a shuffled epoch; the steps
+    are those of section 5.2 where `step` is 1/2 in units of the smoothness of the mean loss.
     clip: None for none; L is the smaller of it and of the problem's own bound, which no gradient exceeds.
     radius: of the ball C, None for the whole space.
-    initial: "theorem", theta_0 ~ Proj_C N(0, 2 sigma^2/l2 I), or "zero", which the theorem does not cover.
+    initial: "theorem", theta_0 ~ Proj_C N(0, 2 sigma^2/l2 I); "code", as in the authors' code, where 2 sigma^2/l2 is
+    the standard deviation; or "zero".  The theorem covers the first alone.
     noise_std: sigma; None: the smallest that `accountant` allows: Theorem 3.1 with K in steps (`Ryffel2022`), or the
     smaller of PLD of all iterates and the last-iterate bound (`Tight`).
     Differs: the theorem bounds gradients of the whole loss.  Here only the part that depends on the record is clipped;
@@ -279,7 +282,7 @@ class DpSgldRyffel2022(ChainMethod):
     clip: float | None = None
     noise_std: float | None = None
     radius: float | None = None
-    initial: Literal["theorem", "zero"] = "theorem"
+    initial: Literal["theorem", "code", "zero"] = "theorem"
 
     FAINT: ClassVar[float] = 1e-2  # noise multipliers that calibrations search
     LOUD: ClassVar[float] = 1e5
@@ -289,8 +292,9 @@ class DpSgldRyffel2022(ChainMethod):
         for name in ("clip", "noise_std", "radius"):
             if (value := getattr(self, name)) is not None:
                 positive(**{name: value})
-        require(self.initial in ("theorem", "zero"), f"initial {self.initial!r} is unknown: theorem or zero")
-        check_scheme("dp_sgld_ryffel2022", self.sampling, "subset")
+        known = ("theorem", "code", "zero")
+        require(self.initial in known, f"initial {self.initial!r} is unknown: {', '.join(known)}")
+        check_scheme("dp_sgld_ryffel2022", self.sampling, "subset", "shuffled")
         require(
             self.schedule in ("constant", "ryffel2022"),
             f"schedule must be constant or ryffel2022, not {self.schedule!r}",
@@ -315,18 +319,21 @@ class DpSgldRyffel2022(ChainMethod):
             clip=self.limit(facts) if self.clips(facts) else math.inf,
             l2=self.l2,
             radius=math.inf if self.radius is None else self.radius,
-            start_std=sigma * math.sqrt(2 / self.l2) if self.initial == "theorem" else 0.0,
+            start_std={"theorem": sigma * math.sqrt(2 / self.l2), "code": 2 * sigma**2 / self.l2}.get(
+                self.initial, 0.0
+            ),
             keep=(steps,),
         )
         convexity = (
-            "no last-iterate bound: a clipped softmax gradient need not be the gradient of a convex loss"
+            "no last-iterate bound: epochs are shuffled"
+            if self.sampling.scheme == "shuffled"
+            else "no last-iterate bound: a clipped softmax gradient need not be the gradient of a convex loss"
             if self.clips(facts)
             else f"last-iterate bound: every record's loss {facts.smoothness + self.l2:.4g}-smooth"
         )
         assumptions = "number of records public", *facts.rows, *self.steps.read(facts), convexity
-        guarantee = Guarantee(
-            claimed, budget.delta, proven, "replace_one", "final", "without_replacement", assumptions
-        )
+        drawn: Drawn = "shuffled" if self.sampling.scheme == "shuffled" else "without_replacement"
+        guarantee = Guarantee(claimed, budget.delta, proven, "replace_one", "final", drawn, assumptions)
         settings = {
             "schedule": shown(self.schedule),
             "calibration": "published" if stated else "formula" if by_paper else "tight",
@@ -370,6 +377,8 @@ class DpSgldRyffel2022(ChainMethod):
     def provable(self, facts: Facts, noise: float) -> DpEvent:
         """What `Tight` may price: the last iterate with every record's smoothness, or all iterates."""
         event = self.event(facts, noise)
+        if self.sampling.scheme == "shuffled":
+            return shuffled_steps(self.sampling.per_epoch(facts.n), event.multipliers())
         if self.clips(facts):
             return event.all_iterates()
         return attr.evolve(event, smoothness=facts.smoothness + self.l2)
@@ -392,8 +401,9 @@ class DpSgldRyffel2022(ChainMethod):
             notes.append(f"Theorem 3.1 is proved for full batches: batch {event.batch} of {event.records}")
         if self.clips(facts):
             notes.append(f"gradients up to {facts.lipschitz:.4g} are clipped at {event.lipschitz:.4g}")
-        if self.initial == "zero":
-            notes.append("Theorem 3.1 starts at N(0, 2 sigma^2/lambda): theta_0 = 0")
+        if self.initial != "theorem":
+            other = "theta_0 = 0" if self.initial == "zero" else "theta_0 has the deviation 2 sigma^2/lambda"
+            notes.append(f"Theorem 3.1 starts at N(0, 2 sigma^2/lambda): {other}")
         return notes
 
 

@@ -24,7 +24,7 @@ from dplangevin.privacy.subsampled_gaussian import composed_steps
 
 Adjacency = Literal["replace_one", "add_remove"]
 Released = Literal["final", "all_iterates", "sample"]
-Sampling = Literal["poisson", "without_replacement", "full"]
+Sampling = Literal["poisson", "without_replacement", "shuffled", "full"]
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,18 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray) -> DpEvent
     return parts[0] if len(parts) == 1 else ComposedDpEvent(tuple(parts))
 
 
+def shuffled_steps(per_epoch: int, multipliers: np.ndarray) -> DpEvent:
+    """The event of Gaussian steps on shuffled epochs with every result visible; replace-one neighbours only.
+
+    Given the orders, a record is in at most one minibatch of an epoch, and no other step looks at it: one Gaussian an
+    epoch, here with the least of its noise.  A mixture over orders tells no more than the worst of them.  What
+    shuffling may hide is not counted.
+    per_epoch: steps of an epoch; multipliers: ``(steps,)``, > 0, noise over the bound on one record's norm.
+    """
+    starts = np.arange(0, len(multipliers), per_epoch)
+    return composed_steps(1, 1, np.minimum.reduceat(multipliers, starts))
+
+
 def is_subsampled(leaf: DpEvent) -> bool:
     """Whether the event is a sampled one."""
     return isinstance(leaf, PoissonSampledDpEvent | SampledWithoutReplacementDpEvent)

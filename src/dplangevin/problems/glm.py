@@ -235,15 +235,20 @@ class Glm:
         row_norm: float | str | None,
         row_bound: float | None,
         smoothness: Literal["private", "public"],
+        bias: bool = False,
     ) -> Glm:
         """Softmax regression on features that all seeds share; row_norm, row_bound: see `Dataset.clipped`.
 
         smoothness: of the mean loss (ryffel2022, Lemma of section 5.1, after Boehning 1992), ``lambda_max(X^T X/n)/2``:
-        "private", from the rows, or "public", its bound row_bound^2/2.
+        "private", from the rows, or "public", its bound row_bound^2/2.  bias: a feature 1 is added to rows that are not
+        cut.
         """
         if smoothness not in ("private", "public"):
             raise ValueError(f"smoothness = {smoothness!r} must be private or public")
+        require(not bias or row_norm is None, "bias = true is for rows as they are: leave out row_norm")
         clipped = dataset.clipped(row_norm, row_bound)
+        if bias:
+            clipped = clipped.with_bias()
         found = cls.from_dataset(clipped, seeds, softmax(dataset.classes))
         found = replace(found, notes=(_rows_note(clipped, row_norm),))
         if smoothness == "public":
