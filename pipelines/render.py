@@ -53,11 +53,14 @@ def render(name: str, cfg: DictConfig) -> None:
 
 
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the exhibit is drawn from, and the numbers behind it: an analysis is both; the `runs` (or all) of its
+    """What the exhibit is drawn from, and the numbers behind it: an analysis, and the curves of `weights`, are both; the `runs` (or all) of its
     folders, read as `part` says, are summarised in the way that `numbers` of the exhibit says if it has one. `methods`
     come first, in this order."""
     if exhibit["source"].endswith(".csv"):
         frame = results.read_analysis(Path(exhibit["source"]).stem)
+        return frame, frame
+    if "weights" in exhibit:
+        frame = results.read_training(exhibit["weights"], Path(exhibit["source"]))
         return frame, frame
     runs = PARTS[exhibit.get("part", "runs")](results.folders(exhibit, cfg), exhibit.get("runs", ()))
     if "methods" in exhibit:

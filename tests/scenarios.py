@@ -130,8 +130,12 @@ def network() -> NetworkProblem:
 
 
 def backbone(seed: int = 0) -> ResNet20:
+    """See `drawn`."""
+    return drawn(resnet20.build(7, 32, [0.5, 0.5, 0.5], [0.25, 0.25, 0.25]), seed)
+
+
+def drawn(made: Any, seed: int = 0) -> Any:
     """Random weights that keep the size of activations, random statistics."""
-    made = resnet20.build(7, 32, [0.5, 0.5, 0.5], [0.25, 0.25, 0.25])
     rng = torch.Generator().manual_seed(seed)
     for name, value in made.state_dict().items():
         if value.ndim > 1:

@@ -152,6 +152,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     public = both[both.calibration.isin(["", "tight"])].assign(
         experiment=lambda rows: rows.experiment + "_public", block="public"
     )
-    frames = [both, public, fake_results.head_curve(), fake_results.finetune()]
+    tuned = [fake_results.finetune(network) for network in ("resnet18", "resnet20")]
+    frames = [both, fake_results.code(), public, fake_results.head_curve(), *tuned]
     fake_results.write_runs(folder / "runs", pd.concat(frames, ignore_index=True))
     return folder

@@ -23,6 +23,10 @@ FEATURES = {
     "cifar10_resnet20": {"task": "Pictures", "network": "Small", "source": "Public."},
     "pneumonia_resnet20": {"task": "Lungs", "network": "Small", "source": "In 112 pixels."},
 }
+NAMED = {
+    "cifar10_resnet18": {"task": "Pictures", "network": "Large", "source": "Ours."},
+    "cifar10_alexnet": {"task": "Pictures", "network": "Alex", "source": "Ours."},
+}
 
 
 def numbers(name: str, key: str = "published") -> list[dict[str, Any]]:
@@ -227,8 +231,8 @@ def test_table3_numbers_are_those_of_the_paper(printed: pd.DataFrame) -> None:
     found = {number["run"]: 100 * number["accuracy"] for number in numbers("ryffel2022_tab3")}
     value = printed.set_index(["where", "dataset", "quantity"]).value.astype(float)
     for run, where, quantity in (
-        ("block_none", "Table 3", "accuracy_nonprivate"),
-        ("block_dp_sgd", "Table 3", "accuracy_dp_sgd"),
+        *((f"{part}_none", "Table 3", "accuracy_nonprivate") for part in ("stage", "block")),
+        *((f"{part}_dp_sgd", "Table 3", "accuracy_dp_sgd") for part in ("stage", "block")),
         ("head_none", "Table 1", "accuracy_nonprivate"),
         ("head_dp_sgd", "Table 1", "accuracy_dp_sgd"),
     ):
@@ -242,7 +246,7 @@ def test_heads_page(frame: pd.DataFrame) -> None:
     assert page.startswith("# Title\n")
     assert "constant step size" in page
     assert "Lungs: Small. In 112 pixels." in page
-    assert "another network" in page
+    assert "best epoch |" not in page  # of no row here
     assert "| attack on this row, at least |" in page
     assert "a pair of records that this problem admits" in page
     titles = [tables.HEAD_BLOCKS[block] for block in ("published", "equal")]
@@ -258,6 +262,28 @@ def test_heads_page(frame: pd.DataFrame) -> None:
     assert rule.split(" | ")[5:] == ["---:"] * 12 + ["---: |"]
     assert "nan" not in page
     assert "†" not in page
+
+
+def test_a_network_of_the_paper_stands_beside_its_own_numbers() -> None:
+    """And beside the best epoch; one that the paper does not have beside those of all."""
+    frame = by_seed(pd.concat([fake_results.code(), fake_results.heads()], ignore_index=True))
+    given: Any = {"schedule": "constant", "published": numbers("ryffel2022_tab1")}
+    page = tables.heads_page(frame, features=FEATURES | NAMED, **given)
+    assert cells(page, "Pictures", "Large", "DP-Langevin", "the authors'")[5:9] == [
+        "70.30",
+        "",
+        "70.30",
+        "69.90",
+    ]
+    assert cells(page, "Pictures", "Alex", "DP-SGD", "the authors'")[5:9] == ["", "56.40", "56.40", "56.00"]
+    assert cells(page, "Pictures", "Small", "DP-SGD", "the authors'")[5:7] == ["68.00", "56.40"]
+    figure = networks.heads(frame, features=NAMED | FEATURES, **given)
+    assert [ax.get_title(loc="left") for ax in figure.axes[::2]] == [
+        "Pictures: Large",
+        "Pictures: Alex",
+        "Pictures: Small",
+    ]
+    assert networks.BEST.label in legend_texts(figure)
 
 
 def test_failed_condition_of_a_head_is_marked(frame: pd.DataFrame) -> None:
@@ -301,16 +327,20 @@ def test_prices_beyond_the_axis_are_shown_at_its_end(frame: pd.DataFrame) -> Non
 
 
 def test_finetuning() -> None:
-    frame = by_seed(fake_results.finetune())
+    frame = by_seed(pd.concat([fake_results.finetune(), fake_results.finetune("resnet20")]))
     printed_numbers = numbers("ryffel2022_tab3")
     table = tables.finetune_summary(frame.iloc[::-1], published=printed_numbers)
-    assert list(table.problem) == ["head", "head", "block", "block"]
+    parts = ["head_resnet18", "fourth_stage", "head", "block"]
+    assert list(table.problem) == [part for part in parts for _ in range(2)]
     assert table.set_index("run").accuracy["block_none"] == pytest.approx(0.7215)
-    page = tables.finetune_page(frame, published=printed_numbers, network="Small")
+    named = dict(zip(parts, ["Large", "Large", "Small", "Small"], strict=True))
+    page = tables.finetune_page(frame, published=printed_numbers, networks=named)
     row = cells(page, "Last block and head", "Small", "DP-SGD")
-    assert row[4:7] == ["74000", "67.80", "63.15"]
-    assert row[8:] == ["4", "1e-5", "1", "1.9", "1"]
-    figure = networks.finetune(frame, published=printed_numbers, network="Small")
+    assert row[4:8] == ["74000", "67.80", "", "63.15"]
+    assert row[9:] == ["4", "1e-5", "1", "1.9", "1"]
+    assert cells(page, "Fourth stage and head", "Large", "No privacy")[5:8] == ["77.00", "73.15", "72.15"]
+    figure = networks.finetune(frame, published=printed_numbers, networks=named)
+    assert [ax.get_title(loc="left") for ax in figure.axes[::2]] == ["Large", "Small"]
     low, high = figure.axes[1].get_xlim()
     assert low < 0.1
     assert high > 10

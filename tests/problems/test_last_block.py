@@ -9,20 +9,38 @@ import pytest
 import torch
 from one_by_one import expected, gap, with_parameters
 from scenarios import backbone as made_up
+from scenarios import drawn
 from torch import Tensor, nn
 
+from dplangevin.backbones import resnet18
+from dplangevin.backbones.resnet18 import ResNet18
 from dplangevin.backbones.resnet20 import Block, ResNet20
 from dplangevin.cache import File
 from dplangevin.data import Dataset
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.networks import Network
-from dplangevin.problems.last_block import Branch, Head, LastBlock, Shortcut, activations, frozen, of_images
+from dplangevin.problems.last_block import (
+    Affine,
+    Branch,
+    Head,
+    LastBlock,
+    Projection,
+    Shortcut,
+    activations,
+    frozen,
+    of_images,
+)
 from dplangevin.problems.network import NetworkProblem
 
 
 @pytest.fixture
 def backbone() -> ResNet20:
     return made_up()
+
+
+@pytest.fixture
+def larger() -> ResNet18:
+    return drawn(resnet18.build(7, 4, 32, [0.5] * 3, [0.25] * 3))
 
 
 def entering(n: int = 6, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -46,10 +64,10 @@ def problem(network: Network, dtype: torch.dtype, seeds: int = 2) -> tuple[Tenso
     return theta, x, y, mask
 
 
-@pytest.fixture(params=[LastBlock(), Head()], ids=["block", "head"])
-def network(request: pytest.FixtureRequest, backbone: ResNet20) -> Network:
-    made: Network = request.param.network(backbone, 4)
-    return made
+@pytest.fixture(params=["block", "head", "fourth stage"])
+def network(request: pytest.FixtureRequest, backbone: ResNet20, larger: ResNet18) -> Network:
+    part = Head() if request.param == "head" else LastBlock()
+    return part.network(larger if request.param == "fourth stage" else backbone, 4)
 
 
 def test_frozen_is_batch_norm_in_evaluation_mode() -> None:
@@ -88,6 +106,20 @@ def test_block_starts_as_the_public_network(backbone: ResNet20) -> None:
         torch.testing.assert_close(head.flatten(1), backbone.features(x))
     assert block.d == 2 * 64 * 64 * 9 + 2570 == 76_298
     assert not block.logits(start(block, 2), entering()[None]).any()
+
+
+def test_fourth_stage_starts_as_the_public_network(larger: ResNet18) -> None:
+    """Matrices are its five convolutions, without what meets the padding alone."""
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        stage = LastBlock().network(larger, 10)
+        features = stage.module[:-1](larger.trunk(x))  # type: ignore[index]
+        torch.testing.assert_close(features, larger.features(x))
+        torch.testing.assert_close(Head().inputs(larger, larger.trunk(x)).flatten(1), features)
+    assert stage.shape == (16, 2, 2)
+    assert stage.d == 32 * (16 * 4 + 3 * 32 + 16) + 330
+    assert sum(isinstance(layer, nn.Linear) for layer in stage.module.children()) == 5  # and the projection
+    assert not stage.logits(start(stage, 2), larger.trunk(x)[None]).any()
 
 
 def test_head_is_its_last_layer_alone(backbone: ResNet20) -> None:
@@ -155,14 +187,17 @@ def test_last_block_must_be_one_with_an_identity(backbone: ResNet20) -> None:
         LastBlock().network(backbone, 4)
 
 
-def test_branch_stands_before_all_that_is_trained() -> None:
-    """Behind a trained layer the gradient through the shortcut would be missing: refused, never wrong."""
+def test_the_branch_of_a_projection_stands_before_all_that_is_trained() -> None:
+    """Behind a trained layer the gradient through the projection would be missing: refused, never wrong."""
     branch = Branch()
     with torch.random.fork_rng(devices=[]):  # of PyTorch's own start
-        layers = [nn.Flatten(), nn.Linear(4, 4), branch, nn.Tanh(), Shortcut(branch), nn.Linear(4, 2)]
+        projection = Projection(
+            branch, nn.Linear(2, 2, bias=False), Affine(torch.ones(2), torch.zeros(2), True)
+        )
+        layers = [nn.Conv2d(1, 2, 1), branch, nn.Flatten(), nn.Linear(8, 2), projection]
     network = Network(nn.Sequential(*layers), (1, 2, 2), 2)
     theta, x, y, mask = problem(network, torch.float32)
-    with pytest.raises(ValueError, match="a Branch must come before every layer that is trained"):
+    with pytest.raises(ValueError, match="a Branch with a Projection must come before every layer"):
         clipped_sum(network, theta, x, y, mask, 1.0)
 
 
@@ -186,6 +221,9 @@ def test_activations_are_those_of_the_trunk_and_kept(backbone: ResNet20, tmp_pat
     pixels = torch.cat([torch.as_tensor(x[0]) for x in (of.x_train, of.x_test)])
     with torch.no_grad():
         torch.testing.assert_close(found, backbone.trunk(backbone.inputs(pixels)))
+        shifted = activations(backbone, of, cpu, tmp_path / "other", "few", 4)
+    assert torch.equal(shifted[10:], found[10:])  # those of the test images
+    assert not torch.isclose(shifted[:10], found[:10]).flatten(1).all(1).any()
     (tmp_path / "trunk-few.npz").write_bytes(b"damaged")
     assert torch.equal(activations(backbone, of, cpu, tmp_path, "few"), found)
 

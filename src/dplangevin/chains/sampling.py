@@ -18,6 +18,7 @@ class Sampling:
     batch: tau, in 1..n, of Poisson samples the expected size; None: round(sqrt(n)).  epochs: passes over the rows, > 0;
     None: sqrt(n), as wang2015 runs its experiments.  There are ``T = floor(n epochs/tau)`` steps, so never more passes
     than are stated; of shuffled epochs ``floor(epochs floor(n/tau))``.
+    Differs: the code of ryffel2022 takes what is left over of an epoch as a smaller minibatch.
     Raises ValueError, naming it, for a number out of its domain.
     """
 

@@ -3,7 +3,7 @@ above another, printed budgets and settings that methods are said to share.
 
 Rows are those of `exhibits.read.read_runs`, of which the accuracies count. What the runs of the paper's network and of
 a small one (in the column `problem`) say is judged by `verdicts.two_networks`. The data set of a softmax regression is
-features, such as cifar10_resnet18; rows of other problems (fine-tuning) are of `stand_in`, the network that we have.
+features, such as cifar10_resnet18; rows of other problems (fine-tuning) are of `stand_in`, the network of these runs.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def weighted_sum(
     names = [paper] if isinstance(paper, str) else list(paper)
     weighted = [(float(term["weight"]), {k: v for k, v in term.items() if k != "weight"}) for term in terms]
     evidence = [_sum(frame, name, stand_in, weighted, margin, metric) for name in names]
-    evidence.append(_sum(frame, stand_in, stand_in, weighted, margin))
+    evidence.append(None if stand_in in names else _sum(frame, stand_in, stand_in, weighted, margin))
     if not any(evidence):
         wanted = ", ".join(_listed(where) for _, where in weighted)
         raise NoRows(f"no features on which all of {wanted} were trained")

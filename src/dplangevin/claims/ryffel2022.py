@@ -155,7 +155,8 @@ def growth_ratios(
 ) -> pd.DataFrame:
     """One row for each of `paper` (task, network, smoothness, l2, records, parameters, classes, order, delta,
     ratio_published) and for each features of the frame, whose DP-Langevin run in the authors' settings with constant
-    steps gives the numbers. frame: runs of `exhibits.read`; features: name -> {task, network}."""
+    steps gives the numbers: as they ran it, where it was run so. frame: runs of `exhibits.read`; features: name ->
+    {task, network}."""
     rows = [{"source": "paper", **entry} for entry in paper]
     chosen = (
         frame.method.eq("dp_sgld_ryffel2022")
@@ -165,7 +166,7 @@ def growth_ratios(
     for name, group in frame[chosen].groupby("dataset", sort=False):
         of = features.get(str(name), {"task": str(name), "network": str(name)})
         row: dict[str, Any] = {"source": "ours", "task": of["task"], "network": of["network"]}
-        first = group.iloc[0]
+        first = group[group.block.eq("code")].iloc[0] if group.block.eq("code").any() else group.iloc[0]
         row |= {key: first[key] for key in ("smoothness", "l2", "records", "parameters", "classes", "delta")}
         row["order"] = best_order(first.epsilon_formula_epochs, first.delta)
         rows.append({**row, "ratio_published": math.nan})

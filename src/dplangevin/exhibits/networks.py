@@ -19,7 +19,7 @@ from dplangevin.exhibits import style, tables
 from dplangevin.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
 from dplangevin.exhibits.tables import Published
 from dplangevin.statistics import matches, seed_summaries
-from dplangevin.text import number, numbers, short, span
+from dplangevin.text import number, numbers, percent, short, span
 
 # Accuracy against the tight price: Table 1 of li2019
 
@@ -303,6 +303,34 @@ def _shares(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_yscale("log")
 
 
+# Training of backbones
+
+BACKBONES_TEXT = (
+    "Test accuracy (thick) and accuracy on the cropped and mirrored training images (thin) after each epoch.\n"
+    "Dashed: what the name of the authors' file of weights says."
+)
+
+
+def training_curves(
+    frame: pd.DataFrame, *, networks: Mapping[str, Mapping[str, Any]], title: str = ""
+) -> Figure:
+    """Accuracy of every network by epoch.  frame: of `read.read_training`.  networks: name -> {label, published}, the
+    latter in [0, 1], or None where nothing is printed."""
+    with style.settings():
+        figure = Figure(figsize=(7.4, 4.6), layout="constrained")
+        ax, handles = figure.subplots(), []
+        for (name, of), colour in zip(networks.items(), ("#0072B2", "#D55E00", "#009E73"), strict=False):
+            rows = frame[frame.network.eq(name)]
+            kept = f"{of['label']}: {percent(rows.accuracy_kept.iloc[0])} % after {len(rows)} epochs"
+            handles += ax.plot(rows.epoch, 100 * rows.accuracy, color=colour, lw=2.0, label=kept)
+            ax.plot(rows.epoch, 100 * rows.accuracy_training, color=colour, lw=0.8)
+            if of["published"] is not None:
+                ax.axhline(100 * of["published"], color=colour, ls="--", lw=1.0)
+        ax.set(xlabel="epoch", ylabel="accuracy on CIFAR-100 (%)", ylim=(0, 100), xlim=(0, None))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        return lay_out(figure, title, BACKBONES_TEXT, handles)
+
+
 # Rows with their accuracy and their epsilons: Tables 1 to 3 of ryffel2022
 
 EPSILON_ENDS = (1e-2, 1e4)  # of the axis
@@ -323,12 +351,12 @@ BEST = Look("ours, best epoch on the test set", "#555555", "|", "", 11.0)
 HOLLOW = "hollow: a condition is not met"  # of the paper's theorem or of the price
 CALIBRATIONS = {"published": "", "formula": ", noise by their formula", "tight": ", proven price", "": ""}
 HEADS_TEXT = (
-    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of other\n"
-    "networks, and of the best epoch on the test set. The formula is no bound for batches. '<', '>': beyond the axis."
+    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of the\n"
+    "best epoch on the test set, by weights that are not public. The formula is no bound for batches. '<', '>': beyond."
 )
 FINETUNE_TEXT = (
-    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds; {network}. The paper's accuracies are\n"
-    "of another network, and of the best epoch on the test set."
+    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of a\n"
+    "ResNet-18 trained elsewhere, and of the best epoch on the test set. '<', '>': beyond the axis."
 )
 
 
@@ -360,14 +388,20 @@ def heads(
     return _rows_with_epsilons(panels, title, HEADS_TEXT.format(seeds=span(table.seeds)))
 
 
-def finetune(frame: pd.DataFrame, *, published: Published, network: str, title: str = "") -> Figure:
-    """One panel, the runs below each other; arguments as for `tables.finetune_page`."""
+def finetune(
+    frame: pd.DataFrame, *, published: Published, networks: Mapping[str, str], title: str = ""
+) -> Figure:
+    """A panel a network, the runs below each other; arguments as for `tables.finetune_page`."""
     table = tables.finetune_summary(frame, published=published)
     labels = [look(method, "features").label for method in table.method]
     groups = table.problem.map(tables.TRAINED_PARTS)
     table = table.assign(label=labels, group=groups, epsilon_claimed=table.epsilon_paper)
-    text = FINETUNE_TEXT.format(seeds=span(table.seeds), network=network)
-    return _rows_with_epsilons([Panel("", table)], title, text)
+    text = FINETUNE_TEXT.format(seeds=span(table.seeds))
+    of = table.problem.map(networks)
+    panels = [
+        Panel(name, table[of.eq(name)]) for name in dict.fromkeys(networks.values()) if of.eq(name).any()
+    ]
+    return _rows_with_epsilons(panels, title, text)
 
 
 def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figure:

@@ -8,6 +8,7 @@ FileNotFoundError naming it and the stage that makes it; columns other than the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from dplangevin.plan import KEYS, RUN_COLUMNS, TABLES
 
 RUNS = Path("results/runs")
 ANALYSES = Path("results/analyses")
+MANIFESTS = Path("data/manifest/weights")
 COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of both together
 TEXT = {
     "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "accountant_paper",
@@ -125,6 +127,19 @@ def _read(root: Path, name: str, part: str, runs: Sequence[str] = ()) -> pd.Data
 def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
     """The rows of an analysis."""
     return pd.read_csv(existing(root / f"{name}.csv", f"analysis@{name}"))
+
+
+def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFrame:
+    """Curves of networks that were trained here, from the manifests of their weights: columns network, epoch, loss and
+    accuracy on the training images, accuracy on the test images, and accuracy_kept, of the weights as they are kept."""
+    frames = []
+    for name in names:
+        of = json.loads(existing(folder / f"{name}.json", f"pretrain@{name}").read_bytes())["training"]
+        curve = pd.DataFrame(of["curve"]).rename(columns={"train": "accuracy_training", "test": "accuracy"})
+        curve.insert(0, "epoch", range(1, len(curve) + 1))
+        curve.insert(0, "network", name)
+        frames.append(curve.assign(accuracy_kept=of["accuracy"]))
+    return pd.concat(frames, ignore_index=True)
 
 
 def read_timings(path: Path) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 """The last block of a public network, or a new head for it, as a problem (ryffel2022, Table 3).
 
-What enters the last block is computed once and kept.  The block's input needs no gradient, so that its shortcut adds a
-constant: the block is a chain of layers, and its examples' gradients come from the engine's own forward and backward
-passes instead of torch.func, at a fraction of the time.
+What enters the last block is computed once and kept.  The block is a chain of layers, in which a `Branch` remembers
+what a `Shortcut` or a `Projection` adds later, so that its examples' gradients come from the engine's own forward and
+backward passes instead of torch.func, at a fraction of the time.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,19 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from dplangevin import random
 from dplangevin.backbones import load
+from dplangevin.backbones.augmentation import shifted
+from dplangevin.backbones.resnet18 import ResNet18
 from dplangevin.backbones.resnet20 import Block, ResNet20
 from dplangevin.cache import File, code_hash, kept_file, key, targets
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
-from dplangevin.engine.layers import BY_HAND, ParameterFree, Parameters
+from dplangevin.engine.layers import BY_HAND, Linear, ParameterFree, Parameters, PerExampleGradients
 from dplangevin.networks import Network
 from dplangevin.problems.network import NetworkProblem
 
+ResNet = ResNet18 | ResNet20
 AT_ONCE = 500  # images whose features are taken together
 BATCH = 250  # images that go through the trunk together
 
@@ -37,25 +41,28 @@ def of_images(
     limit: int | None,
     inputs: Mapping[str, File],
     folder: Path,
+    shift: int = 0,
 ) -> NetworkProblem:
     """The problem of a part of a public network on an image set.
 
     backbone: its entry of conf/backbone.  inputs: the files "weights" and "data", of the images, whose hashes name what
-    is kept in `folder`.  limit: images of each part to keep, None for all.
+    is kept in `folder`.  limit: images of each part to keep, None for all.  shift: > 0 for training images that are cut
+    out of a frame of so many pixels of 0 and mirrored, once, see `shifted`.
     """
     network, _ = load(dict(backbone), inputs["weights"].get())
-    if not isinstance(network, ResNet20):
+    if not isinstance(network, ResNet):
         raise ValueError(
-            f"{type(network).__name__} is no ResNet20, whose last block can be trained: name one"
+            f"{type(network).__name__} is no ResNet18 or ResNet20, whose last block can be trained: name one"
         )
     images, device = images.limited(limit), pick()
     decides = [
         *(inputs[of].sha256 for of in ("data", "weights")),
         dict(backbone),
         limit,
+        shift,
         code_hash(__name__, *targets(dict(backbone))),
     ]
-    entering = part.inputs(network, activations(network, images, device, folder, key(decides)))
+    entering = part.inputs(network, activations(network, images, device, folder, key(decides), shift))
     n, arrays = images.n, images.arrays()
     template = part.network(network, images.classes)
     template.module.to(device)  # its constants
@@ -69,31 +76,35 @@ class Part(Protocol):
 
     name: ClassVar[str]
 
-    def inputs(self, backbone: ResNet20, activations: Tensor) -> Tensor:
-        """What enters the part, (n, C, H, W), from what enters the last block, (n, 64, 8, 8)."""
+    def inputs(self, backbone: ResNet, activations: Tensor) -> Tensor:
+        """What enters the part, (n, C, H, W), from what enters the last block."""
         ...
 
-    def network(self, backbone: ResNet20, classes: int) -> Network:
+    def network(self, backbone: ResNet, classes: int) -> Network:
         """The part; its template holds the parameters that training starts from."""
         ...
 
 
 @dataclass(frozen=True)
 class LastBlock:
-    """``head(tail(x + affine_2(conv_2(relu(affine_1(conv_1(x)))))))``: the two convolutions and the head are trained.
+    """All convolutions of the last block, and the head.
 
-    The affine maps are the block's batch normalisations with the statistics, weights and biases of the public set,
-    constants.  The convolutions start from the public weights, the head from 0: seeds differ in minibatches and noise.
-    Differs: ryffel2022 trains the last block of a ResNet-18, five convolutions, and does not say what becomes of its
-    batch normalisation.
+    Of a ResNet-18, its fourth stage (ryffel2022): five convolutions.  Of a ResNet-20, ``head(tail(x + affine_2(conv_2(
+    relu(affine_1(conv_1(x)))))))``: two.  The affine maps are batch normalisations with the statistics, weights and
+    biases of the public set, constants.  Convolutions start from the public weights, the head from 0: seeds differ in
+    minibatches and noise.
+    Differs: ryffel2022 does not say what becomes of batch normalisation; kernel entries that only meet the padding,
+    which change no output, are left out of the fourth stage.
     """
 
     name: ClassVar[str] = "block"
 
-    def inputs(self, backbone: ResNet20, activations: Tensor) -> Tensor:
+    def inputs(self, backbone: ResNet, activations: Tensor) -> Tensor:
         return activations
 
-    def network(self, backbone: ResNet20, classes: int) -> Network:
+    def network(self, backbone: ResNet, classes: int) -> Network:
+        if isinstance(backbone, ResNet18):
+            return fourth_stage(backbone, classes)
         block = backbone.last_block
         if not isinstance(block, Block) or len(block.shortcut):
             raise ValueError(
@@ -118,6 +129,27 @@ class LastBlock:
         return Network(module, (block.conv1.in_channels, 8, 8), classes)
 
 
+def fourth_stage(backbone: ResNet18, classes: int) -> Network:
+    """The fourth stage of a ResNet-18 for images of 32x32, where 2x2 pixels enter it and one leaves: matrices."""
+    blocks: list[Any] = list(backbone.layer4)
+    first, second = blocks
+    start, middle = Branch(), Branch()
+
+    def part(block: Any, shortcut: nn.Module) -> list[nn.Module]:
+        layers: list[nn.Module] = []
+        for conv, norm in ((block.conv1, block.bn1), (block.conv2, block.bn2)):
+            width = conv.stride[0]  # of the image, of which one pixel is left
+            matrix = conv.weight[:, :, 1 : 1 + width, 1 : 1 + width].flatten(1)
+            layers += [_linear(matrix), frozen(norm, flat=True), nn.ReLU()]
+        return [*layers[:-1], shortcut, nn.ReLU()]
+
+    conv, norm = first.shortcut
+    projection = Projection(start, _linear(conv.weight[:, :, 0, 0]), frozen(norm, flat=True))
+    layers = [start, nn.Flatten(), *part(first, projection), middle, *part(second, Shortcut(middle))]
+    module = nn.Sequential(*layers, _zeros(backbone.linear.in_features, classes))
+    return Network(module, (first.conv1.in_channels, 2, 2), classes)
+
+
 @dataclass(frozen=True)
 class Head:
     """``W f + b`` of the public network's features f, from W = 0, b = 0."""
@@ -125,11 +157,11 @@ class Head:
     name: ClassVar[str] = "head"
 
     @torch.no_grad()
-    def inputs(self, backbone: ResNet20, activations: Tensor) -> Tensor:
+    def inputs(self, backbone: ResNet, activations: Tensor) -> Tensor:
         parts = [backbone.tail(backbone.last_block(rows)) for rows in activations.split(AT_ONCE)]
         return torch.cat(parts)[:, :, None, None]
 
-    def network(self, backbone: ResNet20, classes: int) -> Network:
+    def network(self, backbone: ResNet, classes: int) -> Network:
         features = backbone.linear.in_features
         return Network(nn.Sequential(nn.Flatten(), _zeros(features, classes)), (features, 1, 1), classes)
 
@@ -142,6 +174,14 @@ def _copied(conv: nn.Conv2d) -> nn.Conv2d:
     return made
 
 
+def _linear(matrix: Tensor) -> nn.Linear:
+    with torch.device("meta"):
+        layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False)
+    layer = layer.to_empty(device="cpu")
+    layer.weight.data.copy_(matrix.detach())
+    return layer
+
+
 def _zeros(inputs: int, outputs: int) -> nn.Linear:
     with torch.device("meta"):
         layer = nn.Linear(inputs, outputs)
@@ -151,14 +191,16 @@ def _zeros(inputs: int, outputs: int) -> nn.Linear:
     return layer
 
 
-def activations(backbone: ResNet20, images: Dataset, device: torch.device, folder: Path, key: str) -> Tensor:
-    """`trunk` of the training images, then of the test images, (n + m, 64, 8, 8) float32 on the CPU.
+def activations(
+    backbone: ResNet, images: Dataset, device: torch.device, folder: Path, key: str, shift: int = 0
+) -> Tensor:
+    """`trunk` of the training images, then of the test images, (n + m, C, H, W) float32 on the CPU.
 
-    They are kept in `folder`, 16 kB an image, for the other runs and for one that is interrupted; key: a hash of all
-    that decides them.  Those of another key are deleted.
+    They are kept in `folder`, 4 kB an image of a ResNet-18 and 16 kB of a ResNet-20, for the other runs and for one
+    that is interrupted; key: a hash of all that decides them.  Those of another key are deleted.
     """
     path = folder / f"trunk-{key}.npz"
-    kept_file(path, lambda path: save_arrays(path, {"trunk": _computed(backbone, images, device)}))
+    kept_file(path, lambda path: save_arrays(path, {"trunk": _computed(backbone, images, device, shift)}))
     for old in folder.glob("trunk-*"):
         if old.stem != path.stem:
             old.unlink(missing_ok=True)
@@ -167,10 +209,12 @@ def activations(backbone: ResNet20, images: Dataset, device: torch.device, folde
 
 
 @torch.no_grad()
-def _computed(backbone: ResNet20, images: Dataset, device: torch.device) -> np.ndarray:
+def _computed(backbone: ResNet, images: Dataset, device: torch.device, shift: int) -> np.ndarray:
     backbone = backbone.to(device)
     arrays = images.arrays()
     pixels = [torch.as_tensor(x) for x in (arrays.x_train, arrays.x_test)]
+    if shift:
+        pixels[0] = shifted(pixels[0], shift, True, random.generator(0, "crops and mirror images"))
     found: np.ndarray | None = None
     done, total = 0, sum(map(len, pixels))
     with tqdm(total=total, unit="image", desc="trunk", mininterval=1, disable=None) as bar:
@@ -187,21 +231,25 @@ def _computed(backbone: ResNet20, images: Dataset, device: torch.device) -> np.n
 
 
 class Affine(nn.Module):
-    """``y_c = scale_c x_c + shift_c`` in channel c, with constants: buffers, which no learner trains."""
+    """``y_c = scale_c x_c + shift_c`` in channel c, with constants: buffers, which no learner trains.
+
+    flat: x is (B, C), not (B, C, H, W).
+    """
 
     scale: Tensor
     shift: Tensor
 
-    def __init__(self, scale: Tensor, shift: Tensor) -> None:
+    def __init__(self, scale: Tensor, shift: Tensor, flat: bool = False) -> None:
         super().__init__()
-        self.register_buffer("scale", scale.detach().clone().view(-1, 1, 1))
-        self.register_buffer("shift", shift.detach().clone().view(-1, 1, 1))
+        shape = (-1,) if flat else (-1, 1, 1)
+        self.register_buffer("scale", scale.detach().clone().view(shape))
+        self.register_buffer("shift", shift.detach().clone().view(shape))
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.addcmul(self.shift, self.scale, x)
 
 
-def frozen(norm: nn.BatchNorm2d) -> Affine:
+def frozen(norm: nn.BatchNorm2d, flat: bool = False) -> Affine:
     """What a batch normalisation computes in evaluation mode: ``weight (x - mean)/sqrt(var + eps) + bias``.
 
     ValueError for one without running statistics, or without weight and bias.
@@ -210,13 +258,17 @@ def frozen(norm: nn.BatchNorm2d) -> Affine:
     if mean is None or var is None or weight is None or bias is None:
         raise ValueError(f"{norm} cannot be frozen: it needs running statistics, weight and bias")
     scale = weight.double() / (var.double() + norm.eps).sqrt()
-    return Affine(scale.to(weight.dtype), (bias - mean.double() * scale).to(weight.dtype))
+    return Affine(scale.to(weight.dtype), (bias - mean.double() * scale).to(weight.dtype), flat)
 
 
 class Branch(nn.Module):
-    """``y = x``, remembered for the `Shortcut` that it belongs to."""
+    """``y = x``, remembered for the `Shortcut` or `Projection` that it belongs to.
+
+    passed: in a backward pass of the engine, the gradient that comes through that shortcut.
+    """
 
     kept: Tensor | None = None
+    passed: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         self.kept = x
@@ -230,11 +282,31 @@ class Shortcut(nn.Module):
         super().__init__()
         self.branch = branch
 
-    def forward(self, x: Tensor) -> Tensor:
+    def start(self) -> Tensor:
+        """x_0."""
         start, self.branch.kept = self.branch.kept, None
         if start is None:
             raise ValueError("nothing went through the branch of this shortcut: put the branch before it")
-        return x + start
+        return start
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.start()
+
+
+class Projection(Shortcut):
+    """``y = x + affine(W x_0)``, of the first pixel of x_0 (B, C, H, W): a 1x1 convolution, W, of which one pixel is
+    left.  x_0 comes before all that is trained: no gradient goes through it."""
+
+    def __init__(self, branch: Branch, linear: nn.Linear, affine: Affine) -> None:
+        super().__init__(branch)
+        self.weight, self.affine = linear.weight, affine
+
+    def pixel(self) -> Tensor:
+        return self.start()[:, :, 0, 0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = x + self.affine(nn.functional.linear(self.pixel(), self.weight))
+        return y
 
 
 class FrozenAffine(ParameterFree):
@@ -251,23 +323,53 @@ class FrozenAffine(ParameterFree):
 
 
 class Start(ParameterFree):
-    """`Branch` in the engine, which ends the backward pass at the first layer with parameters."""
+    """`Branch` in the engine, where the gradients of both ways meet.  A backward pass that ends at the first layer with
+    parameters does not reach a branch before it."""
+
+    layer: Branch
 
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, None]:
         y: Tensor = self.layer(x)
         return y, None
 
     def backward(self, parameters: Parameters, kept: Any, g: Tensor) -> Tensor:
-        raise ValueError(
-            "a Branch must come before every layer that is trained: its shortcut counts as constant"
-        )
+        passed, self.layer.passed = self.layer.passed, None
+        if passed is None:
+            raise ValueError("a Branch with a Projection must come before every layer that is trained")
+        return g + passed
 
 
-class Added(Start):
+class Added(ParameterFree):
     """`Shortcut` in the engine."""
 
+    layer: Shortcut
+
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, None]:
+        y: Tensor = self.layer(x)
+        return y, None
+
     def backward(self, parameters: Parameters, kept: Any, g: Tensor) -> Tensor:
+        self.layer.branch.passed = g
         return g
 
 
-BY_HAND.update({Affine: FrozenAffine, Branch: Start, Shortcut: Added})
+class Projected(Linear):
+    """`Projection` in the engine."""
+
+    def __init__(self, layer: Projection) -> None:
+        self.layer, self.sizes = layer, [tuple(layer.weight.shape)]
+
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, pixel = super().forward(parameters, self.layer.pixel())
+        return x + self.layer.affine(y), pixel
+
+    def backward(self, parameters: Parameters, x: Tensor, g: Tensor) -> Tensor:
+        return g
+
+    def per_example_gradients(
+        self, parameters: Parameters, x: Tensor, g: Tensor, norms: bool
+    ) -> PerExampleGradients:
+        return super().per_example_gradients(parameters, x, g * self.layer.affine.scale, norms)
+
+
+BY_HAND.update({Affine: FrozenAffine, Branch: Start, Shortcut: Added, Projection: Projected})
