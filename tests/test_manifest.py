@@ -230,7 +230,7 @@ def test_official_weights_come_from_a_mirror_and_give_features(
     monkeypatch.setenv("DPL_DEVICE", "cpu")
     with monkeypatch.context() as patch:
         patch.setattr("torch.load", lambda *_, **__: pytest.fail("read before its hash was right"))
-        with pytest.raises(DataUnavailable, match=r"(?s)f37072fd.*dvc repro weights@resnet18_imagenet"):
+        with pytest.raises(DataError, match=r"(?s)f37072fd.*dvc repro weights@resnet18_imagenet"):
             manifest.state(cfg, "weights", name)
     file.update({"sha256": sha256(mirror), "size": mirror.stat().st_size})
     assert manifest.state(cfg, "weights", name)

@@ -109,19 +109,20 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
     weights in git that are not what it states.
     """
     made_of, path = inputs(cfg, kind, name), path_of(kind, name)
+    stated: dict[str, Any] = {"inputs": None}
     try:
         stated = read(cfg, kind, name)
-        if stated["inputs"] == made_of:
-            if _as_stated(path, stated) or _made_here(path, stated):
-                return False
-            if not path.exists():
-                if kept := bundled(cfg, kind, name):
-                    _checked(kept, stated, cfg, kind, name)
-                return False
-            print(f"{path} is not what its manifest states: made again", file=sys.stderr)
     except DataError:
         if manifest_path(kind, name).exists():
             print(f"{manifest_path(kind, name)} is damaged: written again", file=sys.stderr)
+    if stated["inputs"] == made_of:
+        if _as_stated(path, stated) or _made_here(path, stated):
+            return False
+        if not path.exists():
+            if kept := bundled(cfg, kind, name):
+                _checked(kept, stated, cfg, kind, name)
+            return False
+        print(f"{path} is not what its manifest states: made again", file=sys.stderr)
     make(cfg, kind, name)
     write(cfg, kind, name)
     return True

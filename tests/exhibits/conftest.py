@@ -148,11 +148,12 @@ def compare_runs() -> pd.DataFrame:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """results/runs of the heads on features and of fine-tuning, with made-up rows."""
     folder = tmp_path_factory.mktemp("tree") / "results"
+    networks = "cifar10_resnet18", "cifar10_alexnet"
     both = pd.concat([fake_results.heads(), fake_results.pneumonia()])
     public = both[both.calibration.isin(["", "tight"])].assign(
         experiment=lambda rows: rows.experiment + "_public", block="public"
     )
     tuned = [fake_results.finetune(network) for network in ("resnet18", "resnet20")]
-    frames = [both, fake_results.code(), public, fake_results.head_curve(), *tuned]
+    frames = [both, *map(fake_results.heads, networks), fake_results.code(), public, fake_results.head_curve(), *tuned]
     fake_results.write_runs(folder / "runs", pd.concat(frames, ignore_index=True))
     return folder

@@ -209,7 +209,7 @@ def test_every_other_exhibit_reads_its_rows(name: str, on_features: Path) -> Non
 def test_claims_on_features(on_features: Path, run: Run) -> None:
     assert run(report, "claims") == (0, "")
     claims = claims_in(on_features)
-    assert claims.verdict["ryffel2022_budget_dp_langevin_cifar10_constant"] == "not reproduced"
+    assert claims.verdict["ryffel2022_budget_dp_langevin_pneumonia_constant"] == "not reproduced"
     assert not claims.reason.str.contains("was read").any()
 
 
