@@ -215,12 +215,13 @@ def finetune(network: str = "resnet18") -> pd.DataFrame:
     parts = {"head": "head", "block": "block"}
     if network == "resnet18":
         parts = {"head": "head_resnet18", "stage": "fourth_stage"}
+    experiment = "ryffel2022_tab3_resnet18" if network == "resnet18" else "ryffel2022_tab3"
     frames = []
     for name, mean in means.items():
         part, _, method = name.partition("_")
         problem = parts[part]
         row: dict[str, Any] = {
-            "experiment": "ryffel2022_tab3" + ("_resnet18" if block == "stage" else ""), "dataset": "cifar10", "problem": problem, "run": name,
+            "experiment": experiment, "dataset": "cifar10", "problem": problem, "run": name,
             "method": METHODS.get(method, method), "epsilon": INF, "epsilon_tight": INF,
             "adjacency_tight": "replace_one", "step_size": 0.018, "batch": 128.0, "epochs": 30.0, "steps": 11718.0,
             "parameters": 650.0 if part == "head" else 74000.0,

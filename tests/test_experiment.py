@@ -17,6 +17,8 @@ import torch
 import toy
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 from dplangevin import experiment, random, reference
 from dplangevin.attacks.softmax import OnRow
@@ -210,6 +212,40 @@ def test_prices_of_chains_on_features(tmp_path: Path) -> None:
     assert (table.epsilon_audit.drop("sgd") <= table.epsilon_tight.drop("sgd")).all()
     assert table.block.eq("").all()
     assert "norm_q99 = 4 of the features of 9 public images (others)" in table.assumptions["sgd"]
+
+
+def test_shuffled_epochs_and_the_best_of_them(tmp_path: Path) -> None:
+    """As much code runs: a price for replaced records alone; the best epoch beside the last iterate; a run of some data
+    sets only."""
+    cfg, data = toy.on_features(), toy.write(tmp_path, "features")
+    spec = cfg.experiment.toy
+    spec.best_epoch = True
+    shuffled = {"sampling": {"scheme": "shuffled", "epochs": 3}}
+    spec.runs.update({name: {"datasets": ["other"], **spec.runs[name]} for name in ("zero", "theorem")})
+    for name, more in (("sgd", {}), ("dp_sgd", {"noise_multiplier": 2.0}), ("published", {})):
+        spec.runs[name].settings = {**(spec.runs[name].get("settings") or {}), **shuffled, **more}
+    found = sweep(cfg, data)
+    table = found["runs"].set_index("run")
+    assert set(table.index) == {"sgd", "dp_sgd", "published"}
+    assert set(table.sampling) == {"shuffled"}
+    assert set(table.steps) == {3 * (toy.N // 16)}
+    private = table.drop("sgd")
+    assert private.epsilon_add_remove.isna().all()
+    mu = 2 * math.sqrt(3) / 2.0  # a Gaussian mechanism an epoch
+
+    def over(e: float) -> float:
+        return float(norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - 1e-3)
+
+    assert table.epsilon_tight["dp_sgd"].to_numpy() == pytest.approx(brentq(over, 0.1, 50.0), rel=1e-3)
+    assert table.violated["dp_sgd"].str.contains("is for Poisson samples, not for shuffled epochs").all()
+    scores = found["scores"].pivot_table(index=["run", "epsilon", "seed"], columns="metric", values="value")
+    assert (scores.accuracy_best_epoch >= scores.accuracy).all()
+    assert (scores.accuracy_best_epoch > scores.accuracy).any()
+    spec.audit = "add_remove"
+    with pytest.raises(
+        ValueError, match="shuffled epochs have no price under add_remove: audit = replace_one"
+    ):
+        sweep(cfg, data)
 
 
 # Refusals and failures

@@ -31,7 +31,9 @@ def test_a_missing_file_is_named_with_the_fix(mirror: Path, tmp_path: Path, key:
         (tmp_path / "aside").rename(folder / file.name)
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if any(not file.get("bundled") for file in config(key).files)])
+@pytest.mark.parametrize(
+    "key", [key for key in KEYS if any(not file.get("bundled") for file in config(key).files)]
+)
 def test_the_smoke_scale_asks_for_the_miniature(mirror: Path, key: str) -> None:
     files = OmegaConf.load(ROOT / "conf/scale/smoke.yaml").dataset[key].files
     found = {path.name: (sha256(path), path.stat().st_size) for path in (mirror / key).iterdir()}

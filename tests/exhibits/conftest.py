@@ -154,6 +154,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         experiment=lambda rows: rows.experiment + "_public", block="public"
     )
     tuned = [fake_results.finetune(network) for network in ("resnet18", "resnet20")]
-    frames = [both, *map(fake_results.heads, networks), fake_results.code(), public, fake_results.head_curve(), *tuned]
+    frames = [
+        both,
+        *map(fake_results.heads, networks),
+        fake_results.code(),
+        public,
+        fake_results.head_curve(),
+        *tuned,
+    ]
     fake_results.write_runs(folder / "runs", pd.concat(frames, ignore_index=True))
     return folder

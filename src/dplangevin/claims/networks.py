@@ -3,7 +3,7 @@ above another, printed budgets and settings that methods are said to share.
 
 Rows are those of `exhibits.read.read_runs`, of which the accuracies count. What the runs of the paper's network and of
 a small one (in the column `problem`) say is judged by `verdicts.two_networks`. The data set of a softmax regression is
-features, such as cifar10_resnet18; rows of other problems (fine-tuning) are of `stand_in`, the network of these runs.
+features, such as cifar10_resnet18; rows on images themselves (fine-tuning) are of `stand_in`, the network of these runs.
 """
 
 from __future__ import annotations
@@ -278,8 +278,8 @@ def _sum(
 def _on_features(
     frame: pd.DataFrame, name: str, stand_in: str, where: Where, metric: str = "accuracy"
 ) -> pd.DataFrame | None:
-    """The rows of one features, None if there are none."""
-    here = frame.dataset.eq(name) | (frame.problem.ne("softmax") & (name == stand_in))
+    """The rows of one features, None if there are none; of images where their network is `stand_in`."""
+    here = frame.dataset.eq(name) | (frame.dataset.eq(name.partition("_")[0]) & (name == stand_in))
     try:
         return _runs_where(frame[here], where, metric)
     except NoRows:
@@ -320,6 +320,8 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     if not math.isnan(attack):
         confidence = 100 * rows.audit_confidence.iloc[0]
         reason += f"; an attack on these rows shows at least {short(attack)} ({confidence:g} % confidence)"
+    if rows.sampling.eq("shuffled").any():
+        reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
     interval = Interval(ours, attack, max(own))
     verdict = promised(most, replaced=ours, added=prices[ADD_REMOVE], attack=attack)
     if ours > most and prices[ADD_REMOVE] <= most:

@@ -295,7 +295,7 @@ class Site:
         }
 
     def _folders(self, spec: Mapping[str, Any]) -> list[str]:
-        if str(spec["source"]).endswith(".csv"):
+        if not str(spec["source"]).startswith("results/runs"):
             return []
         return [
             name
