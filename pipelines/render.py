@@ -53,9 +53,9 @@ def render(name: str, cfg: DictConfig) -> None:
 
 
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the exhibit is drawn from, and the numbers behind it: an analysis, and the curves of `weights`, are both; the `runs` (or all) of its
-    folders, read as `part` says, are summarised in the way that `numbers` of the exhibit says if it has one. `methods`
-    come first, in this order."""
+    """What the exhibit is drawn from, and the numbers behind it: an analysis, and curves of `weights`, are both; the
+    `runs` (or all) of its folders, read as `part` says, are summarised in the way that `numbers` of the exhibit says if
+    it has one. `methods` come first, in this order."""
     if exhibit["source"].endswith(".csv"):
         frame = results.read_analysis(Path(exhibit["source"]).stem)
         return frame, frame

@@ -3,7 +3,7 @@ above another, printed budgets and settings that methods are said to share.
 
 Rows are those of `exhibits.read.read_runs`, of which the accuracies count. What the runs of the paper's network and of
 a small one (in the column `problem`) say is judged by `verdicts.two_networks`. The data set of a softmax regression is
-features, such as cifar10_resnet18; rows on images themselves (fine-tuning) are of `stand_in`, the network of these runs.
+features, such as cifar10_resnet18; rows on images themselves (fine-tuning) are of `stand_in`, the network of the runs.
 """
 
 from __future__ import annotations
