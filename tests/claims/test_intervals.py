@@ -23,12 +23,14 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 CLAIMS = {row["id"]: row for row in rows_of(ROOT / "results" / "claims.csv")}
 
 
-def folder(claim: str) -> Path:
-    """The first folder of results that a row names; its only data set where it names an experiment."""
+def folder(claim: str, run: str = "") -> Path:
+    """The first folder of results that a row names; where it names an experiment, that of the first data set with the
+    run."""
     path = ROOT / CLAIMS[claim]["evidence"].split("; ")[0]
-    return (
-        path if (path / "runs.csv").is_file() else next(child for child in path.iterdir() if child.is_dir())
-    )
+    if (path / "runs.csv").is_file():
+        return path
+    children = [child for child in sorted(path.iterdir()) if child.is_dir()]
+    return next(c for c in children if not run or any(row["run"] == run for row in rows_of(c / "runs.csv")))
 
 
 def accuracies(at: Path, run: str, metric: str = "accuracy") -> Table:
@@ -94,7 +96,7 @@ def welch(parts: list[tuple[float, np.ndarray]]) -> Numbers:
 
 def networks(claim: str, weights: Mapping[str, float], metric: str = "accuracy") -> Numbers:
     """Weighted sum of the accuracies of runs, each averaged over its budgets within a seed."""
-    tables = {run: accuracies(folder(claim), run, metric) for run in weights}
+    tables = {run: accuracies(folder(claim, run), run, metric) for run in weights}
     return welch([(weight, np.mean([*tables[run].values()], axis=0)) for run, weight in weights.items()])
 
 
@@ -131,7 +133,9 @@ RECOMPUTED: dict[str, Callable[[str], Numbers]] = {
     "ryffel2022_reduces_the_gap_pneumonia_constant": lambda claim: networks(
         claim, {"dp_langevin_constant_published": 1, "dp_sgd_constant_published": -0.5, "none_constant": -0.5}
     ),
-    "ryffel2022_dp_sgd_decreases": lambda claim: networks(claim, {"head_dp_sgd": 1, "stage_dp_sgd": -1}),
+    "ryffel2022_dp_sgd_decreases": lambda claim: networks(
+        claim, {"head_dp_sgd": 1, "stage_dp_sgd": -1}, "accuracy_best_epoch"
+    ),
     "li2019_mse_optimal_rate_printed": lambda claim: exponent(
         claim,
         "steps",

@@ -871,20 +871,24 @@ def test_no_decoder_sees_a_byte_before_the_sha256_is_checked(
             (tmp_path / "mirror" / key / file.name).write_bytes(CONTENT)
     for key in ("cifar10", "cifar100"):
         (tmp_path / "mirror" / key / cfg.dataset[key].archive.name).write_bytes(archive(CONTENT))
+    for entry in cfg.weights.values():
+        for file in entry.files:
+            (tmp_path / "mirror/weights" / file.name).write_bytes(CONTENT)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATA_MIRROR", "mirror")
-    entries = [*cfg.dataset.values(), *cfg.weights.values()]
-    for file in [file for entry in entries for file in entry.files]:
-        file.urls = []
-        if "archive" in file:
-            file.archive.urls = []
+    for entry in [*cfg.dataset.values(), *cfg.weights.values()]:
+        for file in entry.files:
+            file.urls = []
+        if "archive" in entry:
+            entry.archive.urls = []
 
     def never(*_: Any, **__: Any) -> None:
         pytest.fail("read before the check")
 
     for owner, name in (
         (gzip, "open"), (gzip, "decompress"), (np, "load"), (Image, "open"), (svhn, "loadmat"), (svhn, "whosmat"),
-        (pickle, "load"), (cifar, "unpickled"), (tarfile, "open"), (zipfile, "ZipFile"), (csv, "reader"),
+        (pickle, "load"), (torch, "load"), (cifar, "unpickled"), (tarfile, "open"), (zipfile, "ZipFile"),
+        (csv, "reader"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, never)
     for kind, group in (("dataset", cfg.dataset), ("weights", cfg.weights)):
