@@ -75,7 +75,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "dvc.yaml").write_text(PIPELINE)
     conf = folder / "conf"
     pipeline = OmegaConf.load(conf / "pipeline/default.yaml")
-    pipeline.update({"datasets": [], "runs": {}, "exhibits": {}, "papers": [], "analyses": {}})
+    nothing: dict[str, object] = {"datasets": [], "weights": [], "pretrain": [], "papers": []}
+    pipeline.update({**nothing, "features": {}, "runs": {}, "exhibits": {}, "analyses": {}})
     groups = ["_self_", "dataset@dataset.adult: adult", "problem@problem.logistic: logistic"]
     groups += ["accountant@accountant.tight: tight"]
     for name in ("first", "second"):
