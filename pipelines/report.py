@@ -47,9 +47,11 @@ def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
 
 
 def found(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.DataFrame]:
-    """The runs of each name; those of one with a text may be missing, and are then left out."""
+    """The runs of each name; those of one with a text may be missing, or of another pipeline, and are then left out."""
     frames = {}
     for name, missing in names.items():
+        if missing is not None and name.partition("/")[0] not in cfg.experiment:
+            continue
         try:
             frames[name] = read.read_runs(read.of_experiment(name, cfg))
         except FileNotFoundError:

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 CONF = ROOT / "conf"
 CONTENT = ("exhibit", "claim", "promise", "report")  # read by stages from their files
 CHOSEN = ("scale", "pipeline")  # of which one file is chosen
+PIPELINES = sorted(path.stem for path in (CONF / "pipeline").glob("*.yaml"))
+SCALES = sorted(path.stem for path in (CONF / "scale").glob("*.yaml"))
 GROUPS = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in (*CONTENT, *CHOSEN))
 DATA_ONLY = {"dataset", "experiment", "weights", "pretrain", "features"}  # files of values, not of one object
 
@@ -27,6 +29,12 @@ def cfg() -> DictConfig:
     return config.compose(conf=CONF)
 
 
+@pytest.fixture(scope="module", params=PIPELINES)
+def chosen(request: pytest.FixtureRequest) -> DictConfig:
+    """With each of the pipelines."""
+    return config.compose([f"pipeline={request.param}"], CONF)
+
+
 def test_params_are_in_step_with_conf(cfg: DictConfig) -> None:
     config.check(cfg, ROOT / "params.yaml")
 
@@ -39,23 +47,32 @@ def test_composition_is_the_one_of_dvc(tmp_path: Path) -> None:
     assert OmegaConf.to_yaml(config.compose(overrides)) == (tmp_path / "params.yaml").read_text()
 
 
-@pytest.mark.parametrize("path", GROUPS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_every_group_file_is_mounted_under_its_name(path: Path, cfg: DictConfig) -> None:
-    mounted = cfg[path.parent.name][path.stem]
-    assert path.parent.name in DATA_ONLY or "_target_" in mounted
+def test_every_group_file_is_mounted_under_its_name() -> None:
+    pipelines = [config.compose([f"pipeline={name}"]) for name in PIPELINES]
+    for path in GROUPS:
+        group = path.parent.name
+        mounted = [cfg[group][path.stem] for cfg in pipelines if path.stem in cfg[group]]
+        assert mounted, path
+        assert group in DATA_ONLY or "_target_" in mounted[0]
 
 
-def test_every_target_exists(cfg: DictConfig) -> None:
-    for name in targets(OmegaConf.to_container(cfg)):
+def test_every_target_exists(chosen: DictConfig) -> None:
+    for name in targets(OmegaConf.to_container(chosen)):
         get_object(name)
 
 
-@pytest.mark.parametrize("scale", sorted(path.stem for path in (CONF / "scale").glob("*.yaml")))
-def test_every_scale_composes(scale: str) -> None:
-    assert config.compose([f"scale={scale}"]).scale == scale
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_every_scale_composes_and_has_its_part_for_what_a_pipeline_adds(scale: str, pipeline: str) -> None:
+    cfg = config.compose([f"scale={scale}", f"pipeline={pipeline}"])
+    assert cfg.scale == scale
+    part = CONF / f"scale/pipeline/{scale}_{pipeline}.yaml"
+    wanted = config.flatten(OmegaConf.load(part)) if part.exists() else {}
+    assert wanted.items() <= {**config.flatten(cfg)}.items()
 
 
-def test_experiments_and_exhibits_name_what_exists(cfg: DictConfig) -> None:
+def test_experiments_and_exhibits_name_what_exists() -> None:
+    cfg = config.compose(["pipeline=svhn"])
     runs: dict[str, set[str]] = {}  # by folder
     for name, spec in cfg.experiment.items():
         for dataset in spec.datasets:
@@ -92,21 +109,20 @@ def stems(kind: str) -> list[str]:
     return sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
 
 
-@pytest.mark.parametrize("choice", ["default", "svhn", "imagenet"])
+@pytest.mark.parametrize("choice", PIPELINES)
 def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
-    """But for SVHN and the weights for ImageNet, which only choices of their own have."""
+    """SVHN and the weights for ImageNet only choices of their own have."""
     cfg = config.compose([f"pipeline={choice}"])
-    assert ("resnet18_imagenet" in cfg.pipeline.weights) == (choice == "imagenet")
-    out = set() if choice == "svhn" else {"svhn", "li2019_tab1_svhn"}
-    specs = {name: spec for name, spec in cfg.experiment.items() if name not in out}
-    wanted = {f"{name}-{dataset}" for name, spec in specs.items() for dataset in spec.datasets}
+    assert ("svhn" in cfg.dataset) == (choice == "svhn")
+    assert ("resnet18_imagenet" in cfg.weights) == (choice == "imagenet")
+    wanted = {f"{name}-{dataset}" for name, spec in cfg.experiment.items() for dataset in spec.datasets}
     assert set(cfg.pipeline.runs) == wanted
     for name, run in cfg.pipeline.runs.items():
         assert name == f"{run.experiment}-{run.dataset}"
-    assert set(cfg.pipeline.datasets) == set(cfg.dataset) - out
+    assert set(cfg.pipeline.datasets) == set(cfg.dataset)
+    assert set(cfg.pipeline.weights) == set(cfg.weights)
     assert set(cfg.pipeline.pretrain) == set(cfg.pretrain)
-    unmade = set() if choice == "imagenet" else {"pneumonia_resnet18"}
-    assert {entry.name for entry in cfg.pipeline.features.values()} == set(cfg.features) - unmade
+    assert {entry.name for entry in cfg.pipeline.features.values()} == set(cfg.features)
     for name, entry in cfg.pipeline.features.items():
         assert manifest.stage_of(cfg, "features", entry.name) == f"features@{name}"
         assert entry.weights == cfg.features[entry.name].backbone
@@ -114,7 +130,9 @@ def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
     assert set(cfg.pipeline.analyses) == set(cfg.analysis)
     assert set(cfg.pipeline.papers) == set(stems("claim"))
     sources = {name: config.content("exhibit", name, cfg)["source"] for name in stems("exhibit")}
-    assert dict(cfg.pipeline.exhibits) == {n: source for n, source in sources.items() if n not in out}
+    assert dict(cfg.pipeline.exhibits) == {
+        name: source for name, source in sources.items() if choice == "svhn" or name != "li2019_tab1_svhn"
+    }
     for path in cfg.pipeline.analyses.values():
         assert Path(path).exists()
 

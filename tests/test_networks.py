@@ -9,11 +9,12 @@ from hydra.utils import instantiate
 from one_by_one import problem, with_parameters
 from torch import nn
 
-from dplangevin.config import load
+from dplangevin.config import compose
 from dplangevin.engine.recognise import layers_of
 from dplangevin.networks import Network, build
 
-NETWORKS = {str(name): spec.network for name, spec in load().problem.items() if "network" in spec}
+PROBLEMS = compose(["pipeline=svhn"]).problem
+NETWORKS = {str(name): spec.network for name, spec in PROBLEMS.items() if "network" in spec}
 
 
 def of(name: str) -> Network:

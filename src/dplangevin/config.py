@@ -108,7 +108,8 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
     cfg = _compose(overrides, folder)
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
-    unscaled = _compose(["~scale", *(o for o in overrides if not o.startswith("scale="))], folder)
+    left_out = ["~scale", *(["scale/pipeline@_global_=none"] if (folder / "scale/pipeline").exists() else [])]
+    unscaled = _compose([*left_out, *(o for o in overrides if not o.startswith("scale="))], folder)
     if unknown := sorted(flatten(cfg).keys() - flatten(unscaled).keys()):
         raise ConfigError(f"{conf}/scale/{cfg.scale}.yaml sets keys that nothing reads: {_listed(unknown)}")
     return cfg

@@ -164,9 +164,8 @@ class Work:
                 n = self.problem(unit).facts.n
                 name = unit.run.problem, unit.scaling, unit.run.seeds, unit.run.stream
                 name += len(chain.step), chain.sampling.size(n), chain.keep, chain.momentum
-                if not (
-                    self.spec.get("paired") and chain.sampling.scheme in PAIRED
-                ):  # what is drawn depends on these
+                drawn_alike = self.spec.get("paired") and chain.sampling.scheme in PAIRED
+                if not drawn_alike:
                     name += chain.sampling.scheme, chain.start_std > 0
             found.setdefault(name, []).append(i)
         return list(found.values())

@@ -94,7 +94,8 @@ class Features(Group):
 
 @dataclass(frozen=True)
 class Run(Group):
-    """An entry of `runs:` of an experiment, see `plan`.  datasets: that it is of, None for all."""
+    """An entry of `runs:` of an experiment, see `plan`.  datasets: that it is of, None for all; tuned: by what the
+    experiment's `tuned` says."""
 
     method: str | None = None
     datasets: Sequence[str] | None = None
@@ -105,6 +106,7 @@ class Run(Group):
     settings: Settings | None = None
     assumptions: Sequence[str] = ()
     stream: str | None = None
+    tuned: bool = False
 
     def __post_init__(self) -> None:
         _positive(seeds=self.seeds)
@@ -112,7 +114,7 @@ class Run(Group):
 
 @dataclass(frozen=True)
 class Experiment(Group):
-    """See `plan` and `experiment`."""
+    """See `plan` and `experiment`.  tuned: how the settings of its tuned runs were chosen."""
 
     datasets: Sequence[str]
     methods: Sequence[str] = ()

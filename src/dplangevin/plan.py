@@ -23,7 +23,9 @@ TABLES = {
     "curve": ["run", "epsilon", "seed", "epoch", "accuracy", "loss", "epsilon_add_remove", "epsilon_replace_one"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
-FIELDS = "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream", "datasets"
+FIELDS = (
+    "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream", "datasets", "tuned",
+)  # fmt: skip
 
 
 class Run(NamedTuple):
@@ -79,7 +81,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     """The runs of an experiment on a data set, in order.
 
     A run's method has the settings of conf/method, changed by the experiment's for that method, then by its own.  An
-    entry with `datasets` is of those alone.
+    entry with `datasets` is of those alone; of one with `tuned`, the experiment's text of that name is an assumption.
     """
     spec = cfg.experiment[experiment]
     found = []
@@ -89,6 +91,9 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
         method = entry["method"]
         config = settled(cfg, spec, method)
         config = merged(config, plain(entry.get("settings") or {}))
+        tuned = [spec.get("tuned") or ""] if entry.get("tuned") else []
+        if "" in tuned:
+            raise ValueError(f"run {name} is tuned, but the experiment has no `tuned` that says how")
         stream = entry.get("stream") or spec.get("stream") or f"{dataset}/{method}"
         found.append(
             Run(
@@ -100,7 +105,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
                 int(entry.get("seeds") or spec.get("seeds") or cfg.repeats),
                 entry.get("block") or "",
                 stream,
-                [*(entry.get("assumptions") or [])],
+                [*tuned, *(entry.get("assumptions") or [])],
             )
         )
     return found

@@ -404,7 +404,7 @@ def test_numbers_of_li2019_are_published(li2019: dict[str, Any]) -> None:
 
 
 def test_li2019_asks_for_settings_that_are_trained(li2019: dict[str, Any]) -> None:
-    cfg = config.load(ROOT / "params.yaml")
+    cfg = config.compose(["pipeline=svhn"], ROOT / "conf")
     for claim in expand(li2019):
         (experiment,) = claim["runs"]
         (dataset,) = cfg.experiment[experiment].datasets

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from loading import ROOT, config, load
-from omegaconf import OmegaConf
 
 from dplangevin.cache import sha256
+from dplangevin.config import compose
 from dplangevin.data import DataError
 
 KEYS = sorted(path.stem for path in (ROOT / "conf/dataset").glob("*.yaml"))
@@ -35,7 +35,7 @@ def test_a_missing_file_is_named_with_the_fix(mirror: Path, tmp_path: Path, key:
     "key", [key for key in KEYS if any(not file.get("bundled") for file in config(key).files)]
 )
 def test_the_smoke_scale_asks_for_the_miniature(mirror: Path, key: str) -> None:
-    files = OmegaConf.load(ROOT / "conf/scale/smoke.yaml").dataset[key].files
+    files = compose(["scale=smoke", "pipeline=svhn"], ROOT / "conf").dataset[key].files
     found = {path.name: (sha256(path), path.stat().st_size) for path in (mirror / key).iterdir()}
     assert {file.name: (file.sha256, file.size) for file in files} == found
     assert found.keys() == {file.name for file in config(key).files}

@@ -221,7 +221,7 @@ def test_activations_are_those_of_the_trunk_and_kept(backbone: ResNet20, tmp_pat
     pixels = torch.cat([torch.as_tensor(x[0]) for x in (of.x_train, of.x_test)])
     with torch.no_grad():
         torch.testing.assert_close(found, backbone.trunk(backbone.inputs(pixels)))
-        shifted = activations(backbone, of, cpu, tmp_path / "other", "few", 4)
+        shifted = activations(backbone, of, cpu, tmp_path / "other", "few", 4, True)
     assert torch.equal(shifted[10:], found[10:])  # those of the test images
     assert not torch.isclose(shifted[:10], found[:10]).flatten(1).all(1).any()
     (tmp_path / "trunk-few.npz").write_bytes(b"damaged")

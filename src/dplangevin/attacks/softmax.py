@@ -10,6 +10,10 @@ not depend on the data, so theta has length K.  With b = row_bound and no clip, 
 where the hypotheses of a theorem may allow 2 L = 2 sqrt(2) b, see `attacks.langevin`.  A pilot run tries x and x' of
 length b or b/2 and keeps the pair that it tells apart best; the runs of the audit are drawn after it.
 
+A bias on rows without a bound (a feature 1) is left out.  There the records may be as long as one likes, the others
+along an axis of their own; their clipped gradients then have no part in the bias, nor has it in what the differing
+record tells: the attack is the limit of such pairs.
+
 Released are the last iterate (`last_iterate`) or all of them (`all_iterates`).  A use of the record is a step of
 `Glm.descent`, as in training; whether a step uses it is Bernoulli(batch/records), independently over steps,
 for uniform subsets as for Poisson samples; of shuffled epochs it is one step of each, uniform and independent, or none
@@ -305,10 +309,8 @@ def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
         gap = (uniform.log() / math.log1p(-rate)).floor() if rate < 1 else torch.zeros_like(uniform)
         return (done + gap.clamp(max=float(steps)).long()).clamp(max=steps)
     size, per_epoch = training.chain.sampling.size(training.records), training.per_epoch
-    use, epoch = (
-        torch.full_like(done, steps),
-        (done + per_epoch - 1) // per_epoch,
-    )  # the first without a use so far
+    use = torch.full_like(done, steps)
+    epoch = (done + per_epoch - 1) // per_epoch  # the first without a use so far
     lacking = torch.arange(len(done))
     while len(lacking):
         place = torch.randint(training.records, (len(lacking),), generator=rng)  # in the order of the epoch

@@ -250,9 +250,10 @@ both directions of a step, up to 25 % above each alone; for shuffled epochs, as 
 shuffling may hide, so that the truth lies between the attack and it); a bound for the last iterate alone (Bok, Su,
 Altschuler 2024), where it applies; what an attack on this row shows to be lost at least ({confidence} confidence).
 That attack is on a pair of records that this problem admits, the best of a flipped label, x and -x, and pairs of
-other lengths, all other rows being zero, through the step that trains; an attack on the theorem's hypotheses, any
-loss with gradients as long, shows more. Add/remove: the price for the other kind of neighbours with Poisson batches,
-which is what the authors' accountant for DP-SGD computes."""
+other lengths, all other rows being zero (where the authors' code has a bias and no bound on the rows: the limit of
+long rows, to which the bias does not matter), through the step that trains; an attack on the theorem's hypotheses,
+any loss with gradients as long, shows more. Add/remove: the price for the other kind of neighbours with Poisson
+batches, which is what the authors' accountant for DP-SGD computes."""
 
 
 def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:

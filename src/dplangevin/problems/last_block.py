@@ -41,13 +41,14 @@ def of_images(
     limit: int | None,
     inputs: Mapping[str, File],
     folder: Path,
-    shift: int = 0,
+    padding: int = 0,
+    flip: bool = False,
 ) -> NetworkProblem:
     """The problem of a part of a public network on an image set.
 
     backbone: its entry of conf/backbone.  inputs: the files "weights" and "data", of the images, whose hashes name what
-    is kept in `folder`.  limit: images of each part to keep, None for all.  shift: > 0 for training images that are cut
-    out of a frame of so many pixels of 0 and mirrored, once, see `shifted`.
+    is kept in `folder`.  limit: images of each part to keep, None for all.  padding, flip: what `shifted` does, once,
+    to each training image.
     """
     network, _ = load(dict(backbone), inputs["weights"].get())
     if not isinstance(network, ResNet):
@@ -59,10 +60,11 @@ def of_images(
         *(inputs[of].sha256 for of in ("data", "weights")),
         dict(backbone),
         limit,
-        shift,
+        padding,
+        flip,
         code_hash(__name__, *targets(dict(backbone))),
     ]
-    entering = part.inputs(network, activations(network, images, device, folder, key(decides), shift))
+    entering = part.inputs(network, activations(network, images, device, folder, key(decides), padding, flip))
     n, arrays = images.n, images.arrays()
     template = part.network(network, images.classes)
     template.module.to(device)  # its constants
@@ -192,7 +194,13 @@ def _zeros(inputs: int, outputs: int) -> nn.Linear:
 
 
 def activations(
-    backbone: ResNet, images: Dataset, device: torch.device, folder: Path, key: str, shift: int = 0
+    backbone: ResNet,
+    images: Dataset,
+    device: torch.device,
+    folder: Path,
+    key: str,
+    padding: int = 0,
+    flip: bool = False,
 ) -> Tensor:
     """`trunk` of the training images, then of the test images, (n + m, C, H, W) float32 on the CPU.
 
@@ -200,7 +208,9 @@ def activations(
     that is interrupted; key: a hash of all that decides them.  Those of another key are deleted.
     """
     path = folder / f"trunk-{key}.npz"
-    kept_file(path, lambda path: save_arrays(path, {"trunk": _computed(backbone, images, device, shift)}))
+    kept_file(
+        path, lambda path: save_arrays(path, {"trunk": _computed(backbone, images, device, padding, flip)})
+    )
     for old in folder.glob("trunk-*"):
         if old.stem != path.stem:
             old.unlink(missing_ok=True)
@@ -209,12 +219,14 @@ def activations(
 
 
 @torch.no_grad()
-def _computed(backbone: ResNet, images: Dataset, device: torch.device, shift: int) -> np.ndarray:
+def _computed(
+    backbone: ResNet, images: Dataset, device: torch.device, padding: int, flip: bool
+) -> np.ndarray:
     backbone = backbone.to(device)
     arrays = images.arrays()
     pixels = [torch.as_tensor(x) for x in (arrays.x_train, arrays.x_test)]
-    if shift:
-        pixels[0] = shifted(pixels[0], shift, True, random.generator(0, "crops and mirror images"))
+    if padding or flip:
+        pixels[0] = shifted(pixels[0], padding, flip, random.generator(0, "crops and mirror images"))
     found: np.ndarray | None = None
     done, total = 0, sum(map(len, pixels))
     with tqdm(total=total, unit="image", desc="trunk", mininterval=1, disable=None) as bar:

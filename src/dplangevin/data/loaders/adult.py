@@ -17,25 +17,56 @@ COLUMNS = (
     *("relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country"),
     "income",
 )
+# What the documentation of the data set (adult.names) lists, in its order, and "?" for unknown in the three columns
+# that have it: public knowledge, not read from the rows.
+CATEGORIES: dict[str, Sequence[str]] = {
+    "workclass": (
+        "Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov",
+        "Without-pay", "Never-worked", "?",
+    ),
+    "education": (
+        "Bachelors", "Some-college", "11th", "HS-grad", "Prof-school", "Assoc-acdm", "Assoc-voc", "9th",
+        "7th-8th", "12th", "Masters", "1st-4th", "10th", "Doctorate", "5th-6th", "Preschool",
+    ),
+    "marital-status": (
+        "Married-civ-spouse", "Divorced", "Never-married", "Separated", "Widowed", "Married-spouse-absent",
+        "Married-AF-spouse",
+    ),
+    "occupation": (
+        "Tech-support", "Craft-repair", "Other-service", "Sales", "Exec-managerial", "Prof-specialty",
+        "Handlers-cleaners", "Machine-op-inspct", "Adm-clerical", "Farming-fishing", "Transport-moving",
+        "Priv-house-serv", "Protective-serv", "Armed-Forces", "?",
+    ),
+    "relationship": ("Wife", "Own-child", "Husband", "Not-in-family", "Other-relative", "Unmarried"),
+    "race": ("White", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other", "Black"),
+    "sex": ("Female", "Male"),
+    "native-country": (
+        "United-States", "Cambodia", "England", "Puerto-Rico", "Canada", "Germany",
+        "Outlying-US(Guam-USVI-etc)", "India", "Japan", "Greece", "South", "China", "Cuba", "Iran",
+        "Honduras", "Philippines", "Italy", "Poland", "Jamaica", "Vietnam", "Mexico", "Portugal",
+        "Ireland", "France", "Dominican-Republic", "Laos", "Ecuador", "Taiwan", "Haiti", "Columbia",
+        "Hungary", "Guatemala", "Nicaragua", "Scotland", "Thailand", "Yugoslavia", "El-Salvador",
+        "Trinadad&Tobago", "Peru", "Hong", "Holand-Netherlands", "?",
+    ),
+}  # fmt: skip
 
 
 def load(
     folder: str | Path,
     zscore: Mapping[str, Sequence[float]],
-    categories: Mapping[str, Sequence[str]],
     row_norm_bound: float,
     limit: int | None = None,
 ) -> Dataset:
     """adult.data and adult.test as one shared split: x (1, n, 109), y = +1 for `>50K`.
 
-    zscore: column -> (mean, sd); categories: column -> its values; together they name every column but the
-    label. row_norm_bound: see `Dataset.scaled`. limit: rows of each file to keep, from the top (None = all).
+    zscore: column -> (mean, sd), of every column that has no `CATEGORIES`. row_norm_bound: see `Dataset.scaled`. limit:
+    rows of each file to keep, from the top (None = all).
     Raises DataError, naming file, line and value, for an unknown category, a bad number or a short row.
     """
     features = [
         name
         for column in COLUMNS[:-1]
-        for name in ([column] if column in zscore else [f"{column}={value}" for value in categories[column]])
+        for name in ([column] if column in zscore else [f"{column}={value}" for value in CATEGORIES[column]])
     ]
 
     def arrays(name: str, skip: int, end: str) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +74,7 @@ def load(
         blocks = [
             table.zscore(column, *zscore[column])
             if column in zscore
-            else table.one_hot(column, categories[column])
+            else table.one_hot(column, CATEGORIES[column])
             for column in COLUMNS[:-1]
         ]
         x = np.hstack([*blocks, np.ones((len(table.lines), 1))])
