@@ -12,7 +12,7 @@ from machine import describe
 from measure import ROOT, Options, Row, arguments, isolated, table
 
 BENCHMARKS = (
-    *("objpert", "dp_sgld", "kernels", "grid", "sampler", "calibration", "composition", "attack"),
+    *("objpert", "dp_sgld", "chains", "kernels", "grid", "sampler", "calibration", "composition", "attack"),
     *("networks", "extraction", "softmax_heads", "noop"),
 )
 

@@ -66,17 +66,16 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
         keys = torch.rand(*shape, n, generator=rng)
         return keys.topk(size, dim=-1).indices
     out = torch.randint(n, (int(np.prod(shape)), size), generator=rng)
-    rows = torch.arange(len(out))
+    drawn, rows = out.numpy(), np.arange(len(out))
+    whole = np.int32 if n * size < 2**31 else np.int64  # of value size + place, whose order is that of a stable sort
     while len(rows):
-        values, order = out[rows].sort(dim=-1, stable=True)
-        copies = torch.zeros_like(values, dtype=torch.bool)
-        copies[:, 1:] = values[:, 1:] == values[:, :-1]
-        again = torch.zeros_like(copies).scatter_(-1, order, copies)
-        count = int(again.sum())
-        part = out[rows]
-        part[again] = torch.randint(n, (count,), generator=rng)
-        out[rows] = part
-        rows = rows[again.any(-1)]
+        ordered = np.sort(drawn[rows].astype(whole) * size + np.arange(size, dtype=whole))
+        values = ordered // size
+        among, at = np.nonzero(values[:, 1:] == values[:, :-1])
+        places = np.sort(among * size + ordered[among, at + 1] % size)  # of later copies, row by row
+        among, at = np.divmod(places, size)
+        drawn[rows[among], at] = torch.randint(n, (len(places),), generator=rng).numpy()
+        rows = rows[np.unique(among)]
     return out.reshape(*shape, size)
 
 
