@@ -11,9 +11,7 @@ from typing import Any
 
 import adult
 import torch
-from hydra.utils import instantiate
 from measure import Options, Row, medians, verdict
-from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import random
 from dplangevin.chains.chain import Chain, run
@@ -29,7 +27,9 @@ STEP, NOISE = 1e-3, 1.0
 
 
 def rows(options: Options) -> list[Row]:
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])  # XLA takes every core that it is given
+    os.sched_setaffinity(
+        0, sorted(os.sched_getaffinity(0))[: options.threads]
+    )  # XLA takes every core that it is given
     cfg = adult.config(options.scale)
     problem = adult.problem(cfg)
     found = []
@@ -50,7 +50,7 @@ def rows(options: Options) -> list[Row]:
                     ">= 1 times the closed form",
                     verdict(closed >= own),
                     str(options.threads),
-                    f"median of {options.runs} runs of {STEPS} steps in turns; JAX clips, and draws rows with replacement",
+                    f"median of {options.runs} runs of {STEPS} steps in turns; JAX clips and draws rows with replacement",
                 )
             )
     return found
