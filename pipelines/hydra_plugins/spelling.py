@@ -40,7 +40,9 @@ class Spelling(SearchPathPlugin):
         except ConfigError as error:
             raise InvalidArgumentError(str(error)) from error
         for key, value in given:
-            if key[0] not in "+~" and key not in known:
+            if (
+                key[0] not in "+~" and "@" not in key and key not in known
+            ):  # Hydra names groups: experiment@experiment.sweep
                 raise InvalidArgumentError(f"conf/ has no {key}{meant(key, known)}")
             if why := inexact(value):
                 raise InvalidArgumentError(f"{key}: {why}")
