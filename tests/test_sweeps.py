@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dplangevin.data.part import part
 from dplangevin.plan import grid, runs, units
 
 ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/sweeps.md").read_text()
 LOG = {"from": 50, "to": 200, "count": 3, "scale": "log"}
 
 
@@ -245,37 +247,62 @@ def test_what_is_compared_with_the_posterior_has_all_rows(tmp_path: Path) -> Non
 def test_a_sweep_is_a_file_that_inherits_an_experiment(tmp_path: Path) -> None:
     """Five lines in conf/experiment, chosen by name; and a field that no file varies, from the command line."""
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
-    lines = [
-        "defaults: [compare]",
-        "datasets: [adult]",
-        "compared: false",
-        "methods: [dpvi]",
-        "vary: {dpvi: {sampling.batch: {from: 80, to: 1280, count: 5, scale: log}}}",
-    ]
-    (tmp_path / "conf/experiment/mine.yaml").write_text("\n".join(lines) + "\n")
-    cfg = config.compose(
-        ["experiment@experiment.sweep=mine", "+experiment.sweep.vary.dpvi.clip=[0.5,1.0]"], tmp_path / "conf"
-    )
+    (text, *_) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert text.count("\n") == 5
+    (tmp_path / "conf/experiment/mine.yaml").write_text(text)
+    adding = "+experiment.sweep.vary.dpvi.clip=[0.5,1.0]"
+    cfg = config.compose(["experiment@experiment.sweep=mine", adding], tmp_path / "conf")
     config.check_values(cfg)
-    assert cfg.pipeline.runs.sweep == {"experiment": "sweep", "dataset": "adult", "needs": "dataset/adult"}
+    assert cfg.pipeline.runs.sweep == {
+        "experiment": "sweep",
+        "dataset": "abalone",
+        "needs": "dataset/abalone",
+    }
     spec = cfg.experiment.sweep
     assert spec.settings == cfg.experiment.compare.settings
-    found = [
-        unit
-        for run in runs(cfg, "sweep", "adult")
-        if run.name == "dpvi"
-        for unit in units(spec, run, "adult")
-    ]
-    assert [unit.variant for unit in found[:2]] == [f"sampling.batch=80;clip={c}" for c in (0.5, 1.0)]
-    assert [unit.config["sampling"]["batch"] for unit in found] == [
-        b for b in (80, 160, 320, 640, 1280) for _ in range(2)
-    ]
+    there = {run.name: list(units(spec, run, "abalone")) for run in runs(cfg, "sweep", "abalone")}
+    assert {name: len(points) for name, points in there.items()} == {"dpvi": 12, "dp_sgd": 12, "pate": 1}
+    assert there["dpvi"][1].variant == "sampling.batch=20;clip=1.0"
+    batches = [point.config["sampling"]["batch"] for point in there["dp_sgd"]]
+    assert batches[::2] == [20, 40, 80, 160, 320, 640]
+    spec.vary = {"dpvi": {"clip": None}, "dp_sgld": None}
+    assert len(list(units(spec, runs(cfg, "sweep", "abalone")[0], "abalone"))) == 1
+    config.check_values(cfg)  # null takes out what is inherited
     path = tmp_path / "params.yaml"
     path.write_text(OmegaConf.to_yaml(cfg))
-    known = config.compose(["experiment@experiment.sweep=mine"], tmp_path / "conf")
-    config.check_keys(known, path)  # what `vary` adds is read
+    known = config.compose(conf=tmp_path / "conf")
+    config.check_keys(known, path)  # what the file has, and what `vary` adds, is read
     OmegaConf.set_struct(cfg, False)
     cfg.experiment.sweep["varry"] = {"dpvi": {"clip": [1.0]}}
     path.write_text(OmegaConf.to_yaml(cfg))
     with pytest.raises(config.ConfigError, match=r"experiment\.sweep\.varry"):
         config.check_keys(known, path)
+
+
+def test_the_objective_of_the_page_looks_at_held_out_rows_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    for name in ("bundled", "manifest"):
+        (tmp_path / "data" / name).symlink_to(ROOT / "data" / name)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    space: dict[str, Any] = {"__name__": "tune"}
+    exec(compile(code, "docs/sweeps.md", "exec"), space)
+    words = [
+        "experiment.sweep.methods=[objpert]",
+        "experiment.sweep.vary=null",
+        "experiment.sweep.epsilons.abalone=[1.0]",
+    ]
+    cfg = config.compose([*words, "+dataset.abalone.held_out=0.2"], ROOT / "conf")
+    found, load = space["accuracy"](cfg), Dataset.load
+
+    def other_test_rows(path: Path) -> Dataset:
+        data = load(path)
+        return replace(data, y_test=-data.y_test)
+
+    monkeypatch.setattr(Dataset, "load", other_test_rows)
+    shutil.rmtree(tmp_path / "data/units")
+    assert space["accuracy"](cfg) == found > 0.7
+    with pytest.raises(ValueError, match="tuning must not see the test rows"):
+        space["accuracy"](config.compose(words, ROOT / "conf"))

@@ -21,7 +21,6 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -305,14 +304,21 @@ def check_keys(cfg: DictConfig, path: str | Path = PARAMS) -> None:
 
 
 def _stray(key: str, known: set[str], named: set[str]) -> bool:
-    """Whether a key of an experiment is no new entry of a group, such as `method.mine`, nothing to vary, which is
-    checked as what it varies, and no part of a data set."""
-    parts = key.split(".")
-    if (parts[0], *parts[2:3]) == ("experiment", "vary") or (
-        parts[0] in ("dataset", "features") and parts[2:] in [[field.name] for field in fields(groups.Part)]
+    """Whether nothing reads a key: it is no new entry of a group, such as `method.mine`, nothing to vary, which is
+    checked as what it varies, no part of a data set, and no word of experiment.sweep, which any file can be."""
+    group, *rest = key.split(".")
+    word = rest[1] if len(rest) > 1 else ""
+    if group == "experiment" and (
+        word == "vary" or (rest[0] == "sweep" and word in _words(groups.Experiment))
     ):
         return False
-    return parts[0] not in named or ".".join(parts[:2]) in known
+    if group in ("dataset", "features") and len(rest) == 2 and word in _words(groups.Part):
+        return False
+    return group not in named or ".".join([group, *rest[:1]]) in known
+
+
+def _words(kind: type[typed.Group]) -> set[str]:
+    return set(typed.annotations(kind))
 
 
 def _listed(keys: Sequence[str]) -> str:

@@ -135,7 +135,7 @@ class Experiment(Group):
     scalings: Sequence[Scaling] | None = None
     epsilons: Mapping[str, Epsilons | Mapping[str, Epsilons]] | None = None
     budgets_per_unit: int | None = None
-    vary: Mapping[str, Mapping[str, Any]] | None = None
+    vary: Mapping[str, Mapping[str, Any] | None] | None = None
     settings: Mapping[str, Settings] | None = None
     runs: Mapping[str, Run] | None = None
     seeds: int | None = None

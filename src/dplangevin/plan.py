@@ -156,9 +156,12 @@ def grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
-    """Dotted name and values of every field that is varied. ValueError for what is neither a list nor a range."""
+    """Dotted name and values of every field that is varied; null takes an inherited one out. ValueError for what is
+    neither a list nor a range."""
     for name, given in fields.items():
         key = f"{prefix}{name}"
+        if given is None:  # inherited, and taken out
+            continue
         if isinstance(given, Mapping) and "from" not in given and not given.keys() & {"to", "step", "count"}:
             yield from varied(given, f"{key}.")
             continue
@@ -238,8 +241,9 @@ def unnamed(spec: DictConfig, found: Sequence[Run]) -> Iterator[str]:
         "problem": {run.problem for run in found},
         "dataset": set(spec.datasets),
     }
-    asked = {"run": set(vary) - {"problem", "dataset"}}
-    asked |= {kind: set(vary.get(kind) or {}) for kind in ("problem", "dataset")}
+    named = {"run": {name: vary[name] for name in vary.keys() - {"problem", "dataset"}}}
+    named |= {kind: vary.get(kind) or {} for kind in ("problem", "dataset")}
+    asked = {kind: {name for name, fields in each.items() if fields} for kind, each in named.items()}
     for kind, names in asked.items():
         for name in sorted(names - there[kind]):
             listed = f": it has {', '.join(sorted(there[kind]))}"

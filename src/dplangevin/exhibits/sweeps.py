@@ -279,10 +279,12 @@ def _draw(ax: Axes, at: pd.Series, y: pd.Series, rows: pd.DataFrame, of: Look, j
 
 
 def _epsilon_ticks(ax: Axes) -> None:
-    """Of a y axis; at least one number more than its points span."""
+    """Of a y axis, which spans at least a factor of 5."""
     low, high = ax.get_ylim()
-    ax.set_ylim(low / 1.15, high * 1.15)
-    inside = [value for value in style.EPSILON_TICKS if low / 1.15 <= value <= high * 1.15]
+    more = max(1.15, math.sqrt(5 * low / high))
+    low, high = low / more, high * more
+    ax.set_ylim(low, high)
+    inside = [value for value in style.EPSILON_TICKS if low <= value <= high]
     if len(inside) > 5:
         inside = [value for value in inside if f"{value:e}".startswith("1")]
     ax.set_yticks(inside, [number(value) for value in inside])
