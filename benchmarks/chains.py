@@ -50,7 +50,7 @@ def rows(options: Options) -> list[Row]:
                     ">= 1 times the closed form",
                     verdict(closed >= own),
                     str(options.threads),
-                    f"median of {options.runs} runs of {STEPS} steps in turns; JAX clips and draws rows with replacement",
+                    f"median of {options.runs} runs of {STEPS} steps in turns; JAX draws with replacement",
                 )
             )
     return found

@@ -32,7 +32,8 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
         names = {name: manifest.code_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
         found[kind] = {name: code_hash(*code) for name, code in names.items()}
     found["run"] = {
-        name: shown("run", methods(conf, run["experiment"])) for name, run in conf["pipeline"]["runs"].items()
+        name: shown("run", methods(conf, run["experiment"], run["dataset"]))
+        for name, run in conf["pipeline"]["runs"].items()
     }
     found["analysis"] = {
         name: shown("analyse", described(cfg, name)) for name in conf["pipeline"]["analyses"]
@@ -46,8 +47,8 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     return found
 
 
-def methods(conf: Mapping[str, Any], experiment: str) -> dict[str, Any]:
-    """What an experiment names: its problems and its methods."""
+def methods(conf: Mapping[str, Any], experiment: str, dataset: str) -> dict[str, Any]:
+    """What an experiment on a data set names: its problems, its methods, the part of the data that it learns from."""
     spec = conf["experiment"][experiment]
     entries = plan.named(spec).values()
     methods = {entry["method"] for entry in entries}
@@ -55,6 +56,7 @@ def methods(conf: Mapping[str, Any], experiment: str) -> dict[str, Any]:
     return {
         "problems": {name: conf["problem"][name] for name in sorted(problems)},
         "methods": {name: conf["method"][name] for name in sorted(methods)},
+        "part": plan.learned_from({**conf.get("features", {}), **conf["dataset"]}[dataset]),
         "spec": spec,
     }
 

@@ -10,6 +10,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def main() -> None:
     cfg = load()
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("run", choices=list(cfg.pipeline.runs), metavar="RUN")
-    run = cfg.pipeline.runs[parser.parse_args().run]
+    name = parser.parse_args().run
+    run = cfg.pipeline.runs[name]
     place, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
     try:
         store = Store([RUNS / place / f"{name}.csv" for name in tables(spec)], UNITS / place)
@@ -49,20 +51,21 @@ def main() -> None:
         there = spec.get("metrics") and (RUNS / place / "runs.csv").exists()
         shown = metrics(read.read_runs([place.as_posix()])) if there else {}
         text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
-        cache.write(METRICS, {f"{run.experiment}-{run.dataset}.json": text.encode()})
+        cache.write(METRICS, {f"{name}.json": text.encode()})
 
 
 def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
     """The prepared files that an experiment on a data set reads."""
     spec = cfg.experiment[experiment]
-    data = manifest.file(cfg, "dataset" if dataset in cfg.dataset else "features", dataset)
+    kind = "dataset" if dataset in cfg.dataset else "features"
+    data, other = manifest.file(cfg, kind, dataset), partial(manifest.prepared, cfg, kind, dataset)
     posterior = manifest.file(cfg, "reference", dataset) if spec.get("compared") else None
     names = {cfg.problem[name].get("backbone") for name in problems(spec)} - {None}
     if len(names) > 1:
         raise ConfigError(
             f"experiment {experiment} names problems on {' and '.join(sorted(names))}: one backbone an experiment"
         )
-    return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None)
+    return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None, other)
 
 
 def problems(spec: DictConfig) -> set[str]:

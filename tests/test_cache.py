@@ -222,7 +222,9 @@ def test_what_is_imported_at_run_time_was_reached(data: str, tmp_path: Path) -> 
 def unit_keys(cfg: DictConfig, name: str, dataset: str, made_of: experiment.Inputs) -> dict[str, list[str]]:
     """By run."""
     return {
-        run.name: experiment.unit_keys(cfg, name, dataset, made_of, list(units(cfg.experiment[name], run)))
+        run.name: experiment.unit_keys(
+            cfg, name, dataset, made_of, list(units(cfg.experiment[name], run, dataset))
+        )
         for run in runs(cfg, name, dataset)
     }
 

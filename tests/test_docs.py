@@ -43,6 +43,21 @@ LONG = {
     "python benchmarks/bench.py --only calibration --write": "a minute, and it writes",
     "git restore . && dvc exp run --queue -S method.ops.radius=2,5 run@compare-abalone": "two experiments more",
     "dvc exp run --run-all -j 2 && dvc queue status": "two experiments more, in daemons",
+    **dict.fromkeys(
+        (
+            "dvc exp run -S '+experiment.sweep.vary.ops.bound=[paper,range]' run@sweep render@sweep",
+            "dvc exp run -S '~experiment.sweep.vary.ops' "
+            "-S '+experiment.sweep.vary.ops={radius:{from:1,to:16,count:5,scale:log}}' run@sweep",
+            "dvc exp run -S experiment@experiment.sweep=batches run@sweep render@sweep",
+        ),
+        "minutes; tests/test_sweeps.py::test_a_sweep_is_a_file_that_inherits_an_experiment",
+    ),
+    "PYTHONPATH=src:pipelines python tune.py -m hydra/sweeper=optuna hydra.sweeper.direction=maximize "
+    "hydra.sweeper.n_trials=12 hydra.sweeper.sampler.seed=0 hydra.sweeper.n_jobs=1 hydra.sweep.dir=data/tuning "
+    "+dataset.abalone.held_out=0.2 'experiment.sweep.methods=[ops]' experiment.sweep.vary=null "
+    "'experiment.sweep.epsilons.abalone=[1.0]' 'method.ops.radius=tag(log, interval(1, 50))'": (
+        "needs Optuna; tests/test_sweeps.py::test_the_objective_of_the_page_looks_at_held_out_rows_alone"
+    ),
 }
 
 
@@ -300,10 +315,10 @@ def test_make_knows_the_targets_and_what_they_would_do(command: str) -> None:
     assert set(re.findall(r" ([A-Z]+)=", command)) <= known
 
 
-# What docs/pipeline.md and README.md show of DVC, in this order in one clone.
+# What docs/pipeline.md, README.md and docs/sweeps.md show of DVC, in this order in one clone.
 SWEEP = [
     command
-    for page in (ROOT / "docs/pipeline.md", README)
+    for page in (ROOT / "docs/pipeline.md", README, ROOT / "docs/sweeps.md")
     for command in commands(page)
     if command.startswith(("dvc ", "git ")) and command not in LONG
 ]
@@ -323,6 +338,9 @@ def test_the_sweep_runs_in_a_fresh_clone(tmp_path: Path) -> None:
             said = [[cell.strip() for cell in row.split("|")] for row in rows]
             found = [[cell.strip() for cell in row.split("|")] for row in done.stdout.splitlines()]
             assert all(row in found for row in said), done.stdout
+    points = pd.read_csv(clone / "results/exhibits/sweep/sweep.csv")  # the last command sweeps
+    assert sorted(points.radius.dropna().unique()) == [1, 2, 5, 10]
+    run(clone, "git", "restore", ".")
     assert run(clone, "git", "status", "--porcelain").stdout == ""
 
 

@@ -407,6 +407,8 @@ def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> 
         ("repeats=4", {"objpert", "nonprivate"}),
         ("experiment.toy.audit=replace_one", {"objpert", "nonprivate"}),
         ("dataset.rows.assumptions=[other]", {"objpert", "nonprivate"}),
+        ("dataset.rows.train_rows=50", {"objpert", "nonprivate"}),
+        ("experiment.toy.vary={objpert: {ridge: [0.1, 5.0]}, problem: {linear: {}}}", set()),
         ("method.objpert.tolerance=1e-6", {"objpert"}),
         ("experiment.toy.settings={objpert: {tolerance: 1e-6}}", {"objpert"}),
         ("experiment.toy.runs={objpert: {assumptions: [a]}}", {"objpert"}),

@@ -40,7 +40,8 @@ class Spelling(SearchPathPlugin):
         except ConfigError as error:
             raise InvalidArgumentError(str(error)) from error
         for key, value in given:
-            if key[0] not in "+~" and key not in known:
+            group = "@" in key  # which file: experiment@experiment.sweep
+            if key[0] not in "+~" and not group and key not in known:
                 raise InvalidArgumentError(f"conf/ has no {key}{meant(key, known)}")
             if why := inexact(value):
                 raise InvalidArgumentError(f"{key}: {why}")

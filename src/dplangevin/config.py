@@ -17,9 +17,10 @@ What exhibits show and what papers claim is content, not parameters: the stage t
 
 import argparse
 import os
+import pkgutil
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dplangevin import plan, typed
+from dplangevin import groups, plan, typed
 from dplangevin.cache import atomic_path
 from dplangevin.groups import Config
 from dplangevin.text import meant
@@ -155,21 +156,63 @@ def check_values(cfg: DictConfig) -> None:
 def _wrong_units(cfg: DictConfig) -> Iterator[str]:
     """What is wrong with the methods of experiments, as they are to be run."""
     for name, spec in cfg.experiment.items():
+        everything: list[plan.Run] = []
         for dataset in spec.datasets:
             if dataset not in {**cfg.dataset, **cfg.get("features", {})}:
                 yield f"experiment.{name}.datasets: no data set {dataset!r}{meant(dataset, cfg.dataset)}"
                 continue
             try:
                 found = plan.runs(cfg, str(name), dataset)
+                everything += found
+                yield from _wrong_on(cfg, spec, f"experiment.{name}", str(dataset), found)
             except (ValueError, OmegaConfBaseException) as error:
                 yield f"experiment.{name}: {error}"
-                continue
-            for run in found:
-                where = f"experiment.{name}, run {run.name}"
-                if run.problem not in cfg.problem:
-                    yield f"{where}: no problem {run.problem!r}{meant(run.problem, cfg.problem)}"
-                for unit in plan.units(spec, run):
-                    yield from typed.check(unit.config, key=f"{where}: method.{run.method}")
+        yield from (f"experiment.{name}.{fault}" for fault in plan.unnamed(spec, everything))
+
+
+def _wrong_on(
+    cfg: DictConfig, spec: DictConfig, key: str, dataset: str, found: Sequence[plan.Run]
+) -> Iterator[str]:
+    """What is wrong with the runs of an experiment on a data set, and with what is varied."""
+    for run in found:
+        where = f"{key}, run {run.name}"
+        if run.problem not in cfg.problem:
+            yield f"{where}: no problem {run.problem!r}{meant(run.problem, cfg.problem)}"
+            continue
+        for unit in plan.units(spec, run, dataset):
+            yield from typed.check(unit.config, key=f"{where}: method.{run.method}")
+            if "backbone" in unit.problem:
+                yield f"{where}: the backbone cannot be varied: an experiment has one"
+            elif unit.problem:
+                problem = plan.merged(plan.plain(cfg.problem[run.problem]), plan.nested(unit.problem))
+                problem = {**problem, "_partial_": True}
+                problem.pop("backbone", None)
+                yield from typed.check(problem, key=f"{where}: problem.{run.problem}")
+            if unit.data:
+                yield from (f"{where}: {fault}" for fault in _wrong_data(cfg, dataset, unit.data))
+
+
+def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with varied fields of a data set: the part that is learned from, and what its loader, or the
+    extraction of its features, takes."""
+    kind = "dataset" if name in cfg.dataset else "features"
+    entry, key = plan.plain(cfg[kind][name]), f"{kind}.{name}"
+    own = {word: value for word, value in changes.items() if word in plan.PART}
+    settings = plan.nested({word: value for word, value in changes.items() if word not in plan.PART})
+    if kind == "dataset":
+        yield from typed.check({**entry, **own}, groups.Dataset, key)
+        taken = typed.annotations(pkgutil.resolve_name(entry["loader"]["_target_"]))
+        loader = {**plan.merged(entry["loader"], settings), "_partial_": True}
+        faults = typed.check(loader, key=key)
+    else:
+        taken = typed.annotations(groups.Features)
+        faults = typed.check({**entry, **own, **settings}, groups.Features, key)
+    for word in settings:
+        if word not in taken or word in ("folder", "return"):
+            there = sorted({*taken, *plan.PART} - {"folder", "return"})
+            yield f"{key} has no {word!r} to vary{meant(word, there) or ': it has ' + ', '.join(there)}"
+            return
+    yield from faults
 
 
 def _refuse(faults: Sequence[str], what: str) -> None:
@@ -253,18 +296,30 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
 
 def check_keys(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     """Raise ConfigError if the file has keys that `cfg` has not: what an experiment adds by `+` is read by nothing."""
-    groups = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
+    named = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
     known = keys_of(cfg)
-    unknown = [key for key in flatten(load(path)) if key not in known and _stray(key, known, groups)]
+    unknown = [key for key in flatten(load(path)) if key not in known and _stray(key, known, named)]
     if unknown:
         lines = [f"{key}{meant(key, known)}" for key in unknown[:SHOWN]]
         raise ConfigError("\n  ".join([f"{path} sets keys that nothing reads:", *lines]))
 
 
-def _stray(key: str, known: set[str], groups: set[str]) -> bool:
-    """Whether a key of an experiment is no new entry of a group, such as `method.mine`."""
-    parts = key.split(".")
-    return parts[0] not in groups or ".".join(parts[:2]) in known
+def _stray(key: str, known: set[str], named: set[str]) -> bool:
+    """Whether nothing reads a key: it is no new entry of a group, such as `method.mine`, nothing to vary, which is
+    checked as what it varies, no part of a data set, and no word of experiment.sweep, which any file can be."""
+    group, *rest = key.split(".")
+    word = rest[1] if len(rest) > 1 else ""
+    if group == "experiment" and (
+        word == "vary" or (rest[0] == "sweep" and word in _words(groups.Experiment))
+    ):
+        return False
+    if group in ("dataset", "features") and len(rest) == 2 and word in _words(groups.Part):
+        return False
+    return group not in named or ".".join([group, *rest[:1]]) in known
+
+
+def _words(kind: type[typed.Group]) -> set[str]:
+    return set(typed.annotations(kind))
 
 
 def _listed(keys: Sequence[str]) -> str:

@@ -1,14 +1,14 @@
 """The sweep: every run of an experiment on a data set, over budgets and seeds, to tidy rows, priced and checked.
 
-Work is cut into units (a run, a scaling, a variant of its method, a block of budgets), which `cache.Store` keeps: an
-interrupted sweep goes on where it stopped, and only the units are computed whose parameters, data or code have changed.
+Work is cut into units (a run, a scaling, a variant, a block of budgets), which `cache.Store` keeps: an interrupted
+sweep goes on where it stopped, and only the units are computed whose parameters, data or code have changed.
 Chains that share rows and noise are run together, as one tensor program.
 """
 
 import io
 import math
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -23,10 +23,12 @@ from dplangevin import random, reference
 from dplangevin.cache import File, Rows, Store, code_hash, kept, key, targets, workers
 from dplangevin.chains.chain import Chain
 from dplangevin.data import DataError, Dataset
+from dplangevin.data import generator as data_generator
+from dplangevin.data.part import part
 from dplangevin.device import pick
 from dplangevin.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace, planned, settled
-from dplangevin.plan import TABLES, Unit, plain, runs, units
+from dplangevin.plan import PART, TABLES, Unit, learned_from, merged, nested, plain, runs, units
 from dplangevin.prices import priced
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
@@ -44,11 +46,28 @@ REPORTED = (
 
 
 class Inputs(NamedTuple):
-    """Prepared files.  posterior: of `reference.save`, which releases are compared with; weights: of a backbone."""
+    """Prepared files.  posterior: of `reference.save`, which releases are compared with; weights: of a backbone;
+    prepared: the data made with other settings of conf/dataset or conf/features, where a sweep varies these."""
 
     data: File
     posterior: File | None = None
     weights: File | None = None
+    prepared: Callable[[Mapping[str, Any]], File] | None = None
+
+    @property
+    def files(self) -> tuple[File | None, ...]:
+        return self[:3]
+
+    def of(self, unit: Unit) -> "Inputs":
+        """Those of a unit."""
+        settings = {name: value for name, value in unit.data.items() if name not in PART}
+        if not settings:
+            return self
+        if self.prepared is None:
+            raise ValueError(
+                f"{', '.join(settings)}: these data are prepared already, vary {' or '.join(PART)} of them"
+            )
+        return self._replace(data=self.prepared(nested(settings)))
 
 
 def tables(spec: DictConfig) -> list[str]:
@@ -73,7 +92,7 @@ def sweep(
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
     failed: dict[int, Exception] = {}
     if missing:
-        for file in filter(None, inputs):
+        for file in work.files(missing):
             file.get()  # made once, and not in vain for every unit
         groups = work.groups(missing, failed)
         jobs = 1 if not work.apart or pick().type == "cuda" else min(workers(), len(work.units))
@@ -105,21 +124,34 @@ def unit_keys(
     rest = {name: value for name, value in spec.items() if name not in OF_UNITS}
     base = {
         "names": [experiment, dataset],
-        "inputs": [file and file.sha256 for file in inputs],
         "spec": rest,
         "seed": cfg.seed,
         "delta": spec.get("delta", cfg.delta),
         "assumptions": list(described(cfg, dataset).get("assumptions") or []),
     }
-    found = []
+    found, files = [], dict[str, list[Any]]()
     for unit in asked:
-        problem = plain(cfg.problem[unit.run.problem])
+        of_data = str(unit.data)
+        if of_data not in files:
+            files[of_data] = [file and file.sha256 for file in inputs.of(unit).files]
+        problem = model(cfg, unit)
         if "backbone" in problem:
             problem["backbone"] = plain(cfg.backbone[problem["backbone"]])
         code = code_hash(__name__, *targets(unit.config, problem, rest))
         run = unit.run._replace(config={}, epsilons=[])
-        found.append(key([base, code, problem, unit.config, run, unit.scaling, unit.variant, unit.epsilons]))
+        data = {
+            "inputs": files[of_data],
+            "part": learned_from({**plain(described(cfg, dataset)), **unit.data}),
+        }
+        found.append(
+            key([base, data, code, problem, unit.config, run, unit.scaling, unit.variant, unit.epsilons])
+        )
     return found
+
+
+def model(cfg: DictConfig, unit: Unit) -> dict[str, Any]:
+    """The entry of conf/problem, as a unit has it."""
+    return merged(plain(cfg.problem[unit.run.problem]), nested(unit.problem))
 
 
 def described(cfg: DictConfig, dataset: str) -> DictConfig:
@@ -135,12 +167,23 @@ class Work:
         self.cfg, self.experiment, self.dataset = cfg, experiment, dataset
         self.inputs, self.store = inputs, store
         self.spec = cfg.experiment[experiment]
-        self.units = [unit for run in runs(cfg, experiment, dataset) for unit in units(self.spec, run)]
+        self.units = [
+            unit for run in runs(cfg, experiment, dataset) for unit in units(self.spec, run, dataset)
+        ]
         self.keys = unit_keys(cfg, experiment, dataset, inputs, self.units)
         self.delta = float(self.spec.get("delta", cfg.delta))
+        if inputs.posterior and any(unit.problem or any(self.part(unit).values()) for unit in self.units):
+            raise ValueError(
+                f"{experiment} is compared with the exact posterior on all rows: set compared: false for a part of them"
+            )
         # networks are run one by one, side by side on the cores; linear models as one program
         self.apart = bool(self.spec.get("apart") or self.spec.get("curve"))
         self.problems: dict[Any, Problem] = {}
+
+    def files(self, wanted: Iterable[int]) -> list[File]:
+        """What these units read, each once."""
+        read = [file for i in wanted for file in self.inputs.of(self.units[i]).files if file is not None]
+        return list({file.sha256: file for file in read}.values())
 
     def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
         """Units that are run together: chains on the same rows and noise, anything else alone.
@@ -162,7 +205,7 @@ class Work:
             if plain_chain and all(isinstance(plan.work, Chain) for plan in plans):
                 chain = plans[0].work
                 n = self.problem(unit).facts.n
-                name = unit.run.problem, unit.scaling, unit.run.seeds, unit.run.stream
+                name = *self.place(unit), unit.run.stream
                 name += len(chain.step), chain.sampling.size(n), chain.keep, chain.momentum
                 drawn_alike = self.spec.get("paired") and chain.sampling.scheme in PAIRED
                 if not drawn_alike:
@@ -177,26 +220,43 @@ class Work:
         budgets = [Budget(epsilon, self.delta) for epsilon in unit.epsilons]
         return method, planned(method, facts, budgets, unit.run.name)
 
+    def place(self, unit: Unit) -> tuple[Any, ...]:
+        """What decides the problem of a unit."""
+        return unit.run.problem, str(unit.problem), str(unit.data), unit.scaling, unit.run.seeds
+
     def problem(self, unit: Unit) -> Problem:
         """The problem of a unit, made once."""
-        place = unit.run.problem, unit.scaling, unit.run.seeds
+        place = self.place(unit)
         if place not in self.problems:
             self.problems = {at: made for at, made in self.problems.items() if at[1:] == place[1:]}
-            config = plain(self.cfg.problem[unit.run.problem])
+            config = model(self.cfg, unit)
             more: dict[str, Any] = {}
             if "backbone" in config:
                 assert self.inputs.weights is not None
-                files = {"data": self.inputs.data, "weights": self.inputs.weights}
+                files = {"data": self.data(unit), "weights": self.inputs.weights}
                 network = plain(self.cfg.backbone[config.pop("backbone")])
                 more = {"backbone": network, "inputs": files, "folder": self.store.folder.parent}
             self.problems[place] = instantiate(config, _convert_="all")(
-                self.scaled(unit.scaling), unit.run.seeds, **more
+                self.scaled(unit), unit.run.seeds, **more
             )
         return self.problems[place]
 
-    def scaled(self, scaling: str) -> Dataset:
-        prepared = Dataset.load(self.inputs.data.get())
-        return prepared.scaled(scaling) if scaling else prepared
+    def part(self, unit: Unit) -> dict[str, Any]:
+        """What of the data a unit learns from."""
+        return learned_from({**plain(described(self.cfg, self.dataset)), **unit.data})
+
+    def data(self, unit: Unit) -> File:
+        """The prepared file of a unit, called after the part of it that is learned from."""
+        file, of = self.inputs.of(unit).data, self.part(unit)
+        return file._replace(sha256=key([file.sha256, of, self.cfg.seed])) if any(of.values()) else file
+
+    def scaled(self, unit: Unit, scaling: str | None = None) -> Dataset:
+        """The rows of a unit; scaling: another than its own, "" for none."""
+        rng = data_generator(self.cfg.seed, f"{self.dataset}/part")
+        rows = Dataset.load(self.inputs.of(unit).data.get())
+        rows = part(rows, **self.part(unit), rng=rng)
+        how = unit.scaling if scaling is None else scaling
+        return rows.scaled(how) if how else rows
 
     def finish(self, group: Sequence[int], threads: int = 0) -> Exception | None:
         """Compute units that are run together, and keep them; the error where that fails."""
@@ -276,6 +336,8 @@ class Work:
         metrics, violated = self.measured(unit, problem, release, curve)
         more = [*unit.run.assumptions, *(described(self.cfg, self.dataset).get("assumptions") or [])]
         more += self.spec.get("assumptions") or []
+        if share := self.part(unit)["held_out"]:
+            more.append(f"scored on {share:.3g} of the training rows, held out, not on the test rows")
         if isinstance(problem, Glm):
             more += [note for note in problem.notes if note]
         rows, scores = [], []
@@ -346,7 +408,7 @@ class Work:
             }
         metrics |= {name: release.info[name] for name in REPORTED if name in release.info}
         if unit.epsilons == [math.inf] and isinstance(problem, Glm):
-            for name, value in self.scaled("").constant().items():
+            for name, value in self.scaled(unit, "").constant().items():
                 metrics[name] = torch.as_tensor(value)[:, None].expand(unit.run.seeds, 1)
         notes = [
             "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))

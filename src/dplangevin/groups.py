@@ -46,7 +46,20 @@ class File(Group):
 
 
 @dataclass(frozen=True)
-class Dataset(Group):
+class Part(Group):
+    """What experiments learn from of a data set, see `data.part`."""
+
+    train_rows: int | None = field(default=None, kw_only=True)
+    held_out: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _positive(train_rows=self.train_rows)
+        share = self.held_out
+        require(share is None or 0 < share < 1, f"held_out = {share} must be in (0, 1), or null for none")
+
+
+@dataclass(frozen=True)
+class Dataset(Part):
     """limit: rows of each part to keep, None for all; archive: of which all files are members."""
 
     files: Sequence[File]
@@ -57,6 +70,7 @@ class Dataset(Group):
     limit: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _positive(row_norm_bound=self.row_norm_bound, limit=self.limit)
 
 
@@ -75,7 +89,7 @@ class Pretrain(Group):
 
 
 @dataclass(frozen=True)
-class Features(Group):
+class Features(Part):
     """See `backbones.features.Extraction`."""
 
     dataset: str
@@ -88,6 +102,7 @@ class Features(Group):
     flip: bool
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         not_negative(padding=self.padding)
         positive(public_images=self.public_images, batch=self.batch)
 
@@ -122,7 +137,7 @@ class Experiment(Group):
     scalings: Sequence[Scaling] | None = None
     epsilons: Mapping[str, Epsilons | Mapping[str, Epsilons]] | None = None
     budgets_per_unit: int | None = None
-    vary: Mapping[str, Mapping[str, Sequence[Any]]] | None = None
+    vary: Mapping[str, Mapping[str, Any] | None] | None = None
     settings: Mapping[str, Settings] | None = None
     runs: Mapping[str, Run] | None = None
     seeds: int | None = None

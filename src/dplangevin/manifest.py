@@ -12,6 +12,7 @@ and a line says so.  Weights that were trained with the settings of conf/pretrai
 as they are: an edit of code does not train them again.
 """
 
+import copy
 import hashlib
 import json
 import os
@@ -25,14 +26,14 @@ from typing import Any
 
 import numpy as np
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import cache
 from dplangevin.arithmetic import described, pinned
 from dplangevin.cache import File, atomic_path, code_hash, describe, key, sha256, targets
 from dplangevin.data import DataError, Dataset, save_arrays, stage
 from dplangevin.data.fetch import fetch, mirrors, raw_files
-from dplangevin.plan import plain
+from dplangevin.plan import PART, merged, plain
 
 FOLDER = Path("data/manifest")
 RAW = Path("data/raw")
@@ -79,6 +80,21 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
 def file(cfg: DictConfig, kind: str, name: str) -> File:
     """The sha256 that the manifest states, and the file when it is needed."""
     return File(read(cfg, kind, name)["file"]["sha256"], partial(ensure, cfg, kind, name))
+
+
+def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
+    """A data set, or features, made with other `settings` of the loader, or of the extraction, than conf/ has.
+
+    No stage makes it and no manifest states it: it is called after all that it is made of, the sha256 of its sources
+    included, and made where it is needed.
+    """
+    changed = copy.deepcopy(cfg)
+    OmegaConf.set_struct(changed, False)
+    entry = changed[kind][name].loader if kind == "dataset" else changed[kind][name]
+    entry.update(merged(plain(entry), settings))
+    made_of = inputs(changed, kind, name)
+    path = PLACES[kind] / f"{name}-{made_of}.npz"
+    return File(made_of, partial(cache.kept_file, path, partial(make, changed, kind, name)))
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
@@ -142,13 +158,16 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
     cache.write(target.parent, {target.name: text.encode()})
 
 
-def make(cfg: DictConfig, kind: str, name: str) -> None:
-    """Make the file of a kind, and all that it is made of.  DataError, DataUnavailable if that cannot be had."""
+def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> None:
+    """Make the file of a kind, at its place or at `target`, and all that it is made of.
+
+    DataError, DataUnavailable if that cannot be had.
+    """
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
     if name not in known(cfg, kind):
         raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
     with pinned():
-        makers[kind](cfg, name)
+        makers[kind](cfg, name, target or path_of(kind, name))
 
 
 def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
@@ -178,7 +197,7 @@ def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
         entry, backbone = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
         return [entry, backbone, cfg.seed, file(cfg, "dataset", entry["dataset"]).sha256]
     if kind == "features":
-        entry = plain(cfg.features[name])
+        entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in PART}
         sources = [file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public")]
         weights = file(cfg, "weights", entry["backbone"]).sha256
         return [entry, plain(cfg.backbone[entry["backbone"]]), cfg.seed, code, weights, *sources]
@@ -277,15 +296,14 @@ def _beside(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _dataset(cfg: DictConfig, name: str) -> None:
+def _dataset(cfg: DictConfig, name: str, target: Path) -> None:
     entry, folder = cfg.dataset[name], RAW / name
     if files := raw_files(plain(entry)):
         fetch(name, files, folder, sources())
-    instantiate(entry.loader, _partial_=True)(folder=folder).save(path_of("dataset", name))
+    instantiate(entry.loader, _partial_=True)(folder=folder).save(target)
 
 
-def _weights(cfg: DictConfig, name: str) -> None:
-    target = path_of("weights", name)
+def _weights(cfg: DictConfig, name: str, target: Path) -> None:
     if not trained(cfg, "weights", name):
         entry = cfg.weights[name]
         folder = RAW / "weights" if "loader" in entry else PLACES["weights"]
@@ -302,7 +320,7 @@ def _weights(cfg: DictConfig, name: str) -> None:
         pretrain(cfg, name, data, target, inputs(cfg, "weights", name))
 
 
-def _features(cfg: DictConfig, name: str) -> None:
+def _features(cfg: DictConfig, name: str, target: Path) -> None:
     from dplangevin import backbones, random
     from dplangevin.backbones.features import Extraction
     from dplangevin.device import pick
@@ -315,13 +333,13 @@ def _features(cfg: DictConfig, name: str) -> None:
     extraction = Extraction(entry.resize, entry.batch, entry.public_images, entry.padding, entry.flip)
     names = {"name": name, "dataset": entry.dataset, "backbone": entry.backbone, "weights_sha256": digest}
     rng = random.generator(cfg.seed, f"features {name}")
-    extraction.build(backbone, images, public, names, pick(), rng).save(path_of("features", name))
+    extraction.build(backbone, images, public, names, pick(), rng).save(target)
 
 
-def _reference(cfg: DictConfig, name: str) -> None:
+def _reference(cfg: DictConfig, name: str, target: Path) -> None:
     from dplangevin.reference import save
 
-    save(path_of("reference", name), posteriors(cfg, name, Dataset.load(ensure(cfg, "dataset", name))))
+    save(target, posteriors(cfg, name, Dataset.load(ensure(cfg, "dataset", name))))
 
 
 def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
+
+from dplangevin.text import meant
 
 KEYS = ["run", "variant", "scaling", "epsilon"]  # of a row of runs.csv, in its folder
 RUN_COLUMNS = [
@@ -23,6 +26,8 @@ TABLES = {
     "curve": ["run", "epsilon", "seed", "epoch", "accuracy", "loss", "epsilon_add_remove", "epsilon_replace_one"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
+PART = "train_rows", "held_out"  # words of a data set that say what of the prepared file is learned from
+RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
 FIELDS = (
     "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream", "datasets", "tuned",
 )  # fmt: skip
@@ -48,20 +53,27 @@ class Run(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """What is kept as one piece: `overrides` of the run's method, by name, at one scaling and some of its budgets."""
+    """What is kept as one piece, at one scaling and some budgets of a run.
+
+    overrides, problem, data: what is changed of its method, its problem and its data set, by dotted name.
+    """
 
     run: Run
     scaling: str
     overrides: dict[str, Any]
     epsilons: list[float]
+    problem: dict[str, Any]
+    data: dict[str, Any]
 
     @property
     def variant(self) -> str:
-        return ";".join(f"{name}={value}" for name, value in self.overrides.items())
+        named = {f"problem.{name}": value for name, value in self.problem.items()}
+        named |= {f"dataset.{name}": value for name, value in self.data.items()}
+        return ";".join(f"{name}={said(value)}" for name, value in {**self.overrides, **named}.items())
 
     @property
     def config(self) -> dict[str, Any]:
-        return merged(self.run.config, self.overrides)
+        return merged(self.run.config, nested(self.overrides))
 
 
 def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -74,6 +86,8 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if unknown := sorted(set(entry) - set(FIELDS)):
             raise ValueError(f"run {name} has unknown words {unknown}: an entry has {', '.join(FIELDS)}")
         entries[str(name)] = {"method": str(name), **plain(entry)}
+    if reserved := sorted({"problem", "dataset"} & set(entries)):
+        raise ValueError(f"no run can be called {' or '.join(reserved)}, which `vary` has a meaning for")
     return entries
 
 
@@ -111,15 +125,136 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     return found
 
 
-def units(spec: DictConfig, run: Run) -> Iterator[Unit]:
-    """The units of a run, in a fixed order."""
-    vary = plain(spec.get("vary") or {}).get(run.name, {})
-    size = spec.get("budgets_per_unit") or 1
+def units(spec: DictConfig, run: Run, dataset: str = "") -> Iterator[Unit]:
+    """The units of a run on a data set, in a fixed order: `vary` of the experiment names runs, whose methods' fields it
+    varies, and under `problem` and `dataset` problems and data sets; every point of the grid is a variant.
+
+    ValueError for two variants of one name.
+    """
+    vary = plain(spec.get("vary") or {})
+    named = [vary.get(run.name), (vary.get("problem") or {}).get(run.problem)]
+    own, problem, data = (
+        [*grid(fields or {})] for fields in (*named, (vary.get("dataset") or {}).get(dataset))
+    )
+    size, names = spec.get("budgets_per_unit") or 1, set()
     for scaling in spec.get("scalings") or [""]:
-        for values in itertools.product(*vary.values()):
-            overrides = dict(zip(vary, values, strict=True))
+        for of_data, of_problem, overrides in itertools.product(data, problem, own):
+            unit = Unit(run, scaling, overrides, [], of_problem, of_data)
+            if (scaling, unit.variant) in names:
+                raise ValueError(
+                    f"vary has two points of run {run.name} that are called {unit.variant}: name one of them"
+                )
+            names.add((scaling, unit.variant))
             for start in range(0, len(run.epsilons), size):
-                yield Unit(run, scaling, overrides, run.epsilons[start : start + size])
+                yield unit._replace(epsilons=run.epsilons[start : start + size])
+
+
+def grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of some fields, dotted name -> value; the last name varies fastest.
+
+    >>> list(grid({"clip": [1.0], "sampling": {"batch": {"from": 64, "to": 256, "count": 3, "scale": "log"}}}))
+    [{'clip': 1.0, 'sampling.batch': 64}, {'clip': 1.0, 'sampling.batch': 128}, {'clip': 1.0, 'sampling.batch': 256}]
+    """
+    axes = dict(varied(fields))
+    for values in itertools.product(*axes.values()):
+        yield dict(zip(axes, values, strict=True))
+
+
+def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
+    """Dotted name and values of every field that is varied; null takes an inherited one out. ValueError for what is
+    neither a list nor a range."""
+    for name, given in fields.items():
+        key = f"{prefix}{name}"
+        if given is None:  # inherited, and taken out
+            continue
+        if isinstance(given, Mapping) and "from" not in given and not given.keys() & {"to", "step", "count"}:
+            yield from varied(given, f"{key}.")
+            continue
+        values = spaced(key, given) if isinstance(given, Mapping) else given
+        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            raise ValueError(f"{key} = {given!r} names no values: write {RANGE}")
+        yield key, list(values)
+
+
+def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
+    """The values of a range, both ends included, evenly spaced or (scale: log) by one factor; whole numbers between
+    whole numbers, others to six digits.
+
+    >>> spaced("radius", {"from": 1.0, "to": 50.0, "count": 3, "scale": "log"})
+    [1.0, 7.07107, 50.0]
+    >>> spaced("k", {"from": 2, "to": 7, "step": 2})
+    [2, 4, 6]
+    """
+    full: Any = {"scale": "linear", **given}
+    scale, numbers = full.pop("scale"), full.values()
+    low, high, step, count = (full.get(word) for word in ("from", "to", "step", "count"))
+    sound = (
+        set(full) in ({"from", "to", "step"}, {"from", "to", "count"})
+        and all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)
+        and (isinstance(count, int) and count > 1 if step is None else step > 0 and scale == "linear")
+        and scale in ("linear", "log")
+        and (0 if scale == "log" else -math.inf) < low < high < math.inf
+    )
+    if not sound:
+        raise ValueError(
+            f"{key} = {dict(given)} is no range: write {RANGE}, from below to, and above 0 where scale is log"
+        )
+    if step is not None:
+        found = low + step * np.arange(math.floor((high - low) / step * (1 + 1e-12)) + 1)
+    else:
+        found = (np.geomspace if scale == "log" else np.linspace)(low, high, count)
+    if all(isinstance(value, int) for value in (low, high, step or 1)):
+        values: list[float] = [round(value) for value in found.tolist()]
+        if len(set(values)) < len(values):
+            raise ValueError(
+                f"{key} = {dict(given)} has whole numbers twice: write {float(low)} for fractions"
+            )
+        return values
+    return [float(f"{value:.6g}") for value in found.tolist()]
+
+
+def learned_from(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a data set is learned from, see `data.part`."""
+    return {name: entry.get(name) for name in PART}
+
+
+def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted name as a tree.
+
+    >>> nested({"clip": 1.0, "sampling.batch": 64})
+    {'clip': 1.0, 'sampling': {'batch': 64}}
+    """
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        first, _, rest = name.partition(".")
+        found = merged(found, {first: nested({rest: value}) if rest else value})
+    return found
+
+
+def said(value: Any) -> str:
+    """A value in the name of a variant; an object by the name of its class."""
+    if isinstance(value, Mapping) and "_target_" in value:
+        return str(value["_target_"]).rpartition(".")[2]
+    return str(value)
+
+
+def unnamed(spec: DictConfig, found: Sequence[Run]) -> Iterator[str]:
+    """What is wrong with the names in `vary` of an experiment, whose runs on all its data sets are these."""
+    vary = plain(spec.get("vary") or {})
+    there = {
+        "run": {run.name for run in found},
+        "problem": {run.problem for run in found},
+        "dataset": set(spec.datasets),
+    }
+    named = {"run": {name: vary[name] for name in vary.keys() - {"problem", "dataset"}}}
+    named |= {kind: vary.get(kind) or {} for kind in ("problem", "dataset")}
+    asked = {kind: {name for name, fields in each.items() if fields} for kind, each in named.items()}
+    for kind, names in asked.items():
+        for name in sorted(names - there[kind]):
+            listed = f": it has {', '.join(sorted(there[kind]))}"
+            yield f"vary: the experiment has no {kind} {name!r}{meant(name, there[kind]) or listed}"
+    if spec.get("compared") and (asked["problem"] or asked["dataset"]):
+        yield "vary: compared must be false, the exact posterior is of one problem and all rows"
 
 
 def budgeted(config: Mapping[str, Any]) -> bool:

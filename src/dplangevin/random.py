@@ -67,7 +67,9 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
         return keys.topk(size, dim=-1).indices
     out = torch.randint(n, (int(np.prod(shape)), size), generator=rng)
     drawn, rows = out.numpy(), np.arange(len(out))
-    whole = np.int32 if n * size < 2**31 else np.int64  # of value size + place, whose order is that of a stable sort
+    whole = (
+        np.int32 if n * size < 2**31 else np.int64
+    )  # of value size + place, whose order is that of a stable sort
     while len(rows):
         ordered = np.sort(drawn[rows].astype(whole) * size + np.arange(size, dtype=whole))
         values = ordered // size
