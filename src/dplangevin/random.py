@@ -8,10 +8,11 @@ one.
 import zlib
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -67,16 +68,20 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
         return keys.topk(size, dim=-1).indices
     out = torch.randint(n, (int(np.prod(shape)), size), generator=rng)
     drawn, rows = out.numpy(), np.arange(len(out))
-    whole = (
-        np.int32 if n * size < 2**31 else np.int64
-    )  # of value size + place, whose order is that of a stable sort
+    bits = (size - 1).bit_length()  # of a place
+    whole = np.int32 if n << bits < 2**31 else np.int64
     while len(rows):
-        ordered = np.sort(drawn[rows].astype(whole) * size + np.arange(size, dtype=whole))
-        values = ordered // size
+        # a value and its place in one number: sorted as a stable sort has them
+        ordered: NDArray[np.signedinteger[Any]] = drawn[rows].astype(whole)
+        ordered <<= bits
+        ordered |= np.arange(size, dtype=whole)
+        ordered.sort()
+        values = ordered >> bits
         among, at = np.nonzero(values[:, 1:] == values[:, :-1])
-        places = np.sort(among * size + ordered[among, at + 1] % size)  # of later copies, row by row
-        among, at = np.divmod(places, size)
-        drawn[rows[among], at] = torch.randint(n, (len(places),), generator=rng).numpy()
+        later = among << bits | ordered[among, at + 1] & ((1 << bits) - 1)  # row and place of later copies
+        later.sort()
+        among, at = later >> bits, later & ((1 << bits) - 1)
+        drawn[rows[among], at] = torch.randint(n, (len(later),), generator=rng).numpy()
         rows = rows[np.unique(among)]
     return out.reshape(*shape, size)
 
