@@ -70,11 +70,12 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     drawn, rows = out.numpy(), np.arange(len(out))
     bits = (size - 1).bit_length()  # of a place
     whole = np.int32 if n << bits < 2**31 else np.int64
+    places: NDArray[np.signedinteger[Any]] = np.arange(size).astype(whole)
     while len(rows):
         # a value and its place in one number: sorted as a stable sort has them
         ordered: NDArray[np.signedinteger[Any]] = drawn[rows].astype(whole)
         ordered <<= bits
-        ordered |= np.arange(size, dtype=whole)
+        ordered |= places
         ordered.sort()
         values = ordered >> bits
         among, at = np.nonzero(values[:, 1:] == values[:, :-1])
