@@ -1,0 +1,121 @@
+"""How the cost of a chain-step grows with chains, rows and features, beside what the machine's arithmetic and memory
+allow: python benchmarks/growth.py [--write], to benchmarks/growth.csv and growth.png.
+
+A step of C = 10 E chains at d features and batches of B rows multiplies 4 B d C numbers (two products of matrices) and
+gathers B d numbers for each of the ten seeds.  Its least time is the first by the measured rate of a product of large
+matrices, and the second by the measured rate of a copy.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import median
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from machine import describe
+from measure import ROOT, arguments, isolated, seconds
+
+from dplangevin import random
+from dplangevin.chains.chain import Chain, run
+from dplangevin.chains.sampling import Sampling
+from dplangevin.losses import LOGISTIC
+from dplangevin.problems.glm import Glm
+
+SEEDS, BATCH = 10, 512
+CHAINS = (1, 10, 110, 1_000, 10_000)
+ROWS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+FEATURES = (10, 30, 109, 300, 1_000, 3_000, 10_000)
+USUAL = {"chains": 110, "rows": 32_561, "features": 109}
+OF_ROWS = 20  # features where rows are many
+WORK = 4e9  # multiplications of a run, about
+
+
+class Machine(NamedTuple):
+    """flops: of a product of large matrices in float32, a second; bytes: read and written by a copy, a second."""
+
+    flops: float
+    bytes: float
+
+    @classmethod
+    def measured(cls, runs: int) -> "Machine":
+        a, x = torch.rand(2048, 2048), torch.rand(2**26)
+        y = torch.empty_like(x)
+        product = median(seconds(lambda: a @ a) for _ in range(runs + 1))
+        copy = median(seconds(lambda: y.copy_(x)) for _ in range(runs + 1))
+        return cls(2 * 2048**3 / product, 2 * x.nbytes / copy)
+
+    def least(self, chains: int, features: int, batch: int, seeds: int) -> float:
+        """Seconds of a step of all chains."""
+        gathered = 2 * 4 * seeds * batch * features
+        return 4 * batch * features * chains / self.flops + gathered / self.bytes
+
+
+def point(axis: str, value: int, runs: int) -> dict[str, Any]:
+    """One measured number of microseconds a chain-step."""
+    of = {**USUAL, **({"features": OF_ROWS} if axis == "rows" else {}), axis: value}
+    chains, rows, features = of["chains"], of["rows"], of["features"]
+    batch, seeds = min(BATCH, rows // 2), min(SEEDS, chains)
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(1, rows, features, generator=rng).mul_(features**-0.5 / 2)
+    y = torch.where(torch.rand(1, rows, generator=rng) < 0.5, -1.0, 1.0)
+    problem = Glm(x, y, LOGISTIC, row_bound=1.0)
+    steps = max(4, min(512, int(WORK / (4 * batch * features * chains))))
+    size = torch.full((steps,), 1e-3, dtype=torch.float64)
+    sampling = Sampling("poisson", batch, (steps + 0.5) * batch / rows)
+    variants = [Chain(size, torch.ones_like(size), sampling, 1.0, l2=1e-3) for _ in range(chains // seeds)]
+    drawn = random.generator(0, "bench/growth")
+    step: Callable[[], object] = partial(run, problem, variants, seeds, drawn)
+    step()
+    taken = median(seconds(step) for _ in range(runs)) / steps
+    least = Machine.measured(runs).least(chains, features, batch, seeds)
+    each = 1e6 / chains
+    return {"axis": axis, **of, "batch": batch, "steps": steps, "us": each * taken, "least_us": each * least}
+
+
+def figure(table: pd.DataFrame, text: str) -> Any:
+    """A panel an axis: measured, and the least by the machine's rates."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 3, figsize=(11, 3.9), sharey=True, layout="constrained")
+    for panel, (axis, rows) in zip(panels, table.groupby("axis", sort=False), strict=True):
+        panel.loglog(rows[axis], rows.us, "o-", label="measured")
+        panel.loglog(rows[axis], rows.least_us, "--", color="0.4", label="least: products and gathering")
+        fixed = {name: rows[name].iloc[0] for name in USUAL if name != axis}
+        panel.set_xlabel(f"{axis}\n({', '.join(f'{value:,} {name}' for name, value in fixed.items())})")
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("µs a chain-step")
+    panels[0].legend(frameon=False)
+    figure.suptitle("DP-SGD on a linear model, Poisson batches of 512, clipped", fontsize=11)
+    return figure
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument(
+        "--write", action="store_true", help="also write benchmarks/growth.csv and growth.png"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=5, help="repetitions that a median is taken of (default: 5)"
+    )
+    args = arguments(parser, argv)
+    found = []
+    for axis, values in (("chains", CHAINS), ("rows", ROWS), ("features", FEATURES)):
+        for value in values:
+            found.append(isolated(args.threads, point, axis, value, args.runs))
+            print(
+                {name: f"{n:.3g}" if isinstance(n, float) else n for name, n in found[-1].items()}, flush=True
+            )
+    table, text = pd.DataFrame(found), describe(args.threads, args.scale)
+    print(text)
+    if args.write:
+        folder = ROOT / "benchmarks"
+        table.to_csv(folder / "growth.csv", index=False, float_format="%.4g")
+        figure(table, text).savefig(folder / "growth.png", dpi=150)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
