@@ -8,10 +8,12 @@ for a queued experiment uses the data of the one that it came from.
 
 Data sets and published weights have the same bytes everywhere.  Features, references and weights that are trained
 here depend in their last digits on the processor: a file that this machine made of the stated inputs is taken too,
-and a line says so.  Weights that were trained with the settings of conf/pretrain and lie in `data/bundled` are used
+and a line says so.  In a process of another machine, which has no manifests, they are those of the process that sent
+it there.  Weights that were trained with the settings of conf/pretrain and lie in `data/bundled` are used
 as they are: an edit of code does not train them again.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +21,8 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Mapping
-from functools import partial
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +81,47 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
     """The sha256 that the manifest states, and the file when it is needed."""
-    return File(read(cfg, kind, name)["file"]["sha256"], partial(ensure, cfg, kind, name))
+    return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Gets the file of a manifest.  sent: the manifests of the process that pickled this, by path: one elsewhere makes
+    the file in its own working folder, unless it is there, and checks it against them."""
+
+    cfg: DictConfig
+    kind: str
+    name: str
+    sent: Mapping[Path, bytes] | None = None
+
+    def __call__(self) -> Path:
+        if self.sent is None:
+            return ensure(self.cfg, self.kind, self.name)
+        RAW.mkdir(parents=True, exist_ok=True)
+        before = _SENT.set(self.sent)
+        try:
+            with open(RAW / ".lock", "a") as alone:  # processes that share a folder
+                fcntl.flock(alone, fcntl.LOCK_EX)
+                return ensure(self.cfg, self.kind, self.name)
+        finally:
+            _SENT.reset(before)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        sent = self.sent or {path: path.read_bytes() for path in FOLDER.glob("*/*.json")}
+        return Prepared, (self.cfg, self.kind, self.name, sent)
+
+
+_SENT: ContextVar[Mapping[Path, bytes] | None] = ContextVar("_SENT", default=None)
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
     """A manifest.  DataError, naming the stage that writes it, if it is not there or not as it was written."""
     path, again = manifest_path(kind, name), f"dvc repro {stage_of(cfg, kind, name)}"
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        sent = _SENT.get()
+        if sent is not None and path not in sent:
+            raise FileNotFoundError
+        found: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
         own = found.pop("sha256")
         if summed(found)["sha256"] != own:
             raise ValueError("it has another sha256 than it states")
