@@ -21,6 +21,7 @@ import hashlib
 import importlib.machinery
 import io
 import json
+import math
 import os
 import pickle
 import platform
@@ -45,6 +46,7 @@ SOURCES = Path(__file__).parents[1]
 HASH = 32  # characters of a key
 LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
 KEEPERS = {__name__, f"{PACKAGE}.executor"}  # where work is kept, and where it is carried out
+OFTEN = 1.0  # seconds between units that are waited for until they are on the disk
 RECOMPUTE = "DPL_RECOMPUTE"  # environment: take nothing from results that are there
 
 
@@ -72,18 +74,22 @@ def temporary_path(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
     """A `temporary_path` that replaces `path` on success, when it is on the disk.
 
-    What processes that were killed left of earlier ones goes then.
+    What processes that were killed left of earlier ones goes then.  durable: False for one of many small files whose
+    sha256 is stated, for which neither is worth its milliseconds.
     """
     path = Path(path)
     with temporary_path(path) as part:
         yield part
-        _sync(part)
+        if durable:
+            _sync(part)
         os.replace(part, path)
-        _sync(path.parent)
-    remove_leftovers(path)
+        if durable:
+            _sync(path.parent)
+    if durable:
+        remove_leftovers(path)
 
 
 def remove_leftovers(path: Path) -> None:
@@ -139,10 +145,10 @@ def _alive(process: str) -> bool:
     return True
 
 
-def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:
-    """Write files into `folder`, each whole or not at all; with `only`, then remove every other file there."""
+def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
+    """Write files into `folder`, each as `atomic_path`; with `only`, then remove every other file there."""
     for name, content in contents.items():
-        with atomic_path(folder / name) as part:
+        with atomic_path(folder / name, durable) as part:
             part.write_bytes(content)
     if only:
         for path in folder.iterdir():
@@ -186,9 +192,10 @@ def _stated(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def write_checksum(path: Path, **more: str) -> None:
+def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
     """State size and sha256 of a file beside it, without which it does not count, and more of it."""
-    write(path.parent, {path.with_suffix(".json").name: json.dumps({**describe(path), **more}).encode()})
+    stated = json.dumps({**describe(path), **more}).encode()
+    write(path.parent, {path.with_suffix(".json").name: stated}, durable=durable)
 
 
 def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
@@ -440,11 +447,18 @@ def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: i
     return found
 
 
-def keep(folder: Path, name: str, frame: pd.DataFrame, digits: int | None = None, made: str = "") -> Rows:
+def keep(
+    folder: Path,
+    name: str,
+    frame: pd.DataFrame,
+    digits: int | None = None,
+    made: str = "",
+    durable: bool = True,
+) -> Rows:
     """Write a unit, then its size, sha256 and the arithmetic that it was made with."""
     content = csv_bytes(frame, digits)
-    write(folder, {f"{name}.csv": content})
-    write_checksum(folder / f"{name}.csv", **({"made": made} if made else {}))
+    write(folder, {f"{name}.csv": content}, durable=durable)
+    write_checksum(folder / f"{name}.csv", durable, **({"made": made} if made else {}))
     return Rows.of(content.decode(), made)
 
 
@@ -464,6 +478,7 @@ class Store:
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
+        self.synced = -math.inf  # when a unit was last put on the disk
         self.before = [listed(path) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
         self.listed = self.before if fresh else [{} for _ in self.paths]
@@ -476,9 +491,19 @@ class Store:
         return None if None in found else [rows for rows in found if rows is not None]
 
     def keep(self, unit: str, *frames: pd.DataFrame, made: str = "") -> list[Rows]:
-        """Keep the rows of a unit, a frame a table.  made: the arithmetic that they were made with."""
+        """Keep the rows of a unit, a frame a table.  made: the arithmetic that they were made with.
+
+        They are on the disk then, unless the last ones that are came within a second: units that take so little are not
+        worth the wait.
+        """
+        now = time.monotonic()
+        if durable := now - self.synced > OFTEN:
+            self.synced = now
         pairs = zip(self.paths, frames, strict=True)
-        return [keep(self.folder, self._name(unit, path), frame, self.digits, made) for path, frame in pairs]
+        return [
+            keep(self.folder, self._name(unit, path), frame, self.digits, made, durable)
+            for path, frame in pairs
+        ]
 
     def get(self, unit: str, compute: Callable[[], pd.DataFrame]) -> list[Rows]:
         """The rows of a unit of a single table, computed unless they are there."""

@@ -25,6 +25,7 @@ import toy
 from distributed import Client
 from web import closed_port
 
+from dplangevin import cluster as remote
 from dplangevin import config, executor, experiment, manifest
 from dplangevin.cache import File, Store, sha256
 from dplangevin.plan import plain
@@ -245,7 +246,7 @@ def test_a_connection_that_is_cut_and_restored_loses_nothing(
         proxy.close()
         time.sleep(0.5)
         proxy.open()
-        until(lambda: len(asked) == before + 7)
+        until(lambda: len(asked) == before + 6)
         time.sleep(0.5)  # for these to arrive
         (sweep.logs / "wait").unlink()
 
@@ -277,7 +278,7 @@ def test_a_worker_that_is_killed_loses_what_it_had_in_hand(
     counts = Counter(unit for unit, _ in sweep.computed())
     again = {unit for unit, count in counts.items() if count > 1}
     assert len(counts) == 60
-    assert 1 <= len(again) <= executor.WAITING
+    assert 1 <= len(again) <= remote.WAITING
     assert max(counts.values()) == 2
     assert again <= {unit for unit, pid in sweep.computed() if pid == victim.pid}
 
@@ -307,12 +308,12 @@ def test_workers_of_other_versions_are_refused(
 ) -> None:
     monkeypatch.setenv("DPL_CLUSTER", address)
     if what == "torch":
-        real = executor.version
-        monkeypatch.setattr(executor, "version", lambda name: "2.12.0+cu" if name == "torch" else real(name))
+        real = remote.version
+        monkeypatch.setattr(remote, "version", lambda name: "2.12.0+cu" if name == "torch" else real(name))
         said = r"torch 2\.13\.\d+, here 2\.12\.0$"
     else:
         name = "_package" if what == "dplangevin" else "_code"
-        monkeypatch.setattr(executor, name, lambda *_: "another")
+        monkeypatch.setattr(remote, name, lambda *_: "another")
         said = rf"{what}[.\w]* [0-9a-f]{{12}}, here another$"
     sweep = Sweep(data, tmp_path)
     with pytest.raises(ValueError, match=rf"workers are refused.*\n(tcp://127.0.0.1:\d+, )*.*: {said}"):
@@ -321,12 +322,12 @@ def test_workers_of_other_versions_are_refused(
 
 
 def test_a_worker_that_joins_later_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = cloudpickle.dumps(executor.Job(str, (), executor.versions(())))
-    assert executor._called(job, "cpu", None, 3, 7)[:2] == (3, "7")
-    monkeypatch.setattr(executor, "_package", lambda: "another")
-    executor._loaded.cache_clear()
-    with pytest.raises(executor.Refused):
-        executor._called(job, "cpu", None, 3, 7)
+    job = cloudpickle.dumps(remote.Job(str, (), remote.versions(())))
+    assert remote._loaded(job).function is str
+    monkeypatch.setattr(remote, "_package", lambda: "another")
+    remote._loaded.cache_clear()
+    with pytest.raises(remote.Refused):
+        remote._loaded(job)
 
 
 class Stated:
@@ -368,7 +369,7 @@ def test_units_ask_for_what_they_need_and_workers_declare(
     device: str, workers: dict[str, Any], asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DPL_DEVICE", device)
-    cluster, client = executor._Cluster("tcp://a:1", executor.Need(2e9, gpu=1), ()), Stated(**workers)
+    cluster, client = remote.Cluster("tcp://a:1", executor.Need(2e9, gpu=1), ()), Stated(**workers)
     if isinstance(asked, str):
         with pytest.raises(ValueError, match=re.escape(asked)):
             cluster.asked(cluster.accepted(client))  # type: ignore[arg-type]
@@ -383,7 +384,7 @@ def test_an_address_that_is_none_and_a_scheduler_that_is_not_there(monkeypatch: 
     ):
         list(executor.computed(str, [1]))
     monkeypatch.setenv("DPL_CLUSTER", f"tcp://127.0.0.1:{closed_port()}")
-    monkeypatch.setattr(executor, "FIRST", 0.5)
+    monkeypatch.setattr(remote, "FIRST", 0.5)
     with pytest.raises(
         ValueError, match=r"no scheduler answers at DPL_CLUSTER = tcp.*: start one with `dask scheduler`"
     ):
@@ -405,7 +406,7 @@ def test_what_fails_stops_no_other_and_says_where(
     assert [done.value for done in found] == [1.0, None, 3.0]
     assert [bool(done.made) for done in found] == [True, False, True]
     assert str(found[1].error) == "invalid hexadecimal floating-point string"
-    assert "in _attempted" in found[1].error.__notes__[0]  # type: ignore[union-attr]
+    assert "in attempted" in found[1].error.__notes__[0]  # type: ignore[union-attr]
 
 
 def test_an_error_that_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
