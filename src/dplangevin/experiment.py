@@ -44,6 +44,7 @@ REPORTED = (
 )  # fmt: skip
 
 
+TOGETHER = 1_000  # chains of one tensor program
 MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and how often rows lie in it
 
 
@@ -185,7 +186,20 @@ class Work:
                 ):  # what is drawn depends on these
                     name += chain.sampling.scheme, chain.start_std > 0
             found.setdefault(name, []).append(i)
-        return list(found.values())
+        return [part for group in found.values() for part in self.parts(group)]
+
+    def parts(self, group: Sequence[int]) -> list[list[int]]:
+        """A group in parts of so many chains that more side by side would be no quicker."""
+        found: list[list[int]] = []
+        room = 0
+        for i in group:
+            chains = len(self.units[i].epsilons) * self.units[i].run.seeds
+            if chains > room:
+                found.append([])
+                room = TOGETHER
+            found[-1].append(i)
+            room -= chains
+        return found
 
     def planned(self, unit: Unit) -> tuple[Method, list[Plan]]:
         """The method of a unit, and what it does for each budget."""

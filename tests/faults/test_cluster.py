@@ -19,15 +19,22 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import dask.config
 import logged
+import numpy as np
+import pandas as pd
 import pytest
 import toy
+import yaml
 from distributed import Client
+from distributed.security import Security
+from typer.testing import CliRunner
 from web import closed_port
 
 from dplangevin import cluster as remote
 from dplangevin import config, executor, experiment, manifest
 from dplangevin.cache import File, Store, sha256
+from dplangevin.cli import app
 from dplangevin.plan import plain
 
 ROOT = Path(__file__).parents[2]
@@ -409,6 +416,29 @@ def test_what_fails_stops_no_other_and_says_where(
     assert "in attempted" in found[1].error.__notes__[0]  # type: ignore[union-attr]
 
 
+def test_rows_state_the_arithmetic_that_they_were_made_with(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of who computed them, also where the rest is computed later, by another."""
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    sweep = Sweep(data, tmp_path)
+    made = iter(["one machine"] * 20 + ["another"] * 40)
+    monkeypatch.setattr(executor, "_arithmetic", lambda *_: next(made))
+    compute = experiment.Work.compute
+
+    def cut(self: experiment.Work, group: Any) -> Any:
+        if sweep.kept() == 20:
+            raise KeyboardInterrupt
+        return compute(self, group)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(experiment.Work, "compute", cut)
+        sweep.run()
+    sweep.run()
+    units = json.loads((tmp_path / "results/runs.units.json").read_bytes())
+    assert [unit["made"] for unit in units] == ["one machine"] * 20 + ["another"] * 40
+
+
 def test_an_error_that_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd(Exception):
         pass
@@ -433,6 +463,33 @@ def test_prepared_data_are_made_where_a_unit_is(
     assert not (cluster.folder / "data/manifest").exists()
 
 
+def test_compare_on_a_cluster_has_the_numbers_that_it_has_here(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers get the rows, which lie in no file of theirs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    monkeypatch.setenv("DPL_CLUSTER", "")  # so that it is taken back after --cluster
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=60), "label": np.where(rng.random(60) < 0.5, "a", "b")})
+    table.to_csv("mine.csv", index=False)
+    words = (
+        "compare mine.csv --target label --ranges-from-data --methods objpert,sgld --epsilon 1 --repeats 2"
+    )
+    found = {}
+    for name, more in (("here", []), ("there", ["--cluster", address])):
+        done = CliRunner().invoke(app, [*words.split(), "--out", name, *more])
+        assert done.exit_code == 0, done.output
+        found[name] = {
+            path.name: path.read_bytes() for path in Path(name).glob("*.*s*") if path.stem != "config"
+        }
+    assert {"runs.csv", "scores.csv", "runs.units.json"} <= set(found["here"])
+    assert found["there"] == found["here"]
+    done = CliRunner().invoke(app, [*words.split(), "--out", "no", "--cluster", "head:8786"])
+    assert done.exit_code == 2
+    assert "'head:8786' is neither an address" in done.output
+
+
 def test_a_file_that_is_here_is_its_content_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "rows.npz").write_bytes(b"rows")
     file = pickle.loads(pickle.dumps(File.at(tmp_path / "rows.npz")))
@@ -441,3 +498,50 @@ def test_a_file_that_is_here_is_its_content_elsewhere(tmp_path: Path) -> None:
     assert sha256(copy) == file.sha256
     del file
     assert not copy.parent.exists()
+
+
+# What docs/cluster.md shows
+
+PAGE = (ROOT / "docs/cluster.md").read_text()
+
+
+def shown(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def settings(stated: dict[str, Any]) -> Any:
+    """As Dask would read them from ~/.config/dask."""
+    return dask.config.set(dask.config.merge(dask.config.config, stated))
+
+
+@pytest.mark.parametrize("kind", ["slurm", "pbs"])
+def test_the_job_script_is_what_the_page_shows(kind: str) -> None:
+    jobqueue = pytest.importorskip("dask_jobqueue")
+    (stated,) = (
+        each["jobqueue"]["slurm"] for each in map(yaml.safe_load, shown("yaml")) if "jobqueue" in each
+    )
+    stated["scheduler-options"]["port"] = 0
+    make = {"slurm": jobqueue.SLURMCluster, "pbs": jobqueue.PBSCluster}[kind]
+    with (
+        settings({"jobqueue": {kind: stated}}),
+        make(scheduler_options={"port": 0, "dashboard": False}) as made,
+    ):
+        lines = made.job_script().splitlines()
+    (script,) = shown("bash")
+    wanted = script.splitlines() if kind == "slurm" else ["#PBS -q cpu", "#PBS -l select=1:ncpus=16:mem=60GB"]
+    assert set(wanted) <= set(lines)
+    command = lines[-1]
+    assert command.startswith(".venv/bin/python -m distributed.cli.dask_worker tcp://")
+    assert " --nthreads 1 " in command
+    assert " --nworkers 16 " in command
+    assert command.endswith(" --resources MEMORY=4e9")
+
+
+def test_the_settings_for_tls_are_dasks_own() -> None:
+    (stated,) = (each for each in map(yaml.safe_load, shown("yaml")) if "distributed" in each)
+    with settings(stated):
+        found: Any = Security()
+    assert found.require_encryption
+    assert found.tls_ca_file == "ca.pem"
+    assert (found.tls_scheduler_cert, found.tls_worker_key) == ("scheduler.pem", "worker.key")
+    assert (found.tls_client_cert, found.tls_client_key) == ("driver.pem", "driver.key")
