@@ -431,9 +431,10 @@ def test_rows_state_the_arithmetic_that_they_were_made_with(
             raise KeyboardInterrupt
         return compute(self, group)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(experiment.Work, "compute", cut)
-        sweep.run()
+        with pytest.raises(KeyboardInterrupt):
+            sweep.run()
     sweep.run()
     units = json.loads((tmp_path / "results/runs.units.json").read_bytes())
     assert [unit["made"] for unit in units] == ["one machine"] * 20 + ["another"] * 40
