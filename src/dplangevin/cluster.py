@@ -241,7 +241,10 @@ class Cluster:
 def _called(name: str, device: str, memory: str | None, index: int, argument: Any) -> Done[Any]:
     """A call, in the process of a worker.  device, memory: DPL_DEVICE and DPL_MEMORY, which decide numbers."""
     job = _loaded(get_worker().plugins[name].job)  # type: ignore[attr-defined]
-    os.environ |= {"DPL_DEVICE": device, **({"DPL_MEMORY": memory} if memory else {})}
+    os.environ["DPL_DEVICE"] = device
+    os.environ.pop("DPL_MEMORY", None)
+    if memory is not None:
+        os.environ["DPL_MEMORY"] = memory
     with pinned():
         return attempted(job.function, index, argument)
 
