@@ -10,8 +10,9 @@ unexport PYTHONWARNINGS  # libraries warn
 export PYTHONPATH := src$(if $(PYTHONPATH),:$(PYTHONPATH))
 on = $(filter-out 0 no false,$(1))
 
-# FORCE=1 computes again what is committed, too; STRICT=1 calls data that cannot be had a failure, too
-REPRO = $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
+# FORCE=1 computes again what is committed, too; STRICT=1 calls data that cannot be had a failure, too; CLUSTER= names a
+# scheduler of Dask, on whose workers units are computed
+REPRO = $(if $(CLUSTER),DPL_CLUSTER="$(CLUSTER)") $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +30,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-repro: $(VENV)/installed  ## every exhibit: compose conf/, run what changed, say what came of it (FORCE=1, STRICT=1, SET=pipeline=svhn)
+repro: $(VENV)/installed  ## every exhibit: compose conf/, run what changed, say what came of it (FORCE=1, STRICT=1, SET=pipeline=svhn, CLUSTER=tcp://HOST:8786)
 	@$(REPRO) $(SET)
 
 exhibit: $(VENV)/installed  ## one exhibit and what it needs: make exhibit ID=wang2015_fig1c (FORCE=1, STRICT=1)

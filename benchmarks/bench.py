@@ -13,7 +13,7 @@ from measure import ROOT, Options, Row, arguments, isolated, table
 
 BENCHMARKS = (
     *("objpert", "dp_sgld", "chains", "kernels", "grid", "sampler", "calibration", "composition", "attack"),
-    *("networks", "extraction", "softmax_heads", "noop"),
+    *("networks", "extraction", "softmax_heads", "cluster", "noop"),
 )
 
 

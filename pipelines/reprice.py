@@ -21,7 +21,7 @@ from run import RUNS, UNITS, inputs
 from stage import stage
 
 from dplangevin import cache, config, manifest
-from dplangevin.cache import Store, beside, listing, write
+from dplangevin.cache import beside, listing, write
 from dplangevin.experiment import Work, tables
 from dplangevin.methods import refuse
 from dplangevin.plan import Unit
@@ -54,8 +54,7 @@ def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -
     of its plan, or over its budget."""
     paths = [root / experiment / dataset / f"{name}.csv" for name in tables(cfg.experiment[experiment])]
     frames = {path.stem: pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths}
-    store = Store(paths, UNITS / experiment / dataset)
-    work = Rows(cfg, experiment, dataset, inputs(cfg, experiment, dataset), store)
+    work = Rows(cfg, experiment, dataset, inputs(cfg, experiment, dataset), UNITS / experiment / dataset)
     sizes = manifest.read(cfg, "dataset", dataset)
     n = int(sizes["rows"]["train"])
     work.facts = Facts(n, d=0, classes=int(sizes["classes"]), public=int(sizes["rows"]["test"]))

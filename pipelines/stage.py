@@ -16,7 +16,7 @@ from pathlib import Path
 from summary import LOG, UNAVAILABLE, loaded
 
 from dplangevin import lock
-from dplangevin.arithmetic import described, moved
+from dplangevin.arithmetic import moved
 from dplangevin.cache import RECOMPUTE, Store, listed, sha256, with_fix
 from dplangevin.config import PARAMS, ConfigError
 from dplangevin.data import DataError
@@ -51,7 +51,7 @@ def stage(main: Callable[[], object]) -> Callable[[], int]:
 
 def finish(store: Store, units: Sequence[str]) -> None:
     """Write the results of units, and say by how much those moved that were computed again, under the same key."""
-    store.write(units, described)
+    store.write(units)
     for path, before in zip(store.paths, store.before, strict=True):
         move = moved(before, listed(path))
         if move.largest or (move.units and os.environ.get(RECOMPUTE)):

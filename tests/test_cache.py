@@ -200,7 +200,7 @@ paths = [folder / f"a/{table}.csv" for table in experiment.tables(cfg.experiment
 inputs = experiment.Inputs(File.at(toy.write(folder, data)))
 store = Store(paths, folder / "units")
 store.write(experiment.sweep(cfg, "toy", data, inputs, store))
-names = "config", "groups", "lock", "text", "typed", "yaml_file"
+names = "arithmetic", "config", "groups", "lock", "text", "typed", "yaml_file"
 composing = {"dplangevin", *(f"dplangevin.{name}" for name in names)}
 print(sorted(loaded() - static - composing))
 """

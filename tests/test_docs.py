@@ -32,6 +32,10 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LONG = {
     "make repro": "installs; tests/test_plain_dvc.py::test_what_fails_stops_nothing_else_and_the_summary_says_why",
     "make repro FORCE=1": "hours; tests/test_cache.py::test_recompute_takes_nothing_from_results",
+    "make repro CLUSTER=tcp://head:8786": "installs; tests/faults/test_cluster.py",
+    "pip install '.[cluster]'": "installs",
+    "dask scheduler --port 8786": "serves; tests/faults/test_cluster.py",
+    "dask worker tcp://head:8786 --nthreads 1 --nworkers 16": "the same",
     "make repro STRICT=1": "installs; tests/test_plain_dvc.py::test_excused_and_other_failures",
     "make repro SET=pipeline=svhn": "1.6 GB; tests/claims/test_committed.py::test_claims_of_li2019_on_svhn",
     "make exhibit ID=wang2015_fig1c": "installs; tests/test_plain_dvc.py::test_the_summary_knows_what_an_exhibit_needs",

@@ -452,7 +452,10 @@ def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiment.Work, "compute", watched)
         sweep(cfg, data, "again")
-    assert sizes == [6]
+        patch.setattr(experiment, "TOGETHER", 7)
+        parts = sweep(cfg, data, "parts")["scores"]
+    assert sizes == [6, 2, 2, 2]
+    assert np.allclose(parts.value, together.value, rtol=1e-4, atol=1e-6)
     for name in cfg.experiment.toy.runs:
         alone = sweep(only(cfg, name), data, name)["scores"]
         of_name = together[together.run.eq(name)].reset_index(drop=True)

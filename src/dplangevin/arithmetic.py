@@ -54,6 +54,7 @@ def pinned() -> Iterator[None]:
 
 def described() -> str:
     """Threads, processor, device and libraries, as they are listed with a unit."""
+    import scipy.linalg  # noqa: F401  (loads scipy's own BLAS, so that it is listed)
     import torch
     from threadpoolctl import threadpool_info
 

@@ -21,15 +21,20 @@ import hashlib
 import importlib.machinery
 import io
 import json
+import math
 import os
 import pickle
 import platform
 import secrets
+import shutil
 import sys
 import sysconfig
+import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +45,8 @@ PACKAGE = __name__.partition(".")[0]
 SOURCES = Path(__file__).parents[1]
 HASH = 32  # characters of a key
 LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+KEEPERS = {__name__, f"{PACKAGE}.executor"}  # where work is kept, and where it is carried out
+OFTEN = 1.0  # seconds between units that are waited for until they are on the disk
 RECOMPUTE = "DPL_RECOMPUTE"  # environment: take nothing from results that are there
 
 
@@ -67,18 +74,22 @@ def temporary_path(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
     """A `temporary_path` that replaces `path` on success, when it is on the disk.
 
-    What processes that were killed left of earlier ones goes then.
+    What processes that were killed left of earlier ones goes then.  durable: False for one of many small files whose
+    sha256 is stated, for which neither is worth its milliseconds.
     """
     path = Path(path)
     with temporary_path(path) as part:
         yield part
-        _sync(part)
+        if durable:
+            _sync(part)
         os.replace(part, path)
-        _sync(path.parent)
-    remove_leftovers(path)
+        if durable:
+            _sync(path.parent)
+    if durable:
+        remove_leftovers(path)
 
 
 def remove_leftovers(path: Path) -> None:
@@ -134,10 +145,10 @@ def _alive(process: str) -> bool:
     return True
 
 
-def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:
-    """Write files into `folder`, each whole or not at all; with `only`, then remove every other file there."""
+def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
+    """Write files into `folder`, each as `atomic_path`; with `only`, then remove every other file there."""
     for name, content in contents.items():
-        with atomic_path(folder / name) as part:
+        with atomic_path(folder / name, durable) as part:
             part.write_bytes(content)
     if only:
         for path in folder.iterdir():
@@ -164,20 +175,27 @@ def describe(path: Path) -> dict[str, Any]:
 
 def verified(path: Path) -> bool:
     """Whether a file has the size and sha256 that are stated beside it; if they are another's, a line says so."""
+    return _stated(path) is not None
+
+
+def _stated(path: Path) -> dict[str, Any] | None:
+    """What is stated beside a file that has the size and sha256 that are stated there."""
     stated = path.with_suffix(".json")
     try:
-        if json.loads(stated.read_bytes()) == describe(path):
-            return True
-    except (OSError, ValueError):
+        found: dict[str, Any] = json.loads(stated.read_bytes())
+        if describe(path).items() <= found.items():
+            return found
+    except (OSError, ValueError, AttributeError):
         if not stated.exists():
-            return False
+            return None
     print(f"{path} is damaged: computed again", file=sys.stderr)
-    return False
+    return None
 
 
-def write_checksum(path: Path) -> None:
-    """State size and sha256 of a file beside it, without which it does not count."""
-    write(path.parent, {path.with_suffix(".json").name: json.dumps(describe(path)).encode()})
+def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
+    """State size and sha256 of a file beside it, without which it does not count, and more of it."""
+    stated = json.dumps({**describe(path), **more}).encode()
+    write(path.parent, {path.with_suffix(".json").name: stated}, durable=durable)
 
 
 def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
@@ -189,7 +207,8 @@ def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
 
 
 class File(NamedTuple):
-    """A file that may have to be made first.  sha256: what it is; get: makes sure that it is there."""
+    """A file that may have to be made first.  sha256: what it is; get: makes sure that it is there, and can be pickled
+    where the file is needed in other processes, perhaps of another machine."""
 
     sha256: str
     get: Callable[[], Path]
@@ -197,7 +216,29 @@ class File(NamedTuple):
     @classmethod
     def at(cls, path: Path) -> File:
         """A file that is there."""
-        return cls(sha256(path), lambda: path)
+        return cls(sha256(path), Here(path))
+
+
+@dataclass(frozen=True)
+class Here:
+    """Gets a file that is there.  In another process it gets a copy, since its content is what is pickled."""
+
+    path: Path
+
+    def __call__(self) -> Path:
+        return self.path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copied, (self.path.name, self.path.read_bytes())
+
+
+def _copied(name: str, content: bytes) -> Here:
+    """A file of this content, in a folder that goes with what is returned."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{PACKAGE}-"))
+    (folder / name).write_bytes(content)
+    found = Here(folder / name)
+    weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
+    return found
 
 
 # Code
@@ -224,12 +265,22 @@ def targets(*configs: Any) -> list[str]:
 def code_hash(*names: str) -> str:
     """SHA-256 of the code that these modules, or objects in them, can reach.
 
-    This module is left out, which decides no number.
+    `KEEPERS` are left out, which decide no number, and so is what only these import.
     """
+    return _hash({name: path for name, path in reachable(names).items() if name not in KEEPERS})
+
+
+def package_hash(*names: str) -> str:
+    """SHA-256 of all modules of this package, and of the code that others can reach."""
+    here = SOURCES / PACKAGE
+    own = {str(path.relative_to(SOURCES)): path for path in here.rglob("*.py")}
+    return _hash(own | {name: path for name, path in reachable(names).items() if path not in own.values()})
+
+
+def _hash(files: Mapping[str, Path]) -> str:
     digest = hashlib.sha256()
-    for name, path in sorted(reachable(names).items()):
-        if name != __name__:
-            digest.update(f"{name} {_tree_hash(path)}\n".encode())
+    for name, path in sorted(files.items()):
+        digest.update(f"{name} {_tree_hash(path)}\n".encode())
     return digest.hexdigest()
 
 
@@ -251,7 +302,7 @@ def _reachable(names: frozenset[str]) -> tuple[tuple[str, Path], ...]:
         if name in found or (path := _file(name)) is None:
             continue
         found[name] = path
-        if not _installed(path):
+        if name not in KEEPERS and not _installed(path):
             todo += [module for imported in _imports(name, path) for module in _modules(imported)]
     return tuple(found.items())
 
@@ -364,9 +415,9 @@ class Rows(NamedTuple):
     made: str = ""
 
     @classmethod
-    def of(cls, csv_content: str) -> Rows:
+    def of(cls, csv_content: str, made: str = "") -> Rows:
         header, _, text = csv_content.partition("\n")
-        return cls(header, text)
+        return cls(header, text, made)
 
     @property
     def content(self) -> str:
@@ -396,17 +447,26 @@ def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: i
     return found
 
 
-def keep(folder: Path, name: str, frame: pd.DataFrame, digits: int | None = None) -> Rows:
-    """Write a unit, then its size and sha256."""
+def keep(
+    folder: Path,
+    name: str,
+    frame: pd.DataFrame,
+    digits: int | None = None,
+    made: str = "",
+    durable: bool = True,
+) -> Rows:
+    """Write a unit, then its size, sha256 and the arithmetic that it was made with."""
     content = csv_bytes(frame, digits)
-    write(folder, {f"{name}.csv": content})
-    write_checksum(folder / f"{name}.csv")
-    return Rows.of(content.decode())
+    write(folder, {f"{name}.csv": content}, durable=durable)
+    write_checksum(folder / f"{name}.csv", durable, **({"made": made} if made else {}))
+    return Rows.of(content.decode(), made)
 
 
 def _whole(path: Path) -> Rows | None:
     """A unit that is there and whole."""
-    return Rows.of(path.read_bytes().decode()) if verified(path) else None
+    if (stated := _stated(path)) is None:
+        return None
+    return Rows.of(path.read_bytes().decode(), stated.get("made", ""))
 
 
 class Store:
@@ -418,6 +478,7 @@ class Store:
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
+        self.synced = -math.inf  # when a unit was last put on the disk
         self.before = [listed(path) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
         self.listed = self.before if fresh else [{} for _ in self.paths]
@@ -429,9 +490,20 @@ class Store:
         found = [_whole(self.folder / f"{self._name(unit, path)}.csv") for path in self.paths]
         return None if None in found else [rows for rows in found if rows is not None]
 
-    def keep(self, unit: str, *frames: pd.DataFrame) -> list[Rows]:
+    def keep(self, unit: str, *frames: pd.DataFrame, made: str = "") -> list[Rows]:
+        """Keep the rows of a unit, a frame a table.  made: the arithmetic that they were made with.
+
+        They are on the disk then, unless the last ones that are came within a second: units that take so little are not
+        worth the wait.
+        """
+        now = time.monotonic()
+        if durable := now - self.synced > OFTEN:
+            self.synced = now
         pairs = zip(self.paths, frames, strict=True)
-        return [keep(self.folder, self._name(unit, path), frame, self.digits) for path, frame in pairs]
+        return [
+            keep(self.folder, self._name(unit, path), frame, self.digits, made, durable)
+            for path, frame in pairs
+        ]
 
     def get(self, unit: str, compute: Callable[[], pd.DataFrame]) -> list[Rows]:
         """The rows of a unit of a single table, computed unless they are there."""
@@ -441,12 +513,9 @@ class Store:
         """The result files of these units, which must all be finished, in order."""
         return [content for content, _ in self._tables(units)]
 
-    def write(self, units: Sequence[str], made: Callable[[], str] = str) -> None:
-        """Write the results of these units with the list of units beside each, and drop what is now in them.
-
-        made: the arithmetic of units that are in no result yet.
-        """
-        for path, (content, listing) in zip(self.paths, self._tables(units, made), strict=True):
+    def write(self, units: Sequence[str]) -> None:
+        """Write the results of these units with the list of units beside each, and drop what is now in them."""
+        for path, (content, listing) in zip(self.paths, self._tables(units), strict=True):
             write(path.parent, {path.name: content.encode(), beside(path).name: listing.encode()})
         if self.folder.exists():
             for path in self.folder.iterdir():
@@ -455,14 +524,11 @@ class Store:
     def _name(self, unit: str, path: Path) -> str:
         return unit if len(self.paths) == 1 else f"{unit}.{path.stem}"
 
-    def _tables(self, units: Sequence[str], made: Callable[[], str] = str) -> Iterator[tuple[str, str]]:
-        pieces, how = [], ""
+    def _tables(self, units: Sequence[str]) -> Iterator[tuple[str, str]]:
+        pieces = []
         for unit in units:
             if (found := self.find(unit)) is None:
                 raise ValueError(f"unit {unit} of {', '.join(map(str, self.paths))} is not finished")
-            if any(unit not in table for table in self.listed):
-                how = how or made()
-                found = [rows._replace(made=how) for rows in found]
             pieces.append(found)
         for table in zip(*pieces, strict=True):
             header = _united([rows.header for rows in table])
@@ -571,13 +637,3 @@ class Checkpoint:
 
 def _summed(content: bytes) -> bytes:
     return f"{hashlib.sha256(content).hexdigest()} {len(content)}".encode()
-
-
-def workers() -> int:
-    """Processes for units: DPL_WORKERS, or the cores there are.  ValueError for anything but a positive integer."""
-    from joblib import cpu_count
-
-    given = os.environ.get("DPL_WORKERS", "")
-    if given and not (given.isdecimal() and int(given) > 0):
-        raise ValueError(f"DPL_WORKERS = {given!r} must be a positive integer; unset it to use every core")
-    return int(given) if given else cpu_count()

@@ -19,7 +19,7 @@ import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin.arithmetic import described, pinned
+from dplangevin.arithmetic import pinned
 from dplangevin.cache import File, Store
 from dplangevin.data import DataError, Dataset
 from dplangevin.data.loaders import table
@@ -152,7 +152,7 @@ class Comparison:
             raise ValueError(
                 "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in lost.items())
             )
-        store.write(keys, described)
+        store.write(keys)
         if store.folder.exists():
             store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)

@@ -8,25 +8,26 @@ Chains that share rows and noise are run together, as one tensor program.
 import io
 import math
 import traceback
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 from hydra.utils import instantiate
-from joblib import Parallel, cpu_count, delayed
 from omegaconf import DictConfig
 from torch import Tensor
 from tqdm import tqdm
 
 from dplangevin import random, reference
-from dplangevin.cache import File, Rows, Store, code_hash, kept, key, targets, workers
+from dplangevin.cache import File, Rows, Store, code_hash, kept, key, targets
 from dplangevin.chains.chain import Chain
 from dplangevin.data import DataError, Dataset
 from dplangevin.data import generator as data_generator
 from dplangevin.data.part import part
-from dplangevin.device import pick
 from dplangevin.evaluate import all_scores, mixed, predictive, reliability
+from dplangevin.executor import Need, computed
 from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace, planned, settled
 from dplangevin.plan import PART, TABLES, Unit, learned_from, merged, nested, plain, runs, units
 from dplangevin.prices import priced
@@ -43,6 +44,10 @@ PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noi
 REPORTED = (
     "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
 )  # fmt: skip
+
+
+TOGETHER = 1_000  # chains of one tensor program
+MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and how often rows lie in it
 
 
 class Inputs(NamedTuple):
@@ -88,23 +93,26 @@ def sweep(
     store: of `tables`.  Where a method or a budget fails the others are finished; then ValueError names them all.  With
     `lost` nothing is raised: it gets run -> reason, and the keys are those of the other units.
     """
-    work = Work(cfg, experiment, dataset, inputs, store)
+    work = Work(cfg, experiment, dataset, inputs, store.folder)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
     failed: dict[int, Exception] = {}
     if missing:
-        for file in work.files(missing):
+        files = work.files(missing)
+        for file in files:
             file.get()  # made once, and not in vain for every unit
         groups = work.groups(missing, failed)
-        jobs = 1 if not work.apart or pick().type == "cuda" else min(workers(), len(work.units))
-        threads = max(1, min(torch.get_num_threads(), cpu_count()) // jobs) if work.apart else 0
-        done = Parallel(n_jobs=jobs, return_as="generator")(
-            delayed(work.finish)(group, threads) for group in groups
-        )
-        for group, error in zip(
-            groups, tqdm(done, total=len(groups), unit="group", disable=None), strict=True
-        ):
-            if error is not None:
-                failed |= dict.fromkeys(group, error)
+        code = targets(*(work.units[i].config for i in missing), plain(work.spec))
+        with tqdm(total=sum(map(len, groups)), unit="unit", disable=None) as shown:
+            for done in computed(work.compute, groups, work.need(files), code, work.apart):
+                group = groups[done.place]
+                if done.value is None:
+                    assert done.error is not None
+                    failed |= dict.fromkeys(group, told(done.error))
+                else:
+                    for i, frames in zip(group, done.value, strict=True):
+                        found = (frames[path.stem] for path in store.paths)
+                        store.keep(work.keys[i], *found, made=done.made)
+                shown.update(len(group))
     if lost is not None:
         for i, error in sorted(failed.items()):
             lost.setdefault(work.units[i].run.name, str(error))
@@ -161,11 +169,11 @@ def described(cfg: DictConfig, dataset: str) -> DictConfig:
 
 
 class Work:
-    """The units of a sweep, and how each is computed."""
+    """The units of a sweep, and how each is computed.  folder: of what is kept meanwhile, such as checkpoints."""
 
-    def __init__(self, cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, store: Store) -> None:
+    def __init__(self, cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, folder: Path) -> None:
         self.cfg, self.experiment, self.dataset = cfg, experiment, dataset
-        self.inputs, self.store = inputs, store
+        self.inputs, self.folder = inputs, folder
         self.spec = cfg.experiment[experiment]
         self.units = [
             unit for run in runs(cfg, experiment, dataset) for unit in units(self.spec, run, dataset)
@@ -184,6 +192,15 @@ class Work:
         """What these units read, each once."""
         read = [file for i in wanted for file in self.inputs.of(self.units[i]).files if file is not None]
         return list({file.sha256: file for file in read}.values())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the problems, which another process makes itself."""
+        return {**self.__dict__, "problems": {}}
+
+    def need(self, files: Sequence[File]) -> Need:
+        """What the computation of a group on some of these files needs: networks use a GPU; the rows are held scaled
+        and as tensors, too."""
+        return Need(MEMORY + COPIES * max(map(_unpacked, files)), gpu=int(self.apart))
 
     def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
         """Units that are run together: chains on the same rows and noise, anything else alone.
@@ -211,7 +228,20 @@ class Work:
                 if not drawn_alike:
                     name += chain.sampling.scheme, chain.start_std > 0
             found.setdefault(name, []).append(i)
-        return list(found.values())
+        return [part for group in found.values() for part in self.parts(group)]
+
+    def parts(self, group: Sequence[int]) -> list[list[int]]:
+        """A group in parts of so many chains that more side by side would be no quicker."""
+        found: list[list[int]] = []
+        room = 0
+        for i in group:
+            chains = len(self.units[i].epsilons) * self.units[i].run.seeds
+            if chains > room:
+                found.append([])
+                room = TOGETHER
+            found[-1].append(i)
+            room -= chains
+        return found
 
     def planned(self, unit: Unit) -> tuple[Method, list[Plan]]:
         """The method of a unit, and what it does for each budget."""
@@ -235,7 +265,7 @@ class Work:
                 assert self.inputs.weights is not None
                 files = {"data": self.data(unit), "weights": self.inputs.weights}
                 network = plain(self.cfg.backbone[config.pop("backbone")])
-                more = {"backbone": network, "inputs": files, "folder": self.store.folder.parent}
+                more = {"backbone": network, "inputs": files, "folder": self.folder.parent}
             self.problems[place] = instantiate(config, _convert_="all")(
                 self.scaled(unit), unit.run.seeds, **more
             )
@@ -258,18 +288,6 @@ class Work:
         how = unit.scaling if scaling is None else scaling
         return rows.scaled(how) if how else rows
 
-    def finish(self, group: Sequence[int], threads: int = 0) -> Exception | None:
-        """Compute units that are run together, and keep them; the error where that fails."""
-        try:
-            if threads:
-                torch.set_num_threads(threads)
-            found = self.compute(group)
-        except Exception as error:
-            return told(error)
-        for i, frames in zip(group, found, strict=True):
-            self.store.keep(self.keys[i], *(frames[path.stem] for path in self.store.paths))
-        return None
-
     def compute(self, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
         """The tables of units that are run together."""
         several = [self.planned(self.units[i]) for i in group]
@@ -286,7 +304,7 @@ class Work:
             first.run.seeds,
             random.generator(self.cfg.seed, first.run.stream),
             observe=curve,
-            workspace=Workspace(self.store.folder, self.keys[group[0]]) if self.apart else None,
+            workspace=Workspace(self.folder, self.keys[group[0]]) if self.apart else None,
             schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
         )
         release = method.release(problem, plans, how)
@@ -321,7 +339,7 @@ class Work:
 
         if attack is None:
             return compute()
-        return read(kept(self.store.folder, f"price-{self.keys[i]}", compute))
+        return read(kept(self.folder, f"price-{self.keys[i]}", compute))
 
     def tables(
         self,
@@ -437,10 +455,17 @@ class Work:
 
 
 def told(error: Exception) -> Exception:
-    """The error, with a traceback where it is none that says what to do: a method from anywhere can raise anything."""
+    """The error, printed with its traceback where it says nothing to a user: a method from anywhere can raise
+    anything."""
     if not isinstance(error, (ValueError, OSError, DataError)):
         traceback.print_exception(error)
     return error
+
+
+def _unpacked(file: File) -> int:
+    """Bytes of the arrays of a prepared file."""
+    with zipfile.ZipFile(file.get()) as arrays:
+        return sum(each.file_size for each in arrays.infolist())
 
 
 def _drawn(plan: Plan) -> str:

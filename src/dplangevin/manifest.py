@@ -8,11 +8,13 @@ for a queued experiment uses the data of the one that it came from.
 
 Data sets and published weights have the same bytes everywhere.  Features, references and weights that are trained
 here depend in their last digits on the processor: a file that this machine made of the stated inputs is taken too,
-and a line says so.  Weights that were trained with the settings of conf/pretrain and lie in `data/bundled` are used
+and a line says so.  In a process of another machine, which has no manifests, they are those of the process that sent
+it there.  Weights that were trained with the settings of conf/pretrain and lie in `data/bundled` are used
 as they are: an edit of code does not train them again.
 """
 
 import copy
+import fcntl
 import hashlib
 import json
 import os
@@ -20,6 +22,8 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,7 +83,43 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
     """The sha256 that the manifest states, and the file when it is needed."""
-    return File(read(cfg, kind, name)["file"]["sha256"], partial(ensure, cfg, kind, name))
+    return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Gets the file of a manifest, or of `prepared`, at `path`.  sent: the manifests of the process that pickled this,
+    by path: one elsewhere makes the file in its own working folder, unless it is there, and checks it against them."""
+
+    cfg: DictConfig
+    kind: str
+    name: str
+    path: Path | None = None
+    sent: Mapping[Path, bytes] | None = None
+
+    def __call__(self) -> Path:
+        if self.sent is None:
+            return self.made()
+        RAW.mkdir(parents=True, exist_ok=True)
+        before = _SENT.set(self.sent)
+        try:
+            with open(RAW / ".lock", "a") as alone:  # processes that share a folder
+                fcntl.flock(alone, fcntl.LOCK_EX)
+                return self.made()
+        finally:
+            _SENT.reset(before)
+
+    def made(self) -> Path:
+        if self.path is None:
+            return ensure(self.cfg, self.kind, self.name)
+        return cache.kept_file(self.path, partial(make, self.cfg, self.kind, self.name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        sent = self.sent or {path: path.read_bytes() for path in FOLDER.glob("*/*.json")}
+        return Prepared, (self.cfg, self.kind, self.name, self.path, sent)
+
+
+_SENT: ContextVar[Mapping[Path, bytes] | None] = ContextVar("_SENT", default=None)
 
 
 def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
@@ -93,15 +133,17 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
     entry = changed[kind][name].loader if kind == "dataset" else changed[kind][name]
     entry.update(merged(plain(entry), settings))
     made_of = inputs(changed, kind, name)
-    path = PLACES[kind] / f"{name}-{made_of}.npz"
-    return File(made_of, partial(cache.kept_file, path, partial(make, changed, kind, name)))
+    return File(made_of, Prepared(changed, kind, name, PLACES[kind] / f"{name}-{made_of}.npz"))
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
     """A manifest.  DataError, naming the stage that writes it, if it is not there or not as it was written."""
     path, again = manifest_path(kind, name), f"dvc repro {stage_of(cfg, kind, name)}"
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        sent = _SENT.get()
+        if sent is not None and path not in sent:
+            raise FileNotFoundError
+        found: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
         own = found.pop("sha256")
         if summed(found)["sha256"] != own:
             raise ValueError("it has another sha256 than it states")

@@ -545,8 +545,8 @@ def test_a_unit_that_is_computed_again_says_how_far_it_moved(
         store = Store(path, tmp_path / "units")
         for key, value in (rows | moved).items():
             metrics = {"metric": ["accuracy", "ess"], "value": [value / 1000, value]}
-            store.keep(key, pd.DataFrame({"run": "ops", "seed": 0, **metrics}))
-        store.write(list(rows), lambda: made)
+            store.keep(key, pd.DataFrame({"run": "ops", "seed": 0, **metrics}), made=made)
+        store.write(list(rows))
         return store
 
     written("an old machine")

@@ -5,14 +5,15 @@ into units, each kept when it is finished.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import pandas as pd
 from hydra.utils import instantiate
-from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from dplangevin.cache import Store, code_hash, key, targets, workers
+from dplangevin.cache import Store, code_hash, key, targets
+from dplangevin.executor import computed
 
 
 class Analysis(Protocol):
@@ -26,21 +27,28 @@ class Analysis(Protocol):
 def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
     """Finish all units of the analysis that `spec` (`_target_` and arguments) describes; their keys, in order.
 
-    Units run on as many processes as the environment variable DPL_WORKERS says, or as there are cores; the rows do not
-    depend on it.
+    Units run on as many processes as the environment variable DPL_WORKERS says, or as there are cores, or on a cluster;
+    the rows do not depend on it.  Where units fail the others are finished; then the first error is raised.
     """
     analysis: Analysis = instantiate(spec, _convert_="all")
-    inputs = {"code": code_hash(__name__, *targets(spec)), "seed": seed, "analysis": spec}
+    code = targets(spec)
+    inputs = {"code": code_hash(__name__, *code), "seed": seed, "analysis": spec}
     units = list(analysis.units())
     keys = [key([inputs, unit]) for unit in units]
     missing = [(name, unit) for name, unit in zip(keys, units, strict=True) if not store.find(name)]
+    failed: dict[int, Exception] = {}
     if missing:
-        pool = Parallel(n_jobs=min(workers(), len(missing)), return_as="generator")
-        done = pool(delayed(_unit)(analysis, unit, seed, store, name) for name, unit in missing)
-        for _ in tqdm(done, total=len(missing), unit="unit", disable=None):
-            pass
+        done = computed(partial(_rows, analysis, seed), [unit for _, unit in missing], code=code)
+        for place, rows, error, made in tqdm(done, total=len(missing), unit="unit", disable=None):
+            if rows is None:
+                assert error is not None
+                failed[place] = error
+            else:
+                store.keep(missing[place][0], rows, made=made)
+    if failed:
+        raise failed[min(failed)]
     return keys
 
 
-def _unit(analysis: Analysis, unit: str, seed: int, store: Store, name: str) -> None:
-    store.keep(name, pd.DataFrame(analysis.rows(unit, seed)))
+def _rows(analysis: Analysis, seed: int, unit: str) -> pd.DataFrame:
+    return pd.DataFrame(analysis.rows(unit, seed))

@@ -1,5 +1,6 @@
 """`dplangevin compare`, all methods on a table of one's own, and `dplangevin schema`, what is public of its columns."""
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,6 +54,10 @@ def compare(
         Path | None, typer.Option(help="Folder of the results (default: compare-TABLE).", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(help="Of every random draw.")] = 0,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="A Dask scheduler, as tcp://HOST:8786 or its file.", show_default=False),
+    ] = None,
 ) -> None:
     """Compare private learners on a table of yours, at equal asked and at equal tight epsilon.
 
@@ -61,7 +66,7 @@ def compare(
     """
     from rich.console import Console
 
-    from dplangevin import cache, comparison
+    from dplangevin import cache, comparison, executor
     from dplangevin.cli import compare_page
 
     stated = _told(_schema, _there(table), target, schema, ranges_from_data)
@@ -86,6 +91,8 @@ def compare(
         seed=seed,
         results=out or Path(f"compare-{table.stem}"),
     )
+    if cluster is not None:
+        os.environ[executor.CLUSTER] = cluster
     console = Console(stderr=True)
     with console.status("Reading the table") as status:
 
@@ -162,8 +169,6 @@ def _there(path: Path) -> Path:
 
 
 def _relative(path: Path, folder: Path) -> str:
-    import os
-
     return os.path.relpath(path, folder)
 
 

@@ -1,0 +1,264 @@
+"""Units of work on the workers of a Dask cluster; only this module needs Dask.
+
+Each call is a future, since joblib's backend for Dask knows neither resources nor a lost connection.  What all calls
+share travels to each worker once.  Some calls wait beside each worker, the others in this process: what is lost with a
+worker, Dask computes again; what is lost with the connection is asked for again, by the same key, under which a call
+that is at work on the cluster is found.  Every worker process computes on one thread, one call at a time.
+"""
+
+import os
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cloudpickle
+from distributed import Client, Future, KilledWorker, WorkerPlugin, as_completed, fire_and_forget, get_worker
+from distributed.client import ClosedClientError
+
+from dplangevin.arithmetic import pinned
+from dplangevin.cache import PACKAGE, code_hash, package_hash, reachable
+from dplangevin.device import KINDS
+from dplangevin.executor import CLUSTER, Done, Need, R, T, attempted
+
+PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
+PATIENCE = 600.0  # seconds in which a scheduler that was there must be there again
+FIRST = 30.0  # seconds in which one must answer at first
+WAITING = 2  # calls at or beside each worker
+REFUSALS = 10  # of workers that are gone when they are looked at
+SEEN = 5.0  # seconds between two looks at which workers there are
+STATED = ("torch", "numpy", "scipy", "pandas")  # libraries that workers must have the same version of
+
+
+class Job(NamedTuple):
+    """What all calls share: the function, and what a worker must have the same of."""
+
+    function: Callable[[Any], Any]
+    code: Sequence[str]
+    versions: Mapping[str, str]
+
+
+class Carrier(WorkerPlugin):
+    """Takes a job to every worker, those that join later too."""
+
+    def __init__(self, name: str, job: bytes) -> None:
+        self.name, self.job = name, job
+
+
+class Refused(Exception):
+    """A worker has not the versions of the process that asks."""
+
+
+class _Lost(Exception):
+    """The connection to the scheduler is lost."""
+
+
+LOST = (_Lost, OSError, CancelledError, ClosedClientError)  # what this shows as
+
+
+def versions(code: Sequence[str]) -> dict[str, str]:
+    """What decides numbers, of this process: Python, libraries, the code of this package and of others.
+
+    A build, as in 2.13.0+cpu, is left out: that of a worker with a GPU is another, and is listed with its rows.
+    """
+    found = {name: version(name).partition("+")[0] for name in STATED}
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    own = [name for name in code if name.partition(".")[0] != PACKAGE]
+    return {"Python": here, **found, PACKAGE: _package(), **{name: _code(name) for name in sorted(own)}}
+
+
+@cache
+def _package() -> str:
+    """Hash of the code as it was when this process first asked."""
+    return package_hash()[:12]
+
+
+@cache
+def _code(name: str) -> str:
+    return code_hash(name)[:12] if reachable([name]) else "is not on PYTHONPATH"
+
+
+class Cluster:
+    """The workers of a scheduler.  need, code: see `executor.computed`.  ValueError for an address that is none."""
+
+    def __init__(self, address: str, need: Need, code: Sequence[str]) -> None:
+        if not address.startswith(PROTOCOLS) and not Path(address).is_file():
+            raise ValueError(
+                f"{CLUSTER} = {address!r} is neither an address, such as tcp://HOST:8786, nor a scheduler file"
+            )
+        self.address, self.need, self.code = address, need, code
+        self.versions, self.refusals = versions(code), 0
+
+    def computed(self, function: Callable[[T], R], arguments: Sequence[T]) -> Iterator[Done[R]]:
+        job = cloudpickle.dumps(Job(function, self.code, self.versions))
+        left, name, patience = dict(enumerate(arguments)), f"{PACKAGE}-{uuid.uuid4().hex}", FIRST
+        while left:
+            try:
+                with self.connected(patience) as client:
+                    patience = PATIENCE
+                    for done in self.gathered(client, job, left, name):
+                        del left[done.place]
+                        yield done
+            except _Lost:
+                print(
+                    f"The connection to {self.address} is lost: {len(left)} of {len(arguments)} are asked for again",
+                    file=sys.stderr,
+                )
+                time.sleep(1)
+
+    @contextmanager
+    def connected(self, patience: float) -> Iterator[Client]:
+        place = {"address" if self.address.startswith(PROTOCOLS) else "scheduler_file": self.address}
+        try:
+            client = Client(**place, timeout=patience, set_as_default=False, name="dplangevin")
+        except (OSError, ValueError, TypeError) as error:
+            raise ValueError(
+                f"no scheduler answers at {CLUSTER} = {self.address} for {patience:.0f} s ({error}): start one with "
+                "`dask scheduler`; units that were finished are kept"
+            ) from error
+        try:
+            yield client
+        except LOST as error:
+            raise _Lost from error
+        finally:
+            client.close(timeout=5)
+
+    def gathered(self, client: Client, job: bytes, left: Mapping[int, Any], name: str) -> Iterator[Done[Any]]:
+        """What comes of what is left.  _Lost, or OSError, with the connection."""
+        offered = self.accepted(client)
+        resources = self.asked(offered)
+        device = "cuda" if "GPU" in resources else "cpu"
+        todo, running = deque(left.items()), dict[Future, int]()
+        finished, slots, looked = as_completed(loop=client.loop), len(offered), time.monotonic()
+        client.register_plugin(Carrier(name, job))
+
+        def fill() -> None:
+            while todo and len(running) < WAITING * slots:
+                index, argument = todo.popleft()
+                call = name, device, os.environ.get("DPL_MEMORY"), index, argument
+                future = client.submit(_called, *call, key=f"{name}-{index}", resources=resources, pure=False)
+                fire_and_forget(future)  # goes on where the connection is lost, and is found by its key
+                running[future] = index
+                finished.add(future)
+
+        try:
+            fill()
+            while running:
+                batch = finished.next_batch()
+                ready = [future for future in batch if future.status == "finished"]
+                for future, done in zip(ready, client.gather(ready), strict=True):
+                    del running[future]
+                    yield done
+                for future in batch:
+                    if future not in running:
+                        continue
+                    if future.status != "error":
+                        raise _Lost
+                    yield Done(running.pop(future), None, self.told(client, future.exception()), "")
+                if time.monotonic() - looked > SEEN:
+                    slots, looked = max(1, len(client.nthreads())), time.monotonic()
+                fill()
+        except LOST:
+            raise  # and let it go on: it is asked for again
+        except BaseException:
+            client.cancel([*running], force=True)
+            client.unregister_worker_plugin(name)
+            raise
+        client.unregister_worker_plugin(name)
+
+    def told(self, client: Client, error: Exception) -> Exception:
+        """The error of a call that no worker finished.  ValueError where one refuses it, that joined later."""
+        if isinstance(error, Refused):
+            self.accepted(client)
+            self.refusals += 1
+            if self.refusals > REFUSALS:
+                return ValueError(
+                    "a worker says that its versions are not those here, and then that they are: start "
+                    "the workers again"
+                )
+            raise _Lost  # it has left again
+        if isinstance(error, KilledWorker):
+            return ValueError(
+                f"{error.allowed_failures + 1} workers ended while they computed this, the last at "
+                f"{error.last_worker.address}: see their logs, and give them more memory (--memory-limit)"
+            )
+        return error
+
+    def accepted(self, client: Client) -> dict[str, Mapping[str, float]]:
+        """The resources of the workers by address, waited for until there is one.
+
+        ValueError, with what is another, where one has not the versions of this process or several threads.
+        """
+        if not client.nthreads():
+            print(f"{self.address} has no worker yet: waiting for the first", file=sys.stderr)
+            client.wait_for_workers(1)
+        found = client.run(versions, self.code, on_error="return")
+        stated = client.scheduler_info(n_workers=-1)["workers"]
+        wrong: dict[str, list[str]] = {}
+        for address, theirs in found.items():
+            if isinstance(theirs, Exception):
+                what = [f"no dplangevin like this one can be imported ({theirs})"]
+            else:
+                pairs = {key: (theirs.get(key), own) for key, own in self.versions.items()}
+                what = [f"{key} {their}, here {own}" for key, (their, own) in pairs.items() if their != own]
+            if address in stated and (threads := stated[address]["nthreads"]) != 1:
+                what.append(
+                    f"{threads} threads: start it with --nthreads 1, and with --nworkers for more processes"
+                )
+            if what:
+                wrong.setdefault("; ".join(what), []).append(address)
+        if wrong:
+            lines = [
+                f"{', '.join(who[:3])}{f' and {len(who) - 3} more' if len(who) > 3 else ''}: {what}"
+                for what, who in wrong.items()
+            ]
+            raise ValueError("workers are refused, since numbers would depend on them:\n" + "\n".join(lines))
+        print(f"{self.address}: {len(found)} workers; dashboard {client.dashboard_link}", file=sys.stderr)
+        return {address: stated[address]["resources"] if address in stated else {} for address in found}
+
+    def asked(self, offered: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        """The resources that a call asks for: those that it needs and that workers declare.
+
+        ValueError where no worker has enough, for which a call would wait for ever.
+        """
+        declared = {name for each in offered.values() for name in each}
+        kind = os.environ.get("DPL_DEVICE") or "auto"
+        if kind not in KINDS:
+            raise ValueError(f"DPL_DEVICE = {kind!r} must be one of {', '.join(KINDS)}")
+        if self.need.gpu and kind == "cuda" and "GPU" not in declared:
+            raise ValueError(
+                f"DPL_DEVICE = 'cuda', but no worker declares a GPU: --resources GPU=1 ({self.address})"
+            )
+        needed = {"GPU": self.need.gpu if kind != "cpu" else 0, "MEMORY": self.need.memory}
+        found = {name: value for name, value in needed.items() if value and name in declared}
+        if not any(
+            all(each.get(name, 0) >= value for name, value in found.items()) for each in offered.values()
+        ):
+            raise ValueError(f"no worker of {self.address} has {found}: declare more with --resources")
+        return found
+
+
+def _called(name: str, device: str, memory: str | None, index: int, argument: Any) -> Done[Any]:
+    """A call, in the process of a worker.  device, memory: DPL_DEVICE and DPL_MEMORY, which decide numbers."""
+    job = _loaded(get_worker().plugins[name].job)  # type: ignore[attr-defined]
+    os.environ["DPL_DEVICE"] = device
+    os.environ.pop("DPL_MEMORY", None)
+    if memory is not None:
+        os.environ["DPL_MEMORY"] = memory
+    with pinned():
+        return attempted(job.function, index, argument)
+
+
+@lru_cache(maxsize=1)
+def _loaded(content: bytes) -> Job:
+    job: Job = cloudpickle.loads(content)
+    if versions(job.code) != job.versions:
+        raise Refused
+    return job

@@ -1,0 +1,548 @@
+"""Units on a Dask cluster: a scheduler and three workers over TCP, as real processes, which are killed, cut off and run
+out of memory.  Every unit is there at the end, with the bytes that it has here."""
+
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import dask.config
+import logged
+import numpy as np
+import pandas as pd
+import pytest
+import toy
+import yaml
+from distributed import Client
+from distributed.security import Security
+from typer.testing import CliRunner
+from web import closed_port
+
+from dplangevin import cluster as remote
+from dplangevin import config, executor, experiment, manifest
+from dplangevin.cache import File, Store, sha256
+from dplangevin.cli import app
+from dplangevin.plan import plain
+
+ROOT = Path(__file__).parents[2]
+SOON = 60.0  # seconds that something may take on a loaded machine
+LIMIT = 1.5e9  # bytes of the third worker
+
+
+class Cluster:
+    """Processes of a scheduler and three workers; the third has a limit of memory, and a nanny that starts it again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "scheduler.json"
+        self.started: list[subprocess.Popen[bytes]] = []
+        self.start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        until(self.file.exists)
+        for name in "ab":
+            self.worker(name, "--no-nanny", "--memory-limit", "0")
+        until(lambda: self.said().count("Registered to") == 2)  # three at once take longer
+        self.worker("c", "--memory-limit", f"{LIMIT:.0f}", HUNGRY=f"{LIMIT}")
+        until(lambda: self.said().count("Registered to") == 3)
+
+    def said(self) -> str:
+        return (self.folder / "said").read_text()
+
+    def start(self, *words: str, **env: str) -> subprocess.Popen[bytes]:
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+        own = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "2", "PYTHONWARNINGS": "", **env}
+        command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(self.file)]
+        with open(self.folder / "said", "ab") as said:
+            process = subprocess.Popen(
+                command, env=own, cwd=self.folder, stdout=said, stderr=said, start_new_session=True
+            )
+        self.started.append(process)
+        return process
+
+    def worker(self, name: str, *words: str, **env: str) -> subprocess.Popen[bytes]:
+        """In a folder of its own."""
+        (self.folder / name).mkdir(exist_ok=True)
+        place = ("--name", name, "--host", "127.0.0.1", "--local-directory", str(self.folder / name))
+        return self.start("worker", "--nthreads", "1", "--no-dashboard", *place, *words, **env)
+
+    def end(self) -> None:
+        for process in self.started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def address(cluster: Cluster) -> str:
+    found: str = json.loads(cluster.file.read_text())["address"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy.write(tmp_path_factory.mktemp("data"))
+
+
+def until(true: Callable[[], Any], seconds: float = SOON) -> None:
+    last = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < last, "it did not happen"
+        time.sleep(0.02)
+
+
+class Sweep:
+    """60 units of a method that logs what it computes."""
+
+    def __init__(self, data: Path, folder: Path) -> None:
+        self.data, self.folder, self.cfg = data, folder, toy.many_units()
+        self.logs = data.parent / "logs"  # one for all, as a unit's key is of its method's settings
+        shutil.rmtree(self.logs, ignore_errors=True)
+        self.logs.mkdir()
+        method = {**plain(self.cfg.method.objpert), "_target_": "logged.Logged", "folder": str(self.logs)}
+        self.cfg.method.logged = method
+        spec = self.cfg.experiment.toy
+        spec.methods, spec.vary = ["logged"], {"logged": {"ridge": [0.1, 5.0]}}
+        self.store = Store([folder / f"results/{name}.csv" for name in ("runs", "scores")], folder / "units")
+
+    def run(self) -> dict[str, bytes]:
+        """The bytes of its results, by name."""
+        inputs = experiment.Inputs(File.at(self.data))
+        self.store.write(experiment.sweep(self.cfg, "toy", "rows", inputs, self.store))
+        return {path.name: path.read_bytes() for path in (self.folder / "results").iterdir()}
+
+    def computed(self) -> list[tuple[str, int]]:
+        """Units, and the process that computed each, as often as they were."""
+        log = self.logs / "log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [(unit, int(pid)) for unit, _, pid in (line.partition(",") for line in lines)]
+
+    def kept(self) -> int:
+        return len(list((self.folder / "units").glob("[!.]*.scores.json")))
+
+    def counts(self) -> Counter[int]:
+        """How many units were computed how often."""
+        return Counter(Counter(unit for unit, _ in self.computed()).values())
+
+
+@pytest.fixture(scope="module")
+def here(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The results of this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPL_WORKERS", "1")
+        sweep = Sweep(data, tmp_path_factory.mktemp("here"))
+        found = sweep.run()
+    assert sweep.counts() == {1: 60}
+    return found
+
+
+@contextmanager
+def meanwhile(act: Callable[[], None]) -> Iterator[None]:
+    """Do something in a thread; what it raises is raised at the end."""
+    raised: list[BaseException] = []
+
+    def acting() -> None:
+        try:
+            act()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=acting)
+    thread.start()
+    yield
+    thread.join(SOON)
+    if raised:
+        raise raised[0]
+
+
+class Proxy:
+    """A port that leads to another, and can be closed and opened again."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.removeprefix("tcp://").rpartition(":")
+        self.target, self.port, self.ends = (host, int(port)), 0, list[socket.socket]()
+        self.open()
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def open(self) -> None:
+        listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = listener.getsockname()[1]
+        self.ends = [listener]
+        threading.Thread(target=self.accept, args=(listener,), daemon=True).start()
+
+    def accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                pair = listener.accept()[0], socket.create_connection(self.target)
+                self.ends += pair
+                for one, other in (pair, pair[::-1]):
+                    threading.Thread(target=self.lead, args=(one, other), daemon=True).start()
+
+    def lead(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while content := one.recv(1 << 16):
+                other.sendall(content)
+            other.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        for end in self.ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+LOST = pytest.mark.trial("a worker or a connection is lost")
+
+
+def test_units_have_the_bytes_that_they_have_here(
+    address: str, data: Path, here: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """And are computed once, there; the address of the dashboard is told."""
+    monkeypatch.setenv("DPL_CLUSTER", address)
+    sweep = Sweep(data, tmp_path)
+    assert sweep.run() == here
+    assert sweep.counts() == {1: 60}
+    assert os.getpid() not in {pid for _, pid in sweep.computed()}
+    assert f"{address}: 3 workers; dashboard http://127.0.0.1:" in capsys.readouterr().err
+
+
+@LOST
+def test_a_connection_that_is_cut_and_restored_loses_nothing(
+    address: str, data: Path, here: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What is at work on the cluster meanwhile is not computed twice."""
+    proxy, sweep, submit = Proxy(address), Sweep(data, tmp_path), Client.submit
+    asked: list[str] = []
+
+    def submitted(self: Client, *args: Any, key: str, **more: Any) -> Any:
+        asked.append(key)
+        return submit(self, *args, key=key, **more)
+
+    monkeypatch.setattr(Client, "submit", submitted)
+    monkeypatch.setenv("DPL_CLUSTER", proxy.address)
+
+    def cut() -> None:
+        until(lambda: sweep.kept() > 10)
+        (sweep.logs / "wait").touch()
+        until(lambda: len(sweep.computed()) == sweep.kept() + 3)  # all but those at work have come back
+        time.sleep(0.5)
+        assert len(sweep.computed()) == sweep.kept() + 3
+        before = len(asked)
+        proxy.close()
+        time.sleep(0.5)
+        proxy.open()
+        until(lambda: len(asked) == before + 6)
+        time.sleep(0.5)  # for these to arrive
+        (sweep.logs / "wait").unlink()
+
+    with meanwhile(cut):
+        assert sweep.run() == here
+    assert sweep.counts() == {1: 60}
+    assert "is lost: " in capsys.readouterr().err
+    proxy.close()
+
+
+@LOST
+def test_a_worker_that_is_killed_loses_what_it_had_in_hand(
+    cluster: Cluster, address: str, data: Path, here: dict[str, bytes], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("DPL_CLUSTER", address)
+    sweep, victim = Sweep(data, tmp_path), cluster.started[1]
+
+    def kill() -> None:
+        until(lambda: sweep.kept() > 10)
+        (sweep.logs / "wait").touch()
+        until(lambda: [pid for _, pid in sweep.computed()[-3:]].count(victim.pid))
+        victim.kill()
+        (sweep.logs / "wait").unlink()
+
+    with meanwhile(kill):
+        assert sweep.run() == here
+    assert victim.wait() == -signal.SIGKILL
+    counts = Counter(unit for unit, _ in sweep.computed())
+    again = {unit for unit, count in counts.items() if count > 1}
+    assert len(counts) == 60
+    assert 1 <= len(again) <= remote.WAITING
+    assert max(counts.values()) == 2
+    assert again <= {unit for unit, pid in sweep.computed() if pid == victim.pid}
+
+
+@LOST
+@pytest.mark.slow
+def test_a_worker_out_of_memory_is_started_again(
+    address: str, data: Path, here: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPL_CLUSTER", address)
+    sweep = Sweep(data, tmp_path)
+    (sweep.logs / "hungry").touch()
+    assert sweep.run() == here
+    assert not (sweep.logs / "hungry").exists()
+    counts = Counter(unit for unit, _ in sweep.computed())
+    (again,) = (unit for unit, count in counts.items() if count > 1)
+    assert len(counts) == 60
+    assert counts[again] == 2
+
+
+# What is refused, before anything is computed
+
+
+@pytest.mark.parametrize("what", ["torch", "dplangevin", "logged"])
+def test_workers_of_other_versions_are_refused(
+    what: str, address: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPL_CLUSTER", address)
+    if what == "torch":
+        real = remote.version
+        monkeypatch.setattr(remote, "version", lambda name: "2.12.0+cu" if name == "torch" else real(name))
+        said = r"torch 2\.13\.\d+, here 2\.12\.0$"
+    else:
+        name = "_package" if what == "dplangevin" else "_code"
+        monkeypatch.setattr(remote, name, lambda *_: "another")
+        said = rf"{what}[.\w]* [0-9a-f]{{12}}, here another$"
+    sweep = Sweep(data, tmp_path)
+    with pytest.raises(ValueError, match=rf"workers are refused.*\n(tcp://127.0.0.1:\d+, )*.*: {said}"):
+        sweep.run()
+    assert sweep.computed() == []
+
+
+def test_a_worker_that_joins_later_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = cloudpickle.dumps(remote.Job(str, (), remote.versions(())))
+    assert remote._loaded(job).function is str
+    monkeypatch.setattr(remote, "_package", lambda: "another")
+    remote._loaded.cache_clear()
+    with pytest.raises(remote.Refused):
+        remote._loaded(job)
+
+
+class Stated:
+    """A client of workers that state what is given."""
+
+    dashboard_link = "http://dashboard"
+
+    def __init__(self, **workers: dict[str, Any]) -> None:
+        self.workers = workers
+
+    def nthreads(self) -> dict[str, int]:
+        return dict.fromkeys(self.workers, 1)
+
+    def run(self, function: Any, *given: Any, **more: Any) -> dict[str, Any]:
+        return dict.fromkeys(self.workers, function(*given))
+
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        return {
+            "workers": {name: {"nthreads": 1, "resources": {}, **own} for name, own in self.workers.items()}
+        }
+
+
+@pytest.mark.parametrize(
+    ("device", "workers", "asked"),
+    [
+        ("auto", {"a": {}, "b": {}}, {}),
+        ("auto", {"a": {"resources": {"GPU": 1}}, "b": {}}, {"GPU": 1}),
+        ("cpu", {"a": {"resources": {"GPU": 1}}, "b": {}}, {}),
+        ("auto", {"a": {"resources": {"MEMORY": 4e9}}, "b": {}}, {"MEMORY": 2e9}),
+        ("auto", {"a": {"resources": {"MEMORY": 4e9, "GPU": 1}}}, {"MEMORY": 2e9, "GPU": 1}),
+        ("auto", {"a": {"resources": {"MEMORY": 1e9}}}, "no worker of tcp://a:1 has {'MEMORY': 2000000000.0}"),
+        ("auto", {"a": {"resources": {"MEMORY": 4e9}}, "b": {"resources": {"GPU": 1}}}, "no worker of tcp://a:1 has"),
+        ("cuda", {"a": {}}, "no worker declares a GPU: --resources GPU=1"),
+        ("gpu", {"a": {}}, "DPL_DEVICE = 'gpu' must be one of"),
+        ("auto", {"a": {}, "b": {"nthreads": 4}}, "b: 4 threads: start it with --nthreads 1"),
+    ],
+)  # fmt: skip
+def test_units_ask_for_what_they_need_and_workers_declare(
+    device: str, workers: dict[str, Any], asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPL_DEVICE", device)
+    cluster, client = remote.Cluster("tcp://a:1", executor.Need(2e9, gpu=1), ()), Stated(**workers)
+    if isinstance(asked, str):
+        with pytest.raises(ValueError, match=re.escape(asked)):
+            cluster.asked(cluster.accepted(client))  # type: ignore[arg-type]
+    else:
+        assert cluster.asked(cluster.accepted(client)) == asked  # type: ignore[arg-type]
+
+
+def test_an_address_that_is_none_and_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPL_CLUSTER", "elsewhere:8786")
+    with pytest.raises(
+        ValueError, match="'elsewhere:8786' is neither an address, such as tcp://HOST:8786, nor"
+    ):
+        list(executor.computed(str, [1]))
+    monkeypatch.setenv("DPL_CLUSTER", f"tcp://127.0.0.1:{closed_port()}")
+    monkeypatch.setattr(remote, "FIRST", 0.5)
+    with pytest.raises(
+        ValueError, match=r"no scheduler answers at DPL_CLUSTER = tcp.*: start one with `dask scheduler`"
+    ):
+        list(executor.computed(str, [1]))
+    assert list(executor.computed(str, [])) == []  # nothing to do needs none
+
+
+# One way for all
+
+
+@pytest.mark.parametrize("how", ["here", "processes", "cluster"])
+def test_what_fails_stops_no_other_and_says_where(
+    how: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if how == "cluster":
+        monkeypatch.setenv("DPL_CLUSTER", request.getfixturevalue("address"))
+    monkeypatch.setenv("DPL_WORKERS", "1" if how == "here" else "2")
+    found = sorted(executor.computed(float.fromhex, ["0x1", "one", "0x3"]))
+    assert [done.value for done in found] == [1.0, None, 3.0]
+    assert [bool(done.made) for done in found] == [True, False, True]
+    assert str(found[1].error) == "invalid hexadecimal floating-point string"
+    assert "in attempted" in found[1].error.__notes__[0]  # type: ignore[union-attr]
+
+
+def test_rows_state_the_arithmetic_that_they_were_made_with(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of who computed them, also where the rest is computed later, by another."""
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    sweep = Sweep(data, tmp_path)
+    made = iter(["one machine"] * 20 + ["another"] * 40)
+    monkeypatch.setattr(executor, "_arithmetic", lambda *_: next(made))
+    compute = experiment.Work.compute
+
+    def cut(self: experiment.Work, group: Any) -> Any:
+        if sweep.kept() == 20:
+            raise KeyboardInterrupt
+        return compute(self, group)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment.Work, "compute", cut)
+        with pytest.raises(KeyboardInterrupt):
+            sweep.run()
+    sweep.run()
+    units = json.loads((tmp_path / "results/runs.units.json").read_bytes())
+    assert [unit["made"] for unit in units] == ["one machine"] * 20 + ["another"] * 40
+
+
+def test_an_error_that_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Odd(Exception):
+        pass
+
+    def fails(argument: int) -> None:
+        raise Odd("why")
+
+    (done,) = executor.computed(fails, [1])
+    assert repr(done.error) == "RuntimeError('Odd: why')"
+
+
+def test_prepared_data_are_made_where_a_unit_is(
+    address: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the manifest of who asks, in the worker's own folder, and checked: here data that nothing is fetched for."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("DPL_CLUSTER", address)
+    file = manifest.file(config.load(), "dataset", "synthetic")
+    (done,) = executor.computed(logged.described, [file])
+    assert done.error is None
+    assert done.value == (file.sha256, str(cluster.folder / "data/processed/synthetic.npz"))
+    assert not (cluster.folder / "data/manifest").exists()
+
+
+def test_compare_on_a_cluster_has_the_numbers_that_it_has_here(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers get the rows, which lie in no file of theirs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    monkeypatch.setenv("DPL_CLUSTER", "")  # so that it is taken back after --cluster
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=60), "label": np.where(rng.random(60) < 0.5, "a", "b")})
+    table.to_csv("mine.csv", index=False)
+    words = (
+        "compare mine.csv --target label --ranges-from-data --methods objpert,sgld --epsilon 1 --repeats 2"
+    )
+    found = {}
+    for name, more in (("here", []), ("there", ["--cluster", address])):
+        done = CliRunner().invoke(app, [*words.split(), "--out", name, *more])
+        assert done.exit_code == 0, done.output
+        found[name] = {
+            path.name: path.read_bytes() for path in Path(name).glob("*.*s*") if path.stem != "config"
+        }
+    assert {"runs.csv", "scores.csv", "runs.units.json"} <= set(found["here"])
+    assert found["there"] == found["here"]
+    done = CliRunner().invoke(app, [*words.split(), "--out", "no", "--cluster", "head:8786"])
+    assert done.exit_code == 2
+    assert "'head:8786' is neither an address" in done.output
+
+
+def test_a_file_that_is_here_is_its_content_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "rows.npz").write_bytes(b"rows")
+    file = pickle.loads(pickle.dumps(File.at(tmp_path / "rows.npz")))
+    (tmp_path / "rows.npz").unlink()
+    copy = file.get()
+    assert sha256(copy) == file.sha256
+    del file
+    assert not copy.parent.exists()
+
+
+# What docs/cluster.md shows
+
+PAGE = (ROOT / "docs/cluster.md").read_text()
+
+
+def shown(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def settings(stated: dict[str, Any]) -> Any:
+    """As Dask would read them from ~/.config/dask."""
+    return dask.config.set(dask.config.merge(dask.config.config, stated))
+
+
+@pytest.mark.parametrize("kind", ["slurm", "pbs"])
+def test_the_job_script_is_what_the_page_shows(kind: str) -> None:
+    jobqueue = pytest.importorskip("dask_jobqueue")
+    (stated,) = (
+        each["jobqueue"]["slurm"] for each in map(yaml.safe_load, shown("yaml")) if "jobqueue" in each
+    )
+    stated["scheduler-options"]["port"] = 0
+    make = {"slurm": jobqueue.SLURMCluster, "pbs": jobqueue.PBSCluster}[kind]
+    with (
+        settings({"jobqueue": {kind: stated}}),
+        make(scheduler_options={"port": 0, "dashboard": False}) as made,
+    ):
+        lines = made.job_script().splitlines()
+    (script,) = shown("bash")
+    wanted = script.splitlines() if kind == "slurm" else ["#PBS -q cpu", "#PBS -l select=1:ncpus=16:mem=60GB"]
+    assert set(wanted) <= set(lines)
+    command = lines[-1]
+    assert command.startswith(".venv/bin/python -m distributed.cli.dask_worker tcp://")
+    assert " --nthreads 1 " in command
+    assert " --nworkers 16 " in command
+    assert command.endswith(" --resources MEMORY=4e9")
+
+
+def test_the_settings_for_tls_are_dasks_own() -> None:
+    (stated,) = (each for each in map(yaml.safe_load, shown("yaml")) if "distributed" in each)
+    with settings(stated):
+        found: Any = Security()
+    assert found.require_encryption
+    assert found.tls_ca_file == "ca.pem"
+    assert (found.tls_scheduler_cert, found.tls_worker_key) == ("scheduler.pem", "worker.key")
+    assert (found.tls_client_cert, found.tls_client_key) == ("driver.pem", "driver.key")

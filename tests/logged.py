@@ -1,0 +1,43 @@
+"""Objective perturbation that logs what it computes, and waits or takes much memory where it is told to."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dplangevin.cache import File, sha256
+from dplangevin.methods import Execution, Plan, Release
+from dplangevin.methods.objpert import ObjPert
+from dplangevin.problems import Problem
+from dplangevin.problems.glm import Glm
+
+
+@dataclass(frozen=True)
+class Logged(ObjPert):
+    """folder: with `log`, a line a computation, its unit and its process; while there is `wait`, no computation ends;
+    `hungry` is taken away by the first process that has HUNGRY, which then takes so many bytes."""
+
+    folder: str = ""
+
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
+        assert isinstance(problem, Glm)
+        folder = Path(self.folder)
+        unit = f"{self.ridge} {plans[0].guarantee.epsilon:.6f} {float(problem.x.sum()):.6f}"
+        with open(folder / "log", "a") as log:
+            log.write(f"{unit},{os.getpid()}\n")
+        if "HUNGRY" in os.environ and (folder / "hungry").exists():
+            (folder / "hungry").unlink()
+            taken = np.ones(int(float(os.environ["HUNGRY"])) // 8)
+            time.sleep(60 + 0 * taken[0])
+        while (folder / "wait").exists():
+            time.sleep(0.02)
+        return super().release(problem, plans, how)
+
+
+def described(file: File) -> tuple[str, str]:
+    """What a file is, and where."""
+    path = file.get()
+    return sha256(path), str(path.absolute())
