@@ -525,7 +525,7 @@ def test_the_job_script_is_what_the_page_shows(kind: str) -> None:
     make = {"slurm": jobqueue.SLURMCluster, "pbs": jobqueue.PBSCluster}[kind]
     with (
         settings({"jobqueue": {kind: stated}}),
-        make(scheduler_options={"port": 0, "dashboard": False}) as made,
+        make(scheduler_options={"port": 0, "dashboard_address": ":0"}) as made,
     ):
         lines = made.job_script().splitlines()
     (script,) = shown("bash")
