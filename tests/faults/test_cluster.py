@@ -1,6 +1,7 @@
 """Units on a Dask cluster: a scheduler and three workers over TCP, as real processes, which are killed, cut off and run
 out of memory.  Every unit is there at the end, with the bytes that it has here."""
 
+import gc
 import json
 import os
 import pickle
@@ -212,6 +213,17 @@ class Proxy:
 
 
 LOST = pytest.mark.trial("a worker or a connection is lost")
+# Dask leaves the sockets of connections that break to the garbage collector
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """What is left to the garbage collector goes here, not in the tests of another module."""
+    yield
+    gc.collect()
 
 
 def test_units_have_the_bytes_that_they_have_here(
