@@ -36,6 +36,21 @@ def test_large_subsets_have_no_copies() -> None:
     assert all(len(set(row.tolist())) == 480 for row in found.reshape(-1, 480))
 
 
+@pytest.mark.parametrize(("n", "size"), [(900, 200), (4_000_000, 1_000)])  # keys of 32 bits, and of 64
+def test_a_later_copy_of_a_row_is_drawn_again(n: int, size: int) -> None:
+    found = random.subsets(random.generator(3, "t"), (2, 30), n, size)
+    rng = random.generator(3, "t")
+    rows: list[list[int]] = torch.randint(n, (60, size), generator=rng).tolist()
+    copies = 0
+    while later := [(r, k) for r, row in enumerate(rows) for k in range(size) if row[k] in row[:k]]:
+        drawn = torch.randint(n, (len(later),), generator=rng).tolist()
+        for (r, k), value in zip(later, drawn, strict=True):
+            rows[r][k] = value
+        copies += len(later)
+    assert copies > 0
+    assert found.reshape(60, size).tolist() == rows
+
+
 def test_subsets_larger_than_the_data_are_refused() -> None:
     with pytest.raises(ValueError, match="a subset of 11 of 10 rows does not exist"):
         random.subsets(random.generator(0, "t"), (1,), 10, 11)

@@ -39,6 +39,9 @@ from dplangevin.yaml_file import ConfigError, inexact, read, said, sound
 
 PARAMS = "params.yaml"
 CONF = "conf"
+OF_PIPELINE = (
+    "scale/pipeline@_global_"  # a scale's part for what only one pipeline has, in the list of config.yaml
+)
 SET = "DPL_SET"  # environment: the overrides that params.yaml was composed with (make repro SET=...)
 SHOWN = 20  # keys named in a message before "and n more"
 # words of a group's entries that their reader takes off, before the rest is made
@@ -109,7 +112,10 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
     cfg = _compose(overrides, folder)
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
-    left_out = ["~scale", *(["scale/pipeline@_global_=none"] if (folder / "scale/pipeline").exists() else [])]
+    left_out = [
+        "~scale",
+        *([f"{OF_PIPELINE}=none"] if OF_PIPELINE in (folder / "config.yaml").read_text() else []),
+    ]
     unscaled = _compose([*left_out, *(o for o in overrides if not o.startswith("scale="))], folder)
     if unknown := sorted(flatten(cfg).keys() - flatten(unscaled).keys()):
         raise ConfigError(f"{conf}/scale/{cfg.scale}.yaml sets keys that nothing reads: {_listed(unknown)}")
@@ -313,7 +319,7 @@ def _stray(key: str, known: set[str], named: set[str]) -> bool:
         word == "vary" or (rest[0] == "sweep" and word in _words(groups.Experiment))
     ):
         return False
-    if group in ("dataset", "features") and len(rest) == 2 and word in _words(groups.Part):
+    if group in ("dataset", "features") and len(rest) == 2 and word in plan.PART:
         return False
     return group not in named or ".".join([group, *rest[:1]]) in known
 

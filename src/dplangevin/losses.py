@@ -35,6 +35,8 @@ class Loss(NamedTuple):
     trace: float | None = None  # sup tr phi''; None: rank smoothness
     kinked: bool = False  # phi'' jumps
     one_sided: bool = False  # phi' is u >= 0 times a vector that only y decides
+    # u >= 0, in place, with phi'(m, y) = -y u(-y m) for y in {-1, +1}; None where phi' is not that
+    signed: Callable[[Tensor], Tensor] | None = None
     # t -> sup of phi over ||m|| <= t and y, sup over y of its range over ||m|| <= t; None where unbounded
     on_ball: Callable[[float], tuple[float, float]] | None = None
     labels: Callable[[Tensor], Tensor] = torch.as_tensor
@@ -94,6 +96,7 @@ LOGISTIC = Loss(
     lipschitz=1.0,
     smoothness=0.25,
     one_sided=True,
+    signed=torch.sigmoid_,
     on_ball=_Logistic.on_ball,
 )
 SQUARED = Loss(

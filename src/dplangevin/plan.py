@@ -3,12 +3,14 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
+from dplangevin.groups import Part
 from dplangevin.text import meant
 
 KEYS = ["run", "variant", "scaling", "epsilon"]  # of a row of runs.csv, in its folder
@@ -26,7 +28,7 @@ TABLES = {
     "curve": ["run", "epsilon", "seed", "epoch", "accuracy", "loss", "epsilon_add_remove", "epsilon_replace_one"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
-PART = "train_rows", "held_out"  # words of a data set that say what of the prepared file is learned from
+PART = tuple(field.name for field in fields(Part))  # what is learned from of a prepared data set
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
 FIELDS = (
     "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream", "datasets", "tuned",
@@ -177,8 +179,8 @@ def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, l
 
 
 def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
-    """The values of a range, both ends included, evenly spaced or (scale: log) by one factor; whole numbers between
-    whole numbers, others to six digits.
+    """The values of a range from `from`, evenly spaced or (scale: log) by one factor: `count` of them to `to`, or by
+    `step` as far as they do not pass it; whole numbers between whole numbers, others to six digits.
 
     >>> spaced("radius", {"from": 1.0, "to": 50.0, "count": 3, "scale": "log"})
     [1.0, 7.07107, 50.0]

@@ -63,7 +63,6 @@ stages:
         - results/analyses/${key}.csv: {cache: false, persist: true}
         - results/analyses/${key}.units.json: {cache: false, persist: true}
 """
-OF_PIPELINE = "optional scale/pipeline@_global_: ${scale}_${pipeline}"  # last in conf/config.yaml
 SOON = 20.0  # seconds that something may take on a loaded machine
 
 
@@ -86,9 +85,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pipeline.analyses[name] = f"conf/analysis/{name}.yaml"
     OmegaConf.save(pipeline, conf / "pipeline/default.yaml")
     own = (conf / "config.yaml").read_text().partition("\nseed: ")[2]
-    chosen = "".join(
-        f"  - {entry}\n" for entry in [*groups, "pipeline: default", "scale: laptop", OF_PIPELINE]
-    )
+    chosen = "".join(f"  - {entry}\n" for entry in [*groups, "pipeline: default", "scale: laptop"])
     (conf / "config.yaml").write_text(f"defaults:\n{chosen}experiment: {{}}\nmethod: {{}}\nseed: {own}")
     (conf / "scale/laptop.yaml").write_text("# @package _global_\nscale: laptop\n")
     python = folder / ".venv/bin/python"

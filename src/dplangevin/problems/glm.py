@@ -77,6 +77,22 @@ class Rows(NamedTuple):
         return torch.from_numpy(rows)[None]
 
 
+class Space:
+    """Memory that steps use again: `space(name, *shape)` is what it was given last time, grown as needed.
+
+    like: a tensor of the type and on the device wanted.
+    """
+
+    def __init__(self, like: Tensor) -> None:
+        self.like, self.kept = like, dict[str, Tensor]()
+
+    def __call__(self, name: str, *shape: int) -> Tensor:
+        cells = math.prod(shape)
+        if name not in self.kept or self.kept[name].numel() < cells:
+            self.kept[name] = self.like.new_empty(cells)
+        return self.kept[name][:cells].view(shape)
+
+
 @dataclass(frozen=True)
 class Glm:
     """A generalised linear model with rows ``||x_i||_2 <= row_bound``.
@@ -381,16 +397,18 @@ class Glm:
     def descent(self, chains: Sequence[Chain]) -> Descent:
         """``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``, in one gather and two products a step.
 
-        chains: those that draw Poisson samples last.
+        chains: those that draw Poisson samples last.  Where ``phi'(m, y) = -y u(-y m)``, as of the logistic loss, the
+        gathered rows are ``z = -y x``: then ``g = u(<z, theta>) z``, and u is cut at ``clip/||x||``.
         """
-        features, n, size = self.features, self.n, chains[0].sampling.size(self.n)
-        rows = self.x.flatten(0, 1)
-        sides = torch.stack([self.y.flatten(), rows.norm(dim=-1)], -1)  # labels and lengths
+        features, n, size, signed = self.features, self.n, chains[0].sampling.size(self.n), self.loss.signed
+        table = self._gathered(signed is not None)
+        width = table.shape[1]
         offsets = None if self.shared else torch.arange(len(self.x))[:, None] * n
         split = sum(c.sampling.scheme != "poisson" for c in chains)
         clips = torch.tensor([[c.clip] for c in chains])
-        clipped = not bool(clips.isinf().all())
+        clipped, common = not bool(clips.isinf().all()), bool((clips == clips[0]).all())
         at_once = max(1, CELLS // (size * features))
+        space = Space(table)
 
         def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
             share = eta / size
@@ -403,33 +421,50 @@ class Glm:
                 at = batch.rows[seeds, :longest]
                 if offsets is not None:
                     at = at + offsets[seeds]
-                flat = at.reshape(-1)
-                x, side = (part.index_select(0, flat).view(*at.shape, -1) for part in (rows, sides))
+                rows = space("rows", *at.shape, width)
+                torch.index_select(table, 0, at.reshape(-1), out=rows.view(-1, width))
                 if split:
                     part = slice(0, split)
-                    into(theta[seeds, part], x[:, :size], side[:, :size], share[part], part, keep[part])
+                    into(theta[seeds, part], rows[:, :size], None, share[part], part, keep[part])
                 if sizes is not None and split < len(chains):
                     part = slice(split, None)
-                    there = (torch.arange(longest) < sizes)[:, None]
-                    into(theta[seeds, part], x, side, there * share[part], part, keep[part])
+                    into(theta[seeds, part], rows, sizes, share[part], part, keep[part])
 
-        def into(theta: Tensor, x: Tensor, side: Tensor, share: Tensor, part: slice, keep: Tensor) -> None:
-            """share: eta/tau, or 0 for rows that take no part, ``(E, 1)`` or ``(S, E, B)``."""
-            labels, norms = side.unbind(-1)
+        def into(
+            theta: Tensor, rows: Tensor, sizes: Tensor | None, share: Tensor, part: slice, keep: Tensor
+        ) -> None:
+            """rows: ``(S, B, width)``, of which `sizes` take part, ``(S, 1)``, None for all; share: eta/tau."""
+            x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
             folded = theta.view(len(theta), -1, features)  # (S, E K, p)
-            margins = folded @ x.mT
-            if self.classes > 1:
-                margins = margins.unflatten(1, (-1, self.classes))
-            slope = self.loss.slope(margins, labels[:, None])  # (S, E, B) or (S, E, K, B)
-            weight = share
-            if clipped:
-                length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
-                weight = (clips[part] / length.mul_(norms[:, None])).clamp_(max=1.0).mul_(share)
-            slope.mul_(weight if self.classes == 1 else weight[..., None, :])
-            moved = (slope if self.classes == 1 else slope.flatten(1, 2)) @ x
-            theta.mul_(keep).sub_(moved.view(theta.shape))
+            slope = torch.bmm(folded, x.mT, out=space("margins", *folded.shape[:2], x.shape[1]))
+            outside = None if sizes is None else (torch.arange(x.shape[1]) >= sizes)[:, None]  # (S, 1, B)
+            limit = (clips[:1] if common else clips[part]) / norm if clipped and signed else None
+            if signed:
+                signed(slope)  # (S, E, B)
+            else:
+                slope = slope if self.classes == 1 else slope.unflatten(1, (-1, self.classes))
+                slope, weight = self.loss.slope(slope, label), share  # (S, E, B) or (S, E, K, B)
+                if clipped:
+                    length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
+                    weight = (clips[part] / length.mul_(norm)).clamp_(max=1.0).mul_(share)
+                slope.mul_(weight if self.classes == 1 else weight[..., None, :])
+                slope, share = slope.view(*folded.shape[:2], -1), torch.ones(1)
+            if limit is not None:
+                limit = limit if outside is None else limit.masked_fill_(outside, 0.0)
+                torch.minimum(slope, limit, out=slope)
+            elif outside is not None:
+                slope.masked_fill_(outside, 0.0)
+            moved = torch.bmm(slope, x, out=space("moved", *folded.shape)).view(theta.shape)
+            theta.mul_(keep).addcmul_(share, moved, value=-1)
 
         return descend
+
+    def _gathered(self, signed: bool) -> Tensor:
+        """What a step gathers of a row: x, or -y x, its label and its length, in whole cache lines of 16 numbers."""
+        rows, labels = self.x.flatten(0, 1), self.y.expand(len(self.x), -1).flatten()
+        sides = torch.stack([labels, rows.norm(dim=-1)], -1)
+        filling = rows.new_zeros(len(rows), -(self.features + 2) % 16)
+        return torch.cat([rows * -labels[:, None] if signed else rows, filling, sides], -1)
 
     def example_grads(self, theta: Tensor, rows: Tensor) -> Tensor:
         """Each row's own gradient over a minibatch, ``(S, E, tau, d)``; theta ``(S, E, d)``, rows ``(S, tau)``."""
