@@ -54,6 +54,6 @@ lint: $(VENV)/installed  ## ruff (lint, format) and mypy
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
 
-bench: $(VENV)/installed  ## speed against scipy and Opacus (installs requirements-bench.lock)
+bench: $(VENV)/installed  ## speed against scipy, JAX, Opacus and others (installs requirements-bench.lock)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-bench.lock
 	@$(RUN) benchmarks/bench.py

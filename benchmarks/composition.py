@@ -1,4 +1,4 @@
-"""Composition of privacy losses: error and time, ours against dp-accounting's PLD and prv-accountant."""
+"""Composition of privacy losses: error and time, ours against dp-accounting's PLD, prv-accountant and riskcal."""
 
 import math
 import warnings
@@ -58,15 +58,17 @@ def _sampled(options: Options, rate: float, multiplier: float, steps: int, delta
     event = SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), steps)
     price, took = timed(lambda: Tight().price(event, delta, "add_remove"))
     (low, _, high), spent = timed(lambda: prv(rate, multiplier, steps, delta, 3e-3 * price.epsilon))
+    theirs, long = timed(lambda: riskcal(rate, multiplier, steps, delta))
     return Row(
         f"compose {steps:.0e} Poisson-sampled steps, q {rate:g}, z {multiplier:g}, delta {delta:g}",
         f"{price.epsilon:.5f} in {took:.2f} s",
-        f"prv-accountant: {low:.4f} to {high:.4f} in {spent:.1f} s",
-        f"{spent / took:.0f} times faster",
+        f"prv-accountant: {low:.4f} to {high:.4f} in {spent:.1f} s; riskcal {theirs:.5f} in {long:.1f} s",
+        f"{spent / took:.0f} and {long / took:.0f} times faster",
         "within its bracket",
         verdict(low <= price.epsilon <= high),
         str(options.threads),
-        f"one price, add_remove; prv-accountant to .3 %, stated excess of ours {price.excess / price.epsilon:.1e}",
+        f"one price, add_remove; prv-accountant to .3 %, riskcal on a grid of {STEP:g}, "
+        f"stated excess of ours {price.excess / price.epsilon:.1e}",
     )
 
 
@@ -74,6 +76,16 @@ def pld(multiplier: float, steps: int, delta: float) -> float:
     accountant = PLDAccountant(value_discretization_interval=STEP)
     accountant.compose(SelfComposedDpEvent(GaussianDpEvent(multiplier), steps))
     return float(accountant.get_epsilon(delta))
+
+
+def riskcal(rate: float, multiplier: float, steps: int, delta: float) -> float:
+    """Its accountant is dp-accounting's PLD with connected dots, from which it reads error rates of attacks, too."""
+    from riskcal.accountants import CTDAccountant
+
+    accountant = CTDAccountant()
+    for _ in range(steps):
+        accountant.step(noise_multiplier=multiplier, sample_rate=rate)
+    return float(accountant.get_epsilon(delta=delta, grid_step=STEP))
 
 
 def prv(rate: float, multiplier: float, steps: int, delta: float, error: float) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""The sides of networks.py: one training step of a network, ours, PyTorch's without privacy, and Opacus's."""
+"""The sides of networks.py: one training step of a network, ours, PyTorch's without privacy, Opacus's, and JAX's."""
 
 import copy
 import warnings
@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from hydra.utils import instantiate
@@ -19,6 +20,7 @@ from dplangevin.networks import Network
 
 CONF = Path(__file__).resolve().parents[1] / "conf/problem"
 MODES = ("hooks", "functorch", "ew", "ghost")
+JAX = ("jax_privacy", "optax")
 FORMATS = {"": torch.contiguous_format, ", channels last": torch.channels_last}
 BATCH = 128
 CLIP, NOISE, STEP = 0.3, 1.0, 1e-4
@@ -106,3 +108,95 @@ def opacus(name: str, mode: str, layout: torch.memory_format) -> Step:
             optimiser.step()
 
     return step
+
+
+def jax_sides(name: str) -> dict[str, Callable[[], Step]]:
+    """JAX, compiled: without privacy, with clipping by jax_privacy, and with optax's aggregation of all gradients."""
+    found: dict[str, Callable[[], Step]] = {who: partial(jax_step, name, who) for who in ("JAX", *JAX)}
+    return found
+
+
+def jax_step(name: str, who: str) -> Step:
+    """One step on the network of conf/problem/, of random weights."""
+    import jax
+    import optax
+    from jax import numpy as jnp
+    from jax_privacy import clipping
+
+    spec = OmegaConf.to_container(OmegaConf.load(CONF / f"{name}.yaml").network)
+    network, _, x, y = problem(name)
+    images, labels = jnp.asarray(x[0].numpy()), jnp.asarray(y[0].numpy())
+    apply, weights = jax_network(spec["layers"], images[:1])  # type: ignore[index, call-overload]
+
+    def loss(weights: Any, image: Any, label: Any) -> Any:
+        logits = apply(weights, image[None])[0]
+        return optax.softmax_cross_entropy_with_integer_labels(logits, label)
+
+    def mean_loss(weights: Any, images: Any, labels: Any) -> Any:
+        return optax.softmax_cross_entropy_with_integer_labels(apply(weights, images), labels).mean()
+
+    clipped = clipping.clipped_grad(loss, l2_clip_norm=CLIP, batch_argnums=(1, 2), keep_batch_dim=False)
+    aggregate = optax.contrib.differentially_private_aggregate(CLIP, NOISE, jax.random.key(0))
+    kept = aggregate.init(weights)
+
+    def noisy(total: Any, key: Any) -> Any:
+        leaves, tree = jax.tree.flatten(total)
+        keys = jax.random.split(key, len(leaves))
+        drawn = [g + NOISE * CLIP * jax.random.normal(k, g.shape) for g, k in zip(leaves, keys, strict=True)]
+        return jax.tree.unflatten(tree, drawn)
+
+    @jax.jit
+    def step(weights: Any, kept: Any, key: Any) -> Any:
+        if who == "JAX":
+            moved = jax.grad(mean_loss)(weights, images, labels)
+        elif who == "jax_privacy":
+            moved = jax.tree.map(lambda g: g / BATCH, noisy(clipped(weights, images, labels), key))
+        else:
+            each = jax.vmap(jax.grad(loss), (None, 0, 0))(weights, images, labels)
+            moved, kept = aggregate.update(each, kept, weights)
+        return jax.tree.map(lambda w, g: w - STEP * g, weights, moved), kept
+
+    key = jax.random.key(1)
+    assert network.d == sum(leaf.size for leaf in jax.tree.leaves(weights))
+    return lambda: jax.block_until_ready(step(weights, kept, key))
+
+
+def jax_network(layers: Any, example: Any) -> tuple[Callable[..., Any], Any]:
+    """Logits of the layers of conf/problem/ as a function of weights and images ``(B, C, H, W)``, and weights."""
+    import jax
+    from jax import lax
+    from jax import numpy as jnp
+
+    def apply(weights: Any, x: Any, draw: bool = False) -> Any:
+        rest, made = list(weights), []
+        for place, layer in enumerate(layers):
+            shape: tuple[int, ...] = ()
+            if "conv" in layer:
+                shape = layer["conv"], x.shape[1], layer["kernel"], layer["kernel"]
+            elif "linear" in layer:
+                x = x.reshape(len(x), -1)
+                shape = layer["linear"], x.shape[1]
+            if shape:
+                if draw:
+                    scale = 1 / jnp.sqrt(float(np.prod(shape[1:])))
+                    rest.append(
+                        (scale * jax.random.normal(jax.random.key(place), shape), jnp.zeros(shape[0]))
+                    )
+                weight, bias = rest.pop(0)
+                made.append((weight, bias))
+            if "conv" in layer:
+                stride, padding = layer.get("stride", 1), layer.get("padding", 0)
+                x = lax.conv_general_dilated(x, weight, (stride,) * 2, [(padding, padding)] * 2)
+                x = x + bias[:, None, None]
+            elif "linear" in layer:
+                x = x @ weight.T + bias
+            elif "activation" in layer:
+                x = {"tanh": jnp.tanh, "relu": jax.nn.relu}[layer["activation"]](x)
+            else:
+                size = layer["max_pool"]
+                stride = layer.get("stride", size)
+                window, strides = (1, 1, size, size), (1, 1, stride, stride)
+                x = lax.reduce_window(x, -jnp.inf, lax.max, window, strides, "VALID")
+        return made if draw else x
+
+    return apply, apply([], example, draw=True)

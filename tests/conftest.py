@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("DPL_WORKERS", "1")  # xdist has the cores
 os.environ |= {
     "NO_PROXY": "127.0.0.1",
     "no_proxy": "127.0.0.1",

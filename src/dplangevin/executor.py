@@ -45,12 +45,11 @@ def computed(
     arguments: Sequence[T],
     need: Need = Need(),  # noqa: B008
     code: Sequence[str] = (),
-    apart: bool = True,
 ) -> Iterator[Done[R]]:
     """What comes of `function` for every argument, as it is finished; an Exception of one stops no other.
 
     need: of each call.  code: what is not of this package among what it calls, by name, which workers must have the
-    same of.  apart: calls run side by side on this machine; else one after the other, where no cluster is named.
+    same of.
     ValueError where the scheduler cannot be reached or its workers are refused: then nothing is computed.
     """
     if not arguments:
@@ -62,7 +61,7 @@ def computed(
             raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
         yield from Cluster(cluster, need, code).computed(function, arguments)
         return
-    jobs = min(workers(), len(arguments)) if apart else 1
+    jobs = min(workers(), len(arguments))
     if jobs == 1 or (need.gpu and pick().type == "cuda"):  # one process has the GPU
         for each in enumerate(arguments):
             yield attempted(function, *each)

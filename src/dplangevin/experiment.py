@@ -103,7 +103,7 @@ def sweep(
         groups = work.groups(missing, failed)
         code = targets(*(work.units[i].config for i in missing), plain(work.spec))
         with tqdm(total=sum(map(len, groups)), unit="unit", disable=None) as shown:
-            for done in computed(work.compute, groups, work.need(files), code, work.apart):
+            for done in computed(work.compute, groups, work.need(files), code):
                 group = groups[done.place]
                 if done.value is None:
                     assert done.error is not None
@@ -184,7 +184,7 @@ class Work:
             raise ValueError(
                 f"{experiment} is compared with the exact posterior on all rows: set compared: false for a part of them"
             )
-        # networks are run one by one, side by side on the cores; linear models as one program
+        # each budget of a network is a unit of its own; chains of linear models are one program
         self.apart = bool(self.spec.get("apart") or self.spec.get("curve"))
         self.problems: dict[Any, Problem] = {}
 
