@@ -60,10 +60,12 @@ class Part(Group):
 
 @dataclass(frozen=True)
 class Dataset(Part):
-    """limit: rows of each part to keep, None for all; archive: of which all files are members."""
+    """limit: rows of each part to keep, None for all; urls: of folders that hold all files; archive: of which all files
+    are members."""
 
     files: Sequence[File]
     loader: Any
+    urls: Sequence[str] = ()
     archive: Archive | None = None
     assumptions: Sequence[str] = ()
     row_norm_bound: float | None = None

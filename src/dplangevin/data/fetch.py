@@ -60,9 +60,14 @@ def mirrors(value: str) -> list[str]:
 
 
 def raw_files(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The files of an entry of conf/dataset, each with the `archive` that they all are members of, if there is one."""
+    """The files of an entry of conf/dataset, each with the `archive` that they all are members of, if there is one, and
+    after its own URLs those that it has in the folders of the entry's `urls`."""
     archive = {"archive": entry["archive"]} if entry.get("archive") else {}
-    return [{**file, **archive} for file in entry["files"]]
+    folders = entry.get("urls") or []
+    return [
+        {**file, **archive, "urls": [*file.get("urls", []), *(f"{url}/{file['name']}" for url in folders)]}
+        for file in entry["files"]
+    ]
 
 
 def fetch(
