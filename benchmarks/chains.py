@@ -7,11 +7,12 @@ is known for; seeds have minibatches of their own, which their chains share, as 
 
 import os
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import adult
 import torch
-from measure import Options, Row, medians, verdict
+from measure import Options, Row, isolated, medians, verdict
 
 from dplangevin import random
 from dplangevin.chains.chain import Chain, run
@@ -19,6 +20,7 @@ from dplangevin.chains.sampling import Sampling
 from dplangevin.problems.glm import Glm
 
 BATCH = 512
+ROUNDS = 3
 STEPS = 128
 SEEDS = 10
 CHAINS = (11, 100)  # per seed
@@ -27,32 +29,52 @@ STEP, NOISE = 1e-3, 1.0
 
 
 def rows(options: Options) -> list[Row]:
-    os.sched_setaffinity(
-        0, sorted(os.sched_getaffinity(0))[: options.threads]
-    )  # XLA takes every core that it is given
-    cfg = adult.config(options.scale)
-    problem = adult.problem(cfg)
     found = []
     for each in CHAINS:
         count = SEEDS * each
-        names = ["Poisson samples, clipped", "subsets, not clipped"]
-        sides = [ours(problem, each, "poisson", CLIP), ours(problem, each, "subset", float("inf"))]
-        peers = [jax_steps(problem, each, closed_form), jax_steps(problem, each, gradients)]
-        times = [1e6 * t / (STEPS * count) for t in medians(options.runs, *sides, *peers)]
-        closed, general = times[2:]
-        for name, own in zip(names, times[:2], strict=True):
+        names = {"poisson": "Poisson samples, clipped", "subset": "subsets, not clipped"}
+        sides = [*names, "closed form", "vmap(grad)"]
+        times: dict[str, list[float]] = {side: [] for side in sides}
+        for _ in range(ROUNDS):
+            for side in sides:
+                taken = isolated(
+                    options.threads, one, side, each, options.runs, options.threads, options.scale
+                )
+                times[side].append(1e6 * taken / (STEPS * count))
+        middle = {side: median(taken) for side, taken in times.items()}
+        closed, general = middle["closed form"], middle["vmap(grad)"]
+        for side, name in names.items():
+            own = middle[side]
             found.append(
                 Row(
                     f"one chain-step, {count:,} chains, batch {BATCH}, {name}",
-                    f"{own:.2f} us",
-                    f"JAX in closed form {closed:.2f} us, as vmap(grad) {general:.2f} us",
+                    f"{own:.2f} us ({min(times[side]):.2f} to {max(times[side]):.2f})",
+                    f"JAX in closed form {closed:.2f} us ({min(times['closed form']):.2f} to "
+                    f"{max(times['closed form']):.2f}), as vmap(grad) {general:.2f} us",
                     f"{closed / own:.2f} and {general / own:.1f} times",
                     ">= 1 times the closed form",
                     verdict(closed >= own),
                     str(options.threads),
-                    f"median of {options.runs} runs of {STEPS} steps in turns; JAX draws with replacement",
+                    f"median (and range) of {ROUNDS} processes a side in turns, each the median of {options.runs} runs "
+                    f"of {STEPS} steps; JAX draws with replacement",
                 )
             )
+    return found
+
+
+def one(side: str, each: int, runs: int, threads: int, scale: str) -> float:
+    """Median seconds of a run, alone in its process: the threads of XLA wait by spinning."""
+    os.sched_setaffinity(
+        0, sorted(os.sched_getaffinity(0))[:threads]
+    )  # XLA takes every core that it is given
+    problem = adult.problem(adult.config(scale))
+    made = {
+        "poisson": lambda: ours(problem, each, "poisson", CLIP),
+        "subset": lambda: ours(problem, each, "subset", float("inf")),
+        "closed form": lambda: jax_steps(problem, each, closed_form),
+        "vmap(grad)": lambda: jax_steps(problem, each, gradients),
+    }
+    (found,) = medians(runs, made[side]())
     return found
 
 
