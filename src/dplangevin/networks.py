@@ -14,8 +14,8 @@ from dplangevin.engine.clipped import forward
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
-    "leaky_relu": partial(nn.LeakyReLU, 0.2),  # the slope usual in GANs (Radford, Metz and Chintala 2016)
     "tanh": nn.Tanh,
+    "leaky_relu": partial(nn.LeakyReLU, 0.2),  # the slope usual in GANs (Radford, Metz and Chintala 2016)
 }
 ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten", "unflatten", "conv_transpose")
 

@@ -23,12 +23,14 @@ METHODS = {
     "dp_sgld_ryffel2022": "DP-Langevin",
     "dp_sgnht": "DP-SGNHT",
     "dp_sghmc": "DP-SGHMC",
+    "dp_sghmc_li2019": "DP-SGHMC",
     "dp_sgfs": "DP-SGFS",
     "dp_sgd": "DP-SGD",
     "dpvi": "DPVI",
     "pate": "Confident-GNMax",
     "sgd": "SGD without privacy",
     "sgld": "SGLD without privacy",
+    "sghmc": "SGHMC without privacy",
 }
 DATASETS = {
     "synthetic": "the synthetic data", "abalone": "Abalone", "adult": "Adult", "mnist": "MNIST", "svhn": "SVHN",
@@ -36,6 +38,7 @@ DATASETS = {
 }  # fmt: skip
 NETWORKS = {
     "tanh": "the small network", "li2019": "the paper's network", "li2019_svhn": "the paper's network for SVHN",
+    "gan": "the GAN", "gan_public": "the GAN with public labels", "gan_labels": "the labels alone",
     "resnet18": "ResNet-18", "resnet20": "ResNet-20", "alexnet": "AlexNet",
 }  # fmt: skip
 NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove"}

@@ -7,7 +7,7 @@ the mean over records of
     -log p(y | x, R)              of an image x with label y
     -log p(R | x)                 of an unlabelled one
 
-plus the mean of ``-log p(K + 1 | g(z))`` over generated images, and the generator, after each of its steps, takes one of
+plus the mean of ``-log p(K + 1 | g(z))`` over generated images; the generator, after each of its steps, takes one of
 Adam down the mean of ``-log p(R | g(z))``.  **What is private**: records enter the discriminator's sum of clipped
 gradients alone.  Generated images are made of what is private already, so that their gradient needs no clip and
 no noise, and the generator learns from the discriminator alone.
