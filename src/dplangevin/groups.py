@@ -147,6 +147,7 @@ class Experiment(Group):
     formula: Any = None
     attack: Any = None
     curve: Any = None
+    judge: Any = None
     stream: str | None = None
     paired: bool = False
     apart: bool = False

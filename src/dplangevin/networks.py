@@ -136,6 +136,34 @@ def build(layers: Iterable[Mapping[str, Any]], shape: Iterable[int], classes: in
     return Network(template, (size[0], size[1], size[2]), classes)
 
 
+def adversaries(
+    shape: Iterable[int], classes: int, channels: Iterable[int], latent: int
+) -> tuple[Network, Generator]:
+    """Discriminator and generator in the manner of Radford, Metz and Chintala (2016), without batch normalisation,
+    which mixes examples: 4x4 kernels that halve the side of an image, channels of each given, and a linear layer;
+    leaky ReLU.  The generator is its mirror image, with ReLU and a last tanh.
+
+    shape: channels, height, width of an image; classes: logits; latent: numbers in z.  ValueError for sides that cannot
+    be halved so often.
+    """
+    (colours, height, width), widths = tuple(shape), list(channels)
+    halved: dict[str, Any] = {"kernel": 4, "stride": 2, "padding": 1}
+    if not widths or any(side % 2 ** len(widths) for side in (height, width)):
+        raise ValueError(
+            f"sides {height} and {width} cannot be halved {len(widths)} times: give other channels"
+        )
+    inner = [widths[-1], height >> len(widths), width >> len(widths)]
+    down: list[dict[str, Any]] = []
+    for count in widths:
+        down += [{"conv": count, **halved}, {"activation": "leaky_relu"}]
+    up: list[dict[str, Any]] = [{"linear": math.prod(inner)}, {"unflatten": inner}]
+    for count in [*reversed(widths[:-1]), colours]:
+        up += [{"activation": "relu"}, {"conv_transpose": count, **halved}]
+    image = (colours, height, width)
+    discriminator = build([*down, {"linear": classes}], image, classes)
+    return discriminator, generator([*up, {"activation": "tanh"}], latent, image)
+
+
 def _sequence(
     layers: Iterable[Mapping[str, Any]], size: tuple[int, ...]
 ) -> tuple[nn.Sequential, tuple[int, ...]]:

@@ -24,6 +24,7 @@ TABLES = {
     "runs": RUN_COLUMNS,
     "scores": [*KEYS, "seed", "metric", "value"],
     "curve": ["run", "epsilon", "seed", "epoch", "accuracy", "loss", "epsilon_add_remove", "epsilon_replace_one"],
+    "samples": [*KEYS, "image", "pixels"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
 PART = "train_rows", "held_out"  # words of a data set that say what of the prepared file is learned from

@@ -164,7 +164,13 @@ def test_the_noise_of_dp_sghmc_is_tied_to_its_step(given: dict[str, Any]) -> Non
 def test_dp_sghmc_that_feels_no_budget_is_sghmc_on_poisson_samples() -> None:
     """The kernel of eq. 4.4 in units of the summed loss, the velocity's noise being that of the loop."""
     problem, a, share, n, tau = logistic(), 0.3, 0.2, 400, 20
-    settings: dict[str, Any] = {"step": share, "unit": "absolute", "samples": 7, "friction": a, "precision": 0.7}
+    settings: dict[str, Any] = {
+        "step": share,
+        "unit": "absolute",
+        "samples": 7,
+        "friction": a,
+        "precision": 0.7,
+    }
     settings |= {"sampling": {"batch": tau, "epochs": 2}}
     private, plans = run("dp_sghmc_li2019", [INF, 1000.0], problem, **settings)
     plain, _ = run("sghmc", [INF, INF], problem, **settings)

@@ -38,7 +38,7 @@ DATASETS = {
 }  # fmt: skip
 NETWORKS = {
     "tanh": "the small network", "li2019": "the paper's network", "li2019_svhn": "the paper's network for SVHN",
-    "gan": "the GAN", "gan_public": "the GAN with public labels", "gan_labels": "the labels alone",
+    "gan": "the GAN", "gan_labels": "the labels alone",
     "resnet18": "ResNet-18", "resnet20": "ResNet-20", "alexnet": "AlexNet",
 }  # fmt: skip
 NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove"}

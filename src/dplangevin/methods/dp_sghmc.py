@@ -1,7 +1,7 @@
 """Differentially private stochastic gradient Hamiltonian Monte Carlo, and SGHMC without privacy.
 
-    `DpSghmc`        uniform subsets, noise by Theorem 4 (Wang, Fienberg and Smola 2015, eq. 4.4)
-    `DpSghmcLi2019`  Poisson samples of clipped gradients, noise that step size and friction set
+`DpSghmc`        uniform subsets, noise by Theorem 4 (Wang, Fienberg and Smola 2015, eq. 4.4)
+`DpSghmcLi2019`  Poisson samples of clipped gradients, noise that step size and friction set
 """
 
 import math

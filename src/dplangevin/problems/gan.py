@@ -32,7 +32,7 @@ from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset
 from dplangevin.device import pick
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.networks import Generator, Network, named
+from dplangevin.networks import Generator, Network, adversaries, named
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.network import AT_ONCE, as_inputs
 
@@ -68,6 +68,7 @@ class GanProblem:
     y: ``(S, n)``, their labels 0, ..., K - 1, or K + 1 of an unlabelled one.  public: ``(S, L)``, images that all steps
     see with their labels y_public ``(S, L)``, without clip and noise, as a term ``weight`` times their mean loss beside
     the mean over records; None for none.  weight, >= 0: also of the loss of a labelled record.
+    every_label: ``(N,)``, of all training images, which nothing is learned from here (`judge`).
     x_test, y_test: as of `NetworkProblem`.
     """
 
@@ -81,6 +82,7 @@ class GanProblem:
     public: Tensor | None = None
     y_public: Tensor | None = None
     weight: float = 1.0
+    every_label: Tensor | None = None
 
     def __post_init__(self) -> None:
         not_negative(weight=self.weight)
@@ -90,46 +92,47 @@ class GanProblem:
         cls,
         images: Dataset,
         seeds: int,
-        network: Network,
-        generator: Generator,
         *,
         labels: Labels,
-        labelled: int,
         seed: int,
-        step: float,
-        batch: int,
+        labelled: int = 10,
+        channels: Sequence[int] = (16, 32),
+        latent: int = 32,
+        step: float = 1e-3,
+        batch: int = 64,
         weight: float = 1.0,
     ) -> GanProblem:
-        """labelled: images of each class that have a label, another draw for each seed, from streams of `seed`.
+        """channels, latent: of `networks.adversaries`.  labelled: images of each class that have a label, another draw
+        for each seed, from streams of `seed`.  step, batch: see `Adversary`.
 
         labels: "private", they are records like the others; "public", no record but seen in every step; "alone", they
-        are the only records, without a generator: supervised learning.  step, batch: see `Adversary`.
+        are the only records, without a generator: supervised learning.
         """
         known = get_args(Labels)
         require(labels in known, f"labels must be one of {', '.join(known)}, not {labels!r}")
         positive(labelled=labelled)
         arrays, device = images.arrays(), pick()
         x, y = (torch.as_tensor(part, device=device) for part in (arrays.x_train, arrays.y_train))
-        classes = network.classes - 1
-        require(images.classes == classes, f"a discriminator of {images.classes} classes has one logit more")
+        classes = images.classes
+        network, generator = adversaries(images.shape, classes + 1, channels, latent)
         chosen = torch.stack([_labelled(y.cpu(), classes, labelled, seed, s) for s in range(seeds)]).to(
             device
         )
         own: dict[str, Any] = {
+            "weight": weight,
+            "every_label": y,
             "x_test": torch.as_tensor(arrays.x_test),
             "y_test": torch.as_tensor(arrays.y_test)[None],
         }
         if labels == "alone":
-            return cls(network, None, x, chosen, y[chosen], **own, weight=weight)
+            return cls(network, None, x, chosen, y[chosen], **own)
         adversary = Adversary(generator, step, batch)
         of = torch.full((seeds, len(x)), classes + 1, device=device).scatter_(1, chosen, y[chosen])
         if labels == "private":
-            return cls(network, adversary, x, _all(seeds, len(x), device), of, **own, weight=weight)
+            return cls(network, adversary, x, _all(seeds, len(x), device), of, **own)
         rest = torch.stack([(labelled > classes).nonzero()[:, 0] for labelled in of])
         unknown = torch.full_like(rest, classes + 1)
-        return cls(
-            network, adversary, x, rest, unknown, **own, public=chosen, y_public=y[chosen], weight=weight
-        )
+        return cls(network, adversary, x, rest, unknown, **own, public=chosen, y_public=y[chosen])
 
     @property
     def classes(self) -> int:
