@@ -9,8 +9,9 @@ the mean over records of
 
 plus the mean of ``-log p(K + 1 | g(z))`` over generated images; the generator, after each of its steps, takes one of
 Adam down the mean of ``-log p(R | g(z))``.  **What is private**: records enter the discriminator's sum of clipped
-gradients alone.  Generated images are made of what is private already, so that their gradient needs no clip and
-no noise, and the generator learns from the discriminator alone.
+gradients alone.  Generated images are made of what is private already, so that their gradient needs no noise, and the
+generator learns from the discriminator alone.  It is clipped like a record's all the same: on one side of the game
+alone, a clip would tip it.
 
 Differs: the generator does not match features (Salimans et al.), which are means of real minibatches and would be
 part of the mechanism.  Differs: it is one point estimate; Saatchi and Wilson sample generators by SGHMC, too.
@@ -66,7 +67,7 @@ class GanProblem:
     network: the discriminator, of K + 1 logits.  adversary: None for none, which leaves supervised learning.
     x: ``(N, C, H, W)`` training images, uint8.  rows: ``(S, n)``, which of these are the records, in each seed.
     y: ``(S, n)``, their labels 0, ..., K - 1, or K + 1 of an unlabelled one.  public: ``(S, L)``, images that all steps
-    see with their labels y_public ``(S, L)``, without clip and noise, as a term ``weight`` times their mean loss beside
+    see with their labels y_public ``(S, L)``, without noise, as a term ``weight`` times their mean loss beside
     the mean over records; None for none.  weight, >= 0: also of the loss of a labelled record.
     every_label: ``(N,)``, of all training images, which nothing is learned from here (`judge`).
     x_test, y_test: as of `NetworkProblem`.
@@ -174,13 +175,13 @@ class GanProblem:
         sums = clipped_sum(self.network, theta[:, : self.network.d], x, y, mask, clip, loss_of=loss_of)
         return sums.gradient, sums.loss.sum(-1)
 
-    def plain_sum(self, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """The sum of gradients over images that are no records, ``(S, E, d)``: x ``(S or S E, B, C, H, W)``, y
+    def public_mean(self, theta: Tensor, x: Tensor, y: Tensor, clips: Sequence[float]) -> Tensor:
+        """The mean of clipped gradients of images that are no records, ``(S, E, d)``: x ``(S or S E, B, C, H, W)``, y
         ``(S, B)``."""
         mask = torch.ones_like(y, dtype=torch.bool)
-        chains = theta.shape[1]
-        x = x.unflatten(0, (len(theta), -1)).expand(-1, chains, *[-1] * 4)
-        return torch.stack([self._sum(theta[:, e], x[:, e], y, mask, math.inf)[0] for e in range(chains)], 1)
+        x = x.unflatten(0, (len(theta), -1)).expand(-1, len(clips), *[-1] * 4)
+        each = [self._sum(theta[:, e], x[:, e], y, mask, clip)[0] for e, clip in enumerate(clips)]
+        return torch.stack(each, 1) / y.shape[1]
 
     def predict(self, theta: Tensor) -> Tensor:
         """``p(y | x, R)`` of the test rows, ``(S, E, m, K)`` on the CPU."""
@@ -240,8 +241,8 @@ class Loss:
 class Against:
     """A kernel of the discriminator, and after each of its steps one of the generator.
 
-    The kernel is given the noisy sum of the records' clipped gradients plus tau times the mean gradient of generated,
-    and `weight` times that of public labelled, images; it has theta's first d coordinates.  Then the generator takes a
+    The kernel is given the noisy sum of the records' clipped gradients plus tau times the mean clipped gradient of
+    generated images, and that of public labelled ones; it has theta's first d coordinates.  Then the generator takes a
     step of Adam with the same images at the discriminator's new parameters.  State: theta, what is drawn from, Adam's
     two means ``(S, E, generator's)``, and the rest of the kernel's own.  Chains of a seed share z, which is
     drawn anew each step.
@@ -255,6 +256,7 @@ class Against:
             "a GAN is learned on no ball: radius must be inf",
         )
         self.problem, self.adversary, self.kernel = problem, adversary, kernel
+        self.clips = [chain.clip for chain in chains]
         self.size = chains[0].sampling.size(problem.facts.n)
 
     def init(self, theta: Tensor, rng: torch.Generator) -> State:
@@ -290,10 +292,10 @@ class Against:
         problem = self.problem
         x = torch.stack([image for own in images for image in own])
         made = torch.full((len(theta), x.shape[1]), problem.classes, device=theta.device)
-        found = problem.plain_sum(theta, x, made) / x.shape[1]
+        found = problem.public_mean(theta, x, made, self.clips)
         if problem.public is not None and problem.y_public is not None:
             labelled = as_inputs(problem.x[problem.public])
-            found += problem.plain_sum(theta, labelled, problem.y_public) / labelled.shape[1]
+            found += problem.public_mean(theta, labelled, problem.y_public, self.clips)
         return found
 
     def fooled(self, theta: Tensor, images: Tensor) -> Tensor:
