@@ -1,22 +1,20 @@
-"""The GAN of li2019, section 4.3: accuracy beside prices, what generators make, pictures of it, and what the noise of SGHMC
-hides by itself. Pure functions; the frames are those of `exhibits.read`."""
+"""The GAN of li2019, section 4.3: accuracy beside prices, what generators make, pictures of it, and what the noise of
+SGHMC hides by itself. Pure functions; the frames are those of `exhibits.read`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from dplangevin.exhibits import networks, style, tables
 from dplangevin.exhibits.style import lay_out, look
 from dplangevin.exhibits.tables import Published
 from dplangevin.statistics import finite_interval, sort_by
-from dplangevin.text import distinct, epsilon, number, numbers, percent, short, span
+from dplangevin.text import distinct, epsilon, number, numbers, percent, short
 
 BLOCKS = {
     "nonprivate": "without privacy",
@@ -36,8 +34,8 @@ Accuracy of the discriminator on the test images in %, the mean over seeds, each
 start, with a 95 % t-interval; samplers predict with the average of their posterior samples, and one sample is the last.
 Published: 98.3 % by SGHMC and 90.8 % by DP-SGD, both at (0.2, 1e-5), without networks, steps or an accountant. Charged:
 by the accountant that the noise was chosen with; tight: the smallest ε that we can prove, for the two kinds of
-neighbours; all at δ = {delta}. Of 1,000 generated images: the share that a classifier trained on MNIST recognises (it is
-90 % sure of a digit), the digits that at least 1 % of all are recognised as, and the entropy of the recognised ones'
+neighbours; all at δ = {delta}. Of 1,000 generated images: the share that a classifier trained on MNIST recognises (it
+is 90 % sure of a digit), the digits that at least 1 % of all are recognised as, and the entropy of the recognised ones'
 digits in nats (ten even digits: 2.30). Generators see records through the discriminator alone, so that they cost
 nothing more."""
 
@@ -195,6 +193,62 @@ def pictures(
                 first = f"{heading}\n" if place == 0 else ""
                 ax.set_title(f"{first}{row.label}{asked}: {told}", fontsize=7.5, pad=2)
         return lay_out(figure, title, PICTURES_TEXT, [])
+
+
+# The noise of SGHMC by itself
+
+NOISE_LINES = {
+    "epsilon_add_remove": ("add_remove", "o", "-", "proven, add/remove"),
+    "epsilon_replace_one": ("replace_one", "s", "-", "proven, replace-one"),
+    "epsilon_moments": ("formula", "v", "--", "moments accountant"),
+    "attack_add_remove": ("claimed", "<", ":", "attack, add/remove, at least"),
+    "attack_replace_one": ("attack", "^", ":", "attack, replace-one, at least"),
+}
+NOISE_TEXT = (
+    "{steps} steps of SGHMC on Poisson samples of {batch} of {records} records, η = {step}, friction {friction}, "
+    "δ = {delta}; nothing is\nclipped. A network bounds no record's gradient, so that no ε holds for all of them."
+)
+
+
+def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
+    """ε of SGHMC's own noise against the norm of a record's gradient, by proof and by attack.  frame: of the analysis
+    `sghmc_noise`."""
+    rows, first = frame.sort_values("norm"), frame.iloc[0]
+    with style.settings():
+        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+        ax, handles = figure.subplots(), []
+        for column, (kind, marker, line, label) in NOISE_LINES.items():
+            shown = rows[rows[column].gt(0)]
+            colour = style.PRICE_COLOURS[kind]
+            handles += ax.plot(
+                shown.norm, shown[column], color=colour, marker=marker, ls=line, ms=5, label=label
+            )
+        ax.set(xscale="log", yscale="log", xlabel="norm L of one record's gradient", ylabel="ε")
+        ax.set_xticks(rows.norm, [number(value) for value in rows.norm])
+        ax.set_xticks([], minor=True)
+        text = NOISE_TEXT.format(
+            steps=first.steps,
+            batch=first.batch,
+            records=f"{first.records:,}",
+            step=number(first.step_size),
+            friction=number(first.friction),
+            delta=number(first.delta),
+        )
+        return lay_out(figure, title, text, handles)
+
+
+def noise_page(frame: pd.DataFrame, *, title: str = "") -> str:
+    """Markdown: a row for each norm."""
+    columns = ["L", "σ", *(of[3] for of in NOISE_LINES.values())]
+    cells = [
+        [number(row.norm), short(row.noise_multiplier), *(epsilon(row[name]) for name in NOISE_LINES)]
+        for _, row in frame.sort_values("norm").iterrows()
+    ]
+    lines = [
+        "SGHMC as in the runs of the GAN without privacy, nothing clipped: ε of its own noise for a record whose",
+        f"gradient has norm L at every step. Attacks at {100 * frame.confidence.iloc[0]:g} % confidence.",
+    ]
+    return tables.page(title, [*lines, "", *tables.table(columns, cells, left=0)])
 
 
 def image(pixels: str) -> np.ndarray:
