@@ -80,7 +80,7 @@ class Judge:
         """Of the last iterate kept of ``(S, E, kept, d)``, each ``(S, E)``; {} without a generator but for the first.
 
         accuracy_single: on the test rows, where several iterates are averaged otherwise.  recognised: share of the
-        generated images of which the judge is sure.  digits_covered: classes that at least the share `least` of the images are
+        generated images of which it is sure.  digits_covered: classes that at least the share `least` of the images are
         recognised as.  digit_entropy: of the classes of recognised images, in nats, at most ln K; 0 where there are
         none.
         """

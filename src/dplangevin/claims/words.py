@@ -49,6 +49,8 @@ VALUES = {
     ("schedule", "phase"): "the steps of the α-phase",
     ("schedule", "constant"): "constant steps",
     ("schedule", "harmonic"): "steps 1/(t + 1)",
+    ("labels", "private"): "labelled images that are records",
+    ("labels", "public"): "public labels",
     ("temperature", "printed"): "the printed noise",
     ("temperature", "proper"): "the noise that targets the posterior",
     **{("adjacency", kind): f"{name} neighbours" for kind, name in NEIGHBOURS.items()},
@@ -65,6 +67,7 @@ CURVES = {
 }
 BLOCKS = {
     "printed": "at the printed settings",
+    "moments": "by the moments accountant",
     "published": "at the authors' settings",
     "code": "as the authors ran it",
 }

@@ -18,7 +18,7 @@ from dplangevin.text import distinct, epsilon, number, numbers, percent, short
 
 BLOCKS = {
     "nonprivate": "without privacy",
-    "printed": "by the moments accountant",
+    "moments": "by the moments accountant",
     "equal": "at equal tight ε",
 }
 COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # of `judge.Judge`
