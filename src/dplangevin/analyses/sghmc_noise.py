@@ -17,9 +17,9 @@ from typing import Any
 from dplangevin.attacks.sampled import all_iterates
 from dplangevin.audit import audit
 from dplangevin.checks import positive
+from dplangevin.methods.dp_sgd import MOMENTS
 from dplangevin.methods.dp_sghmc import check_friction
 from dplangevin.prices import NEIGHBOURS
-from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.stepsize import multiplier_of, steps_event
 from dplangevin.random import generator
@@ -28,7 +28,7 @@ from dplangevin.random import generator
 @dataclass(frozen=True)
 class SghmcNoise:
     """norms: L, > 0.  records, batch, epochs, step, friction: of `methods.dp_sghmc.Sghmc`, on Poisson samples, step
-    absolute.  accountant: of epsilon_moments.  delta: in (0, 1).  runs: of the attack, on each data set."""
+    absolute.  delta: in (0, 1).  runs: of the attack, on each data set."""
 
     norms: Sequence[float]
     records: int
@@ -38,7 +38,6 @@ class SghmcNoise:
     friction: float
     delta: float
     runs: int
-    accountant: Accountant
 
     def __post_init__(self) -> None:
         positive(records=self.records, batch=self.batch, epochs=self.epochs, step=self.step, runs=self.runs)
@@ -54,7 +53,7 @@ class SghmcNoise:
         event = steps_event(multiplier, rate=self.batch / self.records, steps=steps, schedule="fixed")
         row: dict[str, Any] = {"norm": norm, "noise_multiplier": multiplier, **size, "steps": steps}
         row |= {"step_size": self.step, "friction": self.friction, "delta": self.delta}
-        row["epsilon_moments"] = self.accountant.epsilon(event, self.delta, "add_remove")
+        row["epsilon_moments"] = MOMENTS.epsilon(event, self.delta, "add_remove")
         for kind in NEIGHBOURS:
             row[f"epsilon_{kind}"] = Tight().epsilon(event, self.delta, kind)
             values = all_iterates(event, self.runs, generator(seed, f"{unit} {kind}"), kind)

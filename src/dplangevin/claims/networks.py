@@ -407,8 +407,8 @@ def _in_words(rows: pd.DataFrame, where: Where) -> str:
             words.CALIBRATIONS.get(row.calibration, "at the authors' settings").format(short(row.epsilon))
         )
     if "variant" in where and row.variant:
-        settings = (each.rpartition(".")[2].split("=") for each in row.variant.split(";"))
-        parts.append(f"with {words.variant({name: value for name, value in settings})}")
+        settings = dict(each.rpartition(".")[2].split("=") for each in row.variant.split(";"))
+        parts.append(f"with {words.variant(settings)}")
     if row.problem in ("head", "block"):
         parts.append(f"on the {row.problem}")
     if row.schedule == "decreasing":
