@@ -97,10 +97,10 @@ class GanProblem:
         labels: Labels,
         seed: int,
         labelled: int = 10,
-        channels: Sequence[int] = (16, 32),
+        channels: Sequence[int] = (8, 16),
         latent: int = 32,
         step: float = 1e-3,
-        batch: int = 64,
+        batch: int = 32,
         weight: float = 1.0,
     ) -> GanProblem:
         """channels, latent: of `networks.adversaries`.  labelled: images of each class that have a label, another draw
