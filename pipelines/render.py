@@ -26,6 +26,7 @@ PARTS = {
     "seeds": results.read_seeds,
     "curve": results.read_curve,
     "reliability": results.read_reliability,
+    "samples": results.read_samples,
 }
 
 

@@ -103,6 +103,7 @@ CHAINS = {
         {"clip": CLIP, "step": 0.01, "unit": "absolute", "l2": 0.01, "initial": "zero"}, KINDS, TWO
     ),
     "dp_sghmc": Spec(DYNAMICS, KINDS, FOUR),
+    "dp_sghmc_li2019": Spec({**DYNAMICS, "step": None}, KINDS, TWO, poisson=True),
     "dp_sgnht": Spec(DYNAMICS, KINDS, FOUR),
     "dp_sgfs": Spec(
         {"step": 10.0, "unit": "absolute", "refresh": 1000, "burn_in": 0.0},

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 
 from dplangevin.config import compose
 from dplangevin.engine.recognise import layers_of
-from dplangevin.networks import Network, build
+from dplangevin.networks import Network, adversaries, build, generator
 
 PROBLEMS = compose(["pipeline=svhn"]).problem
 NETWORKS = {str(name): spec.network for name, spec in PROBLEMS.items() if "network" in spec}
@@ -140,3 +141,40 @@ def test_logits_are_the_module_s(shared, memory, monkeypatch):
     for s in range(3):
         wanted = with_parameters(network.module, theta[s].detach())(rows[0 if shared else s])
         torch.testing.assert_close(found[s], wanted.detach())
+
+
+def test_adversaries_mirror_each_other() -> None:
+    discriminator, made = adversaries((1, 28, 28), 11, [8, 16], 5)
+    rng = torch.Generator().manual_seed(1)
+    theta, other = discriminator.init(rng, 2), made.init(rng, 2)
+    images = made.images(other[0], torch.randn(3, 5, generator=rng))
+    assert images.shape == (3, 1, 28, 28)
+    assert float(images.abs().max()) <= 1
+    assert discriminator.logits(theta, images[None]).shape == (2, 3, 11)
+    assert discriminator.d == 8 * 17 + 16 * (8 * 16 + 1) + 11 * (16 * 49 + 1)
+    assert made.d == 16 * 49 * 6 + 8 * 16 * 16 + 8 + 8 * 16 + 1
+    first = other[:, : 16 * 49 * 6]  # of the linear layer, 5 inputs
+    assert 0.95 / math.sqrt(5) < float(first.abs().max()) <= 1 / math.sqrt(5)
+    last = other[
+        :, -(8 * 16 + 1) :
+    ]  # of a transposed convolution: 16 weights of each input, as PyTorch counts
+    assert 0.9 / 4 < float(last.abs().max()) <= 1 / 4
+    assert not torch.equal(theta[0], theta[1])
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([{"linear": 7}], "the last layer gives [7], not images of [1, 4, 4]"),
+        ([{"conv_transpose": 2}], "layer conv_transpose: 2 lacks its kernel"),
+        ([{"linear": 5}, {"unflatten": [2, 2, 2]}], "does not fit its input"),
+    ],
+)
+def test_generators_that_make_no_images_are_refused(entries: list[dict[str, object]], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        generator(entries, 3, (1, 4, 4))
+
+
+def test_sides_that_cannot_be_halved_are_refused() -> None:
+    with pytest.raises(ValueError, match="28 and 28 cannot be halved 3 times"):
+        adversaries((1, 28, 28), 11, [8, 16, 32], 5)

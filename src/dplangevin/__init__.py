@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dplangevin.methods import Method
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
-    from dplangevin.methods.dp_sghmc import DpSghmc
+    from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
     from dplangevin.methods.dp_sgld import DpSgldLi2019, DpSgldRyffel2022, DpSgldWang2015, Sgld
     from dplangevin.methods.dp_sgnht import DpSgnht
     from dplangevin.methods.dpvi import Dpvi
@@ -43,6 +43,7 @@ _HOMES = {
     "DpSgd": "dplangevin.methods.dp_sgd",
     "DpSgfs": "dplangevin.methods.dp_sgfs",
     "DpSghmc": "dplangevin.methods.dp_sghmc",
+    "DpSghmcLi2019": "dplangevin.methods.dp_sghmc",
     "DpSgldLi2019": "dplangevin.methods.dp_sgld",
     "DpSgldRyffel2022": "dplangevin.methods.dp_sgld",
     "DpSgldWang2015": "dplangevin.methods.dp_sgld",
@@ -64,6 +65,7 @@ _HOMES = {
     "Ridge": "dplangevin.methods.outpert",
     "Sampling": "dplangevin.chains.sampling",
     "Sgd": "dplangevin.methods.dp_sgd",
+    "Sghmc": "dplangevin.methods.dp_sghmc",
     "Sgld": "dplangevin.methods.dp_sgld",
     "Tight": "dplangevin.privacy.accountants.tight",
     "attack": "dplangevin.library",
@@ -79,6 +81,7 @@ __all__ = [  # noqa: RUF022
     "DpSgd",
     "DpSgfs",
     "DpSghmc",
+    "DpSghmcLi2019",
     "DpSgldLi2019",
     "DpSgldRyffel2022",
     "DpSgldWang2015",
@@ -100,6 +103,7 @@ __all__ = [  # noqa: RUF022
     "Ridge",
     "Sampling",
     "Sgd",
+    "Sghmc",
     "Sgld",
     "Tight",
     "attack",

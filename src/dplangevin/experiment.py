@@ -37,7 +37,8 @@ from dplangevin.problems.glm import Glm
 
 # words of an experiment that a unit has its own part of, or that decide no row
 OF_UNITS = (
-    "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics", "scalings",
+    "block", "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics",
+    "scalings",
 )  # fmt: skip
 PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noise in paired experiments
 # of a release's info that are metrics too, where the method reports them
@@ -77,7 +78,8 @@ class Inputs(NamedTuple):
 
 def tables(spec: DictConfig) -> list[str]:
     """The tables that an experiment writes."""
-    return list(TABLES) if spec.get("curve") else ["runs", "scores"]
+    of_curve = ["curve", "reliability"] if spec.get("curve") else []
+    return ["runs", "scores", *of_curve, *(["samples"] if spec.get("judge") else [])]
 
 
 def sweep(
@@ -300,6 +302,7 @@ class Work:
             plans = [curve.shortened(plans[0])]
         if self.spec.get("best_epoch"):
             plans = [plan._replace(work=by_epoch(plan.work, problem.facts.n)) for plan in plans]
+        judge = instantiate(spec.judge)(problem, self.cfg.seed) if (spec := self.spec).get("judge") else None
         how = Execution(
             first.run.seeds,
             random.generator(self.cfg.seed, first.run.stream),
@@ -314,7 +317,7 @@ class Work:
         out, start = [], 0
         for i, (_, each), found in zip(group, several, prices, strict=True):
             part = cut(release, start, start + len(each))
-            out.append(self.tables(self.units[i], problem, each, found, part, curve))
+            out.append(self.tables(self.units[i], problem, each, found, part, curve, judge))
             start += len(each)
         return out
 
@@ -349,9 +352,10 @@ class Work:
         prices: pd.DataFrame,
         release: Release,
         curve: Any,
+        judge: Any,
     ) -> dict[str, pd.DataFrame]:
         """The rows of one unit, by table."""
-        metrics, violated = self.measured(unit, problem, release, curve)
+        metrics, violated = self.measured(unit, problem, release, curve, judge)
         more = [*unit.run.assumptions, *(described(self.cfg, self.dataset).get("assumptions") or [])]
         more += self.spec.get("assumptions") or []
         if share := self.part(unit)["held_out"]:
@@ -390,10 +394,13 @@ class Work:
         if curve is not None:
             found["curve"] = curve.table(unit.run.name, unit.epsilons[0])
             found["reliability"] = self.reliability(unit, problem, release, curve)
+        if judge is not None:
+            where = [[unit.run.name, unit.variant, unit.scaling, epsilon] for epsilon in unit.epsilons]
+            found["samples"] = judge.table(where, release.theta)
         return found
 
     def measured(
-        self, unit: Unit, problem: Problem, release: Release, curve: Any
+        self, unit: Unit, problem: Problem, release: Release, curve: Any, judge: Any
     ) -> tuple[dict[str, Tensor], list[str]]:
         """Metrics by name, ``(S, E)``, and what the run did not reach, by budget.
 
@@ -418,6 +425,8 @@ class Work:
         if self.inputs.posterior is not None:
             exact = reference.load(self.inputs.posterior.get(), unit.scaling)
             metrics |= reference.distances(theta, metrics["log_loss"], exact)
+        if judge is not None:  # a `judge.Judge`
+            metrics |= judge.metrics(theta)
         metrics = {name: value.where(finite, torch.nan) for name, value in metrics.items()}
         if isinstance(problem, Glm) and curve is None:
             clean = finite.all(0) if problem.shared else finite

@@ -142,6 +142,7 @@ class Experiment(Group):
     vary: Mapping[str, Mapping[str, Any] | None] | None = None
     settings: Mapping[str, Settings] | None = None
     runs: Mapping[str, Run] | None = None
+    block: str = ""
     seeds: int | None = None
     delta: float | None = None
     audit: Adjacency | None = None
@@ -149,6 +150,7 @@ class Experiment(Group):
     formula: Any = None
     attack: Any = None
     curve: Any = None
+    judge: Any = None
     stream: str | None = None
     paired: bool = False
     apart: bool = False

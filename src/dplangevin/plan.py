@@ -26,6 +26,7 @@ TABLES = {
     "runs": RUN_COLUMNS,
     "scores": [*KEYS, "seed", "metric", "value"],
     "curve": ["run", "epsilon", "seed", "epoch", "accuracy", "loss", "epsilon_add_remove", "epsilon_replace_one"],
+    "samples": [*KEYS, "image", "pixels"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
 PART = tuple(field.name for field in fields(Part))  # what is learned from of a prepared data set
@@ -119,7 +120,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
                 config,
                 asked(spec, dataset, name, entry) if budgeted(config) else [math.inf],
                 int(entry.get("seeds") or spec.get("seeds") or cfg.repeats),
-                entry.get("block") or "",
+                entry.get("block") or spec.get("block") or "",
                 stream,
                 [*tuned, *(entry.get("assumptions") or [])],
             )

@@ -275,3 +275,33 @@ def test_shared_settings() -> None:
     assert found["verdict"] == verdicts.CONTRADICTED
     assert "DP-SGD 0.5" in found["reason"]
     assert (found["ours"], found["asked_low"], found["asked_high"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("gap", "verdict", "direction"),
+    [
+        (1.0, verdicts.UNDER_CHOICES, 1),
+        (0.0, verdicts.NOT_REPRODUCED, 0),
+        (-1.0, verdicts.NOT_REPRODUCED, -1),
+    ],
+)
+def test_more_covered(gap: float, verdict: str, direction: int) -> None:
+    """Digits covered, seed by seed; what our own network shows contradicts nothing."""
+    frames = [
+        fake_results.scored(
+            {"digits_covered": [5 + lift, 6 + lift, 7 + lift]},
+            experiment="li2019_gan", dataset="mnist", problem="gan", run=run, method=run, epsilon=e,
+            variant="problem.labels=public", block="equal",
+        )
+        for run, lift in (("dp_sghmc", 4 * gap), ("dp_sgd", 0.0))
+        for e in (0.2, 8.0)
+    ]  # fmt: skip
+    of: dict[str, Any] = {"variant": "problem.labels=public"}
+    found = rules.more_covered(
+        pd.concat(frames, ignore_index=True), first={"run": "dp_sghmc", **of}, second={"run": "dp_sgd", **of},
+        metric="digits_covered", small="gan", by="epsilon",
+    )  # fmt: skip
+    assert (found["verdict"], found["direction"]) == (verdict, direction)
+    assert found["ours"] == pytest.approx(4 * gap)
+    assert "with public labels" in found["reason"]
+    assert "averaged over ε 0.2 and 8" in found["reason"]

@@ -147,6 +147,49 @@ def test_the_noise_of_dp_sgld_is_tied_to_its_step(
     torch.testing.assert_close((chain.step * chain.noise_std / 40).square(), heat * chain.step / 400)
 
 
+@pytest.mark.parametrize("given", [{"clip": 0.7, "step": None}, {"clip": None, "step": 0.01}])
+def test_the_noise_of_dp_sghmc_is_tied_to_its_step(given: dict[str, Any]) -> None:
+    """sigma = tau/(L sqrt(eta n/(2 a))): the velocity moves by N(0, 2 a eta/n)."""
+    calibrated = next(name for name, value in given.items() if value is None)
+    more = {"calibrated": calibrated, "unit": "absolute", "friction": 0.3}
+    method = make("dp_sghmc_li2019", **given, **more, sampling={"batch": 40, "epochs": 3})
+    plan = method.plan(logistic().facts, Budget(2.0, 1e-3))
+    chain, sigma, eta = plan.work, plan.settings["noise_multiplier"], float(plan.work.step[0])
+    assert sigma == pytest.approx(40 / (chain.clip * math.sqrt(eta * 400 / 0.6)), rel=1e-9)
+    assert 1.99 < plan.guarantee.epsilon <= 2.0
+    assert plan.guarantee.event == steps_event(sigma, rate=0.1, steps=30, schedule="fixed")
+    torch.testing.assert_close((chain.step * chain.noise_std / 40).square(), 0.6 * chain.step / 400)
+
+
+def test_dp_sghmc_that_feels_no_budget_is_sghmc_on_poisson_samples() -> None:
+    """The kernel of eq. 4.4 in units of the summed loss, the velocity's noise being that of the loop."""
+    problem, a, share, n, tau = logistic(), 0.3, 0.2, 400, 20
+    settings: dict[str, Any] = {
+        "step": share,
+        "unit": "absolute",
+        "samples": 7,
+        "friction": a,
+        "precision": 0.7,
+    }
+    settings |= {"sampling": {"batch": tau, "epochs": 2}}
+    private, plans = run("dp_sghmc_li2019", [INF, 1000.0], problem, **settings)
+    plain, _ = run("sghmc", [INF, INF], problem, **settings)
+    torch.testing.assert_close(private.theta, plain.theta, rtol=1e-5, atol=1e-6)
+    assert plans[1].guarantee.epsilon < 999
+    eta, rng = torch.tensor([[share / n]]), random.generator(0, "test")
+    velocity = eta.sqrt() * torch.randn(3, 1, 5, generator=rng)
+    state, kernel, kept = SghmcState(torch.zeros(3, 1, 5), velocity), sghmc(a), []
+    for batch in random.batches(rng, {"poisson"}, 3, n, tau, 5, 40, 64):
+        assert batch.sizes is not None
+        mask = torch.arange(batch.rows.shape[1]) < batch.sizes[:, None]
+        each = problem.example_grads(state.theta, batch.rows) * mask[:, None, :, None]
+        gradient = each.sum(2) * (n / tau) + 0.7 * state.theta
+        state = kernel.step(state, gradient, -(2 * a * eta).sqrt() * batch.normals, eta)
+        kept.append(state.theta)
+    expected = torch.stack([kept[t - 1] for t in thinned(40, 0.5, 7)], 2)
+    torch.testing.assert_close(plain.theta[:, :1], expected, rtol=1e-4, atol=1e-6)
+
+
 def test_dp_sgld_that_feels_no_budget_is_sgld() -> None:
     """The clip is the Lipschitz constant, which cuts nothing; 50 is more than the public step costs."""
     for schedule in ("fixed", "decreasing"):

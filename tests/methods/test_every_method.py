@@ -64,6 +64,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "pate": {"teachers": 20, "vote": VOTE},
     **dict.fromkeys(("dp_sgld", "dp_sgnht", "dp_sghmc"), FEW),
     **dict.fromkeys(("dp_sgld_li2019", "dp_sgld_ryffel2022", "sgd", "sgld", "dp_sgd", "dpvi"), SOME),
+    **dict.fromkeys(("dp_sghmc_li2019", "sghmc"), SOME),
 }
 # networks have no smoothness that steps could be in units of, and no bound on their gradients
 STEP: dict[str, Any] = {"unit": "absolute", "step": 0.1}
@@ -73,6 +74,7 @@ DESCENT = {"_target_": TRAINED, "step": 0.05, "momentum": 0.9, "batch": 5}
 ON_NETWORKS: dict[str, dict[str, Any]] = {
     "sgd": STEP,
     "sgld": STEP,
+    "sghmc": STEP,
     "pate": {
         "teachers": 6,
         "teacher": {**DESCENT, "decay": 0.01, "steps": 8},
@@ -81,12 +83,12 @@ ON_NETWORKS: dict[str, dict[str, Any]] = {
         "scored": "odd",
     },
     **dict.fromkeys(("dp_sgd", "dp_sgld", "dp_sghmc", "dp_sgnht"), STEP | CLIP),
-    **dict.fromkeys(("dp_sgld_li2019", "dp_sgld_ryffel2022"), STEP | CLIP),
+    **dict.fromkeys(("dp_sgld_li2019", "dp_sghmc_li2019", "dp_sgld_ryffel2022"), STEP | CLIP),
 }
 # methods that need a budget; that have none; that may spend less (rho stops at 1, steps where they are stable)
 ALWAYS_PRIVATE = ("dp_sgld_ryffel2022",)
-UNBUDGETED = ("nonprivate", "sgd", "sgld")
-CAPPED = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "dp_sgld_li2019")
+UNBUDGETED = ("nonprivate", "sgd", "sgld", "sghmc")
+CAPPED = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "dp_sgld_li2019", "dp_sghmc_li2019")
 PURE = ("ops", "objpert_pure")
 SAME_FOR_ALL = ("nonprivate", "pate")  # on shared rows; a student may have been told nothing
 

@@ -7,9 +7,10 @@ Chain (s, e), of seed s and variant e, with clipped gradients g_i of the loss of
             v <- momentum v + G_t/tau + l2 theta,    theta <- Proj(theta - step_t v),    Proj: onto ||theta|| <= radius
 
 A kernel is given G_t and the state that it made of earlier ones, not the records (but for that of DP-SGFS, which says
-so): whatever it does is post-processing.  Chains of one run share batches and normal draws, so that variants are
-compared on the same noise.  The sum is divided by tau, a constant, whatever number of rows a Poisson sample has.  Only
-the part that depends on a record is clipped; l2 needs no data.
+so): whatever it does is post-processing, and so is what a problem does around it (`Problem.around`).  Chains of one
+run share batches and normal draws, so that variants are compared on the same noise.  The sum is divided by tau, a
+constant, whatever number of rows a Poisson sample has.  Only the part that depends on a record is clipped; l2 needs no
+data.
 """
 
 import math
@@ -174,7 +175,7 @@ def run(
         step * std / size,
     )  # what a step keeps of theta, and the standard deviation of its noise
     bounded = not bool((radius == math.inf).all())
-    kernel = kernel or Descent(chains, size, device)
+    kernel = problem.around(kernel or Descent(chains, size, device), chains)
 
     paired, schemes = schemes is not None, schemes or {c.sampling.scheme for c in chains}
     if "shuffled" in schemes and len(schemes) > 1:

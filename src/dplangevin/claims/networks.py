@@ -96,6 +96,33 @@ def above(
     return two_networks(evidence[0], evidence[1], text, asked=Asked.difference(margin))
 
 
+def more_covered(
+    frame: pd.DataFrame, *, first: Where, second: Where, metric: str, small: str, by: str = ""
+) -> Verdict:
+    """What the generator of `first` covers, less that of `second`, is above 0.
+
+    metric: of `judge.Judge`, such as digits_covered.  Shown, and its opposite, by the 95 % interval of the difference
+    (Welch, seeds are independent), averaged within each seed over the common values of the column `by`, if one is
+    named.  small: the name of the network, which stands in for the paper's.
+    """
+    rows = [_runs_where(frame, where, metric) for where in (first, second)]
+    at: list[Any] = sorted(set(rows[0][by]) & set(rows[1][by])) if by else [None]
+    if not at:
+        raise NoRows(f"{_listed(first)} and {_listed(second)} have no {words.column(by)} in common")
+    parts = [[each if value is None else each[each[by].eq(value)] for value in at] for each in rows]
+    means = [pd.concat([_by_seed(part) for part in each], axis=1).mean(axis=1) for each in parts]
+    interval = welch([(1.0, means[0]), (-1.0, means[1])])
+    direction = 1 if interval.low > 0 else -1 if interval.high < 0 else 0
+    sides = [_in_words(each, where) for each, where in zip(rows, (first, second), strict=True)]
+    text = f"{words.column(metric)} of {sides[0]} less that of {sides[1]}, asked: above 0"
+    if by:
+        text += f", averaged over {words.column(by)} {words.listed([short(float(value)) for value in at])}"
+    own = f"{words.features(small)}: {interval.mean:+.2f} [{interval.low:.2f}, {interval.high:.2f}] over "
+    own += f"{numbers([len(each) for each in means])} seeds ({means[0].mean():.2f}; {means[1].mean():.2f})"
+    evidence = NetworkEvidence(interval, interval.mean > 0, direction, own)
+    return two_networks(None, evidence, text, asked=Asked.difference(0.0))
+
+
 def _near(rows: pd.DataFrame, asked: Asked) -> NetworkEvidence | None:
     if rows.empty:
         return None
@@ -379,6 +406,9 @@ def _in_words(rows: pd.DataFrame, where: Where) -> str:
         parts.append(
             words.CALIBRATIONS.get(row.calibration, "at the authors' settings").format(short(row.epsilon))
         )
+    if "variant" in where and row.variant:
+        settings = dict(each.rpartition(".")[2].split("=") for each in row.variant.split(";"))
+        parts.append(f"with {words.variant(settings)}")
     if row.problem in ("head", "block"):
         parts.append(f"on the {row.problem}")
     if row.schedule == "decreasing":

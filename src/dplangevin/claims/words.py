@@ -23,12 +23,14 @@ METHODS = {
     "dp_sgld_ryffel2022": "DP-Langevin",
     "dp_sgnht": "DP-SGNHT",
     "dp_sghmc": "DP-SGHMC",
+    "dp_sghmc_li2019": "DP-SGHMC",
     "dp_sgfs": "DP-SGFS",
     "dp_sgd": "DP-SGD",
     "dpvi": "DPVI",
     "pate": "Confident-GNMax",
     "sgd": "SGD without privacy",
     "sgld": "SGLD without privacy",
+    "sghmc": "SGHMC without privacy",
 }
 DATASETS = {
     "synthetic": "the synthetic data", "abalone": "Abalone", "adult": "Adult", "mnist": "MNIST", "svhn": "SVHN",
@@ -36,6 +38,7 @@ DATASETS = {
 }  # fmt: skip
 NETWORKS = {
     "tanh": "the small network", "li2019": "the paper's network", "li2019_svhn": "the paper's network for SVHN",
+    "gan": "the GAN", "gan_labels": "the labels alone",
     "resnet18": "ResNet-18", "resnet20": "ResNet-20", "alexnet": "AlexNet",
 }  # fmt: skip
 NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove"}
@@ -46,6 +49,8 @@ VALUES = {
     ("schedule", "phase"): "the steps of the α-phase",
     ("schedule", "constant"): "constant steps",
     ("schedule", "harmonic"): "steps 1/(t + 1)",
+    ("labels", "private"): "labelled images that are records",
+    ("labels", "public"): "public labels",
     ("temperature", "printed"): "the printed noise",
     ("temperature", "proper"): "the noise that targets the posterior",
     **{("adjacency", kind): f"{name} neighbours" for kind, name in NEIGHBOURS.items()},
@@ -62,6 +67,7 @@ CURVES = {
 }
 BLOCKS = {
     "printed": "at the printed settings",
+    "moments": "by the moments accountant",
     "published": "at the authors' settings",
     "code": "as the authors ran it",
 }

@@ -42,7 +42,7 @@ class Sums(NamedTuple):
     """Of S networks and B examples.
 
     gradient: ``sum_i mask_si min(1, clip / ||g_si||) g_si``, (S, d).
-    loss: cross entropy in nats, (S, B); 0 where masked out.
+    loss: in nats, (S, B); 0 where masked out.
     norm: ``||g_si||`` before clipping, (S, B); 0 where masked out, nan if clip is infinite.
     right: whether the largest logit is the label's, (S, B); False where masked out.
     """
@@ -62,19 +62,21 @@ def clipped_sum(
     mask: Tensor,
     clip: float,
     *,
+    loss_of: passes.Loss = passes.cross_entropy,
     micro_batch: int | None = None,
 ) -> Sums:
-    """The sum over examples of gradients of the cross entropy, each scaled to a norm of at most clip.
+    """The sum over examples of gradients of the loss, each scaled to a norm of at most clip.
 
     theta: (S, d), of S networks.  x: (S or 1, B, C, H, W), of theta's dtype; one set of examples is shared by all.
-    y: (S or 1, B) labels 0, ..., K - 1.  mask: (S, B), False for examples that take no part.  clip: in (0, inf];
-    inf: the plain sum, for which no norms are computed.  micro_batch: examples that go through the network at once,
-    all networks together; None: as many as the bound on memory allows (DPL_MEMORY, see memory.py).  The result does
-    not depend on it but for rounding.
+    y: (S or 1, B) labels 0, ..., K - 1; of a loss other than the cross entropy, its targets.  mask: (S, B), False for
+    examples that take no part.  clip: in (0, inf]; inf: the plain sum, for which no norms are computed.  loss_of: see
+    `passes.Loss`.  micro_batch: examples that go through the network at once, all networks together; None: as many as
+    the bound on memory allows (DPL_MEMORY, see memory.py).  The result does not depend on it but for rounding.
 
     ValueError names an example with a loss or a gradient that is not finite, and layers that mix examples.
     """
-    _check(network, theta, x, y, mask, clip, micro_batch)
+    known = network.classes if loss_of is passes.cross_entropy else None
+    _check(network, theta, x, y, mask, clip, micro_batch, known)
     theta = theta.contiguous()
     seeds, batch = mask.shape
     if not bool(mask.all()):
@@ -94,7 +96,7 @@ def clipped_sum(
     loss, norm = theta.new_zeros(seeds, batch), theta.new_full((seeds, batch), math.nan)
     right = torch.zeros_like(mask)
     for part in _blocks(seeds, batch, size):
-        block = run(theta[part[0]], x[part], y[part], clip < math.inf)
+        block = run(theta[part[0]], x[part], y[part], clip < math.inf, loss_of)
         weight = mask[part].to(theta.dtype)
         if block.squares is not None:
             norm[part] = block.squares.sqrt_()
@@ -109,7 +111,7 @@ def clipped_sum(
         _name(sums, clip)
         if clip == math.inf:
             # its norms find the example
-            clipped_sum(network, theta, x, y, mask, 1.0, micro_batch=micro_batch)
+            clipped_sum(network, theta, x, y, mask, 1.0, loss_of=loss_of, micro_batch=micro_batch)
         raise ValueError("a sum of finite gradients is too large for its type: lower the step size")
     return sums
 
@@ -150,8 +152,9 @@ def _check(
     mask: Tensor,
     clip: float,
     micro_batch: int | None,
+    labels: int | None,
 ) -> None:
-    """ValueError for shapes, types and numbers that do not go together."""
+    """ValueError for shapes, types and numbers that do not go together; labels: how many there are, None for any."""
     seeds, batch = mask.shape
     if theta.shape != (seeds, network.d):
         raise ValueError(
@@ -163,8 +166,8 @@ def _check(
         raise ValueError(f"y is {tuple(y.shape)}, not {seeds, batch} or {1, batch}")
     if x.dtype != theta.dtype:
         raise ValueError(f"x is {x.dtype} but theta {theta.dtype}: convert x")
-    if bool(((y < 0) | (y >= network.classes)).logical_and(mask).any()):
-        raise ValueError(f"labels must be 0, ..., {network.classes - 1} for {network.classes} classes")
+    if labels is not None and bool(((y < 0) | (y >= labels)).logical_and(mask).any()):
+        raise ValueError(f"labels must be 0, ..., {labels - 1} for {labels} classes")
     if micro_batch is not None and micro_batch < 1:
         raise ValueError(f"micro_batch must be at least 1, not {micro_batch}")
     if not clip > 0:

@@ -119,6 +119,18 @@ class Relu(ParameterFree):
         return aten.threshold_backward(g, kept, 0)
 
 
+class LeakyRelu(ParameterFree):
+    def __init__(self, layer: nn.LeakyReLU) -> None:
+        super().__init__(layer)
+        self.slope = layer.negative_slope
+
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
+        return F.leaky_relu(x, self.slope), x
+
+    def backward(self, parameters: Parameters, kept: Tensor, g: Tensor) -> Tensor:
+        return aten.leaky_relu_backward(g, kept, self.slope, False)
+
+
 class Tanh(ParameterFree):
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
         y = x.tanh()
@@ -165,11 +177,11 @@ class Differentiated(ParameterFree):
 
 
 BY_HAND: dict[type[nn.Module], Callable[[Any], Layer]] = {
-    nn.ReLU: Relu, nn.Tanh: Tanh, nn.Flatten: Flatten, nn.MaxPool2d: MaxPool2d
+    nn.ReLU: Relu, nn.LeakyReLU: LeakyRelu, nn.Tanh: Tanh, nn.Flatten: Flatten, nn.MaxPool2d: MaxPool2d
 }  # fmt: skip
 BY_AUTOGRAD = {
     nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.AvgPool2d, nn.CELU, nn.ELU, nn.GELU, nn.Hardtanh, nn.Identity,
-    nn.LPPool2d, nn.LeakyReLU, nn.Mish, nn.ReLU6, nn.SELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Softsign, nn.ZeroPad2d,
+    nn.LPPool2d, nn.Mish, nn.ReLU6, nn.SELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Softsign, nn.ZeroPad2d,
 }  # fmt: skip
 
 

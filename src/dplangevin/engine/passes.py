@@ -18,11 +18,14 @@ from dplangevin.engine.convolution import Conv2d
 from dplangevin.engine.layers import Linear, Parameters, PerExampleGradients
 from dplangevin.engine.recognise import Plan
 
+# Of logits z (n, K) and targets y (n,): the losses of n examples (n,), and their gradients in z (n, K)
+Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
 
 class Block(NamedTuple):
     """Gradients of some examples of some networks.
 
-    logits: (S, B, K).  loss: cross entropy, (S, B).  squares: ``||g_si||^2``, (S, B), or None.
+    logits: (S, B, K).  loss: (S, B).  squares: ``||g_si||^2``, (S, B), or None.
     add: adds ``sum_i w_si g_si`` for weights (S, B) to its second argument, (S, d).
     """
 
@@ -40,21 +43,26 @@ def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
     return h.unflatten(0, x.shape[:2])
 
 
-def per_example_gradients(layers: Plan, theta: Tensor, x: Tensor, y: Tensor, norms: bool) -> Block:
+def cross_entropy(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """``log sum_k e^(z_k) - z_y``, whose gradient in the logits z is ``softmax(z) - e_y``; see `Loss`."""
+    log_p, chosen = z.log_softmax(1), y[:, None]
+    loss = log_p.gather(1, chosen).neg_()[:, 0]
+    return loss, log_p.exp_().scatter_add_(1, chosen, log_p.new_full(chosen.shape, -1.0))
+
+
+def per_example_gradients(
+    layers: Plan, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
+) -> Block:
     """x: (S, B, C, H, W).  y: (S, B).
 
-    The loss is ``log sum_k e^(z_k) - z_y``, whose gradient in the logits z is ``softmax(z) - e_y``.  The backward
-    pass ends at the first layer with parameters, whose input needs no gradient.
+    The backward pass ends at the first layer with parameters, whose input needs no gradient.
     """
     h, own = _folded(x), _split(layers, theta)
     kept: list[Any] = []
     for layer, parameters in zip(layers, own, strict=True):
         h, needed = layer.forward(parameters, h)
         kept.append(needed)
-    log_p = h.log_softmax(1)
-    chosen = y.reshape(-1, 1)
-    loss = log_p.gather(1, chosen).neg_().view(y.shape)
-    g = log_p.exp_().scatter_add_(1, chosen, log_p.new_full(chosen.shape, -1.0))
+    loss, g = loss_of(h, y.flatten())
     parts: list[PerExampleGradients] = []  # from the first layer to the last
     first = next(i for i, layer in enumerate(layers) if layer.sizes)
     for i in reversed(range(first, len(layers))):
@@ -73,7 +81,7 @@ def per_example_gradients(layers: Plan, theta: Tensor, x: Tensor, y: Tensor, nor
 
     squares = [each.squares for each in parts if each.squares is not None]
     total = torch.stack(squares).sum(0).view(y.shape) if norms else None
-    return Block(h.view(*y.shape, -1), loss, total, add)
+    return Block(h.view(*y.shape, -1), loss.view(y.shape), total, add)
 
 
 def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
@@ -82,12 +90,15 @@ def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
     return torch.stack([each(t, images) for t, images in zip(theta, x, strict=True)])
 
 
-def functional_gradients(module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool) -> Block:
+def functional_gradients(
+    module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
+) -> Block:
     """x: (S, B, C, H, W).  y: (S, B).  Writes every example's gradient out, (S, B, d)."""
 
     def loss(t: Tensor, image: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         z = _call(module, t, image)
-        return F.cross_entropy(z, label), z
+        value = F.cross_entropy(z, label) if loss_of is cross_entropy else loss_of(z[None], label[None])[0][0]
+        return value, z
 
     each = vmap(grad_and_value(loss, has_aux=True), in_dims=(None, 0, 0))
     gradients, losses, outputs = [], [], []

@@ -25,7 +25,7 @@ from dplangevin.text import number, numbers, percent, short, span
 
 ACCURACY_TICKS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
 LOGIT = (0.005, 0.9995)  # the ends of the axis: accuracies 0 and 1 have no place on it
-SINGLES = {"printed": "^", "reference": "p"}  # marker of a run that is one point, by block
+SINGLES = {"printed": "^", "moments": "^", "reference": "p"}  # marker of a run that is one point, by block
 UNPRINTED = "X"  # and of one for which no number was published
 STAR: dict[str, Any] = {"marker": "*", "ms": 12.0, "mfc": "none", "ls": "", "mew": 1.2}
 TRAINING_TEXT = (
@@ -107,7 +107,7 @@ def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, 
             ax.plot(printed["epsilon"], accuracy, color=colour, zorder=5, **STAR)
             label = "published, in the method's colour"
             handles["star"] = Line2D([], [], color="#555555", label=label, **STAR)
-            for price in here.epsilon_add_remove[here.block.eq("printed")]:
+            for price in here.epsilon_add_remove[here.block.isin(["printed", "moments"])]:
                 ax.plot([price, printed["epsilon"]], [accuracy] * 2, color=colour, ls=":", lw=1.2, zorder=2)
                 ax.plot(price, accuracy, color=colour, zorder=5, **{**STAR, "ms": 7.0})
     return handles

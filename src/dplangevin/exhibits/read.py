@@ -25,9 +25,9 @@ COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of both together
 TEXT = {
     "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "accountant_paper",
     "accountant_tight", "adjacency", "adjacency_tight", "audit_pair", "released", "sampling", "schedule", "calibration",
-    "violated", "assumptions", "metric", "predictor",
+    "violated", "assumptions", "metric", "predictor", "pixels",
 }  # fmt: skip
-WHOLE = {"seed", "bin", "count"}
+WHOLE = {"seed", "bin", "count", "image"}
 
 
 def existing(path: Path, stage: str) -> Path:
@@ -87,6 +87,19 @@ def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path 
         return pd.concat(scores).merge(_read(root, name, "reliability"), validate="one_to_many")
 
     return _each(names, bins)
+
+
+def read_samples(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """The generated images in the folders, with the columns problem, block and method, and the means over seeds of what
+    was made of them."""
+
+    def samples(name: str) -> pd.DataFrame:
+        seeds = by_seed(_long(root, name, runs))
+        keys = [*KEYS, "problem", "block", "method"]
+        scores = seeds.groupby(keys, sort=False)[["recognised", "digits_covered", "digit_entropy"]].mean()
+        return scores.reset_index().merge(_read(root, name, "samples", runs), on=KEYS, validate="one_to_many")
+
+    return _each(names, samples)
 
 
 def by_seed(frame: pd.DataFrame) -> pd.DataFrame:

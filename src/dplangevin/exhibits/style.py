@@ -59,11 +59,14 @@ LOOKS: dict[str, Look] = {
     "pate": Look("Confident-GNMax (PATE)", "#661100", "*", "-.", 7.0),
     "hybrid_sgld": Look("Hybrid + DP-SGLD", "#CC79A7", "d", "--", 5.0),
     "dp_sghmc": Look("DP-SGHMC", "#332288", "s", "-", 4.5),
+    "dp_sghmc_li2019": Look("DP-SGHMC (li2019)", "#332288", "o", "-", 4.5),
+    "sghmc": Look("SGHMC, not private", "#555555", "", (0, (3, 1, 1, 1))),
     "dp_sgfs": Look("DP-SGFS", "#117733", "D", "-.", 4.0),
     "sgd": Look("SGD, not private", "#000000", "", "-"),
     "dp_sgld_ryffel2022": Look("DP-Langevin", "#E69F00", "d", "-", 6.5),
     # of networks trained from scratch; a star would be taken for a published number
     "dp_sgld_li2019:network": Look("DP-SGLD", "#E69F00", "v", "-", 6.0),
+    "dp_sghmc_li2019:network": Look("DP-SGHMC", "#332288", "o", "-", 5.0),
     "pate:network": Look("Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0),
     "sgd:features": Look("No privacy", "#000000", "o", "-"),  # and in fine-tuning
 }

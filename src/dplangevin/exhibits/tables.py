@@ -86,6 +86,7 @@ TRAINING_SYMBOLS = {
 TRAINING_BLOCKS = {
     "nonprivate": "Without privacy",
     "printed": "The paper's printed settings",
+    "moments": "By the moments accountant",
     "equal": "At equal tight ε",
     "reference": "A published number for the small network",
 }

@@ -1,7 +1,11 @@
-"""Differentially private stochastic gradient Hamiltonian Monte Carlo (Wang, Fienberg and Smola 2015, eq. 4.4)."""
+"""Differentially private stochastic gradient Hamiltonian Monte Carlo, and SGHMC without privacy.
+
+`DpSghmc`        uniform subsets, noise by Theorem 4 (Wang, Fienberg and Smola 2015, eq. 4.4)
+`DpSghmcLi2019`  Poisson samples of clipped gradients, noise that step size and friction set
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -10,14 +14,16 @@ from torch import Tensor
 
 from dplangevin import kernels
 from dplangevin.chains.chain import Chain, Kernel, Langevin, State, columns, schedules, thinned
-from dplangevin.chains.sampling import SUBSETS, Sampling
+from dplangevin.chains.sampling import POISSON, SUBSETS, Sampling
 from dplangevin.chains.steps import Steps, Unit
-from dplangevin.checks import require
+from dplangevin.checks import positive, require
 from dplangevin.kernels.sghmc import sghmc
-from dplangevin.methods import ChainMethod, Plan
-from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets
+from dplangevin.methods import ChainMethod, Plan, no_budget
+from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets, without_privacy
+from dplangevin.methods.dp_sgld import DpSgldLi2019
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
 from dplangevin.problems import Facts, Problem
@@ -49,7 +55,7 @@ class DpSghmc(ChainMethod):
     unit: Unit = "smoothness"
 
     def __post_init__(self) -> None:
-        require(0 < self.friction < 1, f"friction must be in (0, 1), not {self.friction}")
+        check_friction(self.friction)
         self.check_step()
         check_chain(0.0, self.precision, self.samples, self.burn_in)
         check_scheme(self.name, self.sampling, "subset")
@@ -84,15 +90,7 @@ class DpSghmc(ChainMethod):
         return Plan(guarantee, chain, {"noise_std": float(noise[0])})
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
-        chains, n = [plan.work for plan in plans], problem.facts.n
-        eta = schedules(chains, "step", problem.device) / n
-
-        def start(theta: Tensor, rng: torch.Generator) -> State:
-            drawn = torch.randn(len(theta), 1, theta.shape[-1], generator=rng).to(theta.device)
-            return eta[0].sqrt() * drawn, *self.rest(theta)
-
-        share = n / self.sampling.size(n)
-        return Langevin(self.dynamics(), start, eta, share, n * columns(chains, "l2", problem.device))
+        return hamiltonian(self.dynamics(), problem, plans, self.rest)
 
     def dynamics(self) -> kernels.Kernel:
         return sghmc(self.friction)
@@ -100,3 +98,92 @@ class DpSghmc(ChainMethod):
     def rest(self, theta: Tensor) -> State:
         """The state beside theta and the velocity, at the start."""
         return ()
+
+
+@dataclass(frozen=True)
+class DpSghmcLi2019(DpSgldLi2019):
+    r"""SGHMC (Chen, Fox and Guestrin 2014) on Poisson samples of clipped gradients, its own noise priced as Algorithm 1
+    of Li, Chen, Liu and Carin (2019) prices that of SGLD::
+
+        theta <- theta + v
+        v     <- v - a v - eta_t ((1/tau) sum_S clipped(grad l) + precision/n theta) + z,    z ~ N(0, 2 a eta_t/n I)
+
+    which targets exp(-U) where no gradient is clipped.  friction: a in (0, 1).  The noise multiplier is ``sigma_t =
+    tau/(L sqrt(eta_t n/(2 a)))``; all else, calibrations and schedules among it, is as of `DpSgldLi2019`, whose
+    `temperature` has no part in this.  The velocity starts from N(0, eta_1/n I).
+    Differs: li2019 prints no DP-SGHMC; section 4.3 says only that a GAN was trained by SGHMC at a budget.
+    """
+
+    name: ClassVar[str] = "dp_sghmc_li2019"
+    step: float | None = 0.05
+    friction: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_friction(self.friction)
+
+    @property
+    def heat(self) -> float:
+        return 2 * self.friction
+
+    def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
+        return hamiltonian(sghmc(self.friction), problem, plans)
+
+
+@dataclass(frozen=True)
+class Sghmc(ChainMethod):
+    """`DpSghmcLi2019` without a budget and without clipping, eta = step/unit at every step; it releases samples of its
+    chain as they are."""
+
+    budgeted: ClassVar[bool] = False
+    friction: float = 0.1
+    step: float = 0.05
+    precision: float = 1.0
+    samples: int = 50
+    burn_in: float = 0.5
+    sampling: Sampling = POISSON
+    unit: Unit = "smoothness"
+
+    def __post_init__(self) -> None:
+        check_friction(self.friction)
+        check_chain(0.0, self.precision, self.samples, self.burn_in)
+        positive(step=self.step)
+
+    @property
+    def accountant(self) -> Accountant:
+        return Tight()
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        no_budget(budget, "sghmc")
+        n, steps, size = facts.n, self.sampling.steps(facts.n), self.sampling.size(facts.n)
+        eta = Steps(self.step, self.unit).sizes(facts, steps)
+        noise = size * (2 * self.friction / (eta * n)).sqrt()
+        keep = thinned(steps, self.burn_in, self.samples)
+        chain = Chain(eta, noise, self.sampling, l2=self.precision / n, keep=keep)
+        settings = {"noise_std": float(noise[0])}
+        return Plan(without_privacy(self.accountant, budget, self.sampling), chain, settings)
+
+    def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
+        return hamiltonian(sghmc(self.friction), problem, plans)
+
+
+def hamiltonian(
+    dynamics: kernels.Kernel,
+    problem: Problem,
+    plans: Sequence[Plan],
+    rest: Callable[[Tensor], State] = lambda theta: (),
+) -> Langevin:
+    """A kernel with velocities in units of U, which start from N(0, eta I); rest: of the state, at the start."""
+    chains, n = [plan.work for plan in plans], problem.facts.n
+    eta = schedules(chains, "step", problem.device) / n
+
+    def start(theta: Tensor, rng: torch.Generator) -> State:
+        drawn = torch.randn(len(theta), 1, theta.shape[-1], generator=rng).to(theta.device)
+        return eta[0].sqrt() * drawn, *rest(theta)
+
+    share = n / chains[0].sampling.size(n)
+    return Langevin(dynamics, start, eta, share, n * columns(chains, "l2", problem.device))
+
+
+def check_friction(friction: float) -> None:
+    require(0 < friction < 1, f"friction must be in (0, 1), not {friction}")

@@ -134,6 +134,7 @@ class DpSgldLi2019(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = True
+    name: ClassVar[str] = "dp_sgld_li2019"
     schedule: Schedule = "fixed"
     step: float | None = 0.5
     clip: float | None = 1.0
@@ -151,7 +152,7 @@ class DpSgldLi2019(ChainMethod):
         check_schedule(self.schedule)
         check_temperature(self.temperature)
         check_chain(0.0, self.precision, self.samples, self.burn_in)
-        check_scheme("dp_sgld_li2019", self.sampling, "poisson")
+        check_scheme(self.name, self.sampling, "poisson")
         known = ("step", "clip", None)
         require(self.calibrated in known, f"calibrated must be one of {known}, not {self.calibrated!r}")
         for name in ("step", "clip"):
@@ -163,11 +164,16 @@ class DpSgldLi2019(ChainMethod):
                 getattr(self, name) is not None, f"{name} is null: give it, or let it follow from the budget"
             )
 
+    @property
+    def heat(self) -> float:
+        """The variance of a step's noise in units of eta_t/n."""
+        return HEAT[self.temperature]
+
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         n, steps, rate = facts.n, self.sampling.steps(facts.n), self.sampling.rate(facts.n)
         step, clip, sigma = self.settled(facts, budget)
         eta = langevin_steps(step, steps, self.schedule)
-        noise = self.sampling.size(n) * (HEAT[self.temperature] / (eta * n)).sqrt()
+        noise = self.sampling.size(n) * (self.heat / (eta * n)).sqrt()
         private = budget.epsilon < math.inf
         event = steps_event(sigma, rate=rate, steps=steps, schedule=self.schedule) if private else None
         keep = thinned(steps, self.burn_in, self.samples)
@@ -188,7 +194,7 @@ class DpSgldLi2019(ChainMethod):
 
     def settled(self, facts: Facts, budget: Budget) -> tuple[float, float, float]:
         """eta_1, L and sigma_1."""
-        n, batch, heat = facts.n, self.sampling.size(facts.n), HEAT[self.temperature]
+        n, batch, heat = facts.n, self.sampling.size(facts.n), self.heat
         most = None if self.step is None else Steps(self.step, self.unit).first(facts)
         if self.clip is not None and most is not None:
             least = multiplier_of(most / heat, records=n, batch=batch, lipschitz=self.clip)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.chains.chain import Chain, State, run, schedules
+from dplangevin.chains.chain import Chain, Kernel, State, run, schedules
 from dplangevin.chains.sampling import POISSON, Sampling
 from dplangevin.checks import positive, require
 from dplangevin.methods import Execution, Plan, Release, guaranteed
@@ -142,6 +142,9 @@ class _Elbo:
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
         return None
+
+    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
+        return kernel
 
 
 class _MeanField:

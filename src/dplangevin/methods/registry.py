@@ -6,7 +6,7 @@ from functools import partial
 from dplangevin.methods import Method
 from dplangevin.methods.dp_sgd import DpSgd, Sgd
 from dplangevin.methods.dp_sgfs import DpSgfs
-from dplangevin.methods.dp_sghmc import DpSghmc
+from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
 from dplangevin.methods.dp_sgld import DpSgldLi2019, DpSgldRyffel2022, DpSgldWang2015, Sgld
 from dplangevin.methods.dp_sgnht import DpSgnht
 from dplangevin.methods.dpvi import Dpvi
@@ -32,6 +32,8 @@ METHODS: Mapping[str, Callable[..., Method]] = {
     "dp_sgld_li2019": DpSgldLi2019,
     "dp_sgld_ryffel2022": DpSgldRyffel2022,
     "dp_sghmc": DpSghmc,
+    "dp_sghmc_li2019": DpSghmcLi2019,
+    "sghmc": Sghmc,
     "dp_sgnht": DpSgnht,
     "dp_sgfs": DpSgfs,
     "hybrid": Hybrid,

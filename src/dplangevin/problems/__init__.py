@@ -12,7 +12,7 @@ from torch import Tensor
 from dplangevin.losses import Loss
 
 if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain
+    from dplangevin.chains.chain import Chain, Kernel
     from dplangevin.random import Batch
 
 # A step without its noise, in place: theta (S, E, d), the batch, step sizes (E, 1) and what l2 keeps of theta, (E, 1)
@@ -127,4 +127,12 @@ class Problem(Protocol):
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
         """A faster step of the problem's own, for chains without momentum, those with Poisson samples last, or None."""
+        ...
+
+    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
+        """The kernel, or one around it that takes steps of the problem's own beside, as of a generator.
+
+        theta may then have coordinates after the d of `facts`, which neither noise nor `clipped_sum` reaches: what they
+        become is post-processing, as all that a kernel does.  Its state is part of a checkpoint.
+        """
         ...

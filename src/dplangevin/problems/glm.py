@@ -30,7 +30,7 @@ from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.random import Batch
 
 if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain
+    from dplangevin.chains.chain import Chain, Kernel
     from dplangevin.data import Dataset
 
 CELLS = 2**20  # of drawn rows that are gathered at a time
@@ -393,6 +393,9 @@ class Glm:
         for part in theta.split(at_once, 1):
             margins = part.reshape(len(self.x_test), -1, self.features).float() @ self.x_test.mT
             yield margins.view(*part.shape[:2], self.classes, -1)
+
+    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
+        return kernel
 
     def descent(self, chains: Sequence[Chain]) -> Descent:
         """``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``, in one gather and two products a step.

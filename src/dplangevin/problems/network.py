@@ -18,7 +18,7 @@ from dplangevin.networks import Network
 from dplangevin.problems import Descent, Facts, Sums
 
 if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain
+    from dplangevin.chains.chain import Chain, Kernel
 
 AT_ONCE = 1000  # test rows whose logits are taken together
 
@@ -86,6 +86,9 @@ class NetworkProblem:
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
         return None
+
+    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
+        return kernel
 
 
 def as_inputs(x: Tensor) -> Tensor:

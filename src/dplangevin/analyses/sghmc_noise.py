@@ -1,0 +1,62 @@
+"""What the noise that SGHMC adds by itself hides of one record, where nothing is clipped and nothing tied to a budget.
+
+A step adds N(0, 2 a eta/n I) to the velocity, which moves by at most eta L/tau if a record's gradient has norm L: the
+noise multiplier is ``tau sqrt(2 a/(eta n))/L``.  A network bounds no gradient, so that L is not known, and the price is
+finite for each L but not for all of them.
+
+A row is one L.  epsilon_add_remove, epsilon_replace_one: the smallest that we can prove; epsilon_moments: by the
+moments accountant; attack_add_remove, attack_replace_one: lower bounds by an attack on the noisy sums of all steps, for
+gradients of any direction of that norm.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dplangevin.attacks.sampled import all_iterates
+from dplangevin.audit import audit
+from dplangevin.checks import positive
+from dplangevin.methods.dp_sgd import MOMENTS
+from dplangevin.methods.dp_sghmc import check_friction
+from dplangevin.prices import NEIGHBOURS
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.stepsize import multiplier_of, steps_event
+from dplangevin.random import generator
+
+
+@dataclass(frozen=True)
+class SghmcNoise:
+    """norms: L, > 0.  records, batch, epochs, step, friction: of `methods.dp_sghmc.Sghmc`, on Poisson samples, step
+    absolute.  delta: in (0, 1).  runs: of the attack, on each data set."""
+
+    norms: Sequence[float]
+    records: int
+    batch: int
+    epochs: float
+    step: float
+    friction: float
+    delta: float
+    runs: int
+
+    def __post_init__(self) -> None:
+        positive(records=self.records, batch=self.batch, epochs=self.epochs, step=self.step, runs=self.runs)
+        check_friction(self.friction)
+
+    def units(self) -> list[str]:
+        return [f"{norm:g}" for norm in self.norms]
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        norm, steps = float(unit), math.floor(self.records * self.epochs / self.batch)
+        size: dict[str, Any] = {"records": self.records, "batch": self.batch}
+        multiplier = multiplier_of(self.step / (2 * self.friction), **size, lipschitz=norm)
+        event = steps_event(multiplier, rate=self.batch / self.records, steps=steps, schedule="fixed")
+        row: dict[str, Any] = {"norm": norm, "noise_multiplier": multiplier, **size, "steps": steps}
+        row |= {"step_size": self.step, "friction": self.friction, "delta": self.delta}
+        row["epsilon_moments"] = MOMENTS.epsilon(event, self.delta, "add_remove")
+        for kind in NEIGHBOURS:
+            row[f"epsilon_{kind}"] = Tight().epsilon(event, self.delta, kind)
+            values = all_iterates(event, self.runs, generator(seed, f"{unit} {kind}"), kind)
+            found = audit(*values, self.delta)
+            row[f"attack_{kind}"], row["confidence"] = found.epsilon, found.confidence
+        return [row]

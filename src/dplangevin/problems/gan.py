@@ -1,0 +1,318 @@
+r"""Semi-supervised learning by a generative adversarial network (li2019, section 4.3) as a problem.
+
+The discriminator has K + 1 classes, of which the last is "generated" (Salimans, Goodfellow, Zaremba, Cheung, Radford
+and Chen 2016; Saatchi and Wilson 2017).  With p its softmax, R the first K classes and g the generator, it minimises
+the mean over records of
+
+    -log p(y | x, R)              of an image x with label y
+    -log p(R | x)                 of an unlabelled one
+
+plus the mean of ``-log p(K + 1 | g(z))`` over generated images; the generator, after each of its steps, takes one of
+Adam down the mean of ``-log p(R | g(z))``.  **What is private**: records enter the discriminator's sum of clipped
+gradients alone.  Generated images are made of what is private already, so that their gradient needs no noise, and the
+generator learns from the discriminator alone.  It is clipped like a record's all the same: on one side of the game
+alone, a clip would tip it.
+
+Differs: the generator does not match features (Salimans et al.), which are means of real minibatches and would be
+part of the mechanism.  Differs: it is one point estimate; Saatchi and Wilson sample generators by SGHMC, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from dplangevin import random
+from dplangevin.checks import not_negative, positive, require
+from dplangevin.data import Dataset
+from dplangevin.device import pick
+from dplangevin.engine.clipped import clipped_sum
+from dplangevin.networks import Generator, Network, adversaries, named
+from dplangevin.problems import Descent, Facts, Sums
+from dplangevin.problems.network import AT_ONCE, as_inputs
+
+if TYPE_CHECKING:
+    from dplangevin.chains.chain import Chain, Kernel, State
+    from dplangevin.random import Batch
+
+Labels = Literal["private", "public", "alone"]
+BETAS, TINY = (0.5, 0.999), 1e-8  # of Adam; Radford, Metz and Chintala 2016
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """The generator, and how it learns.  step: of Adam, > 0.  batch: generated images of a step."""
+
+    generator: Generator
+    step: float
+    batch: int
+
+    def __post_init__(self) -> None:
+        positive(step=self.step, batch=self.batch)
+
+
+@dataclass(frozen=True)
+class GanProblem:
+    """The parameters of a discriminator, d of them, learned from images few of which have labels.
+
+    theta has the generator's parameters after the discriminator's d: the noise and `clipped_sum` are of the first d,
+    and what follows is post-processing of these.
+
+    network: the discriminator, of K + 1 logits.  adversary: None for none, which leaves supervised learning.
+    x: ``(N, C, H, W)`` training images, uint8.  rows: ``(S, n)``, which of these are the records, in each seed.
+    y: ``(S, n)``, their labels 0, ..., K - 1, or K + 1 of an unlabelled one.  public: ``(S, L)``, images that all steps
+    see with their labels y_public ``(S, L)``, without noise, as a term ``weight`` times their mean loss beside
+    the mean over records; None for none.  weight, >= 0: also of the loss of a labelled record.
+    every_label: ``(N,)``, of all training images, which nothing is learned from here (`judge`).
+    x_test, y_test: as of `NetworkProblem`.
+    """
+
+    network: Network
+    adversary: Adversary | None
+    x: Tensor
+    rows: Tensor
+    y: Tensor
+    x_test: Tensor
+    y_test: Tensor
+    public: Tensor | None = None
+    y_public: Tensor | None = None
+    weight: float = 1.0
+    every_label: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        not_negative(weight=self.weight)
+
+    @classmethod
+    def of_images(
+        cls,
+        images: Dataset,
+        seeds: int,
+        *,
+        labels: Labels,
+        seed: int,
+        labelled: int = 10,
+        channels: Sequence[int] = (8, 16),
+        latent: int = 32,
+        step: float = 1e-3,
+        batch: int = 32,
+        weight: float = 1.0,
+    ) -> GanProblem:
+        """channels, latent: of `networks.adversaries`.  labelled: images of each class that have a label, another draw
+        for each seed, from streams of `seed`.  step, batch: see `Adversary`.
+
+        labels: "private", they are records like the others; "public", no record but seen in every step; "alone", they
+        are the only records, without a generator: supervised learning.
+        """
+        known = get_args(Labels)
+        require(labels in known, f"labels must be one of {', '.join(known)}, not {labels!r}")
+        positive(labelled=labelled)
+        arrays, device = images.arrays(), pick()
+        x, y = (torch.as_tensor(part, device=device) for part in (arrays.x_train, arrays.y_train))
+        classes = images.classes
+        network, generator = adversaries(images.shape, classes + 1, channels, latent)
+        chosen = torch.stack([_labelled(y.cpu(), classes, labelled, seed, s) for s in range(seeds)]).to(
+            device
+        )
+        own: dict[str, Any] = {
+            "weight": weight,
+            "every_label": y,
+            "x_test": torch.as_tensor(arrays.x_test),
+            "y_test": torch.as_tensor(arrays.y_test)[None],
+        }
+        if labels == "alone":
+            return cls(network, None, x, chosen, y[chosen], **own)
+        adversary = Adversary(generator, step, batch)
+        of = torch.full((seeds, len(x)), classes + 1, device=device).scatter_(1, chosen, y[chosen])
+        if labels == "private":
+            return cls(network, adversary, x, _all(seeds, len(x), device), of, **own)
+        rest = torch.stack([(labelled > classes).nonzero()[:, 0] for labelled in of])
+        unknown = torch.full_like(rest, classes + 1)
+        return cls(network, adversary, x, rest, unknown, **own, public=chosen, y_public=y[chosen])
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return self.network.classes - 1
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(self.rows.shape[1], self.network.d, self.classes)
+
+    @property
+    def device(self) -> torch.device:
+        return self.x.device
+
+    def init(self, seeds: int, rng: torch.Generator) -> Tensor:
+        """Discriminator and generator at random, see `networks.initial`."""
+        theta = self.network.init(rng, seeds)
+        if self.adversary is None:
+            return theta
+        return torch.cat([theta, self.adversary.generator.init(rng, seeds)], 1)
+
+    def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
+        """See `Problem`: of the records, in the discriminator's parameters."""
+        at = self.rows.gather(1, rows)
+        x, y = as_inputs(self.x[at]), self.y.gather(1, rows)
+        seeds, chains = theta.shape[:2]
+        if mask is None:
+            mask = torch.ones(seeds, 1, rows.shape[1], dtype=torch.bool, device=theta.device)
+            mask = mask.expand(-1, chains, -1)
+        clips = [math.inf] * chains if clip is None else clip.tolist()
+        each = [self._sum(theta[:, e], x, y, mask[:, e], clips[e]) for e in range(chains)]
+        return Sums(
+            torch.stack([gradient for gradient, _ in each], 1), torch.stack([loss for _, loss in each], 1)
+        )
+
+    def _sum(self, theta: Tensor, x: Tensor, y: Tensor, mask: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+        """Sums ``(S, d)`` and ``(S,)`` over images of one chain of each seed, by `engine.clipped.clipped_sum`."""
+        loss_of = Loss(self.classes, self.weight)
+        sums = clipped_sum(self.network, theta[:, : self.network.d], x, y, mask, clip, loss_of=loss_of)
+        return sums.gradient, sums.loss.sum(-1)
+
+    def public_mean(self, theta: Tensor, x: Tensor, y: Tensor, clips: Sequence[float]) -> Tensor:
+        """The mean of clipped gradients of images that are no records, ``(S, E, d)``: x ``(S or S E, B, C, H, W)``, y
+        ``(S, B)``."""
+        mask = torch.ones_like(y, dtype=torch.bool)
+        x = x.unflatten(0, (len(theta), -1)).expand(-1, len(clips), *[-1] * 4)
+        each = [self._sum(theta[:, e], x[:, e], y, mask, clip)[0] for e, clip in enumerate(clips)]
+        return torch.stack(each, 1) / y.shape[1]
+
+    def predict(self, theta: Tensor) -> Tensor:
+        """``p(y | x, R)`` of the test rows, ``(S, E, m, K)`` on the CPU."""
+        found = []
+        for each in theta[..., : self.network.d].unbind(1):
+            parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
+            logits = (self.network.logits(each, x)[..., :-1] for x in parts)
+            found.append(torch.cat([part.softmax(-1).cpu() for part in logits], 1))
+        return torch.stack(found, 1)
+
+    def descent(self, chains: Sequence[Chain]) -> Descent | None:
+        return None
+
+    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
+        """See `Against`; without a generator the kernel as it is."""
+        return kernel if self.adversary is None else Against(self, self.adversary, kernel, chains)
+
+    @torch.no_grad()
+    def generated(self, theta: Tensor, z: Tensor) -> Tensor:
+        """g(z) in [-1, 1], ``(S, E, B, C, H, W)`` at theta ``(S, E, d + generator's)``; z ``(B, latent)``.
+
+        ValueError where there is no generator."""
+        if self.adversary is None:
+            raise ValueError("supervised learning has no generator")
+        flat = theta[..., self.network.d :].flatten(0, 1)
+        images = torch.stack([self.adversary.generator.images(each, z) for each in flat])
+        return images.unflatten(0, theta.shape[:2])
+
+
+@dataclass(frozen=True)
+class Loss:
+    r"""The module's losses of logits z ``(n, K + 1)`` and their gradients, see `engine.passes.Loss`.
+
+    Targets: 0, ..., K - 1, a label, ``log sum_(k <= K) e^(z_k) - z_y``, times `weight`; K, a generated image,
+    ``log sum_k e^(z_k) - z_(K+1)``; K + 1, an image without a label,
+    ``log sum_k e^(z_k) - log sum_(k <= K) e^(z_k)``.
+    """
+
+    classes: int
+    weight: float = 1.0
+
+    def __call__(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        real = z.clone()
+        real[:, -1] = -math.inf
+        every, real_sum = z.logsumexp(1), real.logsumexp(1)
+        within = (real - real_sum[:, None]).exp()  # p(. | R), 0 of the last
+        label, made = (y < self.classes)[:, None], (y == self.classes)[:, None]
+        target = (torch.arange(z.shape[1], device=z.device) == y[:, None]).to(z.dtype)
+        known = torch.where(label | made, target, within)
+        loss = torch.where(label[:, 0], real_sum, every)
+        loss = loss - torch.where((label | made)[:, 0], (z * target).sum(1), real_sum)
+        gradient = torch.where(label, within, z.softmax(1)) - known
+        scale = torch.where(label, self.weight, 1.0).to(z.dtype)
+        return loss * scale[:, 0], gradient * scale
+
+
+class Against:
+    """A kernel of the discriminator, and after each of its steps one of the generator.
+
+    The kernel is given the noisy sum of the records' clipped gradients plus tau times the mean clipped gradient of
+    generated images, and that of public labelled ones; it has theta's first d coordinates.  Then the generator takes a
+    step of Adam with the same images at the discriminator's new parameters.  State: theta, what is drawn from, Adam's
+    two means ``(S, E, generator's)``, and the rest of the kernel's own.  Chains of a seed share z, which is
+    drawn anew each step.
+    """
+
+    def __init__(
+        self, problem: GanProblem, adversary: Adversary, kernel: Kernel, chains: Sequence[Chain]
+    ) -> None:
+        require(
+            all(math.isinf(chain.radius) for chain in chains),
+            "a GAN is learned on no ball: radius must be inf",
+        )
+        self.problem, self.adversary, self.kernel = problem, adversary, kernel
+        self.clips = [chain.clip for chain in chains]
+        self.size = chains[0].sampling.size(problem.facts.n)
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
+        d = self.problem.network.d
+        _, *rest = self.kernel.init(theta[..., :d], rng)
+        seed = torch.randint(2**31, (), generator=rng)
+        still = torch.zeros_like(theta[..., d:])
+        return theta, seed, still, still.clone(), *rest
+
+    def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
+        theta, seed, mean, square, *rest = state
+        d, generator = self.problem.network.d, self.adversary.generator
+        discriminator, parameters = theta[..., :d], theta[..., d:].clone().requires_grad_()
+        rng = random.generator(int(seed), f"latent variables of step {t}")
+        z = torch.randn(len(theta), self.adversary.batch, generator.latent, generator=rng).to(theta.device)
+        with torch.enable_grad():
+            images = [[generator.images(own, z[s]) for own in chains] for s, chains in enumerate(parameters)]
+        noisy = noisy + self.size * self.public(discriminator, [[x.detach() for x in own] for own in images])
+        discriminator, *rest = self.kernel.step((discriminator, *rest), noisy, t, batch)
+        with torch.enable_grad():
+            losses = [
+                self.fooled(discriminator[s, e], x) for s, own in enumerate(images) for e, x in enumerate(own)
+            ]
+            (gradient,) = torch.autograd.grad(torch.stack(losses).sum(), parameters)
+        mean = BETAS[0] * mean + (1 - BETAS[0]) * gradient
+        square = BETAS[1] * square + (1 - BETAS[1]) * gradient.square()
+        scale = (square / (1 - BETAS[1] ** (t + 1))).sqrt_().add_(TINY)
+        move = self.adversary.step / (1 - BETAS[0] ** (t + 1)) * mean / scale
+        return torch.cat([discriminator, parameters.detach() - move], -1), seed, mean, square, *rest
+
+    def public(self, theta: Tensor, images: Sequence[Sequence[Tensor]]) -> Tensor:
+        """The gradient of what no record is part of, ``(S, E, d)``."""
+        problem = self.problem
+        x = torch.stack([image for own in images for image in own])
+        made = torch.full((len(theta), x.shape[1]), problem.classes, device=theta.device)
+        found = problem.public_mean(theta, x, made, self.clips)
+        if problem.public is not None and problem.y_public is not None:
+            labelled = as_inputs(problem.x[problem.public])
+            found += problem.public_mean(theta, labelled, problem.y_public, self.clips)
+        return found
+
+    def fooled(self, theta: Tensor, images: Tensor) -> Tensor:
+        """The mean of ``-log p(R | x)``, autograd goes through it."""
+        module = self.problem.network.module
+        z = functional_call(module, named(module, theta), (images,))
+        return (z.logsumexp(1) - z[:, :-1].logsumexp(1)).mean()
+
+
+def _labelled(y: Tensor, classes: int, each: int, seed: int, s: int) -> Tensor:
+    """Indices of `each` images of every class, ``(classes each,)``."""
+    order = torch.randperm(len(y), generator=random.generator(seed, f"labelled images of {s}"))
+    found = [order[y[order] == k][:each] for k in range(classes)]
+    few = min(map(len, found))
+    require(few == each, f"labelled = {each} of each class: one class has {few} images")
+    return torch.cat(found)
+
+
+def _all(seeds: int, n: int, device: torch.device) -> Tensor:
+    return torch.arange(n, device=device).expand(seeds, -1)
