@@ -155,7 +155,9 @@ def test_adversaries_mirror_each_other() -> None:
     assert made.d == 16 * 49 * 6 + 8 * 16 * 16 + 8 + 8 * 16 + 1
     first = other[:, : 16 * 49 * 6]  # of the linear layer, 5 inputs
     assert 0.95 / math.sqrt(5) < float(first.abs().max()) <= 1 / math.sqrt(5)
-    last = other[:, -(8 * 16 + 1) :]  # of a transposed convolution: 16 weights of each input, as PyTorch counts
+    last = other[
+        :, -(8 * 16 + 1) :
+    ]  # of a transposed convolution: 16 weights of each input, as PyTorch counts
     assert 0.9 / 4 < float(last.abs().max()) <= 1 / 4
     assert not torch.equal(theta[0], theta[1])
 
