@@ -30,14 +30,14 @@ class SghmcNoise:
     """norms: L, > 0.  records, batch, epochs, step, friction: of `methods.dp_sghmc.Sghmc`, on Poisson samples, step
     absolute.  delta: in (0, 1).  runs: of the attack, on each data set."""
 
-    norms: Sequence[float]
     records: int
     batch: int
     epochs: float
     step: float
-    friction: float
     delta: float
     runs: int
+    friction: float = 0.1
+    norms: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0)
 
     def __post_init__(self) -> None:
         positive(records=self.records, batch=self.batch, epochs=self.epochs, step=self.step, runs=self.runs)
