@@ -37,7 +37,7 @@ class SghmcNoise:
     delta: float
     runs: int
     friction: float = 0.1
-    norms: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0)
+    norms: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
     def __post_init__(self) -> None:
         positive(records=self.records, batch=self.batch, epochs=self.epochs, step=self.step, runs=self.runs)

@@ -215,7 +215,7 @@ def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
     `sghmc_noise`."""
     rows, first = frame.sort_values("norm"), frame.iloc[0]
     with style.settings():
-        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+        figure = Figure(figsize=(8.4, 4.9), layout="constrained")
         ax, handles = figure.subplots(), []
         for column, (kind, marker, line, label) in NOISE_LINES.items():
             shown = rows[rows[column].gt(0)]
@@ -227,9 +227,9 @@ def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
         ax.set_xticks(rows.norm, [number(value) for value in rows.norm])
         ax.set_xticks([], minor=True)
         text = NOISE_TEXT.format(
-            steps=first.steps,
-            batch=first.batch,
-            records=f"{first.records:,}",
+            steps=int(first.steps),
+            batch=int(first.batch),
+            records=f"{int(first.records):,}",
             step=number(first.step_size),
             friction=number(first.friction),
             delta=number(first.delta),

@@ -86,7 +86,6 @@ TRAINING_SYMBOLS = {
 TRAINING_BLOCKS = {
     "nonprivate": "Without privacy",
     "printed": "The paper's printed settings",
-    "moments": "By the moments accountant",
     "equal": "At equal tight ε",
     "reference": "A published number for the small network",
 }
