@@ -88,7 +88,8 @@ def test_exhibits_name_runs_that_there_are(name: str) -> None:
     assert set(cfg.runs) <= set(runs)
     if cfg.part == "seeds":
         assert sorted(cfg.runs) == sorted(runs)
-        assert {run.get("problem", experiment.get("problem")) for run in experiment.runs.values()} == set(cfg.draw.networks)
+        networks = {run.get("problem", experiment.get("problem")) for run in experiment.runs.values()}
+        assert networks == set(cfg.draw.networks)
         for number in numbers(name):
             wanted = number["where"].get("run", [])
             assert set(wanted if isinstance(wanted, list) else [wanted]) <= set(runs)
