@@ -83,7 +83,7 @@ def test_published_numbers_stand_beside_their_rows(trained: pd.DataFrame) -> Non
 @pytest.mark.parametrize("name", ["li2019_tab1", "li2019_tab1_svhn", "li2019_curves", "li2019_reliability"])
 def test_exhibits_name_runs_that_there_are(name: str) -> None:
     cfg = exhibit(name)
-    experiment = OmegaConf.load(ROOT / f"conf/experiment/{Path(cfg.source).name}.yaml")
+    experiment: Any = OmegaConf.load(ROOT / f"conf/experiment/{Path(cfg.source).name}.yaml")
     runs = [str(run) for run in experiment.runs]
     assert set(cfg.runs) <= set(runs)
     if cfg.part == "seeds":
