@@ -301,7 +301,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 SMALL = {"pate": "pate needs public rows", "dp_sgfs": "batch = 2 is too small"}
-UNBUDGETED = ("nonprivate", "sgd", "sgld")
+UNBUDGETED = ("nonprivate", "sgd", "sghmc", "sgld")
 
 
 @pytest.mark.parametrize("name", METHODS)
