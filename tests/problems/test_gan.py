@@ -140,12 +140,12 @@ def test_a_step_is_that_of_autograd(labels: str) -> None:
         def logits(theta: Tensor, x: Tensor) -> Tensor:
             return functional_call(NETWORK.module, named(NETWORK.module, theta), (x,))
 
-        def terms(x: Tensor, y: Tensor, own: Tensor = own) -> Tensor:
+        def terms(x: Tensor, y: Tensor, weight: float = 1.0, own: Tensor = own) -> Tensor:
             return torch.stack(
-                [direct(z, int(label), of.weight) for z, label in zip(logits(own, x), y, strict=True)]
+                [direct(z, int(label), weight) for z, label in zip(logits(own, x), y, strict=True)]
             ).mean()
 
-        loss = terms(of.x[of.rows[s]] / 127.5 - 1, of.y[s]) + terms(made, torch.full((6,), K))
+        loss = terms(of.x[of.rows[s]] / 127.5 - 1, of.y[s], of.weight) + terms(made, torch.full((6,), K))
         if of.public is not None and of.y_public is not None:
             loss = loss + terms(of.x[of.public[s]] / 127.5 - 1, of.y_public[s])
         (slope,) = torch.autograd.grad(loss, own)

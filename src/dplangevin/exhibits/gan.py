@@ -16,11 +16,7 @@ from dplangevin.exhibits.tables import Published
 from dplangevin.statistics import finite_interval, sort_by
 from dplangevin.text import distinct, epsilon, number, numbers, percent, short
 
-BLOCKS = {
-    "nonprivate": "without privacy",
-    "moments": "by the moments accountant",
-    "equal": "at equal tight ε",
-}
+BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", tight ε {}"}  # how a row says its budget
 COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # of `judge.Judge`
 SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
 PRICES = ["epsilon_paper", "epsilon_add_remove", "epsilon_replace_one"]
@@ -123,7 +119,6 @@ def page(
 
 
 def _cells(row: pd.Series) -> list[str]:
-    asked = f", ε {short(row.epsilon)}" if math.isfinite(row.epsilon) else ""
     symbols = {"step_size": "η", "batch": "batch", "steps": "steps", "clip": "clip", "noise_multiplier": "σ"}
     finite = row.where(~row.isin([math.inf]))
     covered = ["" if math.isnan(row.recognised) else percent(row.recognised)]
@@ -131,7 +126,7 @@ def _cells(row: pd.Series) -> list[str]:
         covered.append("" if math.isnan(row[name]) else form.format(row[name]))
     single = percent(row.get("accuracy_single", math.nan))
     return [
-        f"{row.label}, {BLOCKS[row.block]}{asked}" + ("†" if row.violated else ""),
+        row.label + BLOCKS[row.block].format(short(row.epsilon)) + ("†" if row.violated else ""),
         tables.hyperparameters(finite, symbols),
         percent(row.accuracy_paper),
         percent(row.accuracy),
@@ -188,7 +183,7 @@ def pictures(
                 ax.imshow(
                     np.hstack([image(text) for text in named[same].sort_values("image").pixels]), cmap="gray"
                 )
-                asked = f", ε {short(row.epsilon)}" if math.isfinite(row.epsilon) else ""
+                asked = BLOCKS[row.block].format(short(row.epsilon))
                 told = f"{percent(row.recognised)} %, {row.digits_covered:.1f} digits, {row.digit_entropy:.2f} nats"
                 first = f"{heading}\n" if place == 0 else ""
                 ax.set_title(f"{first}{row.label}{asked}: {told}", fontsize=7.5, pad=2)

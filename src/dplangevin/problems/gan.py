@@ -7,7 +7,8 @@ the mean over records of
     -log p(y | x, R)              of an image x with label y
     -log p(R | x)                 of an unlabelled one
 
-plus the mean of ``-log p(K + 1 | g(z))`` over generated images; the generator, after each of its steps, takes one of
+plus the mean of ``-log p(K + 1 | g(z))`` over generated images, the first line times a weight w: labelled records are
+few, and every clip bounds w times their gradient.  The generator, after each of its steps, takes one of
 Adam down the mean of ``-log p(R | g(z))``.  **What is private**: records enter the discriminator's sum of clipped
 gradients alone.  Generated images are made of what is private already, so that their gradient needs no noise, and the
 generator learns from the discriminator alone.  It is clipped like a record's all the same: on one side of the game
@@ -67,8 +68,8 @@ class GanProblem:
     network: the discriminator, of K + 1 logits.  adversary: None for none, which leaves supervised learning.
     x: ``(N, C, H, W)`` training images, uint8.  rows: ``(S, n)``, which of these are the records, in each seed.
     y: ``(S, n)``, their labels 0, ..., K - 1, or K + 1 of an unlabelled one.  public: ``(S, L)``, images that all steps
-    see with their labels y_public ``(S, L)``, without noise, as a term ``weight`` times their mean loss beside
-    the mean over records; None for none.  weight, >= 0: also of the loss of a labelled record.
+    see with their labels y_public ``(S, L)``, without noise, as their mean loss beside the mean over records; None for
+    none.  weight, >= 0: w, of the loss of a labelled record.
     every_label: ``(N,)``, of all training images, which nothing is learned from here (`judge`).
     x_test, y_test: as of `NetworkProblem`.
     """
@@ -164,15 +165,17 @@ class GanProblem:
             mask = torch.ones(seeds, 1, rows.shape[1], dtype=torch.bool, device=theta.device)
             mask = mask.expand(-1, chains, -1)
         clips = [math.inf] * chains if clip is None else clip.tolist()
-        each = [self._sum(theta[:, e], x, y, mask[:, e], clips[e]) for e in range(chains)]
+        loss = Loss(self.classes, self.weight)
+        each = [self._sum(theta[:, e], x, y, mask[:, e], clips[e], loss) for e in range(chains)]
         return Sums(
             torch.stack([gradient for gradient, _ in each], 1), torch.stack([loss for _, loss in each], 1)
         )
 
-    def _sum(self, theta: Tensor, x: Tensor, y: Tensor, mask: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+    def _sum(
+        self, theta: Tensor, x: Tensor, y: Tensor, mask: Tensor, clip: float, loss: Loss
+    ) -> tuple[Tensor, Tensor]:
         """Sums ``(S, d)`` and ``(S,)`` over images of one chain of each seed, by `engine.clipped.clipped_sum`."""
-        loss_of = Loss(self.classes, self.weight)
-        sums = clipped_sum(self.network, theta[:, : self.network.d], x, y, mask, clip, loss_of=loss_of)
+        sums = clipped_sum(self.network, theta[:, : self.network.d], x, y, mask, clip, loss_of=loss)
         return sums.gradient, sums.loss.sum(-1)
 
     def public_mean(self, theta: Tensor, x: Tensor, y: Tensor, clips: Sequence[float]) -> Tensor:
@@ -180,7 +183,8 @@ class GanProblem:
         ``(S, B)``."""
         mask = torch.ones_like(y, dtype=torch.bool)
         x = x.unflatten(0, (len(theta), -1)).expand(-1, len(clips), *[-1] * 4)
-        each = [self._sum(theta[:, e], x[:, e], y, mask, clip)[0] for e, clip in enumerate(clips)]
+        loss = Loss(self.classes)
+        each = [self._sum(theta[:, e], x[:, e], y, mask, clip, loss)[0] for e, clip in enumerate(clips)]
         return torch.stack(each, 1) / y.shape[1]
 
     def predict(self, theta: Tensor) -> Tensor:
@@ -215,7 +219,7 @@ class GanProblem:
 class Loss:
     r"""The module's losses of logits z ``(n, K + 1)`` and their gradients, see `engine.passes.Loss`.
 
-    Targets: 0, ..., K - 1, a label, ``log sum_(k <= K) e^(z_k) - z_y``, times `weight`; K, a generated image,
+    Targets: 0, ..., K - 1, a label, ``log sum_(k <= K) e^(z_k) - z_y``, times `weight`, >= 0; K, a generated image,
     ``log sum_k e^(z_k) - z_(K+1)``; K + 1, an image without a label,
     ``log sum_k e^(z_k) - log sum_(k <= K) e^(z_k)``.
     """
