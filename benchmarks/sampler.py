@@ -21,8 +21,8 @@ from dplangevin.problems.glm import Glm
 
 EPSILONS = (1.0, 10.0)
 RADIUS = 10.0
-DRAWS = 300
-CHAINS, WARMUP = 4, 300  # of NUTS; ours warms up as it does in experiments
+DRAWS = 200
+CHAINS, WARMUP = 4, 200  # of NUTS; ours warms up as it does in experiments
 
 
 def rows(options: Options) -> list[Row]:
