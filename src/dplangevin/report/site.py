@@ -28,7 +28,7 @@ from dplangevin.exhibits.style import look
 from dplangevin.report import charts, claims
 from dplangevin.report.findings import filled, known
 from dplangevin.statistics import sort_by, summary
-from dplangevin.text import epsilon, number, short
+from dplangevin.text import epsilon, number, setting, short
 
 TEMPLATES = Path(__file__).with_name("templates")
 ROOT = "../../"  # of the repository, from the folder of the report
@@ -587,10 +587,8 @@ def _listed(values: Any) -> str:
 
 def _span(values: pd.Series) -> str:
     """A few values as they are, many as their range."""
-    distinct = sorted(set(values))
-    if len(distinct) <= 6:
-        return ", ".join(short(value) for value in distinct)
-    return f"{short(distinct[0])} to {short(distinct[-1])} ({len(distinct)} values)"
+    found = [*dict.fromkeys(setting(value) for value in sorted(values))]
+    return ", ".join(found) if len(found) <= 6 else f"{found[0]} to {found[-1]} ({len(found)} values)"
 
 
 def _plain(value: Any) -> str:
