@@ -45,6 +45,9 @@ GROUPS = {
     "analysis": "analyses",
 }
 IMAGES = "mnist", "cifar10"
+MADE = (
+    "Made by `python benchmarks/everything.py [PART ...] --write`; docs/speed.md has what is not timed here."
+)
 COLUMNS = ["part", "stage", "seconds", "processor", "cpu"]
 
 
@@ -124,7 +127,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = table(rows[rows.stage.isin(everything)])
     if args.write:
         TABLE.write_text(
-            f"# Where the time goes\n\n{describe(args.threads, args.scale)}\n\n{text}\n", encoding="utf-8"
+            f"# Where the time goes\n\n{MADE}\n\n{describe(args.threads, args.scale)}\n\n{text}\n",
+            encoding="utf-8",
         )
     print(text)
     return 0

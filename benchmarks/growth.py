@@ -82,7 +82,7 @@ def point(axis: str, value: int, runs: int) -> dict[str, Any]:
     return {"axis": axis, **of, "batch": batch, "steps": 2 * few, **found}
 
 
-def figure(table: pd.DataFrame, text: str) -> Any:
+def figure(table: pd.DataFrame) -> Any:
     """A panel an axis: measured, and the least by the machine's rates."""
     import matplotlib.pyplot as plt
 
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.write:
         folder = ROOT / "benchmarks"
         table.to_csv(folder / "growth.csv", index=False, float_format="%.4g")
-        figure(table, text).savefig(folder / "growth.png", dpi=150)
+        figure(table).savefig(folder / "growth.png", dpi=150)
     return 0
 
 

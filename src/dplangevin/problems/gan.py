@@ -4,12 +4,12 @@ The discriminator has K + 1 classes, of which the last is "generated" (Salimans,
 and Chen 2016; Saatchi and Wilson 2017).  With p its softmax, R the first K classes and g the generator, it minimises
 the mean over records of
 
-    -log p(y | x, R)              of an image x with label y
+    -w log p(y | x, R)            of an image x with label y
     -log p(R | x)                 of an unlabelled one
 
-plus the mean of ``-log p(K + 1 | g(z))`` over generated images, the first line times a weight w: labelled records are
-few, and every clip bounds w times their gradient.  The generator, after each of its steps, takes one of
-Adam down the mean of ``-log p(R | g(z))``.  **What is private**: records enter the discriminator's sum of clipped
+plus the mean of ``-log p(K + 1 | g(z))`` over generated images; the weight w >= 0 makes up for labelled records being
+few, before a clip bounds the gradient of each.  The generator, after each step of the discriminator, takes one of Adam
+down the mean of ``-log p(R | g(z))``.  **What is private**: records enter the discriminator's sum of clipped
 gradients alone.  Generated images are made of what is private already, so that their gradient needs no noise, and the
 generator learns from the discriminator alone.  It is clipped like a record's all the same: on one side of the game
 alone, a clip would tip it.
@@ -168,7 +168,7 @@ class GanProblem:
         loss = Loss(self.classes, self.weight)
         each = [self._sum(theta[:, e], x, y, mask[:, e], clips[e], loss) for e in range(chains)]
         return Sums(
-            torch.stack([gradient for gradient, _ in each], 1), torch.stack([loss for _, loss in each], 1)
+            torch.stack([gradient for gradient, _ in each], 1), torch.stack([value for _, value in each], 1)
         )
 
     def _sum(
