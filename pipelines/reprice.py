@@ -59,6 +59,10 @@ def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -
     n = int(sizes["rows"]["train"])
     work.facts = Facts(n, d=0, classes=int(sizes["classes"]), public=int(sizes["rows"]["test"]))
     moved, texts = 0.0, {name: [""] * len(work.keys) for name in frames}
+    if any(len(unit.epsilons) > 1 for unit in work.units):
+        raise config.ConfigError(
+            f"{experiment} has units of several budgets, which are not priced again: run it"
+        )
     for i, unit in enumerate(work.units):
         (epsilon,) = unit.epsilons
         mine = {
@@ -133,8 +137,12 @@ def main() -> None:
     for experiment, spec in cfg.experiment.items():
         for dataset in spec.datasets if spec.get("apart") else ():
             if (RUNS / str(experiment) / dataset).exists():
-                moved = reprice(cfg, str(experiment), dataset)
-                print(f"{experiment} on {dataset}: prices moved by at most {moved:.2g}")
+                try:
+                    moved = reprice(cfg, str(experiment), dataset)
+                except config.ConfigError as error:
+                    print(error)
+                else:
+                    print(f"{experiment} on {dataset}: prices moved by at most {moved:.2g}")
     print("Scores were taken over as they are: run this only where nothing that trains has changed.")
 
 

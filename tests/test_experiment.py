@@ -243,7 +243,7 @@ def test_shuffled_epochs_and_the_best_of_them(tmp_path: Path) -> None:
     assert (scores.accuracy_best_epoch > scores.accuracy).any()
     spec.audit = "add_remove"
     with pytest.raises(
-        ValueError, match="shuffled epochs have no price under add_remove: audit = replace_one"
+        ValueError, match=r"\(shuffled epochs\) cannot price adjacency 'add_remove'; it supports replace_one"
     ):
         sweep(cfg, data)
 

@@ -35,9 +35,11 @@ from dplangevin import (
     price,
     random,
 )
+from dplangevin.attacks.sampled import all_iterates
 from dplangevin.methods import released
 from dplangevin.methods.pate import Confident
 from dplangevin.methods.registry import METHODS, named
+from dplangevin.privacy.survey import survey
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/dplangevin"
@@ -241,13 +243,14 @@ def test_predictions_average_over_samples() -> None:
     torch.testing.assert_close(answer.predict(X), torch.stack(each).mean(0))
 
 
-def test_answers_are_those_of_the_sweep_one_a_budget_and_repeat() -> None:
+def test_answers_are_those_of_a_sweep_of_each_budget_and_repeat() -> None:
     problem, budgets = made(), [HALF, Budget(4.0, DELTA), Budget(math.inf, DELTA)]
     answers = learn("objpert", problem, budgets, 3)
     rng = random.generator(3, "learn")
-    release, plans = released(ObjPert(), problem, budgets, 1, rng)
-    assert torch.equal(torch.stack([answer.theta for answer in answers]), release.theta[0])
-    assert [answer.plan.guarantee for answer in answers] == [plan.guarantee for plan in plans]
+    for answer, budget in zip(answers, budgets, strict=True):
+        release, (plan,) = released(ObjPert(), problem, [budget], 1, rng)
+        assert torch.equal(answer.theta, release.theta[0, 0])
+        assert answer.plan.guarantee == plan.guarantee
     assert [answer.guarantee.epsilon for answer in answers] == pytest.approx([0.5, 4.0, math.inf])
     again, other = learn("objpert", problem, budgets, 3), learn("objpert", problem, budgets, 4)
     assert torch.equal(again[0].theta, answers[0].theta)
@@ -255,6 +258,34 @@ def test_answers_are_those_of_the_sweep_one_a_budget_and_repeat() -> None:
     torch.testing.assert_close(
         learn(ObjPert(), problem, HALF, 3)[0].theta, answers[0].theta, rtol=1e-4, atol=0
     )
+
+
+def test_two_answers_of_one_call_do_not_give_the_fit_without_noise() -> None:
+    """On common noise two answers are two equations for it: (s b - t a)/(s - t) would be the ridge fit itself."""
+    problem = made()
+    low, high = learn("outpert", problem, [HALF, Budget(1.0, DELTA)], 0)
+    s, t = (float(answer.plan.settings["noise_std"]) for answer in (low, high))
+    (plain,) = learn("outpert", problem, Budget(math.inf, DELTA), 0)
+    solved = (s * high.theta - t * low.theta) / (s - t)
+    assert float((solved - plain.theta).norm()) > 0.1 * t
+
+
+def test_shuffled_epochs_have_no_price_for_added_records() -> None:
+    """100 of 101 rows, noise 1, all others its opposite: the sum moves by 2, and epsilon is near 10, not 4."""
+    shuffled = Sampling("shuffled", batch=100, epochs=1)
+    learner, known = DpSgd(sampling=shuffled, noise_multiplier=1.0), facts(101, 5)
+    assert price(learner, known, Budget(1.0, DELTA), "replace_one")["epsilon_tight"] == pytest.approx(
+        9.99, abs=0.02
+    )
+    with pytest.raises(ValueError, match=r"shuffled epochs.*replace_one"):
+        price(learner, known, Budget(1.0, DELTA), "add_remove")
+    langevin = DpSgldRyffel2022(sampling=shuffled, l2=0.01)
+    with pytest.raises(ValueError, match=r"shuffled epochs.*replace_one"):
+        calibrate(langevin, known, Budget(1.0, DELTA), "add_remove")
+    event = learner.plan(known, Budget(1.0, DELTA)).guarantee.event
+    assert {row.adjacency for row in survey(event, DELTA).prices} == {"replace_one"}
+    with pytest.raises(ValueError, match="Gaussian steps, sampled or not"):
+        all_iterates(event, 10, random.generator(0, "shuffled"))
 
 
 def test_methods_that_are_named_for_more_classes_have_them() -> None:

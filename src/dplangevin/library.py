@@ -88,11 +88,12 @@ def learn(
     budgets: Budget | Sequence[Budget],
     rng: int | torch.Generator,
 ) -> list[Answer]:
-    """One answer per budget, on common random numbers.
+    """One answer per budget, each on noise of its own.
 
     method: or its name, with the settings of its class.  problem: of `Problem.from_arrays`, a single data set.
-    budgets: each for itself; who publishes several answers pays for all of them.  rng: a seed >= 0, or a generator,
-    which is one for research (Mersenne Twister).
+    budgets: each for itself; who publishes several answers pays for all of them together.  rng: a seed >= 0, or a
+    generator, which is one for research (Mersenne Twister).  Two calls with one seed draw the same noise: of such
+    answers at most one may be published, since from two of different settings the noise can be solved for.
     ValueError for a budget that is out of reach, a plan that would cost more than its budget, and a problem that
     the method is not defined for.
     """
@@ -101,11 +102,12 @@ def learn(
         raise ValueError(f"the problem has {len(problem.x)} data sets: give one, as Problem.from_arrays does")
     if not wanted:
         raise ValueError("budgets is empty: give at least one Budget(epsilon, delta)")
-    release, plans = released(method, problem, wanted, 1, _generator(rng, "learn"))
-    known, model, answers = problem.facts, problem.without_rows(), []
-    for e, (budget, plan) in enumerate(zip(wanted, plans, strict=True)):
-        theta = release.theta[0, e]
-        notes = [*violated(method, plan), *filter(None, [release.violated[e]])]
+    planned(method, problem.facts, wanted)  # all of them, before the first is carried out
+    drawn, known, model, answers = _generator(rng, "learn"), problem.facts, problem.without_rows(), []
+    for budget in wanted:
+        release, (plan,) = released(method, problem, [budget], 1, drawn)
+        theta = release.theta[0, 0]
+        notes = [*violated(method, plan), *filter(None, release.violated[:1])]
         if not bool(theta.isfinite().all()):
             notes.append("the chain diverged: lower the step size")
         answers.append(Answer(theta, plan, notes, method, budget, known, model))
@@ -181,8 +183,9 @@ def attack(
 ) -> Audit:
     """A lower bound on the epsilon of a release at budget.delta, by the attack of `attacks.release`.
 
-    The method runs `runs` times on each of two neighbouring data sets that the problem's facts admit, not on its rows.
-    A bound above `price` would refute the price; one below says nothing.  ValueError as `learn`, and for runs < 8.
+    The method runs `runs` times on each of two data sets that the problem's facts admit, not on its rows; one record is
+    replaced.  A bound above `price`'s epsilon_replace_one would refute that price; one below says nothing.  ValueError
+    as `learn`, and for runs < 8.
     """
     method, known = named(method), _facts(problem)
     (plan,) = planned(method, known, [budget])

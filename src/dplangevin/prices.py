@@ -20,9 +20,9 @@ from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency, LangevinDpEvent, Sampling
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.stepsize import steps_event
-from dplangevin.privacy.subsampled_gaussian import composed_steps, shuffled_steps
+from dplangevin.privacy.subsampled_gaussian import composed_steps
 from dplangevin.problems import Facts
 
 NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
@@ -56,8 +56,6 @@ def priced(
             claimed, by = formula.epsilon(event, guarantee.delta, "add_remove"), formula.name
         except ValueError:
             by = "the method's own"
-    if _only(guarantee.sampling, adjacency):
-        raise ValueError(f"shuffled epochs have no price under {adjacency}: audit = replace_one")
     tight = Tight().price(event, delta, adjacency)
     found: dict[str, Any] = {
         "epsilon_paper": claimed,
@@ -68,11 +66,15 @@ def priced(
         "adjacency_tight": adjacency,
     }
     if "neighbours" in names:
-        found |= both(event, delta, guarantee.sampling)
+        found |= both(event, delta)
     if isinstance(plan.paper, LangevinDpEvent):
-        found |= _langevin(plan, plan.paper, facts, delta, tight.epsilon, names)
+        found |= _langevin(plan, plan.paper, facts, delta, names)
     if attack is not None and isinstance(plan.work, Chain) and bool((plan.work.noise_std > 0).all()):
         assert rng is not None, "an attack draws: give it a generator"
+        if adjacency != "replace_one":
+            raise ValueError(
+                f"attacks on rows replace a record, so no price under {adjacency}: audit = replace_one"
+            )
         found |= attack(plan, facts, delta, rng)
     found |= {"released": guarantee.released, "sampling": guarantee.sampling}
     found |= {**chain_columns(plan, facts.n), **plan.settings}
@@ -84,30 +86,25 @@ def violated(method: Method, plan: Plan) -> list[str]:
     guarantee = plan.guarantee
     check = getattr(method.accountant, "violated", None)
     notes = list(plan.violated)
-    if plan.paper is None and check:
+    if plan.paper is None and check and guarantee.sampling != "shuffled":  # of which no theorem here is
         notes += check(guarantee.event, guarantee.delta)
     return notes
 
 
 def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float]:
     """Tight prices of the first `steps` steps of a chain with every iterate visible, for both kinds of neighbours."""
-    return both(first_steps(plan, facts, steps), delta, plan.guarantee.sampling)
+    return both(first_steps(plan, facts, steps), delta)
 
 
-def both(event: DpEvent, delta: float, sampling: Sampling) -> dict[str, float]:
+def both(event: DpEvent, delta: float) -> dict[str, float]:
     """Tight prices for both kinds of neighbours; nan for one that has none, as of subsets that lose a record."""
     found = {}
     for kind in NEIGHBOURS:
         try:
-            found[f"epsilon_{kind}"] = math.nan if _only(sampling, kind) else _epsilon(event, delta, kind)
+            found[f"epsilon_{kind}"] = _epsilon(event, delta, kind)
         except ValueError:
             found[f"epsilon_{kind}"] = math.nan
     return found
-
-
-def _only(sampling: Sampling, adjacency: Adjacency) -> bool:
-    """Whether minibatches so drawn have a price for the other kind of neighbours only."""
-    return sampling == "shuffled" and adjacency != "replace_one"
 
 
 def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
@@ -121,7 +118,7 @@ def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
         sigma = float(plan.settings["noise_multiplier"])
         return steps_event(sigma, rate=chain.sampling.rate(n), steps=steps, schedule=schedule)  # type: ignore[arg-type]
     if chain.sampling.scheme == "shuffled":
-        return shuffled_steps(chain.sampling.per_epoch(n), multipliers.numpy())
+        return ShuffledEpochsDpEvent.of(chain.sampling.per_epoch(n), multipliers.numpy())
     return composed_steps(n, chain.sampling.size(n), multipliers.numpy())
 
 
@@ -136,7 +133,7 @@ def _epsilon(event: DpEvent, delta: float, adjacency: Adjacency) -> float:
 
 
 def _langevin(
-    plan: Plan, paper: LangevinDpEvent, facts: Facts, delta: float, all_steps: float, names: Sequence[str]
+    plan: Plan, paper: LangevinDpEvent, facts: Facts, delta: float, names: Sequence[str]
 ) -> dict[str, Any]:
     """Of DP-SGLD as ryffel2022 has it: its formula, and the last-iterate bound where there is one."""
     found: dict[str, Any] = {}
@@ -146,6 +143,7 @@ def _langevin(
         found["epsilon_formula_epochs"] = Ryffel2022().epsilon(passes, delta)
         found["epsilon_formula_steps"] = Ryffel2022().epsilon(paper, delta)
     if "last_iterate" in names and isinstance(plan.guarantee.event, LangevinDpEvent):
-        # what all iterates tell includes the last
-        found["epsilon_last"] = min(Bok2024().epsilon(plan.guarantee.event, delta), all_steps)
+        # what all iterates tell includes the last; both for replace-one neighbours
+        last, every = plan.guarantee.event, whole(plan.guarantee.event)
+        found["epsilon_last"] = min(Bok2024().epsilon(last, delta), _epsilon(every, delta, "replace_one"))
     return found

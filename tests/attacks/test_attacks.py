@@ -22,9 +22,12 @@ from dplangevin.attacks import langevin, pairs, posterior, quadrature, sampled
 from dplangevin.audit import audit
 from dplangevin.losses import softmax
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
+from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, LangevinDpEvent, PosteriorSampleDpEvent
+from dplangevin.privacy.stepsize import steps_event
+from dplangevin.privacy.subsampled_gaussian import composed_steps, rounding
 
 ONE_STEP = LangevinDpEvent(100, 1, 1, 0.1523, 0.0173, 1.0, 1.0, 1.0)
 FIVE = LangevinDpEvent(10, 1, 5, 0.3, 0.05, 1.0, 0.5, 1.0, decay=0.2)
@@ -101,13 +104,28 @@ def test_the_pair_without_replacement_attains_theorem_11() -> None:
 
 
 def test_steps_of_several_kinds_add_up() -> None:
-    """Two levels of plain noise: the ratio is N(mu^2/2, mu^2) under D, mu^2 = sum of 1/z^2."""
+    """Two levels of plain noise, raised by `rounding`: the ratio is N(mu^2/2, mu^2) under D, mu^2 = sum of 1/z^2."""
     event = ComposedDpEvent([SelfComposedDpEvent(GaussianDpEvent(5.0), 3), GaussianDpEvent(2.0)])
     first, second = sampled.all_iterates(event, 20_000, rng(), "add_remove")
-    square = 3 / 25 + 1 / 4
+    square = (3 / 25 + 1 / 4) / rounding([5.0, 2.0]) ** 2
     assert kstest(first, norm(square / 2, math.sqrt(square)).cdf).pvalue > 1e-3
     assert kstest(second, norm(-square / 2, math.sqrt(square)).cdf).pvalue > 1e-3
     assert not sampled.all_iterates(NoOpDpEvent(), 5, rng())[0].any()
+
+
+@pytest.mark.parametrize("spread", [3.0, 1e4])
+@pytest.mark.parametrize("steps", [3, 40])
+def test_noise_that_was_rounded_down_makes_no_attack_stronger(steps: int, spread: float) -> None:
+    """composed_steps prices less noise than there is; what is attacked must have no less than there is."""
+    multipliers = np.geomspace(1.0, spread, steps) * np.linspace(1.0, 1.019, steps)
+    event = composed_steps(10, 10, multipliers)
+    levels = [leaf.noise_multiplier for leaf, _ in leaves(event)]
+    assert max(levels) < multipliers.max()
+    least = np.repeat(levels, [count for _, count in leaves(event)])
+    assert (rounding(levels) * least >= multipliers).all()
+    decreasing = steps_event(1.0, rate=1.0, steps=steps, schedule="decreasing")
+    levels = [leaf.event.noise_multiplier for leaf, _ in leaves(decreasing)]
+    assert rounding(levels) * levels[-1] >= steps ** (1 / 6)
 
 
 def test_events_without_an_attack_are_refused() -> None:

@@ -5,8 +5,8 @@ Every record but one is x = 0, which any row bound admits and whose gradient is 
 opposite x as well.  Only its own feature moves theta, by noise and by the record, so the last iterate's part of that
 feature is all that is looked at.
 
-What it shows is a lower bound on the epsilon of the release for these facts.  It is loose where steps are many: an
-attack on all iterates of a chain sees more (`attacks.softmax`).
+What it shows is a lower bound on the replace-one epsilon of the release for these facts.  It is loose where steps are
+many: an attack on all iterates of a chain sees more (`attacks.softmax`).
 """
 
 import numpy as np

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse
 from dplangevin.privacy.events import Adjacency, check_adjacency
-from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier
+from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier, rounding
 
 BINS = 96  # cells of one step's output, where there are many like steps
 FEW = 4 * BINS  # fewer like steps are drawn one by one
@@ -43,17 +43,21 @@ def all_iterates(
     Of many like steps it is enough to know how often the output fell into each of 96 cells: these counts are drawn
     from their multinomial distribution and the ratio is that of the cells.  That is a function of the outputs, so the
     audit stays valid; the cells are narrow where the ratio changes, and cost well below 1 % of its divergence.
+    Where steps differ in noise, all have more of it by `subsampled_gaussian.rounding`: an event may have been rounded
+    down, which overstates what a mechanism costs, and so what an attack would show.
     event: GaussianDpEvents, sampled or not, composed at will; without replacement under replace_one only.
     Raises ValueError for other events, for noise multiplier 0, or for runs < 1.
     """
     check_adjacency(adjacency, who="attacks.sampled")
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
-    groups = [(_mixtures(leaf, adjacency), count) for leaf, count in leaves(event)]
-    work = runs * sum(min(count, FEW) for _, count in groups)
+    groups = [(*_mixtures(leaf, adjacency), count) for leaf, count in leaves(event)]
+    more = rounding([noise_std for noise_std, _, _ in groups])
+    work = runs * sum(min(count, FEW) for _, _, count in groups)
     total = torch.zeros(2, runs, dtype=torch.float64)
     with tqdm(total=work, unit="draw", unit_scale=True, leave=False, disable=None) as bar:
-        for (noise_std, mixtures), count in groups:
+        for least, mixtures, count in groups:
+            noise_std = more * least
             for side, (rate, shift) in enumerate(mixtures):
                 for part in _parts(runs, min(count, FEW)):
                     out = total[side, part]

@@ -14,7 +14,14 @@ from typer.core import TyperGroup
 from dplangevin.cli import compare, privacy, results
 
 DEBUG = "DPL_DEBUG"  # environment: show the traceback of an error
-WRONG = (ValueError, TypeError, OSError, ImportError, ArithmeticError)  # what a user can put right
+WRONG = (
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    ArithmeticError,
+    MemoryError,
+)  # what a user can put right
 
 
 class Commands(TyperGroup):

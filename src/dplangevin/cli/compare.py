@@ -67,7 +67,13 @@ def compare(
     from rich.console import Console
 
     from dplangevin import cache, comparison, executor
-    from dplangevin.cli import compare_page
+
+    try:
+        from dplangevin.cli import compare_page
+    except ImportError as error:
+        raise ImportError(
+            f"compare writes a page, with {error.name}: pip install 'dplangevin[report]'"
+        ) from error
 
     stated = _told(_schema, _there(table), target, schema, ranges_from_data)
     if folds is not None and test is not None:

@@ -25,6 +25,7 @@ SETTINGS = {
     "queries": "vote.queries",
 }
 PLAIN = ("batch", "epochs", "noise", "schedule")  # what Gaussian steps take of these
+MOST_STEPS = 10**8  # that prices were checked up to, see docs/privacy.md
 SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers that `calibrated` tries
 
 
@@ -40,7 +41,9 @@ class Asked:
             rich_help_panel=WHAT,
         ),
     ] = None
-    delta: Annotated[float, typer.Option(help="In (0, 1), below 1/records.", rich_help_panel=WHAT)] = 1e-5
+    delta: Annotated[float, typer.Option(help="In (0, 1), best below 1/records.", rich_help_panel=WHAT)] = (
+        1e-5
+    )
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -231,6 +234,7 @@ class Steps(NamedTuple):
     def event(self, noise: float) -> Any:
         """Of a noise multiplier, of the first step where the schedule decreases."""
         import numpy as np
+        from dp_accounting import SelfComposedDpEvent
 
         from dplangevin.privacy.stepsize import steps_event
         from dplangevin.privacy.subsampled_gaussian import composed_steps
@@ -238,10 +242,9 @@ class Steps(NamedTuple):
         size, steps = self.sampling.size(self.records), self.sampling.steps(self.records)
         if self.sampling.scheme == "poisson":
             return steps_event(noise, rate=size / self.records, steps=steps, schedule=self.schedule)
-        t = np.arange(1, steps + 1)
-        return composed_steps(
-            self.records, size, noise * t ** (1 / 6 if self.schedule == "decreasing" else 0.0)
-        )
+        if self.schedule == "fixed":
+            return SelfComposedDpEvent(composed_steps(self.records, size, np.array([noise])), steps)
+        return composed_steps(self.records, size, noise * np.arange(1, steps + 1) ** (1 / 6))
 
     def mechanism(self, noise: float) -> Mechanism:
         drawn = {"poisson": "Poisson samples", "subset": "uniform subsets", "full": "all rows"}[
@@ -286,6 +289,11 @@ def gaussian(asked: Asked) -> Steps:
     sampling = Sampling(scheme, asked.batch, asked.epochs)
     if asked.steps is not None:
         sampling = replace(sampling, epochs=passes(asked.steps, sampling.size(asked.records), asked.records))
+    count, given = sampling.steps(asked.records), "--steps" if asked.steps is not None else "--epochs"
+    require(
+        count <= MOST_STEPS,
+        f"{given} makes {count:.4g} steps, more than the {MOST_STEPS:.0e} that are composed: lower it",
+    )
     return Steps(sampling, asked.records, "fixed" if schedule == "fixed" else "decreasing")
 
 
@@ -385,13 +393,13 @@ def facts_of(asked: Asked) -> Any:
     needed(asked, records=32561)
     assert asked.records is not None
     if asked.loss == "none":
-        return Facts(asked.records, 1, max(asked.classes, 2), public=asked.public_rows)
+        return Facts(asked.records, 1, max(asked.classes, 2), public=asked.public_rows, tested=False)
     loss = {
         "logistic": lambda: LOGISTIC,
         "softmax": lambda: softmax(asked.classes),
         "huber": lambda: huber(asked.threshold, asked.label_bound),
     }[asked.loss]()
-    return linear_facts(loss, asked.records, 1, asked.row_bound, asked.public_rows)
+    return linear_facts(loss, asked.records, 1, asked.row_bound, asked.public_rows)._replace(tested=False)
 
 
 def planned(asked: Asked) -> Mechanism:
@@ -451,6 +459,8 @@ def described(event: Any) -> str:
 
     if isinstance(event, events.NearbyDpEvent):
         return f"within total variation {event.total_variation:g} of {described(event.event)}"
+    if isinstance(event, events.ShuffledEpochsDpEvent):
+        return f"shuffled epochs, one Gaussian mechanism each: {in_words(event.epochs)}"
     if isinstance(event, events.ObjectivePerturbationDpEvent):
         return (
             f"objective perturbation, noise {event.noise_std:.4g} on the summed loss, ridge {event.ridge:.4g}"

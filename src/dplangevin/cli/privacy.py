@@ -32,7 +32,7 @@ Accountant = Annotated[
 ]
 Neighbours = Annotated[
     Literal["add_remove", "replace_one"],
-    typer.Option(help="Neighbouring data sets differ by a record more, or by one record."),
+    typer.Option(help="Neighbouring data sets: one has a record more, or one record is another."),
 ]
 
 

@@ -184,7 +184,10 @@ def epsilon_axis(ax: Axes) -> None:
         inside = [e for e in inside if f"{e:e}".startswith("1")]
     ax.set_xticks(np.log(inside), [number(e) for e in inside])
     top = ax.secondary_xaxis("top")
-    top.xaxis.set_major_locator(MaxNLocator(7, integer=True))
+    whole = MaxNLocator(7, integer=True).tick_values(low, high)
+    top.set_xticks(
+        [value for value in whole if low <= value < high - 0.08 * (high - low)]
+    )  # not under "ln ε"
     top.tick_params(colors=style.GREY, length=2, labelsize=7)
     top.spines["top"].set_color(style.GREY)
     ax.text(1.0, 1.015, "ln ε", transform=ax.transAxes, color=style.GREY, fontsize=8, ha="right")

@@ -252,7 +252,8 @@ Altschuler 2024), where it applies; what an attack on this row shows to be lost 
 That attack is on a pair of records that this problem admits, the best of a flipped label, x and -x, and pairs of
 other lengths, all other rows being zero (where the authors' code has a bias and no bound on the rows: the limit of
 long rows, to which the bias does not matter), through the step that trains; an attack on the theorem's hypotheses,
-any loss with gradients as long, shows more. Add/remove: the price for the other kind of neighbours with Poisson
+any loss with gradients as long, shows more of the same start, steps and noise (the authors' code starts closer to a
+known point than the theorem does). Add/remove: the price for the other kind of neighbours with Poisson
 batches, which is what the authors' accountant for DP-SGD computes."""
 
 

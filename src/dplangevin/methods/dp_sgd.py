@@ -18,8 +18,8 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Sampling as Drawn
+from dplangevin.privacy.events import ShuffledEpochsDpEvent
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
-from dplangevin.privacy.subsampled_gaussian import shuffled_steps
 from dplangevin.problems import Facts
 
 CHOSEN = "number of records public", "step size, clip, batch, epochs and prior chosen without accounting"
@@ -33,7 +33,7 @@ class DpSgd(ChainMethod):
     S is a Poisson sample at q = tau/n, clipped gradients of one record have norm at most C (`clip`).  noise_multiplier:
     sigma; None: the smallest that `accountant` allows for the budget, 0 without one.  On shuffled epochs, as much code
     runs, sigma must be stated: accountants are for the samples, and what is proven of the epochs is the event of
-    `shuffled_steps`.  Momentum and ridge act on what is
+    `ShuffledEpochsDpEvent`.  Momentum and ridge act on what is
     private already.  step, unit, schedule: see `chains.steps`; all steps are shortened by ``min(1,
     full_step_noise/sigma)``: the more noise, the shorter the steps.
     l2: of the mean loss; precision: of a Gaussian prior, which adds precision/n to it; both >= 0 and free of data.  All
@@ -98,7 +98,7 @@ class DpSgd(ChainMethod):
         )
         violated: list[str] = []
         if event is not None and self.sampling.scheme == "shuffled":
-            of_epochs = shuffled_steps(self.sampling.per_epoch(facts.n), np.full(steps, sigma))
+            of_epochs = ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), np.full(steps, sigma))
             guarantee = guarantee._replace(event=of_epochs, sampling="shuffled")
             violated.append(f"{self.accountant.name} is for Poisson samples, not for shuffled epochs")
         stated = self.noise_multiplier is not None

@@ -27,10 +27,9 @@ from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.events import LangevinDpEvent
+from dplangevin.privacy.events import LangevinDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.events import Sampling as Drawn
 from dplangevin.privacy.stepsize import Schedule, multiplier_of, smallest_multiplier, step_of, steps_event
-from dplangevin.privacy.subsampled_gaussian import shuffled_steps
 from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
 from dplangevin.problems import Facts
 
@@ -384,7 +383,7 @@ class DpSgldRyffel2022(ChainMethod):
         """What `Tight` may price: the last iterate with every record's smoothness, or all iterates."""
         event = self.event(facts, noise)
         if self.sampling.scheme == "shuffled":
-            return shuffled_steps(self.sampling.per_epoch(facts.n), event.multipliers())
+            return ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), event.multipliers())
         if self.clips(facts):
             return event.all_iterates()
         return attr.evolve(event, smoothness=facts.smoothness + self.l2)

@@ -261,6 +261,26 @@ class FisherScoringDpEvent(DpEvent):
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
+class ShuffledEpochsDpEvent(DpEvent):
+    """Gaussian steps on shuffled epochs with every result visible; replace-one neighbours only.
+
+    Given the orders, a replaced record is in at most one minibatch of an epoch, and no other step looks at it: one
+    Gaussian an epoch.  A mixture over orders tells no more than the worst of them.  What shuffling may hide is not
+    counted.  An added record also moves others from minibatch to minibatch, which this says nothing of.
+    epochs: the Gaussians, one for each epoch.
+    """
+
+    epochs: DpEvent
+
+    @classmethod
+    def of(cls, per_epoch: int, multipliers: np.ndarray) -> "ShuffledEpochsDpEvent":
+        """per_epoch: steps of an epoch, whose least noise counts; multipliers: ``(steps,)``, > 0, noise over the bound
+        on one record's norm."""
+        starts = np.arange(0, len(multipliers), per_epoch)
+        return cls(composed_steps(1, 1, np.minimum.reduceat(multipliers, starts)))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
 class PateDpEvent(DpEvent):
     """At most `queries` threshold tests and `answers` answers (Papernot et al. 2018, Algorithm 1).
 

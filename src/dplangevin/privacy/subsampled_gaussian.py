@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Collection
 
 import attr
 import numpy as np
@@ -41,16 +42,10 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray) -> DpEvent
     return parts[0] if len(parts) == 1 else ComposedDpEvent(tuple(parts))
 
 
-def shuffled_steps(per_epoch: int, multipliers: np.ndarray) -> DpEvent:
-    """The event of Gaussian steps on shuffled epochs with every result visible; replace-one neighbours only.
-
-    Given the orders, a record is in at most one minibatch of an epoch, and no other step looks at it: one Gaussian an
-    epoch, here with the least of its noise.  A mixture over orders tells no more than the worst of them.  What
-    shuffling may hide is not counted.
-    per_epoch: steps of an epoch; multipliers: ``(steps,)``, > 0, noise over the bound on one record's norm.
-    """
-    starts = np.arange(0, len(multipliers), per_epoch)
-    return composed_steps(1, 1, np.minimum.reduceat(multipliers, starts))
+def rounding(multipliers: Collection[float]) -> float:
+    """By what factor at most `composed_steps` and `stepsize.steps_event` round noise down to such levels; of one, 1."""
+    spread = max(multipliers, default=1.0) / min(multipliers, default=1.0)
+    return max(1.02, spread ** (1 / (MAX_LEVELS - 1))) if spread > 1 else 1.0
 
 
 def is_subsampled(leaf: DpEvent) -> bool:

@@ -23,6 +23,7 @@ RELATIONS = {
     "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
     "replace_one": NeighboringRelation.REPLACE_ONE,
 }
+MOST = 10**7  # steps; its grid then takes minutes
 FAINTEST = 0.2  # below this noise multiplier the grid of PLDAccountant takes gigabytes
 
 
@@ -31,7 +32,7 @@ class DpAccounting:
     """Prices Gaussian steps, sampled or not, by `PLDAccountant` ("PLD") or `RdpAccountant` ("RDP").
 
     `RdpAccountant` takes a noise multiplier for the sensitivity, which is 2 under replace_one; `PLDAccountant`, as we
-    do, one for a record's norm.  PLD: noise multipliers of 0.2 and more.
+    do, one for a record's norm.  PLD: noise multipliers of 0.2 and more, 1e7 steps and fewer.
     """
 
     kind: Literal["PLD", "RDP"] = "PLD"
@@ -50,6 +51,8 @@ class DpAccounting:
         if self.kind == "RDP" and adjacency == "replace_one":
             share = 0.5
         steps = [SelfComposedDpEvent(self._step(leaf, share), count) for leaf, count in leaves(event)]
+        if self.kind == "PLD" and sum(step.count for step in steps) > MOST:
+            raise refuse(self.name, event, f"its grid takes minutes for more than {MOST:.0e} steps")
         accountant = (PLDAccountant if self.kind == "PLD" else RdpAccountant)(neighboring_relation=relation)
         try:
             accountant.compose(ComposedDpEvent(steps))

@@ -27,6 +27,7 @@ from dplangevin.privacy.events import (
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    ShuffledEpochsDpEvent,
     check_adjacency,
 )
 from dplangevin.privacy.subsampled_gaussian import coarsened, is_subsampled, rate_and_multiplier
@@ -124,6 +125,9 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
         elif isinstance(leaf, FisherScoringDpEvent):
             check_adjacency(adjacency, ("replace_one",), "tight (DP-SGFS)")
             leaf = leaf.gaussian_steps()
+        elif isinstance(leaf, ShuffledEpochsDpEvent):
+            check_adjacency(adjacency, ("replace_one",), "tight (shuffled epochs)")
+            leaf = leaf.epochs
         elif isinstance(leaf, PateDpEvent):
             leaf = leaf.gaussian_steps(adjacency)
         shown.append(SelfComposedDpEvent(leaf, count))
