@@ -17,8 +17,9 @@ from dplangevin.problems.glm import Glm
 
 @dataclass(frozen=True)
 class Logged(ObjPert):
-    """folder: with `log`, a line a computation, its unit and its process; while there is `wait`, no computation ends;
-    `hungry` is taken away by the first process that has HUNGRY, which then takes so many bytes."""
+    """folder: with `log`, a line a computation, its unit and its process; while there is `wait`, no computation ends,
+    and each has `waits-PID`; `hungry` is taken away by the first process that has HUNGRY, which then takes so many
+    bytes."""
 
     folder: str = ""
 
@@ -33,6 +34,7 @@ class Logged(ObjPert):
             taken = np.ones(int(float(os.environ["HUNGRY"])) // 8)
             time.sleep(60 + 0 * taken[0])
         while (folder / "wait").exists():
+            (folder / f"waits-{os.getpid()}").touch()
             time.sleep(0.02)
         return super().release(problem, plans, how)
 

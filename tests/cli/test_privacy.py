@@ -163,6 +163,7 @@ FULL = f"price {STEPS} --noise 1.1"
         (f"{FULL} --epochs 20 --delta 0", "--delta 0.0 must be between 0 and 1"),
         ("price --records 100 --batch 128 --noise 1 --epochs 1", "--batch 128 must be at most --records 100"),
         (f"price {STEPS} --noise 0 --epochs 20", "--noise 0.0 must be positive and finite; without noise"),
+        (f"price {STEPS} --noise 1 --steps 1000000000000", "--steps makes 1e+12 steps, more than the 1e+08"),
         (f"price {STEPS} --epochs 20", "--noise missing: add for example --noise 1.1"),
         ("price --noise 1 --epochs 20", "--records and --batch missing"),
         (FULL, "add for example --epochs 20, or --steps 1000"),
