@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report smoke test faults lint bench
+.PHONY: help setup repro exhibit report verify smoke test faults lint bench
 
 PYTHON ?= python3
 VENV := .venv
@@ -39,6 +39,9 @@ exhibit: $(VENV)/installed  ## one exhibit and what it needs: make exhibit ID=wa
 report: $(VENV)/installed  ## the site results/report/ and what it needs: open results/report/index.html in a browser
 	@$(REPRO) --target report $(SET)
 	@echo "Open results/report/index.html in a browser; it needs no server and no network."
+
+verify: $(VENV)/installed  ## compute some units of each committed result again and compare (NAME=compare-adult, UNITS=1); an hour or two
+	@$(RUN) pipelines/verify.py $(NAME) $(if $(UNITS),--units $(UNITS))
 
 smoke: $(VENV)/installed  ## every stage at scale=smoke in a temporary copy; no network, minutes
 	@$(RUN) pipelines/smoke.py

@@ -83,16 +83,18 @@ def timed(command: str) -> tuple[float, float]:
 
 def table(rows: pd.DataFrame) -> str:
     """Minutes by part, with the stages that take longest."""
-    lines = ["| part | stages | minutes | processor minutes | longest |", "|---|---:|---:|---:|---|"]
+    lines = ["| part | stages | minutes | processor minutes | longest | on |", "|---|---:|---:|---:|---|---|"]
     for part, what in PARTS.items():
         own = rows[rows.part == part].sort_values("seconds", ascending=False)
         if len(own):
             first = zip(own.stage.head(3), own.seconds.head(3), strict=True)
             longest = ", ".join(f"{stage} {seconds / 60:.1f}" for stage, seconds in first)
             total = own[["seconds", "processor"]].sum() / 60
-            lines.append(f"| {what} | {len(own)} | {total.seconds:.1f} | {total.processor:.1f} | {longest} |")
+            where = ", ".join(sorted({cpu.removeprefix("CPU: ") for cpu in own.cpu}))
+            sums = f"{len(own)} | {total.seconds:.1f} | {total.processor:.1f}"
+            lines.append(f"| {what} | {sums} | {longest} | {where} |")
     total = rows[["seconds", "processor"]].sum() / 60
-    lines.append(f"| **all** | {len(rows)} | {total.seconds:.1f} | {total.processor:.1f} | |")
+    lines.append(f"| **all** | {len(rows)} | {total.seconds:.1f} | {total.processor:.1f} | | |")
     return "\n".join(lines)
 
 

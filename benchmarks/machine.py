@@ -3,7 +3,8 @@
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+
+from dplangevin.arithmetic import processor
 
 PACKAGES = ("torch", "numpy", "scipy", "opacus", "arviz", "dvc")
 
@@ -13,7 +14,7 @@ def describe(threads: int, scale: str) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     packages = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return (
-        f"CPU: {_cpu()}, {cores()} cores for this process, {memory:.0f} GB of memory.\n"
+        f"CPU: {processor()}, {cores()} cores for this process, {memory:.0f} GB of memory.\n"
         f"Threads: {threads} for torch and BLAS, unless a row says otherwise. Scale: {scale}.\n"
         f"Versions: Python {platform.python_version()}, {packages}."
     )
@@ -22,15 +23,6 @@ def describe(threads: int, scale: str) -> str:
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _version(name: str) -> str:

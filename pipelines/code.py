@@ -53,10 +53,12 @@ def methods(conf: Mapping[str, Any], experiment: str, dataset: str) -> dict[str,
     entries = plan.named(spec).values()
     methods = {entry["method"] for entry in entries}
     problems = {entry.get("problem") or spec["problem"] for entry in entries}
+    described = {**conf.get("features", {}), **conf["dataset"]}[dataset]
     return {
         "problems": {name: conf["problem"][name] for name in sorted(problems)},
         "methods": {name: conf["method"][name] for name in sorted(methods)},
-        "part": plan.learned_from({**conf.get("features", {}), **conf["dataset"]}[dataset]),
+        "part": plan.learned_from(described),
+        "assumptions": described.get("assumptions") or [],
         "spec": spec,
     }
 

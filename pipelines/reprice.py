@@ -38,6 +38,7 @@ SAME = (
     "epochs",
     "steps",
 )  # or it is another run
+TAKEN = "priced again, scores taken over"  # what is said of each unit
 
 
 class Rows(Work):
@@ -93,7 +94,7 @@ def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -
         parts = texts[path.stem]
         header = ",".join(frames[path.stem].columns)
         made = [unit.get("made", "") for unit in json.loads(beside(path).read_bytes())]
-        pieces = [cache.Rows(header, part, how) for part, how in zip(parts, made, strict=True)]
+        pieces = [cache.Rows(header, part, how, TAKEN) for part, how in zip(parts, made, strict=True)]
         listed = listing(work.keys, pieces)
         both = {path.name: header + "\n" + "".join(parts), beside(path).name: listed}
         write(path.parent, {name: each.encode() for name, each in both.items()})

@@ -49,3 +49,10 @@ def test_a_single_chain_counts_as_its_halves() -> None:
 def test_too_few_draws_are_refused() -> None:
     with pytest.raises(ValueError, match="7 draws of 1 chains are too few: keep 8 or more"):
         mixing(torch.zeros(7, 2, 1, 1, 1))
+
+
+def test_a_draw_that_is_not_finite_leaves_no_number() -> None:
+    draws = torch.randn(50, 2, 3, 2, 4, generator=torch.Generator().manual_seed(4))
+    draws[25:, 1, 0, 0, 2] = torch.nan  # group 1, budget 0: one coordinate of one chain
+    for found in mixing(draws):
+        assert found.isnan().tolist() == [[False, False], [True, False]]

@@ -65,6 +65,25 @@ def test_seeds_repeat_and_others_differ() -> None:
     )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+    fresh = [PrivateClassifier("objpert", row_bound=0.5).fit(X, y).predict_proba(X) for _ in range(2)]
+    assert not np.array_equal(fresh[0], fresh[1])
+
+
+def test_classes_are_sorted_as_scikit_learn_has_them() -> None:
+    """Its scores of probabilities rely on it."""
+    X, y = wine()
+    two = y != "c"
+    scores = [
+        cross_val_score(
+            PrivateClassifier("objpert", epsilon=1e3, row_bound=0.5, classes=classes, random_state=0),
+            X[two],
+            y[two],
+            scoring="roc_auc",
+        )
+        for classes in (["a", "b"], ["b", "a"])
+    ]
+    assert np.array_equal(scores[0], scores[1])
+    assert scores[0].min() > 0.8
 
 
 def test_other_methods_and_methods_of_ones_own() -> None:

@@ -553,13 +553,41 @@ def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> 
     rng = random.generator(cfg.seed, run.stream)
     method = instantiate(run.config)
     plan = method.plan(problem.facts, Budget(1.0, 1e-3))
-    how = Execution(2, rng, workspace=Workspace(tmp_path, "kept"))
+    how = Execution(2, rng, workspace=Workspace(tmp_path, "kept"), drawn_in=torch.float32)  # as conf/ says
     theta = method.release(problem, [plan], how).theta
     average = torch.stack([problem.predict(theta[:, :, k]) for k in range(theta.shape[2])]).mean(0)
     assert theta.shape[2] == 4
     assert found.log_loss.tolist() == pytest.approx(
         scores(average[:, 0], problem.y_test)["log_loss"].tolist()
     )
+
+
+def test_a_network_that_has_diverged_has_no_score_and_others_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
+    whole, release = sweep(cfg, data, "whole"), ChainMethod.release
+
+    def diverged(*given: Any, **more: Any) -> Release:
+        found = release(*given, **more)
+        found.theta[1] = math.nan
+        return found
+
+    monkeypatch.setattr(ChainMethod, "release", diverged)
+    found = sweep(cfg, data, "other")
+    for name, column in (("scores", "value"), ("reliability", "confidence")):
+        first, before = (tables[name][tables[name].seed.eq(0)] for tables in (found, whole))
+        assert first.reset_index(drop=True).equals(before.reset_index(drop=True))
+        assert found[name][found[name].seed.eq(1)][column].isna().all()
+
+
+def test_every_release_is_scored_on_the_odd_rows_where_that_is_asked(data: Path) -> None:
+    cfg = unit(toy.config("ops", "nonprivate"))
+    cfg.experiment.toy.scored = "odd"
+    rows = Dataset.load(data).x_test.shape[1]
+    scores = sweep(cfg, data)["scores"]
+    right = scores[scores.metric.isin(["accuracy", "majority_accuracy"])].value * (rows // 2)
+    assert right.to_numpy() == pytest.approx(right.round().to_numpy(), abs=1e-9)
 
 
 def test_a_network_that_is_interrupted_ends_in_the_same_bytes(

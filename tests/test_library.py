@@ -35,7 +35,9 @@ from dplangevin import (
     price,
     random,
 )
+from dplangevin.attacks.release import neighbours
 from dplangevin.attacks.sampled import all_iterates
+from dplangevin.losses import huber
 from dplangevin.methods import released
 from dplangevin.methods.pate import Confident
 from dplangevin.methods.registry import METHODS, named
@@ -288,6 +290,17 @@ def test_shuffled_epochs_have_no_price_for_added_records() -> None:
         all_iterates(event, 10, random.generator(0, "shuffled"))
 
 
+def test_the_price_of_the_last_iterate_is_for_replaced_records() -> None:
+    """For added ones all iterates are cheaper here, which bounds nothing of replaced ones."""
+    learner, known = (
+        DpSgldRyffel2022(sampling=Sampling("subset", batch=1000, epochs=1), noise_std=0.002, l2=0.01),
+        facts(1000, 5),
+    )
+    added, replaced = (price(learner, known, HALF, kind) for kind in ("add_remove", "replace_one"))
+    assert added["epsilon_tight"] < added["epsilon_last"] == replaced["epsilon_last"]
+    assert replaced["epsilon_last"] <= replaced["epsilon_tight"]
+
+
 def test_methods_that_are_named_for_more_classes_have_them() -> None:
     known = facts(100, 3, classes=3)
     with pytest.raises(ValueError, match=r": use .*") as error:
@@ -469,3 +482,15 @@ def test_the_library_declares_what_it_imports() -> None:
     assert used - set(sys.stdlib_module_names) - {"dplangevin"} <= declared
     assert not declared & {"dvc", "pytest", "altair", "jinja2", "dask"}
     assert set(project["optional-dependencies"]) == {"pipeline", "report", "cluster", "dev"}
+
+
+def test_a_delta_of_one_in_n_is_warned_of() -> None:
+    problem = Problem.from_arrays(np.eye(4) / 2, [0, 1, 0, 1], row_bound=1.0, classes=[0, 1])
+    with pytest.warns(UserWarning, match="delta 0.25 is not below 1/4"):
+        learn("outpert", problem, Budget(1.0, 0.25))
+
+
+def test_an_attack_takes_the_labels_that_the_loss_admits() -> None:
+    for bound in (0.5, 2.0):
+        first, second = neighbours(facts(20, 1, loss=huber(1.0, bound)))
+        assert (first.y[0, 0], second.y[0, 0]) == (-bound, bound)

@@ -1,6 +1,7 @@
 import itertools
 import math
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,3 +118,25 @@ def test_poisson_samples_and_subsets_have_their_laws(n: int, size: int, schemes:
         together = subset.T @ subset / runs
         apart = ~np.eye(n, dtype=bool)
         assert np.abs(together[apart] - rate * (size - 1) / (n - 1)).max() < 6 * error
+
+
+def test_the_noise_of_chains_is_drawn_in_float64_unless_asked_for() -> None:
+    """float32 has none beyond 5.77 standard deviations."""
+    for dtype in (torch.float64, torch.float32):
+        rngs = [random.generator(0, "tails") for _ in range(2)]
+        more: Any = {} if dtype == torch.float64 else {"drawn_in": dtype}
+        (batch,) = random.batches(rngs[0], {"full"}, 2, 3, 3, 40, 1, 1, **more)
+        wanted = torch.randn(1, 2, 1, 40, generator=rngs[1], dtype=dtype)[0].float()
+        assert torch.equal(batch.normals, wanted)
+
+
+def test_no_seed_of_an_unpredictable_generator_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 624 words are the system's: draws are those of numpy's Mersenne Twister with that state."""
+    words = np.random.default_rng(0).integers(2**32, size=624, dtype=np.uint32)
+    first, second = random.unpredictable(), random.unpredictable()
+    assert not torch.equal(first.get_state(), second.get_state())
+    monkeypatch.setattr("secrets.token_bytes", lambda count: words.tobytes()[:count])
+    made = np.random.MT19937()
+    made.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 624}}
+    drawn = torch.randint(2**31, (1500,), generator=random.unpredictable())
+    assert np.array_equal(drawn.numpy(), made.random_raw(3000)[1::2] % 2**31)  # torch takes two words each

@@ -140,8 +140,13 @@ def test_diverged_repeats_are_left_out() -> None:
     line.loc[line.epsilon.eq(0.1) & line.seed.ge(2), "value"] = math.nan
     other = accuracy_rows("b", {e: [0.6, 0.65, 0.7, 0.6, 0.65, 0.7] for e in EPSILONS})
     found = statistics.compare(statistics.difference(line, other, "asked"))
-    assert found.interval.mean == pytest.approx(0.15)
-    assert found.above == pytest.approx([1.0, 10.0])  # at .1, two repeats are left
+    assert found.interval.mean == pytest.approx(0.125)
+    assert (found.repeats, found.above) == (2, [])  # two repeats are left, at every epsilon
+    worse = accuracy_rows(
+        "c", {e: [0.3 if e < 1 else 0.71] * 6 for e in EPSILONS}
+    )  # behind where it does not diverge
+    worse.loc[worse.epsilon.eq(0.1) & worse.seed.ge(2), "value"] = math.nan
+    assert statistics.compare(statistics.difference(worse, other, "asked")).interval.mean < 0
     with pytest.raises(statistics.NoCommonRange, match="diverged"):
         statistics.difference(line.assign(value=math.nan), other, "asked")
 

@@ -8,11 +8,13 @@ one, as the committed ones were (`pinned`).  Libraries and processor cannot be p
 
 import math
 import os
+import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from io import StringIO
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -66,10 +68,19 @@ def described() -> str:
         if pool["user_api"] == "blas" and "architecture" in pool
     ]
     device = [torch.cuda.get_device_name()] if pick().type == "cuda" else []
-    libraries = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy")]
+    libraries = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy", "dp-accounting", "arviz")]
+    memory = [f"DPL_MEMORY {given}"] if (given := os.environ.get("DPL_MEMORY")) else []  # the order of sums
     capability = torch.backends.cpu.get_cpu_capability()
     threads = f"threads {torch.get_num_threads()}"
-    return ", ".join([threads, capability, *device, *libraries, *sorted(set(blas))])
+    return ", ".join([threads, processor(), capability, *device, *memory, *libraries, *sorted(set(blas))])
+
+
+def processor() -> str:
+    """The name of the processor: torch's BLAS takes other ways on one of another maker with the same instructions."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 class Move(NamedTuple):

@@ -6,9 +6,10 @@ that these import.  An edit of a comment changes no key, an edit of a method cha
 method.
 
 Beside a result `ops.csv` lies `ops.units.json`, the keys of its units in order with the number of their rows and the
-sha256 of these rows' bytes under the header: results in git are themselves the cache.  Units of a result that is not
-written yet lie in `data/units`, with size and sha256 beside them; a checkpoint begins with its own.  What does not
-hash right is computed again, and a line on stderr says so.
+sha256 of these rows' bytes under the header: results in git are themselves the cache.  A unit that earlier code has
+made, and whose key was renewed since, says there how it was found out that it would come out the same.  Units of a
+result that is not written yet lie in `data/units`, with size and sha256 beside them; a checkpoint begins with its own.
+What does not hash right is computed again, and a line on stderr says so.
 """
 
 from __future__ import annotations
@@ -408,11 +409,13 @@ def _documented(node: ast.AST) -> bool:
 
 class Rows(NamedTuple):
     """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end;
-    made: the arithmetic that they were made with, where that is known."""
+    made: the arithmetic that they were made with, where that is known; renewed: of rows that earlier code has made, how
+    it was found out that the code of their key makes the same, see pipelines/verify.py."""
 
     header: str
     text: str
     made: str = ""
+    renewed: str = ""
 
     @classmethod
     def of(cls, csv_content: str, made: str = "") -> Rows:
@@ -542,11 +545,12 @@ def beside(path: Path) -> Path:
 
 
 def listing(units: Sequence[str], pieces: Sequence[Rows]) -> str:
-    """The list of units with their rows and the arithmetic of these, one unit a line."""
+    """The list of units with their rows and how these were made, one unit a line."""
     lines = []
     for unit, rows in zip(units, pieces, strict=True):
         entry = {"key": unit, "rows": rows.text.count("\n"), "sha256": rows.sha256}
-        lines.append(json.dumps({**entry, **({"made": rows.made} if rows.made else {})}))
+        more = {"made": rows.made, "renewed": rows.renewed}
+        lines.append(json.dumps({**entry, **{name: text for name, text in more.items() if text}}))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
@@ -554,19 +558,18 @@ def listed(path: Path) -> dict[str, Rows]:
     """Key -> rows of the units that are listed beside a result file and whose bytes, and header, are there."""
     try:
         units = json.loads(beside(path).read_bytes())
-        stated = [
-            (str(unit["key"]), int(unit["rows"]), unit["sha256"], unit.get("made", "")) for unit in units
-        ]
+        stated = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
+        made = [(str(unit.get("made", "")), str(unit.get("renewed", ""))) for unit in units]
         header, *lines = io.StringIO(path.read_bytes().decode(), newline="\n")
     except (OSError, ValueError, KeyError, TypeError) as error:
         if beside(path).exists():
             print(f"{path} or {beside(path).name} is damaged ({error!r}): computed again", file=sys.stderr)
         return {}
     found, start = {}, 0
-    for name, count, digest, made in stated:
+    for (name, count, digest), how in zip(stated, made, strict=True):
         text = "".join(lines[start : start + count])
         start += count
-        if (rows := Rows(header.rstrip("\n"), text, made)).sha256 == digest:
+        if (rows := Rows(header.rstrip("\n"), text, *how)).sha256 == digest:
             found[name] = rows
     if wrong := len(stated) - len(found):
         print(

@@ -34,7 +34,8 @@ FIRST = 30.0  # seconds in which one must answer at first
 WAITING = 2  # calls at or beside each worker
 REFUSALS = 10  # of workers that are gone when they are looked at
 SEEN = 5.0  # seconds between two looks at which workers there are
-STATED = ("torch", "numpy", "scipy", "pandas")  # libraries that workers must have the same version of
+# libraries that workers must have the same version of
+STATED = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
 
 
 class Job(NamedTuple):
@@ -202,6 +203,9 @@ class Cluster:
         found = client.run(versions, self.code, on_error="return")
         stated = client.scheduler_info(n_workers=-1)["workers"]
         wrong: dict[str, list[str]] = {}
+        found = {address: theirs for address, theirs in found.items() if not isinstance(theirs, OSError)}
+        if not found:  # all are gone since
+            raise _Lost
         for address, theirs in found.items():
             if isinstance(theirs, Exception):
                 what = [f"no dplangevin like this one can be imported ({theirs})"]

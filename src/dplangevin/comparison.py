@@ -89,7 +89,7 @@ class Comparison:
         if not 0 < self.delta < 1:
             raise ValueError(f"delta = {self.delta:g} must be in (0, 1)")
         if self.seeds < 2:
-            raise ValueError(f"{self.seeds} repeats have no interval: ask for at least 2")
+            raise ValueError(f"{self.seeds} repeats or folds have no interval: ask for at least 2")
 
     def data(self) -> Dataset:
         """The prepared rows.  DataError where there is nothing to learn."""
@@ -177,6 +177,7 @@ class Comparison:
                 "seed": self.seed,
                 "delta": self.delta,
                 "repeats": self.seeds,
+                "noise": "float64",
                 "dataset": {
                     self.name: {
                         "title": self.name,
@@ -200,6 +201,8 @@ class Comparison:
                         "problem": "linear",
                         "scalings": ["global"],
                         "audit": NEIGHBOURS,
+                        # PATE learns from the even test rows without their labels: all methods are scored on the others
+                        "scored": "odd" if "pate" in methods else "all",
                         "epsilons": {self.name: {name: [*asked[name]] for name in methods}},
                         "budgets_per_unit": max(map(len, asked.values())),
                     }
@@ -222,12 +225,15 @@ def methods_named(names: Sequence[str] | None, own: Sequence[str] = ()) -> dict[
             raise ValueError(f"no method {name!r}{meant(name, METHODS)}; there are {', '.join(METHODS)}")
         found[name] = written(METHODS[name]())
     for target in own:
-        found[_own(target, found)] = {"_target_": target}
+        name = class_named(target).__name__
+        if name in found or name in METHODS:
+            raise ValueError(f"{target}: there is a method {name} already, call yours differently")
+        found[name] = {"_target_": target}
     return found
 
 
-def _own(target: str, taken: Mapping[str, Any]) -> str:
-    """The name of a user's class, found on the current folder too.  ValueError where there is none such."""
+def class_named(target: str) -> Any:
+    """A user's method as module.Class, of the current folder too.  ValueError where there is none such."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -241,9 +247,7 @@ def _own(target: str, taken: Mapping[str, Any]) -> str:
     for part in ("plan", "release", "budgeted"):
         if not hasattr(found, part):
             raise ValueError(f"{target} is no method: it has no {part}, see dplangevin.methods.Method")
-    if name in taken or name in METHODS:
-        raise ValueError(f"{target}: there is a method {name} already, call yours differently")
-    return name
+    return found
 
 
 def written(value: Any) -> Any:

@@ -22,7 +22,7 @@ def mixing(draws: Tensor) -> Mixing:
     """Rank-normalised split R-hat and bulk ESS (Vehtari et al. 2021).  draws: ``(draws, groups, chains, E, d)``.
 
     R-hat compares chains; a single chain is cut into halves that count as two.  Coordinates that never move are left
-    out, nan if none does.  Raises ValueError for fewer draws than `least_draws`.
+    out.  nan where none moves, or a draw is not finite.  Raises ValueError for fewer draws than `least_draws`.
     """
     with (
         warnings.catch_warnings()
@@ -39,7 +39,9 @@ def mixing(draws: Tensor) -> Mixing:
         r_hat = arviz.rhat(_labelled(halves), method="rank")["theta"].max("coordinate")
         ess = arviz.ess(_labelled(draws), method="bulk")["theta"].min("coordinate")
     order = ("group", "budget")
-    return Mixing(*(torch.tensor(v.transpose(*order).values) for v in (r_hat, ess)))
+    finite = draws.isfinite().all(-1).all(2).all(0)
+    found = (torch.tensor(v.transpose(*order).values) for v in (r_hat, ess))
+    return Mixing(*(value.where(finite, torch.nan) for value in found))
 
 
 def least_draws(chains: int) -> int:

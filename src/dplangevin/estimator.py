@@ -12,7 +12,6 @@
 replace_one 8.0 5.56
 """
 
-import secrets
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -22,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Generator
 
 from dplangevin import random
 from dplangevin.library import Answer, learn
@@ -57,11 +57,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     Scale X by public constants first: a scaler that is fitted on the rows is not accounted for.  bias: a constant
     feature within the bound.  classes: all that there can be, public; None: those that y has, of which the guarantee
     then says that they were read off.  public: rows ``(m, features)`` that need no privacy, for "pate".
-    random_state: a seed gives the same fit again, and is as secret as the rows; None takes one of 63 bits from the
-    system.
+    random_state: None takes the system's entropy, which is for what will be published.  A seed, or a RandomState, gives
+    the same fit again: it is one of 2^32, which can all be tried, and it is as secret as the rows.
 
-    Fitted: `classes_` ``(K,)``, `n_features_in_`, `privacy_` (`Privacy`), `answer_` (`library.Answer`).  None of them
-    holds a row, so a fitted classifier may be pickled and published, but for a `random_state` that is a seed.
+    Fitted: `classes_` ``(K,)``, sorted, `n_features_in_`, `privacy_` (`Privacy`), `answer_` (`library.Answer`).  None
+    of them holds a row, so a classifier that was fitted with random_state=None may be pickled and published.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             X,
             y,
             row_bound=self.row_bound,
-            classes=self.classes,
+            classes=None if self.classes is None else sorted(self.classes),
             public=self.public,
             bias=self.bias,
             clip_rows=True,
         )
         budget = Budget(float(self.epsilon), float(self.delta))
-        (answer,) = learn(named(self.method), problem, budget, random.generator(self._seed(), "fit"))
+        (answer,) = learn(named(self.method), problem, budget, self._generator())
         self.classes_ = np.asarray(problem.names)
         self.answer_: Answer = answer
         promise = answer.guarantee
@@ -117,11 +117,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def _seed(self) -> int:
+    def _generator(self) -> Generator | None:
         given = self.random_state
         if given is None:
-            return secrets.randbits(63)
-        return int(check_random_state(given).randint(2**31 - 1)) if hasattr(given, "randint") else int(given)
+            return None
+        seed = check_random_state(given).randint(2**31 - 1) if hasattr(given, "randint") else given
+        return random.generator(int(seed), "fit")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities ``(m, K)`` in the order of `classes_`, averaged over what the method released."""

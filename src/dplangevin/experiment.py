@@ -10,12 +10,13 @@ import math
 import traceback
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 from torch import Tensor
 from tqdm import tqdm
@@ -136,6 +137,7 @@ def unit_keys(
         "names": [experiment, dataset],
         "spec": rest,
         "seed": cfg.seed,
+        "noise": cfg.get("noise", "float64"),
         "delta": spec.get("delta", cfg.delta),
         "assumptions": list(described(cfg, dataset).get("assumptions") or []),
     }
@@ -198,6 +200,12 @@ class Work:
     def __getstate__(self) -> dict[str, Any]:
         """Without the problems, which another process makes itself."""
         return {**self.__dict__, "problems": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """With all code of its units, as it is now: what is edited later is not in their keys."""
+        self.__dict__.update(state)
+        for name in targets(*(unit.config for unit in self.units), plain(self.spec)):
+            get_object(name)
 
     def need(self, files: Sequence[File]) -> Need:
         """What the computation of a group on some of these files needs: networks use a GPU; the rows are held scaled
@@ -309,6 +317,7 @@ class Work:
             observe=curve,
             workspace=Workspace(self.folder, self.keys[group[0]]) if self.apart else None,
             schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
+            drawn_in=getattr(torch, self.cfg.get("noise", "float64")),
         )
         release = method.release(problem, plans, how)
         if release.guarantees is not None:  # of a method that is alone in its group
@@ -409,11 +418,14 @@ class Work:
         """
         finite = release.theta.isfinite().all(-1).all(-1)  # (S, E)
         theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
-        which = slice(None) if release.rows is None else release.rows
+        which = self.scored(release)
         y, epochs = problem.y_test[:, which], theta
         if self.spec.get("best_epoch"):
             theta = theta[:, :, -1:]
-        predicted = self.predictions(problem, theta, release, curve)
+        predicted = {
+            name: value.where(finite[..., None, None].to(value.device), 1 / value.shape[-1])
+            for name, value in self.predictions(problem, theta, release, curve).items()
+        }
         best = predicted.get("average", predicted["single"])
         metrics = all_scores(best[:, :, which], y)
         if self.spec.get("best_epoch"):
@@ -435,7 +447,9 @@ class Work:
             }
         metrics |= {name: release.info[name] for name in REPORTED if name in release.info}
         if unit.epsilons == [math.inf] and isinstance(problem, Glm):
-            for name, value in self.scaled(unit, "").constant().items():
+            data = self.scaled(unit, "")
+            data = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
+            for name, value in data.constant().items():
                 metrics[name] = torch.as_tensor(value)[:, None].expand(unit.run.seeds, 1)
         notes = [
             "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))
@@ -454,13 +468,23 @@ class Work:
         return found | ({} if curve.average is None else {"average": curve.average})
 
     def reliability(self, unit: Unit, problem: Problem, release: Release, curve: Any) -> pd.DataFrame:
-        which = slice(None) if release.rows is None else release.rows
-        rows = [
-            {"run": unit.run.name, "epsilon": unit.epsilons[0], "predictor": predictor, **row}
-            for predictor, value in self.predictions(problem, release.theta, release, curve).items()
-            for row in reliability(value[:, 0, which], problem.y_test[:, which])
-        ]
+        """Of the seeds whose chain has not diverged."""
+        which, finite = self.scored(release), release.theta.isfinite().flatten(1).all(1).tolist()
+        rows = []
+        for predictor, value in self.predictions(problem, release.theta, release, curve).items():
+            for seed in [seed for seed, whole in enumerate(finite) if whole]:
+                one = slice(seed, seed + 1)
+                y = problem.y_test[one if len(problem.y_test) > 1 else slice(None), which]
+                names = {"run": unit.run.name, "epsilon": unit.epsilons[0], "predictor": predictor}
+                rows += [{**names, **row, "seed": seed} for row in reliability(value[one, 0, which], y)]
         return pd.DataFrame(rows, columns=TABLES["reliability"])
+
+    def scored(self, release: Release) -> Any:
+        """The test rows that a release is scored on: those that it says; of an experiment with `scored: odd` the odd
+        ones, whatever the method."""
+        if self.spec.get("scored") == "odd":
+            return slice(1, None, 2)
+        return slice(None) if release.rows is None else release.rows
 
 
 def told(error: Exception) -> Exception:

@@ -61,6 +61,7 @@ class LearningCurve:
         """Append to the curve."""
         total, seen = self.state["losses"]
         right = (self.problem.predict(theta)[:, 0].argmax(-1) == self.problem.y_test).double().mean(-1)
+        right = right.where(theta.isfinite().flatten(1).all(1).to(right.device), torch.nan)  # diverged
         facts = self.problem.facts
         found = spent(self.plan, facts, step, self.delta)
         epoch = step * self.plan.work.sampling.size(facts.n) / facts.n
@@ -68,7 +69,7 @@ class LearningCurve:
             row = {"seed": seed, "epoch": epoch, "accuracy": float(right[seed]), "loss": loss, **found}
             self.state["curve"].append(row)
         self.state["losses"] = torch.zeros_like(self.state["losses"])
-        self.last = f"accuracy {float(right.mean()):.4f}, epsilon {found['epsilon_add_remove']:.3g}"
+        self.last = f"accuracy {float(right.nanmean()):.4f}, epsilon {found['epsilon_add_remove']:.3g}"
 
     def shown(self) -> str:
         """The last measurement, for a progress bar."""

@@ -14,6 +14,7 @@ add_remove 6.0 []
 """
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate as smallest_noise
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm, linear_facts
+from dplangevin.text import weak_delta
 
 TIGHT = Tight()
 PRICES = "neighbours", "last_iterate"  # of `prices.priced`
@@ -86,14 +88,16 @@ def learn(
     method: str | Method,
     problem: Glm,
     budgets: Budget | Sequence[Budget],
-    rng: int | torch.Generator,
+    rng: int | torch.Generator | None = None,
 ) -> list[Answer]:
     """One answer per budget, each on noise of its own.
 
     method: or its name, with the settings of its class.  problem: of `Problem.from_arrays`, a single data set.
-    budgets: each for itself; who publishes several answers pays for all of them together.  rng: a seed >= 0, or a
-    generator, which is one for research (Mersenne Twister).  Two calls with one seed draw the same noise: of such
-    answers at most one may be published, since from two of different settings the noise can be solved for.
+    budgets: each for itself; who publishes several answers pays for all of them together.  rng: None takes the
+    system's entropy, which is for what will be published; a seed >= 0 gives the same answers again, and names one of
+    2^32 streams, which can all be tried: that is for experiments; or a generator.  All are for research (Mersenne
+    Twister).  Two calls with one seed draw the same noise: from two answers of different settings it can be solved for.
+    Warns of a delta of 1/n or more.
     ValueError for a budget that is out of reach, a plan that would cost more than its budget, and a problem that
     the method is not defined for.
     """
@@ -102,6 +106,8 @@ def learn(
         raise ValueError(f"the problem has {len(problem.x)} data sets: give one, as Problem.from_arrays does")
     if not wanted:
         raise ValueError("budgets is empty: give at least one Budget(epsilon, delta)")
+    if weak := weak_delta(max(budget.delta for budget in wanted), problem.facts.n):
+        warnings.warn(weak, stacklevel=2)
     planned(method, problem.facts, wanted)  # all of them, before the first is carried out
     drawn, known, model, answers = _generator(rng, "learn"), problem.facts, problem.without_rows(), []
     for budget in wanted:
@@ -177,7 +183,7 @@ def attack(
     method: str | Method,
     problem: Glm | Facts,
     budget: Budget,
-    rng: int | torch.Generator,
+    rng: int | torch.Generator | None = None,
     runs: int = 2000,
     confidence: float = 0.95,
 ) -> Audit:
@@ -224,5 +230,7 @@ def _price(
     return priced(method, plan, known, budget.delta, adjacency or plan.guarantee.adjacency, PRICES)
 
 
-def _generator(rng: int | torch.Generator, label: str) -> torch.Generator:
+def _generator(rng: int | torch.Generator | None, label: str) -> torch.Generator:
+    if rng is None:
+        return random.unpredictable()
     return rng if isinstance(rng, torch.Generator) else random.generator(rng, label)

@@ -40,6 +40,7 @@ class Loss(NamedTuple):
     # t -> sup of phi over ||m|| <= t and y, sup over y of its range over ||m|| <= t; None where unbounded
     on_ball: Callable[[float], tuple[float, float]] | None = None
     labels: Callable[[Tensor], Tensor] = torch.as_tensor
+    label_bound: float = 1.0  # sup |y|, where labels are numbers
 
     @property
     def classifies(self) -> bool:
@@ -133,6 +134,7 @@ def huber(threshold: float, label_bound: float) -> Loss:
         kinked=True,
         on_ball=made.on_ball,
         labels=made.labels,
+        label_bound=made.label_bound,
     )
 
 

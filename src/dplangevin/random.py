@@ -2,9 +2,10 @@
 
 Draws are shared along the axis of budgets and variants (common random numbers: they are compared on paired noise) and
 independent along seeds.  This is a research generator (Mersenne Twister through torch), not a cryptographically secure
-one.
+one.  A seed names one of 2^32 streams, which can all be tried: a release that is published draws from `unpredictable`.
 """
 
+import secrets
 import zlib
 from collections.abc import Iterator
 from itertools import islice
@@ -14,6 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+# of the state that torch gives out: a seed of 8 bytes, two numbers of 4 and one of 8 come before the words, in 8 each
+STATE, WORDS = 24, 624
 
 
 class Batch(NamedTuple):
@@ -32,9 +36,21 @@ class Batch(NamedTuple):
 
 
 def generator(seed: int, label: str) -> torch.Generator:
-    """Generator seeded with ``SeedSequence([seed, crc32(label)])``: one independent stream per label."""
+    """Generator seeded with ``SeedSequence([seed, crc32(label)])``: one stream per label.
+
+    torch takes 32 bits of a seed, whatever is given.
+    """
     state = np.random.SeedSequence([seed, zlib.crc32(label.encode())]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> np.uint64(1)))
+
+
+def unpredictable() -> torch.Generator:
+    """Generator whose whole state, 624 words of 32 bits, is the system's entropy: no seed can be tried."""
+    made = torch.Generator().manual_seed(0)
+    state = made.get_state()
+    words = np.frombuffer(secrets.token_bytes(4 * WORDS), np.uint32).astype(np.uint64)
+    state[STATE : STATE + 8 * WORDS] = torch.from_numpy(words.view(np.uint8).copy())
+    return made.set_state(state)
 
 
 def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -108,16 +124,19 @@ def batches(
     steps: int,
     block: int,
     shuffled: Iterator[Tensor] | None = None,
+    drawn_in: torch.dtype = torch.float64,
 ) -> Iterator[Batch]:
     """`steps` batches for chains of the given sampling schemes, which share rows and normals.
 
     Drawn are, for `block` steps at a time: where one of them is "poisson" the sizes, ``Binomial(n, size/n)``; the start
     of a random order, long enough for all; normals.  The first `size` rows are a uniform subset, the first `sizes` a
     Poisson sample.  shuffled: the rows of the scheme of that name, from `epochs`; no other scheme can share them.
+    drawn_in: precision of the normals' draw, before they are rounded to float32: torch's Box-Muller transform gives
+    none beyond sqrt(48 log 2) = 5.77 in float32, and none beyond sqrt(106 log 2) = 8.57 in float64.
     """
     if shuffled is not None:
         for rows in islice(shuffled, steps):
-            yield Batch(rows, None, noise(rng, seeds, 1, d))
+            yield Batch(rows, None, noise(rng, seeds, 1, d, dtype=drawn_in).float())
         return
     for first in range(0, steps, block):
         shape = min(block, steps - first), seeds
@@ -129,6 +148,6 @@ def batches(
             longest = max(longest, int(sizes.max()))
         every = schemes == {"full"}
         rows = torch.arange(n).expand(*shape, n) if every else subsets(rng, shape, n, longest)
-        normals = noise(rng, *shape, 1, d)
+        normals = noise(rng, *shape, 1, d, dtype=drawn_in).float()
         for k in range(shape[0]):
             yield Batch(rows[k], None if sizes is None else sizes[k], normals[k])

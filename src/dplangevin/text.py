@@ -69,3 +69,13 @@ def meant(name: str, known: Iterable[str]) -> str:
     """ "; did you mean ...?" with the names that are nearest, "" where none is near."""
     near = get_close_matches(name, sorted(known), n=3, cutoff=0.7)
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def weak_delta(delta: float, records: int) -> str:
+    """What a delta of 1/records or more allows; empty for a smaller one."""
+    if delta * records < 1:
+        return ""
+    return (
+        f"delta {number(delta)} is not below 1/{records}: a method that publishes a record outright, chosen at random, "
+        "would meet it"
+    )

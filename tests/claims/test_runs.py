@@ -85,7 +85,7 @@ def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
     assert "no other settings were tried on Adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
     uneven = run_rows("ops", [0.9, 0.9, 0.6], variant="bound=range;radius=3.0", **there)
     uneven = uneven.assign(value=uneven.value + 0.1 * (uneven.seed - uneven.seed.mean()))
-    counted = "0 of the 1 pairs of settings tried agree with the claim, 1 by their mean alone"
+    counted = "0 of the 1 pairs of settings tried agree with the claim beyond chance, 1 by their mean alone; 0 contra"
     assert counted in beats(lost, OBJPERT, uneven, strong, sensitivity="s")["reason"]
     other_scaling = weak.assign(scaling="unit")
     assert "0 of the 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]

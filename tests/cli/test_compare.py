@@ -161,10 +161,12 @@ def test_classes_and_numbers_and_what_is_not_defined_for_them(here: Path) -> Non
 
 def test_methods_of_ones_own_and_one_that_fails(here: Path) -> None:
     Path("methods_of_mine.py").write_text(MINE)
-    own = ["--method", "methods_of_mine.MyMethod", "--method", "methods_of_mine.Unlucky"]
+    own = ["--method", "methods_of_mine.MyMethod", "--method", "methods_of_mine.Unlucky", "--delta", "0.03"]
     done = compare("mine.csv", "--target", "label", "--ranges-from-data", *own, methods="objpert")
     assert done.exit_code == 0, done.output
     assert "Unlucky: out of luck" in done.output
+    for output in (" ".join(done.output.split()), Path("out/index.html").read_text()):
+        assert "Warning: delta 0.03 is not below 1/48:" in output
     assert set(read.read_runs(["out"], root=here).method) == {"objpert", "MyMethod"}
 
 
@@ -204,9 +206,10 @@ BAD = [
     (None, ["--ranges-from-data", "--delta", "0"], "delta = 0 must be in (0, 1)"),
     (None, ["--ranges-from-data", "--epsilon", "a"], "--epsilon a: need numbers separated by commas"),
     (None, ["--ranges-from-data", "--epsilon", "0,1"], "must be one or more positive, finite numbers"),
-    (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats have no interval"),
+    (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats or folds have no interval"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
     (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),
+    ("label: x\n", ["--schema", "mine.csv"], "mine.csv is no schema, it names no target"),
 ]
 
 

@@ -56,6 +56,13 @@ def test_a_gaussian_mechanism_costs_its_closed_form(adjacency: str, sensitivity:
     assert e < renyi == pytest.approx(epsilon(found, "rdp", adjacency), rel=1e-6)
 
 
+@pytest.mark.parametrize(("delta", "warned"), [("0.0099", False), ("0.01", True)])
+def test_a_delta_that_a_published_record_meets_is_warned_of(delta: str, warned: bool) -> None:
+    done = run(f"price --records 100 --batch 10 --noise 2 --epochs 1 --delta {delta}")
+    assert done.exit_code == 0
+    assert ("Warning\n  delta 0.01 is not below 1/100: a method" in done.stdout) is warned
+
+
 def test_ratios_are_to_the_tight_price_of_the_same_neighbours() -> None:
     rows = document(f"price {STEPS} --noise 1.1 --epochs 20")["prices"]
     for adjacency in ("add_remove", "replace_one"):
@@ -179,7 +186,10 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method dp_sgfs --records 99", "--epsilon 1"),
         ("price --method ops --records 99 --epsilon -1", "--epsilon -1.0 must be positive"),
         ("price --method ops --epsilon 1", "--records missing"),
-        ("price --method ops --epsilon 1 --records 99 --clip 1", "ops has no setting 'clip'; it has bound"),
+        (
+            "price --method ops --epsilon 1 --records 99 --clip 1",
+            "--method ops has no use for --clip: its settings, for --set, are bound",
+        ),
         ("price --method ops --epsilon 1 --records 99 --set radios=1", "did you mean radius"),
         ("price --method ops --epsilon 1 --records 99 --set radius", "must be NAME=VALUE"),
         ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),

@@ -139,6 +139,12 @@ def test_labels_that_are_numbers_and_another_delimiter(tmp_path: Path) -> None:
             {"classes": None, "positive": "god"},
             r"wine, column quality: no row has 'god': did you mean 'good'",
         ),
+        (
+            "0.1,3,-999,bad",
+            {"classes": None, "label": "ph", "columns": ["acid"],
+             "target": {"low": -30, "high": 1}, "missing": ["-999"]},
+            "line 3, column ph: '-999' is not a number: it is a missing value",
+        ),
         ("0.1,3,1,bad", {"file": "win.csv"}, r"win\.csv is missing.*dvc repro -f prepare@"),
     ],
 )  # fmt: skip

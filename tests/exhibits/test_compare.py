@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from dplangevin.exhibits import compare, read
-from dplangevin.statistics import curve, read_off
+from dplangevin.statistics import curve, paired_p, read_off
 
 EPSILONS = [0.1, 1.0]
 DATASETS = {"synthetic": "Two normals", "adult": "Adult"}
@@ -171,3 +171,30 @@ def test_ranks_by_another_score_and_what_was_asked(compare_runs: pd.DataFrame) -
     assert (reached.difference >= 0).all()
     rows = runs[runs.method.eq(best) & runs.metric.eq("log_loss")]
     assert reached.log_score[best] == pytest.approx(read_off(curve(rows, "asked"), 1.0).mean())
+
+
+def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_runs: pd.DataFrame) -> None:
+    runs = compare_runs[compare_runs.dataset.eq("adult")]
+    table = compare.at_epsilon(runs, epsilons=[1.0]).set_index("method")
+    (best,) = table.index[table.best]
+    mine = runs[runs.method.eq(best) & runs.metric.eq("accuracy")]
+    values = read_off(curve(mine, "audited"), 1.0)
+    away = np.resize([0.0, 0.02], len(values))
+    constant = values - away + 1e-4 * np.arange(len(values))  # p is about .01
+    assert 0.003 < paired_p(values, constant) < 0.04
+    answers = [
+        {
+            "dataset": "adult",
+            "method": "nonprivate",
+            "metric": "majority_accuracy",
+            "seed": seed,
+            "value": value,
+        }
+        for seed, value in constant.items()
+    ]
+    for count, beaten in ((1, True), (20, False)):
+        several = pd.concat(
+            [mine.assign(method=f"{best}{i}") for i in range(count)] + [pd.DataFrame(answers)]
+        )
+        (sentence,) = compare.sentences(several, epsilons=[1.0])
+        assert ("not shown to beat a constant answer" not in sentence) is beaten

@@ -17,7 +17,8 @@ from dplangevin import random
 from dplangevin.chains.chain import Chain
 from dplangevin.config import load
 from dplangevin.evaluate import predictive
-from dplangevin.methods import Method, Plan, Release, released
+from dplangevin.methods import Execution, Method, Plan, Release, released
+from dplangevin.methods import planned as planned_by_method
 from dplangevin.methods.pate import Caps
 from dplangevin.plan import merged, plain
 from dplangevin.privacy import Budget
@@ -151,6 +152,23 @@ def test_releases_are_finite_repeat_to_the_byte_and_differ_between_seeds(name: s
     assert release.theta.numpy().tobytes() == again.theta.numpy().tobytes()
     if not (name in SAME_FOR_ALL and problem != "logistic"):
         assert all(not torch.equal(release.theta[0], release.theta[s]) for s in (1, 2))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_noise_of_its_chains_is_drawn_in_the_precision_that_is_asked_for(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def seen(*given: Any) -> Any:
+        asked.append(given[-1])
+        return random.batches(*given)
+
+    monkeypatch.setattr("dplangevin.chains.chain.batches", seen)
+    of, method = problem_of("logistic"), make(name)
+    plans = planned_by_method(method, of.facts, [Budget(epsilon, DELTA) for epsilon in budgets(name)], name)
+    method.release(of, plans, Execution(SEEDS, random.generator(0, "test"), drawn_in=torch.float32))
+    assert set(asked) <= {torch.float32}
 
 
 @pytest.mark.parametrize(("name", "problem"), [(name, of) for name, of in CASES if name not in UNBUDGETED])

@@ -14,13 +14,13 @@ from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.li2019_theorems import conditions, printed_constant, printed_reach, wang_step
 from dplangevin.privacy.stepsize import (
-    RATIO,
     Schedule,
     multiplier_of,
     smallest_multiplier,
     step_of,
     steps_event,
 )
+from dplangevin.privacy.subsampled_gaussian import CLOSEST
 
 DELTA = 1e-5
 EXAMPLE = Budget(0.1, DELTA)  # li2019, section 3.1: N = 50000, T = 10000, L = 1
@@ -146,7 +146,7 @@ def test_decreasing_schedule_rounds_noise_down() -> None:
     exact = 2.0 * np.arange(1, 501) ** (1 / 6)
     assert len(levels) == 500
     assert np.all(levels <= exact * (1 + 1e-12))
-    assert np.all(levels > exact / RATIO * (1 - 1e-12))
+    assert np.all(levels > exact / CLOSEST * (1 - 1e-12))
 
 
 def test_wang_step() -> None:

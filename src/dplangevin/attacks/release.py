@@ -27,7 +27,7 @@ def neighbours(facts: Facts) -> tuple[Glm, Glm]:
     row = torch.zeros(features)
     row[0] = bound
     public = row.expand(1, facts.public, -1) if facts.public else None
-    ends = [0.0, 1.0] if loss.classes > 1 else [-1.0, 1.0]
+    ends = [0.0, 1.0] if loss.classes > 1 else [-loss.label_bound, loss.label_bound]
     problems = []
     for label, sign in zip(ends, (1.0, 1.0 if loss.classifies else -1.0), strict=True):
         x, y = torch.zeros(1, facts.n, features), torch.full((1, facts.n), ends[0])

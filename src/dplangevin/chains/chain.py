@@ -26,7 +26,7 @@ from dplangevin.cache import Checkpoint
 from dplangevin.chains.sampling import Sampling
 from dplangevin.kernels import Kernel as Dynamics
 from dplangevin.problems import Problem, Sums
-from dplangevin.random import Batch, batches, epochs
+from dplangevin.random import Batch, batches, epochs, gaussian
 
 AT_ONCE = {
     True: 64,
@@ -141,14 +141,16 @@ def run(
     kernel: Kernel | None = None,
     observe: Observer | None = None,
     checkpoint: Checkpoint | None = None,
+    drawn_in: torch.dtype = torch.float64,
 ) -> Tensor:
     """theta after the steps in ``keep``, ``(S, E, kept, d)``.
 
     schemes: what the random stream is drawn for (and a random start), if more than what these chains need; with the
     same, a chain sees the same rows and noise whatever it is run with.  start: theta_0 ``(S, E, d)``, that of the
-    problem by default.
+    problem by default.  drawn_in: precision that the noise is drawn in, see `random.batches`.
     checkpoint: the state is kept there now and then, and a run that finds one goes on from it to the same bytes.
-    Raises ValueError for chains that cannot share batches, and, naming the step, when a chain diverges.
+    Raises ValueError for chains that cannot share batches, and, naming the step, when a network's chain diverges; that
+    of a linear model ends in nan.
     """
     n, d, first = problem.facts.n, problem.facts.d, chains[0]
     steps, size, device = len(first.step), first.sampling.size(n), problem.device
@@ -167,7 +169,16 @@ def run(
     order = sorted(range(len(chains)), key=lambda e: chains[e].sampling.scheme == "poisson")
     if plain and order != sorted(order):  # a descent of the problem's own wants Poisson samples last
         arranged, begin = [chains[e] for e in order], None if start is None else start[:, order]
-        found = run(problem, arranged, seeds, rng, schemes=schemes, start=begin, checkpoint=checkpoint)
+        found = run(
+            problem,
+            arranged,
+            seeds,
+            rng,
+            schemes=schemes,
+            start=begin,
+            checkpoint=checkpoint,
+            drawn_in=drawn_in,
+        )
         return found[:, [order.index(e) for e in range(len(chains))]]
     descend = problem.descent(chains) if plain else None
     shrunk, moved = (
@@ -186,7 +197,7 @@ def run(
             start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
         theta = start.clone()  # a descent of the problem's own works in place
         if paired or any(c.start_std for c in chains):
-            drawn = torch.randn(seeds, 1, d, generator=rng)
+            drawn = gaussian(rng, seeds, d, drawn_in).float()
             theta = theta + columns(chains, "start_std", torch.device("cpu")) * drawn
         saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta.to(device), radius), rng))}
         saved["order"] = int(torch.randint(2**31, (1,), generator=rng)) if "shuffled" in schemes else 0
@@ -205,7 +216,7 @@ def run(
 
     block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
     shuffled = epochs(order, seeds, n, size, done) if "shuffled" in schemes else None
-    stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, shuffled)
+    stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, shuffled, drawn_in)
     with tqdm(
         total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
     ) as bar:

@@ -322,11 +322,12 @@ def _price(rows: pd.DataFrame) -> str:
     return f" at tight ε {short(tight)}, δ {number(rows.delta.iloc[0])}{failed}"
 
 
-def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
+def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
     """A row that is printed as (claimed, delta)-private. ours: the smallest proven price for replace-one neighbours, of
     all iterates or of the last; low: the lower bound by an attack on these rows; high: the larger proven price.
 
-    Verdict as `verdicts.promised`, of what rounds to the claim."""
+    Verdict as `verdicts.promised`, of what rounds to the claim.  Rows at a larger delta, as a command has it, cost more
+    at that of the claim: of them an attack alone counts."""
     rows = _runs_where(frame, where)
     prices = {
         "all iterates, replace-one": float(rows.epsilon_tight.max()),
@@ -339,7 +340,11 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     if not own:
         raise NoRows(f"the runs with {_listed(where)} have no proven price")
     ours, most, asked = min(own), claimed * PRINTED_AS_CLAIMED, Asked(high=claimed)
-    reason = f"ε {short(claimed)} is claimed at δ {number(rows.delta.iloc[0])}; proven: "
+    larger = float(rows.delta.iloc[0]) > delta * (1 + 1e-9)
+    reason = f"ε {short(claimed)} is claimed at δ {number(delta)}; proven"
+    reason += (
+        f" at the larger δ {number(rows.delta.iloc[0])} of the authors' command alone: " if larger else ": "
+    )
     reason += ", ".join(f"{short(price)} for {name}" for name, price in known.items())
     for column, name in (("epochs", "K = epochs"), ("steps", "K = steps")):
         price = float(rows[f"epsilon_formula_{column}"].max())
@@ -350,8 +355,13 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float) -> Verdict:
     if rows.sampling.eq("shuffled").any():
         reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
     interval = Interval(ours, attack, max(own))
-    verdict = promised(most, replaced=ours, added=prices[ADD_REMOVE], attack=attack)
-    if ours > most and prices[ADD_REMOVE] <= most:
+    added = prices[ADD_REMOVE]
+    verdict = promised(
+        most, replaced=math.inf if larger else ours, added=math.inf if larger else added, attack=attack
+    )
+    if larger:
+        reason += f"; at δ {number(delta)} each of them is more"
+    elif ours > most and prices[ADD_REMOVE] <= most:
         reason += "; it is kept for add/remove neighbours only"
     return result(interval, verdict, reason, ATTACK, asked=asked)
 

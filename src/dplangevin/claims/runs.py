@@ -543,27 +543,30 @@ def search_pairs(
     experiments: the sensitivity run, and the run that supplies a method the former lacks. A pair shares row scaling and
     adjacency. holds(gap, level): the interval of the paired difference at that level if the claim holds there, else
     None; the level is corrected for the number of pairs (Bonferroni). threshold: say in how many the mean difference is
-    above it. The example is, of those that hold, the one against the most accurate second method, with the widest
-    margin.
+    above it, and in how many its interval lies below. The example is, of those that hold, the one against the most
+    accurate second method, with the widest margin.
     """
     if not _covers(runs, dataset, experiments[0], methods):
         return f"; no other settings were tried on {words.features(dataset)}", False
     first, second = (_settings(runs, dataset, method, experiments) for method in methods)
     pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
-    held, above = [], 0
+    held, above, below, level = [], 0, 0, 1 - 0.05 / max(1, len(pairs))
     for a, b in pairs:
         try:
             gap = difference(first[a], second[b], axis)
         except NoCommonRange:
             continue
-        above += threshold is not None and compare(gap).interval.mean > threshold
-        if interval := holds(gap, 1 - 0.05 / len(pairs)):
+        if threshold is not None:
+            found = compare(gap, threshold, level).interval
+            above, below = above + (found.mean > threshold), below + (found.high < threshold)
+        if interval := holds(gap, level):
             settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
             named = [f"{words.method(m)} ({said})" for m, said in zip(methods, settings, strict=True)]
             text = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: {_corrected(interval)}"
             held.append((second[b].value.mean(), interval.low, text))
     text = f"; {len(held)} of the {len(pairs)} pairs of settings tried agree with the claim"
-    text += "" if threshold is None else f", {above} by their mean alone"
+    if threshold is not None:
+        text += f" beyond chance, {above} by their mean alone; {below} contradict it beyond chance"
     return text + (f", for example {max(held)[2]}" if held else ""), bool(held)
 
 

@@ -14,14 +14,8 @@ from typer.core import TyperGroup
 from dplangevin.cli import compare, privacy, results
 
 DEBUG = "DPL_DEBUG"  # environment: show the traceback of an error
-WRONG = (
-    ValueError,
-    TypeError,
-    OSError,
-    ImportError,
-    ArithmeticError,
-    MemoryError,
-)  # what a user can put right
+# What a user can put right
+WRONG = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 
 
 class Commands(TyperGroup):

@@ -145,8 +145,12 @@ def _schema(table: Path, target: str, path: Path | None, from_data: bool) -> Any
     if path is None:
         return schemas.Schema.of(schemas.template(table, target, fill=True), str(table))
     given = schemas.read(path)
-    if given.get("target") != target:
-        raise ValueError(f"{path} is for the target {given.get('target')!r}, not {target!r}")
+    if "target" not in given:
+        raise ValueError(
+            f"{path} is no schema, it names no target: `dplangevin schema` writes one to fill in"
+        )
+    if given["target"] != target:
+        raise ValueError(f"{path} is for the target {given['target']!r}, not {target!r}")
     if from_data:
         given = schemas.filled(given, table)
     found = schemas.Schema.of(given, str(path))

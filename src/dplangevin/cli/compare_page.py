@@ -18,7 +18,7 @@ from dplangevin.data.schema import Schema
 from dplangevin.exhibits import compare
 from dplangevin.exhibits.style import image_bytes, look
 from dplangevin.statistics import finite_interval, sort_by
-from dplangevin.text import distinct, epsilon, number, short
+from dplangevin.text import distinct, epsilon, number, short, weak_delta
 
 SHOWN = 10  # classes named
 EVERY = 0.999  # share of the rows that have an assumption, from which it is one of all
@@ -117,10 +117,21 @@ class Page:
         if self.schema.classes is not None and len(self.schema.classes) > 2:
             linear = "Softmax regression"
         return (
-            f"{linear} on rows of norm at most 1. Methods of the package have their default settings, but all the same "
-            f"prior (precision or ridge {number(PRIOR)}) and as many passes over the rows, none chosen with a look at "
-            "these rows."
+            f"{linear} on rows of norm at most 1. Methods of the package have their default settings, but the same "
+            f"prior (precision or ridge {number(PRIOR)}{self.priors}) and as many passes over the rows, none chosen "
+            "with a look at these rows."
         )
+
+    @property
+    def priors(self) -> str:
+        """The ridges of methods that have another than `PRIOR`: of a theorem, of the fit without privacy."""
+        n, other = self.outcome.rows[0], {}
+        for name, config in self.asked.methods.items():
+            ridge = config.get("ridge", 0.0) if name == "nonprivate" else n * config.get("l2", 0.0)
+            if ridge:
+                other[look(name).label] = short(ridge)
+        texts = [f"{label} {ridge}" for label, ridge in other.items()]
+        return f"; {', '.join(texts)}" if texts else ""
 
     def heading(self, axis: str) -> str:
         which = "tight ε (the same accountant for all)" if axis == "audited" else "asked ε (as promised)"
@@ -171,7 +182,8 @@ class Page:
     @property
     def warnings(self) -> list[str]:
         """What every guarantee leaves out."""
-        return [f"Warning: {text}." for text in self.asked.assumptions]
+        weak = weak_delta(self.asked.delta, self.outcome.rows[0])
+        return [f"Warning: {text}." for text in [*self.asked.assumptions, *filter(None, [weak])]]
 
     @property
     def clipped(self) -> list[str]:

@@ -317,9 +317,9 @@ def method_of(asked: Asked, **more: Any) -> Any:
 
     assert asked.method is not None
     if "." in asked.method and asked.method not in METHODS:
-        from hydra.utils import get_class
+        from dplangevin.comparison import class_named
 
-        method: Any = get_class(asked.method)()
+        method: Any = class_named(asked.method)()
     else:
         method = named(asked.method)
     if not method.budgeted:
@@ -327,7 +327,14 @@ def method_of(asked: Asked, **more: Any) -> Any:
             f"--method {asked.method} has no privacy to price: take a private one, such as dp_sgd or ops"
         )
     given = {SETTINGS[name]: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
-    if asked.step is not None and "unit" in {each.name for each in fields(method)}:
+    known = {each.name for each in fields(method)}
+    for name, setting in SETTINGS.items():
+        if setting in given and setting.partition(".")[0] not in known:
+            raise ValueError(
+                f"--method {asked.method} has no use for {option(name)}: its settings, for --set, are "
+                f"{', '.join(sorted(known))}"
+            )
+    if asked.step is not None and "unit" in known:
         given["unit"] = "absolute"
     if asked.steps is not None and asked.records is not None and hasattr(method, "sampling"):
         size = replace(method.sampling, batch=asked.batch or method.sampling.batch).size(asked.records)

@@ -117,7 +117,7 @@ def shown(
     if json:
         output.document(_document(mechanism, asked, found, bounds))
         return
-    from dplangevin.text import epsilon, number, short
+    from dplangevin.text import epsilon, number, short, weak_delta
 
     if goal:
         output.line(goal, "bold")
@@ -141,6 +141,7 @@ def shown(
                 rows.append([words, name, f">= {short(bound.epsilon)}", _times(ratio), "lower bound"])
     output.table(COLUMNS, rows)
     notes = {
+        "Warning": [weak_delta(asked.delta, asked.records)] if asked.records else [],
         "Follows": [f"{name} {_number(value)}" for name, value in mechanism.settings.items() if value != ""],
         "Assumes": [*mechanism.assumptions],
         "Conditions that fail (of a claim)": _failed(mechanism, found),
@@ -154,7 +155,7 @@ def shown(
         ],
     }
     for title, texts in notes.items():
-        if texts:
+        if any(texts):
             output.line()
             output.line(title, "bold")
             if title == "Follows":

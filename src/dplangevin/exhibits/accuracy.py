@@ -185,9 +185,8 @@ def epsilon_axis(ax: Axes) -> None:
     ax.set_xticks(np.log(inside), [number(e) for e in inside])
     top = ax.secondary_xaxis("top")
     whole = MaxNLocator(7, integer=True).tick_values(low, high)
-    top.set_xticks(
-        [value for value in whole if low <= value < high - 0.08 * (high - low)]
-    )  # not under "ln ε"
+    free = high - 0.08 * (high - low)  # what is right of it is under "ln ε"
+    top.set_xticks([value for value in whole if low <= value < free])
     top.tick_params(colors=style.GREY, length=2, labelsize=7)
     top.spines["top"].set_color(style.GREY)
     ax.text(1.0, 1.015, "ln ε", transform=ax.transAxes, color=style.GREY, fontsize=8, ha="right")

@@ -79,8 +79,8 @@ class Execution(NamedTuple):
     """How plans are carried out.
 
     seeds: S, how many answers to each.  observe: sees the steps of a chain.  workspace: for what takes long.  start:
-    theta_0 of chains ``(S, E, d)``, independent of the data or itself private; by default the problem's.  schemes: see
-    `chains.chain.run`.
+    theta_0 of chains ``(S, E, d)``, independent of the data or itself private; by default the problem's.  schemes,
+    drawn_in: see `chains.chain.run`.
     """
 
     seeds: int
@@ -89,6 +89,7 @@ class Execution(NamedTuple):
     workspace: Workspace | None = None
     start: Tensor | None = None
     schemes: set[str] | None = None
+    drawn_in: torch.dtype = torch.float64
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -168,6 +169,7 @@ class ChainMethod:
             kernel=self.kernel(problem, plans, how.rng),
             observe=how.observe,
             checkpoint=how.checkpoint,
+            drawn_in=how.drawn_in,
         )
         return Release(theta)
 

@@ -115,6 +115,7 @@ class _Scoring:
     ) -> None:
         self.problem, self.sigma, self.refresh, self.rng = problem, sigma, refresh, rng
         n, size = problem.n, chains[0].sampling.size(problem.n)
+        self.size = size
         self.share, self.precision = n / size, n * columns(chains, "l2", problem.device)
         self.eta = torch.tensor([[float(c.step[0])] for c in chains], dtype=torch.float64)
         factor = problem.lipschitz * torch.eye(problem.d, dtype=torch.float64)
@@ -131,7 +132,7 @@ class _Scoring:
         gradient = self.share * noisy + self.precision * theta
         covariance = rate = None
         if t % self.refresh == 0:
-            covariance = self.covariance(theta, batch.rows)
+            covariance = self.covariance(theta, batch.rows[:, : self.size])
             rate = torch.full((1, 1), 1 / (t // self.refresh + 1), dtype=torch.float64)
         found = self.dynamics.step(now, gradient, torch.zeros(()), self.eta, covariance, rate)
         return found.theta, found.fisher, found.cholesky

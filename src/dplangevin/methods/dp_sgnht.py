@@ -8,6 +8,7 @@ from torch import Tensor
 
 from dplangevin import kernels
 from dplangevin.chains.chain import State
+from dplangevin.checks import require
 from dplangevin.kernels.sgnht import sgnht
 from dplangevin.methods.dp_sghmc import DpSghmc
 
@@ -16,15 +17,18 @@ from dplangevin.methods.dp_sghmc import DpSghmc
 class DpSgnht(DpSghmc):
     r"""Eq. 4.5 with minibatch gradients ``n/tau sum_S grad l + grad r`` and ``N(0, 2 a eta I)`` on the velocity.
 
-    Private as `DpSghmc` is; the friction a is also the thermostat's start.  Any step up to about 1 in units of
-    1/smoothness is stable.
+    Private as `DpSghmc` is; the friction a < 1/2 is also the thermostat's start.  It has an equilibrium where
+    2 a + eta V < 1, with V the variance of a coordinate of the minibatch gradient; beyond that it climbs, and the chain
+    diverges.
     """
 
     name: ClassVar[str] = "dp_sgnht"
     step: float = 0.1
 
     def check_step(self) -> None:
-        return
+        require(
+            self.friction < 0.5, f"friction must be below 1/2, not {self.friction}: there is no equilibrium"
+        )
 
     def dynamics(self) -> kernels.Kernel:
         return sgnht()

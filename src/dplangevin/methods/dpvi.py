@@ -102,7 +102,15 @@ class Dpvi:
         unit = self.unit(problem.facts)
         elbo = _Elbo(problem, unit / self.spread, math.log(unit), how.rng)
         kernel = _MeanField(elbo, chains, self.precision, unit)
-        fitted = run(elbo, chains, how.seeds, how.rng, kernel=kernel, checkpoint=how.checkpoint)
+        fitted = run(
+            elbo,
+            chains,
+            how.seeds,
+            how.rng,
+            kernel=kernel,
+            checkpoint=how.checkpoint,
+            drawn_in=how.drawn_in,
+        )
         mean, log_std = fitted.split(problem.d, -1)  # (S, E, 1, d)
         normals = torch.randn(how.seeds, 1, self.samples, problem.d, generator=how.rng)
         return Release(mean + log_std.exp() * normals)

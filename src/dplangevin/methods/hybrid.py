@@ -54,7 +54,7 @@ class Hybrid:
         return Plan(guarantee, (one, two))
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        how = Execution(how.seeds, how.rng)
+        how = Execution(how.seeds, how.rng, drawn_in=how.drawn_in)
         sample = self.first.release(problem, [plan.work[0] for plan in plans], how)
         after = how._replace(start=sample.theta[:, :, 0])
         chain = self.second.release(problem, [plan.work[1] for plan in plans], after)

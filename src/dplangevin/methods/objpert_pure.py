@@ -59,6 +59,9 @@ class ObjPertPure:
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         linear = random.gamma_ball(how.rng, how.seeds, problem.d) * of_works(plans, "scale")[:, None]
-        found = minimise(problem, of_works(plans, "ridge"), linear, self.tolerance)
+        exact = self.tolerance * min(
+            1.0, problem.facts.lipschitz
+        )  # what is left of the gradient is not priced
+        found = minimise(problem, of_works(plans, "ridge"), linear, exact)
         info = {"gradient_norm": found.gradient_norm}
         return Release(found.theta[:, :, None], info=info)

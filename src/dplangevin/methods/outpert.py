@@ -62,7 +62,10 @@ class OutPert:
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         linear = torch.zeros(len(problem.x), 1, problem.d)  # seeds that share their data share their fit
-        found = minimise(problem, of_works(plans[:1], "ridge"), linear, self.tolerance)
+        exact = self.tolerance * min(
+            1.0, problem.facts.lipschitz
+        )  # what is left of the gradient is not priced
+        found = minimise(problem, of_works(plans[:1], "ridge"), linear, exact)
         normals = random.gaussian(how.rng, how.seeds, problem.d, torch.float64)
         theta = found.theta + normals * of_works(plans, "std")[:, None]
         return Release(theta[:, :, None])

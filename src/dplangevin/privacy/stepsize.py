@@ -24,10 +24,10 @@ from dp_accounting import (
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import Adjacency, Budget
+from dplangevin.privacy.subsampled_gaussian import CLOSEST
 
 Schedule = Literal["fixed", "decreasing"]
 
-RATIO = 1.02  # between the noise levels that stand for a decreasing schedule
 SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers searched by `smallest_multiplier`
 
 
@@ -47,7 +47,7 @@ def steps_event(multiplier: float, *, rate: float, steps: int, schedule: Schedul
     """T Poisson-sampled Gaussian steps whose first has noise multiplier sigma_1.
 
     "fixed": sigma_t = sigma_1. "decreasing": eta_t = eta_1 t^(-1/3), so sigma_t = sigma_1 t^(1/6); sigma_t
-    is rounded down to sigma_1 1.02^k, so that the event never claims more noise than there is.
+    is rounded down to sigma_1 CLOSEST^k, so that the event never claims more noise than there is.
     rate: q = tau/N in (0, 1]. steps: T >= 1.
     """
     _check(multiplier=multiplier, rate=rate, steps=steps)
@@ -55,11 +55,11 @@ def steps_event(multiplier: float, *, rate: float, steps: int, schedule: Schedul
         raise ValueError(f"schedule = {schedule!r} must be one of {', '.join(get_args(Schedule))}")
     if schedule == "fixed":
         return SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), steps)
-    counts = np.bincount(np.floor(np.log(np.arange(1, steps + 1)) / 6 / math.log(RATIO)).astype(int))
+    counts = np.bincount(np.floor(np.log(np.arange(1, steps + 1)) / 6 / math.log(CLOSEST)).astype(int))
     return ComposedDpEvent(
         tuple(
             SelfComposedDpEvent(
-                PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier * RATIO**level)), int(count)
+                PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier * CLOSEST**level)), int(count)
             )
             for level, count in enumerate(counts)
             if count

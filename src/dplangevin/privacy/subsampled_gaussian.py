@@ -16,19 +16,20 @@ from dp_accounting import (
 )
 
 MAX_LEVELS = 100  # noise multipliers in an event, about: numerical composition takes a transform for each
+CLOSEST = 1.02  # ratio of two of them, at least
 
 
 def composed_steps(records: int, batch: int, multipliers: np.ndarray) -> DpEvent:
     """The event of Gaussian steps with every result visible, on fresh uniform batches of `batch` of `records`.
 
     multipliers: ``(steps,)``, > 0, noise over sensitivity.  batch == records: no sampling.  Different multipliers are
-    rounded down, which overstates the cost, to at most MAX_LEVELS + 1 levels, a factor of 1.02 apart or more; equal
+    rounded down, which overstates the cost, to at most MAX_LEVELS + 1 levels, a factor of CLOSEST apart or more; equal
     ones are kept as they are.
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()
     if spread > 1:
-        ratio = max(1.02, spread ** (1 / MAX_LEVELS))
+        ratio = max(CLOSEST, spread ** (1 / MAX_LEVELS))
         levels = multipliers.min() * ratio ** np.floor(
             np.log(multipliers / multipliers.min()) / math.log(ratio)
         )
@@ -43,9 +44,12 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray) -> DpEvent
 
 
 def rounding(multipliers: Collection[float]) -> float:
-    """By what factor at most `composed_steps` and `stepsize.steps_event` round noise down to such levels; of one, 1."""
+    """By what factor at most `composed_steps` and `stepsize.steps_event` round noise down to such levels; of one, 1.
+
+    multipliers: the levels of an event, > 0, whose spread is up to one level less than that of the noise itself.
+    """
     spread = max(multipliers, default=1.0) / min(multipliers, default=1.0)
-    return max(1.02, spread ** (1 / (MAX_LEVELS - 1))) if spread > 1 else 1.0
+    return max(CLOSEST, spread ** (1 / (MAX_LEVELS - 1))) if spread > 1 else 1.0
 
 
 def is_subsampled(leaf: DpEvent) -> bool:
@@ -65,14 +69,15 @@ def rate_and_multiplier(leaf: DpEvent) -> tuple[float, float]:
 def coarsened(parts: Counter[DpEvent]) -> Counter[DpEvent]:
     """The same events; of more than MAX_LEVELS, subsampled ones at noise rounded down to about MAX_LEVELS levels.
 
-    Levels are 2 % apart or more, and rounding down overstates the cost.  parts: how often each event happens.
+    Levels are a factor of CLOSEST apart or more, and rounding down overstates the cost.  parts: how often each event
+    happens.
     """
     if len(parts) <= MAX_LEVELS:
         return parts
     levels = sorted({rate_and_multiplier(leaf)[1] for leaf in parts if is_subsampled(leaf)})
     if not levels or levels[0] == 0:
         return parts
-    ratio = max(1.02, (levels[-1] / levels[0]) ** (1 / MAX_LEVELS))
+    ratio = max(CLOSEST, (levels[-1] / levels[0]) ** (1 / MAX_LEVELS))
     floor, start = {}, levels[0]
     for level in levels:
         start = level if level > ratio * start else start

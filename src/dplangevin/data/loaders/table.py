@@ -117,6 +117,7 @@ def load(
 
     def labels(table: Table) -> np.ndarray:
         if outcome is not None:
+            table.convert(label, lambda text: _present(text, marks), "a number: it is a missing value")
             y, clipped = outcome.of_numbers(table.numbers(label))
             outside[label] += clipped
             return y
@@ -280,6 +281,13 @@ def _values(column: str, values: Sequence[str | int | float]) -> list[str]:
     if not texts or len(set(texts)) < len(texts):
         raise ValueError(f"categories of {column}: {texts} must be one or more different values")
     return texts
+
+
+def _present(text: str, marks: frozenset[str]) -> float:
+    """0; ValueError for a mark of a missing value."""
+    if text.strip() in marks:
+        raise ValueError(text)
+    return 0.0
 
 
 def _sign(text: str, plus: str | None, marks: frozenset[str]) -> float:

@@ -1,0 +1,208 @@
+"""Check committed results: python pipelines/verify.py [NAME ...] [--units N] [--renew [--within MOVE]].
+
+Of every method of a run of conf/pipeline N units (one, unless said), with those that are computed together with them,
+and all units of an analysis are computed by the code that is here, and their rows compared with those in results/: the
+same bytes, or which number moved, and how far. The status is 1 unless all that was named has the same bytes. Nothing in
+results/ is written. What was finished when a check is interrupted is kept for the next one.
+
+An edit that changes no number still makes every unit that can reach it one to be computed again, which is hours of
+networks. So `--renew` gives units the key of the code that is here where those that were computed again have the same
+bytes, or moved by no more than `--within`, and says that of each in `*.units.json`; with `--units 0` on your word.
+"""
+
+import argparse
+import csv
+import math
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import analyse
+import pandas as pd
+from omegaconf import DictConfig
+from run import RUNS, inputs
+from stage import stage
+
+from dplangevin import analyses, config, plan
+from dplangevin.arithmetic import Move, moved, pinned
+from dplangevin.cache import Rows, Store, beside, listed, listing, write
+from dplangevin.data import DataError
+from dplangevin.experiment import Work, sweep, tables
+
+ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
+
+
+class Result(NamedTuple):
+    """paths: its tables; kinds: by unit, what it is one of; compute: finish what a store lacks, and give all keys;
+    groups: units, by place, whose last digits depend on their being computed together."""
+
+    paths: list[Path]
+    kinds: list[str]
+    compute: Callable[[Store], list[str]]
+    groups: Callable[[], list[list[int]]] = list
+
+
+class Some(Store):
+    """A store that lacks some units, and counts all others as finished.  It takes nothing from results."""
+
+    def __init__(self, paths: Sequence[Path], folder: Path, lacks: Sequence[str] = ()) -> None:
+        super().__init__(paths, folder)
+        self.listed, self.lacks = [{} for _ in self.paths], set(lacks)
+
+    def find(self, unit: str) -> list[Rows] | None:
+        return super().find(unit) if unit in self.lacks else [Rows("", "")]
+
+
+class Found(NamedTuple):
+    """What came of a check.  keys: of all units by the code that is here; again: of those computed again, with the
+    arithmetic of that; moves: of these, by table."""
+
+    keys: list[str]
+    again: dict[str, str]
+    moves: list[Move]
+
+    @property
+    def move(self) -> float:
+        """The largest, relative to max(1, |value|); infinite where rows or texts are others."""
+        return max((size for move in self.moves for size in move.largest.values()), default=0.0)
+
+    @property
+    def same(self) -> bool:
+        return all(move.same == move.units for move in self.moves)
+
+    def __str__(self) -> str:
+        came = ", the same bytes" if self.same else f", moved by at most {self.move:.2g}"
+        return f"{len(self.again)} of {len(self.keys)} units computed again{came if self.again else ''}"
+
+
+def result(cfg: DictConfig, name: str) -> Result:
+    """What an entry of conf/pipeline, or of conf/analysis, has made."""
+    if name in cfg.analysis:
+        spec = analyse.described(cfg, name)
+        path = ANALYSES / f"{name}.csv"
+        each = [str(i) for i in range(len(listed(path)))]  # no unit says anything of another one's settings
+        return Result([path], each, lambda store: analyses.run(spec, cfg.seed, store))
+    run = cfg.pipeline.runs[name]
+    at = cfg, run.experiment, run.dataset
+    paths = [RUNS / run.experiment / run.dataset / f"{each}.csv" for each in tables(cfg.experiment[at[1]])]
+    units = [unit for each in plan.runs(*at) for unit in plan.units(cfg.experiment[at[1]], each, at[2])]
+    for unit, rows in zip(units, listed(paths[0]).values(), strict=False):
+        wanted = {(unit.run.name, unit.variant, unit.scaling, epsilon) for epsilon in unit.epsilons}
+        if wanted != {(*(row[n] for n in plan.KEYS[:3]), float(row["epsilon"])) for row in read(rows)}:
+            raise ValueError(f"{paths[0]} has other runs or budgets than its plan: run it again")
+    made_of = inputs(*at)
+
+    def groups() -> list[list[int]]:
+        return Work(*at, made_of, KEPT / name).groups(range(len(units)), {})
+
+    kinds = [unit.run.name for unit in units]
+    return Result(paths, kinds, lambda store: sweep(*at, made_of, store), groups)
+
+
+def read(rows: Rows) -> list[dict[str, Any]]:
+    return list(csv.DictReader(rows.content.splitlines()))
+
+
+def check(of: Result, folder: Path, count: int) -> Found:
+    """Compute `count` units of each kind again, evenly spaced.  ValueError for results that are not whole."""
+    before = [list(listed(path).values()) for path in of.paths]
+    if len({(*listed(path),) for path in of.paths}) > 1:
+        raise ValueError(f"{', '.join(map(str, of.paths))} are of different runs: run it again")
+    keys = of.compute(Some(of.paths, folder))
+    if {len(keys), len(of.kinds)} != {len(table) for table in before}:
+        raise ValueError(f"{of.paths[0]} does not have the {len(keys)} units of its plan, whole")
+    kinds = pd.Series(range(len(keys))).groupby(of.kinds)
+    some = {place for _, own in kinds for place in spaced(own.tolist(), count)}
+    together = [place for group in of.groups() if some & {*group} for place in group] if some else []
+    places = sorted(some | {*together})
+    store = Some(of.paths, folder, lacks := [keys[place] for place in places])
+    of.compute(store)
+    after = [store.find(key) or [] for key in lacks]
+    moves = []
+    for i, table in enumerate(before):
+        was = dict(zip(lacks, (table[place] for place in places), strict=True))
+        now = {key: alike(rows[i], was[key].header) for key, rows in zip(lacks, after, strict=True)}
+        moves.append(moved(was, now))
+    return Found(keys, {key: rows[0].made for key, rows in zip(lacks, after, strict=True)}, moves)
+
+
+def spaced(places: Sequence[int], count: int) -> list[int]:
+    """So many of these, or all, with even gaps.
+
+    >>> spaced(range(9), 1), spaced(range(9), 3), spaced(range(2), 3)
+    ([4], [1, 4, 7], [0, 1])
+    """
+    count = min(count, len(places))
+    return [places[(2 * i + 1) * len(places) // (2 * count)] for i in range(count)]
+
+
+def alike(rows: Rows, header: str) -> Rows:
+    """Rows under the header of a result, unless they have columns that it lacks."""
+    return rows.under(header) if set(rows.header.split(",")) <= set(header.split(",")) else rows
+
+
+def renew(of: Result, found: Found) -> int:
+    """Give all units of a result the keys of the code that is here; of how many earlier code has made the rows, which
+    is said of them."""
+    count = 0
+    for path in of.paths:
+        pieces = []
+        for (old, rows), key in zip(listed(path).items(), found.keys, strict=True):
+            if found.same and key in found.again:
+                rows = rows._replace(made=found.again[key], renewed="")
+            elif key != old or rows.renewed:
+                rows = rows._replace(renewed=str(found))
+                count += path == of.paths[0]
+            pieces.append(rows)
+        write(path.parent, {beside(path).name: listing(found.keys, pieces).encode()})
+    return count
+
+
+@stage
+def main() -> None:
+    cfg = config.load()
+    names = [str(name) for name in (*cfg.pipeline.runs, *cfg.pipeline.analyses)]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of conf/pipeline: a run, or an analysis")
+    parser.add_argument("--units", type=int, default=1, metavar="N", help="how many of each method (1)")
+    parser.add_argument("--renew", action="store_true", help="give units the keys of the code that is here")
+    parser.add_argument(
+        "--within", type=float, default=0.0, metavar="MOVE", help="relative to max(1, |value|)"
+    )
+    args = parser.parse_args()
+    if unknown := sorted(set(args.names) - set(names)):
+        raise config.ConfigError(f"no run or analysis {', '.join(unknown)}; there are {', '.join(names)}")
+    if (
+        min(args.units, args.within) < 0
+        or not args.within < math.inf
+        or (not args.renew and (args.within or not args.units))
+    ):
+        raise config.ConfigError(
+            "--units and --within are at least 0, and finite; --units 0 and --within need --renew"
+        )
+    wrong = []
+    for name in args.names or names:
+        try:
+            with pinned():
+                found = check(of := result(cfg, name), KEPT / name, args.units)
+        except (ValueError, OSError, DataError) as error:
+            print(f"{name}: not checked: {error}", flush=True)
+            wrong.append(name)
+            continue
+        print(f"{name}: {found}", flush=True)
+        for path, move in zip(of.paths, found.moves, strict=True):
+            if move.same < move.units:
+                print(f"  {path}: {move}", flush=True)
+        if not (found.same or (args.renew and found.move <= args.within)):
+            wrong.append(name)
+        elif args.renew and (count := renew(of, found)):
+            print(f"  {count} units of earlier code have new keys", flush=True)
+        shutil.rmtree(KEPT / name, ignore_errors=True)
+    if wrong:
+        raise ValueError(f"not the same, or not checked: {', '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
