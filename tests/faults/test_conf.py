@@ -143,6 +143,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("delta", 1.0, "delta = 1.0 must be a number in [0, 1)"),
     ("seed", 1.5, "seed = 1.5 must be a whole number"),
     ("seed", -1, "seed = -1 must be a whole number of at least 0"),
+    ("noise", "float16", "noise = 'float16' must be"),
     ("repeats", [10], "repeats = [10] must be a whole number"),
     ("audit_runs.single", 1e6, "audit_runs.single = 1000000.0 must be a whole number"),
     ("reference.sampler.chains", "4", "reference.sampler.chains = '4' must be a whole number (without quotes)"),
