@@ -204,7 +204,10 @@ class Cluster:
         stated = client.scheduler_info(n_workers=-1)["workers"]
         wrong: dict[str, list[str]] = {}
         found = {address: theirs for address, theirs in found.items() if not isinstance(theirs, OSError)}
-        if not found:  # all are gone since
+        if not found:  # all are gone since, or out of the scheduler's reach
+            self.refusals += 1
+            if self.refusals > REFUSALS:
+                raise ValueError(f"{self.address} reaches none of its workers: start them again")
             raise _Lost
         for address, theirs in found.items():
             if isinstance(theirs, Exception):

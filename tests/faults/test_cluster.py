@@ -558,3 +558,32 @@ def test_the_settings_for_tls_are_dasks_own() -> None:
     assert found.tls_ca_file == "ca.pem"
     assert (found.tls_scheduler_cert, found.tls_worker_key) == ("scheduler.pem", "worker.key")
     assert (found.tls_client_cert, found.tls_client_key) == ("driver.pem", "driver.key")
+
+
+def test_workers_that_cannot_be_reached_are_left_out_and_the_last_of_them_ends_the_run() -> None:
+    away, here = OSError("timed out"), remote.versions([])
+
+    class Seen:
+        dashboard_link = ""
+
+        def __init__(self, answers: dict[str, Any]) -> None:
+            self.answers = answers
+
+        def nthreads(self) -> dict[str, int]:
+            return dict.fromkeys(self.answers, 1)
+
+        def run(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return self.answers
+
+        def scheduler_info(self, **_: Any) -> dict[str, Any]:
+            return {"workers": {}}
+
+    asked = remote.Cluster("tcp://localhost:1", executor.Need(), [])
+    some: Any = Seen({"tcp://a:1": away, "tcp://b:1": here})
+    assert list(asked.accepted(some)) == ["tcp://b:1"]
+    none: Any = Seen({"tcp://a:1": away})
+    for _ in range(remote.REFUSALS):
+        with pytest.raises(remote._Lost):
+            asked.accepted(none)
+    with pytest.raises(ValueError, match="reaches none of its workers"):
+        asked.accepted(none)

@@ -91,9 +91,8 @@ class ObjPert:
         assert isinstance(problem, Glm)
         normals = random.gaussian(how.rng, how.seeds, problem.d, torch.float64)
         linear = normals * of_works(plans, "std")[:, None]
-        exact = self.tolerance * min(
-            1.0, problem.facts.lipschitz
-        )  # what is left of the gradient is not priced
+        # what is left of the gradient is not priced: it must be small beside a record's
+        exact = self.tolerance * min(1.0, problem.facts.lipschitz)
         found = minimise(estimated(problem), of_works(plans, "ridge"), linear, exact)
         info = {"gradient_norm": found.gradient_norm}
         return Release(found.theta[:, :, None], info=info)

@@ -59,9 +59,8 @@ class ObjPertPure:
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         linear = random.gamma_ball(how.rng, how.seeds, problem.d) * of_works(plans, "scale")[:, None]
-        exact = self.tolerance * min(
-            1.0, problem.facts.lipschitz
-        )  # what is left of the gradient is not priced
+        # what is left of the gradient is not priced: it must be small beside a record's
+        exact = self.tolerance * min(1.0, problem.facts.lipschitz)
         found = minimise(problem, of_works(plans, "ridge"), linear, exact)
         info = {"gradient_norm": found.gradient_norm}
         return Release(found.theta[:, :, None], info=info)

@@ -62,9 +62,8 @@ class OutPert:
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         linear = torch.zeros(len(problem.x), 1, problem.d)  # seeds that share their data share their fit
-        exact = self.tolerance * min(
-            1.0, problem.facts.lipschitz
-        )  # what is left of the gradient is not priced
+        # what is left of the gradient is not priced: it must be small beside a record's
+        exact = self.tolerance * min(1.0, problem.facts.lipschitz)
         found = minimise(problem, of_works(plans[:1], "ridge"), linear, exact)
         normals = random.gaussian(how.rng, how.seeds, problem.d, torch.float64)
         theta = found.theta + normals * of_works(plans, "std")[:, None]
