@@ -553,7 +553,7 @@ def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> 
     rng = random.generator(cfg.seed, run.stream)
     method = instantiate(run.config)
     plan = method.plan(problem.facts, Budget(1.0, 1e-3))
-    how = Execution(2, rng, workspace=Workspace(tmp_path, "kept"), drawn_in=torch.float32)  # as conf/ says
+    how = Execution(2, rng, workspace=Workspace(tmp_path, "kept"))
     theta = method.release(problem, [plan], how).theta
     average = torch.stack([problem.predict(theta[:, :, k]) for k in range(theta.shape[2])]).mean(0)
     assert theta.shape[2] == 4

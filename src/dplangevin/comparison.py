@@ -177,7 +177,6 @@ class Comparison:
                 "seed": self.seed,
                 "delta": self.delta,
                 "repeats": self.seeds,
-                "noise": "float64",
                 "dataset": {
                     self.name: {
                         "title": self.name,

@@ -39,7 +39,7 @@ from dplangevin.problems.glm import Glm
 # words of an experiment that a unit has its own part of, or that decide no row
 OF_UNITS = (
     "block", "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics",
-    "scalings",
+    "scalings", "noise",
 )  # fmt: skip
 PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noise in paired experiments
 # of a release's info that are metrics too, where the method reports them
@@ -137,7 +137,7 @@ def unit_keys(
         "names": [experiment, dataset],
         "spec": rest,
         "seed": cfg.seed,
-        "noise": cfg.get("noise", "float64"),
+        "noise": str(drawn_in(spec)),
         "delta": spec.get("delta", cfg.delta),
         "assumptions": list(described(cfg, dataset).get("assumptions") or []),
     }
@@ -159,6 +159,12 @@ def unit_keys(
             key([base, data, code, problem, unit.config, run, unit.scaling, unit.variant, unit.epsilons])
         )
     return found
+
+
+def drawn_in(spec: Mapping[str, Any] | DictConfig) -> torch.dtype:
+    """The precision that an experiment draws the noise of its chains in."""
+    asked: str | None = spec.get("noise")
+    return {None: random.NORMALS, "float32": torch.float32, "float64": torch.float64}[asked]
 
 
 def model(cfg: DictConfig, unit: Unit) -> dict[str, Any]:
@@ -317,7 +323,7 @@ class Work:
             observe=curve,
             workspace=Workspace(self.folder, self.keys[group[0]]) if self.apart else None,
             schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
-            drawn_in=getattr(torch, self.cfg.get("noise", "float64")),
+            drawn_in=drawn_in(self.spec),
         )
         release = method.release(problem, plans, how)
         if release.guarantees is not None:  # of a method that is alone in its group

@@ -132,7 +132,8 @@ class Run(Group):
 @dataclass(frozen=True)
 class Experiment(Group):
     """See `plan` and `experiment`.  tuned: how the settings of its tuned runs were chosen.  scored: which of the test
-    rows, of every run; a method may score its own on fewer."""
+    rows, of every run; a method may score its own on fewer.  noise: the precision that the normals of chains are drawn
+    in, see `random.batches`."""
 
     datasets: Sequence[str]
     methods: Sequence[str] = ()
@@ -159,6 +160,7 @@ class Experiment(Group):
     metrics: bool = False
     best_epoch: bool = False
     scored: Literal["all", "odd"] = "all"
+    noise: Literal["float32", "float64"] = "float64"
     assumptions: Sequence[str] = ()
     tuned: str = ""
     part: str = ""
@@ -214,7 +216,7 @@ class Pipeline(Group):
 
 @dataclass(frozen=True)
 class Config(Group):
-    """`params.yaml`.  noise: the precision that the noise of chains is drawn in, see `random.batches`."""
+    """`params.yaml`."""
 
     seed: int
     delta: float
@@ -233,7 +235,6 @@ class Config(Group):
     backbone: Settings = field(default_factory=dict)
     pretrain: Mapping[str, Pretrain] = field(default_factory=dict)
     features: Mapping[str, Features] = field(default_factory=dict)
-    noise: Literal["float32", "float64"] = "float64"
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, f"seed = {self.seed} must be a whole number of at least 0")

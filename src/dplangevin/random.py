@@ -18,6 +18,7 @@ from torch import Tensor
 
 # of the state that torch gives out: a seed of 8 bytes, two numbers of 4 and one of 8 come before the words, in 8 each
 STATE, WORDS = 24, 624
+NORMALS = torch.float64  # the precision that noise is drawn in, see `batches`
 
 
 class Batch(NamedTuple):
@@ -53,12 +54,12 @@ def unpredictable() -> torch.Generator:
     return made.set_state(state)
 
 
-def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS) -> Tensor:
     """Standard normals that hide records: all Gaussian noise of every private method is a multiple of these."""
     return torch.randn(*shape, generator=rng, dtype=dtype)
 
 
-def gaussian(rng: torch.Generator, seeds: int, d: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def gaussian(rng: torch.Generator, seeds: int, d: int, dtype: torch.dtype = NORMALS) -> Tensor:
     """Noise ``(seeds, 1, d)``, to be multiplied by a standard deviation per budget."""
     return noise(rng, seeds, 1, d, dtype=dtype)
 
@@ -124,7 +125,7 @@ def batches(
     steps: int,
     block: int,
     shuffled: Iterator[Tensor] | None = None,
-    drawn_in: torch.dtype = torch.float64,
+    drawn_in: torch.dtype = NORMALS,
 ) -> Iterator[Batch]:
     """`steps` batches for chains of the given sampling schemes, which share rows and normals.
 

@@ -26,7 +26,7 @@ from dplangevin.cache import Checkpoint
 from dplangevin.chains.sampling import Sampling
 from dplangevin.kernels import Kernel as Dynamics
 from dplangevin.problems import Problem, Sums
-from dplangevin.random import Batch, batches, epochs, gaussian
+from dplangevin.random import NORMALS, Batch, batches, epochs, gaussian
 
 AT_ONCE = {
     True: 64,
@@ -141,7 +141,7 @@ def run(
     kernel: Kernel | None = None,
     observe: Observer | None = None,
     checkpoint: Checkpoint | None = None,
-    drawn_in: torch.dtype = torch.float64,
+    drawn_in: torch.dtype = NORMALS,
 ) -> Tensor:
     """theta after the steps in ``keep``, ``(S, E, kept, d)``.
 

@@ -20,6 +20,7 @@ from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.events import Released, Sampling
 from dplangevin.problems import Facts, Problem
+from dplangevin.random import NORMALS
 
 SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
 
@@ -89,7 +90,7 @@ class Execution(NamedTuple):
     workspace: Workspace | None = None
     start: Tensor | None = None
     schemes: set[str] | None = None
-    drawn_in: torch.dtype = torch.float64
+    drawn_in: torch.dtype = NORMALS
 
     @property
     def checkpoint(self) -> Checkpoint | None:
