@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,7 @@ def test_features_are_made_with_all_that_they_are_made_of(
 
 
 def test_weights_in_git_are_used_and_not_trained_again(
-    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     name = "alexnet_cifar100"
     tiny(cfg, "cifar100")
@@ -207,6 +208,11 @@ def test_weights_in_git_are_used_and_not_trained_again(
     assert manifest.state(cfg, "weights", name)
     assert manifest.read(cfg, "weights", name) == stated
     assert own.read_bytes() == whole
+    sent = pickle.dumps(manifest.file(cfg, "weights", name))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.chdir(tmp_path_factory.mktemp("worker"))
+        with pytest.raises(DataError, match=rf"{kept} is not in .*, where this worker runs: copy it there"):
+            pickle.loads(sent).get()
     cfg.pretrain[name].training.epochs = 2
     with pytest.raises(pytest.fail.Exception, match="trained again"):
         manifest.state(cfg, "weights", name)

@@ -50,7 +50,8 @@ def computed(
 
     need: of each call.  code: what is not of this package among what it calls, by name, which workers must have the
     same of.
-    ValueError where the scheduler cannot be reached or its workers are refused: then nothing is computed.
+    ValueError where the scheduler cannot be reached or its workers are refused: then nothing is computed; and where a
+    process of this machine is killed: what was finished before has been given back.
     """
     if not arguments:
         return
@@ -67,9 +68,16 @@ def computed(
             yield attempted(function, *each)
         return
     from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     calls = (delayed(attempted)(function, *each) for each in enumerate(arguments))
-    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+    try:
+        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+    except TerminatedWorkerError as error:
+        raise ValueError(
+            f"one of {jobs} processes was killed, as a system does that runs out of memory: what is finished is kept; "
+            f"run it again with fewer, such as DPL_WORKERS={max(jobs // 2, 1)}"
+        ) from error
 
 
 def workers() -> int:

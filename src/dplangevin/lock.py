@@ -37,19 +37,22 @@ class LockError(Exception):
 
 
 class Holder(NamedTuple):
-    """Who holds a lock, and since when, by its clock."""
+    """Who holds a lock, and since when, by its clock.  where: the machine, or container, that the pid is of."""
 
     pid: int
     since: str
     command: str
+    where: str = ""
 
 
 class Busy(LockError):
     """Another run is at work."""
 
     def __init__(self, holder: Holder) -> None:
-        who = f"{holder.command} (pid {holder.pid}, since {holder.since})"
-        super().__init__(f"another run is at work here: {who}; wait for it, or end it: kill {holder.pid}")
+        near = holder.where == _where()
+        who = f"{holder.command} (pid {holder.pid}{'' if near else f' on {holder.where}'}, since {holder.since})"
+        end = f"end it{'' if near else ' there'}: kill {holder.pid}"
+        super().__init__(f"another run is at work here: {who}; wait for it, or {end}")
         self.holder = holder
 
 
@@ -139,7 +142,7 @@ def _take_unless_ours(command: str, pid: int) -> tuple[int, int | None]:
     try:
         held = _take(RUN, command, pid)
     except Busy as error:
-        if error.holder.pid in {os.getpid(), *_ancestors()}:
+        if error.holder.where == _where() and error.holder.pid in {os.getpid(), *_ancestors()}:
             return error.holder.pid, None
         raise
     try:
@@ -168,7 +171,7 @@ def _take(path: Path, command: str, pid: int, patience: float = 0.0) -> int:
     except Busy:
         os.close(held)
         raise
-    holder = Holder(pid, time.strftime("%Y-%m-%d %H:%M:%S"), command)
+    holder = Holder(pid, time.strftime("%Y-%m-%d %H:%M:%S"), command, _where())
     try:
         os.ftruncate(held, 0)
         os.pwrite(held, json.dumps(holder).encode(), 0)
@@ -229,6 +232,15 @@ def _driver() -> int:
             except psutil.Error:
                 return process.pid
     return os.getpid()
+
+
+def _where() -> str:
+    """What a pid is of: the name of the machine, and of its namespace of processes where there are such."""
+    try:
+        space = f" {os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # not Linux
+        space = ""
+    return os.uname().nodename + space
 
 
 def _ancestors() -> list[int]:

@@ -116,6 +116,7 @@ class Prepared:
 
     def __reduce__(self) -> tuple[Any, ...]:
         sent = self.sent or {path: path.read_bytes() for path in FOLDER.glob("*/*.json")}
+        sent = {**sent, **dict.fromkeys(BUNDLED.glob("*.npz"), b"")}  # which only have to be there, too
         return Prepared, (self.cfg, self.kind, self.name, self.path, sent)
 
 
@@ -215,10 +216,16 @@ def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> N
 def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
     """Weights in git that say in their header that they were trained with these inputs; None if there are none.
 
-    DataError for a file that cannot be read.
+    DataError for a file that cannot be read, and for one that only the process has that sent this one its manifests.
     """
     path = BUNDLED / path_of(kind, name).name
-    if not trained(cfg, kind, name) or not path.exists():
+    if not trained(cfg, kind, name):
+        return None
+    if not path.exists():
+        if path in (_SENT.get() or {}):
+            raise DataError(
+                f"{path} is not in {Path.cwd()}, where this worker runs: copy it there, it is in git"
+            )
         return None
     return path if _header(path).get("inputs") == inputs(cfg, kind, name) else None
 

@@ -1,7 +1,7 @@
 """YAML files, read, or refused with file, line and what is wrong.
 
 Refused is what is no YAML in UTF-8 or no mapping, a key that is there twice, a tag, a number that would become 0 or
-infinite, and what is too large or too deep.  Aliases are counted before anything follows them, so that a file of some
+infinite, or another one (YAML 1.1 has octal and sexagesimal numbers), and what is too large or too deep.  Aliases are counted before anything follows them, so that a file of some
 lines cannot stand for a billion values.
 """
 
@@ -19,6 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 LARGEST = 100_000  # values of a file, those that aliases repeat among them
 DEEPEST = 50  # levels
 NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)?")
+OTHER_BASES = re.compile(
+    r"[-+]?(?:0[0-7_]+|[1-9][\d_]*(?::[0-5]?\d)+(?:\.[\d_]*)?)"
+)  # of 8 and 60, in YAML 1.1
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -84,6 +87,13 @@ def said(error: yaml.YAMLError, path: str | Path | None = None, text: str = "") 
     return f"{path or mark.name}, line {mark.line + 1}: {error.problem}{around}"
 
 
+def _based(text: str) -> str:
+    """What is wrong with a number that YAML 1.1 reads in another base; "" for any other text."""
+    if not OTHER_BASES.fullmatch(text):
+        return ""
+    return f"{text} would be read in base {60 if ':' in text else 8}: write it in base 10, or in quotes if it is a text"
+
+
 @dataclass
 class _Open:
     """A list or mapping whose end is not reached.  values: so far, itself among them.  keys: of a mapping.  at_key:
@@ -113,7 +123,7 @@ def _count(events: Iterable[yaml.Event]) -> None:
             _require(len(around) <= DEEPEST, f"more than {DEEPEST} levels", event)
             continue
         if isinstance(event, yaml.ScalarEvent):
-            why = inexact(event.value) if event.implicit[0] else ""
+            why = inexact(event.value) or _based(event.value) if event.implicit[0] else ""
             _require(not why, why, event)
             anchor, values = event.anchor, 1
         elif isinstance(event, yaml.AliasEvent):

@@ -452,6 +452,14 @@ def test_rows_state_the_arithmetic_that_they_were_made_with(
     assert [unit["made"] for unit in units] == ["one machine"] * 20 + ["another"] * 40
 
 
+def test_a_process_that_is_killed_ends_the_run_with_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPL_WORKERS", "2")
+    with pytest.raises(
+        ValueError, match=r"one of 2 processes was killed.*: what is finished is kept.*WORKERS=1"
+    ):
+        list(executor.computed(logged.killed, [1, 2, 3]))
+
+
 def test_an_error_that_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd(Exception):
         pass

@@ -47,6 +47,8 @@ BROKEN = {
     "a merge with a number": (b"x: {<<: 3}\n", (1,), "mapping"),
     "nearly 0": (b"x: 1\ny: 1e-400\n", (2,), "1e-400 is too small for a number: it would be 0"),
     "nearly infinite": (b"x: -1e400\n", (1,), "-1e400 is too large for a number"),
+    "a number of base 8": (b"x: 1\ny: [0.5, 010]\n", (2,), "010 would be read in base 8"),
+    "a number of base 60": (b"x: 1:30\n", (1,), "1:30 would be read in base 60"),
     "two documents": (b"x: 1\n---\nx: 2\n", (2,), "a second document begins"),
 }
 broken = pytest.mark.parametrize(("content", "lines", "what"), BROKEN.values(), ids=BROKEN)

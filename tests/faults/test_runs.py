@@ -325,6 +325,25 @@ def test_a_run_that_is_killed_takes_its_stages_with_it(checkout: Checkout, kill:
     assert checkout.locked() == 2.0
 
 
+@EDITED
+def test_the_same_pid_elsewhere_is_no_part_of_this_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two containers that share a checkout have processes of one number."""
+    monkeypatch.chdir(tmp_path)
+    with lock.run("the first"):
+        with lock.run("a part of it"):
+            pass
+        monkeypatch.setattr(lock, "_where", lambda: "another container")
+        with (
+            pytest.raises(
+                lock.Busy, match=rf"the first \(pid {os.getpid()} on .+, since .*end it there: kill"
+            ),
+            lock.run("the second"),
+        ):
+            pass
+
+
 @KILLED
 def test_no_run_begins_while_a_stage_of_an_earlier_one_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
