@@ -1,8 +1,8 @@
 """YAML files, read, or refused with file, line and what is wrong.
 
-Refused is what is no YAML in UTF-8 or no mapping, a key that is there twice, a tag, a number that would become 0 or
-infinite, or another one (YAML 1.1 has octal and sexagesimal numbers), and what is too large or too deep.  Aliases are counted before anything follows them, so that a file of some
-lines cannot stand for a billion values.
+Refused is what is no YAML in UTF-8 or no mapping, a key that is there twice, a tag, a number that would become 0,
+infinite, or another one (YAML 1.1 has octal and sexagesimal numbers), and what is too large or too deep.  Aliases are
+counted before anything follows them, so that a file of some lines cannot stand for a billion values.
 """
 
 import io
