@@ -90,13 +90,17 @@ class Comparison:
             raise ValueError(f"delta = {self.delta:g} must be in (0, 1)")
         if self.seeds < 2:
             raise ValueError(f"{self.seeds} repeats or folds have no interval: ask for at least 2")
+        if self.results.exists() and not self.results.is_dir():
+            raise ValueError(f"--out {self.results} is a file: name a folder, which may be a new one")
 
     def data(self) -> Dataset:
         """The prepared rows.  DataError where there is nothing to learn."""
         given = {word: value for word, value in self.loader.items() if word not in HYDRA}
         found = table.load(self.folder, self.name, **given)
         if found.n < LEAST:
-            raise DataError(f"{self.name} has {found.n} rows to train on: need at least {LEAST}")
+            raise DataError(
+                f"{self.name} has {found.n} rows to train on, the others are tested on: need at least {LEAST}"
+            )
         if found.y_train.min() == found.y_train.max():
             raise DataError(
                 f"column {self.loader['label']}: all rows to train on have one value: nothing to learn"

@@ -1,7 +1,9 @@
 """`dplangevin compare` and `dplangevin schema`, from a table to a page."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,9 @@ from typer.testing import CliRunner, Result
 
 from dplangevin import comparison, experiment
 from dplangevin.cli import app
+from dplangevin.cli.compare_page import Page
 from dplangevin.exhibits import read
+from dplangevin.exhibits.compare import CLASSES, TARGETS, Scores
 from dplangevin.losses import LOGISTIC, Loss, huber, softmax
 from dplangevin.methods.registry import METHODS
 from dplangevin.prices import whole
@@ -189,7 +193,11 @@ BAD = [
     ("", ["--ranges-from-data"], "has no rows"),
     ("größe,label\n", ["--ranges-from-data"], "has no rows"),
     ("a,a,label\n1,2,x\n", ["--ranges-from-data"], "the header has 'a' twice"),
-    ("a,label\n1,x\n2,y\n3,x\n", ["--ranges-from-data"], "mine has 2 rows to train on: need at least 20"),
+    (
+        "a,label\n1,x\n2,y\n3,x\n",
+        ["--ranges-from-data"],
+        "mine has 2 rows to train on, the others are tested on: need at least 20",
+    ),
     ("a,label\n" + "1,x\n2,x\n" * 40, ["--ranges-from-data"], "column label: every row has 'x'"),
     ("a,label\n1,x\n2\n", ["--ranges-from-data"], "line 3: 1 values, expected 2"),
     ("label\nx\ny\n", ["--ranges-from-data"], "no column beside the target 'label'"),
@@ -208,9 +216,18 @@ BAD = [
     (None, ["--ranges-from-data", "--epsilon", "0,1"], "must be one or more positive, finite numbers"),
     (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats or folds have no interval"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
+    (None, ["--ranges-from-data", "--out", "mine.csv"], "--out mine.csv is a file: name a folder"),
     (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),
     ("label: x\n", ["--schema", "mine.csv"], "mine.csv is no schema, it names no target"),
 ]
+
+
+@pytest.mark.parametrize(("scores", "limits"), [(CLASSES, "[0.000, 1.000]"), (TARGETS, "[0.000, 1.500]")])
+def test_no_interval_goes_beyond_what_scores_can_be(scores: Scores, limits: str) -> None:
+    """Two repeats of .2 and .8 give one from -3.3 to 4.3."""
+    page = SimpleNamespace(scores=scores)
+    assert Page._limits(page, -0.5, 1.5) == limits  # type: ignore[arg-type]
+    assert Page._limits(page, math.nan, math.nan) == ""  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "words", "message"), BAD)
