@@ -65,6 +65,35 @@ def test_gamma_noise_has_gamma_norms_and_uniform_directions() -> None:
     assert scipy.stats.kstest(b[:, 0] / norms, scipy.stats.uniform(-1, 2).cdf).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("fine", [random.FINE, 0.3])
+def test_noise_is_normal(fine: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a third of the uniforms get more digits; both of a pair, which do not depend on each other."""
+    monkeypatch.setattr(random, "FINE", fine)
+    drawn = random.noise(random.generator(0, "n"), 100_000, 1, 3).double().numpy()
+    assert drawn.shape == (100_000, 1, 3)
+    pair = drawn.ravel().reshape(2, -1)
+    for each in pair:
+        assert scipy.stats.kstest(each, scipy.stats.norm.cdf).pvalue > 1e-3
+    assert abs(scipy.stats.spearmanr(*pair).statistic) < 4 / math.sqrt(pair.shape[1])
+    assert abs(scipy.stats.spearmanr(*np.abs(pair)).statistic) < 4 / math.sqrt(pair.shape[1])
+
+
+def test_noise_has_the_tails_of_normals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uniforms of 0, as torch draws them once in 2^53 times, are followed by more digits: 38 standard deviations."""
+    real = torch.rand
+    found = []
+    for zeros in (0, 1, 2, 20, 40):
+        values = iter([0.0] * zeros + [0.5, 0.0])  # of the radius, and an angle of 0
+        monkeypatch.setattr(
+            torch, "rand", lambda *shape, values=values, **more: 0 * real(*shape, **more) + next(values)
+        )
+        found.append(float(random.noise(random.generator(0, "n"), 1)))
+    assert found == pytest.approx(
+        [math.sqrt(2 * math.log(2) * (1 + 26 * k)) for k in (0, 1, 2, 20, 40)], rel=1e-12
+    )
+    assert found[-1] > 37.9
+
+
 @pytest.mark.parametrize("schemes", [{"subset"}, {"poisson"}, {"poisson", "subset"}, {"full"}])
 def test_batches_do_not_depend_on_how_many_follow(schemes: set[str]) -> None:
     def drawn(steps: int) -> list[random.Batch]:
@@ -120,13 +149,15 @@ def test_poisson_samples_and_subsets_have_their_laws(n: int, size: int, schemes:
         assert np.abs(together[apart] - rate * (size - 1) / (n - 1)).max() < 6 * error
 
 
-def test_the_noise_of_chains_is_drawn_in_float64_unless_asked_for() -> None:
-    """float32 has none beyond 5.77 standard deviations."""
+def test_the_noise_of_chains_has_tails_unless_float32_is_asked_for() -> None:
     for dtype in (torch.float64, torch.float32):
         rngs = [random.generator(0, "tails") for _ in range(2)]
         more: Any = {} if dtype == torch.float64 else {"drawn_in": dtype}
         (batch,) = random.batches(rngs[0], {"full"}, 2, 3, 3, 40, 1, 1, **more)
-        wanted = torch.randn(1, 2, 1, 40, generator=rngs[1], dtype=dtype)[0].float()
+        wanted = random.noise(rngs[1], 1, 2, 1, 40, dtype=dtype)[0].float()
+        assert (dtype == torch.float32) == torch.equal(
+            wanted, torch.randn(1, 2, 1, 40, generator=random.generator(0, "tails"))[0]
+        )
         assert torch.equal(batch.normals, wanted)
 
 

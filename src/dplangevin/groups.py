@@ -133,7 +133,7 @@ class Run(Group):
 class Experiment(Group):
     """See `plan` and `experiment`.  tuned: how the settings of its tuned runs were chosen.  scored: which of the test
     rows, of every run; a method may score its own on fewer.  noise: the precision that the normals of chains are drawn
-    in, see `random.batches`."""
+    in, see `random.noise`."""
 
     datasets: Sequence[str]
     methods: Sequence[str] = ()

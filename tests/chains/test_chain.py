@@ -64,7 +64,7 @@ def explicit(of: Any, chains: list[Chain], schemes: set[str] | None = None) -> l
     rng, size, d = random.generator(5, "test"), chains[0].sampling.size(N), of.facts.d
     theta = of.init(SEEDS, rng)[:, None].repeat(1, len(chains), 1)
     if schemes is not None or any(c.start_std for c in chains):
-        normals = torch.randn(SEEDS, 1, d, generator=rng, dtype=torch.float64).float()
+        normals = random.noise(rng, SEEDS, 1, d).float()
         theta = theta + torch.tensor([[c.start_std] for c in chains]) * normals
     theta = torch.stack([cut(theta[:, e], c.radius) for e, c in enumerate(chains)], 1)
     velocity, out = torch.zeros_like(theta), []

@@ -147,7 +147,7 @@ def run(
 
     schemes: what the random stream is drawn for (and a random start), if more than what these chains need; with the
     same, a chain sees the same rows and noise whatever it is run with.  start: theta_0 ``(S, E, d)``, that of the
-    problem by default.  drawn_in: precision that the noise is drawn in, see `random.batches`.
+    problem by default.  drawn_in: precision that the noise is drawn in, see `random.noise`.
     checkpoint: the state is kept there now and then, and a run that finds one goes on from it to the same bytes.
     Raises ValueError for chains that cannot share batches, and, naming the step, when a network's chain diverges; that
     of a linear model ends in nan.

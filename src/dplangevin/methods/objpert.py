@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
-import torch
 from dp_accounting import DpEvent
 
 from dplangevin import random
@@ -89,7 +88,7 @@ class ObjPert:
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        normals = random.gaussian(how.rng, how.seeds, problem.d, torch.float64)
+        normals = random.gaussian(how.rng, how.seeds, problem.d)
         linear = normals * of_works(plans, "std")[:, None]
         # what is left of the gradient is not priced: it must be small beside a record's
         exact = self.tolerance * min(1.0, problem.facts.lipschitz)

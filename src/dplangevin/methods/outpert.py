@@ -65,7 +65,7 @@ class OutPert:
         # what is left of the gradient is not priced: it must be small beside a record's
         exact = self.tolerance * min(1.0, problem.facts.lipschitz)
         found = minimise(problem, of_works(plans[:1], "ridge"), linear, exact)
-        normals = random.gaussian(how.rng, how.seeds, problem.d, torch.float64)
+        normals = random.gaussian(how.rng, how.seeds, problem.d)
         theta = found.theta + normals * of_works(plans, "std")[:, None]
         return Release(theta[:, :, None])
 

@@ -266,14 +266,11 @@ class Pate:
         public, shapes = self._public(problem.facts), ((size,), (size, problem.facts.classes), (1,))
         if isinstance(problem, Glm):
             queries = public[random.subsets(rng, (seeds,), len(public), size)]
-            return 0, queries, [random.noise(rng, seeds, *shape, dtype=torch.float64) for shape in shapes]
+            return 0, queries, [random.noise(rng, seeds, *shape) for shape in shapes]
         seed = int(torch.randint(2**62, (), generator=rng))
         rngs = [random.generator(seed, f"queries/{s}") for s in range(seeds)]
         queries = torch.stack([public[torch.randperm(len(public), generator=each)[:size]] for each in rngs])
-        normals = [
-            torch.stack([random.noise(each, *shape, dtype=torch.float64) for each in rngs])
-            for shape in shapes
-        ]
+        normals = [torch.stack([random.noise(each, *shape) for each in rngs]) for shape in shapes]
         return seed, queries, normals
 
     def _settled(
