@@ -105,3 +105,21 @@ def test_other_methods_and_methods_of_ones_own() -> None:
         PrivateClassifier("objpert").fit(X[y == "a"], y[y == "a"])
     with pytest.raises(ValueError, match=r"epsilon = -1\.0 must be in \(0, inf\]"):
         PrivateClassifier("objpert", epsilon=-1).fit(X, y)
+
+
+def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> None:
+    """What scikit-learn clones, one for each class or fold, has the seed of all: their noise must not cancel."""
+    X, y = wine()
+    seeds = [
+        model._generator(*given, ["a", "b", "c"]).initial_seed()  # type: ignore[union-attr]
+        for model, given in [
+            (PrivateClassifier(random_state=0), (X, y)),
+            (PrivateClassifier(random_state=0), (X, y == "a")),
+            (PrivateClassifier(random_state=0), (X[1:], y[1:])),
+            (PrivateClassifier(random_state=0, epsilon=2.0), (X, y)),
+            (PrivateClassifier(random_state=1), (X, y)),
+            (PrivateClassifier(random_state=0), (X.copy(), y.copy())),
+        ]
+    ]
+    assert seeds[-1] == seeds[0]
+    assert len(set(seeds)) == 5

@@ -1,11 +1,15 @@
 import math
+from typing import Any
 
 import pytest
+import scipy.stats
 import torch
 import torch.nn.functional as F
 from scenarios import gaussian, linear, logistic
 
-from dplangevin.losses import Loss, softmax
+from dplangevin import posterior as posteriors
+from dplangevin import random
+from dplangevin.losses import SQUARED, Loss, softmax
 from dplangevin.posterior import R_HAT, Boundary, Sampler
 from dplangevin.problems.glm import Glm
 
@@ -122,3 +126,25 @@ def test_settings_are_checked() -> None:
         Sampler(boundary="wall")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="leapfrogs must be a positive integer, not 0"):
         Sampler(leapfrogs=0)
+
+
+def test_rejection_is_exact_wherever_its_paraboloid_touches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a Gaussian posterior, with theta* half a standard deviation off in each coordinate."""
+    real = posteriors.minimise
+
+    def off(*given: Any, **more: Any) -> Any:
+        found = real(*given, **more)
+        return found._replace(theta=found.theta + 0.3)
+
+    monkeypatch.setattr(posteriors, "minimise", off)
+    x = torch.tensor([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0]])[None]
+    problem = Glm(x, torch.tensor([[1.0, -0.5, 0.25]]), SQUARED)
+    one, seeds = torch.ones(1), 3000
+    drawn = (
+        posteriors.Rejection().sample(problem, one, one, math.inf, seeds, random.generator(0, "test")).draws
+    )
+    covariance = torch.linalg.inv(x[0].double().T @ x[0].double() + torch.eye(2, dtype=torch.float64))
+    mean = covariance @ (x[0].T @ problem.y[0]).double()
+    white = (drawn.reshape(seeds, 2).double() - mean) @ torch.linalg.inv(torch.linalg.cholesky(covariance)).T
+    for each in white.T.numpy():
+        assert scipy.stats.kstest(each, scipy.stats.norm.cdf).pvalue > 1e-3

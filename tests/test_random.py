@@ -41,15 +41,33 @@ def test_large_subsets_have_no_copies() -> None:
 def test_a_later_copy_of_a_row_is_drawn_again(n: int, size: int) -> None:
     found = random.subsets(random.generator(3, "t"), (2, 30), n, size)
     rng = random.generator(3, "t")
-    rows: list[list[int]] = torch.randint(n, (60, size), generator=rng).tolist()
+    rows: list[list[int]] = random.integers(rng, n, 60, size).tolist()
     copies = 0
     while later := [(r, k) for r, row in enumerate(rows) for k in range(size) if row[k] in row[:k]]:
-        drawn = torch.randint(n, (len(later),), generator=rng).tolist()
+        drawn = random.integers(rng, n, len(later)).tolist()
         for (r, k), value in zip(later, drawn, strict=True):
             rows[r][k] = value
         copies += len(later)
     assert copies > 0
     assert found.reshape(60, size).tolist() == rows
+
+
+def test_no_row_of_many_is_likelier() -> None:
+    """Words of 32 bits modulo this n hit its first third 22 times in 64."""
+    n, runs = 3 * 2**26, 200_000
+    share = float((random.integers(random.generator(0, "t"), n, runs) < n // 3).double().mean())
+    assert abs(share - 1 / 3) < 4 * math.sqrt(2 / 9 / runs)
+
+
+def test_sizes_of_samples_of_many_rows_are_binomial() -> None:
+    """More rows than float32 can count."""
+    n, size = 30_000_000, 30
+    drawn = random.batches(random.generator(0, "t"), {"poisson"}, 1000, n, size, 1, 60, 60)
+    sizes = torch.cat([batch.sizes for batch in drawn if batch.sizes is not None]).numpy()
+    expected = len(sizes) * scipy.stats.binom(n, size / n).pmf(np.arange(100))
+    likely = expected > 10
+    found = np.bincount(sizes, minlength=100)[:100]
+    assert scipy.stats.chi2(likely.sum()).sf(((found - expected) ** 2 / expected)[likely].sum()) > 1e-3
 
 
 def test_subsets_larger_than_the_data_are_refused() -> None:

@@ -15,6 +15,7 @@ replace_one 8.0 5.56
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
+import joblib
 import numpy as np
 from dp_accounting import DpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -58,7 +59,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     feature within the bound.  classes: all that there can be, public; None: those that y has, of which the guarantee
     then says that they were read off.  public: rows ``(m, features)`` that need no privacy, for "pate".
     random_state: None takes the system's entropy, which is for what will be published.  A seed, or a RandomState, gives
-    the same fit again: it is one of 2^32, which can all be tried, and it is as secret as the rows.
+    the same fit again, and other noise to a fit on other rows, labels or settings, as where scikit-learn clones one for
+    each class or fold: it is one of 2^32, which can all be tried, and it is as secret as the rows.
 
     Fitted: `classes_` ``(K,)``, sorted, `n_features_in_`, `privacy_` (`Privacy`), `answer_` (`library.Answer`).  None
     of them holds a row, so a classifier that was fitted with random_state=None may be pickled and published.
@@ -102,7 +104,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             clip_rows=True,
         )
         budget = Budget(float(self.epsilon), float(self.delta))
-        (answer,) = learn(named(self.method), problem, budget, self._generator())
+        (answer,) = learn(named(self.method), problem, budget, self._generator(X, y, problem.names))
         self.classes_ = np.asarray(problem.names)
         self.answer_: Answer = answer
         promise = answer.guarantee
@@ -117,12 +119,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def _generator(self) -> Generator | None:
+    def _generator(self, X: np.ndarray, y: np.ndarray, names: Sequence[Any]) -> Generator | None:
+        """Of a seed and what is fitted: on other rows or labels the noise is another, so that it does not cancel."""
         given = self.random_state
         if given is None:
             return None
         seed = check_random_state(given).randint(2**31 - 1) if hasattr(given, "randint") else given
-        return random.generator(int(seed), "fit")
+        rest = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        del rest["random_state"], rest["classes"]  # which may be in any order
+        return random.generator(int(seed), f"fit {joblib.hash([X, y, [*names], rest])}")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities ``(m, K)`` in the order of `classes_`, averaged over what the method released."""

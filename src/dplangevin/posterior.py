@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm, trange
 
+from dplangevin import random
 from dplangevin.diagnostics import Mixing, least_draws, mixing
 from dplangevin.kernels import Kernel
 from dplangevin.kernels.hmc import HmcState, Potential, reflective_hmc
@@ -187,10 +188,12 @@ def _rotated(problem: Glm, basis: Tensor) -> Potential:
 class Rejection:
     r"""Rejection sampling of ``exp(-f)``, ``f = rho U + precision/2 ||theta||^2`` with precision > 0, without a ball.
 
-    Proposals N(theta*, I/precision), theta* the minimiser of f, are accepted with probability exp(f(theta*) - f(theta)
-    + precision/2 ||theta - theta*||^2), at most 1 since f is precision-strongly convex.  As f(theta) is at most
-    f(theta*) plus half the quadratic form of ``rho beta X^T X + precision I`` (beta: smoothness of the loss in the
-    margin), that happens with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.  An accepted
+    f is precision-strongly convex: at any theta*, with its gradient r there, it is at least its tangent paraboloid
+    f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta - c||^2, ``c = theta* - r/precision``.  Proposals
+    N(c, I/precision) are accepted with the probability exp(paraboloid - f), at most 1.  theta* is the minimiser up to
+    rounding; as f(theta) is at most f(theta*) plus half the quadratic form of ``rho beta X^T X + precision I`` (beta:
+    smoothness of the loss in the margin), one is accepted with probability at least 1/w, ``w = det(I + rho beta X^T
+    X/precision)^(1/2)``.  An accepted
     proposal is an exact draw.  After ``w log(1/total_variation)`` proposals in vain, which has at most that chance,
     theta* is returned: so the law of the answer is within `total_variation` of the posterior.
 
@@ -243,16 +246,19 @@ class Rejection:
                 weight, ridge = float(rho[e]), float(precision[e])
                 left = math.ceil(float(limits[0 if len(limits) == 1 else r, e]))
                 few = min(self.batch, math.ceil(-2 * left / math.log(self.total_variation)))  # 2 w
-                low, _ = one.value_and_grad(mode[r : r + 1, e : e + 1])
+                low, slope = one.value_and_grad(mode[r : r + 1, e : e + 1])
+                rest = weight * slope[0, 0] + ridge * mode[r, e]
+                centre = mode[r, e] - rest / ridge
                 while left > 0:
-                    away = torch.randn(1, min(few, left), problem.d, generator=rng, dtype=torch.float64)
-                    away /= math.sqrt(ridge)
-                    theta = mode[r, e] + away
+                    away = random.noise(rng, 1, min(few, left), problem.d) / math.sqrt(ridge)
+                    theta = centre + away
                     value, _ = one.value_and_grad(theta)
                     squares = theta.square().sum(-1) - mode[r, e].square().sum() - away.square().sum(-1)
-                    log_accept = weight * (low - value) - 0.5 * ridge * squares
-                    uniform = torch.rand(log_accept.shape, generator=rng, dtype=torch.float64)
-                    accepted = torch.nonzero(uniform[0].log() < log_accept[0])
+                    log_accept = (
+                        weight * (low - value) - 0.5 * ridge * squares - rest.square().sum() / (2 * ridge)
+                    )
+                    uniform = random.uniform(rng, theta.shape[1])
+                    accepted = torch.nonzero(uniform.log() < log_accept[0])
                     if len(accepted):
                         draws[r, e] = theta[0, int(accepted[0])]
                         break

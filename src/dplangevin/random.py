@@ -20,6 +20,7 @@ from torch import Tensor
 # of the state that torch gives out: a seed of 8 bytes, two numbers of 4 and one of 8 come before the words, in 8 each
 STATE, WORDS = 24, 624
 NORMALS = torch.float64  # the precision that noise is drawn in
+EXACT = 2**24  # whole numbers that float32 holds
 FINE = 2.0**-26  # below it a uniform number is drawn with more digits
 
 
@@ -91,10 +92,21 @@ def gaussian(rng: torch.Generator, seeds: int, d: int, dtype: torch.dtype = NORM
 
 def gamma_ball(rng: torch.Generator, seeds: int, d: int) -> Tensor:
     """Density proportional to ``exp(-||b||)`` on R^d, ``(seeds, 1, d)`` in float64."""
-    direction = torch.randn(seeds, 1, d, generator=rng, dtype=torch.float64)
+    direction = noise(rng, seeds, 1, d)
     # the length is Gamma(d, 1): the sum of d unit exponentials, -log of uniforms
     length = -uniform(rng, seeds * d).log().view(seeds, 1, d).sum(-1, keepdim=True)
     return length * direction / direction.norm(dim=-1, keepdim=True)
+
+
+def integers(rng: torch.Generator, n: int, *shape: int) -> Tensor:
+    """Uniform on ``{0..n-1}``.
+
+    torch's are words of 32 bits modulo n, which makes low values too likely, by up to n/2^32: 2^-16 where they are
+    taken; beyond, words of 62 bits are.
+    """
+    if n <= 2**16:
+        return torch.randint(n, shape, generator=rng)
+    return torch.randint(2**62, shape, generator=rng) % n
 
 
 def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> Tensor:
@@ -108,7 +120,7 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     if size > n // 4:
         keys = torch.rand(*shape, n, generator=rng)
         return keys.topk(size, dim=-1).indices
-    out = torch.randint(n, (int(np.prod(shape)), size), generator=rng)
+    out = integers(rng, n, int(np.prod(shape)), size)
     drawn, rows = out.numpy(), np.arange(len(out))
     bits = (size - 1).bit_length()  # of a place
     whole = np.int32 if n << bits < 2**31 else np.int64
@@ -124,7 +136,7 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
         later = among << bits | ordered[among, at + 1] & ((1 << bits) - 1)  # row and place of later copies
         later.sort()
         among, at = later >> bits, later & ((1 << bits) - 1)
-        drawn[rows[among], at] = torch.randint(n, (len(later),), generator=rng).numpy()
+        drawn[rows[among], at] = integers(rng, n, len(later)).numpy()
         rows = rows[np.unique(among)]
     return out.reshape(*shape, size)
 
@@ -168,8 +180,8 @@ def batches(
         sizes = None
         longest = size if schemes - {"poisson"} else 1
         if "poisson" in schemes:
-            rate = torch.full(shape, size / n)
-            sizes = torch.binomial(torch.full(shape, float(n)), rate, generator=rng).long()
+            count = torch.full(shape, n, dtype=torch.float32 if n <= EXACT else torch.float64)
+            sizes = torch.binomial(count, torch.full_like(count, size / n), generator=rng).long()
             longest = max(longest, int(sizes.max()))
         every = schemes == {"full"}
         rows = torch.arange(n).expand(*shape, n) if every else subsets(rng, shape, n, longest)

@@ -22,6 +22,7 @@ from dplangevin.privacy.events import Released, Sampling
 from dplangevin.problems import Facts, Problem
 from dplangevin.random import NORMALS
 
+UNPRICED = 1e-6  # share of a record's gradient that a perturbed fit may leave
 SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
 
 
@@ -210,6 +211,12 @@ def of_works(plans: Sequence[Plan], name: str, dtype: torch.dtype = torch.float6
 def fit_assumptions(facts: Facts) -> tuple[str, ...]:
     """What a perturbed fit needs beyond its event."""
     return "exact minimiser", *facts.rows, "ridge and scaling chosen without accounting"
+
+
+def stopped_at(tolerance: float, facts: Facts) -> float:
+    """The gradient's norm over n at which a perturbed fit stops: what is left of the gradient is not priced, so that it
+    is a millionth of what one record can have at most, however many there are."""
+    return min(tolerance, UNPRICED / facts.n) * min(1.0, facts.lipschitz)
 
 
 def chain_columns(plan: Plan, n: int) -> dict[str, float]:

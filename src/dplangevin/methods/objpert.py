@@ -9,7 +9,7 @@ from dp_accounting import DpEvent
 
 from dplangevin import random
 from dplangevin.checks import not_negative, require
-from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, of_works
+from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, of_works, stopped_at
 from dplangevin.minimise import estimated, minimise
 from dplangevin.privacy import Budget, ObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
@@ -90,8 +90,7 @@ class ObjPert:
         assert isinstance(problem, Glm)
         normals = random.gaussian(how.rng, how.seeds, problem.d)
         linear = normals * of_works(plans, "std")[:, None]
-        # what is left of the gradient is not priced: it must be small beside a record's
-        exact = self.tolerance * min(1.0, problem.facts.lipschitz)
+        exact = stopped_at(self.tolerance, problem.facts)
         found = minimise(estimated(problem), of_works(plans, "ridge"), linear, exact)
         info = {"gradient_norm": found.gradient_norm}
         return Release(found.theta[:, :, None], info=info)

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from dplangevin import random
 from dplangevin.checks import positive
-from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, of_works
+from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, of_works, stopped_at
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
@@ -59,8 +59,7 @@ class ObjPertPure:
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         linear = random.gamma_ball(how.rng, how.seeds, problem.d) * of_works(plans, "scale")[:, None]
-        # what is left of the gradient is not priced: it must be small beside a record's
-        exact = self.tolerance * min(1.0, problem.facts.lipschitz)
+        exact = stopped_at(self.tolerance, problem.facts)
         found = minimise(problem, of_works(plans, "ridge"), linear, exact)
         info = {"gradient_norm": found.gradient_norm}
         return Release(found.theta[:, :, None], info=info)

@@ -10,7 +10,16 @@ from dp_accounting import GaussianDpEvent
 
 from dplangevin import random
 from dplangevin.checks import not_negative, positive
-from dplangevin.methods import Execution, Plan, Release, fit_assumptions, guaranteed, no_budget, of_works
+from dplangevin.methods import (
+    Execution,
+    Plan,
+    Release,
+    fit_assumptions,
+    guaranteed,
+    no_budget,
+    of_works,
+    stopped_at,
+)
 from dplangevin.minimise import minimise
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
@@ -62,8 +71,7 @@ class OutPert:
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         linear = torch.zeros(len(problem.x), 1, problem.d)  # seeds that share their data share their fit
-        # what is left of the gradient is not priced: it must be small beside a record's
-        exact = self.tolerance * min(1.0, problem.facts.lipschitz)
+        exact = stopped_at(self.tolerance, problem.facts)
         found = minimise(problem, of_works(plans[:1], "ridge"), linear, exact)
         normals = random.gaussian(how.rng, how.seeds, problem.d)
         theta = found.theta + normals * of_works(plans, "std")[:, None]
