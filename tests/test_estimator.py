@@ -1,17 +1,19 @@
 """`PrivateClassifier` among scikit-learn's estimators, and what it says of its privacy."""
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from pandas import DataFrame, Series
 from sklearn.datasets import load_wine
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dplangevin import Budget, ObjPert, PrivateClassifier, Problem, learn
+from dplangevin import Budget, ObjPert, OutPert, PrivateClassifier, Problem, learn
 
 # checks that may fail
 ROUNDED = "the last bit of a sum in float32 depends on the place of a row; equality is asked for to 1e-9"
@@ -110,16 +112,32 @@ def test_other_methods_and_methods_of_ones_own() -> None:
 def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> None:
     """What scikit-learn clones, one for each class or fold, has the seed of all: their noise must not cancel."""
     X, y = wine()
-    seeds = [
-        model._generator(*given, ["a", "b", "c"]).initial_seed()  # type: ignore[union-attr]
-        for model, given in [
-            (PrivateClassifier(random_state=0), (X, y)),
-            (PrivateClassifier(random_state=0), (X, y == "a")),
-            (PrivateClassifier(random_state=0), (X[1:], y[1:])),
-            (PrivateClassifier(random_state=0, epsilon=2.0), (X, y)),
-            (PrivateClassifier(random_state=1), (X, y)),
-            (PrivateClassifier(random_state=0), (X.copy(), y.copy())),
-        ]
+
+    def fitted(
+        X: Any, y: Any, method: Any = "outpert", epsilon: float = 1.0, public: Any = None
+    ) -> np.ndarray:
+        given: Any = {"row_bound": 0.5, "classes": ["a", "b", "c"], "random_state": 0, "public": public}
+        model = PrivateClassifier(method, epsilon, **given).fit(X, y)
+        return np.asarray(model.answer_.theta.flatten()[:3])
+
+    public = np.tile(X, (20, 1))
+    other = public.copy()
+    other[1000] += 1
+    same = [
+        fitted(X, y),
+        fitted(np.asfortranarray(X), y, epsilon=1),
+        fitted(DataFrame(X).to_numpy(), Series(y), epsilon=np.float64(1.0)),
     ]
-    assert seeds[-1] == seeds[0]
-    assert len(set(seeds)) == 5
+    assert all(np.allclose(each, same[0], rtol=1e-6) for each in same)  # of rows in another order of memory
+    assert np.array_equal(fitted(X, y, OutPert()), fitted(X, y, OutPert()))
+    steep = OutPert(l2=0.011)
+    noise = [
+        same[0] - fitted(X, y, epsilon=math.inf),
+        fitted(X, y[::-1]) - fitted(X, y[::-1], epsilon=math.inf),
+        fitted(X[1:], y[1:]) - fitted(X[1:], y[1:], epsilon=math.inf),
+        fitted(X, y, steep) - fitted(X, y, steep, epsilon=math.inf),
+        fitted(X, y, public=public) - fitted(X, y, epsilon=math.inf),
+        fitted(X, y, public=other) - fitted(X, y, epsilon=math.inf),
+    ]
+    for one, another in itertools.combinations(noise, 2):
+        assert np.abs(one - another).max() > 1e-1 * np.abs(one).max()

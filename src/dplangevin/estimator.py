@@ -104,7 +104,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             clip_rows=True,
         )
         budget = Budget(float(self.epsilon), float(self.delta))
-        (answer,) = learn(named(self.method), problem, budget, self._generator(X, y, problem.names))
+        (answer,) = learn(named(self.method), problem, budget, self._generator(problem))
         self.classes_ = np.asarray(problem.names)
         self.answer_: Answer = answer
         promise = answer.guarantee
@@ -119,15 +119,23 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def _generator(self, X: np.ndarray, y: np.ndarray, names: Sequence[Any]) -> Generator | None:
-        """Of a seed and what is fitted: on other rows or labels the noise is another, so that it does not cancel."""
+    def _generator(self, problem: Glm) -> Generator | None:
+        """Of a seed and what is fitted how: to another fit it gives other noise, so that the noise cannot cancel."""
         given = self.random_state
         if given is None:
             return None
         seed = check_random_state(given).randint(2**31 - 1) if hasattr(given, "randint") else given
-        rest = {name: repr(value) for name, value in self.get_params(deep=False).items()}
-        del rest["random_state"], rest["classes"]  # which may be in any order
-        return random.generator(int(seed), f"fit {joblib.hash([X, y, [*names], rest])}")
+        rows = [
+            None if part is None else part.contiguous().numpy()
+            for part in (problem.x, problem.y, problem.x_test)
+        ]
+        numbers = [float(number) for number in (self.epsilon, self.delta, self.row_bound)]
+        method: Any = self.method
+        if not isinstance(method, str):
+            method = [type(method).__module__, type(method).__qualname__, getattr(method, "__dict__", {})]
+        return random.generator(
+            int(seed), f"fit {joblib.hash([rows, numbers, [*map(str, problem.names)], method])}"
+        )
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities ``(m, K)`` in the order of `classes_`, averaged over what the method released."""

@@ -37,7 +37,7 @@ class LockError(Exception):
 
 
 class Holder(NamedTuple):
-    """Who holds a lock, and since when, by its clock.  where: the machine, or container, that the pid is of."""
+    """Who holds a lock, and since when, by its clock.  where: what the pid is of, see `_where`."""
 
     pid: int
     since: str
@@ -50,7 +50,8 @@ class Busy(LockError):
 
     def __init__(self, holder: Holder) -> None:
         near = holder.where == _where()
-        who = f"{holder.command} (pid {holder.pid}{'' if near else f' on {holder.where}'}, since {holder.since})"
+        far = "" if near else " of another machine or container"
+        who = f"{holder.command} (pid {holder.pid}{far}, since {holder.since})"
         end = f"end it{'' if near else ' there'}: kill {holder.pid}"
         super().__init__(f"another run is at work here: {who}; wait for it, or {end}")
         self.holder = holder
@@ -235,12 +236,12 @@ def _driver() -> int:
 
 
 def _where() -> str:
-    """What a pid is of: the name of the machine, and of its namespace of processes where there are such."""
+    """What a pid is of: on Linux the machine since it was started, and the namespace of processes; elsewhere ""."""
     try:
-        space = f" {os.readlink('/proc/self/ns/pid')}"
-    except OSError:  # not Linux
-        space = ""
-    return os.uname().nodename + space
+        started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{started} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
 
 
 def _ancestors() -> list[int]:

@@ -116,7 +116,7 @@ class Prepared:
 
     def __reduce__(self) -> tuple[Any, ...]:
         sent = self.sent or {path: path.read_bytes() for path in FOLDER.glob("*/*.json")}
-        sent = {**sent, **dict.fromkeys(BUNDLED.glob("*.npz"), b"")}  # which only have to be there, too
+        sent = {**sent, **{path: _header(path)["inputs"].encode() for path in BUNDLED.glob("*.npz")}}
         return Prepared, (self.cfg, self.kind, self.name, self.path, sent)
 
 
@@ -222,7 +222,7 @@ def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
     if not trained(cfg, kind, name):
         return None
     if not path.exists():
-        if path in (_SENT.get() or {}):
+        if (_SENT.get() or {}).get(path) == inputs(cfg, kind, name).encode():
             raise DataError(
                 f"{path} is not in {Path.cwd()}, where this worker runs: copy it there, it is in git"
             )

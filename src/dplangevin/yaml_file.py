@@ -19,9 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 LARGEST = 100_000  # values of a file, those that aliases repeat among them
 DEEPEST = 50  # levels
 NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)?")
-OTHER_BASES = re.compile(
-    r"[-+]?(?:0[0-7_]+|[1-9][\d_]*(?::[0-5]?\d)+(?:\.[\d_]*)?)"
-)  # of 8 and 60, in YAML 1.1
+OTHER_BASES = re.compile(  # of 8 and 60, in YAML 1.1
+    r"[-+]?(?:0[0-7_]+|[1-9][\d_]*(?::[0-5]?\d)+|\d[\d_]*(?::[0-5]?\d)+\.[\d_]*)"
+)
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

@@ -49,6 +49,7 @@ BROKEN = {
     "nearly infinite": (b"x: -1e400\n", (1,), "-1e400 is too large for a number"),
     "a number of base 8": (b"x: 1\ny: [0.5, 010]\n", (2,), "010 would be read in base 8"),
     "a number of base 60": (b"x: 1:30\n", (1,), "1:30 would be read in base 60"),
+    "a fraction of base 60": (b"x: 01:30.5\n", (1,), "01:30.5 would be read in base 60"),
     "two documents": (b"x: 1\n---\nx: 2\n", (2,), "a second document begins"),
 }
 broken = pytest.mark.parametrize(("content", "lines", "what"), BROKEN.values(), ids=BROKEN)

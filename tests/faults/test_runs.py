@@ -337,7 +337,8 @@ def test_the_same_pid_elsewhere_is_no_part_of_this_run(
         monkeypatch.setattr(lock, "_where", lambda: "another container")
         with (
             pytest.raises(
-                lock.Busy, match=rf"the first \(pid {os.getpid()} on .+, since .*end it there: kill"
+                lock.Busy,
+                match=rf"the first \(pid {os.getpid()} of another machine or container, since .*end it there: kill",
             ),
             lock.run("the second"),
         ):

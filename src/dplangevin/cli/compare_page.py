@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -175,11 +174,10 @@ class Page:
         return Cell(mean, limits, "equal" if equal else "worse", "≈" if equal else "")
 
     def _limits(self, low: float, high: float) -> str:
-        """An interval, as far as scores go: t-intervals of few repeats go beyond."""
         if np.isnan(low):
             return ""
-        most = 1.0 if self.scores.sign > 0 else math.inf
-        return f"[{self.scores.text(max(low, 0.0))}, {self.scores.text(min(high, most))}]"
+        low, high = self.scores.within(low, high)
+        return f"[{self.scores.text(low)}, {self.scores.text(high)}]"
 
     def sentences(self, axis: str) -> list[str]:
         return compare.sentences(self.runs, epsilons=self.asked.epsilons, axis=axis)

@@ -36,6 +36,10 @@ class Scores(NamedTuple):
     def main(self) -> str:
         return next(iter(self.metrics))
 
+    def within(self, low: float, high: float) -> tuple[float, float]:
+        """An interval of the main score, as far as that goes: t-intervals of few repeats go beyond."""
+        return max(low, 0.0), min(high, 1.0 if self.sign > 0 else math.inf)
+
     def alone(self, name: str) -> Scores:
         """One of the metrics, by which methods are then ranked."""
         return self._replace(metrics={name: self.metrics[name]}, sign=self.sign if name == self.main else -1)
@@ -329,10 +333,10 @@ def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) 
     for y, method in enumerate(methods):
         if method not in rows.index or rows.reach[method] != REACHED:
             continue
-        row = rows.loc[method]
+        row: Any = rows.loc[method]
         worse = row.significant and scores.sign * row.difference < 0
         kind = KINDS["best" if row.best else "worse" if worse else "equal"]
-        ax.hlines(y, row.low, row.high, color=kind.colour, lw=1.6, zorder=2)
+        ax.hlines(y, *scores.within(row.low, row.high), color=kind.colour, lw=1.6, zorder=2)
         face = "white" if row.violated else kind.colour
         ax.plot(row[scores.main], y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
 

@@ -214,8 +214,8 @@ def fit_assumptions(facts: Facts) -> tuple[str, ...]:
 
 
 def stopped_at(tolerance: float, facts: Facts) -> float:
-    """The gradient's norm over n at which a perturbed fit stops: what is left of the gradient is not priced, so that it
-    is a millionth of what one record can have at most, however many there are."""
+    """The gradient's norm over n at which a perturbed fit stops: what is left of the gradient is not priced, so that in
+    all it is at most a millionth of what one record can have, or of 1 where that is less, however many there are."""
     return min(tolerance, UNPRICED / facts.n) * min(1.0, facts.lipschitz)
 
 
