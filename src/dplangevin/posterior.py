@@ -191,8 +191,8 @@ class Rejection:
     f is precision-strongly convex: at any theta*, with its gradient r there, it is at least its tangent paraboloid
     f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta - c||^2, ``c = theta* - r/precision``.  Proposals
     N(c, I/precision) are accepted with the probability exp(paraboloid - f), at most 1.  theta* is the minimiser up to
-    rounding, where f(theta) is at most f(theta*) plus half the quadratic form of ``rho beta X^T X + precision I`` (beta:
-    smoothness of the loss in the margin): so one is accepted with probability at least 1/w,
+    rounding, where f(theta) is at most f(theta*) plus half the quadratic form of ``rho beta X^T X + precision I``
+    (beta: smoothness of the loss in the margin): so one is accepted with probability at least 1/w,
     ``w = det(I + rho beta X^T X/precision)^(1/2)``.  An accepted proposal is an exact draw.  After
     ``w log(1/total_variation)`` proposals in vain, which has at most that chance, theta* is returned: so the law of the
     answer is within `total_variation` of the posterior.
