@@ -205,7 +205,7 @@ FAULTS = {
     "clip of a block's sum": Fault(
         lambda name, kind: audited.adjacency_of(name) == "add_remove",
         clip_per_block(lambda gradient, size, clip: cut(gradient, clip)),
-        share=LARGE,
+        share=2,
     ),
     "clip of a block's mean": Fault(
         clips, clip_per_block(lambda gradient, size, clip: size * cut(gradient / size, clip)), share=LARGE
