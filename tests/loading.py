@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def config(key: str, **change: Any) -> Any:
-    """conf/dataset/KEY.yaml at the project's seed, with ten repeats."""
+    """conf/dataset/KEY.yaml at the project's seed, with ten splits."""
     node = OmegaConf.load(ROOT / f"conf/dataset/{key}.yaml")
-    cfg = OmegaConf.create({"seed": 20150706, "repeats": 10, "dataset": {key: node}})
+    cfg = OmegaConf.create({"seed": 20150706, "splits": 10, "dataset": {key: node}})
     return OmegaConf.merge(cfg, {"dataset": {key: change}}).dataset[key]
 
 

@@ -36,7 +36,7 @@ loader:
   scale:
     acid: {{low: -3.0, high: 3.0}}
   train_share: 0.8
-  repeats: ${{repeats}}
+  repeats: ${{splits}}
   seed: ${{seed}}
   row_norm_bound: ${{..row_norm_bound}}
   limit: ${{..limit}}
@@ -99,7 +99,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     run = "  mine-wine: {experiment: mine, dataset: wine, needs: dataset/wine}"
     insert(conf / "pipeline/default.yaml", "  compare-adult:", run)
-    config.write(config.compose(["repeats=2"], conf), folder / "params.yaml")
+    config.write(config.compose(["repeats=2", "splits=2"], conf), folder / "params.yaml")
     stage(folder, "code.py")
     stage(folder, "data.py", "dataset", "wine")
     stage(folder, "run.py", "mine-wine")

@@ -83,7 +83,7 @@ def test_distances_to_a_known_gaussian() -> None:
 
 
 def test_distances_coordinate_by_coordinate() -> None:
-    exact = known(repeats=2)
+    exact = known(repeats=3)  # of which two are asked about
     theta = torch.randn(2, 2, 7, 3, generator=generator(4))
     found = distances(theta, torch.zeros(2, 2), exact)
     for r in range(2):

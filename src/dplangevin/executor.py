@@ -8,6 +8,7 @@ several are joblib's; where the environment variable DPL_CLUSTER names a schedul
 import os
 import pickle
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Generic, NamedTuple, TypeVar
@@ -70,6 +71,10 @@ def computed(
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    # a process whose memory has grown is replaced by another
+    warnings.filterwarnings(
+        "ignore", "A worker stopped while some jobs were given to the executor", UserWarning
+    )
     calls = (delayed(attempted)(function, *each) for each in enumerate(arguments))
     try:
         yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)

@@ -299,7 +299,7 @@ class Work:
     def scaled(self, unit: Unit, scaling: str | None = None) -> Dataset:
         """The rows of a unit; scaling: another than its own, "" for none."""
         rng = data_generator(self.cfg.seed, f"{self.dataset}/part")
-        rows = Dataset.load(self.inputs.of(unit).data.get())
+        rows = Dataset.load(self.inputs.of(unit).data.get()).first(unit.run.seeds)
         rows = part(rows, **self.part(unit), rng=rng)
         how = unit.scaling if scaling is None else scaling
         return rows.scaled(how) if how else rows

@@ -221,6 +221,7 @@ class Config(Group):
     seed: int
     delta: float
     repeats: int
+    splits: int
     scale: str
     audit_runs: Mapping[str, int]
     reference: Reference
@@ -238,7 +239,7 @@ class Config(Group):
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, f"seed = {self.seed} must be a whole number of at least 0")
-        _positive(delta=self.delta, repeats=self.repeats, **self.audit_runs)
+        _positive(delta=self.delta, repeats=self.repeats, splits=self.splits, **self.audit_runs)
 
 
 def _positive(**values: float | None) -> None:

@@ -397,11 +397,12 @@ def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
     from dplangevin.reference import sample_reference
 
     spec, found = cfg.reference, {}
+    seeds = prepared.repeats if prepared.repeats > 1 else cfg.repeats
     for scaling in spec.scalings:
-        problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), cfg.repeats)
+        problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), seeds)
         rng = random.generator(cfg.seed, f"{name}/reference")
         sampler = instantiate(spec.sampler)
-        found[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, cfg.repeats, rng)
+        found[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, seeds, rng)
     return found
 
 

@@ -59,13 +59,14 @@ def covariances(draws: Tensor) -> Tensor:
 
 
 def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str, Tensor]:
-    """How far the kept draws are from the posterior, each ``(R, E)``.
+    """How far the kept draws are from the posterior, each ``(R, E)``; the first R are taken of more posteriors.
 
     mean_distance: ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^ is the mean of the draws.
     covariance_distance: ``||S^ - S||_F/||S||_F``, unitless, left out for releases of a single draw.
     predictive_gap: log_loss minus the posterior's, in nats per row.  Both distances contain the Monte Carlo error of
     the draws.  theta ``(R, E, samples, d)``, log_loss ``(R, E)``.
     """
+    reference = Reference(*(moment[: len(theta)] for moment in reference))
     variance = reference.covariance.diagonal(dim1=-2, dim2=-1)  # (R', d)
     gap = (theta.double().mean(2) - reference.mean[:, None]).square() / variance[:, None]
     found = {

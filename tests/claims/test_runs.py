@@ -313,6 +313,17 @@ def test_reaches_under_other_settings() -> None:
     assert elsewhere["verdict"] == verdicts.CONTRADICTED
 
 
+def test_other_settings_of_fewer_repeats_are_paired_with_as_many_of_the_run() -> None:
+    lost, baseline = (
+        pd.concat([frame, frame.assign(seed=frame.seed + 5)])
+        for frame in (rows("dp", [0.70, 0.75, 0.80, 0.84]), SGLD)
+    )
+    kept = rows("dp", [0.70, 0.85, 0.85, 0.85], experiment="s", variant="clip=0.1")
+    settings = {**WHERE, "first": "dp", "baseline": "sgld", "margin": 0.005, "by": 0.1, "sensitivity": "s"}
+    found = run_rules.reaches_baseline(pd.concat([baseline, lost, kept]), **settings)
+    assert "1 of the 1 pairs of settings tried agree with the claim" in found["reason"]
+
+
 def price(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:
     return run_rules.price_of_standard_step(pd.concat(frames), **WHERE, method="dp", by=0.1, **other)
 

@@ -71,6 +71,17 @@ def test_settled(kind: str, setting: str, measure: str, found: str) -> None:
         assert (settled["asked_low"], settled["asked_high"]) == ABOVE
 
 
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [("stand-in", "the paper's setup was not run"), ("chosen", "only a stand-in shows it")],
+)
+def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str) -> None:
+    small = verdicts.NetworkEvidence(Interval(-0.1, -0.2, -0.05), False, -1, "small")
+    found = verdicts.two_networks(None, small, "because", asked=ABOVE)
+    reason = verdicts.settled(found, kind="paper", setting=setting)["reason"]
+    assert reason.endswith(f"this contradicts nothing: {why}")
+
+
 def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
     loose = verdicts.result(Interval(0.1, 0.05, 0.2), CONTRADICTED, "because", "range", asked=ABOVE)
     words: dict[str, Any] = {"kind": "paper", "setting": "paper"}

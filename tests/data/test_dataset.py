@@ -63,6 +63,15 @@ def test_sizes() -> None:
     assert found == [(2, 50, (7,), 2), (1, 12, (3, 6, 4), 10), (1, 12, (7,), 4)]
 
 
+def test_the_first_repeats_and_what_all_share() -> None:
+    one = table().first(1)
+    assert (one.repeats, one.n) == (1, 50)
+    assert np.array_equal(one.x_train, table().x_train[:1])
+    assert np.array_equal(one.y_train, table().y_train[:1])
+    assert np.array_equal(one.x_test, table().x_test)
+    assert table().first(9).repeats == 2
+
+
 def test_arrays_without_repeats_are_views_of_the_shared_ones() -> None:
     found = images()
     own = found.arrays()

@@ -204,7 +204,7 @@ def test_arguments_out_of_their_domain_are_refused(
 def test_the_example_of_the_documentation_works(tmp_path: Path) -> None:
     """docs/data.md shows a whole file of conf/dataset/."""
     (example,) = re.findall(r"```yaml\n(title: .*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL)
-    cfg: Any = OmegaConf.create({"seed": 1, "repeats": 2, "dataset": {"wine": OmegaConf.create(example)}})
+    cfg: Any = OmegaConf.create({"seed": 1, "splits": 2, "dataset": {"wine": OmegaConf.create(example)}})
     loader = cfg.dataset.wine.loader
     columns = [*loader.scale, loader.label]
     rows = [[3.0] * len(loader.scale) + [loader.classes[k % 2]] for k in range(10)]

@@ -148,6 +148,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("seed", -1, "seed = -1 must be a whole number of at least 0"),
     ("experiment.li2019_tab1.noise", "float16", "noise = 'float16' must be"),
     ("repeats", [10], "repeats = [10] must be a whole number"),
+    ("splits", 0, "splits must be positive"),
     ("audit_runs.single", 1e6, "audit_runs.single = 1000000.0 must be a whole number"),
     ("reference.sampler.chains", "4", "reference.sampler.chains = '4' must be a whole number (without quotes)"),
     ("pipeline.datasets", "adult", "pipeline.datasets = 'adult' must be a list"),

@@ -230,7 +230,7 @@ def stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Abalone, prepared in a folder of the test's: the config."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "data/bundled", "data/bundled")
-    cfg: Any = OmegaConf.create({"dataset": {"abalone": loading.config("abalone")}, "seed": 1, "repeats": 2})
+    cfg: Any = OmegaConf.create({"dataset": {"abalone": loading.config("abalone")}, "seed": 1, "splits": 2})
     OmegaConf.resolve(cfg)
     assert manifest.state(cfg, "dataset", "abalone")
     return cfg
@@ -862,7 +862,7 @@ def test_no_decoder_sees_a_byte_before_the_sha256_is_checked(
         group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
         for group in ("dataset", "weights", "backbone")
     }
-    cfg: Any = OmegaConf.create({"seed": 1, "repeats": 2, **groups})
+    cfg: Any = OmegaConf.create({"seed": 1, "splits": 2, **groups})
     OmegaConf.resolve(cfg)
     miniature.write(tmp_path / "mirror")
     for key in ("adult", "abalone"):

@@ -635,9 +635,12 @@ def _scaling(rows: pd.DataFrame) -> str:
 def _settings(
     runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]
 ) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Rows by (variant, scaling, adjacency), from the first of `experiments` that has the method; without the budgets
-    at which its guarantee fails or chains have diverged, since a setting is not the best by those."""
-    rows = runs[runs.dataset.eq(dataset) & runs.method.eq(method) & runs.metric.eq("accuracy")]
+    """Rows by (variant, scaling, adjacency), from the first of `experiments` that has the method, of the repeats that
+    the first experiment has; without the budgets at which its guarantee fails or chains have diverged, since a setting
+    is not the best by those."""
+    here = runs.dataset.eq(dataset)
+    repeats = runs.seed[here & runs.experiment.eq(experiments[0])].unique()
+    rows = runs[here & runs.method.eq(method) & runs.metric.eq("accuracy") & runs.seed.isin(repeats)]
     for experiment in experiments:
         here = rows[rows.experiment.eq(experiment)]
         if not here.empty:

@@ -120,12 +120,12 @@ def settled(
 ) -> Verdict:
     """The verdict of a claim, from what its test found.
 
-    A contradiction that does not stand becomes "not reproduced", and the reason says why: a conclusive measure is
-    missing, the size is our reading, the setting is a stand-in or invented, methods were tuned unequally (tuning:
-    "unequal", which the reason says whatever was found), or another reason is given (capped).  A success on a stand-in
-    or on invented data is "under stated choices".  kind "extension": holds, does not hold, undecided (also where it
-    holds in some of several settings), by the test's direction (see `two_networks`) where it has one.  measure: in
-    place of the test's own.
+    A contradiction that does not stand, or that a stand-in alone shows, becomes "not reproduced", and the reason says
+    why: a conclusive measure is missing, the size is our reading, the setting is a stand-in or invented, methods were
+    tuned unequally (tuning: "unequal", which the reason says whatever was found), or another reason is given (capped).
+    A success on a stand-in or on invented data is "under stated choices".  kind "extension": holds, does not hold,
+    undecided (also where it holds in some of several settings), by the test's direction (see `two_networks`) where it
+    has one.  measure: in place of the test's own.
     """
     for name, value, known in (
         ("kind", kind, KINDS),
@@ -151,7 +151,10 @@ def settled(
         weak = "the paper's setup was not run"
     elif kind == "paper" and setting == "invented":
         weak = "the paper's data or sizes are not given, ours are invented"
-    if verdict == CONTRADICTED and weak:
+    opposite = verdict == CONTRADICTED
+    if verdict == NOT_REPRODUCED and found.get("direction") == -1:
+        opposite, weak = True, weak or "only a stand-in shows it"
+    if opposite and weak:
         verdict, reason = NOT_REPRODUCED, f"{reason}; this contradicts nothing: {weak}"
     if tuning == "unequal" and verdict != NOT_TESTABLE and uneven not in reason:
         reason += f"; {uneven}"

@@ -111,6 +111,11 @@ class Dataset:
         """R, the repeats that have rows of their own; 1 where all share them."""
         return max(len(self.x_train), len(self.x_test))
 
+    def first(self, repeats: int) -> "Dataset":
+        """The first repeats, or what all share; all there are where there are fewer."""
+        parts: dict[str, Any] = {name: getattr(self, name)[:repeats] for name in ARRAYS}
+        return replace(self, **parts)
+
     @property
     def n(self) -> int:
         """Training rows of a repeat."""

@@ -214,8 +214,9 @@ def fit_assumptions(facts: Facts) -> tuple[str, ...]:
 
 
 def stopped_at(tolerance: float, facts: Facts) -> float:
-    """The gradient's norm over n at which a perturbed fit stops: what is left of the gradient is not priced, so that in
-    all it is at most a millionth of what one record can have, or of 1 where that is less, however many there are."""
+    """The gradient's norm over n at which a perturbed fit stops, ``min(tolerance, 1e-6/n) min(1, L)``, L the Lipschitz
+    constant: what is left of the gradient is not priced, so that in all it is at most a millionth of what one record
+    can have, or of 1 where that is less, however many there are."""
     return min(tolerance, UNPRICED / facts.n) * min(1.0, facts.lipschitz)
 
 

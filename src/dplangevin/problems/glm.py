@@ -223,7 +223,7 @@ class Glm:
         if len(dataset.x_train) not in (1, seeds):
             raise ValueError(
                 f"the data set holds {len(dataset.x_train)} repeats and {seeds} are asked for: "
-                "prepare it again with the same `repeats`"
+                "prepare it with as many, by `splits` or by `repeats` of its loader"
             )
         x = torch.as_tensor(dataset.x_train, dtype=torch.float32)
         bound = float(dataset.meta.get("row_bound", 1.0))
