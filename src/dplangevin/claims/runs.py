@@ -638,9 +638,9 @@ def _settings(
     """Rows by (variant, scaling, adjacency), from the first of `experiments` that has the method, of the repeats that
     the first experiment has; without the budgets at which its guarantee fails or chains have diverged, since a setting
     is not the best by those."""
-    here = runs.dataset.eq(dataset)
-    repeats = runs.seed[here & runs.experiment.eq(experiments[0])].unique()
-    rows = runs[here & runs.method.eq(method) & runs.metric.eq("accuracy") & runs.seed.isin(repeats)]
+    on = runs.dataset.eq(dataset)
+    repeats = runs.seed[on & runs.experiment.eq(experiments[0])].unique()
+    rows = runs[on & runs.method.eq(method) & runs.metric.eq("accuracy") & runs.seed.isin(repeats)]
     for experiment in experiments:
         here = rows[rows.experiment.eq(experiment)]
         if not here.empty:
