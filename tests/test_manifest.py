@@ -31,7 +31,7 @@ def cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
         group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
         for group in ("dataset", "weights", "backbone", "pretrain", "problem")
     }
-    made = OmegaConf.create({"seed": 1, "repeats": 2, **groups})
+    made = OmegaConf.create({"seed": 1, "repeats": 2, "splits": 2, **groups})
     OmegaConf.resolve(made)
     made.dataset.synthetic.loader.update({"n_train": 30, "n_test": 40})
     for dataset in made.dataset.values():
