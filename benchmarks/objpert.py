@@ -135,13 +135,11 @@ def peer_solves(
 ) -> list[Solve]:
     """A peer on the (repeat, budget) cells of our release: the same ridges and noise vectors, in float64."""
     x, y = problem.x[0].double().numpy(), problem.y[0].double().numpy()
-    normals = random.gaussian(
-        random.generator(seed, STREAM), len(release.theta), problem.d, release.theta.dtype
-    )
+    normals = random.noise(random.generator(seed, STREAM), len(release.theta), len(plans), problem.d)
     solves = []
     for r, e in tqdm(cells, unit="solve", leave=False, disable=None):
         fit = plans[e].work
-        asked = Asked(x, y, fit.ridge, fit.std * normals[r, 0].numpy(), tolerance)
+        asked = Asked(x, y, fit.ridge, fit.std * normals[r, e].numpy(), tolerance)
         theta = release.theta[r, e, 0].numpy()
         answer, took = timed(partial(solver, asked))
         value, gradient = mean_objective(asked)(answer)

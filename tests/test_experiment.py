@@ -462,6 +462,22 @@ def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_pat
         assert np.allclose(alone.value, of_name.value, rtol=1e-4, atol=1e-6), name
 
 
+def test_budgets_of_chains_share_noise_and_of_fits_and_samples_do_not(data: Path) -> None:
+    """Of three budgets that are nearly the same, two of them in one unit, and of two ridges."""
+    cfg = unit(toy.config("objpert", "objpert_pure", "outpert", "ops", "dp_sgld"))
+    spec = cfg.experiment.toy
+    spec.epsilons.rows = [1.0, 1.00001, 1.00002]
+    spec.vary.objpert.ridge = [5.0, 5.00001]
+    spec.settings = {"ops": {"sampler": {"warmup": 20, "block": 20, "max_draws": 20}}}
+    scores = sweep(cfg, data)["scores"]
+    loss = scores[scores.metric.eq("log_loss")].pivot_table("value", ["run", "variant", "seed"], "epsilon")
+    widest = (loss.diff(axis=1).iloc[:, 1:].abs().min(axis=1)).groupby("run").max()
+    assert widest["dp_sgld"] < 1e-3
+    assert (widest.drop("dp_sgld") > 1e-2).all(), widest
+    one, other = (each.to_numpy() for _, each in loss.loc["objpert"].groupby("variant"))
+    assert np.allclose(one, other, rtol=1e-4)
+
+
 def test_runs_that_are_paired_see_the_same_rows_and_noise(tmp_path: Path) -> None:
     """Chains that the clip, the noise and the start leave alike end alike; another stream is another draw."""
     cfg, data = toy.on_features(), toy.write(tmp_path, "features")

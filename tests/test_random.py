@@ -12,11 +12,11 @@ from dplangevin import random
 
 
 def test_streams_depend_on_seed_and_label_only() -> None:
-    draw = random.gaussian(random.generator(7, "adult/ops"), 3, 4)
-    assert torch.equal(draw, random.gaussian(random.generator(7, "adult/ops"), 3, 4))
-    assert not torch.equal(draw, random.gaussian(random.generator(7, "adult/objpert"), 3, 4))
-    assert not torch.equal(draw, random.gaussian(random.generator(8, "adult/ops"), 3, 4))
-    assert draw.shape == (3, 1, 4)  # shared along the budget axis
+    draw = random.noise(random.generator(7, "adult/ops"), 3, 4)
+    assert torch.equal(draw, random.noise(random.generator(7, "adult/ops"), 3, 4))
+    assert not torch.equal(draw, random.noise(random.generator(7, "adult/objpert"), 3, 4))
+    assert not torch.equal(draw, random.noise(random.generator(8, "adult/ops"), 3, 4))
+    assert draw.shape == (3, 4)
 
 
 @pytest.mark.parametrize(("n", "size"), [(5, 2), (40, 3), (9, 2)])  # by sorting keys, and by drawing again
@@ -76,7 +76,7 @@ def test_subsets_larger_than_the_data_are_refused() -> None:
 
 
 def test_gamma_noise_has_gamma_norms_and_uniform_directions() -> None:
-    b = random.gamma_ball(random.generator(0, "g"), 20_000, 3)[:, 0].numpy()
+    b = random.gamma_ball(random.generator(0, "g"), 20_000, 3).numpy()
     norms = np.linalg.norm(b, axis=1)
     assert scipy.stats.kstest(norms, scipy.stats.gamma(3).cdf).pvalue > 1e-3
     # in three dimensions each coordinate of a uniform direction is uniform on [-1, 1] (Archimedes)

@@ -266,6 +266,12 @@ class Work:
         budgets = [Budget(epsilon, self.delta) for epsilon in unit.epsilons]
         return method, planned(method, facts, budgets, unit.run.name)
 
+    def stream(self, unit: Unit, method: Method) -> str:
+        """Name of the random stream of a unit: that of its run for chains and networks, else one of its own, so that
+        budgets are independent and variants of a method are not."""
+        name = unit.run.stream
+        return name if self.apart or isinstance(method, ChainMethod) else f"{name}/{unit.epsilons[0]}"
+
     def place(self, unit: Unit) -> tuple[Any, ...]:
         """What decides the problem of a unit."""
         return unit.run.problem, str(unit.problem), str(unit.data), unit.scaling, unit.run.seeds
@@ -319,7 +325,7 @@ class Work:
         judge = instantiate(spec.judge)(problem, self.cfg.seed) if (spec := self.spec).get("judge") else None
         how = Execution(
             first.run.seeds,
-            random.generator(self.cfg.seed, first.run.stream),
+            random.generator(self.cfg.seed, self.stream(first, method)),
             observe=curve,
             workspace=Workspace(self.folder, self.keys[group[0]]) if self.apart else None,
             schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,

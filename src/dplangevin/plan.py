@@ -40,8 +40,8 @@ class Run(NamedTuple):
     """One line of an experiment: a method with its settings, at some budgets.
 
     name: of the run; method, problem: of conf/method and conf/problem; config: of the method, as it is to be run.
-    block: the part of a table that it belongs to.  stream: name of its random stream; runs of one stream draw the same
-    minibatches and noise.
+    block: the part of a table that it belongs to.  stream: name of its random stream; chains of one stream draw the
+    same minibatches and noise.
     """
 
     name: str

@@ -119,7 +119,7 @@ class Sampler:
         d = centre.theta.shape[-1]
         curvature = rho[:, None] * centre.curvature + precision[:, None]  # (S', E, d)
         ball = 0.0 if radius == math.inf else (d + 2) / radius**2
-        normals = torch.randn(seeds, chains, 1, d, generator=rng)
+        normals = torch.randn(seeds, chains, len(rho), d, generator=rng)
         if self.boundary == "reflect" or radius == math.inf:
             scale = (curvature + ball).rsqrt()
             theta = centre.theta[:, None] + 2 * scale[:, None] * normals
@@ -129,7 +129,7 @@ class Sampler:
         scale = torch.cat([curvature + extra, extra, extra], -1)
         scale = (radius**2 * (scale + ball)).rsqrt()  # (S', E, d + 2)
         theta = torch.cat([centre.theta / radius, torch.zeros(*centre.theta.shape[:2], 2)], -1)
-        normals = torch.cat([normals, torch.randn(seeds, chains, 1, 2, generator=rng)], -1)
+        normals = torch.cat([normals, torch.randn(seeds, chains, len(rho), 2, generator=rng)], -1)
         points = theta[:, None] + 2 * scale[:, None] * normals
         points = points / points.norm(dim=-1, keepdim=True)
         return sphere_hmc(potential, scale.repeat(1, chains, 1), radius), points.flatten(1, 2)
@@ -149,9 +149,8 @@ class Sampler:
         def transition(state: HmcState, step_size: Tensor) -> HmcState:
             jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
             leapfrogs = int(torch.randint(1, 2 * self.leapfrogs, (1,), generator=rng))
-            momentum = torch.randn(seeds, chains, 1, start.shape[-1], generator=rng)
-            momentum = momentum.expand(-1, -1, budgets, -1).flatten(1, 2)
-            uniform = torch.rand(seeds, chains, 1, generator=rng).expand(-1, -1, budgets).flatten(1, 2)
+            momentum = torch.randn(start.shape, generator=rng)
+            uniform = torch.rand(start.shape[:2], generator=rng)
             bar.update()
             return kernel.step(state, momentum, uniform, (step_size * jitter).repeat(chains), leapfrogs)
 
@@ -315,8 +314,8 @@ class Whitened:
             jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
             fewest, most = max(1, self.leapfrogs // 2), self.leapfrogs + self.leapfrogs // 2
             count = int(torch.randint(fewest, most + 1, (1,), generator=rng))
-            momentum = torch.randn(shape[0], 1, shape[2], generator=rng).expand(shape)
-            uniform = torch.rand(shape[0], 1, generator=rng).expand(shape[:2])
+            momentum = torch.randn(shape, generator=rng)
+            uniform = torch.rand(shape[:2], generator=rng)
             state = kernel.step(state, momentum, uniform, log_step.exp() * jitter, count)
             if i < self.warmup:
                 log_step = log_step + 2 / (i + 5) ** 0.6 * (state.accepted.mean(0) - self.target)

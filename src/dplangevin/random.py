@@ -1,8 +1,10 @@
 """The only place that draws minibatches and the noise of chains and of perturbed fits, on which their privacy rests.
 
-Draws are shared along the axis of budgets and variants (common random numbers: they are compared on paired noise) and
-independent along seeds.  This is a research generator (Mersenne Twister through torch), not a cryptographically secure
-one.  A seed names one of 2^32 streams, which can all be tried: a release that is published draws from `unpredictable`.
+Draws of chains are shared along the axis of budgets and variants (common random numbers: they are compared on paired
+noise); those of perturbed fits and of posterior samples are not, so that an unlucky draw is one budget's and not all of
+theirs.  Along seeds all are independent.  This is a research generator (Mersenne Twister through torch), not a
+cryptographically secure one.  A seed names one of 2^32 streams, which can all be tried: a release that is published
+draws from `unpredictable`.
 """
 
 import math
@@ -85,16 +87,11 @@ def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS) -> Te
     return torch.cat([radius * angle.cos(), radius * angle.sin()])[:count].view(shape)
 
 
-def gaussian(rng: torch.Generator, seeds: int, d: int, dtype: torch.dtype = NORMALS) -> Tensor:
-    """Noise ``(seeds, 1, d)``, to be multiplied by a standard deviation per budget."""
-    return noise(rng, seeds, 1, d, dtype=dtype)
-
-
-def gamma_ball(rng: torch.Generator, seeds: int, d: int) -> Tensor:
-    """Density proportional to ``exp(-||b||)`` on R^d, ``(seeds, 1, d)`` in float64."""
-    direction = noise(rng, seeds, 1, d)
+def gamma_ball(rng: torch.Generator, *shape: int) -> Tensor:
+    """Density proportional to ``exp(-||b||)`` on R^d, ``(..., d)`` in float64."""
+    direction = noise(rng, *shape)
     # the length is Gamma(d, 1): the sum of d unit exponentials, -log of uniforms
-    length = -uniform(rng, seeds * d).log().view(seeds, 1, d).sum(-1, keepdim=True)
+    length = -uniform(rng, math.prod(shape)).log().view(shape).sum(-1, keepdim=True)
     return length * direction / direction.norm(dim=-1, keepdim=True)
 
 

@@ -68,7 +68,7 @@ def test_objpert_minimises_the_perturbed_objective_that_its_event_names(adjacenc
     event: Any = plan.guarantee.event
     assert event.ridge == pytest.approx(2 * 0.25 / eps)
     assert event.noise_std == pytest.approx(math.sqrt(8 * math.log(2e5) + 4 * eps) / eps)
-    b = random.gaussian(random.generator(0, "test"), 1, 5, torch.float64)[0, 0].numpy() * event.noise_std
+    b = random.noise(random.generator(0, "test"), 5).numpy() * event.noise_std
     x, y = problem.x[0].double().numpy(), problem.y[0].numpy()
 
     def objective(t: np.ndarray) -> float:
@@ -86,14 +86,14 @@ def test_tight_and_pure_fits_are_stationary_at_the_ridge_and_noise_of_their_even
     method: Any = ObjPertPure(0.4, Chaudhuri2011()) if pure else ObjPert(Tight(), 0.0, 0.01, share=0.05)
     release, plans = run(method, problem, 0.5, 4.0, seeds=5)
     again, gradient = random.generator(0, "test"), problem.to(torch.float64).grad(release.theta[:, :, 0])
-    b = random.gamma_ball(again, 5, 16) if pure else random.gaussian(again, 5, 16, torch.float64)
+    b = (random.gamma_ball if pure else random.noise)(again, 5, 2, 16)
     for e, (plan, epsilon) in enumerate(zip(plans, (0.5, 4.0), strict=True)):
         event: Any = plan.guarantee.event
         exponent = epsilon / 4 / 3 if pure else 0.05 * epsilon / 3
         assert event.ridge == pytest.approx(max(0.4, beta / math.expm1(exponent)))
         assert (event.rank, event.lipschitz) == (3, pytest.approx(1.5 * math.sqrt(2)))
         scale = 1 / event.rate if pure else event.noise_std
-        left = gradient[:, e] + event.ridge * release.theta[:, e, 0] + scale * b[:, 0]
+        left = gradient[:, e] + event.ridge * release.theta[:, e, 0] + scale * b[:, e]
         assert float(left.norm(dim=-1).max()) < 1.1e-8 * problem.n
         if pure:
             assert 2 * event.rate * event.lipschitz == pytest.approx(epsilon / 2)

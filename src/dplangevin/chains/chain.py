@@ -26,7 +26,7 @@ from dplangevin.cache import Checkpoint
 from dplangevin.chains.sampling import Sampling
 from dplangevin.kernels import Kernel as Dynamics
 from dplangevin.problems import Problem, Sums
-from dplangevin.random import NORMALS, Batch, batches, epochs, gaussian
+from dplangevin.random import NORMALS, Batch, batches, epochs, noise
 
 AT_ONCE = {
     True: 64,
@@ -197,7 +197,7 @@ def run(
             start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
         theta = start.clone()  # a descent of the problem's own works in place
         if paired or any(c.start_std for c in chains):
-            drawn = gaussian(rng, seeds, d, drawn_in).float()
+            drawn = noise(rng, seeds, 1, d, dtype=drawn_in).float()
             theta = theta + columns(chains, "start_std", torch.device("cpu")) * drawn
         saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta.to(device), radius), rng))}
         saved["order"] = int(torch.randint(2**31, (1,), generator=rng)) if "shuffled" in schemes else 0

@@ -4,9 +4,9 @@ reproduced                       the rule holds in the runs with the default cho
 reproduced under stated choices  it fails there, but holds with settings that the paper leaves open or another reading
                                  of its definitions, which the reason names; or it holds, but on a stand-in or on
                                  invented data
-contradicted                     the opposite is shown, by an interval at 95 %, a proof, an exact computation or an
-                                 attack at 95 %, in the paper's setting or where the paper is silent, and no size of
-                                 ours decides
+contradicted                     the opposite is shown, by an interval at 95 % in the paper's setting, or by a proof, an
+                                 exact computation or an attack at 95 %, there or where the paper is silent, and no
+                                 size of ours decides
 not reproduced                   neither
 not testable                     the rule cannot be applied, for example where two methods share no range of tight
                                  epsilon
@@ -121,8 +121,9 @@ def settled(
     """The verdict of a claim, from what its test found.
 
     A contradiction that does not stand, or that a stand-in alone shows, becomes "not reproduced", and the reason says
-    why: a conclusive measure is missing, the size is our reading, the setting is a stand-in or invented, methods were
-    tuned unequally (tuning: "unequal", which the reason says whatever was found), or another reason is given (capped).
+    why: a conclusive measure is missing, the size is our reading, the setting is a stand-in or invented, an interval is
+    of runs in settings that we chose, methods were tuned unequally (tuning: "unequal", which the reason says whatever
+    was found), or another reason is given (capped).
     A success on a stand-in or on invented data is "under stated choices".  kind "extension": holds, does not hold,
     undecided (also where it holds in some of several settings), by the test's direction (see `two_networks`) where it
     has one.  measure: in place of the test's own.
@@ -151,6 +152,8 @@ def settled(
         weak = "the paper's setup was not run"
     elif kind == "paper" and setting == "invented":
         weak = "the paper's data or sizes are not given, ours are invented"
+    elif kind == "paper" and setting == "chosen" and measure in (INTERVAL, ONE_SPLIT):
+        weak = "settings that the paper leaves open were chosen here"
     opposite = verdict == CONTRADICTED
     if verdict == NOT_REPRODUCED and found.get("direction") == -1:
         opposite, weak = True, weak or "only a stand-in shows it"

@@ -143,7 +143,7 @@ class _Scoring:
         grads = self.problem.example_grads(theta, rows)  # (S, E, tau, d)
         grads = grads - grads.mean(2, keepdim=True)
         found = (grads.mT @ grads).double() / (rows.shape[1] - 1)
-        normals = random.gaussian(self.rng, len(theta), d * d).view(-1, 1, d, d)
+        normals = random.noise(self.rng, len(theta), 1, d, d)
         std = 7 * self.problem.lipschitz**2 * self.sigma[..., None]
         values, vectors = torch.linalg.eigh(found + std * (normals + normals.mT) / 2)
         return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT

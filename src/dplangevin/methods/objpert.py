@@ -88,7 +88,7 @@ class ObjPert:
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        normals = random.gaussian(how.rng, how.seeds, problem.d)
+        normals = random.noise(how.rng, how.seeds, len(plans), problem.d)
         linear = normals * of_works(plans, "std")[:, None]
         exact = stopped_at(self.tolerance, problem.facts)
         found = minimise(estimated(problem), of_works(plans, "ridge"), linear, exact)

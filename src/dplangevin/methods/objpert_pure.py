@@ -58,7 +58,9 @@ class ObjPertPure:
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        linear = random.gamma_ball(how.rng, how.seeds, problem.d) * of_works(plans, "scale")[:, None]
+        linear = (
+            random.gamma_ball(how.rng, how.seeds, len(plans), problem.d) * of_works(plans, "scale")[:, None]
+        )
         exact = stopped_at(self.tolerance, problem.facts)
         found = minimise(problem, of_works(plans, "ridge"), linear, exact)
         info = {"gradient_norm": found.gradient_norm}

@@ -73,7 +73,7 @@ class OutPert:
         linear = torch.zeros(len(problem.x), 1, problem.d)  # seeds that share their data share their fit
         exact = stopped_at(self.tolerance, problem.facts)
         found = minimise(problem, of_works(plans[:1], "ridge"), linear, exact)
-        normals = random.gaussian(how.rng, how.seeds, problem.d)
+        normals = random.noise(how.rng, how.seeds, len(plans), problem.d)
         theta = found.theta + normals * of_works(plans, "std")[:, None]
         return Release(theta[:, :, None])
 
