@@ -47,7 +47,7 @@ smoke: $(VENV)/installed  ## every stage at scale=smoke in a temporary copy; no 
 	@$(RUN) pipelines/smoke.py
 
 test: $(VENV)/installed  ## the tests, on all cores, without the fault trials that take long
-	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile -m "not (trial and slow)"
+	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile --max-worker-restart 0 -m "not (trial and slow)"
 
 faults: $(VENV)/installed  ## every fault trial, as a table: kills, damaged files, broken configs, hostile mirrors; minutes
 	@OMP_NUM_THREADS=1 $(RUN) tests/faults/trials.py

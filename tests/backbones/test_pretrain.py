@@ -26,6 +26,7 @@ from dplangevin.data import Dataset
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
+BFLOAT16: bool = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # else torch's convolutions end the process
 PLAN = Pretraining(
     epochs=6,
     batch=20,
@@ -101,7 +102,7 @@ def test_every_crop_and_mirror_image_and_no_other() -> None:
 def test_a_toy_set_is_learned(
     build: Callable[[], Backbone], epochs: int, bfloat16: bool, tmp_path: Path
 ) -> None:
-    if bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if bfloat16 and not BFLOAT16:
         pytest.skip("torch's bfloat16 convolutions end the process on processors without AVX-512")
     module, images = build(), toy()
     plan = replace(PLAN, epochs=epochs, bfloat16=bfloat16)
@@ -177,7 +178,7 @@ pretrain.pretrain(OmegaConf.load("cfg.yaml"), "alexnet_cifar100", Path("cifar100
 def test_a_run_killed_outright_ends_in_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cfg = small("alexnet_cifar100", epochs=60, bfloat16=True)
+    cfg = small("alexnet_cifar100", epochs=60, bfloat16=BFLOAT16)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPL_DEVICE", "cpu")
     OmegaConf.save(cfg, "cfg.yaml")
