@@ -5,6 +5,7 @@ Every benchmark runs in a process of its own with a pinned number of threads; do
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 
@@ -12,9 +13,11 @@ from machine import describe
 from measure import ROOT, Options, Row, arguments, isolated, table
 
 BENCHMARKS = (
-    *("objpert", "dp_sgld", "chains", "kernels", "grid", "sampler", "calibration", "composition", "attack"),
-    *("networks", "extraction", "softmax_heads", "cluster", "noop"),
+    *("objpert", "dp_sgld", "chains", "growth", "kernels", "grid", "sampler", "calibration", "composition"),
+    *("attack", "networks", "extraction", "softmax_heads", "cluster", "noop"),
 )
+FILE = ROOT / "benchmarks/results.md"
+TITLE = "# Benchmarks\n\nMade by `python benchmarks/bench.py --write`; README.md beside this file explains the rows.\n"
 
 
 def rows(name: str, options: Options) -> list[Row]:
@@ -30,25 +33,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--full", action="store_true", help="all scipy solves, nothing extrapolated (minutes)"
     )
     parser.add_argument(
-        "--write", action="store_true", help="also write benchmarks/results.md, or NAME.md with --only NAME"
+        "--write", action="store_true", help="also write benchmarks/results.md, each part when it is done"
     )
     parser.add_argument(
         "--runs", type=int, default=5, help="repetitions that a median is taken of (default: 5)"
     )
     args = arguments(parser, argv)
-    options = Options(args.threads, args.runs, args.full, args.scale)
-    found: list[Row] = []
+    options = Options(args.threads, args.runs, args.full, args.scale, args.write)
     for name in [args.only] if args.only else BENCHMARKS:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        found += isolated(args.threads, rows, name, options)
-    text = f"{describe(args.threads, args.scale)}\n\n{table(found)}"
-    print(text)
-    if args.write:
-        made = f"python benchmarks/bench.py --only {args.only}" if args.only else "make bench"
-        (ROOT / "benchmarks" / f"{args.only or 'results'}.md").write_text(
-            f"# Benchmarks\n\nMade by `{made}`; docs/speed.md explains the rows.\n\n{text}\n"
-        )
+        found: list[Row] = isolated(args.threads, rows, name, options)
+        text = f"{describe(args.threads, args.scale)}\n\n{table(found)}\n"
+        print(f"## {name}\n\n{text}", flush=True)
+        if args.write:
+            FILE.write_text(replaced(FILE.read_text() if FILE.exists() else "", name, text))
     return 0
+
+
+def replaced(page: str, name: str, text: str) -> str:
+    """The page of results with another part of that name."""
+    parts = dict(re.findall(r"^## (\w+)\n\n(.*?)(?=\n## |\Z)", page, re.MULTILINE | re.DOTALL)) | {name: text}
+    return "\n".join([TITLE, *(f"## {each}\n\n{parts[each]}" for each in BENCHMARKS if each in parts)])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from dplangevin.chains.sampling import Sampling
 from dplangevin.problems.glm import Glm
 
 BATCH = 512
-ROUNDS = 3
+RUNS = 3  # of a process, after one to warm up
 STEPS = 128
 SEEDS = 10
 CHAINS = (11, 100)  # per seed
@@ -39,11 +39,9 @@ def rows(options: Options) -> list[Row]:
         peers = {"poisson": "JAX, Poisson samples", "subset": "JAX, with replacement"}
         sides = [*names, *peers.values(), "JAX, vmap(grad)"]
         times: dict[str, list[float]] = {side: [] for side in sides}
-        for _ in range(ROUNDS):
+        for _ in range(options.runs):
             for side in sides:
-                taken = isolated(
-                    options.threads, one, side, each, options.runs, options.threads, options.scale
-                )
+                taken = isolated(options.threads, one, side, each, RUNS, options.threads, options.scale)
                 times[side].append(1e6 * taken / (STEPS * count))
         middle = {side: median(taken) for side, taken in times.items()}
         general = middle["JAX, vmap(grad)"]
@@ -59,7 +57,7 @@ def rows(options: Options) -> list[Row]:
                     ">= 1 times the closed form",
                     verdict(peer >= own),
                     str(options.threads),
-                    f"median (and range) of {ROUNDS} processes a side in turns, each the median of {options.runs} runs "
+                    f"median (and range) of {options.runs} processes a side in turns, each the median of {RUNS} runs "
                     f"of {STEPS} steps; JAX clips in both",
                 )
             )

@@ -38,7 +38,7 @@ from dplangevin.plan import runs, units
 
 COUNTS = (10, 100, 1_000, 10_000)
 LENGTH, LONGER = 1e-3, 20e-3  # seconds of a unit
-RUNS = 3  # of what a median is taken of
+MANY = 10_000  # units that Dask is timed with once: 118 s
 CORES = (10, 100, 1_000)
 TIMES = 10  # the grids of the papers, so many times over
 SWEEP = 100_000  # units
@@ -161,39 +161,40 @@ def took(count: int, length: float) -> float:
         return seconds(lambda: store.write(analyses.run(spec, 0, store)))
 
 
-def local(workers: int, count: int) -> float:
-    """Seconds of a sweep in this process, or on processes."""
+def local(workers: int, count: int, again: int) -> list[float]:
+    """Seconds of sweeps in this process, or on processes, after one that starts them and imports what is needed."""
     os.environ["DPL_WORKERS"] = str(workers)
-    if workers > 1:
-        took(2 * workers, LENGTH)  # starts them
-    return took(count, LENGTH)
+    took(2 * workers, LENGTH)
+    return [took(count, LENGTH) for _ in range(again)]
 
 
 def processor(processes: Sequence[psutil.Process]) -> list[float]:
     return [sum(each.cpu_times()[:2]) for each in processes]
 
 
-def measured(counts: Sequence[int]) -> list[Row]:
+def measured(counts: Sequence[int], again: int) -> list[Row]:
     """Overhead by count and by where units run; of Dask against the simulation."""
     found, kept = [], 0.0
     for title, workers in (("in this process", 1), ("2 processes", 2)):
         for count in counts:
-            (before,), this = processor([psutil.Process()]), local(workers, count)
+            (before,), these = processor([psutil.Process()]), local(workers, count, again)
             if (workers, count) == (1, 1_000):
-                kept = (processor([psutil.Process()])[0] - before) / count
-            found.append(row(f"{count:,} units of 1 ms, {title}", this, count, LENGTH / workers))
+                kept = (processor([psutil.Process()])[0] - before) / (again * count)
+            found.append(
+                row(f"{count:,} units of 1 ms, {title}", median(these), count, LENGTH / workers, again)
+            )
     times: dict[tuple[int, int, float], float] = {}
     with cluster(2) as processes:
         start, n, all_of = took(1, LENGTH), 1_000, [psutil.Process(), *processes]
         earlier = processor(all_of)
-        times[2, n, LENGTH] = median(took(n, LENGTH) for _ in range(RUNS))
+        times[2, n, LENGTH] = median(took(n, LENGTH) for _ in range(again))
         driver, scheduler, *own = (b - a for a, b in zip(earlier, processor(all_of), strict=True))
-        costs = Costs(*(spent / (RUNS * n) for spent in (driver, scheduler, sum(own))))
-        times[2, n, LONGER] = median(took(n, LONGER) for _ in range(RUNS))
+        costs = Costs(*(spent / (again * n) for spent in (driver, scheduler, sum(own))))
+        times[2, n, LONGER] = median(took(n, LONGER) for _ in range(again))
         for count in {*counts} - {n}:
-            times[2, count, LENGTH] = took(count, LENGTH)
+            times[2, count, LENGTH] = median(took(count, LENGTH) for _ in range(often(count, again)))
     with cluster(4) as processes:
-        times[4, n, LONGER] = median(took(n, LONGER) for _ in range(RUNS))
+        times[4, n, LONGER] = median(took(n, LONGER) for _ in range(again))
     given = times[2, n, LENGTH]
 
     def beyond(slower: float) -> float:
@@ -203,14 +204,17 @@ def measured(counts: Sequence[int]) -> list[Row]:
     for (workers, count, length), seconds_ in sorted(times.items()):
         expected = start + simulated([length] * count, workers, costs.slowed(slower))
         what = f"{count:,} units of {length * 1e3:g} ms, Dask, {workers} workers"
-        runs = RUNS if count == n else 1
-        found.append(
-            row(what, seconds_, count, length / workers, runs, expected, (count, length) != (n, LENGTH))
-        )
+        checks = (count, length) != (n, LENGTH)
+        found.append(row(what, seconds_, count, length / workers, often(count, again), expected, checks))
     each = f"driver {costs.driver * 1e3:.1f} ms, scheduler {costs.scheduler * 1e3:.1f}, worker {costs.worker * 1e3:.1f}"
     how = f"processor time over 1,000 units of 1 ms; on this machine all that took {slower:.1f} times as long"
     found.append(Row("a unit on Dask, beside its own time", each, "-", "-", "-", "-", "1", how))
     return [*found, *predicted(costs._replace(delay=NETWORK_DELAY), start, kept)]
+
+
+def often(count: int, again: int) -> int:
+    """How many sweeps of that many units Dask is timed with."""
+    return 1 if count >= MANY else again
 
 
 def row(
@@ -218,7 +222,7 @@ def row(
     took: float,
     count: int,
     ideal: float,
-    runs: int = 1,
+    runs: int,
     expected: float | None = None,
     checks: bool = True,
 ) -> Row:
@@ -315,4 +319,4 @@ def hours(seconds: float) -> str:
 
 
 def rows(options: Options) -> list[Row]:
-    return measured(COUNTS if options.full or options.scale == "laptop" else COUNTS[:3])
+    return measured(COUNTS if options.full or options.scale == "laptop" else COUNTS[:3], options.runs)

@@ -1,5 +1,5 @@
 """How the cost of a chain-step grows with chains, rows and features, beside what the machine's arithmetic and memory
-allow: python benchmarks/growth.py [--write], to benchmarks/growth.csv and growth.png.
+allow; with --write also to benchmarks/growth.csv and, drawn, growth.png.
 
 A step of C = 10 E chains at d features and batches of B rows multiplies 4 B d C numbers (two products of matrices) and
 gathers B d numbers for each of the ten seeds.  Its least time is the first by the measured rate of a product of large
@@ -7,9 +7,7 @@ matrices, and the second by the measured rate of a copy.  Timed is what a run of
 that what is done once (rows are laid out in cache lines) does not count; the column "once_us" has it, for all chains.
 """
 
-import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
@@ -17,7 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 from machine import describe
-from measure import ROOT, arguments, isolated, seconds
+from measure import ROOT, Options, Row, isolated, seconds
 
 from dplangevin import random
 from dplangevin.chains.chain import Chain, run
@@ -48,10 +46,43 @@ class Machine(NamedTuple):
         copy = median(seconds(lambda: y.copy_(x)) for _ in range(runs + 1))
         return cls(2 * 2048**3 / product, 2 * x.nbytes / copy)
 
-    def least(self, chains: int, features: int, batch: int, seeds: int) -> float:
-        """Seconds of a step of all chains."""
+    def least(self, chains: int, features: int, batch: int, seeds: int) -> tuple[float, float]:
+        """Seconds of the products of a step of all chains, and of its gathering."""
         gathered = 2 * 4 * seeds * batch * features
-        return 4 * batch * features * chains / self.flops + gathered / self.bytes
+        return 4 * batch * features * chains / self.flops, gathered / self.bytes
+
+
+def rows(options: Options) -> list[Row]:
+    found, text = [], describe(options.threads, options.scale)
+    few = {"chains": CHAINS, "rows": ROWS, "features": FEATURES}
+    for axis, values in few.items():
+        for value in values if options.scale == "laptop" else values[:2]:
+            found.append(isolated(options.threads, point, axis, value, options.runs))
+    table = pd.DataFrame(found).assign(cpu=text.split("\n")[0].split(",")[0], threads=options.threads)
+    if options.write:
+        folder = ROOT / "benchmarks"
+        table.to_csv(folder / "growth.csv", index=False, float_format="%.4g")
+        figure(table).savefig(folder / "growth.png", dpi=150)
+    rates = f"{table.gflops.median():.0f} GFLOP/s, {table.gbytes.median():.1f} GB/s"
+    machine = Row(
+        "product of 2048 x 2048 matrices, float32; copy of 2^26 numbers, read and written",
+        *(rates, "-", "-", "-", "-", str(options.threads)),
+        f"medians over {len(table)} processes of medians of {options.runs}",
+    )
+    return [machine, *(row(each, options) for each in found)]
+
+
+def row(found: dict[str, Any], options: Options) -> Row:
+    least = found["products_us"] + found["gathering_us"]
+    return Row(
+        f"one chain-step, {found['chains']:,} chains, {found['rows']:,} rows, {found['features']:,} features",
+        f"{found['us']:.2f} us",
+        f"least: products {found['products_us']:.2f}, gathering {found['gathering_us']:.2f} us",
+        f"{found['us'] / least:.1f} times the least",
+        *("-", "-", str(options.threads)),
+        f"median of {options.runs}, {found['steps']} steps, batch {found['batch']}; "
+        f"once a run: {found['once_us'] / 1e6:.2f} s",
+    )
 
 
 def point(axis: str, value: int, runs: int) -> dict[str, Any]:
@@ -76,20 +107,26 @@ def point(axis: str, value: int, runs: int) -> dict[str, Any]:
     times = [(seconds(short), seconds(long)) for _ in range(runs)]
     taken = median(more - less for less, more in times) / (2 * few)
     once = median(less for less, _ in times) - few * taken
-    least = Machine.measured(runs).least(chains, features, batch, seeds)
-    each = 1e6 / chains
-    found = {"us": each * taken, "least_us": each * least, "once_us": 1e6 * max(once, 0.0)}
+    machine, each = Machine.measured(runs), 1e6 / chains
+    products, gathering = machine.least(chains, features, batch, seeds)
+    found = {"us": each * taken, "products_us": each * products, "gathering_us": each * gathering}
+    found |= {"once_us": 1e6 * max(once, 0.0), "gflops": machine.flops / 1e9, "gbytes": machine.bytes / 1e9}
     return {"axis": axis, **of, "batch": batch, "steps": 2 * few, **found}
 
 
 def figure(table: pd.DataFrame) -> Any:
-    """A panel an axis: measured, and the least by the machine's rates."""
+    """A panel an axis: measured, and the limits that the machine's rates set."""
     import matplotlib.pyplot as plt
 
+    limits = (
+        f"products at {table.gflops.median():.0f} GFLOP/s",
+        f"gathering at {table.gbytes.median():.0f} GB/s",
+    )
     figure, panels = plt.subplots(1, 3, figsize=(11, 3.9), sharey=True, layout="constrained")
     for panel, (axis, rows) in zip(panels, table.groupby("axis", sort=False), strict=True):
         panel.loglog(rows[axis], rows.us, "o-", label="measured")
-        panel.loglog(rows[axis], rows.least_us, "--", color="0.4", label="least: products and gathering")
+        panel.loglog(rows[axis], rows.products_us, "--", color="0.3", label=limits[0])
+        panel.loglog(rows[axis], rows.gathering_us, ":", color="0.3", label=limits[1])
         fixed = {name: rows[name].iloc[0] for name in USUAL if name != axis}
         panel.set_xlabel(f"{axis}\n({', '.join(f'{value:,} {name}' for name, value in fixed.items())})")
         panel.grid(alpha=0.3)
@@ -97,32 +134,3 @@ def figure(table: pd.DataFrame) -> Any:
     panels[0].legend(frameon=False)
     figure.suptitle("DP-SGD on a linear model, Poisson batches of 512, clipped", fontsize=11)
     return figure
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--write", action="store_true", help="also write benchmarks/growth.csv and growth.png"
-    )
-    parser.add_argument(
-        "--runs", type=int, default=5, help="repetitions that a median is taken of (default: 5)"
-    )
-    args = arguments(parser, argv)
-    found = []
-    for axis, values in (("chains", CHAINS), ("rows", ROWS), ("features", FEATURES)):
-        for value in values:
-            found.append(isolated(args.threads, point, axis, value, args.runs))
-            print(
-                {name: f"{n:.3g}" if isinstance(n, float) else n for name, n in found[-1].items()}, flush=True
-            )
-    table, text = pd.DataFrame(found), describe(args.threads, args.scale)
-    print(text)
-    if args.write:
-        folder = ROOT / "benchmarks"
-        table.to_csv(folder / "growth.csv", index=False, float_format="%.4g")
-        figure(table).savefig(folder / "growth.png", dpi=150)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

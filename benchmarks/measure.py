@@ -44,12 +44,13 @@ def arguments(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
 
 
 class Options(NamedTuple):
-    """threads, runs: as on the command line; full: nothing extrapolated; scale: a file of conf/scale/."""
+    """threads, runs, write: as on the command line; full: nothing extrapolated; scale: a file of conf/scale/."""
 
     threads: int
     runs: int
     full: bool
     scale: str
+    write: bool = False
 
 
 class Row(NamedTuple):

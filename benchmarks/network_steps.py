@@ -48,16 +48,28 @@ def problem(name: str, seeds: int = 1, batch: int = BATCH) -> tuple[Network, Ten
     )
 
 
-def private(name: str, seeds: int = 1, batch: int = BATCH) -> Step:
+def private(name: str, seeds: int = 1, batch: int = BATCH, dtype: torch.dtype = torch.float32) -> Step:
     network, theta, x, y = problem(name, seeds, batch)
+    theta, x = theta.to(dtype), x.to(dtype)
     mask, rng = torch.ones(seeds, batch, dtype=torch.bool), torch.Generator().manual_seed(2)
 
     def step() -> None:
-        total = clipped_sum(network, theta, x, y, mask, CLIP).gradient
+        total = clipped_sum(network, theta, x, y, mask, CLIP).gradient.float()
         total.add_(torch.randn(total.shape, generator=rng), alpha=NOISE * CLIP)
         theta.add_(total, alpha=-STEP / batch)
 
     return step
+
+
+def rounding(name: str) -> float:
+    """How far a sum of clipped gradients in bfloat16 is from that in float32, of its norm."""
+    network, theta, x, y = problem(name)
+    mask = torch.ones(1, BATCH, dtype=torch.bool)
+    exact, found = (
+        clipped_sum(network, theta.to(dtype), x.to(dtype), y, mask, CLIP).gradient.float()
+        for dtype in (torch.float32, torch.bfloat16)
+    )
+    return float((found - exact).norm() / exact.norm())
 
 
 def trained(name: str, layout: torch.memory_format) -> tuple[torch.nn.Module, Tensor, Tensor]:
