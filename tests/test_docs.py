@@ -44,7 +44,6 @@ LONG = {
     "make faults": "minutes; tests/test_trials.py::test_the_table_says_what_came_of_every_trial",
     "make lint": "reads the sources, changes nothing",
     "make bench": "hours; see benchmarks/",
-    "python benchmarks/growth.py --write": "minutes of timing",
     "python benchmarks/everything.py --write": "hours; computes all results again",
     "python benchmarks/bench.py --only calibration --write": "a minute, and it writes",
     "git restore . && dvc exp run --queue -S method.ops.radius=2,5 run@compare-abalone": "two experiments more",

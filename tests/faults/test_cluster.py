@@ -3,6 +3,7 @@ out of memory.  Every unit is there at the end, with the bytes that it has here.
 
 import gc
 import json
+import lzma
 import os
 import pickle
 import re
@@ -30,7 +31,7 @@ import yaml
 from distributed import Client
 from distributed.security import Security
 from typer.testing import CliRunner
-from web import closed_port
+from web import closed_port, served
 
 from dplangevin import cluster as remote
 from dplangevin import config, executor, experiment, manifest
@@ -44,10 +45,11 @@ LIMIT = 1.5e9  # bytes of the third worker
 
 
 class Cluster:
-    """Processes of a scheduler and three workers; the third has a limit of memory, and a nanny that starts it again."""
+    """Processes of a scheduler and three workers; the third has a limit of memory, and a nanny that starts it again.
+    mirror: where workers find raw data."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.file = folder, folder / "scheduler.json"
+    def __init__(self, folder: Path, mirror: str) -> None:
+        self.folder, self.file, self.mirror = folder, folder / "scheduler.json", mirror
         self.started: list[subprocess.Popen[bytes]] = []
         self.start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
         until(self.file.exists)
@@ -63,6 +65,7 @@ class Cluster:
     def start(self, *words: str, **env: str) -> subprocess.Popen[bytes]:
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
         own = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "2", "PYTHONWARNINGS": "", **env}
+        own["DATA_MIRROR"] = self.mirror
         command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(self.file)]
         with open(self.folder / "said", "ab") as said:
             process = subprocess.Popen(
@@ -86,9 +89,16 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
-    yield made
-    made.end()
+    """Its workers fetch raw data over HTTP."""
+    mirror = tmp_path_factory.mktemp("mirror")
+    for packed in (ROOT / "data/bundled").glob("*.xz"):
+        name = packed.name.partition(".")[0]
+        (mirror / name).mkdir(exist_ok=True)
+        (mirror / name / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
+    with served(mirror) as url:
+        made = Cluster(tmp_path_factory.mktemp("cluster"), url)
+        yield made
+        made.end()
 
 
 @pytest.fixture
@@ -318,6 +328,52 @@ def test_a_worker_out_of_memory_is_started_again(
     assert counts[again] == 2
 
 
+@LOST
+def test_another_worker_of_a_shared_folder_goes_on_from_a_checkpoint(
+    cluster: Cluster, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a network whose worker is killed, to the same bytes."""
+    data, cfg = toy.write(tmp_path, "images"), toy.of_networks()
+    monkeypatch.chdir(tmp_path)
+    cfg.experiment.toy.settings = {"sgd": cfg.experiment.toy.settings.sgd}
+    cfg.experiment.toy.runs = {"sgd": {"epsilons": None}}
+    cfg.method.sgd._target_, cfg.method.sgd.folder = "logged.Resumed", str(tmp_path)
+
+    def run(name: str, where: str) -> list[bytes]:
+        monkeypatch.setenv("DPL_CLUSTER", where)
+        paths = [Path(f"{name}/{table}.csv") for table in experiment.tables(cfg.experiment.toy)]
+        store = Store(paths, Path("data/units" if where else "units"))
+        store.write(experiment.sweep(cfg, "toy", "images", experiment.Inputs(File.at(data)), store))
+        return [path.read_bytes() for path in paths]
+
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    here = run("here", "")
+    (tmp_path / "log").unlink()
+    (tmp_path / "stop").touch()
+    cluster.worker("d", "--no-nanny", "--memory-limit", "0")
+    monkeypatch.setenv("DPL_DEVICE", "cpu")
+    assert run("there", address) == here
+    (first, killed), (then, other) = (line.split(",") for line in (tmp_path / "log").read_text().splitlines())
+    assert (first, then) == ("0", "10")
+    assert killed != other
+
+
+def test_networks_go_to_the_workers_that_declare_a_gpu(
+    cluster: Cluster, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And are told to use it; whatever needs none is told to use the processor, also there."""
+    monkeypatch.setenv("DPL_CLUSTER", address)
+    before = cluster.said().count("Registered to")
+    process = cluster.worker("with a GPU", "--no-nanny", "--memory-limit", "0", "--resources", "GPU=1")
+    until(lambda: cluster.said().count("Registered to") > before)
+    found = executor.computed(logged.device, range(6), executor.Need(gpu=1))
+    assert [done.value for done in found] == [("cuda", "with a GPU")] * 6
+    others = [done.value for done in executor.computed(logged.device, range(6))]
+    assert {told for told, _ in filter(None, others)} == {"cpu"}
+    process.terminate()
+    process.wait()
+
+
 # What is refused, before anything is computed
 
 
@@ -471,16 +527,18 @@ def test_an_error_that_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -
     assert repr(done.error) == "RuntimeError('Odd: why')"
 
 
+@pytest.mark.parametrize("name", ["synthetic", "abalone"])
 def test_prepared_data_are_made_where_a_unit_is(
-    address: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    name: str, address: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the manifest of who asks, in the worker's own folder, and checked: here data that nothing is fetched for."""
+    """By the manifest of who asks, in the worker's own folder, and checked; Abalone from what the worker downloads."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("DPL_CLUSTER", address)
-    file = manifest.file(config.load(), "dataset", "synthetic")
+    file = manifest.file(config.load(), "dataset", name)
     (done,) = executor.computed(logged.described, [file])
     assert done.error is None
-    assert done.value == (file.sha256, str(cluster.folder / "data/processed/synthetic.npz"))
+    assert done.value == (file.sha256, str(cluster.folder / f"data/processed/{name}.npz"))
+    assert (cluster.folder / "data/raw/abalone/abalone.data").exists() == (name == "abalone")
     assert not (cluster.folder / "data/manifest").exists()
 
 
