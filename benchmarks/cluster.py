@@ -44,10 +44,18 @@ TIMES = 10  # the grids of the papers, so many times over
 SWEEP = 100_000  # units
 
 # Seconds that other files of benchmarks/ and docs/speed.md state, of one core
-HEAD = 0.25  # a run and seed of softmax regression on features, all runs at once: softmax_heads.md
-NETWORK = 2.2 * 3600 / 67  # a run and seed of li2019's networks, on average: docs/speed.md
-TUNED = 3600 / 38  # and of the networks that ryffel2022 fine-tunes
-CHAIN_STEP, STEPS, REPEATS = 7.7e-6, 1_908, 10  # of DP-SGLD on Adult, 30 epochs at batch 512: results.md
+HEAD = 0.25  # a run and seed of softmax regression on features, all runs at once
+NETWORKS = {  # a run and seed, on average: docs/speed.md has the minutes
+    "li2019_tab1": 129 * 60 / 67,
+    "li2019_gan": 101 * 60 / 72,
+    "ryffel2022_tab3": 3600 / 38,
+    "ryffel2022_tab3_resnet18": 3600 / 38,
+}
+CHAIN_STEP, STEPS, REPEATS = (
+    7.7e-6,
+    1_908,
+    10,
+)  # of DP-SGLD on Adult, 30 epochs at batch 512, as 110 chains take it
 PLAN = (
     4.5e-3  # key and plan of a unit in the driver, before the first is sent: dp_sgld on 4 features, 200 units
 )
@@ -246,7 +254,7 @@ def tasks(cfg: DictConfig, experiment: str, dataset: str, table: pd.Series) -> l
         together = isinstance(method, ChainMethod) and type(method).kernel is ChainMethod.kernel
         each = table.get((dataset, run.method), 30 * HEAD) / 30  # of a table: 3 budgets, 10 repeats
         if apart(spec):
-            each = NETWORK if experiment.startswith("li2019") else TUNED
+            each = NETWORKS[experiment]
         for unit in units(spec, run):
             fits = len(unit.epsilons) * run.seeds
             if together and not apart(spec):

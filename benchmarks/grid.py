@@ -2,6 +2,7 @@
 memory of each method."""
 
 import io
+import os
 import resource
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import adult
 import pandas as pd
-from measure import Options, Row, isolated, verdict
+from measure import Options, Row, end_workers, isolated, verdict
 from omegaconf import OmegaConf
 
 from dplangevin.cache import File, Store
@@ -43,7 +44,8 @@ GRIDS = (
 
 
 class Cost(NamedTuple):
-    """seconds: of the whole process, imports included; gigabytes: its peak; r_hat: the worst, None without chains."""
+    """seconds: of the whole process, imports included; gigabytes: its peak and those of its workers; r_hat: the worst,
+    None without chains."""
 
     seconds: float
     gigabytes: float
@@ -68,10 +70,11 @@ def measured(grid: Grid, options: Options) -> list[Row]:
             if method == "reference":
                 memory, r_hat = isolated(options.threads, reference, options.scale, data, posterior)
             else:
+                os.environ["DPL_WORKERS"] = str(options.threads)
                 args = grid.experiment, method, options.scale, data, folder / "units"
                 memory, r_hat = isolated(options.threads, one, *args, posterior if compared else None)
             costs[method] = Cost(time.perf_counter() - start, memory, r_hat)
-    size = f"{len(spec.epsilons[adult.KEY])} budgets x {cfg.repeats} repeats"
+    size = f"{len(spec.epsilons[adult.KEY])} budgets x {spec.get('seeds', cfg.repeats)} repeats"
     return [*each(grid, costs, size, options), total(grid, costs, options)]
 
 
@@ -85,7 +88,8 @@ def each(grid: Grid, costs: dict[str, Cost], size: str, options: Options) -> lis
             "-" if cost.r_hat is None or not grid.mixed else f"R-hat < {R_HAT}",
             "-" if cost.r_hat is None or not grid.mixed else verdict(cost.r_hat < R_HAT),
             str(options.threads),
-            f"one process, run once, {'once' if method in ('nonprivate', 'sgld', 'reference') else size}",
+            f"run once, units side by side on {options.threads} processes, "
+            + ("once" if method in ("nonprivate", "sgld", "reference") else size),
         )
         for method, cost in costs.items()
     ]
@@ -104,14 +108,14 @@ def total(grid: Grid, costs: dict[str, Cost], options: Options) -> Row:
         f"< {grid.minutes} minutes, < {grid.gigabytes} GB" + (f", R-hat < {R_HAT}" if grid.mixed else ""),
         verdict(met),
         str(options.threads),
-        "sum of seconds, largest memory; one process after the other",
+        "sum of seconds, largest memory; one method after the other",
     )
 
 
 def one(
     experiment: str, method: str, scale: str, data: Path, units: Path, posterior: Path | None
 ) -> tuple[float, float | None]:
-    """Run one method; peak memory of this process in GB (1e9 bytes) and the worst R-hat, None without chains."""
+    """Run one method; peak memory in GB (1e9 bytes) and the worst R-hat, None without chains."""
     cfg = adult.config(scale)
     spec = cfg.experiment[experiment]
     alone = {name: run for name, run in (spec.get("runs") or {}).items() if name == method}
@@ -133,4 +137,9 @@ def reference(scale: str, data: Path, posterior: Path) -> tuple[float, float | N
 
 
 def peak_memory() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * TO_BYTES / 1e9
+    """Of this process, and as often as it has workers of its largest child."""
+    end_workers()
+    own, child = (
+        resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return (own + int(os.environ.get("DPL_WORKERS", 1)) * child) * TO_BYTES / 1e9

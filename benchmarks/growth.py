@@ -3,12 +3,14 @@ allow; with --write also to benchmarks/growth.csv and, drawn, growth.png.
 
 A step of C = 10 E chains at d features and batches of B rows multiplies 4 B d C numbers (two products of matrices) and
 gathers B d numbers for each of the ten seeds.  Its least time is the first by the measured rate of a product of large
-matrices, and the second by the measured rate of a copy.  Timed is what a run of three times the steps takes longer, so
-that what is done once (rows are laid out in cache lines) does not count; the column "once_us" has it, for all chains.
+matrices, and the second by the measured rate of a copy.  Timed are steps of one run after its first 64, whose random
+numbers are drawn together; the column "once_us" is what comes before the first step, for all chains (rows are laid out
+in cache lines, and the random numbers of 64 steps drawn).
 """
 
-from collections.abc import Callable
-from functools import partial
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -18,10 +20,10 @@ from machine import describe
 from measure import ROOT, Options, Row, isolated, seconds
 
 from dplangevin import random
-from dplangevin.chains.chain import Chain, run
+from dplangevin.chains.chain import AT_ONCE, Chain, run
 from dplangevin.chains.sampling import Sampling
 from dplangevin.losses import LOGISTIC
-from dplangevin.problems.glm import Glm
+from dplangevin.problems.glm import Descent, Glm
 
 SEEDS, BATCH = 10, 512
 CHAINS = (1, 10, 110, 1_000, 10_000)
@@ -50,6 +52,23 @@ class Machine(NamedTuple):
         """Seconds of the products of a step of all chains, and of its gathering."""
         gathered = 2 * 4 * seeds * batch * features
         return 4 * batch * features * chains / self.flops, gathered / self.bytes
+
+
+@dataclass(frozen=True)
+class Timed(Glm):
+    """began: when each step of the last run did, in seconds."""
+
+    began: list[float] = field(default_factory=list)
+
+    def descent(self, chains: Sequence[Chain]) -> Descent:
+        step = super().descent(chains)
+        self.began.clear()
+
+        def timed(*args: Any) -> None:
+            self.began.append(time.perf_counter())
+            step(*args)
+
+        return timed
 
 
 def rows(options: Options) -> list[Row]:
@@ -93,25 +112,23 @@ def point(axis: str, value: int, runs: int) -> dict[str, Any]:
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(1, rows, features, generator=rng).mul_(features**-0.5 / 2)
     y = torch.where(torch.rand(1, rows, generator=rng) < 0.5, -1.0, 1.0)
-    problem = Glm(x, y, LOGISTIC, row_bound=1.0)
-    few = max(4, min(512, int(WORK / (4 * batch * features * chains))))
-
-    def of_length(steps: int) -> Callable[[], object]:
-        size = torch.full((steps,), 1e-3, dtype=torch.float64)
-        sampling = Sampling("poisson", batch, (steps + 0.5) * batch / rows)
-        chain = Chain(size, torch.ones_like(size), sampling, 1.0, l2=1e-3)
-        return partial(run, problem, [chain] * (chains // seeds), seeds, random.generator(0, "bench/growth"))
-
-    short, long = of_length(few), of_length(3 * few)
-    short()
-    times = [(seconds(short), seconds(long)) for _ in range(runs)]
-    taken = median(more - less for less, more in times) / (2 * few)
-    once = median(less for less, _ in times) - few * taken
+    problem = Timed(x, y, LOGISTIC, row_bound=1.0)
+    steps = AT_ONCE[True] * max(1, min(16, int(WORK / (4 * AT_ONCE[True] * batch * features * chains))))
+    size = torch.full((AT_ONCE[True] + steps + 1,), 1e-3, dtype=torch.float64)
+    sampling = Sampling("poisson", batch, (len(size) + 0.5) * batch / rows)
+    chain = Chain(size, torch.ones_like(size), sampling, 1.0, l2=1e-3)
+    times = []
+    for _ in range(runs + 1):  # the first warms up
+        start = time.perf_counter()
+        run(problem, [chain] * (chains // seeds), seeds, random.generator(0, "bench/growth"))
+        first, last = problem.began[AT_ONCE[True]], problem.began[-1]
+        times.append((problem.began[0] - start, (last - first) / steps))
+    once, taken = (median(each) for each in zip(*times[1:], strict=True))
     machine, each = Machine.measured(runs), 1e6 / chains
     products, gathering = machine.least(chains, features, batch, seeds)
     found = {"us": each * taken, "products_us": each * products, "gathering_us": each * gathering}
-    found |= {"once_us": 1e6 * max(once, 0.0), "gflops": machine.flops / 1e9, "gbytes": machine.bytes / 1e9}
-    return {"axis": axis, **of, "batch": batch, "steps": 2 * few, **found}
+    found |= {"once_us": 1e6 * once, "gflops": machine.flops / 1e9, "gbytes": machine.bytes / 1e9}
+    return {"axis": axis, **of, "batch": batch, "steps": steps, **found}
 
 
 def figure(table: pd.DataFrame) -> Any:

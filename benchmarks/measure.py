@@ -102,7 +102,22 @@ def isolated(threads: int, function: Callable[P, T], *args: P.args, **kwargs: P.
     The thread variables of the environment must be set already; that they hold is checked in the process.
     """
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=pin, initargs=(threads,)) as pool:
-        return pool.submit(function, *args, **kwargs).result()
+        return pool.submit(_alone, function, *args, **kwargs).result()
+
+
+def _alone(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return function(*args, **kwargs)
+    finally:
+        end_workers()
+
+
+def end_workers() -> None:
+    """End the processes that joblib keeps for a next call: their parent would wait for them for minutes."""
+    if "joblib" in sys.modules:
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor(reuse=True).shutdown(wait=True)
 
 
 def pin(threads: int) -> None:
