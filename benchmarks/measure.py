@@ -6,6 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -102,12 +103,12 @@ def isolated(threads: int, function: Callable[P, T], *args: P.args, **kwargs: P.
     The thread variables of the environment must be set already; that they hold is checked in the process.
     """
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=pin, initargs=(threads,)) as pool:
-        return pool.submit(_alone, function, *args, **kwargs).result()
+        return pool.submit(_alone, partial(function, *args, **kwargs)).result()
 
 
-def _alone(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def _alone(call: Callable[[], T]) -> T:
     try:
-        return function(*args, **kwargs)
+        return call()
     finally:
         end_workers()
 
