@@ -1,11 +1,13 @@
 """The sides of networks.py: one training step of a network, ours, PyTorch's without privacy, Opacus's, and JAX's."""
 
 import copy
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -15,7 +17,10 @@ from omegaconf import OmegaConf
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
+from dplangevin.engine import convolution
 from dplangevin.engine.clipped import clipped_sum
+from dplangevin.engine.convolution import Conv2d
+from dplangevin.engine.layers import Parameters, PerExampleGradients
 from dplangevin.networks import Network
 
 CONF = Path(__file__).resolve().parents[1] / "conf/problem"
@@ -59,6 +64,40 @@ def private(name: str, seeds: int = 1, batch: int = BATCH, dtype: torch.dtype = 
         theta.add_(total, alpha=-STEP / batch)
 
     return step
+
+
+def other_ways(name: str) -> dict[str, Callable[[], Step]]:
+    """Our step with gradients of single examples computed again for their sum, not kept (as in Bu et al. 2022), and
+    with the columns of all examples written before any product, norms after all of them."""
+    return {
+        "computed again": partial(patched, name, "per_example_gradients", _computed_again),
+        "written whole": partial(patched, name, "_by_blocks", _written_whole),
+    }
+
+
+def patched(name: str, method: str, other: Callable[..., Any]) -> Step:
+    step = private(name)
+
+    def changed() -> None:
+        with mock.patch.object(Conv2d, method, other):
+            step()
+
+    return changed
+
+
+def _computed_again(
+    self: Conv2d, parameters: Parameters, x: Tensor, g: Tensor, norms: bool
+) -> PerExampleGradients:
+    found = _per_example_gradients(self, parameters, x, g, norms)
+    return _per_example_gradients(self, parameters, x, g, False)._replace(squares=found.squares)
+
+
+def _written_whole(self: Conv2d, *given: Any) -> tuple[Tensor, Tensor]:
+    with mock.patch.object(convolution, "CACHED", sys.maxsize):
+        return _by_blocks(self, *given)
+
+
+_per_example_gradients, _by_blocks = Conv2d.per_example_gradients, Conv2d._by_blocks
 
 
 def rounding(name: str) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from measure import PINS, Options, Row, isolated, verdict
-from network_steps import BATCH, JAX, MODES, Step, jax_sides, private, rounding, sides
+from network_steps import BATCH, JAX, MODES, Step, jax_sides, other_ways, private, rounding, sides
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
@@ -32,7 +32,7 @@ def rows(options: Options) -> list[Row]:
 
 def of(name: str, options: Options) -> list[Row]:
     """Time and peak memory of one network's steps, each memory in a process of its own."""
-    steps = {who: make() for who, make in {**sides(name), **jax_sides(name)}.items()}
+    steps = {who: make() for who, make in {**sides(name), **other_ways(name), **jax_sides(name)}.items()}
     half = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     if half:  # its convolutions abort on other processors
         steps["bfloat16"] = private(name, dtype=torch.bfloat16)
@@ -60,8 +60,17 @@ def of(name: str, options: Options) -> list[Row]:
         )
         for _ in range(half)
     ]
+    ways = Row(
+        f"private step, network {name}, in other ways",
+        f"{ours:.2f} ms",
+        f"gradients computed again {spread['computed again']:.2f} ms; written whole {spread['written whole']:.2f} ms",
+        " and ".join(f"{spread[way] / plain:.2f}" for way in other_ways(name)) + " times non-private",
+        *("-", "-", "1"),
+        f"{how}; ours keeps single gradients, and takes norms of what is in the cache",
+    )
     return [
         *rounded,
+        ways,
         Row(
             f"private step, network {name}, batch {BATCH}",
             f"{ours:.2f} ms",
