@@ -51,11 +51,8 @@ NETWORKS = {  # a run and seed, on average: docs/speed.md has the minutes
     "ryffel2022_tab3": 3600 / 38,
     "ryffel2022_tab3_resnet18": 3600 / 38,
 }
-CHAIN_STEP, STEPS, REPEATS = (
-    7.7e-6,
-    1_908,
-    10,
-)  # of DP-SGLD on Adult, 30 epochs at batch 512, as 110 chains take it
+CHAIN_STEP = 7.7e-6  # of DP-SGLD on Adult at batch 512, as 110 chains take it
+STEPS, REPEATS = 1_908, 10  # its 30 epochs
 PLAN = (
     4.5e-3  # key and plan of a unit in the driver, before the first is sent: dp_sgld on 4 features, 200 units
 )

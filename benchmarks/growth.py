@@ -3,9 +3,9 @@ allow; with --write also to benchmarks/growth.csv and, drawn, growth.png.
 
 A step of C = 10 E chains at d features and batches of B rows multiplies 4 B d C numbers (two products of matrices) and
 gathers B d numbers for each of the ten seeds.  Its least time is the first by the measured rate of a product of large
-matrices, and the second by the measured rate of a copy.  Timed are steps of one run after its first 64, whose random
-numbers are drawn together; the column "once_us" is what comes before the first step, for all chains (rows are laid out
-in cache lines, and the random numbers of 64 steps drawn).
+matrices, and the second by the measured rate of a copy.  Timed are steps inside a run, from just after the
+random numbers of 64 steps are drawn to just after another such time; the column "once_us" is what comes before the
+first step, for all chains (rows are laid out in cache lines, and the random numbers of 64 steps drawn).
 """
 
 import time
@@ -114,14 +114,14 @@ def point(axis: str, value: int, runs: int) -> dict[str, Any]:
     y = torch.where(torch.rand(1, rows, generator=rng) < 0.5, -1.0, 1.0)
     problem = Timed(x, y, LOGISTIC, row_bound=1.0)
     steps = AT_ONCE[True] * max(1, min(16, int(WORK / (4 * AT_ONCE[True] * batch * features * chains))))
-    size = torch.full((AT_ONCE[True] + steps + 1,), 1e-3, dtype=torch.float64)
+    size = torch.full((steps + 2 * AT_ONCE[True],), 1e-3, dtype=torch.float64)
     sampling = Sampling("poisson", batch, (len(size) + 0.5) * batch / rows)
     chain = Chain(size, torch.ones_like(size), sampling, 1.0, l2=1e-3)
     times = []
     for _ in range(runs + 1):  # the first warms up
         start = time.perf_counter()
         run(problem, [chain] * (chains // seeds), seeds, random.generator(0, "bench/growth"))
-        first, last = problem.began[AT_ONCE[True]], problem.began[-1]
+        first, last = (problem.began[at] for at in (AT_ONCE[True], AT_ONCE[True] + steps))
         times.append((problem.began[0] - start, (last - first) / steps))
     once, taken = (median(each) for each in zip(*times[1:], strict=True))
     machine, each = Machine.measured(runs), 1e6 / chains
