@@ -41,8 +41,8 @@ def rows(options: Options) -> list[Row]:
                 rng = random.generator(cfg.seed, f"bench/sampler/{run}")
                 given = method, problem, [Budget(epsilon, cfg.delta)], cfg.repeats, rng
                 (release, _), took = timed(partial(released, *given))
-                speeds[boundary].append(float(release.info["ess"].min()) / took)
-                r_hats[boundary].append(float(release.info["r_hat"].max()))
+                speeds[boundary].append(float(release.not_private["ess"].min()) / took)
+                r_hats[boundary].append(float(release.not_private["r_hat"].max()))
         ours, peer = ({"speed": median(speeds[b]), "r_hat": max(r_hats[b])} for b in speeds)
         found.append(
             Row(

@@ -145,7 +145,7 @@ VOTE = {
     "adjacency": "replace_one",
 }
 TEACHERS: dict[str, Any] = {
-    **dict.fromkeys(LOSSES, Ridge(1.0, 1e-4)),
+    **dict.fromkeys(LOSSES, Ridge(1.0)),
     **dict.fromkeys(NETWORKS, Descent(1.0, 0.0, 0.0, QUERIES, 1)),
 }
 TABLE = [

@@ -368,7 +368,7 @@ def test_what_a_method_reports_is_a_metric(data: Path, monkeypatch: pytest.Monke
 
     def reporting(*args: Any, **more: Any) -> Release:
         found = fit(*args, **more)
-        found.info.update(epsilon_released=torch.arange(3.0)[:, None], steps=torch.ones(3, 1))
+        found.not_private.update(epsilon_released=torch.arange(3.0)[:, None], steps=torch.ones(3, 1))
         return found
 
     monkeypatch.setattr(Ridge, "release", reporting)

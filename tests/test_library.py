@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,7 @@ def test_three_classes_and_numbers_are_learned() -> None:
 def test_predictions_average_over_samples() -> None:
     X, _ = rows()
     (answer,) = learn("dpvi", made(), HALF, 0)
-    each = [answer._replace(theta=theta[None]).predict(X) for theta in answer.theta]
+    each = [replace(answer, theta=theta[None]).predict(X) for theta in answer.theta]
     assert len(each) == 50
     torch.testing.assert_close(answer.predict(X), torch.stack(each).mean(0))
 
@@ -437,7 +438,10 @@ def test_attacks_stay_below_the_price(method: Any, classes: int, least: float) -
 def test_noise_that_is_missing_is_seen_by_the_attack() -> None:
     class Quiet(OutPert):
         def release(self, problem: Any, plans: Any, how: Any) -> Any:
-            quiet = [plan._replace(work=plan.work._replace(std=plan.work.std / 8)) for plan in plans]
+            quiet = [
+                plan._replace(work=plan.work._replace(output_scale=plan.work.output_scale / 8))
+                for plan in plans
+            ]
             return super().release(problem, quiet, how)
 
     known, budget = facts(4, 2), Budget(1.0, 0.05)

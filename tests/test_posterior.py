@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import pytest
 import scipy.stats
@@ -130,13 +129,8 @@ def test_settings_are_checked() -> None:
 
 def test_rejection_is_exact_wherever_its_paraboloid_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a Gaussian posterior, with theta* half a standard deviation off in each coordinate."""
-    real = posteriors.minimise
-
-    def off(*given: Any, **more: Any) -> Any:
-        found = real(*given, **more)
-        return found._replace(theta=found.theta + 0.3)
-
-    monkeypatch.setattr(posteriors, "minimise", off)
+    real = posteriors.private_minimum
+    monkeypatch.setattr(posteriors, "private_minimum", lambda *given: real(*given) + 0.3)
     x = torch.tensor([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0]])[None]
     problem = Glm(x, torch.tensor([[1.0, -0.5, 0.25]]), SQUARED)
     one, seeds = torch.ones(1), 3000

@@ -1,5 +1,7 @@
+import hashlib
 import itertools
 import math
+import zlib
 from itertools import islice
 from typing import Any
 
@@ -17,6 +19,27 @@ def test_streams_depend_on_seed_and_label_only() -> None:
     assert not torch.equal(draw, random.noise(random.generator(7, "adult/objpert"), 3, 4))
     assert not torch.equal(draw, random.noise(random.generator(8, "adult/ops"), 3, 4))
     assert draw.shape == (3, 4)
+
+
+def test_streams_of_ordinary_seeds_are_those_of_32_bits_that_results_were_made_with() -> None:
+    for seed in (0, 7, 2**32, 2**64 - 1):
+        state = np.random.SeedSequence([seed, zlib.crc32(b"adult/ops")]).generate_state(1, np.uint64)[0]
+        words = torch.Generator().manual_seed(int(state >> np.uint64(1)) % 2**32)
+        assert torch.equal(random.noise(random.generator(seed, "adult/ops"), 9), random.noise(words, 9))
+    drawn = random.noise(random.generator(0, "adult/ops"), 2).tolist()
+    assert drawn == pytest.approx([0.9266027191570937, -0.8552735378621392], rel=1e-12)
+
+
+def test_all_bits_of_a_seed_of_the_systems_entropy_count() -> None:
+    """The whole state is SHAKE-256 of seed and label, not one of 2^32 states that torch can be seeded with."""
+    seed = 2**128 + 5
+    words = np.frombuffer(hashlib.shake_256(f"{seed} adult/ops".encode()).digest(2496), "<u4")
+    made = np.random.MT19937()
+    made.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 624}}
+    drawn = torch.randint(2**31, (1500,), generator=random.generator(seed, "adult/ops"))
+    assert np.array_equal(drawn.numpy(), made.random_raw(3000)[1::2] % 2**31)  # torch takes two words each
+    for other in (random.generator(seed + 2**100, "adult/ops"), random.generator(seed, "adult/dpvi")):
+        assert not torch.equal(drawn, torch.randint(2**31, (1500,), generator=other))
 
 
 @pytest.mark.parametrize(("n", "size"), [(5, 2), (40, 3), (9, 2)])  # by sorting keys, and by drawing again

@@ -5,14 +5,16 @@ order of its laws on the two data sets, so
 
     epsilon >= log((p - delta)/q),   p <= P(E), q >= Q(E).
 
-E is a half-line of a scalar statistic.  Order, side and threshold are chosen on one half of the runs; p and q are
-Clopper-Pearson limits from the other half, where each fails with probability at most (1 - confidence)/2.
+E is a half-line of a statistic.  Order, side, threshold, and the statistic where there are several, are chosen on one
+half of the runs; p and q are Clopper-Pearson limits from the other half, where each fails with probability at most
+(1 - confidence)/2.
 
 The bound on epsilon holds for any mechanism.  If the mechanism is mu-GDP then ``Phi^-1(P(E)) - Phi^-1(Q(E)) <= mu`` as
 well (Dong, Roth and Su 2022, Definition 4), which gives a lower bound on mu.  An epsilon computed from that mu, by
 `analytic_gaussian.epsilon_of`, is a statement about mechanisms known to be GDP only.
 """
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -43,15 +45,16 @@ class Audit(NamedTuple):
 
 
 class _Test(NamedTuple):
-    """An event by its threshold: {x >= threshold} or {x < threshold}; flipped: the second data set plays P."""
+    """An event: {x >= threshold} or {x < threshold} for x = statistic `which`; flipped: the second data set plays P."""
 
+    which: int
     threshold: float
     below: bool
     flipped: bool
 
 
 def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float = 0.95) -> Audit:
-    """Lower bounds from statistics of independent runs, ``(runs,)`` on each data set; runs >= 8.
+    """Lower bounds from statistics of independent runs on each data set, ``(runs,)`` or ``(runs, k)``; runs >= 8.
 
     Entry i of `first` may depend on entry i of `second` (common random numbers), never on another i: even
     positions choose, odd positions bound.  Infinite values are allowed.  delta in [0, 1); confidence in (0, 1).
@@ -64,12 +67,12 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
     if len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} runs: audit needs as many on either data set")
     error = (1 - confidence) / 2
-    seen = np.sort(first[::2]), np.sort(second[::2])
     kept = first[1::2], second[1::2]
-    thresholds = _thresholds(*seen)
     strict = error / STRICTER
     best: dict[str, tuple[float, _Test]] = {}
-    for below in (False, True):
+    for which, below in product(range(first.shape[1]), (False, True)):
+        seen = np.sort(first[::2, which]), np.sort(second[::2, which])
+        thresholds = _thresholds(*seen)
         counts = [np.searchsorted(values, thresholds, "left") for values in seen]
         counts = counts if below else [len(seen[0]) - count for count in counts]
         for flipped in (False, True):
@@ -78,7 +81,7 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
             for name, bound in (("epsilon", _epsilon(low, high, delta)), ("mu", ndtri(low) - ndtri(high))):
                 at = int(np.argmax(bound))
                 if name not in best or bound[at] > best[name][0]:
-                    best[name] = float(bound[at]), _Test(float(thresholds[at]), below, flipped)
+                    best[name] = float(bound[at]), _Test(which, float(thresholds[at]), below, flipped)
     hits, misses, of = _counts(best["epsilon"][1], *kept)
     epsilon = _epsilon(lower_rate(hits, of, error), upper_rate(misses, of, error), delta)
     hits, misses, of = _counts(best["mu"][1], *kept)
@@ -91,13 +94,13 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
 
 def _checked(values: np.ndarray, name: str) -> np.ndarray:
     values = np.asarray(values)
-    if values.ndim != 1 or len(values) < 8:
+    if values.ndim not in (1, 2) or len(values) < 8:
         raise ValueError(
             f"{name} has shape {values.shape}: audit needs one statistic per run, at least 8 runs"
         )
     if np.isnan(values).any():
         raise ValueError(f"{name} holds nan: give every run a statistic")
-    return values
+    return values.reshape(len(values), -1)
 
 
 def _thresholds(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -111,9 +114,8 @@ def _thresholds(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _counts(test: _Test, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """How often the event occurs under P and under Q, of how many runs."""
-    inside = [
-        values < test.threshold if test.below else values >= test.threshold for values in (first, second)
-    ]
+    columns = first[:, test.which], second[:, test.which]
+    inside = [values < test.threshold if test.below else values >= test.threshold for values in columns]
     hits, misses = (np.array(part.sum()) for part in (inside[::-1] if test.flipped else inside))
     return hits, misses, len(first)
 

@@ -3,11 +3,16 @@
 A comparison is an ordinary experiment: `config` writes what conf/ would say of it, and `experiment.sweep` runs it.
 Every method is asked for each epsilon as it is, and for the epsilon whose price, by the tight accountant and for the
 same neighbours, is that epsilon; so results can be read at equal asked and at equal tight epsilon.
+
+Unless a seed is given, the noise comes from the system's entropy.  An interrupted run goes on with the same noise: its
+secret lies in the folder of results until these are complete.
 """
 
 import importlib
 import math
 import os
+import re
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -20,7 +25,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.arithmetic import pinned
-from dplangevin.cache import File, Store
+from dplangevin.cache import File, Store, atomic_path, key
 from dplangevin.data import DataError, Dataset
 from dplangevin.data.loaders import table
 from dplangevin.exhibits import read
@@ -29,6 +34,7 @@ from dplangevin.library import calibrate
 from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
+from dplangevin.plan import plain
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
@@ -44,6 +50,7 @@ PASSES = 30  # over the rows, at most
 TEACHER_ROWS = 20  # of each teacher of PATE, at least
 LEAST = 20  # rows to train on
 CLOSE = 2e-3  # relative: of a price to the epsilon that is wanted
+SECRET = "secret-seed"  # file in the folder of results, of a run that draws from the system's entropy
 
 
 class Outcome(NamedTuple):
@@ -67,8 +74,8 @@ class Comparison:
 
     name: of the data set.  folder: of the table.  loader: the arguments of `loaders.table.load`, see `data.schema`.
     methods: name -> config, see `methods_named`.  epsilons: > 0, finite.  seeds: repeats of every method; rows are
-    split anew for each where the loader has as many repeats.  results: the folder of runs.csv, scores.csv and
-    unfinished work.
+    split anew for each where the loader has as many repeats.  seed: >= 0, of the noise, which can then be recomputed;
+    None draws the noise from the system's entropy.  results: the folder of runs.csv, scores.csv and unfinished work.
     Raises ValueError for numbers out of their domain.
     """
 
@@ -80,7 +87,7 @@ class Comparison:
     epsilons: Sequence[float]
     delta: float
     seeds: int
-    seed: int
+    seed: int | None
     results: Path
 
     def __post_init__(self) -> None:
@@ -88,6 +95,8 @@ class Comparison:
             raise ValueError(f"epsilon = {[*self.epsilons]} must be one or more positive, finite numbers")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta = {self.delta:g} must be in (0, 1)")
+        if self.seed is not None and self.seed < 0:
+            raise ValueError(f"seed = {self.seed} must be at least 0")
         if self.seeds < 2:
             raise ValueError(f"{self.seeds} repeats or folds have no interval: ask for at least 2")
         if self.results.exists() and not self.results.is_dir():
@@ -149,7 +158,10 @@ class Comparison:
             data.save(prepared)
             del data
             begin()
-            keys = sweep(cfg, NAME, self.name, Inputs(File.at(prepared)), store, lost)
+            file = File.at(prepared)
+            if self.seed is None:
+                cfg.seed = self.secret_seed(cfg, file.sha256)
+            keys = sweep(cfg, NAME, self.name, Inputs(file), store, lost)
         for name, reason in lost.items():
             notes.setdefault(name, []).append(reason.splitlines()[0])
         if not keys:
@@ -161,6 +173,21 @@ class Comparison:
             store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)
         return Outcome(runs, notes, meta, rows)
+
+    def secret_seed(self, cfg: DictConfig, data: str) -> int:
+        """128 bits, from the secret of this run and all that is compared: never one noise on other rows or settings."""
+        path = self.results / SECRET
+        secret = path.read_bytes() if path.exists() else b""
+        if not re.fullmatch(rb"[0-9a-f]{64}", secret):
+            secret = secrets.token_hex(32).encode()
+            with atomic_path(path) as part:
+                part.touch(0o600)
+                part.write_bytes(secret)
+        return int(f"1{key([secret.decode(), plain(cfg), data])}", 16)  # the 1: not below `random.LARGE`
+
+    def forget_secret(self) -> None:
+        """Delete what the noise could be computed from, once all that is wanted of the run is written."""
+        (self.results / SECRET).unlink(missing_ok=True)
 
     def loss(self, data: Dataset) -> DictConfig:
         """Logistic loss for two classes, softmax for more, Huber for a numeric target."""
@@ -175,7 +202,7 @@ class Comparison:
     def config(
         self, loss: DictConfig, methods: Mapping[str, Any], asked: Mapping[str, Sequence[float]]
     ) -> DictConfig:
-        """What conf/ would say."""
+        """What conf/ would say; a seed of null stands for the system's entropy."""
         return OmegaConf.create(
             {
                 "seed": self.seed,

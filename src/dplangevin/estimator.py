@@ -9,7 +9,7 @@
 >>> round(model.score(X[:, :10] / typical - 1, y), 1)
 0.9
 >>> print(model.privacy_.adjacency, round(model.privacy_.epsilon, 2), round(model.privacy_.price["epsilon_tight"], 2))
-replace_one 8.0 5.56
+replace_one 8.0 5.59
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,8 @@ class Privacy(NamedTuple):
 
     event: what was done to the data.  epsilon, delta, adjacency: promised by the method's own theorem, for neighbours
     of that kind.  price: the columns of `library.price`, epsilon_tight among them.  assumptions: that the guarantee
-    needs and the code cannot enforce.  violated: what it needs and this fit did not have; [] where it holds.
+    needs and the code cannot enforce.  violated: what it needs and this fit did not have, by public facts and the
+    released parameters alone; [] where it has all.
     """
 
     event: DpEvent
@@ -62,8 +63,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     the same fit again, and other noise to a fit on other rows, labels or settings, as where scikit-learn clones one for
     each class or fold: it is one of 2^32, which can all be tried, and it is as secret as the rows.
 
-    Fitted: `classes_` ``(K,)``, sorted, `n_features_in_`, `privacy_` (`Privacy`), `answer_` (`library.Answer`).  None
-    of them holds a row, so a classifier that was fitted with random_state=None may be pickled and published.
+    Fitted: `classes_` ``(K,)``, sorted, `n_features_in_`, `privacy_` (`Privacy`), `answer_` (`library.Answer`), and
+    `not_private_`, diagnostics that were computed from the rows without noise, such as a sampler's R-hat.  A pickle has
+    no row and not `not_private_`, so that of a classifier fitted with random_state=None may be published.
     """
 
     def __init__(
@@ -117,7 +119,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             promise.assumptions,
             answer.violated,
         )
+        self.not_private_ = answer.not_private
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is not private."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "not_private_"}
 
     def _generator(self, problem: Glm) -> Generator | None:
         """Of a seed and what is fitted how: to another fit it gives other noise, so that the noise cannot cancel."""

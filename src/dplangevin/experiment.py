@@ -42,7 +42,7 @@ OF_UNITS = (
     "scalings", "noise",
 )  # fmt: skip
 PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noise in paired experiments
-# of a release's info that are metrics too, where the method reports them
+# of a release's diagnostics, which are not private, that are metrics too, where the method reports them
 REPORTED = (
     "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
 )  # fmt: skip
@@ -457,7 +457,7 @@ class Work:
             metrics |= {
                 name: value.where(clean, torch.nan) for name, value in mixed(theta, problem.shared).items()
             }
-        metrics |= {name: release.info[name] for name in REPORTED if name in release.info}
+        metrics |= {name: release.not_private[name] for name in REPORTED if name in release.not_private}
         if unit.epsilons == [math.inf] and isinstance(problem, Glm):
             data = self.scaled(unit, "")
             data = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
@@ -465,7 +465,7 @@ class Work:
                 metrics[name] = torch.as_tensor(value)[:, None].expand(unit.run.seeds, 1)
         notes = [
             "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))
-            for note, lost in zip(release.violated, (~finite).sum(0).tolist(), strict=True)
+            for note, lost in zip(release.not_reached, (~finite).sum(0).tolist(), strict=True)
         ]
         return metrics, notes
 
@@ -534,8 +534,8 @@ def cut(release: Release, start: int, end: int) -> Release:
         release.theta[:, start:end],
         None if release.predicted is None else release.predicted[:, start:end],
         release.rows,
-        {name: value[:, start:end] for name, value in release.info.items()},
-        release.violated[start:end],
+        not_private={name: value[:, start:end] for name, value in release.not_private.items()},
+        not_reached=release.not_reached[start:end],
     )
 
 

@@ -16,7 +16,8 @@ add_remove 6.0 []
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from dp_accounting import DpEvent
@@ -48,12 +49,17 @@ def visible(plan: Plan) -> DpEvent:
     return whole(plan.guarantee.event)
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True)
+class Answer:
     """What a method gives out for a budget, without the rows that it learned from: it can be kept and pickled.
 
     theta: ``(samples, d)``, one row where a single fit is released; of K margins d is ``K features``, class after
     class.  plan: what was done, with the guarantee and the settings (noise_multiplier, l2 ...).  violated: what the
-    guarantee needs and this run did not have; [] where it holds.  facts: of the problem; model: it, without its rows.
+    guarantee needs and the plan does not have, [] where it has all; it depends on public facts and theta alone.
+    facts: of the problem; model: it, without its rows.
+
+    not_private: diagnostics that were computed from the rows without noise (r_hat, ess, and as "not_reached" what the
+    sampler did not reach).  Look at them, and do not publish them: they are in no text and no pickle of an answer.
     """
 
     theta: Tensor
@@ -63,6 +69,10 @@ class Answer(NamedTuple):
     budget: Budget
     facts: Facts
     model: Glm
+    not_private: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "not_private": {}}
 
     @property
     def guarantee(self) -> Guarantee:
@@ -113,10 +123,12 @@ def learn(
     for budget in wanted:
         release, (plan,) = released(method, problem, [budget], 1, drawn)
         theta = release.theta[0, 0]
-        notes = [*violated(method, plan), *filter(None, release.violated[:1])]
+        notes = violated(method, plan)
         if not bool(theta.isfinite().all()):
             notes.append("the chain diverged: lower the step size")
-        answers.append(Answer(theta, plan, notes, method, budget, known, model))
+        diagnostics: dict[str, Any] = {name: float(of[0, 0]) for name, of in release.not_private.items()}
+        diagnostics["not_reached"] = release.not_reached[0]
+        answers.append(Answer(theta, plan, notes, method, budget, known, model, diagnostics))
     return answers
 
 

@@ -1,5 +1,6 @@
 """Batched minimisation of ridge-regularised, linearly perturbed losses: all seeds and budgets at once."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -7,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 
 MEMORY = 12  # pairs kept by L-BFGS
@@ -17,6 +19,9 @@ NEWTON = (
     100  # most steps of Newton's method at one ridge; a few do, from the minimum at a ridge 4 times as large
 )
 AWAY = 0.1  # a Newton step that moves a margin by more than this is not at a minimum
+PRIVATE = 10, 10, 32  # steps of `private_minimum`: two stages in single precision, one in double
+ROUNDING = 2.0**-49  # relative error of a gradient in float64, with room: 16 units in the last place
+LEAST = 1e-8  # of a record's gradient: less than it need not be reached
 
 Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (S, A, d), which budgets (A,) -> (S, A, d)
 
@@ -61,25 +66,88 @@ def minimise(
     return Minimum(theta, norm, steps)
 
 
-def descend(problem: Glm, ridge: Tensor, linear: Tensor, tolerance: float, max_steps: int) -> Minimum:
+def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) -> Tensor:
+    r"""Return a point ``(S, E, d)`` where the gradient of `minimise`'s objective has norm at most `bound`.
+
+    The path is the same for all data: it starts from linear and ridge, makes `PRIVATE` steps, of which the last are in
+    float64, and never stops early.  An entry that has arrived stays where it is while the others go on, so that it
+    depends on its own data set alone, bit for bit.  An entry that has not arrived goes on alone, by `follow`.  No error
+    is raised, since it would tell something about the rows.
+    The norm that is computed is at most half of `bound`; the other half is room for its rounding error.
+    What is left of the gradient is covered by noise: see `methods.perturbed_fits`.  `reachable` is a bound that no data
+    set of the problem makes float64 miss, by an estimate of rounding errors.
+
+    Parameters
+    ----------
+    problem : Glm
+        Its rows are private.
+    ridge, bound : Tensor (E,)
+        Of the summed loss, > 0.
+    linear : Tensor (S, E, d)
+    """
+    linear, ridge = linear.double(), ridge.double()
+    tolerance = bound.double() / (2 * problem.n)
+    theta, norm, _ = descend(problem, ridge, linear, tolerance, sum(PRIVATE), PRIVATE)
+    for r, e in (~(norm <= tolerance)).nonzero().tolist():
+        there, reached, _ = follow(one_of(problem, r), float(ridge[e]), linear[r, e], float(tolerance[e]))
+        if not norm[r, e] <= reached:
+            theta[r, e] = there
+    return theta
+
+
+def reachable(facts: Facts, ridge: float, push: float) -> float:
+    """Return gamma, a norm of the summed gradient that float64 reaches; it depends on public numbers alone.
+
+    Rounding theta and the margins moves the gradient by a relative error times its Lipschitz constant times the length
+    of theta; summing it, by one times n L.  The objective at its minimum is at most that at 0, so the minimum is at
+    most ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda`` long.  At least `LEAST` of a record's gradient is allowed.
+
+    Parameters
+    ----------
+    facts : Facts
+        Of a linear model with bounded rows.
+    ridge : float
+        Lambda > 0.
+    push : float
+        Bound on the length of the perturbation b.
+    """
+    loss, n = facts.linear, facts.n
+    start = loss.on_ball(0.0)[0] if loss.on_ball else loss.label_bound**2 / 2
+    length = math.sqrt(2 * n * start / ridge) + 2 * push / ridge
+    lipschitz = min(facts.lipschitz, facts.smoothness * (length + loss.label_bound / facts.row_bound))
+    error = ROUNDING * ((n * facts.smoothness + ridge) * length + n * lipschitz + push)
+    return max(LEAST * lipschitz, error)
+
+
+def descend(
+    problem: Glm,
+    ridge: Tensor,
+    linear: Tensor,
+    tolerance: float | Tensor,
+    max_steps: int,
+    fixed: tuple[int, int, int] | None = None,
+) -> Minimum:
     """As `minimise`, but entries that max_steps do not suffice for are left where they are: see their gradient_norm.
 
     Limited-memory BFGS on the whole ``(S, E)`` grid, in three stages that differ in precision and in the initial
     Hessian: in float32 the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988; of K margins
     the same for each), then the Hessian where that led (for shared data at the mean over seeds, one for each budget),
     then the same in float64.
-    Budgets whose seeds are all done leave the computation.
+    Budgets whose seeds are all done leave the computation, and a stage ends when all are.  With `fixed`, numbers of
+    steps, none leaves, every stage makes its steps, and an entry that has arrived is kept: see `private_minimum`.
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
     metric = _majoriser(exact, ridge)
     theta = -metric(linear, torch.arange(len(ridge)))
     steps = 0
-    for stage, goal, limit in ((single, 1e-3, 15), (single, 1e-5, 30), (exact, 0.0, max_steps)):
-        goal = max(goal, tolerance)
-        theta, norm, taken = _lbfgs(stage, theta, ridge, linear, metric, goal, min(limit, max_steps - steps))
-        steps += taken
-        if goal > tolerance:
+    limits, goals = ((15, 30, max_steps), (1e-3, 1e-5, 0.0)) if fixed is None else (fixed, (1e-6, 1e-6, 0.0))
+    for stage, least, limit in zip((single, single, exact), goals, limits, strict=True):
+        goal = torch.as_tensor(tolerance, dtype=torch.float64).clamp_min(least).expand(len(ridge))
+        limit = min(limit, max_steps - steps)
+        theta, norm, taken = _lbfgs(stage, theta, ridge, linear, metric, goal, limit, fixed is not None)
+        theta, steps = theta.nan_to_num(0.0, 0.0, 0.0), steps + taken
+        if least and (fixed or bool((goal > tolerance).all())):
             metric = _hessian_metric(exact, theta, ridge)
     return Minimum(theta, norm, steps)
 
@@ -145,7 +213,22 @@ def _factor(problem: Glm, theta: Tensor, ridge: float) -> Tensor:
     hessian = problem.hessian(theta[None, None])[0, 0]
     size = problem.loss.smoothness * float(problem.x.square().sum())
     hessian.diagonal().add_(ridge + 1e-14 * size)
-    return torch.linalg.cholesky(hessian)
+    return cholesky(hessian)
+
+
+def cholesky(matrices: Tensor) -> Tensor:
+    """Return lower Cholesky factors; what rounding left indefinite gets more on its diagonal, each matrix by itself.
+
+    An error would tell something about the rows, and would end all for one of them.
+    """
+    factor, failed = torch.linalg.cholesky_ex(matrices)
+    share = torch.finfo(matrices.dtype).eps
+    while share < 1 and bool(failed.any()):
+        share *= 16
+        most = matrices.diagonal(dim1=-2, dim2=-1).amax(-1) * share * (failed > 0)
+        matrices = matrices + torch.diag_embed(most[..., None].expand(*most.shape, matrices.shape[-1]))
+        factor, failed = torch.linalg.cholesky_ex(matrices)
+    return factor
 
 
 def _newton_step_in_margins(problem: Glm, linear: Tensor, theta: Tensor) -> float:
@@ -159,7 +242,8 @@ def _newton_step_in_margins(problem: Glm, linear: Tensor, theta: Tensor) -> floa
 def _majoriser(problem: Glm, ridge: Tensor) -> Metric:
     """``g -> (smoothness X^T X + ridge I)^-1 g``, from one eigendecomposition per data set."""
     spectrum, basis = torch.linalg.eigh(problem.gram)  # (S', features), (S', features, features)
-    bound = problem.loss.smoothness * spectrum[:, None].clamp(min=0) + ridge + 1e-10 * spectrum.max()
+    least = 1e-10 * spectrum.amax(-1)[:, None, None]  # of each data set: none knows of another
+    bound = problem.loss.smoothness * spectrum[:, None].clamp(min=0) + ridge + least
 
     def metric(g: Tensor, which: Tensor) -> Tensor:
         scale = bound[:, which].repeat_interleave(problem.classes, 1)  # (S', A K, features)
@@ -175,8 +259,11 @@ def _hessian_metric(problem: Glm, theta: Tensor, ridge: Tensor) -> Metric:
     # with K margins the Hessian is singular but for the ridge, which single precision would hide
     dtype = torch.float32 if problem.classes == 1 else torch.float64
     hessian = problem.to(dtype).hessian(at.to(dtype)).double()  # (S', E, d, d)
-    hessian.diagonal(dim1=-2, dim2=-1).add_(ridge + 1e-7 * hessian.diagonal(dim1=-2, dim2=-1).amax())
-    factor = torch.linalg.cholesky(hessian)
+    diagonal = hessian.diagonal(dim1=-2, dim2=-1)
+    diagonal.add_(
+        ridge + 1e-7 * diagonal.amax((-2, -1), keepdim=True)
+    )  # of each data set, as in `_majoriser`
+    factor = cholesky(hessian)
     if problem.shared:
         return lambda g, which: torch.cholesky_solve(g.permute(1, 2, 0), factor[0, which]).permute(2, 0, 1)
     return lambda g, which: torch.cholesky_solve(g[..., None], factor[:, which])[..., 0]
@@ -188,10 +275,12 @@ def _lbfgs(
     ridge: Tensor,
     linear: Tensor,
     metric: Metric,
-    goal: float,
+    goal: Tensor,
     max_steps: int,
+    fixed: bool,
 ) -> tuple[Tensor, Tensor, int]:
-    """Descend in the problem's precision until all gradient norms/n are below `goal`: theta, norms, steps."""
+    """Descend in the problem's precision until all gradient norms/n are below their `goal` ``(E,)``: theta, norms,
+    steps.  fixed: make max_steps steps all the same; an entry below its goal is kept from the first step on."""
     dtype = problem.x.dtype
     overshoot = OVERSHOOT_KINKED if problem.loss.kinked else OVERSHOOT
 
@@ -206,7 +295,8 @@ def _lbfgs(
     theta, norm = at.clone(), grad.norm(dim=-1) / problem.n
     for step in range(max_steps + 1):
         theta[:, which], norm[:, which] = at, grad.norm(dim=-1) / problem.n
-        stay = ~(norm[:, which] < goal).all(0)
+        moving = ~(norm[:, which] < goal[which])
+        stay = moving.any(0) | fixed
         if step == max_steps or not bool(stay.any()):
             break
         if not bool(stay.all()):
@@ -216,6 +306,8 @@ def _lbfgs(
         slope = (direction * grad).sum(-1)
         uphill = slope >= 0
         direction = torch.where(uphill[..., None], -metric(grad.double(), which).to(dtype), direction)
+        if fixed and step > 0:
+            direction = direction * moving[..., None]
         slope = torch.where(uphill, (direction * grad).sum(-1), slope)
         for _ in range(30):
             trial = at + direction

@@ -3,10 +3,11 @@
 Draws of chains are shared along the axis of budgets and variants (common random numbers: they are compared on paired
 noise); those of perturbed fits and of posterior samples are not, so that an unlucky draw is one budget's and not all of
 theirs.  Along seeds all are independent.  This is a research generator (Mersenne Twister through torch), not a
-cryptographically secure one.  A seed names one of 2^32 streams, which can all be tried: a release that is published
-draws from `unpredictable`.
+cryptographically secure one.  A seed below 2^64 names one of 2^32 streams, which can all be tried: a release that is
+published draws from `unpredictable`, or from a seed of 128 bits of the system's entropy that is kept secret.
 """
 
+import hashlib
 import math
 import secrets
 import zlib
@@ -24,6 +25,7 @@ STATE, WORDS = 24, 624
 NORMALS = torch.float64  # the precision that noise is drawn in
 EXACT = 2**24  # whole numbers that float32 holds
 FINE = 2.0**-26  # below it a uniform number is drawn with more digits
+LARGE = 2**64  # seeds from which on all their bits count
 
 
 class Batch(NamedTuple):
@@ -42,19 +44,27 @@ class Batch(NamedTuple):
 
 
 def generator(seed: int, label: str) -> torch.Generator:
-    """Generator seeded with ``SeedSequence([seed, crc32(label)])``: one stream per label.
+    """Generator of a seed >= 0: one stream per label.
 
-    torch takes 32 bits of a seed, whatever is given.
+    Below `LARGE` it is seeded with ``SeedSequence([seed, crc32(label)])``, of which torch takes 32 bits.  From `LARGE`
+    on SHAKE-256 of seed and label gives the whole state: no stream tells the seed, or another stream.
     """
+    if seed >= LARGE:
+        return _with_state(hashlib.shake_256(f"{seed} {label}".encode()).digest(4 * WORDS))
     state = np.random.SeedSequence([seed, zlib.crc32(label.encode())]).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> np.uint64(1)))
 
 
 def unpredictable() -> torch.Generator:
     """Generator whose whole state, 624 words of 32 bits, is the system's entropy: no seed can be tried."""
+    return _with_state(secrets.token_bytes(4 * WORDS))
+
+
+def _with_state(content: bytes) -> torch.Generator:
+    """Generator whose words are these, 4 bytes each."""
     made = torch.Generator().manual_seed(0)
     state = made.get_state()
-    words = np.frombuffer(secrets.token_bytes(4 * WORDS), np.uint32).astype(np.uint64)
+    words = np.frombuffer(content, "<u4").astype(np.uint64)
     state[STATE : STATE + 8 * WORDS] = torch.from_numpy(words.view(np.uint8).copy())
     return made.set_state(state)
 

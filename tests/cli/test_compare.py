@@ -1,6 +1,7 @@
 """`dplangevin compare` and `dplangevin schema`, from a table to a page."""
 
 import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,9 +112,49 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     shown = pd.read_csv(here / "out/compare.csv")
     best = shown[shown.best & shown.axis.eq("audited")].set_index("epsilon").method
     assert all(f"At a tight ε of {e:g} {label_of(best[e])} is best" in page for e in best.index)
-    again = compare(*asked)
-    assert (again.exit_code, len(made)) == (0, 2), again.output
-    assert (here / "out/index.html").read_text(encoding="utf-8") == page
+    assert "its seed is not kept: the fits cannot be recomputed" in page
+    assert "The scores themselves are not private releases" in done.output
+    assert not list(here.rglob("*secret*"))
+
+
+def scores(*words: str) -> pd.DataFrame:
+    done = compare("mine.csv", "--target", "label", "--ranges-from-data", *words, methods="outpert")
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv("out/scores.csv")
+    shutil.rmtree("out")
+    return found[np.isfinite(found.epsilon) & found.metric.eq("log_loss")].reset_index(drop=True)
+
+
+def test_noise_is_of_the_systems_entropy_unless_a_seed_is_given(here: Path) -> None:
+    first, second = scores(), scores()
+    assert not np.isclose(first.value, second.value, rtol=1e-9).any()
+    assert scores("--seed", "7").equals(scores("--seed", "7"))
+    given = compare("mine.csv", "--target", "label", "--ranges-from-data", "--seed", "7")
+    for text in (given.output, (here / "out/index.html").read_text(encoding="utf-8")):
+        assert (
+            "The noise follows from seed 7 and can be recomputed by anyone who reads this page"
+            in " ".join(text.split())
+        )
+
+
+def test_an_interrupted_run_goes_on_with_a_secret_that_nobody_else_reads(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute = experiment.Work.compute
+
+    def stopped(self: experiment.Work, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
+        if group[0]:
+            raise KeyboardInterrupt
+        return compute(self, group)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment.Work, "compute", stopped)
+        assert compare("mine.csv", "--target", "label", "--ranges-from-data").exit_code == 130
+    (secret,) = here.rglob("secret-seed")
+    assert secret.stat().st_mode & 0o077 == 0
+    assert len(secret.read_bytes()) == 64
+    assert compare("mine.csv", "--target", "label", "--ranges-from-data").exit_code == 0
+    assert not secret.exists()
 
 
 def label_of(method: str) -> str:

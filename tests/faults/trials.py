@@ -32,6 +32,7 @@ TRIALS = {
     "bombs for decoders": "sha256 before any decoder; bounded, named",
     "hostile environment": "works, or one clear line",
     "threads": "the same numbers, whatever the environment says of threads",
+    "an unpriced path": "attacks on precision and on others' votes, and random neighbours, show less than the price",
     "a worker or a connection is lost": "every unit is there, the same bytes, computed once but for those in hand",
 }
 

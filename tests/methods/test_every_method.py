@@ -20,6 +20,7 @@ from dplangevin.evaluate import predictive
 from dplangevin.methods import Execution, Method, Plan, Release, released
 from dplangevin.methods import planned as planned_by_method
 from dplangevin.methods.pate import Caps
+from dplangevin.methods.perturbed_fits import Fit
 from dplangevin.plan import merged, plain
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import leaves
@@ -145,8 +146,8 @@ def test_releases_are_finite_repeat_to_the_byte_and_differ_between_seeds(name: s
     release, of = first(name, problem), problem_of(problem)
     assert (*release.theta.shape[:2], release.theta.shape[3]) == (SEEDS, len(budgets(name)), of.facts.d)
     assert bool(release.theta.isfinite().all())
-    assert len(release.violated) == len(budgets(name))
-    assert all(value.shape == release.theta.shape[:2] for value in release.info.values())
+    assert len(release.not_reached) == len(budgets(name))
+    assert all(value.shape == release.theta.shape[:2] for value in release.not_private.values())
     probability = predictive(of, release.theta) if release.predicted is None else release.predicted
     assert probability.shape == (SEEDS, len(budgets(name)), of.y_test.shape[1], of.facts.classes)
     torch.testing.assert_close(probability.sum(-1), torch.ones(probability.shape[:-1]))
@@ -197,6 +198,8 @@ def noise(work: Any) -> list[float]:
         return (work.noise_std / work.clip if work.clip < INF else work.noise_std).tolist()
     if isinstance(work, Caps):  # a label more may cost a little noise
         return [1 / work.answers]
+    if isinstance(work, Fit):  # beside noise on the fit, which is slight and grows with the length of theta
+        return [work.ridge, work.scale or work.output_scale]
     if type(work) is tuple:
         return [number for part in work for number in noise(part.work)]
     return [1 / value if field == "rho" else value for field, value in zip(work._fields, work, strict=True)]

@@ -81,10 +81,10 @@ def test_whitened_samples_have_the_moments_of_a_softmax_posterior() -> None:
 def test_chains_that_have_not_mixed_say_so_and_rejection_need_not() -> None:
     problem = logistic(n=30, d=2)
     short = Ops("paper", 10.0, 0.0, Sampler(warmup=1, block=6, max_draws=6))
-    (text,) = run(short, problem, 1.0)[0].violated
+    (text,) = run(short, problem, 1.0)[0].not_reached
     assert "R-hat" in text
     assert ">= 1.05" in text
-    assert run(Ops("gdp", 1.0, 1.0, Rejection()), problem, 1.0)[0].violated == [""]
+    assert run(Ops("gdp", 1.0, 1.0, Rejection()), problem, 1.0)[0].not_reached == [""]
     with pytest.raises(ValueError, match=r"total variation of 1e-09 breaks the pure bound"):
         Ops("paper", 1.0, 1.0, Rejection())
 

@@ -13,12 +13,15 @@ from scenarios import linear, logistic, multinomial
 from scenarios import release as run
 
 from dplangevin import random
+from dplangevin.losses import LOGISTIC
+from dplangevin.methods import outpert, perturbed_fits
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.objpert_pure import ObjPertPure
 from dplangevin.methods.outpert import OutPert, Ridge
-from dplangevin.minimise import minimise
+from dplangevin.minimise import minimise, private_minimum
+from dplangevin.posterior import find_centre
 from dplangevin.privacy import Budget
-from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.tight import Tight
@@ -44,21 +47,56 @@ def test_without_privacy_fits_are_the_minimum(loss: str, shared: bool) -> None:
         assert float((theta - fit).abs().max()) < 1e-5, method
 
 
+@pytest.mark.parametrize("n", [3, 20_000])
 @pytest.mark.parametrize("make", [ObjPert, ObjPertPure, OutPert])
-def test_what_is_left_of_the_gradient_does_not_grow_with_the_rows(
-    make: Any, monkeypatch: pytest.MonkeyPatch
+def test_the_solver_reaches_the_gradient_that_its_event_names(
+    make: Any, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not priced: a millionth of what a record can have, whatever tolerance is asked for."""
-    left = []
+    """Noise on the fit covers it; of a record's gradient it is a share that does not show."""
+    made = []
 
     def seen(*given: Any) -> Any:
-        left.append(minimise(*given))
-        return left[-1]
+        made.append((given, private_minimum(*given)))
+        return made[-1][1]
 
-    monkeypatch.setattr(f"{make.__module__}.minimise", seen)
-    problem = logistic(n=20_000)
-    run(make(tolerance=1e-3), problem, 1.0)
-    assert float(left[0].gradient_norm.max()) * problem.n < 1e-6 * problem.facts.lipschitz
+    where = outpert if make is OutPert else perturbed_fits
+    monkeypatch.setattr(where, "private_minimum", seen)
+    problem = logistic(n=n)
+    _, plans = run(make(), problem, 0.01, 1.0, 100.0)
+    ((of, ridge, linear, bound), theta) = made[0]
+    left = of.to(torch.float64).grad(theta) + ridge[:, None] * theta + linear
+    assert bool((left.norm(dim=-1) <= bound).all())
+    for plan in plans:
+        assert plan.work.gradient_bound < 1e-6 * problem.facts.lipschitz
+        event: Any = plan.guarantee.event
+        if make is ObjPert:
+            covered = 2 * event.gradient_bound / (event.ridge * event.output_std)
+            assert event.output_mu == pytest.approx(covered)
+            assert epsilon_of(covered, 1e-7) == pytest.approx(0.01 * plan.guarantee.epsilon, rel=1e-6)
+        elif make is ObjPertPure:
+            assert event.output_epsilon == pytest.approx(0.01 * plan.guarantee.epsilon)
+
+
+@pytest.mark.parametrize("data", ["faint", "common"])
+@pytest.mark.parametrize("method", [ObjPert(), ObjPert(ridge=1e-3), ObjPertPure()])
+def test_no_data_set_keeps_the_solver_from_its_bound_or_ends_it(data: str, method: Any) -> None:
+    """Long theta on rows with a faint second direction; a Hessian that is singular in single precision."""
+    n, rng = 20_000, torch.Generator().manual_seed(0)
+    x = torch.ones(n, 30) + 0.01 * torch.randn(n, 30, generator=rng)
+    if data == "faint":
+        x = torch.tensor([[1.0, 1.0], [1e-3, -1e-3]]).repeat(n // 2, 1) / math.sqrt(2)
+    x = x / x.norm(dim=1, keepdim=True).clamp_min(1.0)
+    y = torch.where(torch.rand(n, generator=rng) < 0.5, 1.0, -1.0) if data == "common" else torch.ones(n)
+    problem = Glm(x[None], y[None], LOGISTIC, row_bound=1.001)
+    plans = [method.plan(problem.facts, Budget(epsilon, 1e-6)) for epsilon in (1.0, 500.0)]
+    works = [plan.work for plan in plans]
+    linear = random.noise(random.generator(0, data), 3, 2, problem.d)
+    linear = linear * torch.tensor([work.scale for work in works], dtype=torch.float64)[:, None]
+    ridge, bound = (torch.tensor([work[i] for work in works], dtype=torch.float64) for i in (0, 2))
+    theta = private_minimum(problem, ridge, linear, bound)
+    left = problem.to(torch.float64).grad(theta) + ridge[:, None] * theta + linear
+    assert bool((left.norm(dim=-1) <= bound).all())
+    find_centre(problem, torch.ones(1), torch.zeros(1), 10.0)
 
 
 @pytest.mark.parametrize(("adjacency", "share"), [("replace_one", 1.5), ("add_remove", 1.0)])
@@ -66,8 +104,9 @@ def test_objpert_minimises_the_perturbed_objective_that_its_event_names(adjacenc
     problem, eps = logistic(seeds=1), 1 / share
     release, (plan,) = run(ObjPert(ridge=0.0, adjacency=adjacency), problem, 1.0, seeds=1)
     event: Any = plan.guarantee.event
+    eps = 0.99 * eps  # the rest, and as much of delta, is for the noise on the fit
     assert event.ridge == pytest.approx(2 * 0.25 / eps)
-    assert event.noise_std == pytest.approx(math.sqrt(8 * math.log(2e5) + 4 * eps) / eps)
+    assert event.noise_std == pytest.approx(math.sqrt(8 * math.log(2e5 / 0.99) + 4 * eps) / eps)
     b = random.noise(random.generator(0, "test"), 5).numpy() * event.noise_std
     x, y = problem.x[0].double().numpy(), problem.y[0].numpy()
 
@@ -89,14 +128,15 @@ def test_tight_and_pure_fits_are_stationary_at_the_ridge_and_noise_of_their_even
     b = (random.gamma_ball if pure else random.noise)(again, 5, 2, 16)
     for e, (plan, epsilon) in enumerate(zip(plans, (0.5, 4.0), strict=True)):
         event: Any = plan.guarantee.event
-        exponent = epsilon / 4 / 3 if pure else 0.05 * epsilon / 3
+        exponent = 0.99 * epsilon / 4 / 3 if pure else 0.05 * 0.99 * epsilon / 3
         assert event.ridge == pytest.approx(max(0.4, beta / math.expm1(exponent)))
         assert (event.rank, event.lipschitz) == (3, pytest.approx(1.5 * math.sqrt(2)))
         scale = 1 / event.rate if pure else event.noise_std
         left = gradient[:, e] + event.ridge * release.theta[:, e, 0] + scale * b[:, e]
-        assert float(left.norm(dim=-1).max()) < 1.1e-8 * problem.n
+        noise = 16 * event.ridge / event.output_rate if pure else event.ridge * event.output_std
+        assert float(left.norm(dim=-1).max()) < 1e-8 * problem.n + 50 * noise
         if pure:
-            assert 2 * event.rate * event.lipschitz == pytest.approx(epsilon / 2)
+            assert 2 * event.rate * event.lipschitz == pytest.approx(0.99 * epsilon / 2)
         assert 0.999 * epsilon < Tight().epsilon(event, 1e-5) <= epsilon or pure
 
 
@@ -110,7 +150,7 @@ def test_objective_perturbation_is_priced_for_what_its_loss_is(
     facts = MADE[loss](n=200).facts
     event: Any = ObjPert(ridge=0.0).plan(facts, Budget(0.5, 1e-5)).guarantee.event
     assert (event.rank, event.one_sided, event.lipschitz) == (rank, one_sided, facts.lipschitz)
-    assert event.ridge == pytest.approx(2 * trace / (0.5 / 1.5))
+    assert event.ridge == pytest.approx(2 * trace / (0.99 * 0.5 / 1.5))
 
 
 def test_outpert_noise_has_the_analytic_gaussian_scale() -> None:
@@ -130,5 +170,6 @@ def test_longer_rows_are_paid_for() -> None:
     ):
         one, four = (method.plan(each, Budget(1.0, 1e-5)) for each in (facts, longer))
         assert "||x|| <= 4" in four.guarantee.assumptions
-        assert four.work[1] == pytest.approx(4 * one.work[1])
+        scales = [plan.work.scale or plan.work.output_scale for plan in (one, four)]
+        assert scales[1] == pytest.approx(4 * scales[0])
         assert four.work.ridge == pytest.approx((1 if isinstance(method, OutPert) else 16) * one.work.ridge)

@@ -93,13 +93,13 @@ def test_sampled_batches_cover_the_exact_mixture(
 ) -> None:
     event = LangevinDpEvent(records, 1, steps, 0.5, noise_std, 1.0, curvature, curvature)
     epsilon = BOK.epsilon(event, delta)
-    assert mixture_delta(event, epsilon, steps) <= delta
+    assert mixture_delta(event, epsilon, steps) <= delta * (1 + 1e-5)  # of the trapezoid rule
     assert mixture_delta(event, 0.5 * epsilon, steps) > delta
 
 
 def test_one_sampled_step_is_tight() -> None:
     event = LangevinDpEvent(20, 1, 1, 0.5, 0.5, 1.0, 1.9, 1.9)
-    assert mixture_delta(event, BOK.epsilon(event, 1e-3), 1) == pytest.approx(1e-3, rel=1e-3)
+    assert mixture_delta(event, BOK.epsilon(event, 1e-3), 1) == pytest.approx(1e-3, rel=1e-5)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.05])

@@ -37,7 +37,7 @@ def test_gaussian_steps_cost_what_one_gaussian_does(mu: float, steps: int, delta
     found = compose([(profiles.gaussian(mu / math.sqrt(steps)), steps)], delta)
     exact = epsilon_of(mu, delta)
     assert exact <= found.epsilon <= exact * (1 + 1e-3)
-    assert found.epsilon - exact <= 2 * found.excess + 1e-12
+    assert found.epsilon - exact <= 2 * found.estimate + 1e-12
 
 
 def test_unequal_gaussian_steps() -> None:
@@ -65,9 +65,9 @@ def test_rounding_of_a_binomial_sum(steps: int, delta: float) -> None:
 
     known = 1e-6  # of scipy's binomial probabilities
     assert spent(found.epsilon) <= delta * (1 + known)
-    least = found.epsilon * (1 - 1e-6) - 2 * found.excess
+    least = found.epsilon * (1 - 1e-6) - 2 * found.estimate
     assert found.epsilon == 0 or spent(least) > delta * (1 - known)
-    assert steps == 1 or found.excess <= 1e-3 * found.epsilon
+    assert steps == 1 or found.estimate <= 1e-3 * found.epsilon
 
 
 @pytest.mark.parametrize(

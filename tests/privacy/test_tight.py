@@ -41,8 +41,8 @@ TIGHT = Tight()
 def test_full_rate_poisson_is_gaussian(multiplier, adjacency, sensitivity):
     exact = epsilon_of(sensitivity * 3 / multiplier, DELTA)
     price = TIGHT.price(poisson(multiplier, 9, 1.0), DELTA, adjacency)
-    assert price.accountant == "PLD"
-    assert exact <= price.epsilon <= exact * (1 + 1e-4)
+    assert price.accountant == "analytic Gaussian"
+    assert exact <= price.epsilon <= exact * (1 + 1e-12)
 
 
 def test_rate_tends_to_one_continuously():

@@ -73,7 +73,7 @@ class OpsDistance:
         for e, budget in enumerate(budgets):
             rho = plans[e].work.rho
             counts = self.counts(method, problem, rho, release.theta[:, e, 0, :].double().numpy(), d)
-            r_hat = float(release.info["r_hat"][0, e])
+            r_hat = float(release.not_private["r_hat"][0, e])
             case = {"sampler": name, "dimension": d, "epsilon": budget.epsilon, "rho": rho, "r_hat": r_hat}
             found.append({**case, **distances(counts)})
         return found

@@ -14,6 +14,7 @@ FROM_DATA = typer.Option(
     help="Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
 )
 TRAIN_SHARE = 0.8
+SPLITS = 0  # seed of splits and folds where none is given: public, so that pages can be compared
 LARGE = 2e8  # bytes of all splits as text, beyond which all repeats share one split
 
 
@@ -53,7 +54,13 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results (default: compare-TABLE).", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of every random draw.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Makes a run repeatable: who knows it can recompute the noise (default: the system's entropy).",
+            show_default=False,
+        ),
+    ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(help="A Dask scheduler, as tcp://HOST:8786 or its file.", show_default=False),
@@ -62,7 +69,7 @@ def compare(
     """Compare private learners on a table of yours, at equal asked and at equal tight epsilon.
 
     Prints a table with intervals, and writes a page, figures and all numbers to a folder. A run that was interrupted
-    goes on where it stopped.
+    goes on where it stopped. Until it is complete the file secret-seed in that folder is as secret as the rows.
     """
     from rich.console import Console
 
@@ -78,11 +85,12 @@ def compare(
     stated = _told(_schema, _there(table), target, schema, ranges_from_data)
     if folds is not None and test is not None:
         raise ValueError("give --test or --folds, not both")
-    splits: dict[str, Any] = {"train_share": TRAIN_SHARE, "repeats": repeats, "seed": seed}
+    split_seed = SPLITS if seed is None else seed
+    splits: dict[str, Any] = {"train_share": TRAIN_SHARE, "repeats": repeats, "seed": split_seed}
     if test is not None:
         splits = {"test_file": _relative(_there(test), table.parent)}
     elif folds is not None:
-        splits = {"folds": folds, "seed": seed}
+        splits = {"folds": folds, "seed": split_seed}
     elif table.stat().st_size * repeats > LARGE:
         splits |= {"repeats": 1}
     asked = comparison.Comparison(
@@ -108,6 +116,7 @@ def compare(
         outcome = _told(asked.run, progress, status.stop)
     found = compare_page.Page(asked, stated, outcome)
     cache.write(asked.results, found.files())
+    asked.forget_secret()
     _print(found)
 
 
@@ -125,7 +134,12 @@ def _print(found: Any) -> None:
             line(sentence)
     line()
     line(found.LEGEND)
-    for text in [*found.warnings, *found.clipped, *(f"{name}: {why}" for name, why in found.notes)]:
+    for text in [
+        *found.released,
+        *found.warnings,
+        *found.clipped,
+        *(f"{name}: {why}" for name, why in found.notes),
+    ]:
         line(text)
     line(f"Page, figures and numbers: {found.asked.results}/index.html, ...")
 

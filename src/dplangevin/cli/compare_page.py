@@ -98,11 +98,12 @@ class Page:
     @property
     def repeats(self) -> str:
         loader, seeds = self.asked.loader, self.asked.seeds
+        of = f" (seed {loader['seed']})" if "seed" in loader else ""
         if "folds" in loader:
-            return f"{seeds}-fold cross-validation"
+            return f"{seeds}-fold cross-validation{of}"
         if loader.get("repeats", 1) == seeds:
-            return f"{seeds} random splits"
-        return f"{seeds} repeats of every method on one split"
+            return f"{seeds} random splits{of}"
+        return f"{seeds} repeats of every method on one split{of}"
 
     @property
     def overlap(self) -> str:
@@ -187,6 +188,25 @@ class Page:
         """What every guarantee leaves out."""
         weak = weak_delta(self.asked.delta, self.outcome.rows[0])
         return [f"Warning: {text}." for text in [*self.asked.assumptions, *filter(None, [weak])]]
+
+    @property
+    def released(self) -> list[str]:
+        """Whether the noise can be recomputed, and what is no private release."""
+        if self.asked.seed is not None:
+            noise = [
+                f"The noise follows from seed {self.asked.seed} and can be recomputed by anyone who reads this page: "
+                "do not publish these fits as private releases."
+            ]
+        else:
+            noise = [
+                "The noise came from the system's entropy, and its seed is not kept: the fits cannot be recomputed, "
+                "and each of them alone costs the ε that is stated for it.",
+                "Several fits together cost more, and those of one method at several ε may have the same noise.",
+            ]
+        return [
+            *noise,
+            "The scores themselves are not private releases: they are computed from the test rows without noise.",
+        ]
 
     @property
     def clipped(self) -> list[str]:

@@ -205,6 +205,13 @@ def checked(asked: Asked) -> None:
             f"{option(name)} {value} must be positive and finite"
             + ("; without noise nothing is private" if name.startswith("noise") else ""),
         )
+    least = {"noise": 1e-100 if asked.method is None else 1e-4, "noise_std": 1e-15}
+    for name, bound in least.items():
+        value = getattr(asked, name)
+        require(
+            value is None or value >= bound,
+            f"{option(name)} {value} is too little noise to price: take {bound:g} or more",
+        )
     if asked.records is not None and asked.batch is not None:
         require(
             asked.batch <= asked.records,
@@ -288,7 +295,7 @@ def gaussian(asked: Asked) -> Steps:
     assert asked.records is not None
     sampling = Sampling(scheme, asked.batch, asked.epochs)
     if asked.steps is not None:
-        sampling = replace(sampling, epochs=passes(asked.steps, sampling.size(asked.records), asked.records))
+        sampling = replace(sampling, epochs=passes(asked.steps, sampling, asked.records))
     count, given = sampling.steps(asked.records), "--steps" if asked.steps is not None else "--epochs"
     require(
         count <= MOST_STEPS,
@@ -297,10 +304,11 @@ def gaussian(asked: Asked) -> Steps:
     return Steps(sampling, asked.records, "fixed" if schedule == "fixed" else "decreasing")
 
 
-def passes(steps: int, size: int, records: int) -> float:
+def passes(steps: int, sampling: Any, records: int) -> float:
     """The number of epochs that `Sampling.steps` makes so many steps of."""
-    epochs = steps * size / records
-    while math.floor(records * epochs / size) < steps:
+    each = sampling.per_epoch(records) if sampling.scheme == "shuffled" else records / sampling.size(records)
+    epochs = steps / each
+    while math.floor(each * epochs) < steps:
         epochs = math.nextafter(epochs, math.inf)
     return epochs
 
@@ -337,8 +345,10 @@ def method_of(asked: Asked, **more: Any) -> Any:
     if asked.step is not None and "unit" in known:
         given["unit"] = "absolute"
     if asked.steps is not None and asked.records is not None and hasattr(method, "sampling"):
-        size = replace(method.sampling, batch=asked.batch or method.sampling.batch).size(asked.records)
-        given["sampling.epochs"] = passes(asked.steps, size, asked.records)
+        scheme = asked.sampling or method.sampling.scheme
+        batch = None if scheme == "full" else asked.batch or method.sampling.batch
+        sampling = replace(method.sampling, scheme=scheme, batch=batch)
+        given["sampling.epochs"] = passes(asked.steps, sampling, asked.records)
     if asked.sampling is not None:
         given["sampling.scheme"] = asked.sampling
     tree: Any = OmegaConf.create()

@@ -73,11 +73,38 @@ def clipped_sum(
     `passes.Loss`.  micro_batch: examples that go through the network at once, all networks together; None: as many as
     the bound on memory allows (DPL_MEMORY, see memory.py).  The result does not depend on it but for rounding.
 
-    ValueError names an example with a loss or a gradient that is not finite, and layers that mix examples.
+    An example with a loss or a gradient that is not finite contributes nothing, and nothing is said of it: an error, or
+    an end of the run, would tell that a record is there.  ValueError for parameters that are not finite, which is told
+    by them alone, and for layers that mix examples.
     """
     known = network.classes if loss_of is passes.cross_entropy else None
     _check(network, theta, x, y, mask, clip, micro_batch, known)
     theta = theta.contiguous()
+    made = partial(_sums, network, theta, x, y, loss_of=loss_of, micro_batch=micro_batch)
+    sums = made(mask, clip)
+    if _finite(sums, clip):
+        return sums
+    if not bool(theta.isfinite().all()):
+        lost = int((~theta.isfinite().all(-1)).nonzero()[0])
+        raise ValueError(f"the parameters of network {lost} are not finite: lower the step size")
+    # without a clip the norms that find an example are not there
+    found = sums if clip < math.inf else made(mask, 1.0)
+    bad = ~(found.loss.isfinite() & found.norm.isfinite())
+    return made(mask & ~bad, clip)
+
+
+def _sums(
+    network: Classifier,
+    theta: Tensor,
+    x: Tensor,
+    y: Tensor,
+    mask: Tensor,
+    clip: float,
+    *,
+    loss_of: passes.Loss,
+    micro_batch: int | None,
+) -> Sums:
+    """What `clipped_sum` returns, where all is finite."""
     seeds, batch = mask.shape
     if not bool(mask.all()):
         shape = (seeds, batch, 1, 1, 1)
@@ -103,17 +130,16 @@ def clipped_sum(
             weight = weight * (clip / norm[part]).clamp_(max=1)
         block.add(weight, gradient[part[0]])
         loss[part], right[part] = block.loss, block.logits.argmax(2) == y[part]
-    sums = Sums(gradient, loss * mask, norm if clip == math.inf else norm * mask, right & mask)
+    return Sums(gradient, loss * mask, norm if clip == math.inf else norm * mask, right & mask)
+
+
+def _finite(sums: Sums, clip: float) -> bool:
+    """True where all of a sum is finite; norms are not known without a clip."""
     checked = sums.gradient.sum() + sums.loss.sum() + (0 if clip == math.inf else sums.norm.sum())
     if bool(torch.isfinite(checked)):
-        return sums
-    if not bool(torch.isfinite(sums.gradient).all()) or bool(_bad(sums, clip).any()):
-        _name(sums, clip)
-        if clip == math.inf:
-            # its norms find the example
-            clipped_sum(network, theta, x, y, mask, 1.0, loss_of=loss_of, micro_batch=micro_batch)
-        raise ValueError("a sum of finite gradients is too large for its type: lower the step size")
-    return sums
+        return True
+    parts = (sums.gradient, sums.loss) if clip == math.inf else (sums.gradient, sums.loss, sums.norm)
+    return all(bool(part.isfinite().all()) for part in parts)
 
 
 def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
@@ -172,18 +198,3 @@ def _check(
         raise ValueError(f"micro_batch must be at least 1, not {micro_batch}")
     if not clip > 0:
         raise ValueError(f"clip must be positive (inf for none), not {clip}")
-
-
-def _bad(sums: Sums, clip: float) -> Tensor:
-    """Examples whose loss or norm is not finite, (S, B)."""
-    bad = ~torch.isfinite(sums.loss)
-    return bad if clip == math.inf else bad | ~torch.isfinite(sums.norm)
-
-
-def _name(sums: Sums, clip: float) -> None:
-    """ValueError for the first of the bad examples, if there is one."""
-    for s, i in _bad(sums, clip).nonzero()[:1].tolist():
-        raise ValueError(
-            f"example {i} of network {s}: its loss {float(sums.loss[s, i]):.3g} or the norm of its gradient "
-            f"{float(sums.norm[s, i]):.3g} is not finite: check the example, or lower the step size"
-        )

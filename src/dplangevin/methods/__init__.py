@@ -22,7 +22,6 @@ from dplangevin.privacy.events import Released, Sampling
 from dplangevin.problems import Facts, Problem
 from dplangevin.random import NORMALS
 
-UNPRICED = 1e-6  # share of a record's gradient that a perturbed fit may leave
 SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
 
 
@@ -46,24 +45,26 @@ class Plan(NamedTuple):
 
 @dataclass
 class Release:
-    """What a method gives out, everything that crosses the privacy boundary.
+    """What a method gives out.
 
     theta: ``(S, E, kept, d)``.  predicted: probabilities ``(S, E, m, K)`` of the test rows, where they are not those of
-    theta.  rows: the test rows that count, None for all.  info: diagnostics by name, ``(S, E)``, that are NOT private
-    and never a result.  violated: one text per plan naming what its guarantee needs and this run did not reach, "" (for
-    all, by default) if nothing.  guarantees: one per plan, in place of the plans' own, where the data settled what is
-    promised.
+    theta.  rows: the test rows that count, None for all.  guarantees: one per plan, in place of the plans' own, where
+    the data settled what is promised.
+
+    Two attributes are NOT private and not part of what may be given out.  not_private: diagnostics by name, ``(S, E)``.
+    not_reached: one text per plan naming what its guarantee needs and this run did not reach, "" (for all, by default)
+    if nothing.
     """
 
     theta: Tensor
     predicted: Tensor | None = None
     rows: Tensor | None = None
-    info: dict[str, Tensor] = field(default_factory=dict)
-    violated: list[str] = field(default_factory=list)
     guarantees: list[Guarantee] | None = None
+    not_private: dict[str, Tensor] = field(default_factory=dict)
+    not_reached: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.violated = self.violated or [""] * self.theta.shape[1]
+        self.not_reached = self.not_reached or [""] * self.theta.shape[1]
 
 
 class Workspace(NamedTuple):
@@ -206,18 +207,6 @@ def no_budget(budget: Budget, name: str) -> None:
 def of_works(plans: Sequence[Plan], name: str, dtype: torch.dtype = torch.float64) -> Tensor:
     """A number of every plan's work, ``(E,)``."""
     return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype)
-
-
-def fit_assumptions(facts: Facts) -> tuple[str, ...]:
-    """What a perturbed fit needs beyond its event."""
-    return "exact minimiser", *facts.rows, "ridge and scaling chosen without accounting"
-
-
-def stopped_at(tolerance: float, facts: Facts) -> float:
-    """The gradient's norm over n at which a perturbed fit stops, ``min(tolerance, 1e-6/n) min(1, L)``, L the Lipschitz
-    constant: what is left of the gradient is not priced, so that in all it is at most a millionth of what one record
-    can have, or of 1 where that is less, however many there are."""
-    return min(tolerance, UNPRICED / facts.n) * min(1.0, facts.lipschitz)
 
 
 def chain_columns(plan: Plan, n: int) -> dict[str, float]:

@@ -59,4 +59,4 @@ class Hybrid:
         after = how._replace(start=sample.theta[:, :, 0])
         chain = self.second.release(problem, [plan.work[1] for plan in plans], after)
         theta = torch.cat([sample.theta, chain.theta], 2)
-        return Release(theta, info=sample.info, violated=sample.violated)
+        return Release(theta, not_private=sample.not_private, not_reached=sample.not_reached)

@@ -36,8 +36,8 @@ class Ops:
     algorithm says; precision >= 0.
     "gdp": no ball, prior ``N(0, I/precision)`` not tempered, precision > 0; the sample is mu-GDP with
     ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4), and rho follows from (eps, delta).
-    Differs: the paper samples by SGNHT "long enough"; here HMC until split R-hat < 1.05 on all coordinates, and the
-    row says so when that was not reached.
+    Differs: the paper samples by SGNHT "long enough"; here HMC until split R-hat < 1.05 on all coordinates.  A release
+    says in `not_reached`, which is not private, where that was not reached.
     Either way the promise is that of an exact sample.  With "gdp" and `posterior.Rejection` the sample is within a
     known total variation tv of it, for which delta pays (1 + e^eps) tv (Proposition 3); a pure promise cannot pay.
     """
@@ -85,13 +85,13 @@ class Ops:
         theta = posterior.draws[-1, :, 0, :, None]  # the last draw of each seed's first chain: (S, E, 1, d)
         r_hat = posterior.mixing.r_hat
         chains = not self.sampler.total_variation  # draws by rejection are independent and need no R-hat
-        violated = [
+        not_reached = [
             f"R-hat {value:.3f} >= {R_HAT}" if chains and not value < R_HAT else ""
             for value in r_hat.amax(0).tolist()
         ]
         shape = how.seeds, len(plans)
-        info = {"r_hat": r_hat.expand(shape), "ess": posterior.mixing.ess.expand(shape)}
-        return Release(theta, info=info, violated=violated)
+        mixed = {"r_hat": r_hat.expand(shape), "ess": posterior.mixing.ess.expand(shape)}
+        return Release(theta, not_private=mixed, not_reached=not_reached)
 
     def calibrated(self, facts: Facts, budget: Budget) -> tuple[float, DpEvent | None]:
         """The scale rho that spends the budget, and the event it makes; None without a budget."""

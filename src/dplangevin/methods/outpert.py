@@ -3,37 +3,22 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from dp_accounting import GaussianDpEvent
 
 from dplangevin import random
 from dplangevin.checks import not_negative, positive
-from dplangevin.methods import (
-    Execution,
-    Plan,
-    Release,
-    fit_assumptions,
-    guaranteed,
-    no_budget,
-    of_works,
-    stopped_at,
-)
-from dplangevin.minimise import minimise
+from dplangevin.methods import Execution, Plan, Release, guaranteed, no_budget, of_works
+from dplangevin.methods.perturbed_fits import Fit, assumptions, on_grid
+from dplangevin.minimise import minimise, private_minimum, reachable
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
-
-
-class _Fit(NamedTuple):
-    """The ridge on the summed loss, and the standard deviation of the noise on the fit."""
-
-    ridge: float
-    std: float
 
 
 @dataclass(frozen=True)
@@ -43,6 +28,8 @@ class OutPert:
     The minimiser moves by at most ``2L/(n l2)`` when one record is replaced, ``L/(n l2)`` is one record's share
     (Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8), and ``s`` comes from the analytic Gaussian mechanism (Balle
     and Wang 2018).
+    The fit that is computed leaves a gradient of norm gamma at most (`perturbed_fits`), so it moves by at most
+    ``2(L + gamma)/(n l2)``, and s is that much larger.
     Differs: wang2015 (Theorem 2) quotes the classical ``sqrt(2 ln(1.25/delta))/eps``, which holds for
     eps < 1 only.  l2: > 0, of the mean loss.
     """
@@ -50,10 +37,9 @@ class OutPert:
     budgeted: ClassVar[bool] = True
     l2: float = 0.01
     accountant: Accountant = field(default_factory=AnalyticGaussian)
-    tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
-        positive(l2=self.l2, tolerance=self.tolerance)
+        positive(l2=self.l2)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         facts.need_linear()
@@ -61,21 +47,23 @@ class OutPert:
         if budget.epsilon < math.inf:
             multiplier = calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
             event = GaussianDpEvent(multiplier)
-        std = multiplier * facts.bounded("outpert") / (facts.n * self.l2)
+        ridge, lipschitz = facts.n * self.l2, facts.bounded("outpert")
+        left = reachable(facts, ridge, 0.0)
+        std = multiplier * (lipschitz + left) / ridge
         guarantee = guaranteed(
-            self.accountant, event, budget, "replace_one", "final", "full", fit_assumptions(facts)
+            self.accountant, event, budget, "replace_one", "final", "full", assumptions(facts)
         )
         settings = {"l2": self.l2, "noise_std": std, "noise_multiplier": multiplier}
-        return Plan(guarantee, _Fit(facts.n * self.l2, std), settings)
+        return Plan(guarantee, Fit(ridge, 0.0, left, std), settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         linear = torch.zeros(len(problem.x), 1, problem.d)  # seeds that share their data share their fit
-        exact = stopped_at(self.tolerance, problem.facts)
-        found = minimise(problem, of_works(plans[:1], "ridge"), linear, exact)
+        ridge, bound = (of_works(plans[:1], name) for name in ("ridge", "gradient_bound"))
+        fit = private_minimum(problem, ridge, linear, bound)
+        std = of_works(plans, "output_scale")
         normals = random.noise(how.rng, how.seeds, len(plans), problem.d)
-        theta = found.theta + normals * of_works(plans, "std")[:, None]
-        return Release(theta[:, :, None])
+        return Release(on_grid(fit + normals * std[:, None], std)[:, :, None])
 
 
 @dataclass(frozen=True)
@@ -96,7 +84,7 @@ class Ridge:
         no_budget(budget, "nonprivate")
         facts.need_linear()
         guarantee = guaranteed(self.accountant, None, budget, "replace_one", "final", "full", ())
-        return Plan(guarantee, _Fit(self.ridge, 0.0), {"l2": self.ridge / facts.n})
+        return Plan(guarantee, Fit(self.ridge, 0.0), {"l2": self.ridge / facts.n})
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)

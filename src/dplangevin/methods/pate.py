@@ -221,9 +221,9 @@ class Pate:
         return Plan(self._guarantee(facts, event, budget), caps, settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        """Students, and in `info`: how many labels were given, what share of them and of the teachers' votes was right,
-        the data-dependent epsilon of this run (which is private itself, and by Renyi divergence, so that a tight price
-        without a look at the votes can be below it) and its release; with "data_dependent" sigma_2 as well."""
+        """Students, and in `not_private`: how many labels were given, what share of them and of the teachers' votes was
+        right, the data-dependent epsilon of this run (by Renyi divergence, so that a tight price without a look at the
+        votes can be below it) and its release; with "data_dependent" sigma_2 as well."""
         vote = self._vote(problem.facts)
         seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)
         with TemporaryDirectory() as spare:
@@ -233,16 +233,16 @@ class Pate:
             caps, guarantees = self._settled(problem.facts, vote, votes, plans)
             labels = vote.label(votes, caps)
             theta = self.student.students(problem, queries, labels, seed, at)
-        info = _prices(vote, votes, labels, caps) | self._accuracies(problem, queries, votes, labels)
+        found = _prices(vote, votes, labels, caps) | self._accuracies(problem, queries, votes, labels)
         if vote.from_votes:
             stds = [cap.answer_std for cap in caps]
-            info["answer_std"] = torch.tensor(stds, dtype=torch.float64).expand(how.seeds, -1)
+            found["answer_std"] = torch.tensor(stds, dtype=torch.float64).expand(how.seeds, -1)
         return Release(
             theta[:, :, None],
             predicted=None if isinstance(problem, Glm) else problem.predict(theta),
             rows=None if self.scored == "all" else torch.arange(1, problem.facts.public, 2),
-            info=info,
             guarantees=guarantees if vote.from_votes else None,
+            not_private=found,
         )
 
     def _public(self, facts: Facts) -> Tensor:

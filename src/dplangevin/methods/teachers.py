@@ -20,7 +20,7 @@ from dplangevin.chains.steps import Steps
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import save_arrays
 from dplangevin.methods import Workspace
-from dplangevin.minimise import minimise
+from dplangevin.minimise import private_minimum, reachable
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.network import NetworkProblem, as_inputs
@@ -67,14 +67,14 @@ def first(answered: Tensor) -> Tensor:
 class Ridge:
     """``argmin sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2`` of a linear model; 0 where there is no record.
 
-    ridge: > 0.  tolerance: > 0, of the gradient's norm over the number of records.
+    A fit depends on its own rows alone, bit for bit, whatever is fitted beside it: see `private_minimum`.
+    ridge: > 0.
     """
 
     ridge: float = 0.1
-    tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
-        positive(ridge=self.ridge, tolerance=self.tolerance)
+        positive(ridge=self.ridge)
 
     def check(self, facts: Facts) -> None:
         if facts.loss is None:
@@ -88,12 +88,10 @@ class Ridge:
         assert isinstance(problem, Glm)
         size = math.ceil(problem.n / count)
         pad = size * count - problem.n  # rows of zeros, which change no fit
-        found = []
-        for x, y in zip(problem.x, problem.y, strict=True):
-            x = F.pad(x, (0, 0, 0, pad)).view(size, count, -1).transpose(0, 1).contiguous()
-            y = F.pad(y, (0, pad)).view(size, count).T.contiguous()
-            found.append(self._fit(problem, x, y))
-        fits = torch.stack(found).reshape(len(found), -1, problem.features)
+        x = F.pad(problem.x, (0, 0, 0, pad)).unflatten(1, (size, count)).transpose(1, 2)
+        y = F.pad(problem.y, (0, pad)).unflatten(1, (size, count)).transpose(1, 2)
+        found = self._fit(problem, x.flatten(0, 1).contiguous(), y.flatten(0, 1).contiguous())
+        fits = found.reshape(len(problem.x), -1, problem.features)
         margins = (_asked(problem, queries) @ fits.mT).unflatten(-1, (count, problem.classes))
         choice = margins.argmax(-1) if problem.classes > 1 else (margins[..., 0] > 0).long()
         return torch.stack([(choice == k).sum(-1) for k in range(problem.facts.classes)], -1)
@@ -102,18 +100,19 @@ class Ridge:
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
         assert isinstance(problem, Glm)
-        order = first(labels.answered)  # (S, E, A)
-        here = labels.answered.gather(-1, order)
-        x = _asked(problem, queries)[torch.arange(len(order))[:, None, None], order] * here[..., None]
-        y = labels.winner.gather(-1, order)
-        y = (2 * y - 1 if problem.classes == 1 else y) * here
-        return self._fit(problem, x.flatten(0, 1), y.flatten(0, 1).to(x.dtype)).view(*order.shape[:2], -1)
+        here = labels.answered[..., None]  # (S, E, Q, 1): rows without an answer are 0, which changes no fit
+        x = _asked(problem, queries)[:, None] * here
+        y = 2 * labels.winner - 1 if problem.classes == 1 else labels.winner
+        y = y * labels.answered
+        return self._fit(problem, x.flatten(0, 1), y.flatten(0, 1).to(x.dtype)).view(*here.shape[:2], -1)
 
     def _fit(self, problem: Glm, x: Tensor, y: Tensor) -> Tensor:
         """``(R, d)``, of rows ``(R, n, features)``."""
         each = Glm(x, y, problem.loss, row_bound=problem.row_bound)
-        start = torch.zeros(len(x), 1, problem.d)
-        return minimise(each, torch.tensor([self.ridge]), start, self.tolerance).theta[:, 0].float()
+        ridge = torch.tensor([self.ridge], dtype=torch.float64)
+        bound = torch.tensor([reachable(each.facts, self.ridge, 0.0)], dtype=torch.float64)
+        linear = torch.zeros(len(x), 1, problem.d)
+        return private_minimum(each, ridge, linear, bound)[:, 0].float()
 
 
 def _asked(problem: Glm, queries: Tensor) -> Tensor:
@@ -170,7 +169,7 @@ class Descent:
         """The states after each step that is left.  own: each network's examples, ``(S, size)``, -1 for none; keys:
         numbers in [0, 1), ``(S, size)``, that order an epoch.
 
-        Raises ValueError when a network diverges.
+        A network whose step is not finite stays where it was, at rest: an error would end all for the records of one.
         """
         theta, velocity = state.theta, state.velocity
         rates = Steps(self.step, schedule="cosine").sizes(problem.facts, self.steps)
@@ -182,15 +181,12 @@ class Descent:
                 order = keys(epoch).masked_fill(own < 0, 2.0).argsort(stable=True, dim=-1)
             rows = own.gather(1, order[:, at * self.batch : (at + 1) * self.batch]).to(theta.device)
             mask = rows >= 0
-            try:
-                sums = problem.clipped_sum(theta[:, None], rows.clamp_min(0), mask[:, None], None)
-            except ValueError as error:
-                raise ValueError(
-                    f"step {t + 1} of {self.steps}: {error} (diverged? lower the step size)"
-                ) from error
+            sums = problem.clipped_sum(theta[:, None], rows.clamp_min(0), mask[:, None], None)
             mean = sums.gradient[:, 0] / mask.sum(1, keepdim=True).clamp_min(1)
             velocity = self.momentum * velocity + mean + self.decay * theta
-            theta = theta - float(rates[t]) * velocity
+            after = theta - float(rates[t]) * velocity
+            sound = after.isfinite().all(-1, keepdim=True)
+            theta, velocity = torch.where(sound, after, theta), torch.where(sound, velocity, 0.0)
             yield State(t + 1, theta, velocity)
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:

@@ -135,7 +135,7 @@ class PosteriorSampleDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ObjectivePerturbationDpEvent(DpEvent):
-    """The exact minimiser of sum_i l(theta, z_i) + ridge/2 ||theta||^2 + b.theta, b ~ N(0, noise_std^2 I).
+    """The minimiser of sum_i l(theta, z_i) + ridge/2 ||theta||^2 + b.theta, b ~ N(0, noise_std^2 I), with noise on it.
 
     Sum scale throughout (Kifer, Smith, Thakurta 2012, Algorithm 1, times n). l is a convex function of the
     margins of the record, with a Lipschitz gradient. noise_std: > 0. lipschitz: L >= ||grad l||, > 0. rank: of
@@ -143,6 +143,10 @@ class ObjectivePerturbationDpEvent(DpEvent):
     beta, >= 0; a record's Hessian has trace at most rank beta (at rank 1 beta bounds its largest eigenvalue;
     1/4 for the logistic loss with ||x|| <= 1). ridge: Lambda, > 0. one_sided: a record's gradients are all
     multiples >= 0 of one vector, as for the logistic loss.
+
+    gradient_bound: gamma, >= 0; the release is theta~ + N(0, output_std^2 I) for a point theta~ at which the
+    gradient of the whole objective has norm at most gamma (Iyengar et al. 2019). 0, the default: the exact
+    minimiser, without more noise.
     """
 
     noise_std: float = attr.ib(validator=positive)
@@ -151,18 +155,28 @@ class ObjectivePerturbationDpEvent(DpEvent):
     ridge: float = attr.ib(validator=positive)
     rank: int = attr.ib(default=1, validator=whole(1))
     one_sided: bool = True
+    gradient_bound: float = attr.ib(default=0.0, validator=not_negative)
+    output_std: float = attr.ib(default=0.0, validator=not_negative)
 
     @property
     def log_determinant(self) -> float:
         """rank log(1 + beta/Lambda): what one record can add to the log-determinant of the Hessian."""
         return self.rank * math.log1p(self.smoothness / self.ridge)
 
+    @property
+    def output_mu(self) -> float:
+        """mu of the Gaussian mechanism that theta~ is released by, given the minimiser: 2 gamma/(Lambda output_std)."""
+        if self.gradient_bound == 0:
+            return 0.0
+        return 2 * self.gradient_bound / (self.ridge * self.output_std) if self.output_std else math.inf
+
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureObjectivePerturbationDpEvent(DpEvent):
     """As `ObjectivePerturbationDpEvent`, with b of density proportional to exp(-rate ||b||).
 
-    Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n. rate: > 0; the rest as there.
+    Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n. rate: > 0. The noise on the fit has density
+    proportional to exp(-output_rate ||eta||). The rest as there.
     """
 
     rate: float = attr.ib(validator=positive)
@@ -170,11 +184,18 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     smoothness: float = attr.ib(validator=not_negative)
     ridge: float = attr.ib(validator=positive)
     rank: int = attr.ib(default=1, validator=whole(1))
+    gradient_bound: float = attr.ib(default=0.0, validator=not_negative)
+    output_rate: float = attr.ib(default=math.inf, validator=positive)
 
     @property
     def log_determinant(self) -> float:
         """As of `ObjectivePerturbationDpEvent`."""
         return self.rank * math.log1p(self.smoothness / self.ridge)
+
+    @property
+    def output_epsilon(self) -> float:
+        """Pure epsilon of the noise on the fit, given the minimiser: 2 gamma output_rate/Lambda."""
+        return 2 * self.gradient_bound / self.ridge * self.output_rate if self.gradient_bound else 0.0
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

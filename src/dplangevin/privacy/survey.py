@@ -7,26 +7,31 @@
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 
-from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
+from dplangevin.privacy.accountants import profiles
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, mu_of
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
-from dplangevin.privacy.accountants.google import DpAccounting
+from dplangevin.privacy.accountants.google import FAINTEST, DpAccounting
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
-from dplangevin.privacy.accountants.protocol import Accountant, leaves
+from dplangevin.privacy.accountants.protocol import Accountant, leaves, refuse
 from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_delta
+from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multiplier
+from dplangevin.text import short
 
+MOST_BYTES = 1e9  # of all grids of an accountant; they take up to 7 seconds
 Status = Literal["tight", "proven", "claim", "reference"]
 Scope = Literal["last iterate", "all iterates"]
 
@@ -138,7 +143,8 @@ def survey(event: DpEvent, delta: float, paper: LangevinDpEvent | None = None) -
     """The event by all of ACCOUNTANTS, for both kinds of neighbours.
 
     event: a `LangevinDpEvent` is also priced with all its iterates visible.  delta: in (0, 1).  paper: what Theorem 3.1
-    is told, where that is not the event.  Identical prices of two variants of one accountant are given once.
+    is told, where that is not the event.  Identical prices of two variants of one accountant are given once.  An
+    accountant whose grids would take more than MOST_BYTES is skipped: a `Refusal` says so.
     """
     check_delta(delta)
     rows: list[Row] = []
@@ -175,6 +181,10 @@ def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, 
 
 def _row(key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjacency) -> Row:
     accountant, _, status, _ = ACCOUNTANTS[key]
+    size = grid_bytes(accountant, event, adjacency)
+    if size > MOST_BYTES:
+        reason = f"skipped, since its grids add up to about {short(size / 1e9)} GB, more than {MOST_BYTES / 1e9:g} GB"
+        raise refuse(accountant.name, event, reason)
     name, violated = accountant.name, conditions(accountant, event, delta)
     if isinstance(accountant, Tight):
         price = accountant.price(event, delta, adjacency)
@@ -182,6 +192,47 @@ def _row(key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjace
     else:
         epsilon = accountant.epsilon(event, delta, adjacency)
     return Row(key, name, adjacency, epsilon, math.nan, "claim" if violated else status, scope, violated)
+
+
+def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> float:
+    """About how many bytes the accountant's grids take, added up over Gaussian steps that differ; 0 where it has none.
+
+    As measured, with the arrays that it makes on the way.  What it refuses itself counts as 0.  `Tight` and `Bok2024`
+    bound their own grids.
+    """
+    if not isinstance(accountant, Li2019 | Rdp | DpAccounting):
+        return 0.0
+    steps = Counter[DpEvent]()
+    for leaf, count in leaves(event):
+        steps[leaf] += count
+    total = 0.0
+    for leaf, count in steps.items():
+        if not isinstance(leaf.event if is_subsampled(leaf) else leaf, GaussianDpEvent):
+            continue
+        rate, multiplier = rate_and_multiplier(leaf)
+        if rate == 0 or multiplier == 0:
+            continue
+        subset = isinstance(leaf, SampledWithoutReplacementDpEvent)
+        if isinstance(accountant, Li2019) and accountant.bound == "numerical" and not subset:
+            total += 1e5 / multiplier
+        elif isinstance(accountant, Rdp) and rate < 1 and subset is (adjacency == "replace_one"):
+            total += 7e6 / multiplier if subset else 1.1e5 / min(multiplier, 1.0) ** 2
+        elif accountant == DpAccounting("PLD") and not subset and multiplier >= FAINTEST:
+            total += _pld_bytes(leaf, count, adjacency)
+    return total
+
+
+def _pld_bytes(leaf: DpEvent, count: int, adjacency: Adjacency) -> float:
+    """Bytes of `PLDAccountant`'s grid of 1e-4: 430 for each multiple that a step's loss spans, 100 for the sum's."""
+    rate, multiplier = rate_and_multiplier(leaf)
+    if isinstance(leaf, PoissonSampledDpEvent):
+        pair = profiles.poisson(rate, multiplier, adjacency)[0]
+    else:
+        pair, count = profiles.gaussian(mu_of(multiplier / math.sqrt(count), adjacency)), 1
+    low, high = pair.reach(math.exp(-50), math.exp(-50))
+    one = high - low
+    total = min(count * one, one + 16 * math.sqrt(count) * pair.spread) if count > 1 else 0.0
+    return (430 * one + 100 * total) / 1e-4
 
 
 def conditions(accountant: Accountant, event: DpEvent, delta: float) -> tuple[str, ...]:
@@ -214,9 +265,10 @@ def _refusals(errors: Mapping[tuple[str, Adjacency], ValueError]) -> list[Refusa
     """One for each reason; variants of an accountant that have the same share it."""
     found: dict[tuple[object, str], Refusal] = {}
     for (key, adjacency), error in errors.items():
-        accountant, other = ACCOUNTANTS[key].accountant, _other(adjacency)
-        if both := errors.get((key, other)):  # the event itself is refused, by the error that says so
-            error = max(error, both, key=lambda e: "cannot price adjacency" not in str(e))
+        accountant, both = ACCOUNTANTS[key].accountant, (key, _other(adjacency)) in errors
+        if both:  # the event itself is refused, by the error that says so
+            each = [errors[key, other] for other in get_args(Adjacency)]
+            error = max(each, key=lambda e: ("skipped" in str(e), "cannot price adjacency" not in str(e)))
         reason = str(error).partition("; ")[2] or str(error)  # after the event, see `protocol.refuse`
         found.setdefault(
             (type(accountant), reason), Refusal(accountant.name, "" if both else adjacency, reason)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 CELLS = 2**20  # of drawn rows that are gathered at a time
 TESTED = 2**22  # margins of test rows that are computed at a time
 NO_TEST = torch.zeros(1, 0)
+LONGEST = 1e18  # of a number to predict: the square of its slope is finite in single precision
 SLACK = 1e-6  # relative; of norms that rounding takes over their bound
 
 
@@ -359,6 +360,8 @@ class Glm:
         weight: ``(S, E, d)``, >= 0, of the squared coordinates in the norm, for one margin; None for ones.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
+        if not bool(theta.isfinite().all()):  # as in `descent`
+            slope = slope.nan_to_num(0.0, 0.0, 0.0)
         scale = None if mask is None else mask.to(slope.dtype)
         if clip is not None:
             length = x.norm(dim=-1)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
@@ -438,10 +441,13 @@ class Glm:
         ) -> None:
             """rows: ``(S, B, width)``, of which `sizes` take part, ``(S, 1)``, None for all; share: eta/tau."""
             x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
+            lost = not bool(theta.isfinite().all())
             folded = theta.view(len(theta), -1, features)  # (S, E K, p)
             slope = torch.bmm(folded, x.mT, out=space("margins", *folded.shape[:2], x.shape[1]))
             outside = None if sizes is None else (torch.arange(x.shape[1]) >= sizes)[:, None]  # (S, 1, B)
             limit = (clips[:1] if common else clips[part]) / norm if clipped and signed else None
+            if lost:  # a chain that has diverged: no row may turn its infinite numbers into nan
+                slope.nan_to_num_(0.0, 0.0, 0.0)
             if signed:
                 signed(slope)  # (S, E, B)
             else:
@@ -575,7 +581,7 @@ def _numbers(y: np.ndarray) -> Tensor:
             f"y has labels such as {str(y[0])!r}, which are no numbers: leave out loss for classes"
         ) from error
     require(bool(np.isfinite(found).all()), "y has values that are nan or infinite: every row needs a number")
-    return torch.from_numpy(found.astype(np.float32))
+    return torch.from_numpy(found.clip(-LONGEST, LONGEST).astype(np.float32))
 
 
 def _times(slope: Tensor, x: Tensor) -> Tensor:

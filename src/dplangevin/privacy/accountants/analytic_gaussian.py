@@ -5,43 +5,90 @@
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, trivial
 from dplangevin.privacy.events import Adjacency, check_adjacency, check_delta
 
+UNIT = 2.0**-53
+NODES, WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2  # on [0, 1]
+LARGEST = 1e150  # mu: its square is a float64
+TAIL = 40.0  # exp(-TAIL) is the least of a weight that is integrated
+
+
+def log_delta(mu: float, a: np.ndarray | float) -> np.ndarray:
+    """log(Phi(-a) - exp(mu a + mu^2/2) Phi(-a - mu)): of `delta_of` with a = epsilon/mu - mu/2.
+
+    With M(a) = Phi(-a)/phi(a) this is log(phi(a) (M(a) - M(a + mu))).  Where the two are nearly equal, their difference
+    is integrated, a sum of positive terms: the integral of exp(-a t - t^2/2) (1 - exp(-mu t)) over t > 0.  The
+    absolute error is at most `error_of_log`.  mu: > 0.  a: array >= -mu.
+    """
+    a = np.minimum(np.asarray(a, dtype=float), LARGEST)
+    with np.errstate(over="ignore"):
+        ratio = erfcx((a + mu) / math.sqrt(2)) / erfcx(a / math.sqrt(2))
+    found = log_ndtr(-a) + np.log1p(-np.minimum(ratio, 0.5))
+    near = ratio > 0.5
+    if np.any(near):
+        x = np.atleast_1d(a)[np.atleast_1d(near)][:, None]
+        t = 2 * TAIL / (x + np.sqrt(x**2 + 2 * TAIL)) * NODES
+        gap = (np.exp(-t * (x + t / 2)) * -np.expm1(-mu * t)) @ WEIGHTS * (t[:, 0] / NODES[0])
+        found = np.array(found)
+        found[near] = np.log(gap) - x[:, 0] ** 2 / 2 - math.log(2 * math.pi) / 2
+    return found
+
+
+def error_of_log(a: float, log: float) -> float:
+    """What rounding may add to `log_delta` at a, and to the `log` it is compared with: 3 times the most that we saw."""
+    return UNIT * (256 + 4 * (a * a + abs(log)))
+
 
 def delta_of(mu: float, epsilon: np.ndarray | float) -> np.ndarray:
-    """delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), in log space.
+    """delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), without cancellation.
 
     mu: sensitivity / noise std, > 0. epsilon: array >= 0. Returns an array of the same shape, relatively
-    accurate in the tail.
+    accurate at any mu and in the tail.
     """
-    epsilon = np.asarray(epsilon, dtype=float)
-    first = log_ndtr(mu / 2 - epsilon / mu)
-    second = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-    return np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))
+    return np.exp(log_delta(mu, np.asarray(epsilon, dtype=float) / mu - mu / 2))
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The smallest epsilon >= 0 with delta_of(mu, epsilon) <= delta; inf at delta = 0 or mu = inf."""
+    """The smallest epsilon >= 0 with delta_of(mu, epsilon) <= delta; inf at delta = 0 or mu > 1e150.
+
+    Never below the exact epsilon of these two numbers.
+    """
     check_delta(delta)
     if mu == 0:
         return 0.0
-    if delta == 0 or math.isinf(mu):
+    if delta == 0 or mu > LARGEST:
         return math.inf
-    if delta_of(mu, 0.0) <= delta:
+    wanted = math.log(delta)
+
+    def missing(scaled: float) -> float:
+        a = scaled - mu / 2
+        return float(log_delta(mu, a)) + error_of_log(a, wanted) - wanted
+
+    scaled = root_from_above(missing, mu / 2 + math.sqrt(-2 * wanted))
+    return math.nextafter(mu * scaled * (1 + 4 * UNIT), math.inf) if scaled > 0 else 0.0
+
+
+def root_from_above(missing: Callable[[float], float], high: float) -> float:
+    """The least x >= 0 found with missing(x) <= 0, of a function that falls; its root is below about `high`."""
+    if missing(0.0) <= 0:
         return 0.0
-    high = 1.0
-    while delta_of(mu, high) > delta:
+    while missing(high) > 0:
         high *= 2
-    root = brentq(lambda e: float(delta_of(mu, e)) / delta - 1, 0.0, high, xtol=1e-300, rtol=1e-14)
-    return float(root) * (1 + 1e-13)
+    found = float(brentq(missing, 0.0, high, xtol=1e-300, rtol=8 * UNIT, maxiter=10_000))
+    grow = 2 * UNIT
+    while missing(found) > 0:
+        found *= 1 + grow
+        grow *= 2
+    return found
 
 
 def mu_of(noise_multiplier: float, adjacency: Adjacency) -> float:
@@ -64,11 +111,11 @@ class AnalyticGaussian:
             price = nearby(event, delta, lambda inner, spare: self.epsilon(inner, spare, adjacency))
         if price is not None:
             return price
-        square = 0.0
+        each = []
         for leaf, count in leaves(event):
             if not isinstance(leaf, GaussianDpEvent):
                 raise refuse(
                     self.name, leaf, "only Gaussian mechanisms without sampling have this closed form"
                 )
-            square += count * mu_of(leaf.noise_multiplier, adjacency) ** 2
-        return epsilon_of(math.sqrt(square), delta)
+            each.append(math.sqrt(count) * mu_of(leaf.noise_multiplier, adjacency))
+        return epsilon_of(math.hypot(*each) * (1 + 16 * UNIT), delta)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from dplangevin.privacy.accountants import composition, profiles
-from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.analytic_gaussian import UNIT, epsilon_of
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
 from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_adjacency
 from dplangevin.privacy.subsampled_gaussian import composed_steps, rate_and_multiplier
@@ -173,16 +173,20 @@ def _estimate(renyi: np.ndarray, delta: float) -> float:
 
 
 def _compose(event: DpEvent, delta: float) -> float:
-    """PLD of Gaussian steps, full or without replacement, under replace_one.
+    """PLD of Gaussian steps, full or without replacement, under replace_one; one sampled step alone is exact.
 
-    Where a sampled step has mu > LARGEST_MU: with the batches known, at most h of the k sampled steps meet the
-    record but for probability delta/2, so mu^2 is at most h times the largest.
+    Never above the steps on all records, see `Tight`. Where a sampled step has mu > LARGEST_MU: with the batches
+    known, at most h of the k sampled steps meet the record but for probability delta/2, so mu^2 is at most h times
+    the largest.
     """
     steps = [(*rate_and_multiplier(leaf), count) for leaf, count in leaves(event)]
     rate, noise = min((rate, noise) for rate, noise, _ in steps)
+    if rate < 1 and sum(count for _, _, count in steps) == 1:
+        return profiles.sampled_epsilon(rate, 2 / noise, delta)
     if 2 / noise > LARGEST_MU:
         hits = binom.isf(delta / 2, sum(count for q, _, count in steps if q == rate), rate)
         square = sum(count * (2 / z) ** 2 for q, z, count in steps if q > rate) + hits * (2 / noise) ** 2
         return epsilon_of(math.sqrt(square), delta / 2)
     parts = [(profiles.without_replacement(rate, 2 / multiplier), count) for rate, multiplier, count in steps]
-    return composition.compose(parts, delta).epsilon
+    unsampled = math.hypot(*(math.sqrt(count) * 2 / multiplier for _, multiplier, count in steps))
+    return min(composition.compose(parts, delta).epsilon, epsilon_of(unsampled * (1 + 16 * UNIT), delta))

@@ -16,7 +16,8 @@ class Chaudhuri2011:
     The paper's Algorithm 2 draws b with density proportional to exp(-eps' ||b|| / 2) for a 1-Lipschitz
     loss. The proof is for replace_one (the paper's neighbours differ in one entry) and one margin.
     Differs: for K margins r = rank; each of the two records changes the determinant by at most (1 + c/(n
-    Lambda))^r, see `objective`.
+    Lambda))^r, see `objective`. The theorem is about the exact minimiser; the noise that covers what a solver
+    leaves adds its own pure epsilon.
     """
 
     name: str = "Chaudhuri et al. 2011"
@@ -29,4 +30,4 @@ class Chaudhuri2011:
             return price
         if not isinstance(event, PureObjectivePerturbationDpEvent):
             raise refuse(self.name, event, "it prices pure objective perturbation only")
-        return 2 * event.lipschitz * event.rate + 2 * event.log_determinant
+        return 2 * event.lipschitz * event.rate + 2 * event.log_determinant + event.output_epsilon

@@ -51,6 +51,7 @@ NARROW, SHALLOW = 0.05, 0.25  # widths in x and in loss below which a mass is in
 ROOT, RUN = 64, 32  # see `_transformed`
 NEGLIGIBLE = 1e-25  # modulus of a Fourier coefficient
 SMALLEST_DELTA = 1e-200
+LARGEST_LOSS = 1e11  # beyond it the losses' spread is not found by quadrature
 
 
 class Pmf(NamedTuple):
@@ -67,20 +68,28 @@ class Pmf(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """epsilon: never below the exact one.  excess: to first order, what grid and rounding may have added to it."""
+    """epsilon: never below the exact one.
+
+    estimate: what grid and rounding may have added to it, to first order in the gaps between the multiples in use.  It
+    decides whether to refine the grid.  It is no bound: where losses are large, so are the gaps.
+    """
 
     epsilon: float
-    excess: float
+    estimate: float
 
 
 def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
     """The smallest epsilon at delta that can be proved for the composition of `parts`; never understated.
 
-    Within 1e-3 of the exact epsilon for Gaussian steps, up to 1e8 of them and at delta from 1e-14 to .1; `excess` tells
-    for others.  enough: a price that is due anyway; below it the grid is not refined.  Raises ValueError for delta
-    outside (1e-200, 1).
+    Within 1e-3 of the exact epsilon for Gaussian steps that are 10-GDP or less together, up to 1e8 of them and at delta
+    from 1e-14 to .1.  enough: a price that is due anyway; below it the grid is not refined.  Raises ValueError for
+    delta outside (1e-200, 1) and for pairs that are not `on_a_grid`.
     """
     _check(delta)
+    if not all(on_a_grid(pair) for pair, _ in parts):
+        raise ValueError(
+            f"privacy losses of {LARGEST_LOSS:.0e} and more are not composed on a grid: add noise"
+        )
     parts = [(pair, count) for pair, count in parts if pair.spread > 0]
     parts.sort(key=lambda part: -part[1] * part[0].spread ** 2)  # see `LossSum._on_grid`
     best = Composed(math.inf if parts else 0.0, 0.0)
@@ -89,11 +98,18 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
         built = [(connected(pair, step, flat, *_cuts(parts, count, delta)), count) for pair, count in parts]
         before, best = best, min(best, LossSum(built, step, delta).composed())
         step, flat = step / 2, flat * 2
-        fine = best.epsilon <= enough or best.excess <= TOLERANCE * best.epsilon
+        fine = best.epsilon <= enough or best.estimate <= TOLERANCE * best.epsilon
         settled = before.epsilon - best.epsilon <= TOLERANCE / 4 * best.epsilon
         if fine or settled or not _fits(parts, step, delta):
             break
     return best
+
+
+def on_a_grid(pair: Pair) -> bool:
+    """Whether a grid resolves the pair's losses: they are below LARGEST_LOSS."""
+    with np.errstate(all="ignore"):
+        low, high = pair.reach(BELOW, SMALLEST_DELTA)
+    return -LARGEST_LOSS < low <= high < LARGEST_LOSS
 
 
 def grid_step(parts: Parts, delta: float) -> float:

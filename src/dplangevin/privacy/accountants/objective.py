@@ -19,16 +19,29 @@ data sets comes first.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaln
 from scipy.stats import chi, chi2
 
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent
 
+SHARE = 0.01  # of delta, and of a method's epsilon: for the noise on the fit, see `with_output`
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
 REACH = 14.0  # standard deviations that are integrated; what lies beyond has a chance below 1e-40
+
+
+def with_output(event: ObjectivePerturbationDpEvent, delta: float, price: Callable[[float], float]) -> float:
+    """Return epsilon of the minimiser, `price` of a delta, and of the noise on it, by basic composition.
+
+    The noise on the fit is a Gaussian mechanism given the minimiser, and is charged `SHARE` of delta.
+    """
+    if event.output_mu == 0:
+        return price(delta)
+    return price((1 - SHARE) * delta) + epsilon_of(event.output_mu, SHARE * delta)
 
 
 def epsilon(event: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjacency) -> float:

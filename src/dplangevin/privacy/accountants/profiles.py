@@ -14,6 +14,14 @@ from typing import Protocol
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
+from dplangevin.privacy.accountants.analytic_gaussian import (
+    LARGEST,
+    UNIT,
+    epsilon_of,
+    error_of_log,
+    log_delta,
+    root_from_above,
+)
 from dplangevin.privacy.events import Adjacency
 
 
@@ -207,8 +215,68 @@ def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[
 
 
 def bounded_range_epsilon(eta: float, delta: float) -> float:
-    """The inverse of `BoundedRange`'s profile: eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0."""
-    return max(0.0, eta + 2 * math.log1p(-math.sqrt(delta * -math.expm1(-eta))))
+    """The inverse of `BoundedRange`'s profile: eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0.
+
+    Never below it: of the two terms, which may nearly cancel, the rounding is added.
+    """
+    root = math.sqrt(delta * -math.expm1(-eta))
+    if root < 0.5:
+        less = 2 * math.log1p(-root)
+    else:  # 1 - root, of 1 - root^2 = 1 - delta + delta exp(-eta)
+        less = 2 * (math.log(1 - delta + delta * math.exp(-eta)) - math.log1p(root))
+    return max(0.0, eta + less + (8 * UNIT * (eta - less) if delta > 0 else 0.0))
+
+
+def sampled_epsilon(rate: float, mu: float, delta: float) -> float:
+    """Epsilon of one step that draws a record with probability `rate`, of a Gaussian mechanism mu; never below it.
+
+    delta(e) = rate delta_mu(log(1 + (exp(e) - 1)/rate)), inverted: of a Poisson sample under add_remove (a removal,
+    which costs more than an addition at every e >= 0) and of a subset of fixed size under replace_one (Balle, Barthe,
+    Gaboardi 2018, Theorem 11).  rate: in (0, 1).
+    """
+    share = delta / rate * (1 - 8 * UNIT)
+    inner = epsilon_of(mu, share) if share < 1 else 0.0
+    if inner < 700:
+        return math.log1p(rate * math.expm1(inner)) * (1 + 16 * UNIT)
+    return float(np.logaddexp(math.log1p(-rate), math.log(rate) + inner)) + 16 * UNIT * (
+        inner - math.log(rate)
+    )
+
+
+def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
+    """Epsilon of one Poisson-sampled step under replace_one, mu = 1/(noise multiplier); never below it.
+
+    P and Q are `GaussianMixtures` (rate, mu, -mu).  At x > 0 their densities have the ratio exp(e), and
+
+        delta(e) = rate delta_mu[x - mu] + rate exp(e - mu x - mu^2/2) delta_mu[x],
+
+    where delta_mu[a] is `analytic_gaussian.delta_of` in terms of a: sums of positive terms.  The root is sought in x.
+    rate: in (0, 1).
+    """
+    if not delta / rate < 1:
+        return 0.0
+    if delta == 0 or mu > LARGEST:
+        return math.inf
+    wanted = math.log(delta / rate)
+
+    def loss(x: float) -> float:
+        power = mu * (x - mu / 2)
+        others = 1 - rate + rate * math.exp(-mu * (x + mu / 2))
+        if power > 700:
+            return float(np.logaddexp(0.0, power + math.log(rate / others)))
+        return math.log1p(rate * math.exp(power) * -math.expm1(-2 * mu * x) / others)
+
+    def missing(x: float) -> float:
+        second = loss(x) - mu * (x + mu / 2) + float(log_delta(mu, x))
+        found = np.logaddexp(float(log_delta(mu, x - mu)), second)
+        return float(found) + error_of_log(x + mu, wanted) - wanted
+
+    x = root_from_above(missing, mu + math.sqrt(-2 * wanted))
+    if x == 0:
+        return 0.0
+    epsilon = loss(x)
+    rounding = UNIT * (16 * epsilon + min(1.0, epsilon) * (32 + 4 * mu * (x + mu)))
+    return math.nextafter(epsilon + rounding, math.inf)
 
 
 def _normal(x: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The audit price of an event: the smallest epsilon that we can prove, closed form or numerical."""
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,9 +15,16 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
+from scipy.stats import binom
 
 from dplangevin.privacy.accountants import composition, objective, profiles
-from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of, mu_of
+from dplangevin.privacy.accountants.analytic_gaussian import (
+    LARGEST,
+    UNIT,
+    AnalyticGaussian,
+    epsilon_of,
+    mu_of,
+)
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, trivial
 from dplangevin.privacy.events import (
@@ -37,28 +45,35 @@ Parts = tuple[tuple[DpEvent, int], ...]
 
 PLD = "PLD"
 PLD_BOTH = "PLD, larger of both directions"  # of a step without replacement, see `Tight`
+ONE_STEP = "exact curve of one sampled step"
+UNSAMPLED = "analytic Gaussian, as without sampling"
+DRAWS = "analytic Gaussian, with a bound on how often a record is drawn"
 
 
 class Price(NamedTuple):
-    """epsilon, and the name of the argument that gave it.
-
-    excess: to first order, by how much discretisation and rounding may have raised epsilon; 0 for closed forms.
-    """
+    """epsilon, and the name of the argument that gave it."""
 
     epsilon: float
     accountant: str
-    excess: float = 0.0
 
 
 @dataclass(frozen=True)
 class Tight:
     """Closed forms for single mechanisms, PLD for compositions.
 
-    Gaussian mechanisms: exact. One posterior sample: the exact delta(epsilon) of its bounded range.
-    Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, see
-    `composition`. A step without replacement is priced by the pointwise larger of its two directions, (1 - q)
-    N(0, 1) + q N(mu, 1) against N(0, 1) and the reverse, since neighbours can differ in either: up to 25 %
-    above what each direction alone composes to. Such prices are named "PLD, larger of both directions".
+    Gaussian mechanisms: exact; so are steps that sample at rate 1. One posterior sample: the exact
+    delta(epsilon) of its bounded range. One sampled step: its exact delta(epsilon), see
+    `profiles.sampled_epsilon`. Compositions of Gaussian steps (full, Poisson, without replacement) and
+    posterior samples: PLD, see `composition`. A step without replacement is priced by the pointwise larger of
+    its two directions, (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1) and the reverse, since neighbours can
+    differ in either: up to 25 % above what each direction alone composes to. Such prices are named "PLD, larger
+    of both directions".
+    Sampling never costs more than none: the hockey-stick divergence is jointly convex, so that of a sampled
+    step, of laws (1 - q) R + q P and (1 - q) R + q Q, is at most (1 - q) max(0, 1 - e^epsilon) + q delta(P, Q),
+    and this at most delta(P, Q), of the step on all records. Such a bound on each step's curve holds for
+    adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10). Where the grid of PLD costs more, this is the price.
+    Losses too large for a grid: at most h steps draw the record except with probability delta/2, and given
+    which these are, h Gaussian steps are priced at delta/2.
     DP-SGFS and PATE: as their Gaussian steps. The last iterate of DP-SGLD: the smaller of PLD of all iterates
     and `Bok2024`; in a composition all iterates.
 
@@ -75,7 +90,8 @@ class Tight:
     formula follows. That this angle is the worst is checked numerically over mu, epsilon and the angle
     (tests), not proved.
 
-    Other losses (two-sided, or of several margins): `objective`, which is proved for both adjacencies.
+    Other losses (two-sided, or of several margins): `objective`, which is proved for both adjacencies. What
+    covers the solver is charged beside it: `objective.with_output`.
     """
 
     name: str = "tight"
@@ -94,15 +110,18 @@ class Tight:
         if close is not None:
             return Price(close, "total variation charged to delta")
         given = list(leaves(event))
-        if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent):
+        last = len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent)
+        if last and given[0][0].steps > 1:  # of one step all iterates are the last
             return _last_iterate(given[0][0], delta, adjacency)
         event = _visible(event, adjacency)
         parts: Counter[DpEvent] = Counter()
         for leaf, count in leaves(event):
             _check(leaf, adjacency)
-            parts[leaf] += count
+            every = is_subsampled(leaf) and rate_and_multiplier(leaf)[0] == 1  # every record in every step
+            parts[leaf.event if every else leaf] += count
         if all(isinstance(leaf, GaussianDpEvent) for leaf in parts):
-            return Price(AnalyticGaussian().epsilon(event, delta, adjacency), "analytic Gaussian")
+            steps = ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts.items()])
+            return Price(AnalyticGaussian().epsilon(steps, delta, adjacency), "analytic Gaussian")
         if parts.total() == 1:
             (leaf,) = parts
             single = _single(leaf, delta, adjacency)
@@ -157,20 +176,32 @@ def _range(event: PosteriorSampleDpEvent, adjacency: Adjacency) -> float:
 def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
     if isinstance(leaf, PosteriorSampleDpEvent):
         return Price(profiles.bounded_range_epsilon(_range(leaf, adjacency), delta), "bounded range")
+    if is_subsampled(leaf) and rate_and_multiplier(leaf)[0] > 0:
+        rate, multiplier = rate_and_multiplier(leaf)
+        if isinstance(leaf, PoissonSampledDpEvent) and adjacency == "replace_one":
+            mu = mu_of(multiplier, "add_remove")
+            return Price(profiles.replaced_epsilon(rate, mu, delta), ONE_STEP)
+        return Price(profiles.sampled_epsilon(rate, mu_of(multiplier, adjacency), delta), ONE_STEP)
     if isinstance(leaf, ObjectivePerturbationDpEvent):
         if not leaf.one_sided or leaf.rank > 1:
-            return Price(objective.epsilon(leaf, delta, adjacency), "objective perturbation, any convex loss")
-        gaussian = epsilon_of(mu_of(leaf.noise_std / leaf.lipschitz, adjacency), delta)
+            price = objective.with_output(
+                leaf, delta, lambda spare: objective.epsilon(leaf, spare, adjacency)
+            )
+            return Price(price, "objective perturbation, any convex loss")
+        mu = mu_of(leaf.noise_std / leaf.lipschitz, adjacency)
+        gaussian = objective.with_output(leaf, delta, lambda spare: epsilon_of(mu, spare))
         return Price(gaussian + leaf.log_determinant, "objective perturbation, hockey stick")
     if isinstance(leaf, PureObjectivePerturbationDpEvent):
         shift = leaf.lipschitz * (2 if adjacency == "replace_one" else 1)
-        return Price(leaf.rate * shift + leaf.log_determinant, "objective perturbation, pure")
+        price = leaf.rate * shift + leaf.log_determinant + leaf.output_epsilon
+        return Price(price, "objective perturbation, pure")
     return None
 
 
 @lru_cache(maxsize=4096)
 def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
     pairs: list[tuple[list[profiles.Pair], int]] = []  # of each part one pair, or one for each direction
+    steps: list[tuple[float, float, int]] = []  # rate, mu, count
     for leaf, count in parts:
         if isinstance(leaf, PosteriorSampleDpEvent):
             pairs.append(([profiles.BoundedRange(_range(leaf, adjacency))], count))
@@ -178,7 +209,8 @@ def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
             rate, multiplier = rate_and_multiplier(leaf)
             if rate == 0:
                 continue
-            if multiplier == 0:
+            steps.append((rate, mu_of(multiplier, adjacency), count))
+            if steps[-1][1] > LARGEST:
                 return Price(math.inf, PLD)
             if isinstance(leaf, PoissonSampledDpEvent) and rate < 1:
                 pairs.append((list(profiles.poisson(rate, multiplier, adjacency)), count))
@@ -186,18 +218,37 @@ def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
                 pairs.append(([profiles.without_replacement(rate, mu_of(multiplier, adjacency))], count))
         else:
             raise refuse("tight", leaf, "objective perturbation is priced alone, not in a composition")
+    pure = sum(
+        count * _range(leaf, adjacency) for leaf, count in parts if isinstance(leaf, PosteriorSampleDpEvent)
+    )
     if delta == 0:
-        pure = [
-            count * _range(leaf, adjacency)
-            for leaf, count in parts
-            if isinstance(leaf, PosteriorSampleDpEvent)
-        ]
-        return Price(sum(pure) if len(pure) == len(pairs) else math.inf, "basic composition")
+        return Price(math.inf if steps else pure, "basic composition")
     if not pairs:
         return Price(0.0, "none needed")
+    unsampled = pure + _gaussian([(mu, count) for _, mu, count in steps], delta)
+    bound = Price(unsampled, "basic composition" if pure else UNSAMPLED)
+    if not all(composition.on_a_grid(pair) for both, _ in pairs for pair in both):
+        return min(bound, Price(pure + _drawn(steps, delta), "basic composition" if pure else DRAWS))
     price = composition.Composed(0.0, 0.0)
     for direction in range(max(len(both) for both, _ in pairs)):
         sides = [(both[min(direction, len(both) - 1)], count) for both, count in pairs]
         price = max(price, composition.compose(sides, delta, price.epsilon))
     name = PLD_BOTH if any(both[0].symmetric for both, _ in pairs) else PLD
-    return Price(price.epsilon, name, price.excess)
+    return min(Price(price.epsilon, name), bound)
+
+
+def _gaussian(steps: list[tuple[float, int]], delta: float) -> float:
+    """Return epsilon of Gaussian mechanisms (mu, count), composed."""
+    mu = math.hypot(*(math.sqrt(count) * mu for mu, count in steps))
+    return epsilon_of(mu * (1 + 16 * UNIT), delta)
+
+
+def _drawn(steps: list[tuple[float, float, int]], delta: float) -> float:
+    """Return epsilon of sampled steps (rate, mu, count), given in which of them the record is drawn."""
+    share = delta / 2 / len(steps)
+
+    def most(rate: float, count: int) -> int:
+        """The least number that draws exceed with probability `share` or less."""
+        return bisect_left(range(count), -share, key=lambda hits: -float(binom.sf(hits, count, rate)))
+
+    return _gaussian([(mu, most(rate, count)) for rate, mu, count in steps], delta / 2)

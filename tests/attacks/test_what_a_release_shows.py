@@ -1,0 +1,334 @@
+"""What a release shows beside its noisy numbers: their precision, another record's fit, an error.
+
+A price covers the law of a release.  Where a solver's path depends on the rows, its answer tells neighbours apart by
+questions that no likelihood asks; those are asked here, of every private method.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import audited
+import numpy as np
+import pytest
+import torch
+from audited import CHAINS, FITS, Shape
+from torch import Tensor
+
+from dplangevin import PrivateClassifier
+from dplangevin.attacks.release import precision
+from dplangevin.audit import audit
+from dplangevin.cache import Checkpoint
+from dplangevin.losses import LOGISTIC, softmax
+from dplangevin.methods import Execution, Workspace, perturbed_fits
+from dplangevin.methods.teachers import Descent, Ridge
+from dplangevin.privacy import Budget
+from dplangevin.problems.glm import Glm
+
+CONFIDENCE = 0.95
+ROWS = np.zeros((200, 1))
+ALL = 3_000  # fits a side, by `make faults`
+
+
+def side(moved: bool) -> np.ndarray:
+    """200 rows that are 0; of the neighbour the first is 1."""
+    rows = ROWS.copy()
+    rows[0] = float(moved)
+    return rows
+
+
+def parameters(method: str, epsilon: float, moved: bool, runs: int) -> Tensor:
+    """theta ``(runs, d)`` of as many classifiers."""
+    found, labels = [], np.arange(len(ROWS)) % 2
+    for run in range(runs):
+        model = PrivateClassifier(method, epsilon, 1e-6, bias=False, classes=[0, 1], random_state=run)
+        found.append(model.fit(side(moved), labels).answer_.theta[0])
+    return torch.stack(found)
+
+
+# The four attacks that refuted version 0.7
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon", "runs"),
+    [
+        ("objpert_pure", 1.0, 300),
+        ("objpert_pure", 0.5, 1_000),
+        ("objpert", 1.0, 300),
+        *(
+            pytest.param(*case, ALL, marks=[pytest.mark.slow, pytest.mark.trial("an unpriced path")])
+            for case in (("objpert_pure", 1.0), ("objpert_pure", 0.5), ("objpert", 1.0))
+        ),
+    ],
+)
+def test_the_precision_of_a_perturbed_fit_tells_less_than_its_price(
+    method: str, epsilon: float, runs: int
+) -> None:
+    """Version 0.7 gave out float32 numbers, of some data sets more often: this showed 6.26, .626 and 2.42."""
+    first, second = (precision(parameters(method, epsilon, moved, runs)) for moved in (False, True))
+    assert audit(first, second, 1e-6, CONFIDENCE).epsilon < 0.777 * epsilon
+
+
+def crowd(hard: bool, count: int = 250, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of 250 teachers; all but the first have the same.  hard: the first one's fit takes more steps."""
+    rng = np.random.default_rng(3)
+    own, labels = rng.normal(size=(size, 3)), rng.integers(0, 2, size)
+    x = np.repeat(own / np.linalg.norm(own, axis=1, keepdims=True), count, 0).reshape(size, count, 3)
+    y = np.repeat(labels[:, None], count, 1)
+    x[:, 0] = 0.0
+    if hard:
+        x[0, 0] = [1.0, 0.0, 0.0]
+    return x.reshape(-1, 3), y.reshape(-1)
+
+
+def fits_of(x: Tensor, y: Tensor, of: Any, count: int) -> Tensor:
+    """All teachers' parameters ``(count, d)``."""
+    found, fit = [], Ridge._fit
+    with pytest.MonkeyPatch.context() as patch:
+
+        def seen(*given: Any) -> Tensor:
+            found.append(fit(*given))
+            return found[-1]
+
+        patch.setattr(Ridge, "_fit", seen)
+        Ridge().votes(
+            Glm(x[None], y[None], of, x_test=x[None, :3]),
+            count,
+            torch.arange(3)[None],
+            0,
+            Workspace(Path(), ""),
+        )
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "runs"),
+    [
+        (1.0, 40),
+        (0.1, 300),
+        pytest.param(1.0, 1500, marks=[pytest.mark.slow, pytest.mark.trial("an unpriced path")]),
+    ],
+)
+def test_a_record_of_one_teacher_flips_no_other_vote(epsilon: float, runs: int) -> None:
+    """On a public row at the boundary of all others.  Version 0.7 showed 6.01 where 1 is promised, 3.17 for .1."""
+    fits = [
+        fits_of(
+            torch.tensor(x, dtype=torch.float32),
+            torch.tensor(2.0 * y - 1, dtype=torch.float32),
+            LOGISTIC,
+            250,
+        )[1]
+        for x, y in (crowd(False), crowd(True))
+    ]
+    middle, apart = fits[0] + fits[1], fits[1] - fits[0]
+    apart = apart if bool(apart.abs().sum() > 0) else torch.tensor([1.0, -0.5, 0.25])
+    boundary = apart - (apart @ middle) / (middle @ middle) * middle
+    public = np.repeat((boundary / boundary.norm()).numpy()[None], 1000, 0)
+    seen = []
+    for hard in (False, True):
+        x, y = crowd(hard)
+        model = PrivateClassifier("pate", epsilon, 1e-5, bias=False, classes=[0, 1], public=public)
+        seen.append(
+            np.array(
+                [model.set_params(random_state=run).fit(x, y).predict(public[:1])[0] for run in range(runs)]
+            )
+        )
+    assert audit(seen[0], seen[1], 1e-5, CONFIDENCE).epsilon < 0.742 * epsilon
+
+
+# A fit depends on its own rows alone
+
+
+@pytest.mark.parametrize("of", [LOGISTIC, softmax(3)])
+def test_a_linear_teacher_depends_on_its_own_rows_alone(of: Any) -> None:
+    """Bit for bit: whoever is beside it, on however many threads, however much all are padded."""
+    count, rng = 40, torch.Generator().manual_seed(1)
+    x = torch.randn(count * 9 - 3, 5, generator=rng)
+    x = x / x.norm(dim=1, keepdim=True)
+    y = torch.randint(0, max(2, of.classes), (len(x),), generator=rng).float()
+    y = 2 * y - 1 if of is LOGISTIC else y
+    whole = fits_of(x, y, of, count)
+    for row in range(0, len(x), 17):
+        other, label = x.clone(), y.clone()
+        other[row], label[row] = (0.0 if row % 2 else 1.0) * other[row].flip(0), y[row + 1]
+        changed = (fits_of(other, label, of, count) != whole).any(-1)
+        changed[row % count] = False
+        assert not bool(changed.any()), row
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    assert torch.equal(fits_of(x, y, of, count), whole)
+    torch.set_num_threads(threads)
+    some = torch.arange(len(x)) % count < 7  # of seven teachers
+    last = some & (torch.arange(len(x)) >= 8 * count)
+    assert int(last.sum()) == 7
+    assert torch.equal(fits_of(x[some], y[some], of, 7), whole[:7])
+
+
+def test_a_network_teacher_depends_on_its_own_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where the one beside it diverges."""
+    from dplangevin.attacks import network
+
+    (of, _), count = network.neighbours(8, "replace_one", opposed=True), 4
+    states: list[Tensor] = []
+    run = Descent.run
+
+    def watched(*given: Any) -> Iterator[Any]:
+        for state in run(*given):
+            states.append(state.theta)
+            yield state
+
+    monkeypatch.setattr(Descent, "run", watched)
+    teacher = Descent(1.0, 0.5, 0.01, 2, 6)
+    asked = replace(of, x_test=of.x_test.expand(3, -1, -1, -1), y_test=of.y_test.expand(-1, 3))
+
+    def fits(problem: Any) -> Tensor:
+        states.clear()
+        teacher._count(problem, count, torch.arange(3)[None], 0, Silent(Path(), ""))
+        return states[-1]
+
+    whole = fits(asked)
+    for pixels in (0, 255):
+        x = asked.x.clone()
+        x[0] = pixels
+        changed = (fits(replace(asked, x=x)) != whole).flatten(1).any(-1)
+        assert not bool(changed[1:].any())
+    real = type(of).clipped_sum
+
+    def diverging(self: Any, theta: Tensor, *rest: Any) -> Any:
+        found = real(self, theta, *rest)
+        found.gradient[0] = math.nan
+        return found
+
+    monkeypatch.setattr(type(of), "clipped_sum", diverging)
+    assert torch.equal(fits(asked)[1:], whole[1:])
+
+
+class Silent(Checkpoint):
+    """Keeps nothing."""
+
+    def load(self) -> None:
+        return None
+
+    def save(self, *given: Any, **more: Any) -> None:
+        return None
+
+
+# Random pairs of neighbours, all methods
+
+
+METHODS = {**dict.fromkeys(CHAINS, "chain"), **dict.fromkeys(FITS, "fit"), "pate": "vote"}
+SLOWEST = {"ops", "ops_gdp", "hybrid", "hybrid_sgld"}  # posterior samples by HMC
+KINDS = {"logistic": LOGISTIC, "softmax": softmax(3)}
+
+
+@lru_cache
+def neighbours(kind: str, records: int, count: int) -> tuple[Glm, Glm]:
+    """As many pairs of data sets of so many records in two dimensions; of each the first record is replaced."""
+    rng, loss = np.random.default_rng(5), KINDS[kind]
+    x = rng.normal(size=(count, records + 1, 2))
+    x *= rng.choice([0.0, 0.3, 1.0], size=(count, records + 1, 1)) / np.linalg.norm(x, axis=2, keepdims=True)
+    x *= 1 - 1e-6
+    y = rng.integers(0, max(2, loss.classes), size=(count, records + 1))
+    labels = loss.labels(torch.tensor(y if loss.classes > 1 else 2 * y - 1, dtype=torch.float32))
+    rows = torch.tensor(x, dtype=torch.float32)
+    public = torch.tensor(x[:1, :1], dtype=torch.float32).expand(1, audited.QUERIES, -1)
+    kept = [torch.arange(records), torch.tensor([records, *range(1, records)])]
+    return tuple(Glm(rows[:, at], labels[:, at], loss, x_test=public) for at in kept)  # type: ignore[return-value]
+
+
+def made(name: str, kind: str) -> tuple[Any, int, float]:
+    """The method, how many records it takes, and the epsilon that is asked for."""
+    if name in CHAINS:
+        shape = CHAINS[name].shapes["whole"]
+        shape = Shape(shape.records, shape.batch, shape.steps, False)
+        method = audited.made(name, shape, audited.adjacency_of(name), shape.steps)
+        return method, shape.records, CHAINS[name].epsilon["whole"]
+    if name in FITS:
+        return audited.fit_of(name, kind), 6, FITS[name].epsilon
+    method = replace(audited.fit_of(name, kind), teachers=3)
+    return replace(method, vote=replace(method.vote, threshold=1.0)), 6, 5.0
+
+
+PAIRS = [
+    (name, kind) for name in METHODS for kind in KINDS if name not in CHAINS or kind in CHAINS[name].kinds
+]
+
+
+Pair = Callable[[str, int, int], tuple[Glm, Glm]]
+
+
+def compared(name: str, kind: str, count: int, pair: Pair = neighbours) -> tuple[float, float]:
+    """The most that any question shows over the pairs, and the price."""
+    method, records, epsilon = made(name, kind)
+    problems = pair(kind, records, count)
+    plan = method.plan(problems[0].facts, Budget(epsilon, audited.DELTA))
+    pulls = [
+        problem.grad(torch.zeros(count, 1, problem.d))[:, 0] for problem in problems
+    ]  # how the two records pull apart
+    toward = torch.nn.functional.normalize(pulls[0] - pulls[1], dim=-1)
+    found = []
+    for which, problem in zip("ab", problems, strict=True):
+        release = method.release(problem, [plan], Execution(count, audited.rng(name + which)))
+        theta = release.theta[:, 0, -1]
+        found.append(
+            np.column_stack(
+                [
+                    (theta * toward).sum(-1).double().numpy(),
+                    precision(theta),
+                    theta.isfinite().all(-1).numpy(),
+                    (theta == 0).double().mean(-1).numpy(),
+                ]
+            )
+        )
+    delta = FITS[name].delta if name in FITS else audited.DELTA
+    error = (1 - CONFIDENCE) / len(PAIRS)
+    return audit(found[0], found[1], delta, 1 - error).epsilon, audited.prices(plan, delta)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "count"),
+    [
+        *((*pair, 500 if pair[0] in SLOWEST else 10_000) for pair in PAIRS),
+        *(
+            pytest.param(*pair, 10_000, marks=[pytest.mark.slow, pytest.mark.trial("an unpriced path")])
+            for pair in PAIRS
+            if pair[0] in SLOWEST
+        ),
+    ],
+)
+def test_nothing_tells_random_neighbours_apart_better_than_the_price(
+    name: str, kind: str, count: int
+) -> None:
+    """Law, precision, last bits, zeros and divergence; an error would end the test."""
+    found, price = compared(name, kind, count)
+    print(f"price {price:.3f}, at least {found:.3f}")
+    assert found <= price
+
+
+@pytest.mark.parametrize("name", ["objpert", "objpert_pure"])
+def test_a_fit_in_single_precision_on_some_data_sets_is_caught(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault of version 0.7, planted: of some data sets a fit in float32 is given out, of others one in float64."""
+    real = perturbed_fits.fitted
+
+    def early(problem: Glm, *given: Any) -> Tensor:
+        theta = real(problem, *given)
+        easy = problem.x[:, 0].norm(dim=-1) < 0.5
+        return torch.where(easy[:, None, None], theta.float().double(), theta)
+
+    monkeypatch.setattr(f"dplangevin.methods.{name}.fitted", early)
+    monkeypatch.setattr(perturbed_fits, "on_grid", lambda theta, scale: theta)
+    found, price = compared(name, "logistic", 10_000, lopsided)
+    assert found > price
+
+
+def lopsided(kind: str, records: int, count: int) -> tuple[Glm, Glm]:
+    """The pairs whose first record is short under D and long under D'."""
+    first, second = neighbours(kind, records, 12 * count)
+    chosen = (first.x[:, 0].norm(dim=-1) < 0.5) & (second.x[:, 0].norm(dim=-1) > 0.5)
+    at = chosen.nonzero()[:count, 0]
+    return tuple(replace(each, x=each.x[at], y=each.y[at]) for each in (first, second))  # type: ignore[return-value]
