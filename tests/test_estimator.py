@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dplangevin import Budget, ObjPert, OutPert, PrivateClassifier, Problem, learn
+from dplangevin.methods.ops import Ops
+from dplangevin.posterior import Sampler
 
 # checks that may fail
 ROUNDED = "the last bit of a sum in float32 depends on the place of a row; equality is asked for to 1e-9"
@@ -57,6 +60,29 @@ def test_a_fit_is_the_answer_of_the_library_and_says_what_it_cost() -> None:
     assert privacy.violated == []
     model.set_params(classes=["a", "b", "c"])
     assert "classes read off the labels" not in model.fit(X, y).privacy_.assumptions
+
+
+def test_what_was_computed_from_the_rows_without_noise_is_not_released() -> None:
+    """Not in a text, nor in a pickle: it says so by its name."""
+    X, y = wine()
+    short = Sampler(warmup=1, block=6, max_draws=6)
+    model = PrivateClassifier(Ops(sampler=short), row_bound=0.5, random_state=1).fit(X, y)
+    secret = model.not_private_
+    assert secret["r_hat"] > 1.05
+    assert "R-hat" in secret["not_reached"]
+    assert model.privacy_.violated == []
+    for text in (
+        repr(model.privacy_),
+        repr(model.answer_),
+        repr(model),
+        pickle.dumps(model).decode("latin-1"),
+    ):
+        assert secret["not_reached"] not in text
+        assert "r_hat" not in text
+    kept = pickle.loads(pickle.dumps(model))
+    assert not hasattr(kept, "not_private_")
+    assert kept.answer_.not_private == {}
+    assert np.array_equal(kept.predict_proba(X), model.predict_proba(X))
 
 
 def test_seeds_repeat_and_others_differ() -> None:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import scipy.stats
@@ -8,7 +9,7 @@ from scenarios import gaussian, linear, logistic
 
 from dplangevin import posterior as posteriors
 from dplangevin import random
-from dplangevin.losses import SQUARED, Loss, softmax
+from dplangevin.losses import LOGISTIC, SQUARED, Loss, softmax
 from dplangevin.posterior import R_HAT, Boundary, Sampler
 from dplangevin.problems.glm import Glm
 
@@ -125,6 +126,22 @@ def test_settings_are_checked() -> None:
         Sampler(boundary="wall")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="leapfrogs must be a positive integer, not 0"):
         Sampler(leapfrogs=0)
+
+
+def test_how_long_rejection_tries_is_public() -> None:
+    """Of the bound on the rows alone: on no rows within it is one accepted more rarely."""
+    rng = torch.Generator().manual_seed(0)
+    rho, precision = torch.tensor([0.1, 1.0]), torch.tensor([1.0, 3.0])
+    for spread in (0.0, 0.3, 1.0):
+        x = torch.randn(1, 12, 3, generator=rng) * torch.tensor([1.0, spread, spread])
+        x = x / x.norm(dim=-1, keepdim=True)
+        of = Glm(x, torch.ones(1, 12), LOGISTIC)
+        limits = posteriors.Rejection().proposals(of, rho, precision)
+        assert torch.equal(limits, posteriors.Rejection().proposals(replace(of, x=0 * x), rho, precision))
+        values = torch.linalg.eigvalsh(x[0].double().T @ x[0].double())
+        for e in range(2):
+            own = torch.log1p(rho[e] / 4 / precision[e] * values).sum() / 2
+            assert math.log(float(limits[e]) / math.log(1e9)) >= float(own) - 1e-9
 
 
 def test_rejection_is_exact_wherever_its_paraboloid_touches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,20 +1,23 @@
 """`dplangevin compare` and `dplangevin schema`, from a table to a page."""
 
+import html
+import io
 import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from typer.testing import CliRunner, Result
 
-from dplangevin import comparison, experiment
+from dplangevin import comparison, experiment, random
 from dplangevin.cli import app
 from dplangevin.cli.compare_page import Page
 from dplangevin.exhibits import read
@@ -112,49 +115,91 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     shown = pd.read_csv(here / "out/compare.csv")
     best = shown[shown.best & shown.axis.eq("audited")].set_index("epsilon").method
     assert all(f"At a tight ε of {e:g} {label_of(best[e])} is best" in page for e in best.index)
-    assert "its seed is not kept: the fits cannot be recomputed" in page
-    assert "The scores themselves are not private releases" in done.output
+    for text in (page, " ".join(done.output.split())):
+        assert "its seed is not kept: the fits cannot be recomputed from a seed" in text
+        assert "The scores themselves are not private releases" in text
+    assert OmegaConf.load("out/config.yaml").seed is None
     assert not list(here.rglob("*secret*"))
 
 
-def scores(*words: str) -> pd.DataFrame:
-    done = compare("mine.csv", "--target", "label", "--ranges-from-data", *words, methods="outpert")
+def made(*words: str) -> dict[str, bytes]:
+    """The files of a complete run, and what it printed; the folder is there no more."""
+    done = compare("mine.csv", "--target", "label", "--ranges-from-data", *words, methods=MIXED)
     assert done.exit_code == 0, done.output
-    found = pd.read_csv("out/scores.csv")
+    files = {path.name: path.read_bytes() for path in Path("out").iterdir()}
     shutil.rmtree("out")
-    return found[np.isfinite(found.epsilon) & found.metric.eq("log_loss")].reset_index(drop=True)
+    return {**files, "printed": " ".join(done.output.split()).encode()}
+
+
+def log_losses(files: dict[str, bytes]) -> pd.Series:
+    found = pd.read_csv(io.BytesIO(files["scores.csv"]))
+    return found[found.metric.eq("log_loss")].set_index(["run", "epsilon", "seed"]).value
+
+
+MIXED = "nonprivate,outpert,dp_sgd"  # a fit without noise, one with, a chain
+PUBLISHED = "The noise follows from seed 7 and can be recomputed by anyone who reads this page"
 
 
 def test_noise_is_of_the_systems_entropy_unless_a_seed_is_given(here: Path) -> None:
-    first, second = scores(), scores()
-    assert not np.isclose(first.value, second.value, rtol=1e-9).any()
-    assert scores("--seed", "7").equals(scores("--seed", "7"))
-    given = compare("mine.csv", "--target", "label", "--ranges-from-data", "--seed", "7")
-    for text in (given.output, (here / "out/index.html").read_text(encoding="utf-8")):
-        assert (
-            "The noise follows from seed 7 and can be recomputed by anyone who reads this page"
-            in " ".join(text.split())
-        )
+    """The splits are the same whatever the noise."""
+    first, second = map(log_losses, (made(), made()))
+    assert first.nonprivate.equals(second.nonprivate)
+    for method in ("outpert", "dp_sgd"):
+        assert not set(first[method]) & set(second[method]), method
+    given = made("--seed", "7")
+    assert given == made("--seed", "7")
+    for name in ("printed", "index.html"):
+        assert PUBLISHED in given[name].decode()
+        assert "system's entropy" not in html.unescape(given[name].decode())
+
+
+def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
+    """Even with the same secret: a run that was interrupted may be asked for again on other rows."""
+    asked = comparison.Comparison("mine", here, {}, [], {}, [1.0], 1e-5, 2, None, here / "out")
+    cfg = OmegaConf.create({"seed": None, "delta": 1e-5})
+    seed = asked.secret_seed(cfg, "rows")
+    assert seed >= random.LARGE
+    assert seed == asked.secret_seed(cfg, "rows")
+    others = [
+        asked.secret_seed(cfg, "other rows"),
+        asked.secret_seed(OmegaConf.create({"delta": 0.1}), "rows"),
+    ]
+    (here / "out/secret-seed").write_bytes(b"")  # no secret: another is drawn
+    assert len({seed, *others, asked.secret_seed(cfg, "rows")}) == 4
+    asked.forget_secret()
+    assert not list((here / "out").iterdir())
 
 
 def test_an_interrupted_run_goes_on_with_a_secret_that_nobody_else_reads(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compute = experiment.Work.compute
+    compute, sweep, seeds = experiment.Work.compute, comparison.sweep, list[int]()
+
+    def swept(cfg: DictConfig, *more: Any) -> list[str]:
+        seeds.append(cfg.seed)
+        return sweep(cfg, *more)
 
     def stopped(self: experiment.Work, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
         if group[0]:
             raise KeyboardInterrupt
         return compute(self, group)
 
+    monkeypatch.setattr(comparison, "sweep", swept)
     with monkeypatch.context() as patch:
         patch.setattr(experiment.Work, "compute", stopped)
         assert compare("mine.csv", "--target", "label", "--ranges-from-data").exit_code == 130
     (secret,) = here.rglob("secret-seed")
     assert secret.stat().st_mode & 0o077 == 0
     assert len(secret.read_bytes()) == 64
+    hidden, (kept,) = secret.read_bytes(), [*(here / "out/units").glob("*.scores.csv")]
+    rows = kept.read_bytes().partition(b"\n")[2]
     assert compare("mine.csv", "--target", "label", "--ranges-from-data").exit_code == 0
     assert not secret.exists()
+    assert seeds[0] == seeds[1] >= random.LARGE
+    for path in (here / "out").iterdir():
+        assert hidden not in path.read_bytes()
+        assert str(seeds[0]).encode() not in path.read_bytes()
+    assert rows in (here / "out/scores.csv").read_bytes()
 
 
 def label_of(method: str) -> str:
@@ -256,6 +301,7 @@ BAD = [
     (None, ["--ranges-from-data", "--epsilon", "a"], "--epsilon a: need numbers separated by commas"),
     (None, ["--ranges-from-data", "--epsilon", "0,1"], "must be one or more positive, finite numbers"),
     (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats or folds have no interval"),
+    (None, ["--ranges-from-data", "--seed", "-1"], "seed = -1 must be at least 0"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
     (None, ["--ranges-from-data", "--out", "mine.csv"], "--out mine.csv is a file: name a folder"),
     (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),

@@ -5,13 +5,22 @@ import math
 from typing import Any
 
 import pytest
-from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    NeighboringRelation,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy.stats import norm
 from typer.testing import CliRunner
 
 from dplangevin.cli import app
 from dplangevin.methods.registry import named
+from dplangevin.privacy.events import Adjacency
+from dplangevin.privacy.stepsize import steps_event
+from dplangevin.privacy.survey import ACCOUNTANTS, MOST_BYTES, grid_bytes
 
 STEPS = "--records 60000 --batch 128"
 FEW = "--records 6000 --batch 300"
@@ -99,6 +108,70 @@ def test_what_cannot_be_priced_is_listed_with_the_reason() -> None:
     assert not any("DpEvent(" in reason for reason in reasons.values())
 
 
+def skipped(found: dict[str, Any]) -> set[str]:
+    return {
+        each["name"] for each in found["refused"] if each["reason"].startswith("skipped, since its grids")
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "who"),
+    [
+        ("--sampling full --records 1000 --steps 929 --noise 0.394 --delta 3.6e-10", ["dp-accounting (PLD)"]),
+        (
+            "--sampling full --records 1000 --steps 929 --noise 1e-9",
+            ["Li et al. 2019 (numerical, 32 orders)"],
+        ),
+        (f"{FEW} --steps 100 --noise 1e-9", ["RDP", "Li et al. 2019 (numerical, 32 orders)"]),
+        (f"{FEW} --steps 100 --noise 1e-9 --sampling subset", ["RDP"]),
+        (f"{FEW} --steps 100 --noise 1e-100 --schedule decreasing", ["RDP"]),
+    ],
+)
+def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there(
+    words: str, who: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("computed all the same")
+
+    places = ["google.PLDAccountant"]
+    if "0.394" not in words:
+        places += ["li2019._integrated", "rdp._central_moments"]
+    for place in places:
+        monkeypatch.setattr(f"dplangevin.privacy.accountants.{place}", never)
+    found = document(f"price {words}")
+    assert skipped(found) >= set(who)
+    for adjacency in ("replace_one",) if "subset" in words else ("add_remove", "replace_one"):
+        assert math.isfinite(epsilon(found, "tight", adjacency))
+    told = run(f"price {words}").stdout
+    assert told.count("skipped") == len(skipped(found))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        GaussianDpEvent(0.3),
+        SelfComposedDpEvent(PoissonSampledDpEvent(128 / 60_000, GaussianDpEvent(1.1)), 9375),
+        SelfComposedDpEvent(PoissonSampledDpEvent(128 / 60_000, GaussianDpEvent(0.5)), 100_000),
+        steps_event(1.1, rate=0.01, steps=10_000, schedule="decreasing"),
+    ],
+)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_ordinary_steps_are_priced_by_all(event: DpEvent, adjacency: Adjacency) -> None:
+    sizes = [grid_bytes(entry.accountant, event, adjacency) for entry in ACCOUNTANTS.values()]
+    assert 0 < max(sizes) <= MOST_BYTES
+
+
+@pytest.mark.parametrize(("records", "batch", "steps"), [(1000, 10, 929), (977, 31, 1), (60_000, 128, 9375)])
+def test_as_many_steps_are_priced_as_were_asked_for(records: int, batch: int, steps: int) -> None:
+    for sampling in ("poisson", "subset"):
+        words = f"--records {records} --batch {batch} --steps {steps} --sampling {sampling} --noise 2"
+        assert document(f"price {words}")["settings"]["steps"] == steps
+    method = document(
+        f"price --method dp_sgld --records {records} --batch {batch} --steps {steps} --epsilon 1"
+    )
+    assert method["settings"]["steps"] == steps
+
+
 def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it() -> None:
     found = document(f"price {GAUSSIAN} --noise 2 --attack --attack-runs 20000")
     for bound in found["attacks"]:
@@ -170,6 +243,14 @@ FULL = f"price {STEPS} --noise 1.1"
         (f"{FULL} --epochs 20 --delta 0", "--delta 0.0 must be between 0 and 1"),
         ("price --records 100 --batch 128 --noise 1 --epochs 1", "--batch 128 must be at most --records 100"),
         (f"price {STEPS} --noise 0 --epochs 20", "--noise 0.0 must be positive and finite; without noise"),
+        (
+            f"price {STEPS} --noise 1e-200 --epochs 20",
+            "--noise 1e-200 is too little noise to price: take 1e-100",
+        ),
+        (
+            "price --method dp_sgd --records 99 --noise 1e-9",
+            "--noise 1e-09 is too little noise to price: take 0.0001",
+        ),
         (f"price {STEPS} --noise 1 --steps 1000000000000", "--steps makes 1e+12 steps, more than the 1e+08"),
         (f"price {STEPS} --epochs 20", "--noise missing: add for example --noise 1.1"),
         ("price --noise 1 --epochs 20", "--records and --batch missing"),

@@ -133,7 +133,7 @@ def test_tight_and_pure_fits_are_stationary_at_the_ridge_and_noise_of_their_even
         assert (event.rank, event.lipschitz) == (3, pytest.approx(1.5 * math.sqrt(2)))
         scale = 1 / event.rate if pure else event.noise_std
         left = gradient[:, e] + event.ridge * release.theta[:, e, 0] + scale * b[:, e]
-        noise = 16 * event.ridge / event.output_rate if pure else event.ridge * event.output_std
+        noise = 16 * event.ridge * event.output_scale if pure else event.ridge * event.output_std
         assert float(left.norm(dim=-1).max()) < 1e-8 * problem.n + 50 * noise
         if pure:
             assert 2 * event.rate * event.lipschitz == pytest.approx(0.99 * epsilon / 2)

@@ -308,3 +308,16 @@ def test_problems_refuse_what_the_proofs_do_not_cover() -> None:
     with pytest.raises(ValueError, match="holds 2 repeats and 5 are asked for"):
         Glm.from_dataset(two, 5)
     assert gaussian()[0].facts.lipschitz == float("inf")
+
+
+@pytest.mark.parametrize("clip", [math.inf, 1.0])
+@pytest.mark.parametrize("make", [logistic, multinomial])
+def test_no_row_turns_an_infinite_parameter_into_nan(make: Callable[..., Glm], clip: float) -> None:
+    """A chain that has overflowed looks the same whatever the rows are."""
+    problem, rows = make(n=8), torch.arange(8).expand(3, -1)
+    theta = torch.full((3, 2, problem.d), math.inf)
+    theta[..., 0] = -math.inf
+    bound = torch.tensor([clip, clip])
+    for x in (problem.x, 0 * problem.x):
+        found = replace(problem, x=x).clipped_sum(theta, rows, None, bound).gradient
+        assert bool(found.isfinite().all())

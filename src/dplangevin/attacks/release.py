@@ -45,7 +45,8 @@ def statistics(
     two of `precision`.
     """
     released = [
-        method.release(problem, [plan], Execution(runs, rng)).theta[:, 0, -1].cpu() for problem in neighbours(facts)
+        method.release(problem, [plan], Execution(runs, rng)).theta[:, 0, -1].cpu()
+        for problem in neighbours(facts)
     ]
     first, second = (
         theta.unflatten(-1, (facts.linear.classes, -1))[..., 0].double().nan_to_num() for theta in released

@@ -191,7 +191,7 @@ class Page:
 
     @property
     def released(self) -> list[str]:
-        """Whether the noise can be recomputed, and what is no private release."""
+        """Where the noise comes from, and what is no private release."""
         if self.asked.seed is not None:
             noise = [
                 f"The noise follows from seed {self.asked.seed} and can be recomputed by anyone who reads this page: "
@@ -199,9 +199,11 @@ class Page:
             ]
         else:
             noise = [
-                "The noise came from the system's entropy, and its seed is not kept: the fits cannot be recomputed, "
-                "and each of them alone costs the ε that is stated for it.",
-                "Several fits together cost more, and those of one method at several ε may have the same noise.",
+                "The noise came from the system's entropy, and its seed is not kept: the fits cannot be recomputed "
+                "from a seed.",
+                "Each private fit alone costs the ε that is stated for it; several fits together cost more, and those "
+                "of one method at several ε may have the same noise.",
+                "The generator is one for research (Mersenne Twister), not a cryptographically secure one.",
             ]
         return [
             *noise,

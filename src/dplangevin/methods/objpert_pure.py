@@ -53,7 +53,7 @@ class ObjPertPure:
             left = reachable(facts, ridge, scale * (2 * facts.d + TAIL))
             fit = Fit(ridge, scale, left, 2 * left / (ridge * second.epsilon))
             event = PureObjectivePerturbationDpEvent(
-                1 / scale, bound, beta, ridge, rank, left, 1 / fit.output_scale
+                1 / scale, bound, beta, ridge, rank, left, fit.output_scale
             )
         guarantee = guaranteed(
             self.accountant, event, budget, "replace_one", "final", "full", assumptions(facts)

@@ -25,7 +25,7 @@ from dplangevin.privacy.accountants.objective import SHARE
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 
-GRID = 16  # points of the grid of released numbers in one scale of their noise
+GRID = 1024  # points of the grid of released numbers in one scale of their noise
 
 
 class Fit(NamedTuple):

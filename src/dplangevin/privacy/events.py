@@ -176,7 +176,7 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     """As `ObjectivePerturbationDpEvent`, with b of density proportional to exp(-rate ||b||).
 
     Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n. rate: > 0. The noise on the fit has density
-    proportional to exp(-output_rate ||eta||). The rest as there.
+    proportional to exp(-||eta||/output_scale). The rest as there.
     """
 
     rate: float = attr.ib(validator=positive)
@@ -185,7 +185,7 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     ridge: float = attr.ib(validator=positive)
     rank: int = attr.ib(default=1, validator=whole(1))
     gradient_bound: float = attr.ib(default=0.0, validator=not_negative)
-    output_rate: float = attr.ib(default=math.inf, validator=positive)
+    output_scale: float = attr.ib(default=0.0, validator=not_negative)
 
     @property
     def log_determinant(self) -> float:
@@ -194,8 +194,10 @@ class PureObjectivePerturbationDpEvent(DpEvent):
 
     @property
     def output_epsilon(self) -> float:
-        """Pure epsilon of the noise on the fit, given the minimiser: 2 gamma output_rate/Lambda."""
-        return 2 * self.gradient_bound / self.ridge * self.output_rate if self.gradient_bound else 0.0
+        """Pure epsilon of the noise on the fit, given the minimiser: 2 gamma/(Lambda output_scale)."""
+        if self.gradient_bound == 0:
+            return 0.0
+        return 2 * self.gradient_bound / (self.ridge * self.output_scale) if self.output_scale else math.inf
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

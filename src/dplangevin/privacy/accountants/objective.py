@@ -74,7 +74,9 @@ def _inverse(freedom: int, shift: float, delta: float) -> float:
     if delta_of(freedom, shift, 0.0) <= delta:
         return 0.0
     most = shift * float(chi.isf(delta / 2, freedom)) + shift**2 / 2  # Z exceeds it with chance delta/2
-    return float(brentq(lambda e: delta_of(freedom, shift, e) - delta, 0.0, most, rtol=1e-12)) * (1 + 1e-9)
+    return float(
+        brentq(lambda e: delta_of(freedom, shift, e) - delta, 0.0, most, xtol=1e-300, rtol=1e-12)
+    ) * (1 + 1e-9)
 
 
 def log_tail(delta: float, rank: int) -> float:
