@@ -332,3 +332,32 @@ def lopsided(kind: str, records: int, count: int) -> tuple[Glm, Glm]:
     chosen = (first.x[:, 0].norm(dim=-1) < 0.5) & (second.x[:, 0].norm(dim=-1) > 0.5)
     at = chosen.nonzero()[:count, 0]
     return tuple(replace(each, x=each.x[at], y=each.y[at]) for each in (first, second))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", ["outpert", "objpert", "objpert_pure"])
+def test_the_work_of_a_fit_tells_no_neighbours_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients and Hessians that are computed, by powers of two: what a clock would show, without its noise."""
+    method, records, epsilon = made(name, "logistic")
+    count, done = 200, [0]
+
+    def counting(real: Any) -> Any:
+        def counted(*given: Any) -> Any:
+            done[0] += 1
+            return real(*given)
+
+        return counted
+
+    for part in ("grad", "hessian", "value_and_grad"):
+        monkeypatch.setattr(Glm, part, counting(getattr(Glm, part)))
+    seen: list[np.ndarray] = []
+    for which, problem in zip("ab", lopsided("logistic", records, count), strict=True):
+        plan, work = method.plan(problem.facts, Budget(epsilon, audited.DELTA)), []
+        for i in range(count):
+            one = replace(problem, x=problem.x[i : i + 1], y=problem.y[i : i + 1])
+            done[0] = 0
+            method.release(one, [plan], Execution(1, audited.rng(f"{name}{which}{i}")))
+            work.append(math.floor(math.log2(done[0])))
+        seen.append(np.array(work))
+    assert (
+        audit(seen[0], seen[1], audited.DELTA, CONFIDENCE).epsilon <= audited.prices(plan, audited.DELTA)[0]
+    )
