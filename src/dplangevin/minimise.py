@@ -11,7 +11,7 @@ from torch import Tensor
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 
-MEMORY = 12  # pairs kept by L-BFGS
+MEMORY, LONG = 12, 20  # pairs kept by L-BFGS, and by `private_minimum`
 # A step is halved while the slope at its end is uphill and steeper than this many times the slope at its start.
 OVERSHOOT = 4.0
 OVERSHOOT_KINKED = 0.5  # where the curvature jumps, longer steps can go to and fro for ever
@@ -19,7 +19,7 @@ NEWTON = (
     100  # most steps of Newton's method at one ridge; a few do, from the minimum at a ridge 4 times as large
 )
 AWAY = 0.1  # a Newton step that moves a margin by more than this is not at a minimum
-PRIVATE = 10, 10, 32  # steps of `private_minimum`: two stages in single precision, one in double
+PRIVATE = 8, 8, 24  # steps of `private_minimum`: two stages in single precision, one in double
 ROUNDING = 2.0**-49  # relative error of a gradient in float64, with room: 16 units in the last place
 LEAST = 1e-8  # of a record's gradient: less than it need not be reached
 
@@ -67,15 +67,15 @@ def minimise(
 
 
 def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) -> Tensor:
-    r"""Return a point ``(S, E, d)`` where the gradient of `minimise`'s objective has norm at most `bound`.
+    r"""Return a point ``(S, E, d)`` at which the gradient of `minimise`'s objective has norm `bound` or less.
 
-    The path is the same for all data: it starts from linear and ridge, makes `PRIVATE` steps, of which the last are in
-    float64, and never stops early.  An entry that has arrived stays where it is while the others go on, so that it
-    depends on its own data set alone, bit for bit.  An entry that has not arrived goes on alone, by `follow`.  No error
-    is raised, since it would tell something about the rows.
-    The norm that is computed is at most half of `bound`; the other half is room for its rounding error.
-    What is left of the gradient is covered by noise: see `methods.perturbed_fits`.  `reachable` is a bound that no data
-    set of the problem makes float64 miss, by an estimate of rounding errors.
+    The numbers of steps and the order of precisions are the same for all data: `PRIVATE` steps, of which the last are
+    in float64.  Directions and halvings depend on the rows; noise covers that, see `methods.perturbed_fits`.
+    Each stage moves every entry once; after that, one that has arrived stays while the others go on, so that it depends
+    on its own data set alone, bit for bit.  An entry that has not arrived at the end goes on alone, by `follow`.
+    Failing to arrive, or a singular Hessian, raises no error, since an error would tell something about the rows.
+    The norm that is computed is at most half of `bound`; the other half is room for its rounding error.  By an estimate
+    of rounding errors, not by a proof, float64 attains the bound of `reachable` on every data set.
 
     Parameters
     ----------
@@ -99,8 +99,9 @@ def reachable(facts: Facts, ridge: float, push: float) -> float:
     """Return gamma, a norm of the summed gradient that float64 reaches; it depends on public numbers alone.
 
     Rounding theta and the margins moves the gradient by a relative error times its Lipschitz constant times the length
-    of theta; summing it, by one times n L.  The objective at its minimum is at most that at 0, so the minimum is at
-    most ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda`` long.  At least `LEAST` of a record's gradient is allowed.
+    of theta; summing the gradient moves it by a relative error times n L.  The objective at its minimum is at most that
+    at 0, so the minimum is at most ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda`` long.  At least `LEAST` of a record's
+    gradient is allowed.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ def reachable(facts: Facts, ridge: float, push: float) -> float:
     ridge : float
         Lambda > 0.
     push : float
-        Bound on the length of the perturbation b.
+        Length that the perturbation b exceeds with a probability far below any delta.
     """
     loss, n = facts.linear, facts.n
     start = loss.on_ball(0.0)[0] if loss.on_ball else loss.label_bound**2 / 2
@@ -320,7 +321,7 @@ def _lbfgs(
         moved, turned = trial - at, trial_grad - grad
         product = (moved * turned).sum(-1, keepdim=True)
         history.append(Pair(moved, turned, torch.where(product > 0, 1 / product, 0.0)))
-        del history[:-MEMORY]
+        del history[: -(LONG if fixed else MEMORY)]
         at, grad = trial, trial_grad
     return theta.double(), norm.double(), step
 

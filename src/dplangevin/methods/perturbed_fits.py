@@ -4,9 +4,10 @@ A solver stops at a point theta~ near the minimum theta* of an objective that is
 is about theta*; what theta~ shows beyond it (a precision, a number of steps, gaps between possible values) is not
 priced by that theorem.  So noise eta is added, and the release is theta~ + eta (Iyengar et al. 2019, Algorithm 1).
 
-Proof.  The perturbation b is a function of theta* and the data, hence so is theta~ - theta*.  Given theta*, it has norm
-at most gamma/Lambda on either data set, where gamma bounds the gradient at theta~.  So given theta* the release is an
-additive noise mechanism of sensitivity 2 gamma/Lambda, whatever path the solver took, and both compose adaptively.
+Proof.  The perturbation b is a function of theta* and the data, hence so is theta~ - theta*, since the solver draws
+nothing.  Given theta*, theta~ - theta* has norm at most gamma/Lambda on either data set, where gamma bounds the
+gradient at theta~.  Releasing theta*, which its theorem prices, and then theta~ - theta* + eta, of sensitivity
+2 gamma/Lambda, composes adaptively, whatever path the solver took; their sum is post-processing.
 The proof needs gamma on every data set, so it is one that float64 reaches on all of them: `minimise.reachable`.
 
 Differs: Iyengar et al. let the user choose gamma.
