@@ -385,6 +385,6 @@ def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Te
         if float(ridges[e]) < least or float(last.norm()) > radius:
             path[r, e] = math.inf
             continue
-        # it only tunes the sampler, so a point that is not quite the mode will do, and is no error to tell of
+        # the mode only tunes the sampler: a point near it will do, and raises no error
         path[r, e], _, _ = newton(one_of(problem, r), float(ridges[e]), linear[r, e], last, tolerance)
     return path

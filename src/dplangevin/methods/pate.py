@@ -221,9 +221,12 @@ class Pate:
         return Plan(self._guarantee(facts, event, budget), caps, settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        """Students, and in `not_private`: how many labels were given, what share of them and of the teachers' votes was
-        right, the data-dependent epsilon of this run (by Renyi divergence, so that a tight price without a look at the
-        votes can be below it) and its release; with "data_dependent" sigma_2 as well."""
+        """Return the students.
+
+        `not_private` has how many labels were given, what share of them was right, and what share of the teachers'
+        votes.  It has the data-dependent epsilon of this run and its release, and with "data_dependent" sigma_2.  That
+        epsilon is by Renyi divergence: a tight price that looks at no vote can be below it.
+        """
         vote = self._vote(problem.facts)
         seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)
         with TemporaryDirectory() as spare:

@@ -175,9 +175,9 @@ def _estimate(renyi: np.ndarray, delta: float) -> float:
 def _compose(event: DpEvent, delta: float) -> float:
     """PLD of Gaussian steps, full or without replacement, under replace_one; one sampled step alone is exact.
 
-    Never above the steps on all records, see `Tight`. Where a sampled step has mu > LARGEST_MU: with the batches
-    known, at most h of the k sampled steps meet the record but for probability delta/2, so mu^2 is at most h times
-    the largest.
+    Never above the steps on all records, see `Tight`. Where a sampled step has mu > LARGEST_MU, the batches are taken
+    as known. At most h of the k sampled steps then meet the record, except with probability delta/2. So mu^2 is at most
+    h times the largest.
     """
     steps = [(*rate_and_multiplier(leaf), count) for leaf, count in leaves(event)]
     rate, noise = min((rate, noise) for rate, noise, _ in steps)

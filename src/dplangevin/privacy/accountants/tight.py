@@ -68,9 +68,9 @@ class Tight:
     its two directions, (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1) and the reverse, since neighbours can
     differ in either: up to 25 % above what each direction alone composes to. Such prices are named "PLD, larger
     of both directions".
-    Sampling never costs more than none: the hockey-stick divergence is jointly convex, so that of a sampled
-    step, of laws (1 - q) R + q P and (1 - q) R + q Q, is at most (1 - q) max(0, 1 - e^epsilon) + q delta(P, Q),
-    and this at most delta(P, Q), of the step on all records. Such a bound on each step's curve holds for
+    Sampling never costs more than none. A sampled step has the laws (1 - q) R + q P and (1 - q) R + q Q. The
+    hockey-stick divergence is jointly convex, so theirs is at most (1 - q) max(0, 1 - e^epsilon) + q delta(P, Q).
+    This is at most delta(P, Q), which is that of the step on all records. Such a bound on each step's curve holds for
     adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10). Where the grid of PLD costs more, this is the price.
     Losses too large for a grid: at most h steps draw the record except with probability delta/2, and given
     which these are, h Gaussian steps are priced at delta/2.
