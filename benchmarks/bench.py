@@ -14,7 +14,7 @@ from measure import ROOT, Options, Row, arguments, isolated, table
 
 BENCHMARKS = (
     *("objpert", "dp_sgld", "chains", "growth", "kernels", "grid", "sampler", "calibration", "composition"),
-    *("attack", "networks", "extraction", "softmax_heads", "cluster", "noop"),
+    *("attack", "networks", "extraction", "softmax_heads", "own_table", "cluster", "noop"),
 )
 FILE = ROOT / "benchmarks/results.md"
 TITLE = "# Benchmarks\n\nMade by `python benchmarks/bench.py --write`; README.md beside this file explains the rows.\n"

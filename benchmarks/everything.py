@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, (part, _) in everything.items()
         if not args.parts or part in args.parts or any(re.fullmatch(each, name) for each in args.parts)
     ]
-    subprocess.run(["sh", "pipelines/python.sh", "pipelines/code.py"], check=True)
+    subprocess.run(["sh", "pipelines/python.sh", "pipelines/fingerprint.py"], check=True)
     rows = pd.read_csv(RESULTS) if RESULTS.exists() else pd.DataFrame(columns=COLUMNS)
     for name in wanted:
         part, command = everything[name]

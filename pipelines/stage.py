@@ -18,7 +18,7 @@ from summary import LOG, UNAVAILABLE, loaded
 from dplangevin import lock
 from dplangevin.arithmetic import moved
 from dplangevin.cache import RECOMPUTE, Store, listed, sha256, with_fix
-from dplangevin.config import PARAMS, ConfigError
+from dplangevin.config import PARAMS, ConfigError, visible
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
 
@@ -33,6 +33,8 @@ def stage(main: Callable[[], object]) -> Callable[[], int]:
         name = os.environ.get("DVC_STAGE", "")
         try:
             with lock.stage(), unchanged(name):
+                if os.environ.get("DVC_EXP_NAME"):
+                    visible()  # also where DVC is killed
                 main()
         except Exception as error:  # a method from anywhere can raise anything
             if isinstance(error, OSError):

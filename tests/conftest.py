@@ -16,10 +16,27 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
+from faults.trials import TRIALS
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile("project")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--trial", action="append", default=[], help="run the tests of this trial alone")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted, kept = config.getoption("--trial", default=[]), []
+    for item in items:
+        names = [mark.args[0] for mark in item.iter_markers("trial")]
+        if unknown := set(names) - set(TRIALS):
+            raise pytest.UsageError(f"{item.nodeid}: no trial {unknown}: there are {', '.join(TRIALS)}")
+        item.user_properties += [("trial", name) for name in names]
+        if not wanted or set(names) & set(wanted):
+            kept.append(item)
+    items[:] = kept
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = "  mine-wine: {experiment: mine, dataset: wine, needs: dataset/wine}"
     insert(conf / "pipeline/default.yaml", "  compare-adult:", run)
     config.write(config.compose(["repeats=2", "splits=2"], conf), folder / "params.yaml")
-    stage(folder, "code.py")
+    stage(folder, "fingerprint.py")
     stage(folder, "data.py", "dataset", "wine")
     stage(folder, "run.py", "mine-wine")
     return folder
@@ -146,7 +146,7 @@ def test_an_edit_of_a_method_from_outside_changes_the_runs_that_name_it(project:
     before, path = json.loads((project / CODE).read_bytes()), project / "mine/noisy_mean.py"
     for more, changed in (("\n# a comment\n", set()), ("\nUNUSED = 1\n", {"mine-wine"})):
         path.write_text(METHOD + more)
-        stage(project, "code.py")
+        stage(project, "fingerprint.py")
         after = json.loads((project / CODE).read_bytes())
         assert {name for name, found in after["run"].items() if found != before["run"][name]} == changed
         assert {kind: names for kind, names in after.items() if kind != "run"} == {

@@ -161,15 +161,71 @@ def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> No
     [
         ("method.ops.radiu=3", "did you mean method.ops.radius"),
         ("scal=smoke", "did you mean scale"),
-        ("scale=huge", "huge"),
-        ("method.ops.radius=[", "method.ops.radius=["),
-        ("method.ops.radius=${nowhere}", "nowhere"),
-        ("method.ops.radius=???", "method.ops.radius"),
+        (
+            "scale=huge",
+            "(now 'laptop'): In 'config': Could not find 'scale/huge'; there are laptop, paper, smoke",
+        ),
+        (
+            "experiment@experiment.sweep=swep",
+            "Could not find 'experiment/swep'; did you mean sweep?; there are comp",
+        ),
+        ("method.ops.radius=[", "method.ops.radius=[: this is no value ("),
+        ("method.ops.radius=[1,", "close every bracket, brace and quote"),
+        ("method.ops.radius={a", "close every bracket, brace and quote"),
+        ("method.ops.radius='a", "close every bracket, brace and quote"),
+        ("method.ops.radius=${delta", "close every bracket, brace and quote"),
+        (
+            "method.ops.radius=${nowhere}",
+            "method.ops.radius=${nowhere} (now 10.0): Interpolation key 'nowhere' not",
+        ),
+        ("method.ops.radius=???", "method.ops.radius: set it in conf/ or as an override"),
+        ("method.ops.radius", "write KEY=VALUE"),
+        ("=3", "write KEY=VALUE"),
+        ("~method.ops.radiu", "conf/ has no method.ops.radiu; did you mean method.ops.radius"),
+        ("+method.ops.radius=3", "conf/ has method.ops.radius already: leave out the +"),
+        (
+            "method.ops=3",
+            "radius, precision, sampler): it is a mapping, not one value: set a key of it, such as",
+        ),
+        ("experiment=3", "it is a mapping, not one value"),
+        (
+            "experiment.compare.epsilons=[0.1,1]",
+            "experiment.compare.epsilons=[0.1,1] (now a mapping of default): it is a mapping, not a list: set a key of "
+            "it, such as experiment.compare.epsilons.default, or replace it by the two ~experiment.compare.epsilons",
+        ),
+        (
+            "experiment.sweep.vary.ops.radius={from:1}",
+            "(now [1, 2, 5, 10, 20]): it is a list, not a mapping: replace",
+        ),
     ],
 )
-def test_bad_overrides_name_the_fault(override: str, named: str) -> None:
-    with pytest.raises(config.ConfigError, match=r"(?s).*" + named.replace("[", r"\[")):
+def test_bad_overrides_name_the_fault_in_one_line(override: str, named: str) -> None:
+    with pytest.raises(config.ConfigError) as caught:
         config.compose([override])
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_an_experiment_would_set_is_tried_without_writing(
+    check: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`dvc exp run` asks before it writes params.yaml."""
+    check("seed", 5)
+    before = Path("params.yaml").read_bytes()
+    replaced = ["~experiment.sweep.vary.ops.radius", "+experiment.sweep.vary.ops.radius={from:1,to:9,step:2}"]
+    for words, status, said in (
+        (["--try", "--try", *replaced], 0, ""),
+        (
+            ["--try", "seed=3", "--try", "seed=3", "method.ops.radius=-1"],
+            2,
+            "radius must be positive and finite",
+        ),
+        (["--try", "+method.ops.raduis=1"], 2, "method.ops.raduis; did you mean method.ops.radius"),
+    ):
+        capsys.readouterr()
+        assert config.main(words) == status
+        assert said in capsys.readouterr().err
+    assert Path("params.yaml").read_bytes() == before
 
 
 def test_scale_may_not_invent_keys(tmp_path: Path) -> None:

@@ -3,32 +3,47 @@
 import itertools
 import math
 import pickle
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from pandas import DataFrame, Series
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_wine
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dplangevin import Budget, ObjPert, OutPert, PrivateClassifier, Problem, learn
+from dplangevin import Budget, DpSgd, Facts, ObjPert, OutPert, Pate, PrivateClassifier, Problem, learn
 from dplangevin.methods.ops import Ops
+from dplangevin.methods.pate import Confident
+from dplangevin.methods.registry import METHODS
 from dplangevin.posterior import Sampler
 
-# checks that may fail
-ROUNDED = "the last bit of a sum in float32 depends on the place of a row; equality is asked for to 1e-9"
-FAILS = dict.fromkeys(["check_methods_sample_order_invariance", "check_methods_subset_invariance"], ROUNDED)
+# Checks that fail, by method, with the reason.  One that passes is an error: take it out.
+# Not here: pate, which needs public rows, that the checks do not give; dp_sgfs, whose theorem needs more rows.
+FAILS = {
+    "dp_sgld": {
+        "check_classifiers_train": "noise: on 300 rows at epsilon 1 about half of them are right, .83 are asked for"
+    }
+}
 
 
 @parametrize_with_checks(
     [
+        PrivateClassifier(),
         PrivateClassifier("objpert", epsilon=math.inf),
         PrivateClassifier("objpert", epsilon=100.0, row_bound=10.0),
+        PrivateClassifier(ObjPert(ridge=0.1), epsilon=10.0),
+        PrivateClassifier("nonprivate", epsilon=math.inf),
+        PrivateClassifier("dp_sgld"),
     ],
-    expected_failed_checks=lambda estimator: FAILS,
+    expected_failed_checks=lambda estimator: (
+        FAILS.get(estimator.method, {}) if isinstance(estimator.method, str) else {}
+    ),
+    xfail_strict=True,
 )
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     before = np.random.get_state()  # noqa: NPY002
@@ -168,3 +183,277 @@ def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> 
     ]
     for one, another in itertools.combinations(noise, 2):
         assert np.abs(one - another).max() > 1e-1 * np.abs(one).max()
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    "seed", [0.5, 1.0, "3", -1, 2**32, 2**70, np.bool_(True), np.array(3), [3], np.random.default_rng(0)]
+)
+def test_random_states_are_those_of_scikit_learn(seed: Any) -> None:
+    X, y = wine()
+    with pytest.raises(
+        ValueError, match=r"random_state = .* must be None, a whole number in \[0, 2\^32 - 1\] or a numpy"
+    ):
+        PrivateClassifier("objpert", random_state=seed).fit(X, y)
+
+
+def test_numbers_and_random_states_are_taken() -> None:
+    X, y = wine()
+
+    def fitted(seed: Any) -> np.ndarray:
+        return np.asarray(
+            PrivateClassifier("outpert", row_bound=0.5, random_state=seed).fit(X, y).answer_.theta
+        )
+
+    one = fitted(1)
+    assert all(
+        np.array_equal(fitted(seed), one) for seed in (True, np.int64(1), np.uint8(1))
+    )  # as scikit-learn does
+    largest = fitted(2**32 - 1)
+    assert not np.array_equal(largest, one)
+    state = np.random.RandomState(0)
+    first, second = fitted(state), fitted(state)
+    assert not np.array_equal(first, second)
+    assert np.array_equal(fitted(np.random.RandomState(0)), first)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": "1"}, "epsilon = '1' must be a number, not str: give it as a float"),
+        ({"epsilon": True}, "epsilon = True must be a number, not bool"),
+        ({"epsilon": None}, "epsilon = None must be a number, not NoneType"),
+        ({"epsilon": math.nan}, r"epsilon = nan must be in \(0, inf\]"),
+        ({"delta": True}, "delta = True must be a number, not bool"),
+        ({"delta": "1e-5"}, "delta = '1e-5' must be a number, not str"),
+        ({"delta": -1e-5}, r"delta = -1e-05 must be in \[0, 1\)"),
+        ({"row_bound": math.nan}, "row_bound must be positive and finite, not nan"),
+        ({"row_bound": "1"}, "row_bound = '1' must be a number, not str"),
+        ({"bias": "yes"}, "bias = 'yes' must be True or False"),
+        ({"bias": None}, "bias = None must be True or False"),
+        ({"classes": "abc"}, r"classes = 'abc' must be a list of all labels .*: give \[first, second, ...\]"),
+        ({"classes": 3}, "classes = 3 must be a list of all labels"),
+        ({"classes": ["a", 1]}, r"classes = \['a', 1\] cannot be sorted: give labels of one type"),
+        ({"method": None}, "method None has no plan and release"),
+        ({"method": ObjPert}, r"method ObjPert is a class: give an instance, ObjPert\(\)"),
+    ],
+)
+def test_odd_values_are_named_with_the_fix(change: dict[str, Any], message: str) -> None:
+    X, y = wine()
+    model = PrivateClassifier(**{"method": "objpert", **change})
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+
+
+def test_rows_of_any_length_are_cut() -> None:
+    X, y = wine()
+    X[0] *= 1e200
+    X[1, :2] = 1e308
+    model = PrivateClassifier("objpert", epsilon=math.inf, row_bound=0.5).fit(X, y)
+    largest = X.max(1, keepdims=True)
+    cut = X / largest
+    cut *= 0.5 / np.linalg.norm(cut, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X[:2]), model.predict_proba(cut[:2]), rtol=1e-5)
+    assert np.ptp(model.predict_proba(X[:2]), axis=0).max() > 1e-3
+
+
+# Public rows
+
+
+SMALL = Pate(20, vote=Confident(queries=50, fewest=10, asked=2.0, threshold=12.0, answer_std=4.0))
+
+
+def with_public(X: Any, y: Any, public: Any) -> PrivateClassifier:
+    return PrivateClassifier(SMALL, 8.0, row_bound=0.5, public=public, random_state=0).fit(X, y)
+
+
+def test_public_frames_have_the_columns_of_x() -> None:
+    """By the words in which scikit-learn compares the rows that are predicted."""
+    X, y = wine()
+    names = [f"f{j}" for j in range(13)]
+    frame = DataFrame(X, columns=names)
+    whole = with_public(frame, y, frame)
+    assert np.allclose(whole.predict_proba(frame), with_public(X, y, X).predict_proba(X), rtol=1e-6)
+    turned = frame[names[::-1]]
+    with pytest.raises(
+        ValueError, match=r"feature names should match .*\nFeature names must be in the same order"
+    ) as seen:
+        whole.predict(turned)
+    with pytest.raises(ValueError, match=r"^public: The feature names should match") as found:
+        with_public(frame, y, turned)
+    assert str(found.value) == f"public: {seen.value}"
+    with pytest.raises(ValueError, match=r"(?s)public: .*unseen at fit time:\n- other\n.*now missing:\n- f0"):
+        with_public(frame, y, frame.rename(columns={"f0": "other"}))
+
+
+def test_names_that_only_one_of_both_has_are_warned_of() -> None:
+    X, y = wine()
+    frame = DataFrame(X, columns=[f"f{j}" for j in range(13)])
+    with pytest.warns(
+        UserWarning, match="of X and public only X has feature names: their order is not compared"
+    ):
+        with_public(frame, y, X)
+    with pytest.warns(UserWarning, match="only public has feature names"):
+        with_public(X, y, frame)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X[:, :12], "public: 12 features where X has 13: give it the columns of X"),
+        (lambda X: DataFrame(X[:, :12]), "public: 12 features where X has 13"),
+        (lambda X: X[0], "public: Expected 2D array, got 1D array"),
+        (lambda X: X * np.nan, "public: Input X contains NaN"),
+    ],
+)
+def test_public_rows_that_do_not_fit_are_named(change: Any, message: str) -> None:
+    X, y = wine()
+    with pytest.raises(ValueError, match=message):
+        with_public(X, y, change(X))
+
+
+# Nested parameters
+
+
+def test_the_fields_of_a_method_are_parameters() -> None:
+    model = PrivateClassifier("dp_sgd")
+    assert {name for name in model.get_params(deep=False) if "__" in name} == set()
+    given = model.get_params()
+    assert given["method"] == "dp_sgd"
+    assert given["method__step"] == DpSgd().step
+    assert given["method__sampling"] == DpSgd().sampling
+    assert given["method__sampling__epochs"] == 10
+    assert model.set_params(method__sampling__epochs=3, method__l2=0.1) is model
+    assert model.method == DpSgd(l2=0.1, sampling=replace(DpSgd().sampling, epochs=3))
+    model.set_params(method="hybrid", method__second__friction=0.2)  # first the method, then its fields
+    assert model.get_params()["method__second__friction"] == 0.2
+    assert model.get_params()["method__first__sampler__max_draws"] == Ops().sampler.max_draws  # type: ignore[union-attr]
+    sampling = replace(DpSgd().sampling, epochs=7)
+    model.set_params(method=DpSgd(), method__sampling__batch=5, method__sampling=sampling)
+    assert model.method == DpSgd(sampling=replace(sampling, batch=5))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_field_of_a_named_method_can_be_set_to_what_it_is(name: str) -> None:
+    model = PrivateClassifier(name)
+    given = model.get_params()
+    assert len(given) > len(model.get_params(deep=False))
+    assert (
+        model.set_params(**{each: value for each, value in given.items() if each.startswith("method__")})
+        is model
+    )
+    assert model.method == METHODS[name]()
+
+
+def test_a_nested_setting_is_that_of_the_fit_clone_and_pickle() -> None:
+    X, y = wine()
+    given: Any = {"epsilon": 4.0, "row_bound": 0.5, "random_state": 0}
+    shared = ObjPert()
+    model = PrivateClassifier(shared, **given).set_params(method__ridge=7.0)
+    assert shared.ridge == 0.01  # replaced, not changed
+    direct = PrivateClassifier(ObjPert(ridge=7.0), **given)
+    for each in (model, clone(model), pickle.loads(pickle.dumps(model))):
+        assert repr(each) == repr(direct)
+        assert "ObjPert" in each._repr_html_()
+        assert each.get_params()["method__ridge"] == 7.0
+        assert np.array_equal(each.fit(X, y).predict_proba(X), direct.fit(X, y).predict_proba(X))
+    assert repr(clone(PrivateClassifier("objpert"))) == "PrivateClassifier(method='objpert')"
+
+
+def test_a_grid_of_nested_settings_is_searched() -> None:
+    X, y = wine()
+    grid = {"method__ridge": [0.01, 1e6], "method__l2": [0.0]}
+    model = PrivateClassifier("objpert", epsilon=math.inf, row_bound=0.5)
+    found = GridSearchCV(model, grid, cv=2).fit(X, y)
+    assert found.best_params_ == {"method__ridge": 0.01, "method__l2": 0.0}
+    assert found.best_estimator_.method == ObjPert()
+    assert found.best_score_ > 0.8
+    assert model.method == "objpert"
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "message"),
+    [
+        ("objpert", {"method__rigde": 1.0}, r"Invalid parameter 'rigde' for method ObjPert\(.*: \['accountant', "),
+        ("objpert", {"method__ridge__x": 1.0}, r"Invalid parameter 'x' for method__ridge 0\.01\. Valid .*: \[\]"),
+        ("dp_sgd", {"method__sampling__size": 3}, r"Invalid parameter 'size' for method__sampling .*\['scheme'"),
+        ("objpert", {"methd": 1.0}, r"Invalid parameter 'methd' for estimator .*Valid parameters are: \['bias'"),
+        ("objpert", {"method__ridge": -1.0}, r"ridge must be finite and >= 0, not -1\.0"),
+        ("objprt", {"method__ridge": 1.0}, "method 'objprt' is unknown; did you mean objpert"),
+    ],
+)  # fmt: skip
+def test_settings_that_there_are_not_are_refused(method: str, change: dict[str, Any], message: str) -> None:
+    model = PrivateClassifier(method)
+    before = repr(model)
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**change)
+    assert repr(model) == before
+    assert set(PrivateClassifier("objprt").get_params()) == set(PrivateClassifier().get_params(deep=False))
+
+
+class Parts(BaseEstimator):
+    """Of scikit-learn's kind, with the plans of another method."""
+
+    budgeted: ClassVar[bool] = True
+
+    def __init__(self, ridge: float = 0.5) -> None:
+        self.ridge = ridge
+
+    @property
+    def accountant(self) -> Any:
+        return ObjPert().accountant
+
+    def plan(self, facts: Facts, budget: Budget) -> Any:
+        return ObjPert(ridge=self.ridge).plan(facts, budget)
+
+    def release(self, problem: Any, plans: Any, how: Any) -> Any:
+        return ObjPert(ridge=self.ridge).release(problem, plans, how)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """A dataclass without a `__dict__`, around a method."""
+
+    budgeted: ClassVar[bool] = True
+    inner: Any = field(default_factory=Parts)
+
+    @property
+    def accountant(self) -> Any:
+        return self.inner.accountant
+
+    def plan(self, facts: Facts, budget: Budget) -> Any:
+        return self.inner.plan(facts, budget)
+
+    def release(self, problem: Any, plans: Any, how: Any) -> Any:
+        return self.inner.release(problem, plans, how)
+
+
+def test_methods_of_scikit_learns_kind_are_set_as_scikit_learn_does() -> None:
+    X, y = wine()
+    own = Parts()
+    model = PrivateClassifier(own, math.inf, row_bound=0.5).set_params(method__ridge=7.0)
+    assert model.method is own
+    assert own.ridge == model.get_params()["method__ridge"] == 7.0
+    other = clone(model).set_params(method__ridge=8.0)
+    assert own.ridge == 7.0
+    direct = PrivateClassifier(ObjPert(ridge=8.0), math.inf, row_bound=0.5)
+    assert np.array_equal(other.fit(X, y).predict_proba(X), direct.fit(X, y).predict_proba(X))
+    with pytest.raises(ValueError, match=r"Invalid parameter 'x' for estimator Parts\(ridge=7\.0\)"):
+        model.set_params(method__x=1)
+
+
+def test_dataclasses_around_methods_of_scikit_learns_kind_are_replaced() -> None:
+    X, y = wine()
+    own = Parts()
+    model = PrivateClassifier(Around(own), 4.0, row_bound=0.5, random_state=0)
+    other = clone(model).set_params(method__inner__ridge=0.6)
+    assert (own.ridge, other.get_params()["method__inner__ridge"]) == (0.5, 0.6)
+    thetas = [
+        each.set_params(epsilon=epsilon).fit(X, y).answer_.theta
+        for each in (model, other)
+        for epsilon in (4.0, math.inf)
+    ]
+    noise = thetas[0] - thetas[1], thetas[2] - thetas[3]
+    assert float((noise[0] - noise[1]).norm()) > 0.1 * float(noise[0].norm())  # of other settings

@@ -1,6 +1,7 @@
 """The modules of the package, and its folders, import one another without a circle."""
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,3 +127,11 @@ def test_circles_are_found_and_late_imports_are_none(tmp_path: Path, late: bool)
     graph = graph_of(root)
     assert circles(graph) == ([] if late else [["package.inner", "package.one", "package.two"]])
     assert circles(by_folder(graph)) == ([] if late else [["inner", "one", "two"]])
+
+
+def test_no_script_or_test_bears_a_name_of_the_standard_library() -> None:
+    """Where their folder comes first on the path, it would be imported in its place, also by other libraries."""
+    root = SOURCE.parents[1]
+    first = [path for folder in ("pipelines", "tests", "benchmarks") for path in (root / folder).iterdir()]
+    found = [*first, *(root / "pipelines").rglob("*.py"), *(root / "tests").rglob("*.py")]
+    assert not sorted(str(path) for path in found if path.stem in sys.stdlib_module_names)

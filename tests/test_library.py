@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pandas import DataFrame
 
 import dplangevin
 from dplangevin import (
@@ -192,13 +193,89 @@ def test_a_bias_is_a_constant_feature_within_the_bound(bound: float) -> None:
         ({"loss": "huber"}, "huber needs label_bound, a public Y"),
         ({"loss": "huber", "label_bound": 0.5}, "a label has absolute value 1 > label_bound 0.5"),
         ({"loss": "huber", "label_bound": 1.0, "y": ["a"] * 60}, "y has labels such as 'a', which are no numbers"),
-        ({"public": [[0.0, 0.1]]}, "X has 2 features, but 3 are expected"),
+        ({"public": [[0.0, 0.1]]}, "public has 2 features, but 3 are expected"),
+        ({"public": [[1e200, 0.0, 0.0]]}, r"row 0 of public has norm 1e\+200 > row_bound = 1"),
+        ({"public": [0.1, 0.2, 0.3]}, r"public has shape \(3,\): give \(n, features\)"),
+        ({"X": [[1e200, 0.0, 0.0]] * 60}, r"row 0 of X has norm 1e\+200 > row_bound = 1 \(60 of 60"),
+        ({"X": [["0.1", "0.2", "0.3"]] * 60}, r"X is no array of real numbers .* '0\.1'\): give \(n, features\)"),
+        ({"X": [[0.1, "0.2", None]] * 60}, "X is no array of real numbers .* '0.2'"),
+        ({"X": [[0.1j, 0.2, 0.3]] * 60}, "X is no array of real numbers .* 0.1j"),
+        ({"X": [[0.1, 0.2], [0.1]] * 30}, "X is no array of real numbers .*inhomogeneous"),
+        ({"X": [[10**400, 0, 0]] * 60}, "X is no array of real numbers .*too large"),
+        ({"bias": "yes"}, "bias = 'yes' must be True or False"),
+        ({"bias": 1}, "bias = 1 must be True or False"),
+        ({"clip_rows": "no"}, "clip_rows = 'no' must be True or False"),
+        ({"row_bound": math.nan}, "row_bound must be positive and finite, not nan"),
+        ({"row_bound": True}, "row_bound = True must be a number, not bool: give it as a float"),
+        ({"row_bound": "1"}, "row_bound = '1' must be a number, not str"),
+        ({"row_bound": 1e39}, r"row_bound = 1e\+39 must be in \[1e-18, 1e18\]"),
+        ({"classes": "ab"}, r"classes = 'ab' must be a list of labels, in order: give \[first, second, ...\]"),
+        ({"classes": 2}, "classes = 2 must be a list of labels"),
+        ({"classes": {0, 1}}, r"classes = \{0, 1\} must be a list of labels"),
+        ({"classes": [0, "a"]}, r"classes has texts and others, as in \[0, 'a'\]: give labels of one type"),
+        ({"classes": [0, 1, math.nan]}, "classes has nan or None"),
+        ({"y": [0, "1"] * 30}, r"y has texts and others, as in \[0, '1', 0, '1', 0\]"),
+        ({"y": [None, 1] * 30}, "y has labels of several types .*: give labels of one type"),
+        ({"y": np.array([0, 1, math.nan] * 20, dtype=object)}, "y has nan or None: every row needs a label"),
+        ({"loss": 3}, "loss = 3 must be a name or a Loss"),
+        ({"label_bound": 3.0}, r"label_bound = 3\.0 is for loss='huber': leave it out"),
+        ({"threshold": 1.0, "loss": huber(1.0, 1.0)}, r"threshold = 1\.0 is for loss='huber': leave it out"),
+        ({"loss": "huber", "label_bound": True}, "label_bound = True must be a number, not bool"),
+        ({"loss": "huber", "label_bound": 1.0, "threshold": "1"}, "threshold = '1' must be a number, not str"),
+        ({"loss": "huber", "label_bound": 1.0, "y": ["1"] * 60}, "y has labels such as '1', which are no numbers"),
+        ({"loss": "huber", "label_bound": 1.0, "y": [1j] * 60}, "y has labels such as 1j, which are no numbers"),
+        ({"loss": "huber", "label_bound": 1.0, "classes": [0, 1]}, r"classes = \[0, 1\] is for labels that are"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named_with_the_fix(change: dict[str, Any], why: str) -> None:
     X, y = rows()
     with pytest.raises(ValueError, match=why):
         Problem.from_arrays(**{"X": X, "y": y, "row_bound": 1.0, **change})
+
+
+def test_a_long_row_is_cut_however_long_it_is() -> None:
+    X, y = rows()
+    X[7] = [1e200, 0.0, 0.0]
+    X[8] = [1e308, -1e308, 0.0]
+    found = Problem.from_arrays(X, y, row_bound=1.0, clip_rows=True)
+    torch.testing.assert_close(found.x[0, 7:9], torch.tensor([[1.0, 0, 0], [0.5**0.5, -(0.5**0.5), 0]]))
+    (answer,) = learn("objpert", found, HALF, 0)
+    torch.testing.assert_close(
+        answer.predict([[1e200, 0, 0]]), answer.predict([[2.0, 0, 0]]), rtol=1e-6, atol=0
+    )
+    (uncut,) = learn("objpert", made(), HALF, 0)
+    with pytest.raises(
+        ValueError, match=r"row 1 of X has a value above 3\.4e38, .*: scale X, or set clip_rows=True"
+    ):
+        uncut.predict([[1.0, 0, 0], [1e39, 0, 0]])
+
+
+def test_public_frames_have_the_columns_of_x() -> None:
+    X, y = rows()
+    frame = DataFrame(X, columns=["a", "b", "c"])
+    assert Problem.from_arrays(frame, y, row_bound=1.0, public=frame[:9]).facts.public == 9
+    assert Problem.from_arrays(frame, y, row_bound=1.0, public=X[:9]).facts.public == 9
+    with pytest.raises(
+        ValueError, match=r"public has columns .* in another order: give public the columns of X"
+    ):
+        Problem.from_arrays(frame, y, row_bound=1.0, public=frame[["c", "a", "b"]])
+    with pytest.raises(ValueError, match=r"public has columns \['a', 'b', 'd'\], X has .*'c'\]: give"):
+        Problem.from_arrays(frame, y, row_bound=1.0, public=frame.rename(columns={"c": "d"}))
+
+
+@pytest.mark.parametrize(
+    ("method", "why"),
+    [
+        (None, "method None has no plan and release: give a name of dplangevin.METHODS or a Method"),
+        (5, "method 5 has no plan and release"),
+        (ObjPert, r"method ObjPert is a class: give an instance, ObjPert\(\)"),
+    ],
+)
+def test_what_is_no_method_is_refused(method: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        learn(method, made(), HALF, 0)
+    with pytest.raises(ValueError, match=why):
+        price(method, facts(10, 2), HALF)
 
 
 def test_classes_that_were_read_off_the_labels_are_named_in_the_guarantee() -> None:
@@ -498,3 +575,17 @@ def test_an_attack_takes_the_labels_that_the_loss_admits() -> None:
     for bound in (0.5, 2.0):
         first, second = neighbours(facts(20, 1, loss=huber(1.0, bound)))
         assert (first.y[0, 0], second.y[0, 0]) == (-bound, bound)
+
+
+@pytest.mark.parametrize("rng", [0.5, -1, "1", True, np.array([1]), np.random.RandomState(0)], ids=repr)
+def test_odd_seeds_are_refused_in_one_line(rng: Any) -> None:
+    problem = Problem.from_arrays([[0.1], [0.2]], [0, 1], row_bound=1.0)
+    for call in (learn, attack):
+        with pytest.raises(ValueError, match=r"^rng = .* must be None, a whole number of at least 0"):
+            call("outpert", problem, Budget(1.0, 1e-5), rng)
+
+
+@pytest.mark.parametrize("given", [("1", 0.1), (True, 0.1), (1.0, False), (1.0, None), (math.nan, 0.1), (1.0, -0.1)])
+def test_odd_budgets_are_refused_in_one_line(given: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^(epsilon|delta) ="):
+        Budget(*given)

@@ -1,9 +1,11 @@
 """dvc.yaml, DVC and the scripts together, without a driver: in a clone, and in copies with a small dvc.yaml."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -59,7 +61,7 @@ def test_a_comment_runs_one_stage_and_a_method_those_that_run_it(clone: Path, tm
     assert done.returncode == 0, done.stderr
     assert json.loads(code.read_text()) == before
     ops.write_text(ops.read_text() + "\nUNUSED = 1\n")
-    run(tmp_path / "edited", "sh", "pipelines/python.sh", "pipelines/code.py")
+    run(tmp_path / "edited", "sh", "pipelines/python.sh", "pipelines/fingerprint.py")
     after = json.loads(code.read_text())
     changed = {name for name, found in after["run"].items() if found != before["run"][name]}
     cfg = config.compose(conf=ROOT / "conf")
@@ -126,6 +128,83 @@ def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
     assert run(small, *command).stderr == ""
 
 
+ENDS = """
+stages:
+  ends:
+    cmd: sh pipelines/python.sh pipelines/ends.py
+    deps: [there.txt]
+    params: [radius]
+    outs: [out.txt: {cache: false}]
+"""
+END = """
+import sys
+from pathlib import Path
+from stage import stage
+
+@stage
+def main():
+    Path("out.txt").write_text("out")
+    if "works" not in Path("there.txt").read_text():
+        raise ValueError("no such ball")
+
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """A repository of one stage, with the plugins of DVC and the script around every stage."""
+    folder = tmp_path / "experiment"
+    (folder / "pipelines/hydra_plugins").mkdir(parents=True)
+    (folder / "conf").mkdir()
+    for name in ("python.sh", "stage.py", "summary.py", "hydra_plugins/running.py"):
+        shutil.copy(ROOT / "pipelines" / name, folder / "pipelines" / name)
+    (folder / "pipelines/ends.py").write_text(END)
+    (folder / "dvc.yaml").write_text(ENDS)
+    for name in ("conf/config.yaml", "params.yaml"):
+        (folder / name).write_text("radius: 10.0\n")
+    run(folder, "git", "init", "--quiet")
+    assert dvc(folder, "init", "--quiet").returncode == 0
+    shutil.copy(ROOT / ".dvc/config", folder / ".dvc")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "end", ["it works", "it fails", None]
+)  # None: before its stage, whose input is not there
+@pytest.mark.parametrize("edit", ["", "radius: 11.0\n"])
+def test_git_sees_what_an_experiment_has_set(experiment: Path, end: str | None, edit: str) -> None:
+    """However it ends; of the size that the file had, and written within the second in which git looked at it."""
+    if end:
+        (experiment / "there.txt").write_text(end)
+    run(experiment, "git", "add", "--all")
+    run(
+        experiment,
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "--quiet",
+        "--message",
+        "all",
+    )
+    conf, params = experiment / "conf/config.yaml", experiment / "params.yaml"
+    before = params.read_text()
+    for _ in range(3):
+        if edit:
+            conf.write_text(edit)
+        done = dvc(experiment, "exp", "run", "-S", "radius=null", PYTHONPATH=str(ROOT / "src"))
+        assert (done.returncode == 0) == (end == "it works"), done.stderr
+        assert params.read_text() == "radius: null\n"
+        seen = set(run(experiment, "git", "diff", "--name-only").stdout.split())
+        assert seen - {"dvc.lock"} == {"params.yaml"} | ({"conf/config.yaml"} if edit else set())
+        run(experiment, "git", "restore", ".")
+        assert conf.read_text() == params.read_text() == before
+
+
 def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None:
     """Also in the copy of a queued experiment, which has none of its own."""
     own = small / ".venv/bin/python"
@@ -137,6 +216,93 @@ def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None
     (copy / "say.py").write_text("print('ran')\n")
     done = run(copy, "sh", "pipelines/python.sh", "say.py", DPL_PYTHON="", VIRTUAL_ENV="")
     assert done.stdout == "own\nran\n"
+
+
+def pythons(folder: Path, **versions: str) -> Path:
+    """A folder of interpreters that say a version, or, without one, fail as a shim of pyenv does."""
+    folder.mkdir(parents=True)
+    for name, version in versions.items():
+        path = folder / name.replace("_", ".")
+        path.write_text(f"#!/bin/sh\n{f'echo {version}' if version else 'echo not found >&2; exit 127'}\n")
+        path.chmod(0o755)
+    return folder
+
+
+def interpreter(*words: str, path: Path, home: Path) -> subprocess.CompletedProcess[str]:
+    command = ["/bin/sh", str(ROOT / "pipelines/interpreter.sh"), *words]
+    env = {"PATH": str(path), "HOME": str(home)}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("there", "chosen"),
+    [
+        ({"python3": "3.11", "python3_13": "3.13"}, "python3"),
+        ({"python3": "3.12"}, "python3"),
+        ({"python3": "3.9", "python3_11": "3.11", "python3_12": "3.12", "python3_13": ""}, "python3.12"),
+        ({"python3": "3.14", "python3_11": "3.11"}, "python3.11"),
+        ({"python3": "", "python3_13": "3.13"}, "python3.13"),
+        ({"python3_12": "3.12"}, "python3.12"),
+        ({"python3": "3.10", "python3_13": ""}, ""),
+        ({}, ""),
+    ],
+)
+def test_setup_takes_python3_or_the_newest_that_the_tests_run_on(
+    tmp_path: Path, there: dict[str, str], chosen: str
+) -> None:
+    path = pythons(tmp_path / "bin", **there)
+    done = interpreter(path=path, home=tmp_path)
+    assert done.stdout.strip() == chosen
+    assert (done.returncode == 0, bool(done.stderr)) == (bool(chosen), not chosen)
+    if not chosen:
+        (line,) = done.stderr.splitlines()
+        assert "No Python of 3.11 to 3.13" in line
+        assert "PYTHON=" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("python3.12", 0, ""),
+        ("python3.14", 0, "python3.14 is Python 3.14, on which nothing here has been tested"),
+        ("python3.10", 1, "python3.10 is Python 3.10: 3.11 or later is needed"),
+        ("python3.13", 1, "python3.13 cannot make a virtual environment"),
+        ("nonsense", 1, "There is no nonsense on this machine: name a Python of 3.11 to 3.13"),
+    ],
+)
+def test_an_interpreter_that_is_named_is_taken_or_refused_in_one_line(
+    tmp_path: Path, name: str, status: int, said: str
+) -> None:
+    path = pythons(tmp_path / "bin", python3_10="3.10", python3_12="3.12", python3_13="", python3_14="3.14")
+    done = interpreter(name, path=path, home=tmp_path)
+    assert done.returncode == status
+    assert done.stdout == ("" if status else f"{name}\n")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == bool(said)
+
+
+def test_ci_finds_every_interpreter_that_the_tests_run_on(tmp_path: Path) -> None:
+    """Also those that pyenv has and does not show; each version once."""
+    path = pythons(tmp_path / "bin", python3="3.11", python3_11="3.11", python3_12="", python3_13="3.13")
+    pythons(tmp_path / ".pyenv/versions/3.12.1/bin", python="3.12")
+    pythons(tmp_path / ".pyenv/versions/3.10.13/bin", python="3.10")
+    done = interpreter("--all", path=path, home=tmp_path)
+    within = tmp_path / ".pyenv/versions/3.12.1/bin/python"
+    assert done.stdout.splitlines() == ["3.13 python3.13", f"3.12 {within}", "3.11 python3.11"]
+    assert interpreter("--all", path=tmp_path / "none", home=tmp_path / "none").stdout == ""
+
+
+def test_the_versions_of_python_are_said_alike_everywhere() -> None:
+    (tested,) = re.findall(r'^tested="(.*)"', (ROOT / "pipelines/interpreter.sh").read_text(), re.MULTILINE)
+    newest, *_, oldest = tested.split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={oldest}"
+    known = [name.rpartition(" ")[2] for name in project["classifiers"] if "Python :: " in name]
+    assert known == tested.split()[::-1]
+    help_text = run(ROOT, "make", "help").stdout
+    for text in (help_text, (ROOT / "README.md").read_text(), (ROOT / "docs/pipeline.md").read_text()):
+        assert re.search(rf"{oldest}(, 3\.\d+)* or {newest}|{oldest} to {newest}", " ".join(text.split()))
+    assert f"{oldest} to {newest}" in (ROOT / "requirements.lock").read_text().splitlines()[0]
 
 
 def test_a_run_knows_the_exhibits(clone: Path) -> None:

@@ -1,5 +1,6 @@
 """The script behind `make faults`, on a report of tests that were not run."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,8 @@ def test_the_table_says_what_came_of_every_trial(tmp_path: Path) -> None:
 def test_a_trial_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert trials.main(["thread"]) == 2
     assert "no trial thread: there are two runs in one checkout" in capsys.readouterr().err
+
+
+def test_every_trial_has_a_test_that_make_faults_finds() -> None:
+    tests = "\n".join(path.read_text() for path in Path(__file__).parent.rglob("test_*.py"))
+    assert set(re.findall(r'mark\.trial\("([^"]+)"\)', tests)) == set(trials.TRIALS)

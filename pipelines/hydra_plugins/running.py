@@ -1,21 +1,29 @@
 """A Hydra plugin that DVC loads (`hydra.plugins_path` in .dvc/config): `dvc exp run` holds the lock of a run before it
-writes params.yaml, as `make repro` does."""
+writes params.yaml, as `make repro` does.  When it ends, git sees what it has written, also where no stage began."""
 
+import atexit
 import sys
+from pathlib import Path
 
 from dvc.exceptions import InvalidArgumentError
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from dplangevin import lock
+from dplangevin.config import visible
 
 
 class Running(SearchPathPlugin):
     """Called before DVC composes the configuration; leaves the search path as it is."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        if sys.argv[1:2] == ["exp"]:
+        if {"exp", "experiments"} & {*sys.argv[1:]}:
+            if not Path(".dvc").is_dir():  # DVC would write params.yaml here
+                raise InvalidArgumentError(
+                    "`dvc exp run` works in the top folder of the repository only: cd there"
+                )
             try:
                 lock.hold(" ".join(["dvc", *sys.argv[1:]]))
             except lock.LockError as error:
                 raise InvalidArgumentError(str(error)) from error
+            atexit.register(visible)

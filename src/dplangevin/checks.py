@@ -8,6 +8,8 @@ ValueError: step must be positive and finite, not -1.0
 """
 
 import math
+from numbers import Real
+from typing import Any
 
 
 def require(condition: bool, message: str) -> None:
@@ -26,3 +28,18 @@ def not_negative(**values: float) -> None:
     """Each keyword must be finite and >= 0; the error names the argument."""
     for name, value in values.items():
         require(value >= 0 and math.isfinite(value), f"{name} must be finite and >= 0, not {value}")
+
+
+def real(**named: Any) -> float:
+    """Return the number that the keyword names as a float.
+
+    >>> real(epsilon="1")
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon = '1' must be a number, not str: give it as a float
+    """
+    ((name, value),) = named.items()
+    kind = type(value).__name__
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    require(number, f"{name} = {value!r} must be a number, not {kind}: give it as a float")
+    return float(value)

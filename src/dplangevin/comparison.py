@@ -20,16 +20,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.arithmetic import pinned
 from dplangevin.cache import File, Store, atomic_path, key
-from dplangevin.data import DataError, Dataset
+from dplangevin.data import DataError, Dataset, schema
 from dplangevin.data.loaders import table
+from dplangevin.data.schema import Schema
 from dplangevin.exhibits import read
-from dplangevin.experiment import Inputs, sweep, tables
+from dplangevin.experiment import Inputs, Watch, sweep, tables
 from dplangevin.library import calibrate
 from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
@@ -41,7 +43,6 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 from dplangevin.text import meant, number
-from dplangevin.typed import HYDRA
 
 NAME = "compare"  # of the experiment
 NEIGHBOURS: Adjacency = "replace_one"  # the neighbours that every method has a guarantee for
@@ -49,18 +50,52 @@ PRIOR = 1.0  # precision of the Gaussian prior, ridge of the summed loss: of eve
 PASSES = 30  # over the rows, at most
 TEACHER_ROWS = 20  # of each teacher of PATE, at least
 LEAST = 20  # rows to train on
+TOGETHER = 2**22  # margins of rows, over repeats and budgets, that one fit holds: bounds its memory
 CLOSE = 2e-3  # relative: of a price to the epsilon that is wanted
 SECRET = "secret-seed"  # file in the folder of results, of a run that draws from the system's entropy
 
 
+class Cost(NamedTuple):
+    """Seconds of one fit on one core: ``per_parameter d + per_cell n d``.  slow: left out of a first look."""
+
+    per_parameter: float
+    per_cell: float
+    slow: bool = False
+
+
+# measured on one core at n = 480 and 240,000, d = 10 to 72
+OTHER = Cost(5e-4, 3e-8)
+COSTS = {
+    "nonprivate": Cost(2e-5, 1e-8),
+    "objpert": Cost(2e-5, 1e-8),
+    "objpert_pure": Cost(2e-5, 1.5e-8),
+    "outpert": Cost(1e-5, 2e-9),
+    "dp_sgd": Cost(4e-5, 3e-8),
+    "pate": Cost(7e-5, 2e-9),
+    "ops": Cost(2.5e-3, 4e-7, slow=True),  # exact posterior samples
+    "ops_gdp": Cost(2e-3, 3e-7, slow=True),
+    "hybrid": Cost(2.5e-3, 4e-7, slow=True),
+    "hybrid_sgld": Cost(2.5e-3, 4e-7, slow=True),
+}
+
+
+def expected(name: str, facts: Facts, budgets: int, seeds: int) -> float:
+    """Seconds that the fits of a method may take on one core: a guess, for the progress bar."""
+    cost = COSTS.get(name, OTHER)
+    return budgets * seeds * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
+
+
 class Outcome(NamedTuple):
     """runs: in the columns of `read.read_runs`.  notes: method -> why it, or one of its budgets, has no result.  meta:
-    of the data.  rows: to train and to test on."""
+    of the data.  rows: to train and to test on.  constant: score of the best constant answer by repeat.  seconds:
+    method -> processor time that its fits took, where they were not finished before."""
 
     runs: pd.DataFrame
     notes: dict[str, list[str]]
     meta: Mapping[str, Any]
     rows: tuple[int, int]
+    constant: pd.Series
+    seconds: Mapping[str, float]
 
     @property
     def clipped(self) -> dict[str, int]:
@@ -72,17 +107,19 @@ class Outcome(NamedTuple):
 class Comparison:
     """What is compared, and on what.
 
-    name: of the data set.  folder: of the table.  loader: the arguments of `loaders.table.load`, see `data.schema`.
-    methods: name -> config, see `methods_named`.  epsilons: > 0, finite.  seeds: repeats of every method; rows are
-    split anew for each where the loader has as many repeats.  seed: >= 0, of the noise, which can then be recomputed;
+    name: of the data set.  folder, file: of the table.  schema: what is public of its columns.  splits: arguments of
+    `loaders.table.load` that say what is trained and tested on.  methods: name -> config, see `methods_named`.
+    epsilons: > 0, finite.  seeds: repeats of every method; rows are split anew for each where splits has as many.
+    seed: >= 0, of the noise, which can then be recomputed;
     None draws the noise from the system's entropy.  results: the folder of runs.csv, scores.csv and unfinished work.
     Raises ValueError for numbers out of their domain.
     """
 
     name: str
     folder: Path
-    loader: Mapping[str, Any]
-    assumptions: Sequence[str]
+    file: str
+    schema: Schema
+    splits: Mapping[str, Any]
     methods: Mapping[str, Mapping[str, Any]]
     epsilons: Sequence[float]
     delta: float
@@ -92,37 +129,42 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if not self.epsilons or not all(0 < epsilon < math.inf for epsilon in self.epsilons):
-            raise ValueError(f"epsilon = {[*self.epsilons]} must be one or more positive, finite numbers")
+            raise ValueError(
+                f"--epsilon {', '.join(map(number, self.epsilons))}: must be one or more positive, finite numbers"
+            )
         if not 0 < self.delta < 1:
-            raise ValueError(f"delta = {self.delta:g} must be in (0, 1)")
+            raise ValueError(f"--delta {self.delta:g}: must be in (0, 1)")
         if self.seed is not None and self.seed < 0:
-            raise ValueError(f"seed = {self.seed} must be at least 0")
+            raise ValueError(f"--seed {self.seed}: must be at least 0")
         if self.seeds < 2:
-            raise ValueError(f"{self.seeds} repeats or folds have no interval: ask for at least 2")
+            raise ValueError(
+                f"{self.seeds} repeats or folds have no interval: give --repeats or --folds at least 2"
+            )
         if self.results.exists() and not self.results.is_dir():
             raise ValueError(f"--out {self.results} is a file: name a folder, which may be a new one")
 
     def data(self) -> Dataset:
         """The prepared rows.  DataError where there is nothing to learn."""
-        given = {word: value for word, value in self.loader.items() if word not in HYDRA}
-        found = table.load(self.folder, self.name, **given)
+        found = table.load(self.folder, self.name, self.file, **self.schema.loader(), **self.splits)
         if found.n < LEAST:
             raise DataError(
                 f"{self.name} has {found.n} rows to train on, the others are tested on: need at least {LEAST}"
             )
         if found.y_train.min() == found.y_train.max():
             raise DataError(
-                f"column {self.loader['label']}: all rows to train on have one value: nothing to learn"
+                f"column {self.schema.target}: all rows to train on have one value: nothing to learn"
             )
         return found
 
     def run(
-        self, progress: Callable[[str], Any] = lambda name: None, begin: Callable[[], Any] = lambda: None
+        self,
+        progress: Callable[[str], Any] = lambda name: None,
+        begin: Callable[[int, float], Any] = lambda fits, seconds: None,
     ) -> Outcome:
         """Finish what is not finished, and read all of it.
 
         progress: is told the method whose budgets are worked out; begin: is called before the sweep, which shows its
-        own.
+        own progress, with the number of fits and the seconds that they may take one after the other.
         """
         data = self.data()
         meta, rows = data.meta, (data.n, data.x_test.shape[1])
@@ -130,6 +172,7 @@ class Comparison:
         problem = Glm.from_dataset(data.scaled("global"), self.seeds, instantiate(loss))
         facts = problem.facts
         del problem
+        constant = self.constant(data)
         notes: dict[str, list[str]] = {}
         methods, asked = {}, {}
         for name, given in self.methods.items():
@@ -147,32 +190,50 @@ class Comparison:
         if not methods:
             reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
             raise ValueError(f"no method can be run:\n{reasons}")
-        cfg = self.config(loss, methods, asked)
+        cfg = self.config(loss, methods, asked, facts.n)
         self.results.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(cfg, self.results / "config.yaml")
+        text = schema.to_yaml(self.schema.given(), self.file)
+        with atomic_path(self.results / "schema.yaml") as part:
+            part.write_text(text, encoding="utf-8")
         spec = cfg.experiment[NAME]
         store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
-        lost: dict[str, str] = {}
+        watch = Watch(lambda unit: expected(unit.run.method, facts, len(unit.epsilons), self.seeds))
         with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
             del data
-            begin()
+            begin(
+                self.seeds * sum(map(len, asked.values())),
+                sum(expected(name, facts, len(asked[name]), self.seeds) for name in methods),
+            )
             file = File.at(prepared)
             if self.seed is None:
                 cfg.seed = self.secret_seed(cfg, file.sha256)
-            keys = sweep(cfg, NAME, self.name, Inputs(file), store, lost)
-        for name, reason in lost.items():
+            keys = sweep(cfg, NAME, self.name, Inputs(file), store, watch)
+        for name, reason in watch.lost.items():
             notes.setdefault(name, []).append(reason.splitlines()[0])
         if not keys:
             raise ValueError(
-                "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in lost.items())
+                "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in watch.lost.items())
             )
         store.write(keys)
         if store.folder.exists():
             store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)
-        return Outcome(runs, notes, meta, rows)
+        return Outcome(runs, notes, meta, rows, constant, watch.seconds)
+
+    @property
+    def scored(self) -> str:
+        """PATE learns from the even test rows without their labels: all methods are scored on the others then."""
+        return "odd" if "pate" in self.methods else "all"
+
+    def constant(self, data: Dataset) -> pd.Series:
+        """The score of the best constant answer by repeat, on the test rows that methods are scored on."""
+        which = slice(1, None, 2) if self.scored == "odd" else slice(None)
+        few = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
+        (values,) = few.constant().values()
+        return pd.Series(np.broadcast_to(values, self.seeds).copy())
 
     def secret_seed(self, cfg: DictConfig, data: str) -> int:
         """128 bits, from the secret of this run and all that is compared: never one noise on other rows or settings."""
@@ -200,9 +261,12 @@ class Comparison:
         return OmegaConf.create({"_target_": "dplangevin.losses.named", "loss": "logistic"})
 
     def config(
-        self, loss: DictConfig, methods: Mapping[str, Any], asked: Mapping[str, Sequence[float]]
+        self, loss: DictConfig, methods: Mapping[str, Any], asked: Mapping[str, Sequence[float]], records: int
     ) -> DictConfig:
-        """What conf/ would say; a seed of null stands for the system's entropy."""
+        """What conf/ would say; a seed of null stands for the system's entropy.
+
+        Nothing of the table is in it: OmegaConf would fill in a `${...}`, and take a `???` for a value that is missing.
+        """
         return OmegaConf.create(
             {
                 "seed": self.seed,
@@ -211,8 +275,14 @@ class Comparison:
                 "dataset": {
                     self.name: {
                         "title": self.name,
-                        "assumptions": [*self.assumptions],
-                        "loader": {**self.loader, "name": self.name},
+                        "assumptions": self.schema.assumptions,
+                        "loader": {
+                            "_target_": f"{schema.load.__module__}.{schema.load.__name__}",
+                            "name": self.name,
+                            "file": literal(self.file),
+                            "schema": "schema.yaml",  # beside config.yaml
+                            **{word: literal(value) for word, value in self.splits.items()},
+                        },
                     }
                 },
                 "features": {},
@@ -231,24 +301,34 @@ class Comparison:
                         "problem": "linear",
                         "scalings": ["global"],
                         "audit": NEIGHBOURS,
-                        # PATE learns from the even test rows without their labels: all methods are scored on the others
-                        "scored": "odd" if "pate" in methods else "all",
+                        "scored": self.scored,
                         "epsilons": {self.name: {name: [*asked[name]] for name in methods}},
-                        "budgets_per_unit": max(map(len, asked.values())),
+                        "budgets_per_unit": min(
+                            max(map(len, asked.values())), max(1, TOGETHER // (self.seeds * records))
+                        ),
                     }
                 },
             }
         )
 
 
-def methods_named(names: Sequence[str] | None, own: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+def literal(value: Any) -> Any:
+    """A text that OmegaConf leaves as it is."""
+    return value.replace("${", r"\${") if isinstance(value, str) else value
+
+
+def methods_named(
+    names: Sequence[str] | None, own: Sequence[str] = (), quick: bool = False
+) -> dict[str, dict[str, Any]]:
     """Name -> config of the methods of the package with these names (None: all that are private, and the fit without
-    privacy), and of classes of the user's own, as in "mine.MyMethod", from the current folder or PYTHONPATH.
+    privacy; with `quick` the slow ones are left out), and of classes of the user's own, as in "mine.MyMethod", from the
+    current folder or PYTHONPATH.
 
     ValueError, with what may have been meant, for a name that there is not.
     """
     if names is None:
         names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
+        names = [name for name in names if not (quick and COSTS.get(name, OTHER).slow)]
     found = {}
     for name in names:
         if name not in METHODS:

@@ -6,6 +6,7 @@ is the one of `dvc exp run -S`, to the byte: Hydra's compose, interpolations res
     python -m dplangevin.config                  compose, write params.yaml if it changed
     python -m dplangevin.config scale=smoke      the same with Hydra overrides
     python -m dplangevin.config --check          exit 1, naming the keys, if params.yaml is not that
+    python -m dplangevin.config --try seed=3     exit 2, saying why, if an experiment cannot set that; writes nothing
 
 Files that are no sound YAML (`yaml_file`), and values that are not of the type or in the domain of what is made of them
 (`check_values`), are refused before anything is written, with exit status 2.  conf/ is code: a `_target_` there names
@@ -22,12 +23,15 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra.errors import HydraException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -97,18 +101,7 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
     a file or an interpolation that does not exist, a mandatory value (`???`) left open, and a key of `conf/scale/` that
     nothing else in `conf/` has.
     """
-    folder = Path(conf).resolve()
-    if not (folder / "config.yaml").exists():
-        raise ConfigError(
-            f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
-        )
-    sound_files(conf)
-    for override in overrides:
-        name, _, value = override.partition("=")
-        if name.lstrip("+~").startswith("hydra."):
-            raise ConfigError(f"{override}: {conf}/ is all that is composed")
-        if why := inexact(value):
-            raise ConfigError(f"{override}: {why}")
+    folder = _checked(overrides, conf)
     cfg = _compose(overrides, folder)
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
@@ -122,10 +115,48 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
     return cfg
 
 
+def check_experiment(overrides: Sequence[str], conf: str | Path = CONF) -> None:
+    """ConfigError for overrides that `dvc exp run -S` cannot use.  Writes nothing."""
+    folder = _checked(overrides, conf)
+    cfg = _compose(overrides, folder)
+    if any(override.startswith("+") for override in overrides):  # nothing might read it
+        check_keys(_compose([], folder), cfg)
+    check_values(cfg)
+
+
 def sound_files(conf: str | Path = CONF) -> None:
     """ConfigError for the first file of `conf/` that is no sound YAML."""
     for path in sorted(Path(conf).rglob("[!.]*.yaml")):
         sound(path)
+
+
+def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
+    """The folder, of sound files. ConfigError for an override that Hydra cannot read."""
+    folder = Path(conf).resolve()
+    if not (folder / "config.yaml").exists():
+        raise ConfigError(
+            f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
+        )
+    sound_files(conf)
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not name.lstrip("+~") or not (equals or name.startswith("~")):
+            raise ConfigError(f"{override}: write KEY=VALUE, such as method.ops.radius=3")
+        if name.lstrip("+~").startswith("hydra."):
+            raise ConfigError(f"{override}: {conf}/ is all that is composed")
+        if why := inexact(value):
+            raise ConfigError(f"{override}: {why}")
+        try:
+            _parsed(override)
+        except HydraException as error:
+            raise ConfigError(
+                f"{override}: this is no value ({_one_line(error)}): close every bracket, brace and quote"
+            ) from error
+    return folder
+
+
+def _parsed(override: str) -> Override:
+    return OverridesParser.create().parse_override(override)
 
 
 def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
@@ -133,14 +164,76 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
         with initialize_config_dir(str(folder), version_base=None):
             cfg = hydra_compose(config_name="config", overrides=list(overrides))
         OmegaConf.resolve(cfg)
-    except (HydraException, OmegaConfBaseException) as error:
-        given = f" with {' '.join(overrides)}" if overrides else ""
-        why = f" ({str(error.__cause__).splitlines()[0]})" if error.__cause__ else ""
-        hint = _hint(overrides, folder)
-        raise ConfigError(f"cannot compose {folder.name}/{given}: {error}{why}{hint}") from error
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+        raise ConfigError(_why(error, overrides, folder)) from error
     except yaml.YAMLError as error:
         raise ConfigError(said(error)) from error
     return cfg
+
+
+def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
+    """One line: the overrides, what their keys are now, and why they cannot be composed."""
+    cause = f" ({_one_line(error.__cause__)})" if error.__cause__ else ""
+    if not overrides:
+        return f"cannot compose {folder.name}/: {_one_line(error)}{cause}"
+    try:
+        base = _compose([], folder)
+    except ConfigError as own:  # whatever is asked
+        return str(own)
+    known, given = keys_of(base), [_parsed(override) for override in overrides]
+    for each in given:
+        key = each.key_or_group
+        if not (each.is_add() or each.is_force_add() or each.package or key in known or "/" in key):
+            return f"{folder.name}/ has no {key}{meant(key, known)}"
+        if each.is_add() and key in known:
+            return f"{each.input_line}: {folder.name}/ has {key} already: leave out the +"
+    asked = [f"{each.input_line}{_now(base, each)}" for each in given]
+    clashes = [] if isinstance(error, MissingConfigException) else [_clash(base, each) for each in given]
+    clash = next(filter(None, clashes), "")
+    return f"cannot compose {folder.name}/ with {', '.join(asked)}: {clash or _one_line(error) + cause}"
+
+
+def _one_line(error: BaseException) -> str:
+    """The message without Hydra's lists and links; the files of a group in one line, with the near ones."""
+    text = re.split(r"\nSee https?:|\nConfig search path:|, possible interpolation keys:", str(error))[0]
+    text, _, options = text.partition("\nAvailable options in ")
+    line = " ".join(text.split())
+    if options:
+        files = options.partition(":")[2].split()
+        line += f"{meant(line.rpartition('/')[2], files)}; there are {', '.join(files)}"
+    return line
+
+
+def _kind(value: Any) -> str:
+    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else "one value"
+
+
+def _before(base: DictConfig, override: Override) -> Any:
+    """What a key is in `base`; None where there is no such key, or where a file is chosen."""
+    if override.package or override.key_or_group not in keys_of(base):
+        return None
+    before = OmegaConf.select(base, override.key_or_group)
+    return OmegaConf.to_container(before) if OmegaConf.is_config(before) else before
+
+
+def _now(base: DictConfig, override: Override) -> str:
+    before = _before(base, override)
+    if before is None:
+        return ""
+    if isinstance(before, Mapping):
+        return f" (now a mapping of {_listed(list(before), 6)})"
+    return f" (now {shorten(repr(before), 60)})"
+
+
+def _clash(base: DictConfig, override: Override) -> str:
+    """What is wrong where one of a list, a mapping and one value would take the place of another; "" elsewhere."""
+    before, key = _before(base, override), override.key_or_group
+    after = None if override.is_delete() else override.value()
+    if before is None or after is None or _kind(before) == _kind(after):
+        return ""
+    names = [name for name in before if not str(name).startswith("_")] if isinstance(before, Mapping) else []
+    inside = f"set a key of it, such as {key}.{names[0]}, or " if names else ""
+    return f"it is {_kind(before)}, not {_kind(after)}: {inside}replace it by the two ~{key} and +{key}=..."
 
 
 def check_values(cfg: DictConfig) -> None:
@@ -227,18 +320,6 @@ def _refuse(faults: Sequence[str], what: str) -> None:
         raise ConfigError("\n  ".join([f"{what}:", *faults[:SHOWN], *more]))
 
 
-def _hint(overrides: Sequence[str], folder: Path) -> str:
-    """Near names for overrides of keys that do not exist; "" where there is nothing to say."""
-    names = [override.lstrip("+~").partition("=")[0] for override in overrides]
-    if not names:
-        return ""
-    try:
-        known = keys_of(_compose([], folder))
-    except ConfigError:
-        return ""
-    return "".join(meant(name, known) for name in names if name not in known)
-
-
 def keys_of(cfg: DictConfig) -> set[str]:
     """Every dotted key, of values and of the mappings around them."""
     found: set[str] = set()
@@ -288,6 +369,16 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
     return True
 
 
+def visible(path: str | Path = PARAMS) -> None:
+    """Set a file a second back, so that git compares what it holds with what it has.
+
+    DVC writes what an experiment sets in the second in which git has looked at the file.  Where its size is the same,
+    git would take it for unchanged, and `git restore .` would leave it.
+    """
+    found = os.stat(path)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns - 10**9))
+
+
 def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     """Raise OutOfStep, naming the keys, if the file is not the image of `cfg`."""
     if current(cfg, path):
@@ -300,14 +391,14 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     )
 
 
-def check_keys(cfg: DictConfig, path: str | Path = PARAMS) -> None:
-    """Raise ConfigError if the file has keys that `cfg` has not: what an experiment adds by `+` is read by nothing."""
+def check_keys(cfg: DictConfig, given: DictConfig) -> None:
+    """ConfigError if `given` has keys that `cfg` has not: what an experiment adds by `+` is read by nothing."""
     named = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
     known = keys_of(cfg)
-    unknown = [key for key in flatten(load(path)) if key not in known and _stray(key, known, named)]
+    unknown = [key for key in flatten(given) if key not in known and _stray(key, known, named)]
     if unknown:
         lines = [f"{key}{meant(key, known)}" for key in unknown[:SHOWN]]
-        raise ConfigError("\n  ".join([f"{path} sets keys that nothing reads:", *lines]))
+        raise ConfigError("\n  ".join(["keys that nothing reads:", *lines]))
 
 
 def _stray(key: str, known: set[str], named: set[str]) -> bool:
@@ -328,8 +419,8 @@ def _words(kind: type[typed.Group]) -> set[str]:
     return set(typed.annotations(kind))
 
 
-def _listed(keys: Sequence[str]) -> str:
-    return ", ".join(keys[:SHOWN]) + (f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else "")
+def _listed(keys: Sequence[str], most: int = SHOWN) -> str:
+    return ", ".join(map(str, keys[:most])) + (f" and {len(keys) - most} more" if len(keys) > most else "")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -341,14 +432,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--check", action="store_true", help="only say whether params.yaml is in step with conf/"
     )
+    parser.add_argument(
+        "--try",
+        nargs="*",
+        action="append",
+        dest="tries",
+        metavar="OVERRIDE",
+        help="say what cannot be used of these",
+    )
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. scale=smoke method.ops.radius=3")
     args = parser.parse_args(argv)
     experiment = bool(os.environ.get("DVC_EXP_NAME"))
     try:
+        if args.tries is not None:
+            for overrides in args.tries:
+                check_experiment(overrides)
+            return 0
         cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
         if args.check and experiment:
-            check_keys(cfg)  # its params.yaml is conf/ and its own -S values
-            check_values(load())
+            given = load()  # conf/ and its own -S values
+            check_keys(cfg, given)
+            check_values(given)
         elif args.check:
             check(cfg)
             check_values(cfg)

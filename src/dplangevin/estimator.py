@@ -12,24 +12,33 @@
 replace_one 8.0 5.59
 """
 
-from collections.abc import Sequence
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import joblib
 import numpy as np
 from dp_accounting import DpEvent
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Generator
 
 from dplangevin import random
+from dplangevin.checks import real, require
 from dplangevin.library import Answer, learn
+from dplangevin.losses import LOGISTIC, Loss, softmax
 from dplangevin.methods import Method
-from dplangevin.methods.registry import named
+from dplangevin.methods.registry import METHODS, named
 from dplangevin.privacy import Adjacency, Budget
-from dplangevin.problems.glm import Glm
+from dplangevin.problems.glm import Glm, linear_facts
+
+NESTED = "method__"  # of the settings of the method, as scikit-learn names them
+TRIED = 1000  # records of the facts that tell whether a method takes three classes
 
 
 class Privacy(NamedTuple):
@@ -53,19 +62,39 @@ class Privacy(NamedTuple):
 class PrivateClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that is (epsilon, delta)-differentially private in the rows that it is fitted on.
 
-    method: a name of `dplangevin.METHODS`, or a method: of this package, or anything with its interface
-    (`dplangevin.Method`).  epsilon in (0, inf], inf meaning no privacy; delta in [0, 1).
-    row_bound: B > 0, public; longer rows are cut to it, ``x -> x min(1, B/||x||)``, which looks at each row alone.
-    Scale X by public constants first: a scaler that is fitted on the rows is not accounted for.  bias: a constant
-    feature within the bound.  classes: all that there can be, public; None: those that y has, of which the guarantee
-    then says that they were read off.  public: rows ``(m, features)`` that need no privacy, for "pate".
-    random_state: None takes the system's entropy, which is for what will be published.  A seed, or a RandomState, gives
-    the same fit again, and other noise to a fit on other rows, labels or settings, as where scikit-learn clones one for
-    each class or fold: it is one of 2^32, which can all be tried, and it is as secret as the rows.
+    Parameters
+    ----------
+    method : str or Method
+        A name of `dplangevin.METHODS`, or a method: of this package, or anything with its interface
+        (`dplangevin.Method`).  Its fields are nested parameters: ``set_params(method__ridge=1.0)`` replaces the method
+        by one with that ridge.
+    epsilon, delta : float
+        In (0, inf], inf meaning no privacy, and in [0, 1).
+    row_bound : float
+        B in [1e-18, 1e18], public; longer rows are cut to it, ``x -> x min(1, B/||x||)``, which looks at each row
+        alone.  Scale X by public constants first: a scaler that is fitted on the rows is not accounted for.
+    bias : bool
+        Whether to add a constant feature within the bound.
+    classes : list of labels, optional
+        All that there can be, public.  None: those that y has, of which the guarantee then says that they were read
+        off.
+    public : array or data frame (m, features), optional
+        Rows that need no privacy, for "pate", with the columns of X in their order.
+    random_state : int in [0, 2^32), RandomState or None
+        None takes the system's entropy, which is for what will be published.  A seed, or a RandomState, gives the same
+        fit again, and other noise to a fit on other rows, labels or settings, as where scikit-learn clones one for each
+        class or fold: it is one of 2^32, which can all be tried, and it is as secret as the rows.
 
-    Fitted: `classes_` ``(K,)``, sorted, `n_features_in_`, `privacy_` (`Privacy`), `answer_` (`library.Answer`), and
-    `not_private_`, diagnostics that were computed from the rows without noise, such as a sampler's R-hat.  A pickle has
-    no row and not `not_private_`, so that of a classifier fitted with random_state=None may be published.
+    Attributes
+    ----------
+    classes_ : ndarray (K,)
+        Sorted.
+    n_features_in_ : int
+    privacy_ : Privacy
+    answer_ : library.Answer
+    not_private_ : dict
+        Diagnostics that were computed from the rows without noise, such as a sampler's R-hat.  A pickle has no row and
+        not `not_private_`, so that of a classifier fitted with random_state=None may be published.
     """
 
     def __init__(
@@ -89,24 +118,72 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.public = public
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from private rows X ``(n, features)`` with labels y ``(n,)``.
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; deep: the method's settings among them, ``method__<field>``."""
+        found: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            method = self.method
+            if isinstance(method, str) and method in METHODS:
+                method = METHODS[method]()
+            found |= {NESTED + name: value for name, value in _settings(method)}
+        return found
 
-        ValueError for a budget that is out of reach and for classes that the method is not defined for, naming the fix.
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; one of ``method__<field>`` replaces the method.
+
+        Raises
+        ------
+        ValueError
+            For a name that is no parameter, and a value that the method refuses.
         """
+        own = {name.removeprefix(NESTED): params.pop(name) for name in [*params] if name.startswith(NESTED)}
+        super().set_params(**params)
+        if own:
+            method: Any = named(self.method)
+            self.method = method.set_params(**own) if hasattr(method, "set_params") else _with(method, own)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags; multi_class is False where the method has a plan for two classes alone."""
+        tags = super().__sklearn_tags__()
+        three, two = (_plans(self.method, loss) for loss in (softmax(3), LOGISTIC))
+        tags.classifier_tags.multi_class = three or not two
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from private rows.
+
+        Parameters
+        ----------
+        X : array or data frame (n, features)
+        y : array (n,)
+            Labels.
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of its domain, a budget that is out of reach and classes that the method is not defined
+            for, naming the fix.
+        """
+        budget = Budget(real(epsilon=self.epsilon), real(delta=self.delta))
+        seed, method = _seed(self.random_state), named(self.method)
         X, y = validate_data(self, X, y)
         check_classification_targets(y)
         problem = Glm.from_arrays(
             X,
             y,
             row_bound=self.row_bound,
-            classes=None if self.classes is None else sorted(self.classes),
-            public=self.public,
+            classes=None if self.classes is None else _sorted(self.classes),
+            public=None if self.public is None else self._public_rows(),
             bias=self.bias,
             clip_rows=True,
         )
-        budget = Budget(float(self.epsilon), float(self.delta))
-        (answer,) = learn(named(self.method), problem, budget, self._generator(problem))
+        try:
+            (answer,) = learn(method, problem, budget, self._generator(problem, seed))
+        except ValueError as error:
+            if problem.facts.classes == 2 or self.__sklearn_tags__().classifier_tags.multi_class:
+                raise
+            raise ValueError(f"Only binary classification is supported. {error}") from error
         self.classes_ = np.asarray(problem.names)
         self.answer_: Answer = answer
         promise = answer.guarantee
@@ -127,12 +204,31 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "not_private_"}
 
-    def _generator(self, problem: Glm) -> Generator | None:
-        """Of a seed and what is fitted how: to another fit it gives other noise, so that the noise cannot cancel."""
-        given = self.random_state
-        if given is None:
+    def _public_rows(self) -> np.ndarray:
+        """Return the public rows, whose columns scikit-learn's check of rows to predict compares with those of X."""
+        asked, own = PrivateClassifier(), self.n_features_in_
+        try:
+            rows: np.ndarray = validate_data(asked, self.public)
+            count = rows.shape[1]
+            require(count == own, f"{count} features where X has {own}: give it the columns of X")
+            if hasattr(asked, "feature_names_in_") and hasattr(self, "feature_names_in_"):
+                validate_data(self, self.public, reset=False, skip_check_array=True)
+        except ValueError as error:
+            raise ValueError(f"public: {error}") from error
+        with_names = [
+            name for name, of in (("X", self), ("public", asked)) if hasattr(of, "feature_names_in_")
+        ]
+        if len(with_names) == 1:
+            warnings.warn(
+                f"of X and public only {with_names[0]} has feature names: their order is not compared",
+                stacklevel=3,
+            )
+        return rows
+
+    def _generator(self, problem: Glm, seed: int | None) -> Generator | None:
+        """Return one of a seed and what is fitted how: another fit has other noise, so that the noise cannot cancel."""
+        if seed is None:
             return None
-        seed = check_random_state(given).randint(2**31 - 1) if hasattr(given, "randint") else given
         rows = [
             None if part is None else part.contiguous().numpy()
             for part in (problem.x, problem.y, problem.x_test)
@@ -140,9 +236,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         numbers = [float(number) for number in (self.epsilon, self.delta, self.row_bound)]
         method: Any = self.method
         if not isinstance(method, str):
-            method = [type(method).__module__, type(method).__qualname__, getattr(method, "__dict__", {})]
+            own = method.__dict__ if hasattr(method, "__dict__") else dict(_settings(method))
+            method = [type(method).__module__, type(method).__qualname__, own]
         return random.generator(
-            int(seed), f"fit {joblib.hash([rows, numbers, [*map(str, problem.names)], method])}"
+            seed, f"fit {joblib.hash([rows, numbers, [*map(str, problem.names)], method])}"
         )
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -155,3 +252,79 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         """The most probable class of each row, ``(m,)``."""
         best = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[best])
+
+
+def _seed(given: Any) -> int | None:
+    """Return the seed of a random_state, None for the system's entropy."""
+    if given is None:
+        return None
+    try:
+        state = check_random_state(given)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state = {given!r} must be None, a whole number in [0, 2^32 - 1] or a numpy RandomState: give None "
+            "for what will be published, a number for the same fit again"
+        ) from error
+    return int(state.randint(2**31 - 1)) if hasattr(given, "randint") else int(given)
+
+
+def _sorted(classes: Any) -> list[Any]:
+    """Return the classes in order."""
+    listed = hasattr(classes, "__len__") and not isinstance(classes, str | bytes | Mapping)
+    require(
+        listed,
+        f"classes = {classes!r} must be a list of all labels that there can be: give [first, second, ...]",
+    )
+    try:
+        return sorted(classes)
+    except TypeError as error:
+        raise ValueError(f"classes = {classes!r} cannot be sorted: give labels of one type") from error
+
+
+def _plans(method: str | Method, loss: Loss) -> bool:
+    """Return whether the method has a plan for a loss."""
+    try:
+        named(method).plan(linear_facts(loss, TRIED, 2, 1.0, public=TRIED), Budget(math.inf, 1e-5))
+    except Exception:  # a method from anywhere can raise anything
+        return False
+    return True
+
+
+def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of a scikit-learn object's parameters, or of a dataclass's fields, nested ones too."""
+    if isinstance(value, type):
+        return
+    if hasattr(value, "get_params"):
+        yield from value.get_params().items()
+    elif is_dataclass(value):
+        for name in _fields(value):
+            own = getattr(value, name)
+            yield name, own
+            yield from ((f"{name}__{below}", each) for below, each in _settings(own))
+
+
+def _fields(value: Any) -> list[str]:
+    """Return the names that `replace` takes of a dataclass, none of other values."""
+    if isinstance(value, type) or not is_dataclass(value):
+        return []
+    return [field.name for field in fields(value) if field.init]
+
+
+def _with(value: Any, changes: Mapping[str, Any], where: str = "method") -> Any:
+    """Return a copy with changed settings, by the names of `_settings`; where: what the value is, in errors."""
+    if hasattr(value, "set_params"):
+        return clone(value).set_params(**changes)
+    known, given, below = _fields(value), dict[str, Any](), defaultdict[str, dict[str, Any]](dict)
+    for name, new in changes.items():
+        first, nested, rest = name.partition("__")
+        require(
+            first in known,
+            f"Invalid parameter {first!r} for {where} {value!r}. Valid parameters are: {known!r}.",
+        )
+        if nested:
+            below[first][rest] = new
+        else:
+            given[first] = new
+    for name, own in below.items():
+        given[name] = _with(given.get(name, getattr(value, name)), own, f"{where}__{name}")
+    return replace(value, **given)

@@ -7,6 +7,7 @@ several are joblib's; where the environment variable DPL_CLUSTER names a schedul
 
 import os
 import pickle
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -33,12 +34,14 @@ class Need(NamedTuple):
 
 
 class Done(NamedTuple, Generic[R]):
-    """What came of the argument at a place: value, or the error why there is none; made: the arithmetic of it."""
+    """What came of the argument at a place: value, or the error why there is none; made: the arithmetic of it; seconds:
+    that it took."""
 
     place: int
     value: R | None
     error: Exception | None
     made: str
+    seconds: float = 0.0
 
 
 def computed(
@@ -98,10 +101,13 @@ def workers() -> int:
 
 def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
     """The call, in the process that it is for."""
+    began = time.perf_counter()
     try:
-        return Done(index, function(argument), None, _arithmetic(torch.get_num_threads(), pick()))
+        value = function(argument)
     except Exception as error:
-        return Done(index, None, _portable(error), "")
+        return Done(index, None, _portable(error), "", time.perf_counter() - began)
+    made = _arithmetic(torch.get_num_threads(), pick())
+    return Done(index, value, None, made, time.perf_counter() - began)
 
 
 def _portable(error: Exception) -> Exception:

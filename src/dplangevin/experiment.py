@@ -7,10 +7,11 @@ Chains that share rows and noise are run together, as one tensor program.
 
 import io
 import math
+import sys
 import traceback
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,7 @@ REPORTED = (
 
 
 TOGETHER = 1_000  # chains of one tensor program
+BAR = {"unit": "unit", "disable": None}  # of tqdm
 MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and how often rows lie in it
 
 
@@ -77,6 +79,37 @@ class Inputs(NamedTuple):
         return self._replace(data=self.prepared(nested(settings)))
 
 
+@dataclass
+class Watch:
+    """What is told about a sweep.
+
+    cost: of a unit, in any measure of time, for the progress bar.  lost: run -> why it has no result.  seconds: run ->
+    that its units took, each on one worker; units that run together share the time by their cost.
+    """
+
+    cost: Callable[[Unit], float]
+    lost: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def bar(self) -> dict[str, Any]:
+        """Of tqdm: at once on a terminal, else a line every half minute."""
+        terminal = sys.stderr.isatty()
+        layout = "{desc}: {percentage:3.0f}% |{bar:20}| {elapsed} gone, {remaining} left"
+        return {
+            "desc": "Fitting",
+            "bar_format": layout if terminal else f"{layout}\n",
+            "delay": 0 if terminal else 30,
+            "mininterval": 0.1 if terminal else 30,
+        }
+
+    def took(self, units: Sequence[Unit], seconds: float) -> None:
+        costs = [self.cost(unit) for unit in units]
+        for unit, cost in zip(units, costs, strict=True):
+            share = seconds * cost / sum(costs)
+            self.seconds[unit.run.name] = self.seconds.get(unit.run.name, 0.0) + share
+
+
 def tables(spec: DictConfig) -> list[str]:
     """The tables that an experiment writes."""
     of_curve = ["curve", "reliability"] if spec.get("curve") else []
@@ -89,12 +122,12 @@ def sweep(
     dataset: str,
     inputs: Inputs,
     store: Store,
-    lost: dict[str, str] | None = None,
+    watch: "Watch | None" = None,
 ) -> list[str]:
     """Finish all units of an experiment on a data set; their keys, in order.
 
     store: of `tables`.  Where a method or a budget fails the others are finished; then ValueError names them all.  With
-    `lost` nothing is raised: it gets run -> reason, and the keys are those of the other units.
+    a `watch` nothing is raised: it is told, and the keys are those of the other units.
     """
     work = Work(cfg, experiment, dataset, inputs, store.folder)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
@@ -105,7 +138,8 @@ def sweep(
             file.get()  # made once, and not in vain for every unit
         groups = work.groups(missing, failed)
         code = targets(*(work.units[i].config for i in missing), plain(work.spec))
-        with tqdm(total=sum(map(len, groups)), unit="unit", disable=None) as shown:
+        costs = [sum(1.0 if watch is None else watch.cost(work.units[i]) for i in group) for group in groups]
+        with tqdm(total=sum(costs), **(BAR if watch is None else watch.bar)) as shown:
             for done in computed(work.compute, groups, work.need(files), code):
                 group = groups[done.place]
                 if done.value is None:
@@ -115,10 +149,12 @@ def sweep(
                     for i, frames in zip(group, done.value, strict=True):
                         found = (frames[path.stem] for path in store.paths)
                         store.keep(work.keys[i], *found, made=done.made)
-                shown.update(len(group))
-    if lost is not None:
+                if watch is not None:
+                    watch.took([work.units[i] for i in group], done.seconds)
+                shown.update(costs[done.place])
+    if watch is not None:
         for i, error in sorted(failed.items()):
-            lost.setdefault(work.units[i].run.name, str(error))
+            watch.lost.setdefault(work.units[i].run.name, str(error))
         return [name for i, name in enumerate(work.keys) if i not in failed]
     if failed:
         reasons = dict.fromkeys(f"{work.units[i].run.name}: {error}" for i, error in sorted(failed.items()))

@@ -17,6 +17,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.attacks.release import statistics
 from dplangevin.audit import Audit, audit
+from dplangevin.checks import require
 from dplangevin.evaluate import predictive
 from dplangevin.losses import LOGISTIC, Loss, softmax
 from dplangevin.methods import Method, Plan, planned, released
@@ -205,6 +207,7 @@ def attack(
     replaced.  A bound above `price`'s epsilon_replace_one would refute that price; one below says nothing.  ValueError
     as `learn`, and for runs < 8.
     """
+    require(isinstance(runs, Integral) and runs >= 8, f"runs = {runs!r} must be a whole number of at least 8")
     method, known = named(method), _facts(problem)
     (plan,) = planned(method, known, [budget])
     first, second = statistics(method, known, plan, runs, _generator(rng, "attack"))
@@ -243,6 +246,11 @@ def _price(
 
 
 def _generator(rng: int | torch.Generator | None, label: str) -> torch.Generator:
+    """The generator of `learn` and `attack`.  ValueError for what is neither None, a seed nor a generator."""
     if rng is None:
         return random.unpredictable()
-    return rng if isinstance(rng, torch.Generator) else random.generator(rng, label)
+    if isinstance(rng, torch.Generator):
+        return rng
+    seed = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
+    require(seed, f"rng = {rng!r} must be None, a whole number of at least 0 or a torch.Generator: give one of them")
+    return random.generator(int(rng), label)

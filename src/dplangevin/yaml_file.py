@@ -43,8 +43,8 @@ def read(path: str | Path) -> DictConfig:
     return found
 
 
-def sound(path: str | Path) -> str:
-    """The text of a file, of which nothing is made."""
+def sound(path: str | Path, numbers: bool = True) -> str:
+    """The text of a file, of which nothing is made.  numbers: whether plain values are numbers where they look so."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -57,7 +57,7 @@ def sound(path: str | Path) -> str:
             f"{path}, line {line}: byte {content[error.start]:#x} is not UTF-8: save the file as UTF-8"
         ) from error
     try:
-        _count(yaml.parse(text, Loader=LOADER))
+        _count(yaml.parse(text, Loader=LOADER), numbers)
     except yaml.YAMLError as error:
         raise ConfigError(said(error, path, text)) from error
     return text
@@ -106,7 +106,7 @@ class _Open:
     keys: set[str] = field(default_factory=set)
 
 
-def _count(events: Iterable[yaml.Event]) -> None:
+def _count(events: Iterable[yaml.Event], numbers: bool = True) -> None:
     """MarkedYAMLError at the first event that is refused."""
     sizes: dict[str, int] = {}  # of what an alias can stand for
     around: list[_Open] = []
@@ -123,7 +123,7 @@ def _count(events: Iterable[yaml.Event]) -> None:
             _require(len(around) <= DEEPEST, f"more than {DEEPEST} levels", event)
             continue
         if isinstance(event, yaml.ScalarEvent):
-            why = inexact(event.value) or _based(event.value) if event.implicit[0] else ""
+            why = inexact(event.value) or _based(event.value) if numbers and event.implicit[0] else ""
             _require(not why, why, event)
             anchor, values = event.anchor, 1
         elif isinstance(event, yaml.AliasEvent):

@@ -3,6 +3,7 @@
 import html
 import io
 import math
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from typer.testing import CliRunner, Result
 from dplangevin import comparison, experiment, random
 from dplangevin.cli import app
 from dplangevin.cli.compare_page import Page
+from dplangevin.data import schema as schemas
+from dplangevin.data.schema import Schema
 from dplangevin.exhibits import read
 from dplangevin.exhibits.compare import CLASSES, TARGETS, Scores
 from dplangevin.losses import LOGISTIC, Loss, huber, softmax
@@ -114,7 +117,8 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     assert "read off the data, not accounted" in page
     shown = pd.read_csv(here / "out/compare.csv")
     best = shown[shown.best & shown.axis.eq("audited")].set_index("epsilon").method
-    assert all(f"At a tight ε of {e:g} {label_of(best[e])} is best" in page for e in best.index)
+    for e in best.index:
+        assert re.search(rf"At a tight ε of {e:g} (the best, )?{label_of(best[e])} ", page)
     for text in (page, " ".join(done.output.split())):
         assert "its seed is not kept: the fits cannot be recomputed from a seed" in text
         assert "The scores themselves are not private releases" in text
@@ -155,7 +159,10 @@ def test_noise_is_of_the_systems_entropy_unless_a_seed_is_given(here: Path) -> N
 
 def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
     """Even with the same secret: a run that was interrupted may be asked for again on other rows."""
-    asked = comparison.Comparison("mine", here, {}, [], {}, [1.0], 1e-5, 2, None, here / "out")
+    stated = Schema("label", {}, ["a", "b"], None)
+    asked = comparison.Comparison(
+        "mine", here, "mine.csv", stated, {}, {}, [1.0], 1e-5, 2, None, here / "out"
+    )
     cfg = OmegaConf.create({"seed": None, "delta": 1e-5})
     seed = asked.secret_seed(cfg, "rows")
     assert seed >= random.LARGE
@@ -224,7 +231,10 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     assert not found.assumptions.str.contains("read off").any()
     assert set(found.records) == {60}
     loader = OmegaConf.load("out/config.yaml").dataset.mine.loader
-    assert (loader.file, loader.test_file, loader.scale["größe"].low) == ("mine.csv", "mine.csv", -1)
+    assert (loader.file, loader.test_file, loader.schema) == ("mine.csv", "mine.csv", "schema.yaml")
+    assert Schema.of(schemas.read(here / "out/schema.yaml"), "") == Schema.of(
+        schemas.read(here / "schema.yaml"), ""
+    )
     assert "clipped" not in Path("out/index.html").read_text().partition("What the guarantees")[0]
 
 
@@ -249,14 +259,83 @@ def test_classes_and_numbers_and_what_is_not_defined_for_them(here: Path) -> Non
     assert free < constant
 
 
+def test_nothing_of_a_table_is_carried_out(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and texts that OmegaConf, YAML, HTML, rich or a shell would act on are shown as they are."""
+    monkeypatch.setenv("SECRET_OF_MINE", "filled in")
+    table = rows().rename(columns={"größe": "${oc.env:SECRET_OF_MINE}", "a, b": "[red]<b>", "label": "???"})
+    table["kind"] = np.where(table["[red]<b>"] > 0, "${oc.env:SECRET_OF_MINE}", "???")
+    table["???"] = np.where(table["???"] == "c0", "${x}", "$(touch pwned)")
+    table.to_csv("mine.csv", index=False)
+    done = run(
+        "compare", "mine.csv", "--target", "???", "--ranges-from-data", "--methods", "outpert", "--out", "out"
+    )
+    assert done.exit_code == 0, done.output
+    page = html.unescape(Path("out/index.html").read_text())
+    schema = Schema.of(schemas.read(Path("out/schema.yaml")), "")
+    assert schema.columns["kind"] == {"values": ["${oc.env:SECRET_OF_MINE}", "???"]}
+    for text in ("${oc.env:SECRET_OF_MINE}", "[red]<b>", "???", "${x}", "$(touch pwned)"):
+        assert text in page
+        assert text in done.output
+    for path in here.rglob("*"):
+        assert path.name != "pwned"
+        assert path.is_dir() or b"filled in" not in path.read_bytes()
+    assert "filled in" not in done.output
+
+
+def test_the_page_says_what_was_read_what_took_the_time_and_what_next(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The constant answer has a row whatever the methods; a weak delta hides no assumption."""
+    monkeypatch.setattr("dplangevin.cli.compare_page.LONG", 0.0)
+    written = run("schema", "mine.csv", "--target", "label", "--ranges-from-data").stdout
+    Path("schema.yaml").write_text(written.replace("ranges_from_data: true", "ranges_from_data: false"))
+    asked = ["mine.csv", "--target", "label", "--schema", "schema.yaml", "--delta", "0.03"]
+    done = compare(*asked, methods="objpert")
+    assert done.exit_code == 0, done.output
+    for text in (" ".join(done.output.split()), html.unescape(Path("out/index.html").read_text())):
+        assert "Predicting label: 2 classes (c0, c1), so this is classification." in text
+        assert "Read 'mine.csv': 60 rows; separator ',', encoding utf-8, decimal mark '.'." in text
+        assert "Learning from 2 columns of numbers (größe, a, b) and 1 column of categories (kind)." in text
+        assert "Missing values: 1 of kind." in text
+        assert "Not used, the schema says so: same." in text
+        assert "Always the largest class" in text
+        assert all(
+            f"{word}" in text for word in ("To publish:", "To tune:", "More rows? Compare with `nonprivate`")
+        )
+    assert re.search(r"12 fits of 1 method: about 1 second on \d+ cores?\.", done.output)
+    assert "s of fits: Objective perturbation" in done.output
+    page = Path("out/index.html").read_text()
+    assert "ranges and categories of the columns are public, as the schema says" in page
+    assert "<strong>Warning:</strong> delta 0.03 is not below 1/48" in page
+
+
+def test_a_first_look_leaves_out_the_slow_methods() -> None:
+    quick = comparison.methods_named(None, quick=True)
+    assert {*comparison.methods_named(None)} - {*quick} == {"ops", "ops_gdp", "hybrid", "hybrid_sgld"}
+    assert [*comparison.methods_named(["ops"], quick=True)] == ["ops"]
+
+
+def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
+    """So that the margins of all repeats and budgets never lie in memory at once."""
+    stated = Schema("label", {}, ["a", "b"], None)
+    asked = comparison.Comparison("m", Path(), "m.csv", stated, {}, {}, [1.0], 1e-5, 10, 1, Path("none"))
+    for records, most in ((100, 3), (10**6, 1)):
+        cfg = asked.config(OmegaConf.create({}), {"a": {}, "b": {}}, {"a": [1, 2, 3], "b": [1]}, records)
+        assert cfg.experiment.compare.budgets_per_unit == most
+
+
 def test_methods_of_ones_own_and_one_that_fails(here: Path) -> None:
     Path("methods_of_mine.py").write_text(MINE)
     own = ["--method", "methods_of_mine.MyMethod", "--method", "methods_of_mine.Unlucky", "--delta", "0.03"]
     done = compare("mine.csv", "--target", "label", "--ranges-from-data", *own, methods="objpert")
     assert done.exit_code == 0, done.output
     assert "Unlucky: out of luck" in done.output
-    for output in (" ".join(done.output.split()), Path("out/index.html").read_text()):
+    for output in (
+        " ".join(done.output.split()),
+        Path("out/index.html").read_text().replace("</strong>", ""),
+    ):
         assert "Warning: delta 0.03 is not below 1/48:" in output
+        assert "would meet it. Give a smaller --delta." in output
     assert set(read.read_runs(["out"], root=here).method) == {"objpert", "MyMethod"}
 
 
@@ -280,7 +359,7 @@ BAD = [
     ("größe,label\n", ["--ranges-from-data"], "has no rows"),
     ("a,a,label\n1,2,x\n", ["--ranges-from-data"], "the header has 'a' twice"),
     (
-        "a,label\n1,x\n2,y\n3,x\n",
+        "a,label\n1,x\n2.5,y\n3,x\n",
         ["--ranges-from-data"],
         "mine has 2 rows to train on, the others are tested on: need at least 20",
     ),
@@ -297,14 +376,20 @@ BAD = [
     (None, ["--ranges-from-data", "--method", "nowhere.X"], "no method 'nowhere.X'"),
     (None, ["--ranges-from-data", "--method", "json.JSONDecoder"], "json.JSONDecoder is no method"),
     (None, ["--ranges-from-data", "--test", "no.csv"], "there is no file no.csv"),
-    (None, ["--ranges-from-data", "--delta", "0"], "delta = 0 must be in (0, 1)"),
+    (None, ["--ranges-from-data", "--delta", "0"], "--delta 0: must be in (0, 1)"),
     (None, ["--ranges-from-data", "--epsilon", "a"], "--epsilon a: need numbers separated by commas"),
     (None, ["--ranges-from-data", "--epsilon", "0,1"], "must be one or more positive, finite numbers"),
     (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats or folds have no interval"),
-    (None, ["--ranges-from-data", "--seed", "-1"], "seed = -1 must be at least 0"),
+    (None, ["--ranges-from-data", "--seed", "-1"], "--seed -1: must be at least 0"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
     (None, ["--ranges-from-data", "--out", "mine.csv"], "--out mine.csv is a file: name a folder"),
     (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),
+    ("a,b\n1,2\n", ["--schema", "../other.yaml"], "no column 'label' in the header: there are a, b"),
+    (
+        "a,label\n1,x\n",
+        ["--schema", "../other.yaml"],
+        "no column 'b' in the header: there are a, label: change",
+    ),
     ("label: x\n", ["--schema", "mine.csv"], "mine.csv is no schema, it names no target"),
 ]
 
@@ -323,6 +408,7 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     if text is not None:
         Path("mine.csv").write_text(text, encoding="utf-8")
+    Path("../other.yaml").write_text("target: label\nclasses: [x, y]\ncolumns:\n  b: {low: 0, high: 1}\n")
     target = [] if "--target" in words else ["--target", "label"]
     done = run("compare", "mine.csv", *target, "--methods", CHEAP, "--out", "out", *words)
     assert done.exit_code == 2

@@ -1,7 +1,10 @@
 """What `dplangevin price` and `calibrate` print, against values that are computed otherwise."""
 
 import json
+import logging
 import math
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -16,7 +19,7 @@ from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from dplangevin.cli import app
+from dplangevin.cli import app, privacy
 from dplangevin.methods.registry import named
 from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.stepsize import steps_event
@@ -144,6 +147,37 @@ def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there(
         assert math.isfinite(epsilon(found, "tight", adjacency))
     told = run(f"price {words}").stdout
     assert told.count("skipped") == len(skipped(found))
+
+
+ON_100 = "--records 100 --batch 20 --epochs 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "left_out"),
+    [
+        (f"price {ON_100} --noise 1", True),
+        (f"price {ON_100} --noise 1 --attack --attack-runs 1000", True),
+        (f"price {ON_100} --noise 1 --json", True),
+        (f"price {ON_100} --noise 10", False),
+        (f"calibrate {ON_100} --epsilon 1", False),
+        (f"calibrate {ON_100} --epsilon 6 --json", True),
+        ("price --method dp_sgd --records 100 --epsilon 10", True),
+    ],
+)
+def test_no_other_librarys_log_is_on_the_screen(words: str, left_out: bool) -> None:
+    """What of it matters is a remark. In a process of its own, whose logging nobody has set up."""
+    code = f"from dplangevin.cli import main; import sys; sys.argv[1:] = {words.split()}; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = "dp_accounting leaves out the Rényi orders 1.1, 1.2, "
+    assert done.stdout.count(said) == left_out
+
+
+def test_a_library_user_still_gets_the_log() -> None:
+    with privacy.unlogged() as said:
+        logging.getLogger("absl").warning("this is kept")
+    assert said == privacy.remarks([*said, *said]) == ["this is kept"]
+    assert not logging.getLogger("absl").filters
 
 
 @pytest.mark.parametrize(

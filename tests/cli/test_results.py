@@ -1,6 +1,7 @@
 """What `dplangevin claims`, `exhibits` and `experiments` say of a checkout."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,12 @@ from typer.testing import CliRunner
 from dplangevin.claims import tally
 from dplangevin.cli import EXAMPLES, app, results
 
-CLAIMS = """id,paper,verdict,ours,low,high,asked_low,asked_high,unit,published,where,exhibit
-a,p1,reproduced,0.5,,inf,-inf,1,,half,Table 1,x; y
-b,p1,contradicted,,,,,,,more,"Figure 2, left",x
-c,p2,holds,2,1,3,0,inf,points,,Section 3,
+CLAIMS = """id,paper,fact,kind,verdict,ours,low,high,asked_low,asked_high,unit,published,where,exhibit
+a,p1,f,paper,reproduced,0.5,,inf,-inf,1,,half,Table 1,x; y
+b,p1,f,reading,contradicted,,,,,,,more,"Figure 2, left",x
+c,p2,g,extension,holds,2,1,3,0,inf,points,,Section 3,
 """
+ROOT = Path(__file__).parents[2]
 EXP_SHOW = Path(__file__).with_name("exp_show.json")  # cut from what DVC 3.67 prints
 
 
@@ -44,6 +46,9 @@ def document(*words: str) -> Any:
 def test_claims_are_chosen_and_counted(checkout: Path) -> None:
     everything = document("claims")
     assert everything["counts"] == {"p1": {"reproduced": 1, "contradicted": 1}, "p2": {"holds": 1}}
+    assert everything["kinds"] == {
+        "paper": {"reproduced": 1}, "reading": {"contradicted": 1}, "extension": {"holds": 1}
+    }  # fmt: skip
     first = everything["claims"][0]
     assert (first["ours"], first["low"], first["high"]) == (0.5, None, "inf")
     assert (first["asked_low"], first["asked_high"]) == ("-inf", 1)
@@ -51,6 +56,7 @@ def test_claims_are_chosen_and_counted(checkout: Path) -> None:
         (("--paper", "p1"), "ab"),
         (("--verdict", "holds"), "c"),
         (("--exhibit", "y"), "a"),
+        (("--kind", "reading"), "b"),
         (("--paper", "p1", "--exhibit", "x", "--verdict", "contradicted"), "b"),
     ):
         assert "".join(claim["id"] for claim in document("claims", *words)["claims"]) == ids
@@ -59,6 +65,25 @@ def test_claims_are_chosen_and_counted(checkout: Path) -> None:
 def test_a_claim_is_a_line_in_a_pipe(checkout: Path) -> None:
     lines = CliRunner().invoke(app, ["claims", "--paper", "p1"]).stdout.splitlines()
     assert any(line.split() == ["a", "reproduced", "0.5", "half", "Table", "1"] for line in lines)
+
+
+def test_the_numbers_of_the_readme_are_those_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = " ".join((ROOT / "README.md").read_text().split())
+    (command,) = re.findall(r"`(dplangevin claims [^`]*)`", text)
+    table = CliRunner().invoke(app, command.split()[1:]).stdout.partition("\n\n")[0]
+    rows = {line.partition("  ")[0]: line.split() for line in table.splitlines()[2:]}
+    in_all = {verdict: int(words[-2]) for verdict, words in rows.items()}
+    chosen = in_all["reproduced under stated choices"]
+    assert (
+        f"Of the {in_all['all']} claims in their own words {in_all['reproduced'] + chosen} are reproduced, {chosen} of "
+        "these only" in text
+    )
+    facts = rows["contradicted"][-1]
+    assert (
+        f"{in_all['not reproduced']} are not, {in_all['contradicted']} ({facts} distinct facts) are contradicted, "
+        f"{in_all['not testable']} cannot be tested" in text
+    )
 
 
 def test_exhibits_have_a_state_and_verdicts(checkout: Path) -> None:
@@ -82,6 +107,10 @@ def test_counts_by_exhibit(checkout: Path) -> None:
     [
         (["claims", "--paper", "p3"], "there are p1, p2"),
         (["claims", "--verdict", "hold"], "did you mean holds"),
+        (
+            ["claims", "--kind", "papers"],
+            "--kind 'papers': no such claim; did you mean paper?; there are extension,",
+        ),
         (["claims", "--exhibit", "w"], "there are x, y"),
         (["claims", "--results", "nowhere"], "no claims.csv in nowhere"),
     ],
@@ -116,6 +145,61 @@ def test_experiments_say_what_was_changed_and_what_came_of_it(monkeypatch: pytes
     text = CliRunner().invoke(app, ["experiments"]).stdout
     assert "ops on compare-abalone: 0.732 0.754" in text
     assert "queued" in text
+
+
+SCORES = "run,variant,scaling,epsilon,seed,metric,value\n"
+
+
+def test_an_experiment_without_numbers_in_short_says_which_results_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a sweep, whose points are rows of results."""
+    monkeypatch.chdir(tmp_path)
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    path = tmp_path / "results/runs/sweep/abalone/scores.csv"
+    path.parent.mkdir(parents=True)
+    revisions = []
+    for points in ({1: 0.5, 2: 0.6, 5: 0.7}, {1: 0.5, 2: 0.4, 10: 0.8, 20: 0.9}):
+        rows = [
+            f"ops,radius={radius},unit,1.0,{seed},accuracy,{value}\n"
+            for radius, value in points.items()
+            for seed in (0, 1)
+        ]
+        path.write_text(SCORES + "".join(rows))
+        subprocess.run([*git, "add", "--all"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message", "all"], check=True)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        revisions.append(head.stdout.strip())
+    names = (
+        "results/runs/sweep/abalone",
+        "results/exhibits/sweep",
+        "results/runs/other/adult",
+        "data/manifest/code.json",
+    )
+    hashes = ({name: {"hash": f"{name} {number}"} for name in names} for number in (0, 1))
+    first, second = ({**each, names[2]: {"hash": "the same"}} for each in hashes)
+    params = {"params.yaml": {"data": {"experiment": {"sweep": {"vary": {"ops": {"radius": [1, 2]}}}}}}}
+    data = {"outs": second, "params": params}
+    shown = {
+        "rev": revisions[0],
+        "data": {"outs": first, "params": {}},
+        "experiments": [{"name": "points", "revs": [{"rev": revisions[1], "data": data}]}],
+    }
+    monkeypatch.setattr(results, "exp_show", lambda: [shown])
+    (found,) = document("experiments")
+    assert found["outcomes"] == []
+    assert found["results"] == [
+        {"path": names[0], "new": ["ops radius=10 unit", "ops radius=20 unit"], "other": ["ops radius=2 unit"],
+         "gone": ["ops radius=5 unit"]},
+        {"path": names[1], "new": [], "other": [], "gone": []},
+    ]  # fmt: skip
+    text = CliRunner().invoke(app, ["experiments"]).stdout
+    assert f"{names[0]} changed, points: 2 new, 1 with other numbers, 1 gone" in text
+    assert f"{names[1]} changed" in text
+    assert "no result changed" not in text
+    second |= first
+    assert "no result changed" in CliRunner().invoke(app, ["experiments"]).stdout
 
 
 def test_what_dvc_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -173,6 +174,64 @@ def test_clipped_rows_are_no_longer_than_the_bound() -> None:
     for norm, bound in ((math.inf, 1.0), (1.0, math.inf), (0.0, 1.0)):
         with pytest.raises(ValueError, match=r"row_norm = .* must be positive, and both finite or neither"):
             clip_rows(x, norm, bound)
+
+
+@pytest.mark.parametrize("how", ["unit", "global", "raw"])
+def test_rows_whose_squares_overflow_or_vanish_are_scaled_in_their_direction(how: str) -> None:
+    rows = np.array([[[1e200, 0.0], [-3e307, 4e307], [3e-200, 4e-200], [0.0, 0.0], [3.0, 4.0]]])
+    y = np.ones((1, 5))
+    scaled = Dataset(rows, y, rows, y, {"row_norm_bound": 2.0}).scaled(how)
+    bound = 2.0 if how == "raw" else 1.0
+    short = [0.6, 0.8] if how == "unit" else [0.0, 0.0]
+    wanted = [[bound, 0.0], [-0.6 * bound, 0.8 * bound], short, [0.0, 0.0], [0.6 * bound, 0.8 * bound]]
+    np.testing.assert_allclose(scaled.x_train[0], wanted, rtol=1e-6, atol=1e-100)
+    assert row_norms(scaled.x_train).max() <= bound
+
+
+def test_ordinary_rows_are_clipped_as_results_have_them() -> None:
+    """Bit for bit by the formula that committed results were made with, wherever squares are normal numbers."""
+    rng = np.random.default_rng(3)
+    for d, powers in ((1, 140), (7, 140), (109, 30)):
+        x = rng.standard_normal((2, 2000, d)) * 10.0 ** rng.uniform(-powers, powers, (2, 2000, 1))
+        x[:, :9] = 0.0
+        for norm, bound in ((1.0, 1.0), (8.0, 0.5), (1e-6, 1e5)):
+            lengths = np.linalg.norm(x, axis=-1, keepdims=True)
+            wanted = (x * (bound / np.maximum(lengths, norm)) / data.MARGIN).astype(np.float32)
+            assert clip_rows(x, norm, bound).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("norm", [1.0, 1e300, 1e-175, 5e-324])
+@pytest.mark.parametrize(
+    "row",
+    [[1e200, 0], [1e308, 1e308], [1.7e308, -1.7e308], [1e154, 1e154], [1e39, -2e39], [1e-170, 1e-170], [1e-320, 0]],
+)  # fmt: skip
+def test_rows_whose_squares_overflow_or_vanish_are_clipped_to_the_bound(
+    row: list[float], norm: float
+) -> None:
+    """Their direction is kept; beside them is an ordinary row."""
+    found = clip_rows(np.array([[row, [0.3, 0.4]]]), norm, 2.0)[0].astype(float)
+    for given, clipped in zip((row, [0.3, 0.4]), found, strict=True):
+        length = mpmath.sqrt(sum(mpmath.mpf(each) ** 2 for each in given))
+        wanted = [float(mpmath.mpf(each) * 2 / max(mpmath.mpf(norm), length)) for each in given]
+        np.testing.assert_allclose(clipped, wanted, rtol=4e-7, atol=1e-44)
+        assert np.linalg.norm(clipped) <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("row", "norm", "bound", "message"),
+    [
+        ([math.inf, 0.0], 1.0, 1.0, "a row has a number that is nan or infinite: fill it in"),
+        ([math.nan, 0.0], 1.0, 1.0, "a row has a number that is nan or infinite: fill it in"),
+        ([1e39, 0.0], math.inf, math.inf, r"a row has a number that float32 does not hold, .* 3\.4e38: scale the rows"),
+        ([1.0, 0.0], 1.0, 1e39, r"row_bound = 1e\+39 must be in \[1e-18, 1e18\], .*: scale the rows"),
+        ([1.0, 0.0], 1.0, 1e-44, r"row_bound = 1e-44 must be in \[1e-18, 1e18\]"),
+    ],
+)  # fmt: skip
+def test_rows_and_bounds_that_float32_does_not_hold_are_refused(
+    row: list[float], norm: float, bound: float, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        clip_rows(np.array([[0.1, 0.2], row]), norm, bound)
 
 
 def test_features_are_clipped_to_a_public_norm_by_name_or_to_a_number() -> None:

@@ -129,7 +129,7 @@ def test_a_damaged_params_yaml_is_named_by_a_stage_and_composed_anew(
 ) -> None:
     right = (folder / "params.yaml").read_bytes()
     (folder / "params.yaml").write_bytes(right + b"\xe9: {\n")
-    done = run(folder, sys.executable, str(ROOT / "pipelines/code.py"), PYTHONPATH=str(ROOT / "src"))
+    done = run(folder, sys.executable, str(ROOT / "pipelines/fingerprint.py"), PYTHONPATH=str(ROOT / "src"))
     assert done.returncode != 0
     assert said(done.stderr, "params.yaml", (right.count(b"\n") + 1,), "byte 0xe9"), done.stderr
     assert "Traceback" not in done.stderr
@@ -311,21 +311,32 @@ def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> 
 @pytest.mark.slow
 @pytest.mark.trial("a wrong value")
 @pytest.mark.parametrize(
-    ("override", "words"),
+    ("overrides", "words"),
     [
-        ("method.ops.radius=1e-400", "method.ops.radius: 1e-400 is too small for a number"),
-        ("experiment.compare.settings.ops.precision='1'", "method.ops.precision = '1' must be a number"),
+        (["method.ops.radius=1e-400"], "method.ops.radius=1e-400: 1e-400 is too small for a number"),
+        (["experiment.compare.settings.ops.precision='1'"], "method.ops.precision = '1' must be a number"),
+        (["method.ops.radius=null"], "method.ops.radius = None must be a number"),
+        (["+method.ops.raduis=3"], "method.ops.raduis; did you mean method.ops.radius"),
+        (
+            ["experiment.compare.epsilons=[0.1,1]"],
+            "(now a mapping of default): it is a mapping, not a list: set a key",
+        ),
+        (["method.ops.radius=${x}"], "method.ops.radius=${x} (now 10.0): Interpolation key 'x' not found"),
+        (["seed=3", "method.ops.radius=2,null"], "method.ops.radius = None must be a number"),
     ],
 )
-def test_an_experiment_is_refused_before_any_stage_uses_the_value(
-    mended: Path, override: str, words: str
+def test_an_experiment_is_refused_before_anything_is_written(
+    mended: Path, overrides: list[str], words: str
 ) -> None:
-    done = dvc(mended, "exp", "run", "-S", override, "run@compare-abalone")
+    queue = ["--queue"] if any("," in each for each in overrides) and "[" not in overrides[0] else []
+    given = [word for each in overrides for word in ("-S", each)]
+    done = dvc(mended, "exp", "run", *queue, *given, "run@compare-abalone")
     assert done.returncode != 0
     assert words in done.stdout + done.stderr
-    assert "Running stage 'run@compare-abalone'" not in done.stdout
-    changed = run(mended, "git", "status", "--porcelain").stdout.split()
-    assert {name for name in changed if name != "M"} <= {"params.yaml"}
+    assert "unexpected error" not in done.stdout + done.stderr
+    assert "Running stage" not in done.stdout
+    assert run(mended, "git", "status", "--porcelain").stdout == ""
+    assert (mended / "params.yaml").read_bytes() == (ROOT / "params.yaml").read_bytes()
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ TRIALS = {
     "a queue worker is killed": "the documented way back works",
     "a broken config file": "exit 2 with file, line and what; aliases bounded",
     "a wrong value": "refused when composed, with key, value and domain; in data with line and column",
+    "a table of one's own": "the rows and columns that another reader finds, or one line; never a traceback",
     "bombs for decoders": "sha256 before any decoder; bounded, named",
     "hostile environment": "works, or one clear line",
     "threads": "the same numbers, whatever the environment says of threads",
@@ -62,7 +63,9 @@ def run(names: Sequence[str] = ()) -> list[Case]:
             sys.executable,
             "-m",
             "pytest",
-            str(FOLDER),
+            str(FOLDER.parent),
+            "-m",
+            "trial",
             *words,
             *(f"--trial={name}" for name in names),
         ]

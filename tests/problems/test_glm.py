@@ -1,6 +1,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from dplangevin.config import load
 from dplangevin.data import Dataset
 from dplangevin.losses import LOSSES, Loss, huber, softmax
 from dplangevin.minimise import estimated, minimise
-from dplangevin.problems.glm import Glm
+from dplangevin.problems.glm import Glm, linear_facts
 
 MAKERS: dict[str, Callable[..., Glm]] = {"logistic": logistic, "huber": linear, "softmax": multinomial}
 EVERY = [pytest.param(name, shared, id=f"{name}-{shared}") for name in MAKERS for shared in (True, False)]
@@ -294,6 +295,54 @@ def test_an_estimated_hessian_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
     push = torch.randn(1, 1, 6, generator=torch.Generator().manual_seed(6))
     fits = [minimise(each, torch.tensor([2.0]), push).theta for each in (problem, estimated(problem))]
     torch.testing.assert_close(*fits, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("part", ["x_train", "x_test"])
+def test_rows_that_are_infinite_in_float32_are_refused(part: str) -> None:
+    x, y = rows(1, 20, 3), np.where(np.arange(20) % 2, 1.0, -1.0)[None]
+    large = x.copy()
+    large[0, 7, 1] = 1e39
+    made = Dataset(
+        **{"x_train": x, "y_train": y, "x_test": x, "y_test": y, part: large}, meta={"row_bound": math.inf}
+    )
+    with pytest.raises(
+        ValueError, match=rf"{part} has a number above 3\.4e38, the largest of float32: scale"
+    ):
+        Glm.from_dataset(made, 1, "squared")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": 10.5}, r"records = 10\.5 must be a whole number of at least 0"),
+        ({"n": True}, "records = True must be a whole number"),
+        ({"features": 0}, "features = 0 must be a whole number of at least 1"),
+        ({"public": -1}, "public = -1 must be a whole number of at least 0"),
+        ({"row_bound": math.nan}, "row_bound = nan must be above 0"),
+        ({"row_bound": -1.0}, r"row_bound = -1\.0 must be above 0"),
+        ({"row_bound": "1"}, "row_bound = '1' must be a number, not str: give it as a float"),
+    ],
+)
+def test_facts_of_odd_values_are_refused(change: dict[str, Any], message: str) -> None:
+    given: Any = {"loss": LOSSES["logistic"], "n": 10, "features": 2, "row_bound": 1.0}
+    assert linear_facts(**given | {"n": np.int64(10), "row_bound": np.float32(1)}) == linear_facts(**given)
+    with pytest.raises(ValueError, match=message):
+        linear_facts(**given | change)
+
+
+def test_predictions_do_not_depend_on_the_rows_beside_them() -> None:
+    """In float32 they did, by 1e-8: a product's sums are added in an order that depends on the place of a row."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 11))
+    problem = Glm.from_arrays(x, np.arange(300) % 3, row_bound=2.0, clip_rows=True, bias=True)
+    theta = torch.as_tensor(rng.normal(size=(1, 1, problem.d)))
+    whole, order = problem.asking(x).predict(theta)[0, 0], rng.permutation(300)
+    assert whole.dtype == torch.float64
+    torch.testing.assert_close(
+        problem.asking(x[order]).predict(theta)[0, 0], whole[order], rtol=0, atol=1e-13
+    )
+    alone = torch.cat([problem.asking(x[[i]]).predict(theta)[0, 0] for i in range(300)])
+    torch.testing.assert_close(alone, whole, rtol=0, atol=1e-13)
 
 
 def test_problems_refuse_what_the_proofs_do_not_cover() -> None:

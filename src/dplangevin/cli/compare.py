@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,42 @@ FROM_DATA = typer.Option(
     "--ranges-from-data",
     help="Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
 )
-TRAIN_SHARE = 0.8
+Encoding = Annotated[
+    str | None, typer.Option(help="Of the bytes: utf-8 (default), cp1252, utf-16, ...", show_default=False)
+]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Between values (default: found; tab for a tab).", show_default=False)
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="Decimal mark, . or , (default: found).", show_default=False)
+]
+Thousands = Annotated[
+    str | None, typer.Option(help="Mark between groups of three digits (default: none).", show_default=False)
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--na", help="Another text that stands for a missing value; may be repeated.", show_default=False
+    ),
+]
+Categories = Annotated[
+    list[str] | None,
+    typer.Option(help="A column whose numbers are codes; may be repeated.", show_default=False),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(help="A column not to learn from; may be repeated.", show_default=False)
+]
+Unlabelled = Annotated[
+    bool, typer.Option("--drop-unlabelled", help="Leave out rows without a label; every result says so.")
+]
+Task = Annotated[
+    str | None,
+    typer.Option(
+        help="classification or regression (default: texts and at most 10 whole numbers are classes).",
+        show_default=False,
+    ),
+]
+TRAIN_SHARE, REPEATS, QUICK_REPEATS = 0.8, 10, 3
 SPLITS = 0  # seed of splits and folds where none is given: public, so that pages can be compared
 LARGE = 2e8  # bytes of all splits as text, beyond which all repeats share one split
 
@@ -22,12 +58,31 @@ def schema(
     table: Annotated[Path, TABLE],
     target: Annotated[str, TARGET],
     ranges_from_data: Annotated[bool, FROM_DATA] = False,
+    task: Task = None,
+    categories: Categories = None,
+    drop: Drop = None,
+    drop_unlabelled: Unlabelled = False,
+    na: Missing = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
 ) -> None:
     """Write a template of the schema of a table: its columns, with ??? for what you know of them in public."""
     from dplangevin.data import schema as schemas
 
-    given = _told(schemas.template, _there(table), target, ranges_from_data)
-    typer.echo(schemas.to_yaml(given, table.name), nl=False)
+    how = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "thousands": thousands}
+    reading = _told(_read, table, how, na)
+    given, dropped = _told(
+        schemas.template,
+        *(reading, target, ranges_from_data, _task(task), categories or (), drop or ()),
+        "drop" if drop_unlabelled else "error",
+    )
+    for text in (schemas.predicted(reading, target, given), *reading.notes):
+        typer.echo(text, err=True)
+    for name, why in dropped.items():
+        typer.echo(f"Dropped: {schemas.shown(name)}, {why}.", err=True)
+    typer.echo(schemas.to_yaml(given, table.name, dropped), nl=False)
 
 
 def compare(
@@ -42,15 +97,30 @@ def compare(
         list[str] | None,
         typer.Option(help="A method of your own, as module.Class; may be repeated.", show_default=False),
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look: the quick methods alone, 3 repeats.")
+    ] = False,
     test: Annotated[
         Path | None, typer.Option(help="A table of its own to test on.", show_default=False)
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Random splits, four fifths to train on.")] = 10,
+    repeats: Annotated[
+        int | None,
+        typer.Option(help="Random splits, four fifths to train on (default: 10).", show_default=False),
+    ] = None,
     folds: Annotated[
         int | None, typer.Option(help="Cross-validation instead of random splits.", show_default=False)
     ] = None,
     schema: Annotated[Path | None, typer.Option(help="See `dplangevin schema`.", show_default=False)] = None,
     ranges_from_data: Annotated[bool, FROM_DATA] = False,
+    task: Task = None,
+    categories: Categories = None,
+    drop: Drop = None,
+    drop_unlabelled: Unlabelled = False,
+    na: Missing = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results (default: compare-TABLE).", show_default=False)
     ] = None,
@@ -74,6 +144,8 @@ def compare(
     from rich.console import Console
 
     from dplangevin import cache, comparison, executor
+    from dplangevin.cli.output import counted
+    from dplangevin.data import schema as schemas
 
     try:
         from dplangevin.cli import compare_page
@@ -82,9 +154,19 @@ def compare(
             f"compare writes a page, with {error.name}: pip install 'dplangevin[report]'"
         ) from error
 
-    stated = _told(_schema, _there(table), target, schema, ranges_from_data)
-    if folds is not None and test is not None:
-        raise ValueError("give --test or --folds, not both")
+    if folds is not None and (test is not None or repeats is not None):
+        raise ValueError(f"--folds {folds}: give it without --test and --repeats")
+    words: dict[str, Any] = {"--delimiter": delimiter, "--encoding": encoding, "--decimal": decimal}
+    words |= {"--thousands": thousands, "--na": na}
+    words |= {
+        "--task": task,
+        "--categories": categories,
+        "--drop": drop,
+        "--drop-unlabelled": drop_unlabelled,
+    }
+    stated, reading, dropped = _told(_schema, table, target, schema, ranges_from_data, words)
+    if repeats is None:
+        repeats = QUICK_REPEATS if quick else REPEATS
     split_seed = SPLITS if seed is None else seed
     splits: dict[str, Any] = {"train_share": TRAIN_SHARE, "repeats": repeats, "seed": split_seed}
     if test is not None:
@@ -93,31 +175,71 @@ def compare(
         splits = {"folds": folds, "seed": split_seed}
     elif table.stat().st_size * repeats > LARGE:
         splits |= {"repeats": 1}
+    results = Path(f"compare-{table.stem}") if out is None else out
+    if results == Path():
+        raise ValueError("--out: name a folder, which may be a new one")
+    _ours(results, schema)
     asked = comparison.Comparison(
         name=re.sub(r"\W+", "_", table.stem),
         folder=table.parent,
-        loader={**stated.loader(), "file": table.name, **splits},
-        assumptions=stated.assumptions,
-        methods=comparison.methods_named(_listed(methods), method or ()),
+        file=table.name,
+        schema=stated,
+        splits=splits,
+        methods=comparison.methods_named(_listed(methods), method or (), quick=quick),
         epsilons=_numbers(epsilon),
         delta=delta,
         seeds=folds or repeats,
         seed=seed,
-        results=out or Path(f"compare-{table.stem}"),
+        results=results,
     )
     if cluster is not None:
         os.environ[executor.CLUSTER] = cluster
     console = Console(stderr=True)
-    with console.status("Reading the table") as status:
+    read = schemas.summary(reading, stated, dropped)
+    if test is not None:
+        read.append(_told(_read_test, test, table, stated))
+    predicted = schemas.predicted(reading, target, stated.given())
+    for text in (predicted, *read):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    with console.status("Working out the budgets") as status:
 
-        def progress(name: str) -> None:
-            status.update(f"Working out the budgets of {name}")
+        def begin(fits: int, seconds: float) -> None:
+            status.stop()
+            cores = executor.workers()
+            console.print(
+                f"{fits:,} fits of {counted(len(asked.methods), 'method')}: about {duration(seconds / cores)} on "
+                f"{counted(cores, 'core')}. Ctrl-C keeps what is finished.",
+                highlight=False,
+                soft_wrap=True,
+            )
 
-        outcome = _told(asked.run, progress, status.stop)
-    found = compare_page.Page(asked, stated, outcome)
+        try:
+            outcome = _told(
+                asked.run, lambda name: status.update(f"Working out the budgets of {name}"), begin
+            )
+        except KeyboardInterrupt:
+            status.stop()
+            console.print(
+                f"What is finished lies in {results}: the same command goes on from there.",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+            raise
+    found = compare_page.Page(asked, stated, outcome, predicted, read)
     cache.write(asked.results, found.files())
     asked.forget_secret()
     _print(found)
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    from dplangevin.cli.output import counted
+
+    for limit, unit, size in ((90, "second", 1), (5400, "minute", 60)):
+        if seconds < limit:
+            return counted(max(1, round(seconds / size)), unit)
+    return f"{seconds / 3600:.1f} hours"
 
 
 def _print(found: Any) -> None:
@@ -136,28 +258,83 @@ def _print(found: Any) -> None:
     line(found.LEGEND)
     for text in [
         *found.released,
-        *found.warnings,
+        *(f"Warning: {text}." for text in found.warnings),
         *found.clipped,
         *(f"{name}: {why}" for name, why in found.notes),
+        *found.time,
     ]:
         line(text)
+    line()
+    line("What next:", style="bold")
+    for text in found.next:
+        line(f"- {text}", indent=2)
     line(f"Page, figures and numbers: {found.asked.results}/index.html, ...")
 
 
-def _schema(table: Path, target: str, path: Path | None, from_data: bool) -> Any:
-    """The schema that is stated, or with `from_data` completed from the rows."""
-    from dplangevin.data import DataError
-    from dplangevin.data import schema as schemas
-    from dplangevin.data.loaders.table import Table
+def _read(table: Path, how: dict[str, str | None], na: list[str] | None) -> Any:
+    """The columns of a table, as the options say that it is written."""
+    from dplangevin.data import columns
 
+    names = {"tab": "\t", "\\t": "\t"}
+    given = {word: value for word, value in how.items() if value is not None}
+    given = {word: names.get(value, value) if word == "delimiter" else value for word, value in given.items()}
+    own = [each.strip() for each in na or ()]
+    reading = columns.read(_there(table), **given, marks=[*dict.fromkeys([*columns.MARKS, *own])])
+    found = set[str]().union(*(column.found for column in reading.columns.values()))
+    if absent := [mark for mark in own if mark not in found]:
+        raise ValueError(f"--na {absent[0]!r}: no value of {table} is that")
+    return columns.with_other_marks(reading)
+
+
+def _read_test(test: Path, table: Path, stated: Any) -> str:
+    """What was read of the table to test on, which is written as the other."""
+    from dplangevin.data import columns
+    from dplangevin.data.table import listed
+
+    found = columns.read(test, **stated.form._asdict(), marks=stated.marks)
+    more = [name for name in found.columns if name not in (stated.target, *stated.columns)]
+    text = f"Read {test.name!r} to test on: {found.rows:,} rows, written as the other table"
+    text += f"; not used: {listed(more)}" if more else ""
+    return text + ("; these are the rows that are trained on." if test.samefile(table) else ".")
+
+
+def _task(task: str | None) -> str | None:
+    from dplangevin.data.schema import TASKS
+
+    if task is not None and task not in TASKS:
+        raise ValueError(f"--task {task}: must be {' or '.join(TASKS)}")
+    return task
+
+
+def _schema(
+    table: Path, target: str, path: Path | None, from_data: bool, words: dict[str, Any]
+) -> tuple[Any, Any, dict[str, str]]:
+    """The schema that is stated, or with `from_data` completed from the rows; the columns as they were read; and why
+    some are dropped.  words: options that a schema has, too."""
+    from dplangevin.data import DataError, columns
+    from dplangevin.data import schema as schemas
+    from dplangevin.data.table import no_column
+
+    _there(table)
     if path is None and not from_data:
         raise ValueError(
-            f"ranges and categories are public inputs: write them with `dplangevin schema {table} --target {target} > "
-            "schema.yaml`, fill it in and give --schema schema.yaml; or read them off the data with "
+            f"ranges and categories are public inputs: write them with `dplangevin schema {shlex.quote(str(table))} "
+            f"--target {shlex.quote(target)} > schema.yaml`, fill it in and give --schema schema.yaml; or read them off the data with "
             "--ranges-from-data, which no guarantee covers"
         )
     if path is None:
-        return schemas.Schema.of(schemas.template(table, target, fill=True), str(table))
+        how = {word: words[f"--{word}"] for word in columns.Format._fields}
+        reading = _read(table, how, words["--na"])
+        columns_given = (words["--categories"] or (), words["--drop"] or ())
+        unlabelled = "drop" if words["--drop-unlabelled"] else "error"
+        given, dropped = schemas.template(
+            reading, target, True, _task(words["--task"]), *columns_given, unlabelled
+        )
+        found = schemas.Schema.of(given, str(table))
+        schemas.check_labels(reading, found)
+        return found, reading, dropped
+    if both := [word for word, value in words.items() if value]:
+        raise ValueError(f"{both[0]}: the schema {path} says that: change it there")
     given = schemas.read(path)
     if "target" not in given:
         raise ValueError(
@@ -165,15 +342,22 @@ def _schema(table: Path, target: str, path: Path | None, from_data: bool) -> Any
         )
     if given["target"] != target:
         raise ValueError(f"{path} is for the target {given['target']!r}, not {target!r}")
+    form, marks = schemas.form_of(given, str(path))
+    reading = columns.read(table, **form._asdict(), marks=marks)
+    if target not in reading.columns:
+        raise DataError(no_column(table, target, [*reading.columns]))
+    dropped = {}
     if from_data:
-        given = schemas.filled(given, table)
+        given, dropped = schemas.filled(given, reading)
     found = schemas.Schema.of(given, str(path))
-    header = next(Table.chunks(table, delimiter=found.delimiter, size=1)).columns
-    if others := [name for name in header if name not in (target, *found.columns)]:
+    if absent := [name for name in found.columns if name not in reading.columns]:
+        raise DataError(f"{no_column(table, absent[0], [*reading.columns])}: change {path}")
+    if others := [name for name in reading.columns if name not in (target, *found.columns)]:
         raise DataError(
             f"{path} says nothing of column {', '.join(map(repr, others))} of {table}: add it, or name it with `drop`"
         )
-    return found
+    schemas.check_labels(reading, found)
+    return found, reading, dropped
 
 
 def _told(function: Any, *args: Any) -> Any:
@@ -187,9 +371,42 @@ def _told(function: Any, *args: Any) -> Any:
 
 
 def _there(path: Path) -> Path:
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name the file of the table")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no regular file: save the table to one, since it is read more than once")
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     return path
+
+
+def _ours(out: Path, schema: Path | None) -> None:
+    """ValueError for a folder with files of somebody else, which results would replace."""
+    names = {
+        "config.yaml",
+        "schema.yaml",
+        "runs.csv",
+        "scores.csv",
+        "units",
+        "secret-seed",
+        "compare.csv",
+        "index.html",
+    }
+    if not out.is_dir():
+        return
+    others = sorted(
+        path.name for path in out.iterdir() if path.name not in {*names, "audited.png", "asked.png"}
+    )
+    own = not (out / "config.yaml").exists() and any(out.iterdir())
+    if schema is not None and schema.resolve().parent == out.resolve():
+        raise ValueError(
+            f"--out {out} has the schema {schema.name}, which results would replace: name another folder"
+        )
+    if others or own:
+        what = others[0] if others else next(path.name for path in out.iterdir())
+        raise ValueError(
+            f"--out {out} has a file that is of no comparison, {what}: name another folder, or a new one"
+        )
 
 
 def _relative(path: Path, folder: Path) -> str:
@@ -197,7 +414,10 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _listed(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    names = None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    if names == []:
+        raise ValueError(f"--methods {text!r}: name some, separated by commas, or leave it out for all")
+    return names
 
 
 def _numbers(text: str) -> list[float]:

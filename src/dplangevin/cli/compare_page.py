@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -14,13 +14,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dplangevin import cache
 from dplangevin.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome
-from dplangevin.data.schema import Schema
+from dplangevin.data.schema import FROM_DATA, LEFT_OUT, Schema
 from dplangevin.exhibits import compare
 from dplangevin.exhibits.style import image_bytes, look
 from dplangevin.statistics import finite_interval, sort_by
 from dplangevin.text import distinct, epsilon, number, short, weak_delta
 
-SHOWN = 10  # classes named
+LONG = 30.0  # seconds, of which it is said where they went
 EVERY = 0.999  # share of the rows that have an assumption, from which it is one of all
 
 
@@ -55,6 +55,8 @@ class Page:
     asked: Comparison
     schema: Schema
     outcome: Outcome
+    predicted: str  # classes or a number, and how to choose the other
+    read: Sequence[str]  # sentences about the table
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -81,15 +83,8 @@ class Page:
         return [*map(number, self.asked.epsilons)]
 
     @property
-    def kind(self) -> str:
-        """What the target is."""
-        if self.schema.range is not None:
-            return f", a number in [{self.schema.range['low']:g}, {self.schema.range['high']:g}],"
-        return f" ({', '.join(map(str, self.outcome.meta['labels'][:SHOWN]))})"
-
-    @property
     def columns(self) -> int:
-        return len(self.asked.loader["columns"])
+        return len(self.schema.used)
 
     @property
     def features(self) -> int:
@@ -97,7 +92,7 @@ class Page:
 
     @property
     def repeats(self) -> str:
-        loader, seeds = self.asked.loader, self.asked.seeds
+        loader, seeds = self.asked.splits, self.asked.seeds
         of = f" (seed {loader['seed']})" if "seed" in loader else ""
         if "folds" in loader:
             return f"{seeds}-fold cross-validation{of}"
@@ -107,7 +102,7 @@ class Page:
 
     @property
     def overlap(self) -> str:
-        if self.asked.loader.get("repeats", 1) == self.asked.seeds or "folds" in self.asked.loader:
+        if self.asked.splits.get("repeats", 1) == self.asked.seeds or "folds" in self.asked.splits:
             return ", whose splits overlap: they are about splits and noise of this table, not about other tables"
         return ", which share their rows: they are about the noise of the methods alone"
 
@@ -151,11 +146,9 @@ class Page:
             Row(look(str(method)).label, [self._cell(row) for row in block.to_dict("records")])
             for method, block in table.groupby("method", sort=False)
         ]
-        if len(constant := compare.constant_answer(self.runs)):
-            mean, low, high = finite_interval(constant)
-            cell = Cell(self.scores.text(mean), self._limits(low, high), "free")
-            found.append(Row(self.scores.answer.capitalize(), [cell] * len(self.asked.epsilons)))
-        return found
+        mean, low, high = finite_interval(self.outcome.constant)
+        cell = Cell(self.scores.text(mean), self._limits(low, high), "free")
+        return [*found, Row(self.scores.answer.capitalize(), [cell] * len(self.asked.epsilons))]
 
     def _cell(self, row: dict[Any, Any]) -> Cell:
         value = row[self.scores.main]
@@ -181,13 +174,22 @@ class Page:
         return f"[{self.scores.text(low)}, {self.scores.text(high)}]"
 
     def sentences(self, axis: str) -> list[str]:
-        return compare.sentences(self.runs, epsilons=self.asked.epsilons, axis=axis)
+        return compare.sentences(
+            self.runs, epsilons=self.asked.epsilons, axis=axis, constant=self.outcome.constant
+        )
 
     @property
     def warnings(self) -> list[str]:
-        """What every guarantee leaves out."""
+        """What every guarantee leaves out, and how to mend that."""
         weak = weak_delta(self.asked.delta, self.outcome.rows[0])
-        return [f"Warning: {text}." for text in [*self.asked.assumptions, *filter(None, [weak])]]
+        found = []
+        if self.schema.ranges_from_data:
+            found.append(
+                f"{FROM_DATA}. Replace them by public knowledge in a schema before you rely on any ε here"
+            )
+        if self.schema.unlabelled == "drop":
+            found.append(LEFT_OUT)
+        return [*found, *([f"{weak}. Give a smaller --delta"] if weak else [])]
 
     @property
     def released(self) -> list[str]:
@@ -209,6 +211,50 @@ class Page:
             *noise,
             "The scores themselves are not private releases: they are computed from the test rows without noise.",
         ]
+
+    @property
+    def time(self) -> list[str]:
+        """Which methods took the time, if it was more than a few seconds."""
+        seconds = self.outcome.seconds
+        total = sum(seconds.values())
+        if total < LONG:
+            return []
+        slow = sorted((name for name in seconds if seconds[name] > total / 10), key=seconds.__getitem__)[::-1]
+        texts = [f"{look(name).label} {seconds[name]:.0f} s" for name in slow]
+        return [f"Most of {total:.0f} s of fits: {', '.join(texts)}. For a first look give --quick."]
+
+    @property
+    def next(self) -> list[str]:
+        """What to do with the answer: publish, tune, find more rows."""
+        public = "First state ranges and categories in a schema. " if self.schema.ranges_from_data else ""
+        return [
+            f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
+            "all rows with `dplangevin.PrivateClassifier` or `dplangevin.learn`, without a seed.",
+            "To tune: all settings here are defaults. Give a method with your settings by --method, and choose on "
+            "public rows: a choice by these scores costs privacy that no ε here counts.",
+            f"More rows? {self.headroom}",
+        ]
+
+    @property
+    def headroom(self) -> str:
+        """How far the best private method is from the fit without privacy, at the largest epsilon."""
+        table = self.tables["audited"]
+        last = table[table.epsilon.eq(max(self.asked.epsilons))]
+        free, best = last[last.reach.eq(compare.NOT_PRIVATE)], last[last.best.astype(bool)]
+        if free.empty or best.empty:
+            return "Compare with `nonprivate` among --methods to see what the noise costs."
+        name = self.scores.main
+        gap = self.scores.sign * (free[name].iloc[0] - best[name].iloc[0])
+        away, at = self.scores.text(abs(gap)), number(max(self.asked.epsilons))
+        if gap > best.high.iloc[0] - best[name].iloc[0]:
+            return (
+                f"At ε = {at} the best private method is {away} behind the fit without privacy. More rows, fewer "
+                "columns or a larger ε narrow that."
+            )
+        return (
+            f"At ε = {at} the fit without privacy lies in the interval of the best private method ({away} apart). More "
+            "rows help at smaller ε only. For better scores use other columns or another model."
+        )
 
     @property
     def clipped(self) -> list[str]:
@@ -269,9 +315,9 @@ class Page:
                 self.runs,
                 epsilons=self.asked.epsilons,
                 datasets={self.asked.name: self.asked.name},
-                title=f"{self.measure} at equal {axis} ε",
+                title=f"{self.measure} at equal {compare.AXES[axis][1]}",
                 axis=axis,
-                constant=len(compare.constant_answer(self.runs)) > 0,
+                constant=self.outcome.constant,
             )
             found[f"{axis}.png"] = image_bytes(figure, "png")
         return found

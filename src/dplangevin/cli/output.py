@@ -64,6 +64,11 @@ def line(text: str = "", style: str = "", indent: int = 0) -> None:
         console.print(Text(" " * (indent if i else 0)).append_text(part), highlight=False)
 
 
+def counted(count: int, noun: str) -> str:
+    """ "1 fit", "2 fits"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def document(value: Any) -> None:
     """One JSON document. What is not a number is null, infinity the text "inf"."""
     print(json.dumps(_plain(value), indent=1, allow_nan=False, ensure_ascii=False))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -53,16 +57,17 @@ def price(
     from dplangevin.privacy.survey import survey
 
     mechanisms.checked(asked)
-    if asked.method is not None:
-        mechanism = mechanisms.planned(asked)
-    else:
-        steps = mechanisms.gaussian(asked)
-        mechanisms.needed(asked, noise=1.1)
-        assert asked.noise is not None
-        mechanism = steps.mechanism(asked.noise)
-    found = survey(mechanism.event, asked.delta, mechanism.paper)
-    bounds = attacked(mechanism, asked, attack_runs, seed) if attack else []
-    shown(mechanism, asked, found, bounds, json)
+    with unlogged() as logged:
+        if asked.method is not None:
+            mechanism = mechanisms.planned(asked)
+        else:
+            steps = mechanisms.gaussian(asked)
+            mechanisms.needed(asked, noise=1.1)
+            assert asked.noise is not None
+            mechanism = steps.mechanism(asked.noise)
+        found = survey(mechanism.event, asked.delta, mechanism.paper)
+        bounds = attacked(mechanism, asked, attack_runs, seed) if attack else []
+    shown(mechanism, asked, found, bounds, json, logged)
 
 
 @taking(Asked)
@@ -73,10 +78,43 @@ def calibrate(
     from dplangevin.privacy.survey import survey
 
     mechanisms.checked(asked)
-    mechanism = mechanisms.calibrated(asked, accountant, neighbours)
-    found = survey(mechanism.event, asked.delta, mechanism.paper)
+    with unlogged() as logged:
+        mechanism = mechanisms.calibrated(asked, accountant, neighbours)
+        logged.clear()  # of noises that were tried
+        found = survey(mechanism.event, asked.delta, mechanism.paper)
     goal = f"Least noise for epsilon {asked.epsilon:g} by {accountant}, {NEIGHBOURS[neighbours]}."
-    shown(mechanism, asked, found, [], json, goal)
+    shown(mechanism, asked, found, [], json, logged, goal)
+
+
+@contextmanager
+def unlogged() -> Iterator[list[str]]:
+    """Keep the log of dp_accounting, which goes to absl's, off the screen; what it said."""
+    said: list[str] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        said.append(record.getMessage())
+        return False
+
+    logger = logging.getLogger("absl")
+    logger.addFilter(keep)
+    try:
+        yield said
+    finally:
+        logger.removeFilter(keep)
+
+
+def remarks(said: list[str]) -> list[str]:
+    """What dp_accounting logged, each once; orders of a Rényi divergence in one line."""
+    others = list(dict.fromkeys(text for text in said if "failed to converge" not in text))
+    matches = (re.search(r"failed to converge.*alpha=(\d+\.\d+)", text) for text in said)
+    orders = {float(match[1]) for match in matches if match}
+    if orders:
+        listed = ", ".join(f"{order:g}" for order in sorted(orders))
+        others.append(
+            f"dp_accounting leaves out the Rényi orders {listed}, at which its sum does not converge: its RDP prices "
+            "hold, and might be smaller with them"
+        )
+    return others
 
 
 def attacked(mechanism: Mechanism, asked: Asked, runs: int, seed: int) -> list[Bound]:
@@ -111,11 +149,17 @@ def attacked(mechanism: Mechanism, asked: Asked, runs: int, seed: int) -> list[B
 
 
 def shown(
-    mechanism: Mechanism, asked: Asked, found: Survey, bounds: list[Bound], json: bool, goal: str = ""
+    mechanism: Mechanism,
+    asked: Asked,
+    found: Survey,
+    bounds: list[Bound],
+    json: bool,
+    logged: list[str],
+    goal: str = "",
 ) -> None:
     """The mechanism and its prices, as tables or as a document."""
     if json:
-        output.document(_document(mechanism, asked, found, bounds))
+        output.document(_document(mechanism, asked, found, bounds) | {"remarks": remarks(logged)})
         return
     from dplangevin.text import epsilon, number, short, weak_delta
 
@@ -153,6 +197,7 @@ def shown(
         "Not attacked": [
             f"{NEIGHBOURS[bound.adjacency]}: {bound.reason}" for bound in bounds if bound.reason
         ],
+        "Remarks": remarks(logged),
     }
     for title, texts in notes.items():
         if any(texts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import subprocess
@@ -17,6 +18,11 @@ from dplangevin.cli import output
 from dplangevin.text import meant, short
 
 CLAIMS, EXHIBITS, PIPELINES = "claims.csv", "exhibits", "conf/pipeline"
+KINDS = {  # of claims: the column `kind` of claims.csv
+    "paper": "in the papers' own words",
+    "reading": "in words whose size we had to read",
+    "extension": "that are questions of ours",
+}
 SHOWN = 3  # runs of an experiment whose numbers changed, unless all are asked for
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
@@ -33,29 +39,27 @@ def claims(
     verdict: Annotated[
         str | None, typer.Option(help='Such as reproduced, contradicted, or "not reproduced".')
     ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="; ".join(f"{name}: {words}" for name, words in KINDS.items()) + ".")
+    ] = None,
     exhibit: Annotated[str | None, typer.Option(help="That shows the claim, such as wang2015_fig1c.")] = None,
     results: Results = None,
     json: Json = False,
 ) -> None:
     """What the papers claim: verdict, our number beside theirs, and where."""
     rows = tally.read(found(results, CLAIMS))
-    for name, value in (("paper", paper), ("verdict", verdict)):
+    for name, value in (("paper", paper), ("kind", kind), ("verdict", verdict)):
         if value is not None:
             rows = chosen(rows, name, value, lambda row, name=name: [row[name]])
     if exhibit is not None:
         rows = chosen(rows, "exhibit", exhibit, tally.shown_by)
-    counts = {name: Counter(row["verdict"] for row in rows if row["paper"] == name) for name in papers(rows)}
     if json:
         numbers = ("ours", "low", "high", "asked_low", "asked_high")
         listed = [{**row, **{name: number(row[name]) for name in numbers}} for row in rows]
-        output.document({"counts": counts, "claims": listed})
+        output.document({"counts": counted(rows, "paper"), "kinds": counted(rows, "kind"), "claims": listed})
         return
-    verdicts = list(dict.fromkeys(row["verdict"] for row in rows))
-    columns = [output.Column("verdict"), *(output.Column(name, number=True) for name in counts)]
-    output.table(
-        columns, [[name, *(str(count[name] or "") for count in counts.values())] for name in verdicts]
-    )
-    output.line()
+    for name in sorted(counted(rows, "kind"), key=[*KINDS].index):
+        summary(name, [row for row in rows if row["kind"] == name])
     if output.terminal():
         for row in rows:
             ours = f", ours {shown(row['ours'])} {row['unit']}".rstrip() if row["ours"] else ""
@@ -68,6 +72,22 @@ def claims(
         columns,
         [[row["id"], row["verdict"], shown(row["ours"]), row["published"], row["where"]] for row in rows],
     )
+
+
+def summary(kind: str, rows: Sequence[tally.Claim]) -> None:
+    """The verdicts on the claims of a kind: how many of each paper and in all, and of how many distinct facts."""
+    counts = counted(rows, "paper")
+    output.line(f"Claims {KINDS[kind]} (--kind {kind})", "bold")
+    titles = (*counts, "all", "distinct facts")
+    columns = [output.Column("verdict"), *(output.Column(title, number=True) for title in titles)]
+    lines = []
+    for verdict in (*dict.fromkeys(row["verdict"] for row in rows), "all"):
+        own = [row for row in rows if verdict in (row["verdict"], "all")]
+        numbers = [sum(row["paper"] == name for row in own) for name in counts]
+        facts = {row["fact"] for row in own}
+        lines.append([verdict, *(str(n or "") for n in (*numbers, len(own), len(facts)))])
+    output.table(columns, lines)
+    output.line()
 
 
 def exhibits(results: Results = None, json: Json = False) -> None:
@@ -114,8 +134,12 @@ def chosen(rows: Sequence[tally.Claim], name: str, value: str, of: Any) -> list[
     return [row for row in rows if value in of(row)]
 
 
-def papers(rows: Iterable[tally.Claim]) -> list[str]:
-    return list(dict.fromkeys(row["paper"] for row in rows))
+def counted(rows: Iterable[tally.Claim], name: str) -> dict[str, Counter[str]]:
+    """Value of a column -> verdict -> number of claims."""
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        counts.setdefault(row[name], Counter())[row["verdict"]] += 1
+    return counts
 
 
 def number(text: str) -> float | None:
@@ -171,8 +195,12 @@ def experiments(
     """The runs of `dvc exp`: what was changed, what it brought and cost, and when."""
     listed = [*read_experiments(exp_show())]
     if json:
+        parts = ("outcomes", "results")
         output.document(
-            [each._asdict() | {"outcomes": [o._asdict() for o in each.outcomes]} for each in listed]
+            [
+                each._asdict() | {name: [o._asdict() for o in getattr(each, name)] for name in parts}
+                for each in listed
+            ]
         )
         return
     if not listed:
@@ -180,7 +208,7 @@ def experiments(
             "No experiments yet: run one, such as `dvc exp run -n radius3 -S method.ops.radius=3 run@compare-abalone`."
         )
         return
-    names = ("name", "changed", "accuracy at three budgets", "price", "when")
+    names = ("name", "changed", "what came of it", "price", "when")
     columns = [output.Column(name, whole=name in ("name", "price")) for name in names]
     rows: list[list[str]] = []
     for each in listed:
@@ -188,7 +216,10 @@ def experiments(
         kept = each.outcomes if every else (named or each.outcomes)[:SHOWN]
         changed = ", ".join(f"{key}={value}" for key, value in each.changed.items()) or "nothing"
         first = [each.name, changed, each.state, "", each.when]
-        lines = [[each.name, changed, o.accuracies, o.prices, each.when] for o in kept] or [first]
+        lines = [[each.name, changed, o.accuracies, o.prices, each.when] for o in kept]
+        if every or not lines:
+            lines += [[each.name, changed, str(result), "", each.when] for result in each.results]
+        lines = lines or [first]
         rows += [line if i == 0 else ["", "", line[2], line[3], ""] for i, line in enumerate(lines)]
         if left := len(each.outcomes) - len(kept):
             rows.append(["", "", f"and {left} more (--all)", "", ""])
@@ -214,13 +245,29 @@ class Outcome(NamedTuple):
         return " ".join(short(value) for value in self.epsilon_tight)
 
 
+class Result(NamedTuple):
+    """An output that is not the commit's. Of a run, by name: the points that are new, have other numbers, are gone."""
+
+    path: str
+    new: list[str]
+    other: list[str]
+    gone: list[str]
+
+    def __str__(self) -> str:
+        counts = ((self.new, "new"), (self.other, "with other numbers"), (self.gone, "gone"))
+        said = [f"{len(points)} {words}" for points, words in counts if points]
+        return f"{self.path} changed" + (f", points: {', '.join(said)}" if said else "")
+
+
 class Experiment(NamedTuple):
-    """changed: parameters that differ from the commit that it started from.  outcomes: numbers that do."""
+    """changed: parameters that differ from the commit that it started from.  outcomes: numbers in short that do, of the
+    experiments that have these.  results: files that do."""
 
     name: str
     changed: dict[str, Any]
     state: str
     outcomes: list[Outcome]
+    results: list[Result]
     when: str
 
 
@@ -254,10 +301,11 @@ def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]
             after = flatten(_of(data, "params", "params.yaml")) if data else {}
             known = flatten(before)
             changed = _asked({key: value for key, value in after.items() if known.get(key) != value})
-            state = (each.get("executor") or {}).get("state") or ("failed" if error else "no number changed")
+            state = (each.get("executor") or {}).get("state") or ("failed" if error else "no result changed")
             when = str(data.get("timestamp") or "").replace("T", " ")[:16]
             name = each.get("name") or revision["rev"][:7]
-            yield Experiment(name, changed, state, [*_outcomes(base["data"], data)], when)
+            results = [*_results(base, revision)]
+            yield Experiment(name, changed, state, [*_outcomes(base["data"], data)], results, when)
 
 
 def _asked(changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,3 +336,29 @@ def _outcomes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[O
                 [value.get(k, float("nan")) for _, value in numbers] for k in ("accuracy", "epsilon_tight")
             )
             yield Outcome(Path(path).stem, method, [budget for budget, _ in numbers], accuracy, price)
+
+
+def _results(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Result]:
+    """Of every output in results/ that is not the commit's, except the numbers in short."""
+    known, outs = (((each["data"] or {}).get("outs") or {}) for each in (before, after))
+    for path, out in outs.items():
+        if path.startswith("results/") and not path.startswith("results/metrics/") and out != known.get(path):
+            old, new = (_points(each["rev"], path) for each in (before, after))
+            other = [name for name in new if name in old and new[name] != old[name]]
+            yield Result(
+                path,
+                [name for name in new if name not in old],
+                other,
+                [name for name in old if name not in new],
+            )
+
+
+def _points(revision: str, path: str) -> dict[str, list[list[str]]]:
+    """The scores of every point of a run as git has them in a revision; empty where there are none."""
+    command = ["git", "show", f"{revision}:{path}/scores.csv"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    points: dict[str, list[list[str]]] = {}
+    for row in csv.DictReader(found.splitlines()):
+        name = " ".join(filter(None, (row["run"], row["variant"], row["scaling"])))
+        points.setdefault(name, []).append([row[key] for key in ("epsilon", "seed", "metric", "value")])
+    return points

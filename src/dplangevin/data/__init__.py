@@ -31,6 +31,7 @@ from dplangevin.cache import atomic_path
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 # Shrinks scaled rows by 2.4e-7, so that their norm stays <= 1 in float64 and after rounding to float32.
 MARGIN = 1.0 + 2.0**-22
+SMALLEST = 1e-140  # norm whose square float64 holds with all its digits
 FLOATS = (np.float32, np.float64)
 
 
@@ -195,14 +196,22 @@ class Dataset:
         bound = float(self.meta["row_norm_bound"]) if how == "raw" else 1.0
 
         def rescale(x: np.ndarray) -> np.ndarray:
-            norms = row_norms(x)
+            wide = x.astype(np.float64)
+            with np.errstate(over="ignore"):
+                norms = row_norms(wide)
             if how == "unit":
                 divisor = np.where(norms > 0, norms, 1.0)
             elif how == "global":
                 divisor = np.maximum(norms, float(self.meta["row_norm_bound"]))
             else:
                 divisor = np.maximum(norms / bound, 1 / MARGIN)
-            out = x.astype(np.float64) / (divisor * MARGIN)[..., None]
+            out = wide / (divisor * MARGIN)[..., None]
+            odd = np.isinf(norms) | ((how == "unit") & (norms < SMALLEST))
+            if odd.any():  # squares overflow or vanish
+                largest = np.abs(wide[odd]).max(-1, keepdims=True)
+                units = wide[odd] / np.where(largest > 0, largest, 1.0)
+                lengths = np.maximum(row_norms(units), (largest == 0)[..., 0])
+                out[odd] = units * (bound / (lengths * MARGIN))[..., None]
             longest = float(row_norms(out).max(initial=0.0))
             assert longest <= bound, f"a row has norm {longest!r} after scaling {how!r}"
             return out
@@ -307,19 +316,54 @@ def row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
-    """``x bound/max(norm, ||x||)`` of rows (..., d) in float32, shorter by a factor 1 + 2^-22: none exceeds `bound`.
+    """Return rows ``x bound/max(norm, ||x||)`` in float32, shorter by a factor 1 + 2^-22: none exceeds `bound`.
 
-    norm, bound: public constants > 0; both inf leaves rows as they are. Raises ValueError unless both are positive and
-    both or neither finite.
+    Parameters
+    ----------
+    x : ndarray (..., d)
+        Finite numbers; their squares may overflow.
+    norm, bound : float
+        Public constants > 0.  Both inf leaves rows as they are; else bound is in [1e-18, 1e18], where float32 has
+        squares.
+
+    Raises
+    ------
+    ValueError
+        For other constants, and for rows that are not finite, in float32 where they are left as they are.
     """
     if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
         raise ValueError(
             f"row_norm = {norm} and row_bound = {bound} must be positive, and both finite or neither"
         )
     if norm == math.inf:
-        return np.ascontiguousarray(x, dtype=np.float32)
-    lengths = np.linalg.norm(x.astype(np.float64), axis=-1, keepdims=True)
-    return (x * (bound / np.maximum(lengths, norm)) / MARGIN).astype(np.float32)
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(x, dtype=np.float32)
+        if not np.isfinite(rows).all():
+            raise ValueError(
+                "a row has a number that float32 does not hold, nan or above 3.4e38: scale the rows"
+            )
+        return rows
+    if not 1e-18 <= bound <= 1e18:
+        raise ValueError(
+            f"row_bound = {bound:g} must be in [1e-18, 1e18], where float32 has squares: scale the rows by a "
+            "public constant, and their bound with them"
+        )
+    wide = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(wide, axis=-1, keepdims=True)
+    # rows whose squares overflow, or underflow to a length that is too short: they are measured by their largest number
+    odd = (~np.isfinite(lengths) | ((lengths < SMALLEST) & (norm < SMALLEST)))[..., 0]
+    largest = np.abs(wide[odd]).max(-1, keepdims=True, initial=0.0)
+    if not np.isfinite(largest).all():
+        raise ValueError("a row has a number that is nan or infinite: fill it in")
+    rows = (x * (bound / np.maximum(lengths, max(norm, SMALLEST))) / MARGIN).astype(np.float32)
+    if odd.any():
+        largest[largest == 0] = 1.0
+        units = wide[odd] / largest
+        with np.errstate(over="ignore"):
+            lengths = np.maximum(np.linalg.norm(units, axis=-1, keepdims=True), norm / largest)
+        rows[odd] = units * (bound / lengths) / MARGIN
+    return rows
 
 
 def generator(seed: int, name: str) -> np.random.Generator:

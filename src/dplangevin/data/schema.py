@@ -1,11 +1,15 @@
-"""What the owner of a table states in public about its columns: `schema.yaml`, and the template of one.
+"""What the owner of a table states in public about its columns: `schema.yaml`, the template of one, and the rows.
 
 A schema says for every column of a table what is known of it without looking at the rows::
 
     target: diagnosis
     classes: [benign, malignant]       # or range: {low: 0, high: 350}, of a target that is a number
     delimiter: ","
+    encoding: utf-8
+    decimal: "."                       # or ","
+    thousands: ""                      # or a mark between groups of three digits
     missing: {marks: ["", NA], as: error}   # or category, a value of its own; or midpoint
+    unlabelled: error                  # or drop: rows without a label are left out
     ranges_from_data: false
     columns:
       age: {low: 0, high: 120}         # numbers; values outside are clipped
@@ -13,48 +17,44 @@ A schema says for every column of a table what is known of it without looking at
       nurse: {values: [x, y], missing: category}
       id: drop
 
+Every value is taken as it is written: yes, 1.50 and ${x} are texts.  Only a whole entry of ??? is open.
+
 Ranges and categories that are read off private rows can give them away, so that a guarantee no longer holds: a schema
 with `ranges_from_data: true` says so, and every result that rests on it repeats it.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from omegaconf import OmegaConf
+import yaml
 
-from dplangevin import typed, yaml_file
-from dplangevin.data import DataError
-from dplangevin.data.loaders.table import Filling, Table, filling, meant, number
+from dplangevin import yaml_file
+from dplangevin.data import DataError, Dataset
+from dplangevin.data.columns import (
+    MANY,
+    MARKS,
+    Column,
+    Reading,
+    doubtful,
+    header_of_numbers,
+    kind,
+    mixed,
+    why_dropped,
+)
+from dplangevin.data.loaders import table
+from dplangevin.data.loaders.table import Filling, Unlabelled, filling
+from dplangevin.data.table import SHOWN, Format, listed, meant, no_column, no_number, number, quoted, shown
 
 OPEN = "???"  # what the owner has still to say
-MARKS = ("", "NA", "NaN", "nan", "null", "?")
-DELIMITERS = (",", ";", "\t", "|")
-FEW, MANY = (
-    10,
-    100,
-)  # whole numbers that are classes, at most; values of a text that are no categories, at least
+FEW = 10  # different whole numbers that are classes, at most
+LEFT_OUT = "rows without a label left out: which rows have one is taken as public"
 FROM_DATA = "ranges and categories read off the data, not accounted"
-Value = str | int | float | bool  # as it is written in the table
-
-
-@dataclass(frozen=True)
-class Words(typed.Group):
-    """The words of a schema."""
-
-    target: str
-    columns: Mapping[str, Any]
-    classes: Sequence[Value] | None = None
-    range: Mapping[str, float | str] | None = None
-    delimiter: str = ","
-    missing: Mapping[str, str | Sequence[Value]] | None = None
-    ranges_from_data: bool = False
-
-
-WORDS = {word.name for word in fields(Words)}
+FORMAT = Format._fields
+PLAIN = Format()
+WORDS = ("target", "classes", "range", *FORMAT, "missing", "unlabelled", "ranges_from_data", "columns")
+TASKS = "classification", "regression"
 
 
 @dataclass(frozen=True)
@@ -69,266 +69,372 @@ class Schema:
     columns: Mapping[str, Any]
     classes: Sequence[str] | None
     range: Mapping[str, float] | None
-    delimiter: str = ","
+    form: Format = PLAIN
     marks: Sequence[str] = MARKS
     missing_as: Mapping[str, Filling] = field(default_factory=dict)
+    unlabelled: Unlabelled = "error"
     ranges_from_data: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, Any], where: str) -> "Schema":
         """ValueError, naming `where` and the column, for what is open, unknown or out of its domain."""
-        if unknown := sorted(map(str, set(given) - WORDS)):
-            raise ValueError(f"{where}: unknown word {unknown[0]!r}{meant(unknown[0], sorted(WORDS))}")
-        if not isinstance(given.get("target"), str) or not isinstance(given.get("columns"), Mapping):
+        if unknown := sorted(map(str, set(given) - {*WORDS})):
+            raise ValueError(f"{where}: unknown word {unknown[0]!r}{meant(unknown[0], WORDS)}")
+        target, columns = given.get("target"), given.get("columns")
+        if not isinstance(target, str) or not target or not isinstance(columns, Mapping):
             raise ValueError(f"{where}: need target, the name of a column, and columns, name: what it has")
-        if holes := [name for name, value in _stated(given) if OPEN in _texts(value)]:
+        target = target.strip()
+        entries = {str(name).strip(): entry for name, entry in columns.items()}
+        classes, limits = given.get("classes") or None, given.get("range") or None
+        if holes := [
+            name for name, entry in [(target, classes), (target, limits), *entries.items()] if _open(entry)
+        ]:
+            more = f" and {len(holes) - SHOWN} more" if len(holes) > SHOWN else ""
             raise ValueError(
-                f"{where}: {', '.join(holes[:FEW])}{f' and {len(holes) - FEW} more' if len(holes) > FEW else ''} still "
-                f"{'has' if len(holes) == 1 else 'have'} {OPEN}: state them from public knowledge, or drop the column, "
-                "or read them off the data with --ranges-from-data, which no guarantee covers"
+                f"{where}: {', '.join(holes[:SHOWN])}{more} still {'has' if len(holes) == 1 else 'have'} {OPEN}: state "
+                "them from public knowledge, or drop the column, or read them off the data with --ranges-from-data, "
+                "which no guarantee covers"
             )
-        if (given.get("classes") is None) == (given.get("range") is None):
+        if (classes is None) == (limits is None):
             raise ValueError(f"{where}: give classes of the target, or its range, one of them")
-        _typed(dict(given), Words, where)
-        if len(given.get("delimiter", ",")) != 1:
-            raise ValueError(f"{where}: delimiter = {given['delimiter']!r} must be one character")
-        missing = given.get("missing") or {}
-        if set(missing) - {"marks", "as"}:
-            raise ValueError(f"{where}: missing = {missing!r} must be {{marks: [...], as: ...}}")
-        word = filling("missing", missing.get("as", "error"))
-        columns, missing_as = {}, {}
-        for name, entry in given["columns"].items():
-            name = str(name)
-            if name == given["target"]:
+        if classes is not None:
+            classes = _texts(classes, f"{where}, classes")
+        if limits is not None:
+            limits = _numbers(limits, f"{where}, range")
+        form, marks = form_of(given, where)
+        word = filling("missing", (given.get("missing") or {}).get("as", "error"))
+        found: dict[str, Any] = {}
+        missing_as: dict[str, Filling] = {}
+        for name, entry in entries.items():
+            here = f"{where}, column {shown(name)}"
+            if name == target:
                 raise ValueError(f"{where}: {name} is the target: leave it out of columns")
             if entry != "drop":
-                known = isinstance(entry, Mapping) and set(entry) - {"missing"} in (
+                if not isinstance(entry, Mapping) or set(entry) - {"missing"} not in (
                     {"low", "high"},
                     {"values"},
-                )
-                if not known:
+                ):
                     raise ValueError(
-                        f"{where}, column {name}: {entry!r} must be {{low: ..., high: ...}}, {{values: [...]}} or drop"
+                        f"{here}: {entry!r} must be {{low: ..., high: ...}}, {{values: [...]}} or drop"
                     )
-                if "low" in entry:
-                    entry = _numbers(entry, f"{where}, column {name}")
-                else:
-                    _typed(entry["values"], Sequence[Value], where, f"column {name}, values")
-                    entry = dict(entry)
-                missing_as[name] = filling(name, entry.pop("missing", word))
-            columns[name] = entry
-        if all(entry == "drop" for entry in columns.values()):
+                missing_as[name] = filling(name, entry.get("missing", word))
+                values = {key: value for key, value in entry.items() if key != "missing"}
+                entry = (
+                    _numbers(values, here)
+                    if "low" in values
+                    else {"values": _texts(values["values"], f"{here}, values")}
+                )
+            found[name] = entry
+        if all(entry == "drop" for entry in found.values()):
             raise ValueError(f"{where}: no column is left to learn from")
-        range_of = given.get("range")
-        if range_of is not None:
-            if set(range_of) != {"low", "high"}:
-                raise ValueError(f"{where}, range: {range_of!r} must be {{low: ..., high: ...}}")
-            range_of = _numbers(range_of, f"{where}, range")
-        return cls(
-            given["target"], columns, given.get("classes"), range_of, given.get("delimiter", ","),
-            [str(mark) for mark in missing.get("marks", MARKS)], missing_as, bool(given.get("ranges_from_data")),
-        )  # fmt: skip
+        from_data = str(given.get("ranges_from_data") or "false").lower()
+        if from_data not in ("true", "false"):
+            raise ValueError(f"{where}: ranges_from_data = {from_data} must be true or false")
+        unlabelled = given.get("unlabelled") or "error"
+        if unlabelled not in ("error", "drop"):
+            raise ValueError(f"{where}: unlabelled = {unlabelled!r} must be error or drop")
+        return cls(target, found, classes, limits, form, marks, missing_as, unlabelled, from_data == "true")
 
     @property
     def assumptions(self) -> list[str]:
         """What every result that rests on this schema repeats."""
-        return [FROM_DATA] if self.ranges_from_data else []
+        return [*[FROM_DATA] * self.ranges_from_data, *[LEFT_OUT] * (self.unlabelled == "drop")]
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """The columns that are learned from."""
+        return {name: entry for name, entry in self.columns.items() if entry != "drop"}
+
+    def given(self) -> dict[str, Any]:
+        """The schema as `to_yaml` takes it."""
+        outcome = {"classes": self.classes} if self.range is None else {"range": self.range}
+        columns = {
+            name: entry if entry == "drop" else {**entry, "missing": self.missing_as[name]}
+            for name, entry in self.columns.items()
+        }
+        missing = {"marks": [*self.marks], "as": "error"}
+        how = {"missing": missing, "unlabelled": self.unlabelled, "ranges_from_data": self.ranges_from_data}
+        return {"target": self.target, **outcome, **self.form._asdict(), **how, "columns": columns}
 
     def loader(self) -> dict[str, Any]:
         """The arguments of `dplangevin.data.loaders.table.load` that it decides."""
-        used = {name: entry for name, entry in self.columns.items() if entry != "drop"}
         return {
-            "_target_": "dplangevin.data.loaders.table.load",
-            "_convert_": "all",
             "label": self.target,
             **({"classes": self.classes} if self.range is None else {"target": self.range}),
-            "delimiter": self.delimiter,
-            "columns": list(used),
-            "scale": {name: entry for name, entry in used.items() if "low" in entry},
-            "categories": {name: entry["values"] for name, entry in used.items() if "values" in entry},
-            "missing": list(self.marks),
-            "missing_as": dict(self.missing_as),
+            **self.form._asdict(),
+            "columns": [*self.used],
+            "scale": {name: entry for name, entry in self.used.items() if "low" in entry},
+            "categories": {name: entry["values"] for name, entry in self.used.items() if "values" in entry},
+            "missing": [*self.marks],
+            "missing_as": {name: self.missing_as[name] for name in self.used},
+            "unlabelled": self.unlabelled,
         }
 
 
-def _typed(value: Any, hint: Any, where: str, key: str = "") -> None:
-    """ValueError for a value that is not what is asked for.  A schema comes with data: nothing in it names code."""
-    if faults := typed.check(value, hint, key, objects=False):
-        raise ValueError(f"{where}: {faults[0]}")
+def form_of(given: Mapping[str, Any], where: str) -> tuple[Format, list[str]]:
+    """How a table is written, and what stands for missing values there.  ValueError as `Schema.of`."""
+    missing = given.get("missing") or {}
+    if not isinstance(missing, Mapping) or set(missing) - {"marks", "as"}:
+        raise ValueError(f"{where}: missing = {missing!r} must be {{marks: [...], as: ...}}")
+    try:
+        form = Format(**{name: str(given[name]) for name in FORMAT if name in given}).check()
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    return form, _texts(missing.get("marks", MARKS), f"{where}, missing, marks")
 
 
-def _numbers(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The entry with low and high as numbers; they may be in quotes."""
-    found = dict(entry)
-    for name in ("low", "high"):
-        try:
-            found[name] = number(str(found[name]))
-        except (KeyError, ValueError):
-            raise ValueError(f"{where}: {entry!r} needs low and high, numbers") from None
+def load(folder: str | Path, name: str, file: str | Sequence[str], schema: str | Path, **how: Any) -> Dataset:
+    """The rows of a table as the schema in a file says.
+
+    schema: its path, from the folder on.  how: train_share, repeats, seed, folds, test_file, limit and bias of
+    `dplangevin.data.loaders.table.load`.  What a schema says passes through no interpolation of conf/.
+    """
+    stated = Schema.of(read(Path(folder) / schema), str(schema))
+    return table.load(folder, name, file, **stated.loader(), **how)
+
+
+def _open(entry: Any) -> bool:
+    return entry == OPEN or (isinstance(entry, Mapping) and OPEN in [*map(str, entry.values())])
+
+
+def _texts(values: Any, where: str) -> list[str]:
+    """Texts without blanks around them.  ValueError for anything but a list of different texts."""
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise ValueError(f"{where}: {values!r} must be a list, such as [a, b]")
+    if wrong := [value for value in values if isinstance(value, (Mapping, list, tuple)) or value is None]:
+        raise ValueError(f"{where}: {wrong[0]!r} must be one text")
+    found = [str(value).strip() for value in values]
+    if twice := sorted({text for text in found if found.count(text) > 1}):
+        raise ValueError(f"{where}: {twice[0]!r} is there twice")
+    return found
+
+
+def _numbers(entry: Any, where: str) -> dict[str, float]:
+    """low and high as numbers."""
+    try:
+        found = {name: number(str(entry[name])) for name in ("low", "high")}
+    except (KeyError, ValueError, TypeError):
+        raise ValueError(f"{where}: {entry!r} needs low and high, numbers") from None
     if not found["low"] < found["high"]:
         raise ValueError(f"{where}: low = {found['low']:g} must be below high = {found['high']:g}")
     return found
 
 
-def _stated(given: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    target = [(given["target"], given.get("classes")), (given["target"], given.get("range"))]
-    return [*target, *((str(name), entry) for name, entry in given["columns"].items())]
-
-
-def _texts(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return [text for each in value.values() for text in _texts(each)]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [*value]
-    return [value]
-
-
 def read(path: Path) -> dict[str, Any]:
-    """The file as plain values, `???` among them.  ValueError, with the line, for what is no sound YAML mapping."""
-    given: Any = OmegaConf.to_container(yaml_file.read(path), resolve=False)
-    return {str(name): value for name, value in given.items()}
-
-
-# Reading a table
-
-
-class Seen(NamedTuple):
-    """What the rows of one column have: whether all values are numbers, the smallest and the largest; different texts,
-    no more than MANY of them are counted; whether one is missing."""
-
-    numeric: bool
-    low: float
-    high: float
-    texts: list[str]
-    missing: bool
-
-    @property
-    def constant(self) -> bool:
-        return self.low == self.high if self.numeric else len(self.texts) < 2
-
-
-def delimiter_of(path: Path) -> str:
-    """The character that the first line has most often."""
+    """The file as texts, lists and mappings of them.  ValueError, with the line, for what is no sound YAML mapping."""
     try:
-        with open(path, encoding="utf-8-sig", errors="replace") as handle:
-            line = handle.readline()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    return max(DELIMITERS, key=line.count)
+        given = yaml.load(yaml_file.sound(path, numbers=False), Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(yaml_file.said(error, path)) from error
+    if not isinstance(given, dict):
+        raise ValueError(f"{path} is not a mapping: it needs lines of `name: value`")
+    return given
 
 
-def seen(path: Path, delimiter: str, marks: Sequence[str] = MARKS) -> dict[str, Seen]:
-    """Every column of a table, read a piece at a time."""
-    found: dict[str, Seen] = {}
-    for table in Table.chunks(path, delimiter=delimiter):
-        for name in table.columns:
-            old = found.get(name, Seen(True, np.inf, -np.inf, [], False))
-            found[name] = _more(old, table, name, frozenset(marks))
-    return found
-
-
-def _more(old: Seen, table: Table, name: str, marks: frozenset[str]) -> Seen:
-    texts = [text.strip() for text in table.columns[name]]
-    there = [text for text in texts if text not in marks]
-    low, high, numeric = old.low, old.high, old.numeric
-    if numeric and there:
-        try:
-            values = [number(text) for text in there]
-            low, high = min(low, *values[:1], *values), max(high, *values)
-        except ValueError:
-            numeric = False
-    known = dict.fromkeys(old.texts)
-    if len(known) <= MANY:
-        known |= dict.fromkeys(there)
-    return Seen(numeric, low, high, [*known][: MANY + 1], old.missing or len(there) < len(texts))
-
-
-def template(path: Path, target: str, fill: bool = False) -> dict[str, Any]:
+def template(
+    reading: Reading,
+    target: str,
+    fill: bool = False,
+    task: str | None = None,
+    categories: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    unlabelled: Unlabelled = "error",
+) -> tuple[dict[str, Any], dict[str, str]]:
     """A schema of the table: names and kinds of its columns; ranges and categories open, or with `fill` read off the
-    rows.
+    rows.  Beside it column -> why it is dropped.
 
-    A text with more than MANY different values is dropped, and with `fill` a column that is constant.  DataError, with
-    what may have been meant, for a target that is no column; for one without two different values.
+    task: of `TASKS`, else classes are texts or at most FEW whole numbers.  categories: columns of numbers that are
+    codes.  drop: columns that are not to be used.  unlabelled: what is done with rows without a label.
+    DataError, with what may have been meant, for a column that is not
+    there; naming line and value for a column of numbers with other values; for a target without two different values.
     """
-    delimiter = delimiter_of(path)
-    columns = seen(path, delimiter)
-    if target not in columns:
-        raise DataError(f"{path}: no column {target!r} in the header{meant(target, [*columns])}")
+    path, columns = reading.path, dict(reading.columns)
+    for name in (target, *categories, *drop):
+        if name not in columns:
+            raise DataError(no_column(path, name, [*columns]))
+    if header_of_numbers([*columns]):
+        raise DataError(
+            f"{path}: its first line has numbers alone ({listed([*columns])}): add a line with the names of the columns"
+        )
+    if both := [name for name in (*categories, *drop) if name == target]:
+        raise DataError(
+            f"--categories or --drop {quoted(both[0])}: that is the target; for classes give --task"
+        )
     if len(columns) < 2:
         raise DataError(
-            f"{path}: no column beside the target {target!r} (the values are separated by {delimiter!r}?)"
+            f"{path}: no column beside the target {target!r}: are the values separated by another character than "
+            f"{reading.form.delimiter!r}? Give --delimiter"
         )
     outcome = columns.pop(target)
     if outcome.constant:
         raise DataError(
-            f"{path}, column {target}: every row has {_only(outcome)}, so there is nothing to learn"
+            f"{path}, column {shown(target)}: every row has {_only(outcome)}, so there is nothing to learn"
         )
-    whole = (
-        outcome.numeric and len(outcome.texts) <= FEW and all(float(t).is_integer() for t in outcome.texts)
-    )
     given: dict[str, Any] = {"target": target}
-    if whole or not outcome.numeric:
-        if len(outcome.texts) > MANY:
-            raise DataError(
-                f"{path}, column {target}: more than {MANY} different texts: neither classes nor numbers"
+    if classes_of(reading, outcome, task):
+        if outcome.many:
+            text, line = ("", 0) if outcome.numeric else outcome.numbers.first
+            why = (
+                ""
+                if outcome.numeric
+                else f", and {text!r} (line {line}) is not a number: {no_number(text, reading.form)}"
             )
-        given["classes"] = sorted(outcome.texts, key=float if whole else str) if fill else OPEN
+            raise DataError(
+                f"{path}, column {shown(target)}: more than {MANY} different values are too many for classes"
+                + (why or ": give --task regression")
+            )
+        given["classes"] = classes(reading, outcome) if fill else OPEN
     else:
-        given["range"] = {"low": outcome.low, "high": outcome.high} if fill else {"low": OPEN, "high": OPEN}
-    gaps = any(column.missing for column in columns.values())
-    given["delimiter"] = delimiter
-    given["missing"] = {"marks": [*MARKS], "as": "category" if fill and gaps else "error"}
-    given["ranges_from_data"] = fill
-    given["columns"] = {name: _entry(column, fill) for name, column in columns.items()}
-    return given
+        given["range"] = _limits(reading, outcome) if fill else {"low": OPEN, "high": OPEN}
+    dropped: dict[str, str] = {}
+    entries: dict[str, Any] = {}
+    for name, column in columns.items():
+        of = "category" if name in categories else "" if name in drop else kind(reading, column)
+        why = "you said so" if name in drop else why_dropped(column, of, fill)
+        if why:
+            dropped[name], entries[name] = why, "drop"
+        elif of == "number" and not (fill and column.numbers.low == column.numbers.high):
+            entries[name] = _limits(reading, column) if fill else {"low": OPEN, "high": OPEN}
+        else:
+            entries[name] = {"values": _sorted(column) if fill else OPEN}
+    if len(dropped) == len(columns):
+        why = ", ".join(f"{shown(name)} ({reason})" for name, reason in [*dropped.items()][:SHOWN])
+        raise DataError(f"{path}: no column is left to learn from: {why}; to use one, state it in a schema")
+    gaps = any(columns[name].missing for name, entry in entries.items() if entry != "drop")
+    given |= reading.form._asdict()
+    given["missing"] = {"marks": [*reading.marks], "as": "category" if fill and gaps else "error"}
+    given |= {"unlabelled": unlabelled, "ranges_from_data": fill}
+    return {**given, "columns": entries}, dropped
 
 
-def _entry(column: Seen, fill: bool) -> Any:
-    if column.numeric:
-        values = {"low": column.low, "high": column.high} if fill else {"low": OPEN, "high": OPEN}
-        return "drop" if fill and column.constant else values
-    if len(column.texts) > MANY or (fill and column.constant):
-        return "drop"
-    return {"values": sorted(column.texts) if fill else OPEN}
+def classes_of(reading: Reading, outcome: Column, task: str | None) -> bool:
+    """Whether a target has classes, and not numbers."""
+    if task is not None:
+        if task == "regression" and not outcome.numeric:
+            text, line = outcome.numbers.first
+            raise DataError(
+                f"{reading.at(line, outcome.name)}: {text!r} is not a number: give --task classification"
+            )
+        return task == "classification"
+    if not outcome.numeric:
+        kind(reading, outcome)
+        return True
+    return len(outcome.texts) <= FEW and all(reading.form.number(text).is_integer() for text in outcome.texts)
 
 
-def _only(column: Seen) -> str:
-    return repr(column.texts[0]) if column.texts else "no value"
+def classes(reading: Reading, outcome: Column) -> list[str]:
+    """The classes that the rows have, in order.  DataError for two that are one number."""
+    if not outcome.numeric:
+        return _sorted(outcome)
+    known: dict[float, str] = {}
+    for text, line in outcome.texts.items():
+        if (same := known.setdefault(reading.form.number(text), text)) != text:
+            raise DataError(
+                f"{reading.at(line, outcome.name)}: {text!r} and {same!r} are one number: write it one way"
+            )
+    return [known[value] for value in sorted(known)]
 
 
-def filled(given: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The schema with what is open read off the rows, and marked so."""
-    read_off = template(path, given["target"], fill=True)
-
-    def close(value: Any, found: Any) -> Any:
-        if value == OPEN:
-            return found
-        if isinstance(value, Mapping) and OPEN in value.values():
-            return found if found == "drop" else {**value, **{k: found[k] for k in value if value[k] == OPEN}}
-        return value
-
-    columns = {name: close(value, read_off["columns"].get(name)) for name, value in given["columns"].items()}
-    outcome = {name: close(given[name], read_off.get(name)) for name in ("classes", "range") if name in given}
-    return {**given, **outcome, "columns": columns, "ranges_from_data": True}
+def _limits(reading: Reading, column: Column) -> dict[str, float]:
+    """The smallest and the largest value.  DataError, naming what is none, for a column that is not of numbers."""
+    if not column.numeric:
+        if not column.present:
+            raise DataError(
+                f"{reading.path}, column {shown(column.name)}: it has no value to read a range off"
+            )
+        text, line = column.numbers.first
+        raise DataError(
+            f"{reading.at(line, column.name)}: {text!r} is not a number, so there is no range to read off"
+        )
+    return {"low": column.numbers.low, "high": column.numbers.high}
 
 
-def to_yaml(given: Mapping[str, Any], source: str) -> str:
-    """The schema as a commented file."""
+def _sorted(column: Column) -> list[str]:
+    return sorted(column.texts)
+
+
+def _only(column: Column) -> str:
+    return repr(next(iter(column.texts))) if column.texts else "no value"
+
+
+def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], dict[str, str]]:
+    """The schema with what is open read off the rows, and marked so: what it asks for, whatever the rows look like.
+    Beside it column -> why it is dropped.
+
+    DataError, naming the column, for one that is not in the table, and for rows that do not have what is asked for.
+    """
+
+    dropped: dict[str, str] = {}
+
+    def close(name: str, entry: Any) -> Any:
+        if not _open(entry):
+            return entry
+        name = name.strip()
+        if name not in reading.columns:
+            raise DataError(no_column(reading.path, name, [*reading.columns]))
+        column = reading.columns[name]
+        if name != target and column.present and column.constant:
+            dropped[name] = why_dropped(column, "", rows_shown=True)
+            return "drop"
+        if entry == OPEN:
+            of = kind(reading, column)
+            if why := why_dropped(column, of, rows_shown=True):
+                dropped[name] = why
+                return "drop"
+            entry = {"low": OPEN, "high": OPEN} if of == "number" else {"values": OPEN}
+        if "values" in entry:
+            if column.many or not column.texts:
+                many = f"more than {MANY} different values" if column.many else "no value"
+                raise DataError(f"{reading.path}, column {shown(name)}: {many}: drop it, or state its values")
+            return {**entry, "values": _sorted(column)}
+        limits = _limits(reading, column)
+        if name != target and limits["low"] == limits["high"]:  # beside missing values
+            return {
+                **{key: value for key, value in entry.items() if key == "missing"},
+                "values": _sorted(column),
+            }
+        return {**entry, **{key: limits[key] for key in ("low", "high") if str(entry.get(key)) == OPEN}}
+
+    target = str(given["target"]).strip()
+    columns = {name: close(str(name), entry) for name, entry in given["columns"].items()}
+    outcome: dict[str, Any] = {}
+    if _open(given.get("range")):
+        limits = given["range"] if isinstance(given["range"], Mapping) else {"low": OPEN, "high": OPEN}
+        outcome["range"] = close(target, limits)
+    if given.get("classes") == OPEN:
+        if target not in reading.columns:
+            raise DataError(no_column(reading.path, target, [*reading.columns]))
+        if reading.columns[target].many:
+            raise DataError(
+                f"{reading.path}, column {shown(target)}: more than {MANY} different values: too many for classes"
+            )
+        outcome["classes"] = classes(reading, reading.columns[target])
+    return {**given, **outcome, "columns": columns, "ranges_from_data": True}, dropped
+
+
+def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | None = None) -> str:
+    """The schema as a commented file.  reasons: column -> why it is dropped."""
     how = (
         "# Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them by public knowledge."
         if given["ranges_from_data"]
         else "# Replace every ??? from public knowledge, not by looking at the rows. Numbers outside are clipped."
     )
-    lines = [f"# Schema of {source}.", how]
+    lines = [f"# Schema of {_flow(source)}.", how]
     lines.append("# Columns: {low: 0, high: 1} for numbers, {values: [a, b]} for categories, or drop.")
-    for name in ("target", "classes", "range", "delimiter"):
+    for name in ("target", "classes", "range", *FORMAT):
         if name in given:
             lines.append(f"{name}: {_flow(given[name])}")
     lines.append(
         f"missing: {_flow(given['missing'])}  # as: error, category (a value of its own) or midpoint"
     )
+    if "unlabelled" in given:
+        lines.append(
+            f"unlabelled: {given['unlabelled']}  # error, or drop: rows without a label are left out"
+        )
     lines += [f"ranges_from_data: {_flow(given['ranges_from_data'])}", "columns:"]
-    lines += [f"  {_flow(name)}: {_flow(entry)}" for name, entry in given["columns"].items()]
+    for name, entry in given["columns"].items():
+        why = (reasons or {}).get(name)
+        lines.append(f"  {_flow(name)}: {_flow(entry)}" + (f"  # {why}" if why else ""))
     return "\n".join(lines) + "\n"
 
 
@@ -338,6 +444,79 @@ def _flow(value: Any) -> str:
         return "{" + ", ".join(f"{name}: {_flow(each)}" for name, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     if value == "drop":
-        return value
-    return json.dumps(value, ensure_ascii=False)
+        return "drop"
+    text = yaml.dump(str(value), default_style='"', allow_unicode=True, width=10**9)
+    return text.removesuffix("...\n").strip()
+
+
+# What was read, in words
+
+
+def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
+    """Whether the target has classes or is a number, and how to choose the other."""
+    column, name = reading.columns[target], shown(target)
+    if "range" in given:
+        low, high = (given["range"][key] for key in ("low", "high"))
+        limits = "" if OPEN in (low, high) else f" from {float(low):.12g} to {float(high):.12g}"
+        other = "" if column.many else "; for classes give --task classification"
+        return f"Predicting {name}: a number{limits}, so this is regression{other}."
+    found = given["classes"]
+    count = f"{len(column.texts)} classes" if found == OPEN else f"{len(found)} classes ({listed(found)})"
+    other = "; for numbers give --task regression" if column.numeric else ""
+    return f"Predicting {name}: {count}, so this is classification{other}."
+
+
+def summary(reading: Reading, stated: Schema, dropped: Mapping[str, str]) -> list[str]:
+    """What was read of a table, what is learned from, and what is not, a sentence each."""
+    form, columns = reading.form, reading.columns
+    where = f"{reading.rows:,} rows"
+    if reading.lines != reading.rows + 1:
+        where += f" on lines 2 to {reading.lines:,} (blank lines, or values in quotes that span lines)"
+    marks = f"separator {form.delimiter!r}, encoding {form.encoding}, decimal mark {form.decimal!r}"
+    marks += f", {form.thousands!r} between thousands" if form.thousands else ""
+    found = [f"Read {reading.path.name!r}: {where}; {marks}."]
+    kinds = {"numbers": "low", "categories": "values"}
+    texts = []
+    for word, key in kinds.items():
+        names = [name for name, entry in stated.used.items() if key in entry]
+        plural = "" if len(names) == 1 else "s"
+        texts.append(f"{len(names)} column{plural} of {word}" + (f" ({listed(names)})" if names else ""))
+    found.append(f"Learning from {' and '.join(texts)}.")
+    reasons = {
+        name: dropped.get(name, "the schema says so")
+        for name, entry in stated.columns.items()
+        if entry == "drop"
+    }
+    for why in dict.fromkeys(reasons.values()):
+        names = [name for name, reason in reasons.items() if reason == why]
+        found.append(f"Not used, {why}: {listed(names)}.")
+    gaps = {name: columns[name].missing for name in stated.used if name in columns and columns[name].missing}
+    counts = [f"{n:,} of {shown(name)}" for name, n in [*gaps.items()][:SHOWN]]
+    more = f" and of {len(gaps) - SHOWN} more columns" if len(gaps) > SHOWN else ""
+    found.append(f"Missing values: {', '.join(counts)}{more}." if gaps else "Missing values: none.")
+    if lost := columns[stated.target].missing:
+        found.append(f"Rows without a label, left out: {lost:,} of {reading.rows:,}.")
+    of_texts = [name for name, entry in stated.used.items() if "values" in entry]
+    for name in [*([] if stated.classes is None else [stated.target]), *of_texts]:
+        if name in columns:
+            found += mixed(columns[name], labels=name == stated.target)
+    return [*found, *doubtful(reading), *reading.notes]
+
+
+def check_labels(reading: Reading, stated: Schema) -> None:
+    """DataError, with their number, for rows without a label that are not to be left out."""
+    column = reading.columns[stated.target]
+    if column.found - {*(stated.classes or ())} and stated.unlabelled == "error":
+        assert column.first_missing is not None
+        marks = ", ".join(map(repr, sorted(column.found)))
+        where = reading.at(column.first_missing, stated.target)
+        raise DataError(
+            f"{where}: a missing label ({marks}), as in {column.missing:,} of {reading.rows:,} rows: leave such rows out by "
+            "--drop-unlabelled, in a schema by unlabelled: drop, or remove them; if it is a class of its own, take it out of "
+            "missing: {marks: ...} in a schema"
+        )

@@ -288,12 +288,12 @@ def dot_plot(
     datasets: Mapping[str, str],
     title: str = "",
     axis: str = "audited",
-    constant: bool = False,
+    constant: pd.Series | None = None,
 ) -> Figure:
     """Grid of panels, data sets x epsilons: accuracy (absolute error) of every method that reaches it, with its
     interval.
 
-    axis: "audited" or "asked". constant: draw the best constant answer too.
+    axis: "audited" or "asked". constant: scores of the best constant answer, which is then drawn too.
     """
     table, datasets = at_epsilon(runs, epsilons=epsilons, axis=axis), _present(runs, datasets)
     scores, names = scores_of(runs), table.method.unique()
@@ -308,19 +308,20 @@ def dot_plot(
             for ax, epsilon in zip(line, epsilons, strict=True):
                 block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
                 _draw(ax, block.set_index("method"), private, scores)
-                if constant:
-                    answer = constant_answer(runs[runs.dataset.eq(dataset)]).mean()
-                    ax.axvline(answer, color=MAJORITY_LOOK.colour, ls=MAJORITY_LOOK.line, lw=1.0, zorder=1)
+                if constant is not None:
+                    ax.axvline(
+                        constant.mean(), color=MAJORITY_LOOK.colour, ls=MAJORITY_LOOK.line, lw=1.0, zorder=1
+                    )
                 ax.set_title(f"{name}, {word} = {number(epsilon)}", fontsize=8.5)
         for ax in axes[-1]:
             ax.set_xlabel(scores.label)
         axes[0][0].set_yticks(range(len(private)), [look(method).label for method in private])
-        axes[0][0].set_ylim(len(private) - 0.5, -0.5)
+        axes[0][0].set_ylim(max(len(private), 1) - 0.5, -0.5)
         text = "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %."
         text += f" No dot: the method's budgets do not reach this {word} (the table says where they end)."
         handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
         handles += [style.entry(look(method), lw=1.0) for method in free]
-        handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant else []
+        handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant is not None else []
         text = "\n".join(textwrap.wrap(text, round(CHARACTERS * size[0])))
         return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
 
@@ -341,20 +342,21 @@ def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) 
         ax.plot(row[scores.main], y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
 
 
-def constant_answer(runs: pd.DataFrame) -> pd.Series:
-    """The score of the best constant answer by repeat; empty where no run without privacy states it."""
-    rows = runs[runs.metric.eq(scores_of(runs).constant)]
-    return rows.drop_duplicates("seed").set_index("seed").value.sort_index()
-
-
-def sentences(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited") -> list[str]:
+def sentences(
+    runs: pd.DataFrame, *, epsilons: Sequence[float], constant: pd.Series, axis: str = "audited"
+) -> list[str]:
     """For every epsilon in plain words: which method is best, whether it beats a constant answer, which cannot be told
-    from it, which are worse, and which are not compared and why. runs: of one data set."""
+    from it, which are worse, and which are not compared and why.
+
+    runs: of one data set.  constant: scores of the best constant answer by repeat.
+    """
     table = at_epsilon(runs, epsilons=epsilons, axis=axis)
-    return [_sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis) for epsilon in epsilons]
+    return [
+        _sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis, constant) for epsilon in epsilons
+    ]
 
 
-def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str) -> str:
+def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str, constant: pd.Series) -> str:
     scores = scores_of(runs)
     block = block.sort_values(scores.main, ascending=scores.sign < 0)
     block = block.assign(**{name: block[name].astype(bool) for name in ("best", "violated", "significant")})
@@ -365,19 +367,18 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
         parts = [f"{text} no method is compared."]
     else:
         first: dict[Any, Any] = reached[reached.best].iloc[0].to_dict()
-        parts = [f"{text} {_name(first['method'])} is best ({scores.text(first[scores.main])})."]
-        constant = constant_answer(runs)
         rows = runs[runs.metric.eq(scores.metrics[scores.main])]
         values = {name: read_off(curve(rows[rows.method.eq(name)], axis), epsilon) for name in sure.method}
-        if len(constant):  # the best of several: all of them are compared
-            tested = dict(
-                zip(values, holm([paired_p(each, constant) for each in values.values()]), strict=True)
-            )
-            gap = scores.sign * (values[first["method"]] - constant).mean()
-            if not (gap > 0 and tested[first["method"]] <= FAMILY_WISE):
-                parts.append(
-                    f"It is not shown to beat a constant answer, {scores.answer} ({scores.text(constant.mean())})."
-                )
+        # the best of several: all of them are compared
+        p = holm([paired_p(each, constant) for each in values.values()])
+        tested = dict(zip(values, p, strict=True))
+        gap = scores.sign * (values[first["method"]] - constant).mean()
+        name, score = _name(first["method"]), scores.text(first[scores.main])
+        if gap > 0 and tested[first["method"]] <= FAMILY_WISE:
+            parts = [f"{text} {name} is best ({score})."]
+        else:
+            answer = f"{scores.answer} ({scores.text(constant.mean())})"
+            parts = [f"{text} the best, {name} ({score}), is not shown to beat a constant answer, {answer}."]
         others = sure[~sure.best]
         worse = others.significant & (scores.sign * others.difference < 0)
         equal, behind = others[~worse], others[worse]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from dplangevin.checks import require
 from dplangevin.methods import Method
 from dplangevin.methods.dp_sgd import DpSgd, Sgd
 from dplangevin.methods.dp_sgfs import DpSgfs
@@ -44,12 +45,23 @@ METHODS: Mapping[str, Callable[..., Method]] = {
 
 
 def named(method: str | Method) -> Method:
-    """The method of that name; a `Method` is itself.  ValueError, with names that are near, for one that there is not.
+    """Return the method of that name; a `Method` is itself.
+
+    Raises
+    ------
+    ValueError
+        For a name that there is not, with names that are near, and for what is no method.
 
     >>> named("dpvi").clip
     1.0
     """
+    if isinstance(method, type):
+        raise ValueError(f"method {method.__name__} is a class: give an instance, {method.__name__}()")
     if not isinstance(method, str):
+        acts = all(callable(getattr(method, part, None)) for part in ("plan", "release"))
+        require(
+            acts, f"method {method!r} has no plan and release: give a name of dplangevin.METHODS or a Method"
+        )
         return method
     if method not in METHODS:
         raise ValueError(f"method {method!r} is unknown{meant(method, METHODS)}; known: {', '.join(METHODS)}")

@@ -20,6 +20,7 @@ import attr
 import numpy as np
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
 
+from dplangevin.checks import real
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 
 Adjacency = Literal["replace_one", "add_remove"]
@@ -35,6 +36,8 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
+        real(epsilon=self.epsilon)
+        real(delta=self.delta)
         if not self.epsilon > 0:
             raise ValueError(f"epsilon = {self.epsilon} must be in (0, inf]; ask for a positive number")
         check_delta(self.delta)

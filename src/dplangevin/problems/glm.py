@@ -13,9 +13,10 @@ and ``(S, n, features)`` otherwise; shapes with S' are of either kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dplangevin.checks import positive, require
+from dplangevin.checks import positive, real, require
 from dplangevin.data import clip_rows
 from dplangevin.losses import Loss, huber, named, softmax
 from dplangevin.problems import Descent, Facts, Sums
@@ -51,28 +52,51 @@ class Rows(NamedTuple):
     bias: bool = False
     cut: bool = False
 
-    def of(self, x: Any, features: int | None = None, strict: bool = True) -> Tensor:
-        """``(1, n, features)`` float32 of rows ``(n, features)``: array, tensor or nested lists of finite numbers.
+    def of(self, x: Any, features: int | None = None, strict: bool = True, name: str = "X") -> Tensor:
+        """Return rows as the problem has them, ``(1, n, features)`` float32.
 
-        features: that the rows must have, before the bias.  strict: longer rows that are not cut are an error.
+        Parameters
+        ----------
+        x : array, tensor, data frame or nested lists (n, features)
+            Finite numbers.
+        features : int, optional
+            That the rows must have, before the bias.
+        strict : bool
+            Longer rows that are not cut are an error.
+        name : str
+            Of the argument, in errors.
         """
-        rows = np.asarray(x, dtype=np.float64)
-        require(rows.ndim == 2 and rows.size > 0, f"X has shape {rows.shape}: give (n, features), neither 0")
-        wrong = f"X has {rows.shape[1]} features, but {features} are expected"
+        rows = _floats(x, name)
+        require(
+            rows.ndim == 2 and rows.size > 0, f"{name} has shape {rows.shape}: give (n, features), neither 0"
+        )
+        wrong = f"{name} has {rows.shape[1]} features, but {features} are expected"
         require(features in (None, rows.shape[1]), wrong)
         finite = np.isfinite(rows).all(1)
         if not finite.all():
             raise ValueError(
-                f"row {int(finite.argmin())} of X has a value that is nan or infinite: fill it in"
+                f"row {int(finite.argmin())} of {name} has a value that is nan or infinite: fill it in"
             )
-        norms = np.linalg.norm(rows, axis=1)
-        if strict and not self.cut and (long := norms > self.bound * (1 + SLACK)).any():
-            first = int(long.argmax())
-            raise ValueError(
-                f"row {first} of X has norm {norms[first]:.4g} > row_bound = {self.bound:g} ({int(long.sum())} of "
-                f"{len(rows)} are longer): scale X by public constants, raise row_bound, or set clip_rows=True"
+        if strict and not self.cut:
+            norms = _lengths(rows)
+            if (long := norms > self.bound * (1 + SLACK)).any():
+                first = int(long.argmax())
+                raise ValueError(
+                    f"row {first} of {name} has norm {norms[first]:.4g} > row_bound = {self.bound:g} "
+                    f"({int(long.sum())} of {len(rows)} are longer): scale X by public constants, raise row_bound, or "
+                    "set clip_rows=True"
+                )
+        if strict or self.cut:
+            rows = clip_rows(rows, self.bound, self.bound)
+        else:
+            held = (np.abs(rows) <= np.finfo(np.float32).max).all(1)
+            first = int(held.argmin())
+            require(
+                bool(held.all()),
+                f"row {first} of {name} has a value above 3.4e38, the largest of float32: scale X, or set "
+                "clip_rows=True",
             )
-        rows = clip_rows(rows, self.bound, self.bound) if strict or self.cut else rows.astype(np.float32)
+            rows = rows.astype(np.float32)
         if self.bias:
             rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=self.bound) * np.float32(math.sqrt(0.5))
         return torch.from_numpy(rows)[None]
@@ -141,16 +165,17 @@ class Glm:
     ) -> Glm:
         """Private rows X ``(n, features)`` and labels y ``(n,)`` of one data set: arrays, tensors or lists.
 
-        row_bound: public, > 0; a row of X that is longer is an error, or cut to it with `clip_rows`, which looks
-        at each row alone and costs no privacy.  bias: a constant feature within the bound, ``x -> (x, B)/sqrt(2)``, see
-        `Rows`.
+        row_bound: public, in [1e-18, 1e18]; a row of X that is longer is an error, or cut to it with `clip_rows`, which
+        looks at each row alone and costs no privacy.  bias: a constant feature within the bound, ``x -> (x,
+        B)/sqrt(2)``, see `Rows`.
         loss: "logistic" (two classes), "softmax" (two or more), "huber" (y are numbers), or a `Loss`; None: "logistic"
         or "softmax", by the number of classes.
         classes: all that there can be, public, two or more distinct labels of any type, in order; None: those that y
         has, sorted, of which the guarantee then says that they were read off the data.
         label_bound: Y > 0, public, with ``|y| <= Y``, for "huber"; threshold: at which it clips residuals, None for Y.
         Priors and step sizes are made for numbers of about 1, so scale y by a public constant.
-        public: rows ``(m, features)`` that need no privacy, which PATE asks about; no other method looks at them.
+        public: rows ``(m, features)`` that need no privacy, which PATE asks about; no other method looks at them.  Of
+        two data frames X and public must have the same columns in the same order.
         ValueError, naming the argument and the fix, for whatever does not fit.
 
         >>> problem = Glm.from_arrays([[0.6, 0.8], [0.0, 0.5]], ["no", "yes"], row_bound=1.0, classes=["no", "yes"])
@@ -161,9 +186,16 @@ class Glm:
             ...
         ValueError: row 0 of X has norm 5 > row_bound = 1 (1 of 2 are longer): scale X by public constants, ...
         """
-        positive(row_bound=row_bound)
-        made = Rows(float(row_bound), bias, clip_rows)
+        bound = real(row_bound=row_bound)
+        positive(row_bound=bound)
+        made = Rows(bound, _flag(bias=bias), _flag(clip_rows=clip_rows))
         x, labels = made.of(X), np.asarray(y)
+        require(
+            loss is None or isinstance(loss, str | Loss),
+            f"loss = {loss!r} must be a name or a Loss: try 'logistic'",
+        )
+        for name, given in (("label_bound", label_bound), ("threshold", threshold)):
+            require(given is None or loss == "huber", f"{name} = {given!r} is for loss='huber': leave it out")
         require(
             labels.shape == (x.shape[1],),
             f"y has shape {labels.shape}: give one label per row, ({x.shape[1]},)",
@@ -172,13 +204,16 @@ class Glm:
         notes = ["rows longer than the bound are cut"] if clip_rows else []
         if loss == "huber":
             require(label_bound is not None, "huber needs label_bound, a public Y with |y| <= Y: give it")
-            assert label_bound is not None
-            loss = huber(label_bound if threshold is None else threshold, label_bound)
+            most = real(label_bound=label_bound)
+            loss = huber(most if threshold is None else real(threshold=threshold), most)
         elif isinstance(loss, str) and loss != "softmax":
             loss = named(loss)
         if isinstance(loss, Loss) and not loss.classifies:
+            fault = f"classes = {classes!r} is for labels that are classes, not for the {loss.name} loss: leave it out"
+            require(classes is None, fault)
             used, target = loss, _numbers(labels)
         else:
+            _one_type(y, "y")
             names = _classes(labels, classes)
             if classes is None:
                 notes.append("classes read off the labels")
@@ -198,20 +233,24 @@ class Glm:
             used.labels(target[None]),
             used,
             row_bound=made.bound,
-            x_test=None if public is None else made.of(public, np.shape(X)[1]),
+            x_test=None if public is None else _public_rows(public, X, made),
             notes=tuple(notes),
             names=names,
             made=made,
         )
 
     def asking(self, X: Any) -> Glm:
-        """The same problem with these rows ``(m, features)`` to predict; longer ones are cut where private ones are."""
+        """Return the same problem with these rows ``(m, features)`` to predict.
+
+        Longer ones are cut where private ones are.  Margins are float64, so that a prediction does not depend on the
+        rows beside it by more than 1e-12.
+        """
         require(
             self.made is not None, "give the rows to predict as x_test: this problem is not made from_arrays"
         )
         assert self.made is not None
         features = self.features - self.made.bias
-        return replace(self, x_test=self.made.of(X, features, strict=False), y_test=NO_TEST)
+        return replace(self, x_test=self.made.of(X, features, strict=False).double(), y_test=NO_TEST)
 
     def without_rows(self) -> Glm:
         """What predictions need, and no row: n is 0."""
@@ -237,6 +276,9 @@ class Glm:
             )
         y = loss.labels(torch.as_tensor(dataset.y_train, dtype=torch.float32))
         x_test = torch.as_tensor(dataset.x_test, dtype=torch.float32)
+        for name, part in (("x_train", x), ("x_test", x_test)):
+            large = f"{name} has a number above 3.4e38, the largest of float32: scale the rows first (Dataset.scaled)"
+            require(bool(part.isfinite().all()), large)
         y_test = torch.as_tensor(dataset.y_test, dtype=torch.float32)
         if dataset.target is not None:
             y_test = in_units(y_test.double(), dataset.target)
@@ -376,7 +418,7 @@ class Glm:
         """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1.  With a `target`
         the margins, clipped to [-1, 1], in its units."""
         if self.target is not None:
-            return in_units(self.predict_margins(theta).clamp(-1, 1), self.target)
+            return in_units(self.predict_margins(theta).double().clamp(-1, 1), self.target)
         found = []
         for margins in self._asked(theta):
             if self.classes == 1:
@@ -394,7 +436,8 @@ class Glm:
             raise ValueError("there are no test rows to predict: give the problem x_test")
         at_once = max(1, TESTED // (len(theta) * self.classes * self.x_test.shape[1]))
         for part in theta.split(at_once, 1):
-            margins = part.reshape(len(self.x_test), -1, self.features).float() @ self.x_test.mT
+            flat = part.reshape(len(self.x_test), -1, self.features)
+            margins = flat.to(self.x_test.dtype) @ self.x_test.mT
             yield margins.view(*part.shape[:2], self.classes, -1)
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
@@ -534,7 +577,19 @@ def in_units(y: Tensor, target: tuple[float, float]) -> Tensor:
 
 
 def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: int = 0) -> Facts:
-    """What is public of a linear model on n rows ``||x|| <= row_bound`` of so many features, without the rows."""
+    """Return what is public of a linear model on n rows ``||x|| <= row_bound`` of so many features, without the rows.
+
+    Raises
+    ------
+    ValueError
+        For n or public that is no whole number >= 0, features that is none >= 1, and row_bound that is no number > 0.
+    """
+    for name, count, least in (("records", n, 0), ("features", features, 1), ("public", public, 0)):
+        whole = isinstance(count, Integral) and not isinstance(count, bool) and count >= least
+        require(whole, f"{name} = {count!r} must be a whole number of at least {least}")
+    require(
+        real(row_bound=row_bound) > 0, f"row_bound = {row_bound!r} must be above 0: give the public bound"
+    )
     smoothness = loss.smoothness * row_bound**2
     return Facts(
         n=n,
@@ -549,12 +604,79 @@ def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: in
     )
 
 
+def _flag(**named: Any) -> bool:
+    """Return the keyword's value, True or False."""
+    ((name, value),) = named.items()
+    require(isinstance(value, bool | np.bool_), f"{name} = {value!r} must be True or False: give one of them")
+    return bool(value)
+
+
+def _floats(x: Any, name: str) -> np.ndarray:
+    """Return an array of float64."""
+    try:
+        given = np.asarray(x)
+        if (odd := _no_number(given)) is not None:
+            raise TypeError(f"it has values such as {odd!r}")
+        return given.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        text = f"{name} is no array of real numbers ({error}): give (n, features) of numbers"
+        raise ValueError(text) from error
+
+
+def _no_number(given: np.ndarray) -> Any:
+    """Return a value that is a text or a complex number, which numpy would cast; None where there is none."""
+    if given.dtype.kind == "O":
+        return next((each for each in given.flat if isinstance(each, str | bytes | complex)), None)
+    return None if given.dtype.kind in "buif" or not given.size else given.flat[0].item()
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    """Return the norms ``(n,)`` of rows, inf only for a norm that float64 does not hold."""
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(rows, axis=1)
+        large = np.isinf(norms)
+        norms[large] = np.hypot.reduce(rows[large], axis=1)
+    return norms
+
+
+def _public_rows(public: Any, X: Any, made: Rows) -> Tensor:
+    """Return the public rows ``(1, m, features)``, which have the columns of X."""
+    columns = [list(frame.columns) for frame in (public, X) if hasattr(frame, "columns")]
+    if len(columns) == 2 and columns[0] != columns[1]:
+        order = " in another order" if sorted(map(str, columns[0])) == sorted(map(str, columns[1])) else ""
+        raise ValueError(
+            f"public has columns {columns[0]}, X has {columns[1]}{order}: give public the columns of X, in their order"
+        )
+    return made.of(public, np.shape(X)[1], name="public")
+
+
+def _one_type(labels: Any, name: str) -> None:
+    """ValueError for a list of texts and others, which numpy would make texts of."""
+    if isinstance(labels, list | tuple):
+        texts = {isinstance(label, str) for label in labels}
+        require(
+            len(texts) < 2, f"{name} has texts and others, as in {[*labels][:5]}: give labels of one type"
+        )
+
+
 def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
-    """The names of the classes, in order."""
+    """Return the names of the classes, in order."""
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(f"y[{int(np.isfinite(y).argmin())}] is nan or infinite: every row needs a label")
-    names = tuple(np.unique(y).tolist() if classes is None else np.asarray(classes).tolist())
-    require(len(set(names)) == len(names), f"classes {list(names)} must be distinct")
+    if classes is not None:
+        listed = hasattr(classes, "__len__") and not isinstance(classes, str | bytes | Mapping | Set)
+        require(
+            listed, f"classes = {classes!r} must be a list of labels, in order: give [first, second, ...]"
+        )
+        _one_type(classes, "classes")
+    try:
+        names = tuple(np.unique(y).tolist() if classes is None else np.asarray(classes).tolist())
+        absent, distinct = [name for name in names if name is None or name != name], len(set(names))
+    except TypeError as error:
+        given = "y" if classes is None else "classes"
+        raise ValueError(f"{given} has labels of several types ({error}): give labels of one type") from error
+    require(not absent, f"{'y' if classes is None else 'classes'} has nan or None: every row needs a label")
+    require(distinct == len(names), f"classes {list(names)} must be distinct")
     found = (
         f"y has one class, {names[0]!r}"
         if classes is None and len(names) == 1
@@ -565,7 +687,7 @@ def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
 
 
 def _encoded(y: np.ndarray, names: tuple[Any, ...]) -> Tensor:
-    """0, ..., K - 1 ``(n,)`` float32."""
+    """Return the labels as 0, ..., K - 1, ``(n,)`` float32."""
     place = {name: k for k, name in enumerate(names)}
     labels = y.tolist()
     if unknown := [label for label in labels if label not in place]:
@@ -574,11 +696,15 @@ def _encoded(y: np.ndarray, names: tuple[Any, ...]) -> Tensor:
 
 
 def _numbers(y: np.ndarray) -> Tensor:
+    """Return the labels of a regression, ``(n,)`` float32."""
     try:
+        if (odd := _no_number(y)) is not None:
+            raise TypeError(odd)
         found = y.astype(np.float64)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        odd = y[0] if odd is None else odd
         raise ValueError(
-            f"y has labels such as {str(y[0])!r}, which are no numbers: leave out loss for classes"
+            f"y has labels such as {odd!r}, which are no numbers: leave out loss for classes"
         ) from error
     require(bool(np.isfinite(found).all()), "y has values that are nan or infinite: every row needs a number")
     return torch.from_numpy(found.clip(-LONGEST, LONGEST).astype(np.float32))

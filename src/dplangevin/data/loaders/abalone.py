@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dplangevin.data import Dataset, generator, split
-from dplangevin.data.loaders.table import Table, number
+from dplangevin.data.table import Table, number
 
 MEASUREMENTS = (
     "length",
@@ -45,7 +45,9 @@ def load(
     n = len(table.lines)
     blocks = [table.zscore(name, *zscore[name]) for name in MEASUREMENTS]
     x = np.hstack([table.code("sex", sex)[:, None], *blocks, np.ones((n, 1))]).astype(np.float32)
-    y = np.where(table.convert("rings", number, "a number") > rings_above, 1.0, -1.0).astype(np.float32)
+    y = np.where(table.convert("rings", number, "is not a number") > rings_above, 1.0, -1.0).astype(
+        np.float32
+    )
     train, test = split(n, repeats, train_share, generator(seed, "abalone/split"))
     meta = {"name": "abalone", "features": ["sex", *MEASUREMENTS, "bias"], "row_norm_bound": row_norm_bound}
     return Dataset(x[train], y[train], x[test], y[test], meta)

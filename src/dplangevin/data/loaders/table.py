@@ -1,26 +1,22 @@
-"""Tables of text, whose errors name the file, the line and the column, and the loader of any table.
+"""The loader of any table with a header: `load` takes everything from conf/dataset/NAME.yaml."""
 
-A table with a header needs no loader of its own: `load` takes everything from conf/dataset/NAME.yaml.
-"""
-
-import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from itertools import compress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dplangevin.data import DataError, Dataset, cross_validation, generator, raw_file, split
+from dplangevin.data import DataError, Dataset, cross_validation, generator, split
+from dplangevin.data.table import NO_NAME, Format, Table, listed, meant
 
-LARGEST = float(np.finfo(np.float32).max)
-SHOWN = 10  # names in a message
-CHUNK = 50_000  # rows held as text at a time
+Unlabelled = Literal["error", "drop"]
 Filling = Literal["error", "category", "midpoint"]
+NO_LABEL = (
+    "is a missing label: remove the row; if it is a class of its own, take it out of the marks of missing values in a "
+    "schema"
+)
 
 
 def load(
@@ -37,6 +33,7 @@ def load(
     categories: Mapping[str, Sequence[str | int | float]] | None = None,
     missing: Sequence[str] = (),
     missing_as: Filling | Mapping[str, Filling] = "error",
+    unlabelled: Unlabelled = "error",
     bias: bool = True,
     test_file: str | Sequence[str] | None = None,
     train_share: float | None = None,
@@ -44,6 +41,9 @@ def load(
     repeats: int = 1,
     seed: int = 0,
     delimiter: str = ",",
+    encoding: str = "utf-8",
+    decimal: str = ".",
+    thousands: str = "",
     limit: int | None = None,
 ) -> Dataset:
     """A table with a header, one row a record: x (R, n, d) float32, d features of the columns and the bias.
@@ -66,7 +66,8 @@ def load(
     missing: what stands for a missing value, such as "", "NA" or "?".  missing_as: what is made of it, for all columns
         or column -> word (others: "error"): "error"; "category", a feature of its own, 1 where the value is missing,
         the column's others being 0; "midpoint", 0 for a column of `scale` (low, high: the middle; mean, sd: the mean),
-        1/K for each of K categories.  A missing label is an error.
+        1/K for each of K categories.  A missing label is an error,
+        unless `unlabelled` is "drop": then the row is left out.
     bias: whether a last feature is added, 1 in every row.
     row_norm_bound: > 0, the public constant B of `Dataset.scaled`, about the norm of a row of scaled columns. None: the
         largest norm that ranges and categories allow, the square root of the number of columns and the bias.
@@ -75,7 +76,8 @@ def load(
         repeats: R, the number of such splits, and
         seed: of their random stream (seed, "<name>/split"); or
         folds: R >= 2 of a cross-validation, see `data.cross_validation`.
-    delimiter: the character between values. limit: rows of each file to keep, from the top (None = all).
+    delimiter, encoding, decimal, thousands: see `data.table.Format`.  limit: rows of each file to keep, from the top
+    (None = all).  Blanks around names and values do not count.
     meta has `clipped`, column -> how many of its values were outside their range, where there are any.
 
     Raises DataError, naming file, line and column, for a value that is not a finite number, a class or category that is
@@ -97,42 +99,54 @@ def load(
     codes = None if classes is None else _codes([_text(value) for value in classes])
     plus = None if positive is None else _text(positive)
     kind = np.int64 if codes and len(codes) > 2 else np.float32
-    listed = {column: _values(column, values) for column, values in (categories or {}).items()}
+    form = Format(delimiter, encoding, decimal, thousands).check()
+    of_text = {column: _values(column, values) for column, values in (categories or {}).items()}
     used, values, outside = list(columns or []), set[str](), Counter[str]()
-    stated = [*scalings, *listed, *(missing_as if isinstance(missing_as, Mapping) else ())]
+    stated = [*scalings, *of_text, *(missing_as if isinstance(missing_as, Mapping) else ())]
     if label in (*used, *stated):
         raise ValueError(f"{label} is the label: no other argument may name it")
-    if both := sorted(set(scalings) & set(listed)):
-        raise ValueError(f"{', '.join(both)}: give a column scale or categories, not both")
+    if both := sorted(set(scalings) & set(of_text)):
+        raise ValueError(f"{listed(both)}: give a column scale or categories, not both")
     marks = frozenset(mark.strip() for mark in missing)
+    known, gone = {*(codes or ()), plus}, marks | {""}
     coders: dict[str, _Coder] = {}
 
     def prepare(table: Table) -> None:
         table.require([label, *used, *stated])
         if not used:
             used.extend(column for column in table.columns if column != label)
+            if nameless := [column for column in used if column.endswith(NO_NAME)]:
+                raise DataError(
+                    f"{table.path}: {nameless[0]}: name it in the header, or list the columns to use"
+                )
         for column in used:
             how = missing_as if isinstance(missing_as, str) else missing_as.get(column, "error")
-            coders[column] = _Coder(column, scalings.get(column), listed.get(column), marks, how)
+            coders[column] = _Coder(column, scalings.get(column), of_text.get(column), marks, how)
 
     def labels(table: Table) -> np.ndarray:
+        table.convert(label, lambda text: 0.0 if text in known else _present(text, gone), NO_LABEL)
         if outcome is not None:
-            table.convert(label, lambda text: _present(text, marks), "a number: it is a missing value")
             y, clipped = outcome.of_numbers(table.numbers(label))
             outside[label] += clipped
             return y
-        values.update(text.rstrip() for text in table.columns[label])
+        values.update(table.columns[label])
         if codes is not None:
             return table.code(label, codes)
-        return table.convert(label, lambda text: _sign(text, plus, marks), "a label: it is a missing value")
+        return np.array([1.0 if text == plus else -1.0 for text in table.columns[label]])
 
     def arrays(files: str | Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         parts = []
         for each in [files] if isinstance(files, str) else files:
-            for table in Table.chunks(Path(folder) / each, limit=limit, delimiter=delimiter):
+            for table in Table.chunks(Path(folder) / each, limit=limit, form=form):
                 if not coders:
                     prepare(table)
                 table.require([label, *used])
+                if unlabelled == "drop":
+                    table = table.of(
+                        np.array([text in known or text not in gone for text in table.columns[label]])
+                    )
+                    if not table.lines:
+                        continue
                 blocks = []
                 for column, coder in coders.items():
                     block, clipped = coder.features(table)
@@ -140,6 +154,8 @@ def load(
                     blocks.append(block)
                 blocks += [np.ones((len(table.lines), 1), np.float32)] if bias else []
                 parts.append((np.hstack(blocks), labels(table).astype(kind)))
+        if not parts:
+            raise DataError(f"{name}, column {label}: no row has a label")
         x, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         return x, y
 
@@ -148,12 +164,10 @@ def load(
     if plus is not None and plus not in values:
         raise DataError(f"{name}, column {label}: no row has {plus!r}{meant(plus, sorted(values))}")
     if unused := [column for column in stated if column not in used]:
-        raise DataError(f"{name}: scale names {', '.join(unused)}, which is not among the columns to use")
+        raise DataError(f"{name}: scale names {listed(unused)}, which is not among the columns to use")
     if row_norm_bound is None:
         if free := [column for column, coder in coders.items() if not coder.bounded]:
-            raise ValueError(
-                f"row_norm_bound: give it, or low and high, or categories, for {', '.join(free[:SHOWN])}"
-            )
+            raise ValueError(f"row_norm_bound: give it, or low and high, or categories, for {listed(free)}")
         row_norm_bound = math.sqrt(len(used) + bias)
     meta = {
         "name": name,
@@ -240,16 +254,12 @@ class _Coder:
     def features(self, table: "Table") -> tuple[np.ndarray, int]:
         """``(n, k)`` float32, and how many values were clipped."""
         texts = table.columns[self.column]
-        gone = (
-            np.array([text.strip() in self.marks for text in texts])
-            if self.marks
-            else np.zeros(len(texts), bool)
-        )
+        gone = np.array([text in self.marks for text in texts]) if self.marks else np.zeros(len(texts), bool)
         if gone.any() and self.missing_as == "error":
             row = int(gone.argmax())
             raise DataError(
-                f"{table.path}, line {table.lines[row]}, column {self.column}: {texts[row]!r} is a missing value: say "
-                "what is made of it, category or midpoint"
+                f"{table.at(row, self.column)}: {texts[row]!r} is a missing value: say what is made of it, in a schema "
+                "missing: {as: category} or midpoint"
             )
         there, clipped = table.of(~gone) if gone.any() else table, 0
         block = np.zeros((len(texts), len(self.names)), np.float32)
@@ -284,24 +294,17 @@ def _values(column: str, values: Sequence[str | int | float]) -> list[str]:
 
 
 def _present(text: str, marks: frozenset[str]) -> float:
-    """0; ValueError for a mark of a missing value."""
-    if text.strip() in marks:
+    """0; ValueError for a mark of a missing value, and for no text."""
+    if text in marks or text.lower() in ("", "nan"):
         raise ValueError(text)
     return 0.0
-
-
-def _sign(text: str, plus: str | None, marks: frozenset[str]) -> float:
-    """+1 for the positive value, -1 for another. ValueError for a missing one."""
-    if (found := text.strip()) in marks or found.lower() in ("", "nan"):
-        raise ValueError(text)
-    return 1.0 if text.rstrip() == plus else -1.0
 
 
 def _text(value: str | int | float) -> str:
     """A value of the label as it is in the file. ValueError for yes and no, which YAML takes for truth values."""
     if isinstance(value, bool):
         raise ValueError(f"label {value}: put it in quotes, as it is written in the file")
-    return str(value)
+    return str(value).strip()
 
 
 def _codes(classes: Sequence[str]) -> dict[str, float]:
@@ -311,145 +314,3 @@ def _codes(classes: Sequence[str]) -> dict[str, float]:
     if len(codes) < max(2, len(classes)):
         raise ValueError(f"classes = {list(classes)}: need two or more different values")
     return codes
-
-
-@dataclass(frozen=True)
-class Table:
-    """n rows as text. lines: the n line numbers in the file (from 1); columns: name -> n values."""
-
-    path: Path
-    lines: Sequence[int]
-    columns: Mapping[str, Sequence[str]]
-
-    @classmethod
-    def read(
-        cls,
-        path: str | Path,
-        names: Sequence[str] | None = None,
-        skip: int = 0,
-        limit: int | None = None,
-        delimiter: str = ",",
-    ) -> "Table":
-        """At most `limit` rows after `skip` lines. names: of the columns; None, the first row has them.
-
-        Raises DataError for a missing file, one without rows, a row that has not one value per name, and a name that a
-        header has twice.
-        """
-        return next(cls.chunks(path, names, skip, limit, delimiter, None))
-
-    @classmethod
-    def chunks(
-        cls,
-        path: str | Path,
-        names: Sequence[str] | None = None,
-        skip: int = 0,
-        limit: int | None = None,
-        delimiter: str = ",",
-        size: int | None = CHUNK,
-    ) -> Iterator["Table"]:
-        """As `read`, `size` rows at a time (None: all), so that a large file is never held as text."""
-        path = raw_file(path)
-        rows: list[list[str]] = []
-        lines: list[int] = []
-        count = 0
-        with open(path, newline="", encoding="utf-8-sig", errors="replace") as handle:
-            for _ in range(skip):
-                handle.readline()
-            reader = csv.reader(handle, delimiter=delimiter, skipinitialspace=True)
-            for row in _parsed(reader, path, skip):
-                if count == limit:
-                    break
-                where = f"{path}, line {reader.line_num + skip}"
-                if row and names is None:
-                    names = [name.strip() for name in row]
-                    if twice := sorted({name for name in names if names.count(name) > 1}):
-                        raise DataError(f"{where}: the header has {', '.join(map(repr, twice))} twice")
-                elif row and names is not None:
-                    if len(row) != len(names):
-                        raise DataError(f"{where}: {len(row)} values, expected {len(names)}")
-                    rows.append(row)
-                    lines.append(reader.line_num + skip)
-                    count += 1
-                    if len(rows) == size:
-                        yield cls._of(path, lines, names, rows)
-                        rows, lines = [], []
-        if not count or names is None:
-            raise DataError(f"{path} has no rows")
-        if rows:
-            yield cls._of(path, lines, names, rows)
-
-    @classmethod
-    def _of(cls, path: Path, lines: list[int], names: Sequence[str], rows: list[list[str]]) -> "Table":
-        return cls(path, lines, dict(zip(names, zip(*rows, strict=True), strict=True)))
-
-    def of(self, which: np.ndarray) -> "Table":
-        """The rows where the mask (n,) is True."""
-        columns = {name: [*compress(values, which)] for name, values in self.columns.items()}
-        return Table(self.path, [*compress(self.lines, which)], columns)
-
-    def numbers(self, column: str) -> np.ndarray:
-        """The values as numbers, (n,) float64. Raises DataError for one that is not `number`."""
-        texts = self.columns[column]
-        try:
-            found = np.fromiter(map(float, texts), float, len(texts))
-        except ValueError:
-            return self.convert(column, number, "a number")
-        if (np.abs(found) <= LARGEST).all() and "_" not in "".join(texts):
-            return found
-        return self.convert(column, number, "a number")
-
-    def require(self, names: Sequence[str]) -> None:
-        """Raises DataError for the first of `names` that is no column, with the one that may be meant."""
-        for name in names:
-            if name not in self.columns:
-                raise DataError(
-                    f"{self.path}: no column {name!r} in the header{meant(name, [*self.columns])}"
-                )
-
-    def convert(self, column: str, function: Callable[[str], float], expected: str) -> np.ndarray:
-        """`function` of every value, (n,) float64. Its KeyError and ValueError become DataError."""
-        out = np.empty(len(self.lines))
-        for i, text in enumerate(self.columns[column]):
-            try:
-                out[i] = function(text)
-            except (KeyError, ValueError):
-                where = f"{self.path}, line {self.lines[i]}, column {column}"
-                raise DataError(f"{where}: {text!r} is not {expected}") from None
-        return out
-
-    def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
-        """(value - mean) / sd, shape (n, 1)."""
-        return ((self.numbers(column) - mean) / sd)[:, None]
-
-    def code(self, column: str, codes: Mapping[str, float]) -> np.ndarray:
-        """The number that stands for each value, shape (n,). Raises DataError for a value without a code."""
-        return self.convert(column, lambda text: codes[text.rstrip()], f"one of {list(codes)}")
-
-    def one_hot(self, column: str, categories: Sequence[str]) -> np.ndarray:
-        """Indicator of each category, shape (n, k). Raises DataError for an unknown category."""
-        position = {category: float(k) for k, category in enumerate(categories)}
-        return np.eye(len(categories))[self.code(column, position).astype(int)]
-
-
-def _parsed(reader: Any, path: Path, skip: int) -> Iterator[list[str]]:
-    """The rows of a csv.reader, whose errors, of a field without an end and the like, become DataError."""
-    try:
-        yield from reader
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num + skip}: {error}") from error
-
-
-def number(text: str) -> float:
-    """A finite number that float32 can hold. ValueError for any other text."""
-    value = float(text)
-    if not abs(value) <= LARGEST or "_" in text:  # as float takes nan and 1_000
-        raise ValueError(text)
-    return value
-
-
-def meant(name: str, known: Sequence[str]) -> str:
-    """ ": did you mean ...?" with the name that is nearest, or those that there are."""
-    if close := get_close_matches(name, known, 1):
-        return f": did you mean {close[0]!r}?"
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return f": there are {', '.join(known[:SHOWN])}{more}"

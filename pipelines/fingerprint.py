@@ -85,7 +85,7 @@ def main() -> None:
     """Of parameters that can be used: no stage runs before this one has seen them."""
     cfg = load()
     if os.environ.get("DVC_EXP_NAME"):  # what an experiment sets by `+`: nothing might read it
-        check_keys(compose())
+        check_keys(compose(), cfg)
     check_values(cfg)
     with atomic_path(TARGET) as part:
         part.write_text(json.dumps(fingerprints(cfg), indent=1) + "\n", encoding="utf-8")

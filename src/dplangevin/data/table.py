@@ -1,0 +1,477 @@
+"""A table of text: its rows with their line numbers, or one line that names file, line, column and value.
+
+Rows are cut by the standard library's `csv`, which counts lines and refuses what it cannot cut.  pandas and polars fill
+a short row, drop the end of a long one, or take a first column for an index, without a word.
+"""
+
+import codecs
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import compress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dplangevin.data import DataError, raw_file
+
+LARGEST = float(np.finfo(np.float32).max)
+NO_NAME = "(no name)"  # ends what a column without a name is called
+SHOWN = 10  # names in a message
+LONGEST = 500  # characters of a name
+CHUNK = 50_000  # rows held as text at a time
+BLOCK = 2**20  # bytes decoded at a time
+SAMPLE = 2**16  # bytes that an encoding is guessed from
+DELIMITERS = (",", ";", "\t", "|")
+SPACES = re.compile(r"[\s\u00a0\u202f\u2009]")
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:([\s\u00a0\u202f\u2009'’.,_])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
+POINT_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+")
+UNITS = re.compile(r"[€$£¥]?\s*[-+]?\d[\d.,' ]*\s*(?:[%€$£¥°]|[^\W\d_]{1,3})|[€$£¥]\s*[-+]?\d[\d.,' ]*")
+COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?|[-+]?\d+,")
+NOT_TEXT = {  # first bytes of files that are no tables of text
+    b"PK\x03\x04": "an Excel workbook or another zip archive",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"\x1f\x8b": "a gzip archive",
+    b"PAR1": "a Parquet file",
+    b"SQLite format 3": "a SQLite database",
+}
+MARKED = {  # first bytes that name an encoding
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+USUAL = (  # encodings that are suggested
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
+    *("cp932", "euc_jp", "gb18030", "big5", "euc_kr"),
+)
+NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+
+
+class Format(NamedTuple):
+    """How a file writes a table.
+
+    delimiter: the character between values.  encoding: of the bytes.  decimal: the mark before the digits after the
+    point, "." or ",".  thousands: between groups of three digits, "" for none; " " stands for all kinds of blanks.
+    """
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    decimal: str = "."
+    thousands: str = ""
+
+    def check(self) -> "Format":
+        """The format.  ValueError, naming the word, for what cannot be used."""
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
+            raise ValueError(f"delimiter = {self.delimiter!r} must be one character, such as ; or a tab")
+        if self.decimal not in (".", ","):
+            raise ValueError(f"decimal = {self.decimal!r} must be . or ,")
+        if len(self.thousands) > 1 or self.thousands == self.decimal or self.thousands.isalnum():
+            raise ValueError(
+                f"thousands = {self.thousands!r} must be one of , . ' or a blank, and not the decimal mark"
+            )
+        encoded(self.encoding)
+        return self
+
+    def number(self, text: str) -> float:
+        """A finite number that float32 can hold.  ValueError for any other text."""
+        if self.thousands:
+            text = SPACES.sub(" ", text)
+            if self.thousands in text:
+                mark, point = re.escape(self.thousands), re.escape(self.decimal)
+                if not re.fullmatch(rf"[-+]?\d{{1,3}}(?:{mark}\d{{3}})+(?:{point}\d*)?", text):
+                    raise ValueError(text)
+                text = text.replace(self.thousands, "")
+        if self.decimal == ",":
+            if "." in text:
+                raise ValueError(text)
+            text = text.replace(",", ".")
+        value = float(text)
+        if not abs(value) <= LARGEST or "_" in text:  # as float takes nan and 1_000
+            raise ValueError(text)
+        return value
+
+    @property
+    def plain(self) -> bool:
+        """Whether numbers are written as Python writes them."""
+        return self.decimal == "." and not self.thousands
+
+
+PLAIN = Format()
+
+
+def number(text: str) -> float:
+    """A finite number that float32 can hold, as Python writes it.  ValueError for any other text."""
+    return PLAIN.number(text)
+
+
+def no_number(text: str, form: Format) -> str:
+    """Why a text is not a number, and what to do."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if "_" not in text and (math.isinf(value) or abs(value) > LARGEST):
+        return "it is infinite, or too large for single precision: correct it, or name it as missing"
+    grouped = GROUPED.fullmatch(text)
+    if grouped and grouped[1] not in (form.decimal, form.thousands, "_"):
+        mark = " " if SPACES.fullmatch(grouped[1]) else grouped[1]
+        also = " (or is the comma a decimal mark? then --decimal ,)" if COMMA.fullmatch(text) else ""
+        return f'its digits are in groups: give --thousands "{mark}"{also}, or write it without'
+    if form.decimal == "." and COMMA.fullmatch(text):
+        return "the comma seems to be a decimal mark: give --decimal , or write a point"
+    if form.decimal == "," and "." in text:
+        return "with --decimal , a point is no decimal mark: write numbers one way"
+    return f"if it stands for a missing value give --na {quoted(text)}, else correct it"
+
+
+def quoted(text: str) -> str:
+    """A text as a shell takes it for one word."""
+    return text if re.fullmatch(r"[\w./-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def shown(name: str) -> str:
+    """A name in a message; in quotes, with escapes, if it would not be seen as it is."""
+    return name if name.isprintable() and name == name.strip() and name else repr(name)
+
+
+def listed(names: Sequence[str]) -> str:
+    """At most SHOWN names."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(map(shown, names[:SHOWN]))}{more}"
+
+
+def meant(name: str, known: Sequence[str]) -> str:
+    """ ": did you mean ...?" with the name that is nearest, or those that there are."""
+    same = [each for each in known if each.casefold() == name.casefold()]
+    if close := same or get_close_matches(name, known, 1):
+        return f": did you mean {close[0]!r}?"
+    return f": there are {listed(known)}"
+
+
+# Bytes to text
+
+
+def encoded(name: str) -> str:
+    """The name of an encoding of text.  ValueError for any other."""
+    try:
+        found = codecs.lookup(name)
+    except (LookupError, ValueError):
+        found = None
+    if found is None or not getattr(found, "_is_text_encoding", True) or found.name in NO_ENCODINGS:
+        raise ValueError(
+            f"encoding = {name!r} is not known: give one such as utf-8, cp1252, latin-1 or utf-16"
+        )
+    return found.name
+
+
+def check_text(path: Path, encoding: str) -> str:
+    """The codec that reads a file, every byte of which is a character in it.
+
+    DataError, with line and byte, for one that is not, and for files that are no text.
+    """
+    codec = encoded(encoding)
+    wide = codec.startswith(("utf-16", "utf-32"))
+    try:
+        with open(path, "rb") as handle:
+            start = handle.read(16)
+            for first, what in NOT_TEXT.items():
+                if start.startswith(first):
+                    raise DataError(f"{path} is {what}: save the table as CSV")
+            for mark, name in MARKED.items():
+                if start.startswith(mark) and not wide:
+                    raise DataError(
+                        f"{path}, line 1: its first bytes ({start[: len(mark)].hex(' ')}) mean {name.upper()}: "
+                        f"give --encoding {name}, or save it as UTF-8"
+                    )
+            handle.seek(0)
+            decoder = codecs.getincrementaldecoder(codec)("strict")
+            while block := handle.read(BLOCK):
+                if not wide and b"\0" in block:
+                    line = path.read_bytes().partition(b"\0")[0].count(b"\n") + 1
+                    raise DataError(
+                        f"{path}, line {line}: a byte is 0, which no text has: is it UTF-16? Then give --encoding "
+                        "utf-16-le"
+                    )
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+    except UnicodeError:
+        raise DataError(_undecoded(path, codec)) from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    return "utf-8-sig" if codec == "utf-8" else codec
+
+
+def _undecoded(path: Path, codec: str) -> str:
+    """The message for the first byte that is no character."""
+    from charset_normalizer import from_bytes
+
+    content = path.read_bytes()
+    try:
+        content.decode(codec)
+    except UnicodeDecodeError as error:
+        at = error.start
+    except UnicodeError as error:
+        return f"{path} is not {codec}: {error}: give another --encoding"
+    line = content.count(b"\n", 0, at) + 1
+    near = content[max(0, at - SAMPLE // 2) : at + SAMPLE // 2]
+    guesses = [*from_bytes(near, cp_isolation=[*USUAL])]
+    likely = [
+        each.encoding for each in guesses if each.chaos == guesses[0].chaos
+    ]  # of few bytes there are many
+    name = "cp1252" if "cp1252" in likely or not likely else likely[0]
+    try:
+        before = content[content.rfind(b"\n", 0, at) + 1 : at].decode(name)
+        after = content[at : at + 40].decode(name, errors="ignore")
+        word = re.split(r"[\s,;|]", before)[-1] + re.split(r"[\s,;|]", after)[0]
+        read = f", where it would read {word!r}"
+    except (UnicodeDecodeError, LookupError):
+        read = ""
+    known = "UTF-8" if codec == "utf-8" else codec
+    return (
+        f"{path}, line {line}, byte {at}: {content[at]:#04x} is not {known}: give the encoding of the file "
+        f"(perhaps --encoding {name}{read}), or save it as UTF-8"
+    )
+
+
+# Text to rows
+
+
+def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
+    """The character that cuts the first lines into most values, as many in each as in the header."""
+    with open(raw_file(path), newline="", encoding=check_text(path, encoding)) as handle:
+        lines = [line for line, _ in zip(handle, range(50), strict=False)]
+
+    def values(mark: str) -> tuple[bool, int]:
+        try:
+            widths = [len(row) for row in csv.reader(lines, delimiter=mark, skipinitialspace=True) if row]
+        except csv.Error:
+            return False, 0
+        return max(widths, default=0) > 1 and len({*widths[:-1]}) < 2, widths[0] if widths else 0
+
+    return max(DELIMITERS, key=values)
+
+
+@dataclass(frozen=True)
+class Table:
+    """n rows as text.  lines: the n line numbers in the file (from 1), of the first line of each row; columns: name ->
+    n values, without blanks around them.  A column without a name is called by its place, "column 3 (no name)"."""
+
+    path: Path
+    lines: Sequence[int]
+    columns: Mapping[str, Sequence[str]]
+    form: Format = PLAIN
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        names: Sequence[str] | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+        form: Format = PLAIN,
+    ) -> "Table":
+        """At most `limit` rows after `skip` lines. names: of the columns; None, the first row has them.
+
+        Raises DataError for a missing file, one without rows, bytes that are no text, a row that has not one value per
+        name, and a name that a header has twice.
+        """
+        return next(cls.chunks(path, names, skip, limit, form, None))
+
+    @classmethod
+    def chunks(
+        cls,
+        path: str | Path,
+        names: Sequence[str] | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+        form: Format = PLAIN,
+        size: int | None = CHUNK,
+    ) -> Iterator["Table"]:
+        """As `read`, `size` rows at a time (None: all), so that a large file is never held as text."""
+        path = raw_file(path)
+        codec = check_text(path, form.encoding)
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        count = 0
+        with open(path, newline="", encoding=codec) as handle:
+            for _ in range(skip):
+                handle.readline()
+            reader = csv.reader(handle, delimiter=form.delimiter, skipinitialspace=True, strict=True)
+            for line, row in _parsed(reader, path, skip):
+                if count == limit:
+                    break
+                if not row:
+                    continue
+                cells = [cell.strip() for cell in row]
+                if cells == [""] and (names is None or len(names) > 1):
+                    continue
+                if names is None:
+                    names = _header(cells, f"{path}, line {line}")
+                    continue
+                if len(cells) != len(names):
+                    raise DataError(_wrong_width(f"{path}, line {line}", cells, names, form, not count))
+                rows.append(cells)
+                lines.append(line)
+                count += 1
+                if len(rows) == size:
+                    yield cls._of(path, lines, names, rows, form)
+                    rows, lines = [], []
+        if not count or names is None:
+            raise DataError(f"{path} has no rows")
+        if rows:
+            yield cls._of(path, lines, names, rows, form)
+
+    @classmethod
+    def _of(
+        cls, path: Path, lines: list[int], names: Sequence[str], rows: list[list[str]], form: Format
+    ) -> "Table":
+        return cls(path, lines, dict(zip(names, zip(*rows, strict=True), strict=True)), form)
+
+    def of(self, which: np.ndarray) -> "Table":
+        """The rows where the mask (n,) is True."""
+        columns = {name: [*compress(values, which)] for name, values in self.columns.items()}
+        return Table(self.path, [*compress(self.lines, which)], columns, self.form)
+
+    def at(self, row: int, column: str) -> str:
+        """File, line and column of a value."""
+        return f"{self.path}, line {self.lines[row]}, column {shown(column)}"
+
+    def numbers(self, column: str) -> np.ndarray:
+        """The values as numbers, (n,) float64. Raises DataError for one that is no number of this format."""
+        texts = self.columns[column]
+        if self.form.plain:
+            try:
+                found = np.fromiter(map(float, texts), float, len(texts))
+                if (np.abs(found) <= LARGEST).all() and "_" not in "".join(texts):
+                    return found
+            except ValueError:
+                pass
+        return self.convert(
+            column, self.form.number, lambda text: f"is not a number: {no_number(text, self.form)}"
+        )
+
+    def require(self, names: Sequence[str]) -> None:
+        """Raises DataError for the first of `names` that is no column, with the one that may be meant."""
+        for name in names:
+            if name not in self.columns:
+                raise DataError(no_column(self.path, name, [*self.columns]))
+
+    def convert(
+        self, column: str, function: Callable[[str], float], wrong: str | Callable[[str], str]
+    ) -> np.ndarray:
+        """`function` of every value, (n,) float64.  Its KeyError and ValueError become DataError, which says what is
+        `wrong` with the value."""
+        out = np.empty(len(self.lines))
+        for i, text in enumerate(self.columns[column]):
+            try:
+                out[i] = function(text)
+            except (KeyError, ValueError):
+                why = wrong if isinstance(wrong, str) else wrong(text)
+                raise DataError(f"{self.at(i, column)}: {text!r} {why}") from None
+        return out
+
+    def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
+        """(value - mean) / sd, shape (n, 1)."""
+        return ((self.numbers(column) - mean) / sd)[:, None]
+
+    def code(self, column: str, codes: Mapping[str, float]) -> np.ndarray:
+        """The number that stands for each value, shape (n,). Raises DataError for a value without a code."""
+        return self.convert(
+            column, codes.__getitem__, f"is not one of {listed([*codes])}: correct it, or add it"
+        )
+
+    def one_hot(self, column: str, categories: Sequence[str]) -> np.ndarray:
+        """Indicator of each category, shape (n, k). Raises DataError for an unknown category."""
+        position = {category: float(k) for k, category in enumerate(categories)}
+        return np.eye(len(categories))[self.code(column, position).astype(int)]
+
+
+def _parsed(reader: Any, path: Path, skip: int) -> Iterator[tuple[int, list[str]]]:
+    """Line number and values of every row of a csv.reader, whose errors become DataError."""
+    while True:
+        line = reader.line_num + skip + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            text = str(error)
+            if "unexpected end" in text:
+                text = "a quote opens here that nothing closes before the end of the file: double it, or remove it"
+            elif "expected after" in text:
+                text = "a value in quotes is followed by more text: double the quotes inside it"
+            elif "field limit" in text:
+                text = f"a value of more than {csv.field_size_limit():,} characters: is a quote not closed?"
+            raise DataError(f"{path}, line {line}: {text}") from error
+        if row is None:
+            return
+        yield line, row
+
+
+def _header(cells: Sequence[str], where: str) -> list[str]:
+    """The names in a first row."""
+    if (len(cells) == 1 and re.fullmatch(r"(?i)sep=.?", cells[0])) or [*map(str.lower, cells)] == [
+        "sep=",
+        "",
+    ]:
+        raise DataError(
+            f"{where} is 'sep=', a note to Excel: remove that line, the separator is found without it"
+        )
+    if long := [name for name in cells if len(name) > LONGEST]:
+        raise DataError(
+            f"{where}: a name of {len(long[0])} characters: is a quote not closed, or the header missing?"
+        )
+    names = [name or f"column {k} {NO_NAME}" for k, name in enumerate(cells, 1)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(
+            f"{where}: the header has {', '.join(map(repr, twice))} twice: give each column its own name"
+        )
+    return names
+
+
+def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: Format, first: bool) -> str:
+    """The message for a row, perhaps the first, that has not one value for each name."""
+    text = f"{where}: {len(cells)} values, expected {len(names)}"
+    if len(names) == 1 and len(cells) > 1:
+        return f"{text}: is the first line a title? Remove it, so that the header is the first line"
+    if len(names) == 1:
+        return (
+            f"{text}: are the values separated by another character than {form.delimiter!r}? Give --delimiter"
+        )
+    if len(cells) > len(names) and not any(cells[len(names) :]):
+        return f"{text}: remove the {form.delimiter!r} at the end of the row"
+    if len(cells) == len(names) + 1 and first:
+        return f"{text}: if the first column has names of rows, give it a name in the header, too"
+    if len(cells) > len(names) and form.delimiter == ",":
+        return f"{text}: put values that have a comma in quotes, or separate values by another character"
+    if len(cells) > len(names):
+        return f"{text}: put values that have {form.delimiter!r} in quotes"
+    return f"{text}: complete the row, or remove it"
+
+
+def no_column(path: Path, name: str, names: Sequence[str]) -> str:
+    """The message for a column that is not there."""
+    text = f"{path}: no column {name!r} in the header{meant(name, names)}"
+    if len(names) == 1:
+        how = (
+            "put commas between its names"
+            if " " in names[0]
+            else "give the character between its names by --delimiter"
+        )
+        return f"{path}: no column {name!r}: the header is {names[0]!r}: {how}"
+    if sum(each.endswith(NO_NAME) for each in names) > len(names) / 2:
+        text += " (is the first line a title? Remove it, so that the header is the first line)"
+    if all(_is_number(each) for each in names):
+        text += " (its first line has numbers alone: add a line with the names of the columns)"
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        number(text)
+    except ValueError:
+        return False
+    return True

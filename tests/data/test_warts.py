@@ -1,0 +1,375 @@
+"""Tables as people have them: each wart gives the right columns, or one line that names what is wrong and the fix.
+
+Every table goes through `dplangevin compare` up to its fits, or through `dplangevin schema`.
+"""
+# ruff: noqa: E501
+
+import ast
+import io
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from dplangevin import comparison
+from dplangevin.cli import app
+from dplangevin.data import Dataset
+
+N = 30
+FEATURES = ["x", "w=A", "w=B", "w=C", "bias"]
+NUMBERS = [f"{(7 * i) % N}.5" for i in range(N)]
+TEXTS = [*"ABC"] * (N // 3)
+LABELS = ["yes" if (11 * i) % N < N // 2 else "no" for i in range(N)]
+
+
+def csv(
+    x: list[str] | None = None,
+    w: list[str] | None = None,
+    y: list[str] | None = None,
+    mark: str = ",",
+    end: str = "\n",
+    header: str = "x,w,y",
+    **more: list[str],
+) -> str:
+    """A table of N rows; more columns stand before the others."""
+    columns = [*more.values(), x or NUMBERS, w or TEXTS, y or LABELS]
+    lines = [",".join([*more, header]).replace(",", mark)]
+    return end.join([*lines, *(mark.join(row) for row in zip(*columns, strict=True)), ""])
+
+
+def put(values: list[str], *odd: str) -> list[str]:
+    """The values, of which the third and those after it are others: line 4 and those after it."""
+    return [*values[:2], *odd, *values[2 + len(odd) :]]
+
+
+def index(values: list[str]) -> str:
+    """A table whose first column has no name."""
+    return csv(nameless=values).replace("nameless", "", 1)
+
+
+class Wart(NamedTuple):
+    """A table and what comes of it.  words: of the command line.  said: what is printed, too.  error: what is printed
+    instead.  rows, features, classes: what is learned from."""
+
+    name: str
+    content: str | bytes
+    words: str = ""
+    said: tuple[str, ...] = ()
+    error: str = ""
+    rows: int = N
+    features: list[str] = FEATURES
+    classes: list[str] | None = ["no", "yes"]  # noqa: RUF012
+
+
+def of(*features: str) -> list[str]:
+    return [*features, *FEATURES]
+
+
+COMMAS = [text.replace(".", ",") for text in NUMBERS]
+ACCENTS = put(TEXTS, "får", "för")
+WARTS = [
+    # Bytes
+    Wart("byte order mark", b"\xef\xbb\xbf" + csv().encode()),
+    Wart("old Macintosh line ends", csv(end="\r")),
+    Wart("Windows line ends", csv(end="\r\n")),
+    Wart("no line end at the end", csv().rstrip("\n")),
+    Wart("blank lines", csv().replace("\n", "\n\n", 3) + "\n \n", said=("on lines 2 to 34 (blank lines",)),
+    Wart("UTF-8", csv(w=ACCENTS), features=["x", "w=A", "w=B", "w=C", "w=får", "w=för", "bias"]),
+    Wart("Latin-1", csv(w=ACCENTS).encode("latin-1"), error=r"line 4, byte \d+: 0xe5 is not UTF-8: .*--encoding .*'får'"),
+    Wart(
+        "Latin-1, named",
+        csv(w=ACCENTS).encode("latin-1"),
+        "--encoding latin-1",
+        features=["x", "w=A", "w=B", "w=C", "w=får", "w=för", "bias"],
+    ),
+    Wart("one bad byte far down", csv().encode() + b"1,A\xff,no\n", error=r"line 32, byte \d+: 0xff is not UTF-8"),
+    Wart("a character that is cut", csv().encode() + b"1,A,no\xc3", error=r"line 32, byte \d+: 0xc3 is not UTF-8"),
+    Wart("UTF-16", csv().encode("utf-16"), error="line 1: its first bytes .ff fe. mean UTF-16: give --encoding utf-16"),
+    Wart("UTF-16, named", csv().encode("utf-16"), "--encoding utf-16", said=("encoding utf-16",)),
+    Wart("UTF-16 without a mark", csv().encode("utf-16-le"), error="line 1: a byte is 0, .*--encoding utf-16-le"),
+    Wart("UTF-16 that is not", csv().encode(), "--encoding utf-32", error="is not utf-32"),
+    Wart("a zero byte", csv().encode() + b"1,A\0,no\n", error="line 32: a byte is 0"),
+    Wart("an Excel workbook", b"PK\x03\x04" + bytes(50), error="is an Excel workbook .*save the table as CSV"),
+    Wart("a gzip archive", b"\x1f\x8b\x08\x00" + bytes(50), error="is a gzip archive: save the table as CSV"),
+    Wart("an encoding that is none", csv(), "--encoding klingon", error="encoding = 'klingon' is not known: give one"),
+    Wart("an encoding that computes", csv(), "--encoding unicode_escape", error="'unicode_escape' is not known"),
+    Wart("an empty file", "", error="has no rows"),
+    Wart("a header alone", "x,w,y\n", error="has no rows"),
+    # Separators and quotes
+    Wart("tabs", csv(mark="\t"), said=(r"separator '\t'",)),
+    Wart("semicolons", csv(mark=";")),
+    Wart("bars", csv(mark="|")),
+    Wart("semicolons and commas", csv(x=COMMAS, mark=";"), said=("Decimal mark: a comma, as in '0,5' (line 2, column x)",)),
+    Wart("a named separator", csv(mark="~"), "--delimiter ~"),
+    Wart("a tab by its name", csv(mark="\t"), "--delimiter tab"),
+    Wart("a separator of two", csv(), "--delimiter ,,", error="delimiter = ',,' must be one character"),
+    Wart("an unknown separator", csv(mark="~"), error="no column 'y': the header is 'x~w~y': give the character"),
+    Wart("a note to Excel", "sep=,\n" + csv(), error="line 1 is 'sep=', a note to Excel: remove that line"),
+    Wart(
+        "names with commas",
+        csv(header='"x, m",w,y'),
+        features=["x, m", "w=A", "w=B", "w=C", "bias"],
+    ),
+    Wart(
+        "values with line ends",
+        csv(w=put(TEXTS, '"A\nB"', '"A\nB"')),
+        said=("on lines 2 to 33",),
+        features=["x", "w=A", "w=A\nB", "w=B", "w=C", "bias"],
+    ),
+    Wart("doubled quotes", csv(w=put(TEXTS, '"a ""b"""')), features=["x", "w=A", "w=B", "w=C", 'w=a "b"', "bias"]),
+    Wart("an inch mark", csv(w=put(TEXTS, '5" pipe')), features=["x", 'w=5" pipe', "w=A", "w=B", "w=C", "bias"]),
+    Wart("a quote that stays open", csv(w=put(TEXTS, '"A')), error="line 4: a quote opens here that nothing closes"),
+    Wart("a quote inside quotes", csv(w=put(TEXTS, '"a "b" c"')), error="line 4: a value in quotes is followed by more"),
+    Wart("blanks around", csv(w=[f"  {t}\t" for t in TEXTS], y=[f"\u00a0{t} " for t in LABELS])),
+    Wart("names with blanks", csv(header=" x , w ,y ")),
+    Wart("a short row", csv() + "1.5,A\n", error="line 32: 2 values, expected 3: complete the row, or remove it"),
+    Wart("a long row", csv() + "1.5,A,no,7\n", error="line 32: 4 values, expected 3: put values that have a comma in"),
+    Wart("separators at the end", csv() + "1.5,A,no,\n", error="line 32: 4 values, expected 3: remove the ',' at the end"),
+    Wart("decimal commas among commas", csv(x=put(NUMBERS, "1,5")), error="line 4: 4 values, expected 3"),
+    Wart("a row of separators", csv() + ",,\n", error="line 32, column y: '' is a missing label: remove the row"),
+    # Headers
+    Wart("the same name twice", csv(header="x,x,y"), error="line 1: the header has 'x' twice: give each column"),
+    Wart("a name twice but for blanks", csv(header="x, x,y"), error="the header has 'x' twice"),
+    Wart("no header", csv().split("\n", 1)[1], error="no column 'y' in the header"),
+    Wart("no header, numbers alone", "1,2,3\n4,5,6\n", error="its first line has numbers alone: add a line with the names"),
+    Wart("a target that is not there", csv(header="x,w,z"), error="no column 'y' in the header: there are x, w, z"),
+    Wart("a target with a capital", csv(header="x,w,Y"), error="no column 'y' in the header: did you mean 'Y'\\?"),
+    Wart("a quote never closed in the header", csv(header='"x,w,y'), error="line 1: a quote opens here"),
+    # Columns that are no features
+    Wart("an index without a name", index([*map(str, range(N))]), said=("Not used, it has no name: column 1 (no name)",)),
+    Wart("an index from 1", csv(id=[str(i + 1) for i in range(N)]), said=("Not used, it counts the rows: id.",)),
+    Wart("an index that is the target's order", csv(n=[*map(str, range(N))], y=sorted(LABELS)), said=("counts the rows: n.",)),
+    Wart("numbers that do not count", csv(k=[str(i // 2) for i in range(N)]), features=of("k")),
+    Wart("a comma at the end of each line", csv().replace("\n", ",\n"), said=("it has no name: column 4 (no name)",)),
+    Wart("an empty column", csv(e=[""] * N), said=("Not used, it has no value: e.",)),
+    Wart("a constant column", csv(c=["7"] * N), said=("Not used, it has one value: c.",)),
+    Wart("names of people", csv(p=[f"P{i} {j}" for i in range(N) for j in "a"]), features=of(*sorted(f"p=P{i} a" for i in range(N)))),
+    Wart("a column that is dropped", csv(k=[str(i // 2) for i in range(N)]), "--drop k", said=("Not used, you said so: k.",)),
+    Wart("a column to drop that is not there", csv(), "--drop k", error="no column 'k' in the header"),
+    # Numbers
+    Wart("N/A", csv(x=put(NUMBERS, "N/A", "N/A")), said=("Missing values: 2 of x.",), features=["x", "x missing", *FEATURES[1:4], "w missing", "bias"]),
+    Wart("a question mark", csv(x=put(NUMBERS, "?")), said=("1 of x",), features=["x", "x missing", *FEATURES[1:4], "w missing", "bias"]),
+    Wart("a dash among numbers", csv(x=put(NUMBERS, "-")), said=("Missing values: '-', too (line 4, column x).",), features=["x", "x missing", *FEATURES[1:4], "w missing", "bias"]),
+    Wart("a word among numbers", csv(x=put(NUMBERS, "many")), error="line 4, column x: 'many' is not a number, as 29 of 30 values are: .*--na many, .*--categories x"),
+    Wart("a word that is named", csv(x=put(NUMBERS, "many")), "--na many", said=("1 of x",), features=["x", "x missing", *FEATURES[1:4], "w missing", "bias"]),
+    Wart("two words among numbers", csv(x=put(NUMBERS, "-", "many")), error="line 4, column x: '-' is not a number"),
+    Wart("codes of a category", csv(k=put([*"123"] * 10, "X")), "--categories k", features=of("k=1", "k=2", "k=3", "k=X")),
+    Wart("codes that are not named", csv(k=put([*"123"] * 10, "X")), error="line 4, column k: 'X' is not a number"),
+    Wart("few numbers among texts", csv(w=put(TEXTS, "1", "2")), said=("w has texts and 2 numbers among 30 values",), features=["x", "w=1", "w=2", "w=A", "w=B", "w=C", "bias"]),
+    Wart("blanks between thousands", csv(x=put(NUMBERS, "1 200")), error="line 4, column x: '1 200' .*groups: give --thousands \" \""),
+    Wart("blanks between thousands, named", csv(x=put(NUMBERS, "1 200", "1\u202f300")), "--thousands ' '", said=("' ' between thousands",)),
+    Wart("commas between thousands", csv(x=put(NUMBERS, '"1,200"')), error="line 4, column x: '1,200' .*--thousands \",\""),
+    Wart("commas between thousands, named", csv(x=put(NUMBERS, '"1,200"')), "--thousands ,"),
+    Wart("commas that may be either", csv(x=[f'"{i + 1},200"' for i in range(N)]), error="line 2, column x: '1,200' can be read in two ways: give --thousands , or --decimal ,"),
+    Wart("decimal commas", csv(x=[f'"{t}"' for t in COMMAS]), said=("decimal mark ','", "Decimal mark: a comma, as in '0,5'")),
+    Wart("decimal commas, named", csv(x=[f'"{t}"' for t in COMMAS]), "--decimal ,"),
+    Wart("one decimal comma", csv(x=put(NUMBERS, '"3750,0"')), error="line 4, column x: '3750,0' .*the comma seems to be a decimal mark: give --decimal ,"),
+    Wart("points and commas", csv(x=[f'"{t}"' for t in COMMAS], v=NUMBERS), error="line 2, column x: '0,5' has a decimal comma, but line 2, column v has '0.5'"),
+    Wart("German numbers", csv(x=put(COMMAS, "1.200,5"), mark=";"), "--decimal , --thousands .", said=("'.' between thousands",)),
+    Wart("a decimal mark that is none", csv(), "--decimal x", error="decimal = 'x' must be . or ,"),
+    Wart("infinity", csv(x=put(NUMBERS, "inf")), error="line 4, column x: 'inf' .*infinite"),
+    Wart("too large", csv(x=put(NUMBERS, "1e300")), error="line 4, column x: '1e300' .*too large"),
+    Wart("underscores", csv(x=put(NUMBERS, "1_000")), error="line 4, column x: '1_000' is not a number"),
+    Wart("percent", csv(x=put(NUMBERS, "5%")), error="line 4, column x: '5%' is not a number"),
+    Wart("powers of ten", csv(x=put(NUMBERS, "1e-5", "2E3", "+4"))),
+    Wart("an error of Excel", csv(x=put(NUMBERS, "#DIV/0!")), said=("Missing values: '#DIV/0!', too",), features=["x", "x missing", *FEATURES[1:4], "w missing", "bias"]),
+    # Labels
+    Wart("labels 1 and 2", csv(y=[*"12"] * (N // 2)), classes=["1", "2"], said=("2 classes (1, 2), so this is classification; for numbers give --task regression",)),
+    Wart("labels in words YAML knows", csv(y=["true", "no"] * (N // 2)), classes=["no", "true"]),
+    Wart("a label that is missing", csv(y=put(LABELS, "")), error="line 4, column y: '' is a missing label: remove the row"),
+    Wart("a label NA", csv(y=put(LABELS, "NA")), error="line 4, column y: 'NA' is a missing label"),
+    Wart("labels in two spellings", csv(y=put(LABELS, "Yes")), classes=["Yes", "no", "yes"], said=("y has 'yes' and 'Yes'",)),
+    Wart("one number twice", csv(y=put([*"12"] * (N // 2), "1.0")), error="line 4, column y: '1.0' and '1' are one number"),
+    Wart("one label", csv(y=["no"] * N), error="column y: every row has 'no', so there is nothing to learn"),
+    Wart("30 whole numbers", csv(y=[*map(str, range(5, N + 5))]), classes=None, said=("Predicting y: a number from 5 to 34, so this is regression; for classes give --task classification",)),
+    Wart("30 whole numbers as classes", csv(y=[*map(str, range(5, N + 5))]), "--task classification", classes=[*map(str, range(5, N + 5))], said=("30 classes",)),
+    Wart("two numbers as a number", csv(y=[*"12"] * (N // 2)), "--task regression", classes=None),
+    Wart("texts as a number", csv(), "--task regression", error="line 2, column y: 'yes' is not a number: give --task classification"),
+    Wart("a task that is none", csv(), "--task guess", error="--task guess: must be classification or regression"),
+    Wart("a word among numbers to predict", csv(y=put(NUMBERS, "many")), error="line 4, column y: 'many' is not a number"),
+    # Texts that other programs would carry out
+    Wart("interpolation", csv(w=put(TEXTS, "${x}", "${oc.env:HOME}")), features=["x", "w=${oc.env:HOME}", "w=${x}", "w=A", "w=B", "w=C", "bias"]),
+    Wart("half an interpolation", csv(w=put(TEXTS, "${", "a}${")), features=["x", "w=${", "w=A", "w=B", "w=C", "w=a}${", "bias"]),
+    Wart("three question marks", csv(w=put(TEXTS, "???")), features=["x", "w=???", "w=A", "w=B", "w=C", "bias"]),
+    Wart("labels of interpolation", csv(y=["${x}", "???"] * (N // 2)), classes=["${x}", "???"]),
+    Wart("a header of interpolation", csv(header="${oc.env:HOME},w,y"), features=["${oc.env:HOME}", *FEATURES[1:]]),
+    Wart("a header of three question marks", csv(header="???,w,y"), features=["???", *FEATURES[1:]]),
+    Wart("names of Hydra", csv(header="_target_,w,y"), features=["_target_", *FEATURES[1:]]),
+    Wart("YAML in texts", csv(w=put(TEXTS, "{a: b}", "[c", "# d", "- e", "!!f", "&g", "'h'", "i: j")), features=["x", "w=!!f", "w=# d", "w=&g", "w='h'", "w=- e", "w=A", "w=B", "w=C", "w=[c", "w=i: j", "w={a: b}", "bias"]),
+    Wart("markup", csv(w=put(TEXTS, "[red]", "<b>"), header="[bold]x,w,y"), features=["[bold]x", "w=<b>", "w=A", "w=B", "w=C", "w=[red]", "bias"], said=("[bold]x",)),
+    Wart("paths", csv(w=put(TEXTS, "../../etc/passwd", "file:///etc")), features=["x", "w=../../etc/passwd", "w=A", "w=B", "w=C", "w=file:///etc", "bias"]),
+    Wart("control characters", csv(w=put(TEXTS, "\x1b[31m")), features=["x", "w=\x1b[31m", "w=A", "w=B", "w=C", "bias"]),
+    Wart("characters that look the same", csv(w=put(TEXTS, "é", "e\u0301")), said=("which differ in form alone",), features=["x", "w=A", "w=B", "w=C", "w=e\u0301", "w=é", "bias"]),
+    Wart("emoji", csv(w=put(TEXTS, "😀")), features=["x", "w=A", "w=B", "w=C", "w=😀", "bias"]),
+    # Sizes
+    Wart("three rows", "\n".join(csv().split("\n")[:4]), error="has 2 rows to train on"),
+    Wart("101 texts", csv() + "".join(f"{i}.5,t{i},no\n" for i in range(101)), said=("more than 100 different texts: w",), features=["x", "bias"], rows=N + 101),
+]  # fmt: skip
+
+
+@pytest.fixture
+def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Dataset | None]]:
+    """What `dplangevin compare` prints, and the rows that it would learn from."""
+    monkeypatch.chdir(tmp_path)
+
+    def made(content: str | bytes, *words: str) -> tuple[Any, Dataset | None]:
+        Path("mine.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+        found: list[Dataset] = []
+
+        def run(self: comparison.Comparison, *_: Any) -> Any:
+            found.append(self.data())
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(comparison.Comparison, "run", run)
+        asked = ["compare", "mine.csv", "--target", "y", "--folds", "2", *words]
+        return CliRunner().invoke(app, asked), found[0] if found else None
+
+    return made
+
+
+@pytest.mark.parametrize("wart", WARTS, ids=lambda wart: wart.name.replace(" ", "-"))
+def test_every_wart_has_the_right_result_or_one_line(
+    wart: Wart, read: Callable[..., tuple[Any, Dataset | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "LEAST", 10)
+    done, data = read(wart.content, "--ranges-from-data", *shlex.split(wart.words))
+    output = " ".join(done.output.split())
+    assert not done.exception or isinstance(done.exception, SystemExit), done.exception
+    if wart.error:
+        assert done.exit_code == 2, output
+        assert re.search(wart.error, output), output
+        assert done.output.count("dplangevin: ") == 1
+        return
+    assert done.exit_code == 130, output  # stopped before the fits
+    assert data is not None
+    assert data.meta["features"] == wart.features
+    assert data.x_train.shape[1] + data.x_test.shape[1] == wart.rows
+    assert data.meta.get("labels") == wart.classes
+    for text in (f"{wart.rows} rows", *wart.said):
+        assert text in output
+
+
+def test_a_schema_of_every_wart_is_read_back_as_it_was(
+    read: Callable[..., tuple[Any, Dataset | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names and texts of a table are the same after `dplangevin schema` and YAML."""
+    monkeypatch.setattr(comparison, "LEAST", 10)
+    for wart in WARTS:
+        if wart.error:
+            continue
+        words = shlex.split(wart.words)
+        _, direct = read(wart.content, "--ranges-from-data", *words)
+        for fill in (["--ranges-from-data"], []):
+            written = CliRunner().invoke(app, ["schema", "mine.csv", "--target", "y", *fill, *words])
+            assert written.exit_code == 0, (wart.name, written.output)
+            text = (
+                written.stdout.replace('as: "error"', 'as: "category"')
+                if "missing" in str(wart.features)
+                else written.stdout
+            )
+            Path("schema.yaml").write_text(text, encoding="utf-8")
+            done, stated = read(
+                wart.content, "--schema", "schema.yaml", *([] if fill else ["--ranges-from-data"])
+            )
+            assert stated is not None, (wart.name, done.output)
+            assert direct is not None
+            for name in ("x_train", "y_train", "x_test", "y_test"):
+                assert np.array_equal(getattr(stated, name), getattr(direct, name)), (wart.name, name)
+
+
+def edits(content: bytes) -> st.SearchStrategy[bytes]:
+    """The bytes of a table with some of them replaced, inserted, deleted or repeated."""
+    byte = st.one_of(st.sampled_from(b"\",;\n\r\t .-'\\#$?\x00\xff\xe9\xc3"), st.integers(0, 255))
+    place = st.integers(0, len(content) - 1)
+    edit = st.tuples(
+        st.sampled_from(["replace", "insert", "delete", "repeat"]), place, st.integers(1, 8), byte
+    )
+
+    def edited(changes: list[tuple[str, int, int, int]]) -> bytes:
+        found = bytearray(content)
+        for how, at, length, value in changes:
+            end = at + length
+            if how == "replace":
+                found[at : at + 1] = bytes([value])
+            elif how == "insert":
+                found[at:at] = bytes([value])
+            elif how == "delete":
+                del found[at:end]
+            else:
+                found[at:at] = found[at:end]
+        return bytes(found)
+
+    return st.lists(edit, min_size=1, max_size=4).map(edited)
+
+
+BASES = [
+    csv(),
+    csv(x=[f'"{t}"' for t in COMMAS], w=put(TEXTS, "é", '"A, ""B"""')),
+    csv(mark=";", w=put(TEXTS, "", "NA"), end="\r\n", k=[str(i // 2) for i in range(N)]),
+]
+
+
+def check_bytes(content: bytes, read: Callable[..., tuple[Any, Dataset | None]]) -> bool:
+    """Whether a table is learned from: then with the rows and columns that pandas finds, or a line says why not."""
+    done, data = read(content, "--ranges-from-data")
+    assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+    if data is None:
+        assert done.exit_code == 2, done.output
+        assert done.output.count("dplangevin: ") == 1
+        assert re.search(r"mine\.csv|column|encoding", done.output), done.output
+        return False
+    output = done.output
+    (rows,) = re.findall(r"Read 'mine.csv': ([\d,]+) rows", output)
+    (mark,) = re.findall(r"separator ('.'|'\\t'|\"'\")", output)
+    assert int(rows.replace(",", "")) == data.x_train.shape[1] + data.x_test.shape[1]
+    text = content.decode("utf-8-sig")  # every byte is a character
+    assert ("\ufffd" in "".join(data.meta["features"])) <= ("\ufffd" in text)
+    other = pd.read_csv(
+        io.StringIO(text, newline=""), sep=ast.literal_eval(mark), dtype=str, keep_default_na=False, header=None,
+        skipinitialspace=True, index_col=False,
+    )  # fmt: skip
+    blank = other.iloc[:, 1:].isna().all(axis=1) & other[0].str.strip().eq("")  # a line of blanks
+    assert len(other) - blank.sum() - 1 == int(rows.replace(",", "")), output
+    counts = [int(n) for n in re.findall(r"(\d+) columns? of", output)]
+    dropped = [part.count(",") + 1 for part in re.findall(r"Not used, .*?: (.*)\.", output)]
+    assert other.shape[1] == sum(counts) + sum(dropped) + 1, output
+    return True
+
+
+@pytest.mark.parametrize("base", range(len(BASES)))
+def test_bytes_that_are_changed_never_change_rows_or_columns_in_silence(
+    base: int, read: Callable[..., tuple[Any, Dataset | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "LEAST", 2)
+    seen: list[bool] = []
+
+    @settings(max_examples=100)
+    @given(edits(BASES[base].encode()))
+    def every(content: bytes) -> None:
+        seen.append(check_bytes(content, read))
+
+    every()
+    assert 0.05 < np.mean(seen) < 0.95  # both happen
+
+
+@pytest.mark.slow
+@pytest.mark.trial("a table of one's own")
+def test_two_thousand_changed_tables(
+    read: Callable[..., tuple[Any, Dataset | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "LEAST", 2)
+
+    @settings(max_examples=2000, derandomize=False)
+    @given(st.sampled_from(BASES).flatmap(lambda text: edits(text.encode())))
+    def every(content: bytes) -> None:
+        check_bytes(content, read)
+
+    every()
