@@ -38,13 +38,13 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
     missing = [(name, unit) for name, unit in zip(keys, units, strict=True) if not store.find(name)]
     failed: dict[int, Exception] = {}
     if missing:
-        done = computed(partial(_rows, analysis, seed), [unit for _, unit in missing], code=code)
-        for place, rows, error, made in tqdm(done, total=len(missing), unit="unit", disable=None):
-            if rows is None:
-                assert error is not None
-                failed[place] = error
+        called = computed(partial(_rows, analysis, seed), [unit for _, unit in missing], code=code)
+        for done in tqdm(called, total=len(missing), unit="unit", disable=None):
+            if done.value is None:
+                assert done.error is not None
+                failed[done.place] = done.error
             else:
-                store.keep(missing[place][0], rows, made=made)
+                store.keep(missing[done.place][0], done.value, made=done.made)
     if failed:
         raise failed[min(failed)]
     return keys

@@ -516,7 +516,7 @@ def check_labels(reading: Reading, stated: Schema) -> None:
         marks = ", ".join(map(repr, sorted(column.found)))
         where = reading.at(column.first_missing, stated.target)
         raise DataError(
-            f"{where}: a missing label ({marks}), as in {column.missing:,} of {reading.rows:,} rows: leave such rows out by "
-            "--drop-unlabelled, in a schema by unlabelled: drop, or remove them; if it is a class of its own, take it out of "
-            "missing: {marks: ...} in a schema"
+            f"{where}: a missing label ({marks}), as in {column.missing:,} of {reading.rows:,} rows: leave such rows out "
+            "by --drop-unlabelled, in a schema by unlabelled: drop, or remove them; if it is a class of its own, take it "
+            "out of missing: {marks: ...} in a schema"
         )
