@@ -585,7 +585,9 @@ def test_odd_seeds_are_refused_in_one_line(rng: Any) -> None:
             call("outpert", problem, Budget(1.0, 1e-5), rng)
 
 
-@pytest.mark.parametrize("given", [("1", 0.1), (True, 0.1), (1.0, False), (1.0, None), (math.nan, 0.1), (1.0, -0.1)])
+@pytest.mark.parametrize(
+    "given", [("1", 0.1), (True, 0.1), (1.0, False), (1.0, None), (math.nan, 0.1), (1.0, -0.1)]
+)
 def test_odd_budgets_are_refused_in_one_line(given: tuple[Any, Any]) -> None:
     with pytest.raises(ValueError, match=r"^(epsilon|delta) ="):
         Budget(*given)

@@ -252,5 +252,8 @@ def _generator(rng: int | torch.Generator | None, label: str) -> torch.Generator
     if isinstance(rng, torch.Generator):
         return rng
     seed = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
-    require(seed, f"rng = {rng!r} must be None, a whole number of at least 0 or a torch.Generator: give one of them")
+    require(
+        seed,
+        f"rng = {rng!r} must be None, a whole number of at least 0 or a torch.Generator: give one of them",
+    )
     return random.generator(int(rng), label)

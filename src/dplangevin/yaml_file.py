@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -39,6 +40,17 @@ def read(path: str | Path) -> DictConfig:
     except OmegaConfBaseException as error:
         raise ConfigError(f"{path}: {error}") from error
     if not isinstance(found, DictConfig):
+        raise ConfigError(f"{path} is not a mapping: it needs lines of `name: value`")
+    return found
+
+
+def texts(path: str | Path) -> dict[str, Any]:
+    """The mapping in a file whose values are all texts, as they are written."""
+    try:
+        found = yaml.load(sound(path, numbers=False), Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(said(error, path)) from error
+    if not isinstance(found, dict):
         raise ConfigError(f"{path} is not a mapping: it needs lines of `name: value`")
     return found
 

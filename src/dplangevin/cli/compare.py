@@ -319,14 +319,14 @@ def _schema(
     if path is None and not from_data:
         raise ValueError(
             f"ranges and categories are public inputs: write them with `dplangevin schema {shlex.quote(str(table))} "
-            f"--target {shlex.quote(target)} > schema.yaml`, fill it in and give --schema schema.yaml; or read them off the data with "
-            "--ranges-from-data, which no guarantee covers"
+            f"--target {shlex.quote(target)} > schema.yaml`, fill it in and give --schema schema.yaml; or read them off "
+            "the data with --ranges-from-data, which no guarantee covers"
         )
     if path is None:
         how = {word: words[f"--{word}"] for word in columns.Format._fields}
         reading = _read(table, how, words["--na"])
         columns_given = (words["--categories"] or (), words["--drop"] or ())
-        unlabelled = "drop" if words["--drop-unlabelled"] else "error"
+        unlabelled: Any = "drop" if words["--drop-unlabelled"] else "error"
         given, dropped = schemas.template(
             reading, target, True, _task(words["--task"]), *columns_given, unlabelled
         )
@@ -387,6 +387,8 @@ def _ours(out: Path, schema: Path | None) -> None:
         "schema.yaml",
         "runs.csv",
         "scores.csv",
+        "runs.units.json",
+        "scores.units.json",
         "units",
         "secret-seed",
         "compare.csv",

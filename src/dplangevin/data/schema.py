@@ -129,11 +129,12 @@ class Schema:
             raise ValueError(f"{where}: no column is left to learn from")
         from_data = str(given.get("ranges_from_data") or "false").lower()
         if from_data not in ("true", "false"):
-            raise ValueError(f"{where}: ranges_from_data = {from_data} must be true or false")
+            raise ValueError(f"{where}: ranges_from_data = {from_data!r} must be true or false")
         unlabelled = given.get("unlabelled") or "error"
         if unlabelled not in ("error", "drop"):
             raise ValueError(f"{where}: unlabelled = {unlabelled!r} must be error or drop")
-        return cls(target, found, classes, limits, form, marks, missing_as, unlabelled, from_data == "true")
+        left: Unlabelled = "drop" if unlabelled == "drop" else "error"
+        return cls(target, found, classes, limits, form, marks, missing_as, left, from_data == "true")
 
     @property
     def assumptions(self) -> list[str]:
@@ -211,9 +212,13 @@ def _texts(values: Any, where: str) -> list[str]:
 
 def _numbers(entry: Any, where: str) -> dict[str, float]:
     """low and high as numbers."""
+    if not isinstance(entry, Mapping) or set(entry) != {"low", "high"}:
+        raise ValueError(f"{where}: {entry!r} must be {{low: ..., high: ...}}")
+    if why := next(filter(None, (yaml_file.inexact(str(value)) for value in entry.values())), ""):
+        raise ValueError(f"{where}: {why}")
     try:
         found = {name: number(str(entry[name])) for name in ("low", "high")}
-    except (KeyError, ValueError, TypeError):
+    except ValueError:
         raise ValueError(f"{where}: {entry!r} needs low and high, numbers") from None
     if not found["low"] < found["high"]:
         raise ValueError(f"{where}: low = {found['low']:g} must be below high = {found['high']:g}")
@@ -222,13 +227,7 @@ def _numbers(entry: Any, where: str) -> dict[str, float]:
 
 def read(path: Path) -> dict[str, Any]:
     """The file as texts, lists and mappings of them.  ValueError, with the line, for what is no sound YAML mapping."""
-    try:
-        given = yaml.load(yaml_file.sound(path, numbers=False), Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(yaml_file.said(error, path)) from error
-    if not isinstance(given, dict):
-        raise ValueError(f"{path} is not a mapping: it needs lines of `name: value`")
-    return given
+    return yaml_file.texts(path)
 
 
 def template(
@@ -516,7 +515,7 @@ def check_labels(reading: Reading, stated: Schema) -> None:
         marks = ", ".join(map(repr, sorted(column.found)))
         where = reading.at(column.first_missing, stated.target)
         raise DataError(
-            f"{where}: a missing label ({marks}), as in {column.missing:,} of {reading.rows:,} rows: leave such rows out "
-            "by --drop-unlabelled, in a schema by unlabelled: drop, or remove them; if it is a class of its own, take it "
-            "out of missing: {marks: ...} in a schema"
+            f"{where}: a missing label ({marks}), as in {column.missing:,} of {reading.rows:,} rows: leave such rows "
+            "out by --drop-unlabelled, in a schema by unlabelled: drop, or remove them; if it is a class of its own, "
+            "take it out of missing: {marks: ...} in a schema"
         )

@@ -66,7 +66,7 @@ class Format(NamedTuple):
 
     def check(self) -> "Format":
         """The format.  ValueError, naming the word, for what cannot be used."""
-        if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum():
             raise ValueError(f"delimiter = {self.delimiter!r} must be one character, such as ; or a tab")
         if self.decimal not in (".", ","):
             raise ValueError(f"decimal = {self.decimal!r} must be . or ,")
