@@ -319,8 +319,8 @@ def _schema(
     if path is None and not from_data:
         raise ValueError(
             f"ranges and categories are public inputs: write them with `dplangevin schema {shlex.quote(str(table))} "
-            f"--target {shlex.quote(target)} > schema.yaml`, fill it in and give --schema schema.yaml; or read them off "
-            "the data with --ranges-from-data, which no guarantee covers"
+            f"--target {shlex.quote(target)} > schema.yaml`, fill it in and give --schema schema.yaml; or read them "
+            "off the data with --ranges-from-data, which no guarantee covers"
         )
     if path is None:
         how = {word: words[f"--{word}"] for word in columns.Format._fields}
