@@ -577,7 +577,7 @@ def test_an_attack_takes_the_labels_that_the_loss_admits() -> None:
         assert (first.y[0, 0], second.y[0, 0]) == (-bound, bound)
 
 
-@pytest.mark.parametrize("rng", [0.5, -1, "1", True, np.array([1]), np.random.RandomState(0)], ids=repr)
+@pytest.mark.parametrize("rng", [0.5, -1, "1", True, np.array([1]), np.random.RandomState(0)], ids=range(6))
 def test_odd_seeds_are_refused_in_one_line(rng: Any) -> None:
     problem = Problem.from_arrays([[0.1], [0.2]], [0, 1], row_bound=1.0)
     for call in (learn, attack):
