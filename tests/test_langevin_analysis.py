@@ -1,6 +1,7 @@
 """The analyses of ryffel2022's privacy bound: each number against one that is worked out another way."""
 
 import math
+from typing import Any
 
 import attr
 import numpy as np
@@ -8,22 +9,22 @@ import pandas as pd
 import pytest
 from loading import ROOT, analysis
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 
 from dplangevin.analyses import counterexample, langevin, ryffel2022_privacy
+from dplangevin.attacks import quadrature
 from dplangevin.attacks.langevin import last_iterate
-from dplangevin.attacks.quadrature import renyi
 from dplangevin.audit import audit
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of as epsilon_of_gaussian
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 
 
 @pytest.fixture(scope="module")
 def privacy() -> ryffel2022_privacy.LangevinPrivacy:
-    return analysis(
-        "ryffel2022_privacy", steps=[1, 100, 3000], audited=[100], runs=20_000, batches=[8, 128, "full"]
-    )
+    return analysis("ryffel2022_privacy", steps=[1, 100, 3000], audited=[100], batches=[8, 128, "full"])
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +68,72 @@ def test_published_settings_cost_one_in_epochs_and_far_more_in_steps(published: 
     assert rows.theorem.round(1).tolist() == [26.3, 26.0, 7.1]
 
 
-def test_no_audit_beats_a_proof(published: pd.DataFrame) -> None:
+def test_no_pair_beats_a_proof(published: pd.DataFrame) -> None:
     rows = published.pivot(index=["setting", "schedule"], columns="quantity", values="epsilon")
     assert (rows.audit <= rows.last_iterate).all()
     assert (rows.audit_fixed_start <= rows.last_iterate).all()
     assert (rows.last_iterate <= rows.all_iterates * (1 + 1e-9)).all()
+
+
+def test_decreasing_steps_have_a_lambda_of_their_own(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    event = privacy.settings["cifar10_alexnet"].event(128, 10, "decreasing")
+    assert (event.strong_convexity, event.decay) == (0.001, 0.0005)
+    assert privacy.settings["cifar10_alexnet"].event(128, 10).strong_convexity == 0.005
+
+
+SMALL = LangevinDpEvent(
+    records=20,
+    batch=2,
+    steps=6,
+    step_size=0.3,
+    noise_std=1.0,
+    lipschitz=3,
+    strong_convexity=0.2,
+    smoothness=0.2,
+)
+
+
+@pytest.mark.parametrize("others", ["flat", "opposite"])
+@pytest.mark.parametrize("start", [None, 0.0])
+@pytest.mark.parametrize("changed", [{}, {"decay": 0.3}, {"noise_std": 0.3}, {"batch": 20}])
+def test_sums_of_uses_and_repeated_quadrature_agree(
+    others: Any, start: float | None, changed: dict[str, float]
+) -> None:
+    event = attr.evolve(SMALL, **changed)
+    by_sums = quadrature.unprojected_distributions(event, start, others, math.inf)
+    by_steps = quadrature.last_iterate_distributions(event, start, math.inf, others, nodes=2000)
+    for delta in (1e-2, 1e-5, 1e-10):
+        found, expected = (quadrature.epsilon_of(each, delta) for each in (by_sums, by_steps))
+        assert found == pytest.approx(expected, rel=1e-2)
+    for one, two in ((by_sums.first, by_steps.first), (by_sums.second, by_steps.second)):
+        mean, other = np.exp(one) @ by_sums.points, np.exp(two) @ by_steps.points
+        assert mean == pytest.approx(other, abs=1e-3)
+        assert np.exp(one) @ by_sums.points**2 - mean**2 == pytest.approx(
+            np.exp(two) @ by_steps.points**2 - other**2, rel=1e-3
+        )
+
+
+@pytest.mark.parametrize("others", ["flat", "opposite"])
+def test_the_law_of_thousands_of_steps_is_that_of_runs(
+    privacy: ryffel2022_privacy.LangevinPrivacy, others: Any
+) -> None:
+    event = privacy.settings["pneumonia_resnet18"].event(128, 2017)
+    law = quadrature.unprojected_distributions(event, None, others, math.inf)
+    runs = last_iterate(event, 50_000, generator(1, "law"), None, math.inf, others)
+    edges = law.points + (law.points[1] - law.points[0]) / 2
+    for sample, logs in zip(runs, (law.first, law.second), strict=True):
+        cumulative = np.exp(logs).cumsum()
+        assert cumulative[-1] == pytest.approx(1, abs=1e-9)
+        assert kstest(sample, lambda x, c=cumulative: np.interp(x, edges, c)).pvalue > 1e-3
+
+
+def test_with_full_batches_the_exact_pair_is_a_gaussian_mechanism() -> None:
+    event = attr.evolve(SMALL, batch=20, strong_convexity=0.0)
+    shift = 2 * event.lipschitz / 20 * event.step_sizes().sum()
+    mu = shift / math.sqrt(2 * event.step_sizes().sum())
+    assert quadrature.worst_epsilon(event, 1e-5, 0.0) == pytest.approx(
+        epsilon_of_gaussian(mu, 1e-5), rel=1e-3
+    )
 
 
 def test_a_price_beyond_the_ceiling_is_given_as_a_lower_bound(
@@ -130,10 +192,10 @@ def test_numbers_of_the_pair_by_another_quadrature(pair: counterexample.Countere
     moment = quad(
         lambda x: two_bumps(x, 1, pair) ** 2 / two_bumps(x, -1, pair), -r, r, limit=200, points=[0, 0.4]
     )
-    assert counterexample.renyi(found, 2) == pytest.approx(
+    assert quadrature.renyi(found, 2) == pytest.approx(
         math.log(moment[0]), abs=0.3
     )  # the projection adds the rest
-    epsilon = counterexample.epsilon_of(found, 1e-4)
+    epsilon = quadrature.epsilon_of(found, 1e-4)
     stick = quad(
         lambda x: max(two_bumps(x, 1, pair) - math.exp(epsilon) * two_bumps(x, -1, pair), 0), 0, r, limit=200
     )
@@ -151,14 +213,14 @@ def test_theorem_fails_on_the_pair_and_all_its_hypotheses_hold(pair: counterexam
 def test_claimed_and_exact_divergence_of_the_committed_pair(pair: counterexample.Counterexample) -> None:
     """.196 against 35.3 after one step."""
     assert Ryffel2022().renyi(pair.event(1), 2) == pytest.approx(0.196, abs=5e-4)
-    assert renyi(pair.distributions(1), 2) == pytest.approx(35.3, abs=0.05)
+    assert quadrature.renyi(pair.distributions(1), 2) == pytest.approx(35.3, abs=0.05)
 
 
 def test_theorem_holds_on_the_pair_with_full_batches(pair: counterexample.Counterexample) -> None:
     for steps in (1, 5, 50):
         event = attr.evolve(pair.event(steps), batch=pair.records)
-        exact = counterexample.renyi(
-            counterexample.last_iterate_distributions(event, project=pair.radius, others="flat", nodes=300),
+        exact = quadrature.renyi(
+            quadrature.last_iterate_distributions(event, project=pair.radius, others="flat", nodes=300),
             pair.order,
         )
         assert 0 < exact < Ryffel2022().renyi(event, pair.order)
@@ -174,8 +236,8 @@ def test_audit_of_the_pair_refutes_the_claim_and_stays_below_the_truth(
 
 def test_epsilon_inverts_the_hockey_stick(pair: counterexample.Counterexample) -> None:
     found = pair.distributions(1)
-    assert counterexample.hockey_stick(found, counterexample.epsilon_of(found, 1e-4)) == pytest.approx(1e-4)
-    assert counterexample.epsilon_of(found, 0.5) == 0.0
+    assert quadrature.hockey_stick(found, quadrature.epsilon_of(found, 1e-4)) == pytest.approx(1e-4)
+    assert quadrature.epsilon_of(found, 0.5) == 0.0
 
 
 def test_radius_must_leave_a_gradient() -> None:

@@ -1,5 +1,6 @@
 """li2019's formulas and their rules, against closed forms, mpmath and brute force."""
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,31 @@ import pytest
 from hydra.utils import instantiate
 from mpmath import mp, mpf, quad
 from omegaconf import OmegaConf
+from scipy.integrate import quad as integral
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dplangevin.analyses.li2019_bounds import (
     EMPTY,
     Formulas,
+    diffusion_time,
+    finite_moment,
     moments_price,
     power_sum,
+    relaxation_time,
+    sampled_delta,
     sampled_moment,
+    tail_bound,
     terms,
+    transcripts,
     two_steps,
 )
 from dplangevin.claims import li2019_bounds as rules
 from dplangevin.claims import verdicts
+from dplangevin.claims.table import evaluate
 from dplangevin.exhibits import li2019_bounds as exhibit
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.stepsize import steps_event
@@ -33,6 +45,7 @@ SMALL: dict[str, Any] = {
     "rates": [0.0001, 0.06], "multipliers": 2, "theorem_rates": [0.003], "theorem_steps": [1000], "deltas": [1e-5],
     "decreasing_rates": [], "c_1": [0.1], "c_squared": [6.0], "epsilons": [0.5], "step_counts": [10000, 40000],
     "step_deltas": [1e-5], "lipschitz": [1.0], "frictions": [0.2], "sizes": [2, 100], "horizons": [6, 48],
+    "rounds": [2, 4], "mixing_steps": [0.1, 0.01], "figure_records": [10000], "figure_lipschitz": [1.0],
 }  # fmt: skip
 
 
@@ -170,6 +183,177 @@ def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
     figure = exhibit.figure(frame, title="t")
     assert len(figure.axes) == 6
     assert exhibit.page(frame, title="t").count("\n| lemma") == 4
+
+
+CHANNELS = [[0.6, 0.4], [0.8, 0.5], [0.3, 0.7]]
+
+
+def test_adaptive_rounds_by_enumeration() -> None:
+    """Every output of three rounds, one product at a time; alpha(2) in both directions, delta at epsilon = .3."""
+    chances: list[tuple[float, float]] = []
+    for bits in itertools.product([0, 1], repeat=3):
+        pair = [1.0, 1.0]
+        for i, bit in enumerate(bits):
+            for of in (0, 1):
+                one = CHANNELS[sum(bits[:i]) % 3][of]
+                pair[of] *= one if bit else 1 - one
+        chances.append((pair[0], pair[1]))
+    p, q = transcripts(CHANNELS, 3)
+    assert sorted(zip(p, q, strict=True)) == [pytest.approx(pair) for pair in sorted(chances)]
+    both = [math.log(sum(a**3 / b**2 for a, b in of)) for of in (chances, [(b, a) for a, b in chances])]
+    assert finite_moment(p, q, 2.0) == pytest.approx(max(both))
+
+
+def test_composition_holds_with_equality_for_equal_rounds_alone(frame: pd.DataFrame) -> None:
+    rows = frame[frame.case.eq("composability")]
+    np.testing.assert_allclose(rows[rows.term.eq("one channel")].ratio, 1.0)
+    assert rows[rows.term.eq("adaptive")].ratio.between(0.3, 0.999).all()
+
+
+def test_tail_bound_by_closed_form_and_by_integration() -> None:
+    """Gaussian: exp(-(eps - mu^2/2)^2/(2 mu^2)), or 1 where eps < mu^2/2. Sampled: max(P - e^eps Q, 0) integrated."""
+    for mu, epsilon in ((0.25, 0.5), (1.0, 1.7), (1.0, 0.3)):
+        found = tail_bound(lambda order, mu=mu: order * (order + 1) * mu**2 / 2, epsilon)  # type: ignore[misc]
+        expected = math.exp(-((epsilon - mu**2 / 2) ** 2) / (2 * mu**2)) if epsilon > mu**2 / 2 else 1.0
+        assert found == pytest.approx(expected, rel=1e-6)
+    q, s, epsilon = 0.1, 1.3, 0.4
+
+    def gap(x: float) -> float:
+        kept, moved = norm.pdf(x, 0, s), norm.pdf(x, 1, s)
+        return max((1 - q) * kept + q * moved - math.exp(epsilon) * kept, 0.0)
+
+    assert sampled_delta(q, s, epsilon) == pytest.approx(integral(gap, -20, 30, limit=500)[0], rel=1e-6)
+
+
+def test_no_mechanism_exceeds_the_tail_bound(frame: pd.DataFrame) -> None:
+    """The largest (1 - exp(-u)) exp(-lambda u) on a grid; a chance of a loss above epsilon does exceed delta."""
+    u = np.geomspace(1e-4, 50, 200_000)
+    rows = frame[frame.case.eq("tail") & frame.term.eq("every mechanism")]
+    for row in rows.itertuples():
+        assert (-np.expm1(-u) * np.exp(-row.x * u)).max() == pytest.approx(row.value, rel=1e-6)  # type: ignore[operator]
+    assert (frame[frame.case.eq("tail")].ratio < 1).all()
+    assert (frame[frame.case.eq("equivalence")].ratio > 1).all()
+
+
+def test_relaxation_between_modes() -> None:
+    """The diffusion's by shooting: an odd eigenfunction that is flat far out; the chain's by a kernel on both sides."""
+    barrier = 2.0
+
+    def slope_far_out(rate: float) -> float:
+        def odd(x: float, f: np.ndarray) -> list[float]:
+            return [f[1], 16 * barrier * (x * (x * x - 1) * f[1] / 2 - rate * f[0])]
+
+        return float(solve_ivp(odd, (0, 1.6), [0.0, 1.0], rtol=1e-9, atol=1e-12).y[1, -1])
+
+    assert diffusion_time(barrier) == pytest.approx(1 / brentq(slope_far_out, 1e-3, 1e-2), rel=1e-3)
+    assert 0.001 * relaxation_time(0.001, barrier) == pytest.approx(diffusion_time(barrier), rel=1e-3)
+    noise = math.sqrt(0.1 / (8 * barrier))
+    x = np.arange(-2.5, 2.5, noise / 3)
+    kernel = norm.pdf(x[None, :], (x - 0.05 * x * (x**2 - 1))[:, None], noise) * noise / 3
+    second = np.sort(np.linalg.eigvals(kernel).real)[-2]
+    assert relaxation_time(0.1, barrier) == pytest.approx(-1 / math.log(second), rel=1e-6)
+
+
+def test_samples_of_an_autoregression(frame: pd.DataFrame) -> None:
+    """1 + 2 sum of the correlations of all lags."""
+    rows = frame[frame.panel.eq("mixing") & frame.term.eq("curvature 1") & frame.x.eq(0.1)].set_index("case")
+    correlation = 1 - rows.value.correlation
+    assert correlation == pytest.approx(0.9)
+    assert 1 + 2 * (correlation ** np.arange(1, 2000)).sum() == pytest.approx(rows.value["sample"])
+
+
+def test_a_privacy_loss_depends_on_the_step_times_the_squared_bound(frame: pd.DataFrame) -> None:
+    """delta(.1) of one step from its two normals, means eta L/tau apart, noise N(0, eta/N)."""
+
+    def delta(step: float, lipschitz: float) -> float:
+        noise, shift = math.sqrt(step / 50_000), step * lipschitz / 500
+        at = 0.1 * noise**2 / shift
+        return float(
+            norm.sf(at - shift / 2, scale=noise) - math.exp(0.1) * norm.sf(at + shift / 2, scale=noise)
+        )
+
+    assert delta(0.05, 1.0) == pytest.approx(delta(0.05 / 49, 7.0))
+    assert delta(0.05, 1.0) != pytest.approx(delta(0.05 / 7, 7.0), rel=0.1)
+    analysis: Formulas = instantiate(
+        OmegaConf.load(CONF / "analysis/li2019_bounds.yaml"),
+        _convert_="all",
+        **{**SMALL, "lipschitz": [1.0, 7.0]},
+    )
+    rows = pd.DataFrame(analysis.rows("step", 0))
+    for _, pair in rows[rows.case.eq("lipschitz, proof")].groupby("schedule"):
+        one, other = pair.sort_values("x").value
+        assert delta(other, 7.0) == pytest.approx(delta(one, 1.0))
+
+
+def test_a_constant_that_depends_on_the_rest_leaves_no_step(frame: pd.DataFrame) -> None:
+    """Conditions 2 and 3 in the step itself at T; with nine tenths of the constant a step meets both."""
+    rows = frame[frame.case.eq("void")]
+    assert set(rows.schedule) == {"fixed", "decreasing"}
+    row: Any
+    for row in rows.itertuples():
+        power, last = (2 / 3, row.steps ** (-1 / 3)) if row.schedule == "decreasing" else (1.0, 1.0)
+        assert row.epsilon < row.x * row.rate**2 * row.steps**power
+        square = 256 * row.x * row.epsilon * last / math.log(1 / row.delta)
+        above = row.rate**2 * 50_000 / 256
+        below = row.epsilon**2 * 50_000 * last / (square * row.steps**power * math.log(1 / row.delta))
+        assert (row.value, row.bound) == pytest.approx((above, below))
+        assert above > below
+    assert rows.ratio.min() * 0.9 < 1
+
+
+def test_the_moments_accountant_at_the_printed_settings(frame: pd.DataFrame) -> None:
+    """From the other quadrature of this module, at s = tau/(L sqrt(eta N)) and 20 epochs."""
+    rows = frame[frame.panel.eq("accountant") & frame.adjacency.eq("add_remove")].set_index(["term", "x"])
+    for records in (60_000, 50_000):
+        s, steps = 128 / (0.3 * math.sqrt(0.3 * records)), 20 * records // 128
+        for orders in (32, 256):
+            whole = np.arange(1.0, min(orders, 80) + 1)  # the best one is at most 60
+            total = steps * sampled_moment(128 / records, s, whole, "add_remove")
+            expected = ((total + math.log(1e5)) / whole).min()
+            assert rows.value[f"{orders} orders", records] == pytest.approx(expected, rel=1e-6)
+    least = frame[frame.case.eq("least")].set_index("x").value
+    assert least[32] == pytest.approx(math.log(1e5) / 32)
+
+
+def test_prices_of_the_range_are_near_those_of_the_moments_accountant(frame: pd.DataFrame) -> None:
+    """With T = N the price is about that of a Gaussian mechanism with mu = L sqrt(eta)."""
+    rows = frame[frame.panel.eq("range") & frame.adjacency.eq("add_remove")]
+    assert len(rows) == 4
+    row: Any
+    for row in rows.itertuples():
+        moments = moments_price(row.rate, row.multiplier, int(row.steps), row.delta, row.schedule)
+        assert row.value < moments
+        assert row.term == "smallest" or row.value > 0.5 * moments
+    fixed = rows[rows.schedule.eq("fixed") & rows.term.eq("largest")].value.item()
+    assert fixed == pytest.approx(epsilon_of(math.sqrt(0.1), 1e-4), rel=0.1)
+
+
+def claimed(name: str, frame: pd.DataFrame) -> Any:
+    """The row of one committed claim on a frame."""
+    paper: Any = OmegaConf.to_container(OmegaConf.load(CONF / "claim/li2019.yaml"))
+    chosen = {name: paper["claims"][name]}
+    return evaluate({**paper, "claims": chosen}, {}, {"li2019_bounds": frame}).iloc[0]
+
+
+def test_proportional_to_one_over_the_bound_would_be_reproduced(frame: pd.DataFrame) -> None:
+    rows = pd.DataFrame(
+        {"panel": "step", "case": "lipschitz", "schedule": "fixed", "x": [1.0, 10.0], "value": [1.0, 0.01]}
+    )
+    assert claimed("inverse_in_lipschitz", rows).verdict == verdicts.CONTRADICTED
+    assert claimed("inverse_in_lipschitz", rows.assign(value=[1.0, 0.05])).verdict == verdicts.REPRODUCED
+
+
+def test_printed_conditions_contradict_nothing_where_the_constant_may_depend(frame: pd.DataFrame) -> None:
+    assert claimed("theorem_3_printed", frame).verdict == verdicts.NOT_REPRODUCED
+    assert claimed("theorem_3_printed_dependent", frame).verdict == verdicts.HOLDS
+    planted = frame.assign(ratio=frame.ratio.where(frame.case.ne("void"), 0.9))
+    assert claimed("theorem_3_printed_dependent", planted).verdict == verdicts.FAILS
+
+
+def test_an_accountant_that_gives_the_printed_epsilon(frame: pd.DataFrame) -> None:
+    assert claimed("mnist_accountant", frame).verdict == verdicts.FAILS
+    printed = frame.assign(value=frame.value.where(frame.case.ne("mnist"), 0.99))
+    assert claimed("mnist_accountant", printed).verdict == verdicts.HOLDS
 
 
 CASES = pd.DataFrame({"of": ["a", "a", "b", "b"], "x": [1.0, 10.0, 1.0, 10.0], "y": [0.5, 5.0, 0.2, 0.02]})

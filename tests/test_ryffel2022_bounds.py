@@ -12,11 +12,13 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from scipy import stats
 from scipy.integrate import quad
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from dplangevin.analyses import ryffel2022_bounds as bounds
 from dplangevin.claims import ryffel2022 as rules
 from dplangevin.claims import verdicts
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.events import LangevinDpEvent
 
 ONE = np.ones(2)
 WIDE = bounds.Losses(ONE, 2 * ONE, np.array([-0.3, 0.4]), -2.0, 2.0, 1.0, 2.0)
@@ -168,6 +170,171 @@ def test_sampled_batches_exceed_section_4_and_full_ones_do_not(analysis: bounds.
     assert full.steps == 18
     assert full.exact <= unprojected
     assert full.exact > 0.2 * unprojected  # the radius leaves the gradient .4925 of L
+
+
+def test_no_constant_allows_more_than_the_limit() -> None:
+    """The bound under c-LSI for many c, in high precision; at c = lambda/(2 sigma^2) it is that of Theorem 3.1."""
+    sigma, n, order = 0.3, 10, 2.0
+    event = LangevinDpEvent(n, 1, 4, 0.25, sigma, 1.5, 1.0, 1.0, decay=0.5)
+    total = float(event.step_sizes().sum())
+
+    def epsilon(c: float) -> float:
+        rate = mpmath.mpf(c) * sigma**2
+        return float(2 * order * 1.5**2 / (n**2 * sigma**2 * rate) * -mpmath.expm1(-rate * total))
+
+    limit = bounds.every_constant(event, order)
+    allowed = [epsilon(10.0**power) for power in range(-12, 6)]
+    assert max(allowed) <= limit
+    assert allowed == sorted(allowed, reverse=True)
+    assert allowed[0] == pytest.approx(limit, rel=1e-9)
+    assert epsilon(1 / (2 * sigma**2)) == pytest.approx(Ryffel2022().renyi(event, order), rel=1e-12)
+
+
+def test_gaussian_dynamics_from_the_start_of_theorem_3_1() -> None:
+    for h, steps in ((0.5, 1), (0.1, 7)):
+        exact, bound = bounds.gaussian_dynamics(h, 2 / h, steps)
+        assert exact == pytest.approx(bounds.gaussian_renyi(np.full(steps, h)) / h, rel=1e-12)
+        assert bound == pytest.approx(4 / h * (1 - math.exp(-h * steps / 2)), rel=1e-12)
+    exact, bound = bounds.gaussian_dynamics(0.0, 1.0, 3)  # linear losses: 2K apart, variance 1 + 2K
+    assert exact == pytest.approx(36 / 14)
+    assert bound == pytest.approx(14 * (1 - math.exp(-3 / 7)))
+    exact, bound = bounds.gaussian_dynamics(0.001, 0.0, 10_000)
+    assert 0.99 < exact / bound < 1  # nothing smaller than the theorem's bound would do
+
+
+def test_variance_between_steps_is_below_that_at_a_step() -> None:
+    """The tracing diffusion of equation 2 on full batches of n: the others' gradients move it at once."""
+    for h, start, n in ((0.1, 0.0, 5), (0.5, 9.0, 2), (1.5, 1.0, 50)):
+        after = (1 - h) ** 2 * start + 2
+        times = np.linspace(0, 1, 101)
+        between = (1 - h * (n - 1) / n - times * h / n) ** 2 * start + 2 * times
+        assert between.max() <= max(start, after) * (1 + 1e-12)
+        assert between[-1] == pytest.approx(after)
+
+
+def test_constant_of_a_mixture() -> None:
+    """At least the true one for one Gaussian, 1/std^2; for a rare second one far off 2/(p ln(1/p) times the integral
+    of 1/density), and less than what the variance says."""
+    alone = bounds.largest_constant(np.array([0.0, 1.0]), np.array([1.0, 0.0]), 0.5)
+    assert 4.0 <= alone < 12.0
+    rare, std = 0.01, 0.15
+    density = stats.norm(0, std).pdf
+
+    def mixed(x: float) -> float:
+        return float((1 - rare) * density(x) + rare * density(x - 1))
+
+    resistance = quad(lambda x: 1 / mixed(x), 0, 1, points=[0.5])[0]
+    wanted = 2 / (rare * math.log(1 / rare) * resistance)
+    found = bounds.largest_constant(np.array([0.0, 1.0]), np.array([1 - rare, rare]), std)
+    assert found == pytest.approx(wanted, rel=0.2)
+    assert found < 0.1 / (std**2 + rare * (1 - rare))
+
+
+def test_fokker_planck_in_high_precision() -> None:
+    """Both sides by numeric differentiation of the density of three atoms, without complex steps."""
+    starts, drifts, mass = np.array([-0.4, 0.1, 0.5]), np.array([-1.0, 0.3, 2.0]), np.array([0.2, 0.5, 0.3])
+    diffusion, time, at = 0.25, 0.2, 0.15
+
+    def each(t: Any, x: Any) -> list[Any]:
+        scale = 1 / mpmath.sqrt(4 * mpmath.pi * diffusion * t)
+        laws = zip(starts.tolist(), drifts.tolist(), mass.tolist(), strict=True)
+        return [p * scale * mpmath.exp(-((x - s + t * d) ** 2) / (4 * diffusion * t)) for s, d, p in laws]
+
+    with mpmath.workdps(30):
+        left = mpmath.diff(lambda t: sum(each(t, at)), time)
+        flow = mpmath.diff(lambda x: sum(d * p for d, p in zip(drifts, each(time, x), strict=True)), at)
+        right = flow + diffusion * mpmath.diff(lambda x: sum(each(time, x)), at, 2)
+    found = bounds.fokker_planck(starts, drifts, mass, diffusion, time, np.array([at]))
+    assert found[0][0] == pytest.approx(float(left), rel=1e-10)
+    assert found[1][0] == pytest.approx(float(right), rel=1e-10)
+
+
+@pytest.mark.parametrize("pull", [0.0, 1.0])
+def test_dynamics_of_gaussian_laws(pull: float) -> None:
+    """R = alpha D^2/(2 v), D' = 1 - pull D, v' = 2 - 2 pull v: dR/dt + ... = alpha (D/v - gamma D^2/v^2)."""
+    order, time, gamma = 4.0, 0.7, 0.25
+    lasted = (1 - math.exp(-pull * time)) / pull if pull else time
+    variance = 1.0 if pull else 1 + 2 * time
+    assert bounds.shifted_renyi(order, time, math.inf, pull) == pytest.approx(
+        order * lasted**2 / 2 / variance
+    )
+    found, allowed = bounds.renyi_dynamics(order, time, math.inf, pull, gamma)
+    slope = lasted / variance
+    assert found == pytest.approx(order * (slope - gamma * slope**2), rel=1e-6)
+    assert allowed == order / (4 * gamma)
+
+
+def test_divergence_of_a_cut_law_is_that_of_its_convolution() -> None:
+    radius, time, order, pull = 0.3, 0.5, 1.5, 1.0
+    kept, noise = math.exp(-time), math.sqrt(1 - math.exp(-2 * time))
+    apart = (1 - math.exp(-time)) / 2
+
+    def density(theta: float) -> float:
+        inner = quad(lambda x: stats.norm.pdf(x) * stats.norm.pdf(theta, kept * x, noise), -radius, radius)[0]
+        ends = sum(stats.norm.pdf(theta, side * kept * radius, noise) for side in (-1, 1))
+        return float(inner + stats.norm.sf(radius) * ends)
+
+    theta = np.linspace(-7, 7, 401)
+    one, two = (np.array([density(t + shift) for t in theta]) for shift in (-apart, apart))
+    wanted = math.log((one**order * two ** (1 - order)).sum() * (theta[1] - theta[0])) / (order - 1)
+    assert bounds.shifted_renyi(order, time, radius, pull) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_lemma_3_2_is_tight(analysis: bounds.Bounds) -> None:
+    rows = pd.DataFrame(analysis.rows("dynamics", 1))
+    ratios = rows[rows.kind.eq("renyi_dynamics")].ratio
+    assert 0.99 < ratios.max() <= 1  # a sensitivity 1 % smaller would be exceeded
+    assert (rows[rows.kind.eq("fokker_planck")].exact == bounds.ROUNDED).all()
+
+
+def test_conversion() -> None:
+    """Coins by the definitions: delta(epsilon) over all events, and R_alpha."""
+    order, delta, p, q = 1.5, 0.01, 0.3, 0.02
+    exact, promised = bounds.coins(order, delta, np.array([p]), np.array([q]))
+    events = [(a, b) for x, y in ((p, q), (q, p)) for a, b in ((x, y), (1 - x, 1 - y), (1.0, 1.0))]
+    assert max(a - math.exp(exact[0]) * b for a, b in events) == pytest.approx(delta)
+    ways = [
+        x**order * y ** (1 - order) + (1 - x) ** order * (1 - y) ** (1 - order) for x, y in ((p, q), (q, p))
+    ]
+    divergence = math.log(max(ways)) / (order - 1)
+    assert promised[0] == pytest.approx(divergence - math.log(delta) / (order - 1))
+    assert bounds.coins(order, 0.5, np.array([p]), np.array([q]))[0][0] == 0.0
+    chances = np.array([1e-5]), np.array([0.2])  # alpha in place of alpha - 1 would promise too little
+    exact, promised = bounds.coins(order, delta, *chances)
+    assert promised[0] + math.log(delta) / (order - 1) - math.log(delta) / order < exact[0] <= promised[0]
+
+
+def test_norm_of_the_minimiser() -> None:
+    norm, at_zero = bounds.minimiser(np.ones((1, 1)), 2.0, 0.1)
+    wanted = brentq(lambda t: 0.1 * t - 1 / (1 + math.exp(t - 2)), 0, 20, xtol=1e-14)
+    assert norm == pytest.approx(wanted, rel=1e-9)
+    assert at_zero == pytest.approx(math.log(1 + math.e**2))
+    x = np.array([[1.0, 0.0], [0.0, 2.0]])  # separable: each coordinate alone
+    norm, _ = bounds.minimiser(x, 0.0, 0.01)
+    each = [brentq(lambda t, s=s: 0.02 * t - s / (1 + math.exp(s * t)), 0, 99) for s in (1.0, 2.0)]
+    assert norm == pytest.approx(math.hypot(*each), rel=1e-6)
+
+
+def test_batches_of_one_exceed_every_constant(analysis: bounds.Bounds) -> None:
+    rows = pd.DataFrame(analysis.rows("log_sobolev", 1))
+    sampled = rows[rows.quantity.eq("every c") & rows.schedule.eq("constant")]
+    assert sampled.ratio.min() > 10
+    assert rows[rows.quantity.eq("c of the law")].ratio.max() <= 1
+    one = sampled[sampled.case.eq("opposite") & sampled.steps.eq(1)].iloc[0]
+    shift = 2 * 0.5 * (1 - 0.5075) / (math.sqrt(1.5) * 0.03005)  # one of 100 batches, in standard deviations
+    unprojected = math.log1p(math.expm1(shift**2) / 100**2)
+    assert 0.8 * unprojected < one.exact <= unprojected
+    limits = rows[rows.quantity.eq("c at most")].set_index("case").ratio
+    assert limits["opposite"] < 1e-8
+    assert 1e-3 < limits["flat"] < 0.02
+
+
+def test_condition_of_table_4(analysis: bounds.Bounds) -> None:
+    rows = pd.DataFrame(analysis.rows("formulas", 1))
+    found = rows[rows.kind.eq("table4")].set_index(["case", "schedule"]).exact
+    assert found["cifar10_alexnet", "constant"] == pytest.approx(5.18e4)
+    assert found["cifar10_alexnet", "decreasing"] == pytest.approx(2.59e5)
+    assert len(found) == 6
 
 
 def test_rules() -> None:

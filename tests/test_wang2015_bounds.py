@@ -11,17 +11,20 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from scipy.optimize import linprog
 from scipy.special import expit, polygamma
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
-from dplangevin.analyses.wang2015_bounds import Bounds, largest, length, metropolis, worst_within
+from dplangevin.analyses.temperature import Temperature
+from dplangevin.analyses.wang2015_bounds import Bounds, composed, largest, length, metropolis, worst_within
 from dplangevin.claims import wang2015_bounds as rules
 from dplangevin.claims.analyses import inside
 from dplangevin.exhibits.wang2015_bounds import figure, page
+from dplangevin.kernels.sgfs import sgfs
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -140,6 +143,180 @@ def test_covariances_of_random_data_sets_stay_below_the_bound_and_reach_four_ove
         assert np.linalg.norm(gap) <= rows["any data set", 5]
 
 
+def test_gaussian_mechanism_has_the_delta_that_is_asked(analysis: Bounds) -> None:
+    rows = table(analysis, "mechanism")
+    assert rows[rows.kind.eq("theorem 2")].x.max() < 1
+    for case, epsilon in (("δ = 1e-05", 0.5), ("δ = 1e-15", 0.999), ("δ = 1e-05", 10.0)):
+        row = rows[rows.case.eq(case) & rows.x.eq(epsilon)].iloc[0]
+        delta, exact = mpmath.mpf(case.split()[-1]), mpmath.mpf(row.value)
+        mu = epsilon / mpmath.sqrt(2 * mpmath.log(1.25 / delta))
+        found = mpmath.ncdf(mu / 2 - exact / mu) - mpmath.exp(exact) * mpmath.ncdf(-mu / 2 - exact / mu)
+        assert float(found / delta) == pytest.approx(1, rel=1e-5)
+        assert row.bound == epsilon
+
+
+def test_worst_composition_by_enumeration_of_all_outcomes() -> None:
+    """Each mechanism answers truly or falsely, and gives its record away with probability delta."""
+    k, epsilon, delta, total = 3, 0.7, 0.01, 0.9
+    true, false = ((1 - delta) * math.exp(sign) / (1 + math.exp(epsilon)) for sign in (epsilon, 0.0))
+    first, second = [delta, true, false, 0.0], [0.0, false, true, delta]
+    over = 0.0
+    for outcomes in itertools.product(range(4), repeat=k):
+        p, q = (math.prod(law[i] for i in outcomes) for law in (first, second))
+        over += max(p - math.exp(total) * q, 0.0)
+    assert composed(k, epsilon, delta, total) == pytest.approx(over, rel=1e-12)
+    large = composed(10_000, 0.01, 0.0, 3.0)
+    flips = mpmath.quad(  # the normal limit: privacy loss N(k eps^2/2, k eps^2)
+        lambda z: (1 - mpmath.exp(3.0 - (0.5 + z))) * mpmath.npdf(z), [2.5, 6, 12]
+    )
+    assert large == pytest.approx(float(flips), rel=0.01)
+
+
+def test_posteriors_of_the_hinge_loss_as_products(analysis: Bounds) -> None:
+    found = table(replace(analysis, loss_records=[2], prior_masses=[0.001]), "losses").set_index("case")
+    prior, slopes = np.array([0.001, 0.4995, 0.4995]), np.array([-2.0, 0.0, 2.0])
+    records = list(itertools.product((-1.0, 0.0, 1.0), (-1.0, 1.0)))
+
+    def posterior(*chosen: tuple[float, float]) -> np.ndarray:
+        joint = prior * math.prod(np.exp(-np.clip(1 - y * slopes * u, 0, None)) for u, y in chosen)
+        return np.asarray(joint / joint.sum())
+
+    worst = max(
+        abs(np.log(posterior(a, b) / posterior(a, c))).max()
+        for a, b, c in itertools.product(records, repeat=3)
+    )
+    row = found.loc["hinge, prior mass 0.001 on one parameter"]
+    assert (row.value, row.bound) == pytest.approx((worst, 12.0))
+    assert list(found.bound) == [12, 11, 12]
+
+
+def test_large_steps_of_sgfs_against_chains_of_the_kernel(analysis: Bounds) -> None:
+    records, heads, batch, chains = 40, 6, 4, 4000
+    rows = table(replace(analysis, scoring=[(records, heads, batch)]), "scoring").set_index("kind")
+    kernel = sgfs(torch.eye(1, dtype=torch.float64), records, batch)
+    mode = math.log(heads / (records - heads))
+    fisher = torch.full((1, 1, 1, 1), heads * (1 - heads / records) / records, dtype=torch.float64)
+    state = kernel.init(torch.full((chains, 1, 1), mode, dtype=torch.float64), fisher)
+    rng, drawn, column = np.random.default_rng(0), [], torch.full((1, 1), 1e12, dtype=torch.float64)
+    for t in range(160):
+        positive = torch.tensor(rng.hypergeometric(heads, records - heads, batch, (chains, 1, 1)))
+        gradient = records / batch * (batch * torch.sigmoid(state.theta) - positive)
+        state = kernel.step(state, gradient, torch.zeros_like(gradient), column, fisher, 0 * column)
+        drawn += [state.theta.numpy().ravel()] if t >= 60 else []
+    steps = np.array(drawn)
+    lagged = np.corrcoef(steps[:-1].ravel(), steps[1:].ravel())[0, 1]
+    assert rows.value["sgfs, relaxation"] == pytest.approx(-batch / records / math.log(lagged), rel=0.03)
+    grid = np.linspace(-12, 8, 20_001)
+    log = heads * grid - records * np.logaddexp(0, grid)
+    density = np.exp(log - log.max())
+    density /= density.sum()
+    mean = density @ grid
+    for name, normal in {
+        "mode": norm(mode, 1 / math.sqrt(heads * (1 - heads / records))),
+        "moments": norm(mean, math.sqrt(density @ (grid - mean) ** 2)),
+    }.items():
+        below = np.searchsorted(np.sort(steps.ravel()), grid) / steps.size
+        away, known = abs(below - normal.cdf(grid)).max(), abs(density.cumsum() - normal.cdf(grid)).max()
+        row = rows.loc[f"sgfs, {name}"]
+        assert row.value == pytest.approx(away, abs=0.01)
+        assert row.bound == pytest.approx(known, abs=0.003)
+
+
+def test_variance_of_private_sgfs_by_iteration(analysis: Bounds) -> None:
+    setting = analysis.algorithm
+    n, tau, passes = setting.records, setting.batch, setting.passes
+    logs = math.log(2.5 * n * passes / (tau * 1e-5)) * math.log(2 / 1e-5)
+    sigma2, variance = 32 * passes * logs / (n * tau), 0.0  # at epsilon = 1
+    gain = 2 / ((tau + n) * n / tau / 4)
+    for _ in range(5000):
+        variance = (1 - gain * n / 4) ** 2 * variance + gain**2 * (n**2 / tau / 4 + n**2 * sigma2)
+    rows = table(analysis, "scoring").set_index(["kind", "x"])
+    assert rows.value["sgfs, private", 1.0] == pytest.approx(variance * n / 4, rel=1e-6)
+
+
+def test_variances_of_a_step_and_relaxation_times_by_loops(analysis: Bounds) -> None:
+    setting = replace(analysis.algorithm, records=6, batch=2, passes=4)
+    short = replace(analysis, algorithm=setting, batches=[2, 3], alphas=[0.5], epsilons=[0.5, 10.0])
+    gradients = np.array([0.3, -1.2, 0.7, 2.0, -0.1, 0.9])
+    gradients /= gradients.std(ddof=1)
+    rows = table(short, "batches").set_index(["case", "x"]).value
+    for batch in (2, 3):
+        sums = [6 / batch * gradients[list(of)].sum() for of in itertools.combinations(range(6), batch)]
+        assert rows["minibatch", batch] == pytest.approx(np.var(sums))
+        logs = math.log(2.5 * 6 * 4 / (batch * 1e-5)) * math.log(2 / 1e-5)
+        assert rows["privacy", batch] == pytest.approx(128 * 6 * 4 / (batch * 0.25) * logs)
+    logs = math.log(2.5 * 12 / 1e-5) * math.log(2 / 1e-5)
+    moved = sum(0.5 * 100 / (128 * logs * t) * 6 / 4 for t in range(7, 13))  # epsilon = 10, alpha N T/tau = 6
+    found = table(short, "phase").set_index(["kind", "case"]).value
+    assert found["phase transition, relaxation times", "ε = 10"] == pytest.approx(moved)
+    largest = 5**2 / (128 * 12 * logs)  # epsilon/2 = 5
+    hybrid = table(short, "hybrid").set_index(["kind", "x"]).value
+    assert hybrid["hybrid, relaxation times", 10.0] == pytest.approx(12 * largest * 6 / 4)
+
+
+def test_start_of_the_hybrid_against_draws(analysis: Bounds) -> None:
+    n, draws, rng = 1000, 40_000, np.random.default_rng(0)
+    rows = table(replace(analysis, wald_sizes=[n], wald_epsilons=[2.0]), "hybrid")
+    rho = 1.0 / (4 * math.log1p(math.exp(2.0)))
+    heads = rng.binomial(n, expit(0.5), draws)
+    p = rng.beta(rho * heads, rho * (n - heads))
+    p = np.where(abs(np.log(p / (1 - p))) < 2, p, np.nan)  # the cut, by rejection
+    whole = beta(heads, n - heads)
+    within = (whole.ppf(0.025) < p) & (p < whole.ppf(0.975))
+    assert rows.value[0] == pytest.approx(within[~np.isnan(p)].mean(), abs=0.0125)
+
+
+@pytest.fixture(scope="module")
+def temperature() -> Temperature:
+    return instantiate(OmegaConf.load(CONF / "analysis/temperature.yaml"), _convert_="all")
+
+
+def test_sghmc_with_noisy_gradients_by_hand_and_by_simulation(temperature: Temperature) -> None:
+    eta, rng = 0.01, np.random.default_rng(0)
+    steps = {**temperature.steps, "sghmc": [eta]}
+    rows = pd.DataFrame(replace(temperature, steps=steps).rows("sghmc_noise", 0))
+    found = rows[rows.problem.eq("1-d")].set_index("setting").value
+    a, h = math.sqrt(eta), math.sqrt(eta)
+    for setting, covariance, guess in (
+        ("covariance B = 0.5, B̂ = 0.5", 0.5, 0.5),
+        ("covariance B = 0.5, B̂ = 0.25", 0.5, 0.25),
+        ("covariance 2B/h, B = 0.5, B̂ = 0", 1 / h, 0.0),
+    ):
+        over = 2 * (a - h * guess) + eta * covariance  # the variance of a step of v over eta
+        exact = over * (2 - a + eta) / ((a - eta) * (4 - 2 * a + eta))
+        assert found[setting] == pytest.approx(exact, rel=1e-9)
+        theta, v, squares = np.zeros(20_000), np.zeros(20_000), []
+        for t in range(400):
+            gradient = theta + math.sqrt(covariance) * rng.normal(size=20_000)
+            noise = math.sqrt(2 * (a - h * guess) * eta) * rng.normal(size=20_000)
+            theta, v = theta + v, v - eta * gradient - a * v + noise
+            squares += [np.mean(theta**2)] if t >= 150 else []
+        assert np.mean(squares) == pytest.approx(exact, rel=0.02)
+
+
+def test_thermostat_with_noisy_gradients_in_one_direction_against_eq_43(temperature: Temperature) -> None:
+    """Eq. 4.3 in p and xi, on a posterior whose principal axes are the coordinates."""
+    eta, chains, rng = 0.0025, 2000, np.random.default_rng(0)
+    short = replace(temperature, chains=400, steps={**temperature.steps, "sgnht": [eta]})
+    rows = pd.DataFrame(short.rows("sgnht_noise", 0))
+    found = rows[rows.setting.str.endswith("anisotropic")].set_index("problem").value
+    assert len(found) == 2
+    h, variances = math.sqrt(eta), np.array([0.4, 1.6])
+    noise = np.sqrt([2 * 2 * 0.5 / h, 0.0])  # of mean 2 B/h, in the narrow direction
+    theta, p, xi, squares = np.zeros((chains, 2)), np.zeros((chains, 2)), np.ones((chains, 1)), []
+    for t in range(1500):
+        gradient = theta / variances + noise * rng.normal(size=(chains, 2))
+        pushed = p - h * xi * p - h * gradient + math.sqrt(2 * h) * rng.normal(size=(chains, 2))
+        theta, p = theta + h * p, pushed
+        xi = xi + h * ((p**2).mean(1, keepdims=True) - 1)
+        squares += [(theta**2).mean(0) / variances] if t >= 300 else []
+    narrow, wide = np.mean(squares, axis=0)
+    assert (found["2-d, narrow axis"], found["2-d, wide axis"]) == pytest.approx((narrow, wide), rel=0.05)
+    assert narrow > 1.15 > 0.85 > wide
+    isotropic = rows[rows.setting.eq("covariance 2B/h, B = 0.5")]
+    assert isotropic.value.to_numpy() == pytest.approx(1, abs=0.08)
+
+
 def test_lengths_of_normal_vectors() -> None:
     assert largest(1) == pytest.approx(math.sqrt(2 / math.pi)) == length(1)
     assert largest(2) == pytest.approx(2 / math.sqrt(math.pi))
@@ -156,14 +333,19 @@ def test_wald_and_consistency_against_draws_of_truncated_beta_posteriors(analysi
     rho = 2.0 / (4 * math.log1p(math.exp(2.0)))
     truth = float(expit(0.5))
     power = expit(0.5 + 2 * math.sqrt((1 + 1 / rho) / (n * truth * (1 - truth))))
-    for kind, chance in (("wald, type I", truth), ("wald, power", float(power))):
+    for kind, chance in (("type I", truth), ("power", float(power))):
         heads = rng.binomial(n, chance, draws)
         law = beta(rho * heads, rho * (n - heads))
         low, high = law.cdf(expit(-2.0)), law.cdf(expit(2.0))
         p = law.ppf(low + (high - low) * rng.random(draws))
         theta = np.log(p / (1 - p))
-        rejected = (n * p * (1 - p) * (theta - 0.5) ** 2 / (1 + 1 / rho) > 3.841459).mean()
-        assert rows[kind] == pytest.approx(rejected, abs=5 * math.sqrt(0.25 / draws))
+        divergence = p * np.log(p / truth) + (1 - p) * np.log((1 - p) / (1 - truth))
+        for test, statistic in (
+            ("wald", p * (1 - p) * (theta - 0.5) ** 2),
+            ("likelihood ratio", 2 * divergence),
+        ):
+            rejected = (n * statistic / (1 + 1 / rho) > 3.841459).mean()
+            assert rows[f"{test}, {kind}"] == pytest.approx(rejected, abs=5 * math.sqrt(0.25 / draws))
     heads = rng.binomial(n, 0.4, draws)
     missed = (abs(rng.beta(heads + 1, n - heads + 1) - 0.4) > 0.05).mean()
     found = table(short, "consistency").set_index(["kind", "case"]).value

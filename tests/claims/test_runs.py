@@ -1,12 +1,15 @@
 """Every branch of every rule on convex runs."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from fake_results import accuracy_rows, fact, run_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dplangevin.claims import runs as run_rules
 from dplangevin.claims import verdicts
@@ -69,7 +72,7 @@ def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
     found = beats(lost, OBJPERT, wins, loses, weak, strong, sensitivity="s")
     assert found["verdict"] == verdicts.UNDER_CHOICES
     assert found["ours"] < 0
-    assert "3 of the 4 pairs of settings tried agree" in found["reason"]
+    assert "of the 4 pairs of settings tried 3 agree" in found["reason"]
     assert (
         "OPS (the exact range of the loss, radius 3) against objective perturbation (ridge 0) on rows scaled by one"
         in found["reason"]
@@ -78,17 +81,56 @@ def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
     default = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, wins, strong, sensitivity="s")
     assert default["verdict"] == verdicts.REPRODUCED
     elsewhere = strong.assign(adjacency="add_remove")
-    assert "0 of the 0 pairs" in beats(lost, OBJPERT, wins, elsewhere, sensitivity="s")["reason"]
+    assert "of the 0 pairs" in beats(lost, OBJPERT, wins, elsewhere, sensitivity="s")["reason"]
     default_rival = beats(lost, OBJPERT.assign(scaling="global"), wins, loses, sensitivity="s")
-    assert "1 of the 2 pairs of settings tried agree" in default_rival["reason"]
+    assert "of the 2 pairs of settings tried 1 agree" in default_rival["reason"]
     assert "against objective perturbation (the default settings)" in default_rival["reason"]
     assert "no other settings were tried on Adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
     uneven = run_rows("ops", [0.9, 0.9, 0.6], variant="bound=range;radius=3.0", **there)
     uneven = uneven.assign(value=uneven.value + 0.1 * (uneven.seed - uneven.seed.mean()))
-    counted = "0 of the 1 pairs of settings tried agree with the claim beyond chance, 1 by their mean alone; 0 contra"
+    counted = "of the 1 pairs of settings tried 0 agree with the claim beyond chance and 0 contradict it (by the interv"
     assert counted in beats(lost, OBJPERT, uneven, strong, sensitivity="s")["reason"]
     other_scaling = weak.assign(scaling="unit")
-    assert "0 of the 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
+    assert "of the 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
+
+
+@given(st.lists(st.floats(-0.05, 0.05), min_size=12, max_size=12), st.floats(0.0, 0.05))
+@settings(max_examples=60, deadline=None)
+def test_a_search_judges_both_sides_alike(gaps: list[float], noise: float) -> None:
+    """Swapping the two methods swaps what agrees and what contradicts, in the verdict and in the search."""
+    rng = np.random.default_rng(0)
+    rows = [run_rows("ops", [0.7, 0.75, 0.8]), OBJPERT]
+    for at in range(4):
+        means = np.array([0.7, 0.75, 0.8]) + gaps[3 * at : 3 * at + 3]
+        part = run_rows("ops", list(means), variant=f"radius={at}", experiment="s")
+        rows.append(part.assign(value=part.value + noise * rng.standard_normal(len(part))))
+    rows.append(run_rows("objpert", [0.7, 0.75, 0.8], variant="ridge=1", experiment="s"))
+    runs = pd.concat(rows)
+    pair = ("ops", "objpert")
+    said = [
+        run_rules.beats(runs, dataset="adult", first=one, second=two, sensitivity="s")
+        for one, two in (pair, pair[::-1])
+    ]
+    counts = [
+        re.findall(
+            r"tried (\d+) agree .* (\d+) contradict it \(by the interval of the mean alone (\d+) and (\d+)",
+            f["reason"],
+        )
+        for f in said
+    ]
+    (agree, against, above, below), mirrored = counts[0][0], counts[1][0]
+    assert (against, agree, below, above) == mirrored
+
+
+def test_what_could_have_been_seen_is_said_where_neither_side_is_shown() -> None:
+    even = run_rows("ops", [0.7, 0.75, 0.8])
+    even = even.assign(value=even.value + 0.01 * (even.seed - even.seed.mean()))
+    found = verdicts.settled(beats(even, OBJPERT), kind="paper", setting="paper")
+    half = 100 * (found["high"] - found["low"]) / 2
+    said = verdicts.with_power(found, "accuracy")["reason"]
+    assert said.endswith(f"such runs show a difference of {half:.2f} points half of the time")
+    shown = verdicts.settled(beats(run_rows("ops", [0.8, 0.85, 0.9]), OBJPERT), kind="paper", setting="paper")
+    assert verdicts.with_power(shown, "accuracy") == shown
 
 
 def test_beats_all_takes_the_strongest() -> None:
@@ -137,7 +179,7 @@ def test_a_setting_whose_guarantee_fails_rescues_no_claim() -> None:
     assert beats(lost, OBJPERT, wins, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
     hollow = beats(lost, OBJPERT, wins.assign(violated="T too small"), sensitivity="s")
     assert hollow["verdict"] == verdicts.CONTRADICTED
-    assert "0 of the 0 pairs of settings tried agree" in hollow["reason"]
+    assert "of the 0 pairs of settings tried 0 agree" in hollow["reason"]
 
 
 @pytest.mark.parametrize(
@@ -179,13 +221,16 @@ def test_one_setting_must_beat_all() -> None:
         return run_rules.beats_all(runs, dataset="adult", first="ops", others=names, sensitivity="s")
 
     assert found(half)["verdict"] == verdicts.CONTRADICTED
-    assert "0 of the 1 settings of OPS tried agree" in found(half)["reason"]
+    assert (
+        "of the 1 settings of OPS tried 0 agree with the claim beyond chance and 1 contradict it"
+        in found(half)["reason"]
+    )
     assert found(half, wins)["verdict"] == verdicts.UNDER_CHOICES
-    said = "1 of the 2 settings of OPS tried agree with the claim, for example OPS (radius 3,"
+    said = "tried 1 agree with the claim beyond chance and 1 contradict it; for example OPS (radius 3,"
     assert said in found(half, wins)["reason"]
     assert "at least +5.00 points" in found(half, wins)["reason"]
     elsewhere = wins.assign(scaling="raw")
-    assert "0 of the 0 settings" in found(elsewhere)["reason"]
+    assert "of the 0 settings" in found(elsewhere)["reason"]
     assert "no other settings were tried on Adult" in found()["reason"]
 
 
@@ -304,7 +349,7 @@ def test_reaches_under_other_settings() -> None:
     found = reaches(lost, kept, sensitivity="s")
     assert found["verdict"] == verdicts.UNDER_CHOICES
     assert (
-        "1 of the 1 pairs of settings tried agree with the claim, for example dp (clip 0.1)"
+        "tried 1 agree with the claim beyond chance and 0 contradict it; for example dp (clip 0.1)"
         in found["reason"]
     )
     hollow = kept.assign(violated=np.where(kept.epsilon.ge(0.1), "T too small", ""))
@@ -321,7 +366,7 @@ def test_other_settings_of_fewer_repeats_are_paired_with_as_many_of_the_run() ->
     kept = rows("dp", [0.70, 0.85, 0.85, 0.85], experiment="s", variant="clip=0.1")
     settings = {**WHERE, "first": "dp", "baseline": "sgld", "margin": 0.005, "by": 0.1, "sensitivity": "s"}
     found = run_rules.reaches_baseline(pd.concat([baseline, lost, kept]), **settings)
-    assert "1 of the 1 pairs of settings tried agree with the claim" in found["reason"]
+    assert "of the 1 pairs of settings tried 1 agree with the claim" in found["reason"]
 
 
 def price(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:

@@ -19,6 +19,7 @@ from dplangevin.kernels.sgld import SgldState, sgld
 from dplangevin.kernels.sgnht import SgnhtState, sgnht
 from dplangevin.losses import softmax
 from dplangevin.methods import Plan, Release, released
+from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld import DpSgldRyffel2022
 from dplangevin.prices import priced
 from dplangevin.privacy import Budget
@@ -254,6 +255,27 @@ def test_calibrations_spend_the_budget(schedule: Any) -> None:
     free = row(langevin(schedule=schedule), SMALL, 2.0, 1e-3)
     assert 1.998 < min(free["epsilon_tight"], free["epsilon_last"]) <= 2.0
     assert free["epsilon_add_remove"] != free["epsilon_add_remove"]  # subsets keep n
+
+
+def test_on_poisson_samples_it_is_dp_sgd_step_for_step() -> None:
+    samples = Sampling("poisson", 20, 3.0)
+    mine = langevin(sampling=samples, clip=0.5, initial="zero").plan(SMALL, Budget(2.0, 1e-3))
+    sgd = DpSgd(
+        step=0.5,
+        unit="mean_smoothness",
+        clip=0.5,
+        sampling=samples,
+        accountant=Tight(),
+        adjacency="replace_one",
+        l2=0.1,
+        precision=0.0,
+    ).plan(SMALL, Budget(2.0, 1e-3))
+    assert mine.work.step == pytest.approx(sgd.work.step)
+    assert mine.work.noise_std == pytest.approx(sgd.work.noise_std, rel=1e-3)  # to what calibrations leave
+    assert mine.work._replace(step=0, noise_std=0) == sgd.work._replace(step=0, noise_std=0)
+    prices = [plan.guarantee.epsilon for plan in (mine, sgd)]
+    assert prices[0] == pytest.approx(prices[1], rel=2e-3)
+    assert mine.guarantee.sampling == "poisson"
 
 
 def test_its_noise_start_and_steps() -> None:

@@ -24,24 +24,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
 
 from dplangevin.attacks.langevin import last_iterate, pair_for
-from dplangevin.attacks.quadrature import Distributions, hockey_stick, last_iterate_distributions, renyi
+from dplangevin.attacks.quadrature import Distributions, epsilon_of, last_iterate_distributions, renyi
 from dplangevin.audit import audit
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
-
-
-def epsilon_of(pair: Distributions, delta: float) -> float:
-    """The smallest epsilon >= 0 at which `hockey_stick` is at most delta, in (0, 1)."""
-    if hockey_stick(pair, 0.0) <= delta:
-        return 0.0
-    high = 1.0
-    while hockey_stick(pair, high) > delta:
-        high *= 2
-    return float(brentq(lambda e: hockey_stick(pair, e) / delta - 1, 0.0, high, rtol=1e-12))
 
 
 @dataclass(frozen=True)

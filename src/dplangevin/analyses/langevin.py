@@ -16,7 +16,8 @@ class Setting:
     """One of the authors' commands.
 
     records n, step_size eta, strong_convexity lambda, smoothness beta, lipschitz L (their clip), noise_std sigma.
-    epochs: passes over the data. decreasing: what changes with steps 1/(2 beta + lambda k/2).
+    epochs: passes over the data. decreasing: what else changes with steps 1/(2 beta + lambda k/2), by the names of
+    `LangevinDpEvent`.
     """
 
     records: int
@@ -47,13 +48,8 @@ class Setting:
         )
         if schedule == "constant":
             return constant
-        return attr.evolve(
-            constant,
-            step_size=1 / (2 * self.smoothness),
-            decay=self.strong_convexity / 2,
-            lipschitz=self.decreasing.get("lipschitz", self.lipschitz),
-            noise_std=self.decreasing.get("noise_std", self.noise_std),
-        )
+        changed = attr.evolve(constant, **self.decreasing)  # type: ignore[arg-type]
+        return attr.evolve(changed, step_size=1 / (2 * self.smoothness), decay=changed.strong_convexity / 2)
 
 
 def averaged_composition(event: LangevinDpEvent, delta: float) -> float:

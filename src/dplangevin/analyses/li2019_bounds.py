@@ -6,23 +6,27 @@ multiplier (noise over the bound on one record's gradient, of the first step), s
 
 Panels: lemma, theorems, printed (Section 2.2 and Theorems 3 and 4), step (the largest step by the moments accountant),
 conditions (1 and 2 of Theorem 3), limit (steps that go to 0), extension (SGHMC, SGNHT), average (the bounds of
-Propositions 5 and 6), generalization (Proposition 7).
+Propositions 5 and 6), generalization (Proposition 7), composition (Theorem 1), mixing (Section 3.1 on small steps),
+range (prices of the steps of Section 4.1's range), accountant (the moments accountant at the printed settings).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from scipy.interpolate import CubicSpline
+from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import lambertw
+from scipy.special import lambertw, ndtr
 
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
-from dplangevin.privacy.accountants.li2019 import log_moment
+from dplangevin.privacy.accountants.li2019 import Bound, Li2019, log_moment
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, Budget
 from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_constant, printed_reach, wang_step
@@ -115,6 +119,81 @@ def moments_price(rate: float, multiplier: float, steps: int, delta: float, sche
     return float(((total + math.log(1 / delta)) / ORDERS).min())
 
 
+def transcripts(channels: Sequence[Sequence[float]], rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of all outputs of an adaptive sequence of binary mechanisms, on X and on X'.
+
+    channels: (chance of a 1 on X, on X'), each in (0, 1); the next round takes the channel whose place is the number of
+    ones so far, modulo their number. rounds: >= 0. Returns two arrays of (2^rounds,).
+    """
+    table = np.asarray(channels, dtype=float)
+    p, q, ones = np.ones(1), np.ones(1), np.zeros(1, dtype=int)
+    for _ in range(rounds):
+        one, other = table[ones % len(table)].T
+        p = np.concatenate([p * (1 - one), p * one])
+        q = np.concatenate([q * (1 - other), q * other])
+        ones = np.concatenate([ones, ones + 1])
+    return p, q
+
+
+def finite_moment(p: np.ndarray, q: np.ndarray, order: float) -> float:
+    """alpha(lambda) of Definition 3 for one pair of data sets: the larger direction. p, q: (K,), > 0. order: > 0."""
+    loss = np.log(p) - np.log(q)
+    directions = (np.logaddexp.reduce(np.log(of) + sign * order * loss) for of, sign in ((p, 1), (q, -1)))
+    return float(max(directions))
+
+
+def tail_bound(moment: Callable[[float], float], epsilon: float) -> float:
+    """min over lambda > 0 of exp(alpha(lambda) - lambda epsilon), at most 1, its limit as lambda goes to 0.
+
+    moment: alpha, which is convex. Searched for lambda from exp(-6) to exp(6).
+    """
+
+    def exponent(log_order: float) -> float:
+        return moment(math.exp(log_order)) - math.exp(log_order) * epsilon
+
+    found = minimize_scalar(exponent, bounds=(-6.0, 6.0), method="bounded", options={"xatol": 1e-9})
+    return math.exp(min(float(found.fun), 0.0))
+
+
+def sampled_delta(rate: float, multiplier: float, epsilon: float) -> float:
+    """Exact delta(epsilon) of a Poisson-sampled Gaussian step, (1 - q) N(0, s^2) + q N(1, s^2) over N(0, s^2)."""
+    edge = multiplier**2 * math.log1p(math.expm1(epsilon) / rate) + 0.5  # where the loss is epsilon
+    moved, rest = ndtr((1 - edge) / multiplier), ndtr(-edge / multiplier)
+    return float(rate * moved - (math.expm1(epsilon) + rate) * rest)
+
+
+def relaxation_time(step: float, barrier: float) -> float:
+    """Steps in which the slowest mode of SGLD on two modes falls by a factor e: -1/ln of its eigenvalue.
+
+    Algorithm 1 with full gradients on U(x) = B (x^2 - 1)^2, in units where U''/N at the modes is 1:
+    x' = x - (eta/2) x (x^2 - 1) + N(0, eta/(8 B)). step: eta in (0, 1]. barrier: B > 0. The slowest function is odd, so
+    that its eigenvalue is the largest of the kernel on x > 0, which the midpoint rule makes a matrix.
+    """
+    noise = math.sqrt(step / (8 * barrier))
+    x = np.arange(noise / 4, math.sqrt(1 + math.sqrt(30 / barrier)), noise / 2)
+    mean = x - step / 2 * x * (x**2 - 1)
+    to, across = (np.exp(-(((sign * x[None, :] - mean[:, None]) / noise) ** 2) / 2) for sign in (1, -1))
+    matrix = (to - across) / (2 * math.sqrt(2 * math.pi))
+    return -1 / math.log(np.linalg.eigvals(matrix).real.max())
+
+
+def diffusion_time(barrier: float) -> float:
+    """The limit of eta times `relaxation_time` as eta goes to 0.
+
+    1 over the least eigenvalue, among odd functions, of minus the generator f -> f''/(16 B) - x (x^2 - 1) f'/2, as a
+    reversible walk on a grid.
+    """
+    spacing = 1e-3
+    x = np.arange(spacing / 2, math.sqrt(1 + math.sqrt(30 / barrier)), spacing)
+    potential = 2 * barrier * (x**2 - 1) ** 2
+    between = 2 * barrier * (((x[:-1] + x[1:]) / 2) ** 2 - 1) ** 2
+    up, down = np.exp(potential[:-1] - between), np.exp(potential[1:] - between)
+    leave = np.append(up, 0.0) + np.insert(down, 0, 0.0)
+    leave[0] += 2 * math.exp(potential[0] - 2 * barrier)  # across 0 an odd function changes its sign
+    least = eigh_tridiagonal(leave, -np.sqrt(up * down), eigvals_only=True, select="i", select_range=(0, 0))
+    return 16 * barrier * spacing**2 / float(least[0])
+
+
 def two_steps(thermostat: bool, friction: float, noise: float, shift: float, epsilon: float) -> float:
     """delta(epsilon) between two steps of SGHMC, or SGNHT, all seen, on losses whose gradient steps differ by `shift`.
 
@@ -148,7 +227,11 @@ class Formulas:
     step_deltas, lipschitz: panel step; the first epsilon, T, delta and L stay where another is varied. settings: the
     paper's experiments. shrinking: steps of panel limit, in the first setting. frictions: a of panel extension. sizes:
     T of panel average. powers: alpha of eta_t = t^-alpha. budgets: Figure 1's epsilons. horizons: log10 T of panel
-    generalization. gaps: omega there.
+    generalization. gaps: omega there. channels, rounds, orders: panel composition, see `transcripts`; lambda there.
+    printed_step, default_step, example_epsilon: wang2015's step as the paper prints it, the default step and the budget
+    of the worked example. barrier: B of `relaxation_time`; mixing_steps: eta there. ends: of Section 4.1's range of
+    steps. figure_records, figure_lipschitz: Figure 2's N and L; the first stays where the other is varied. max_orders:
+    of the moments accountant. mnist_records: N of MNIST; mnist_epsilon: what the paper prints for it.
     """
 
     rates: Sequence[float]
@@ -175,10 +258,25 @@ class Formulas:
     larger_budgets: Sequence[float]
     horizons: Sequence[float]
     gaps: Sequence[float]
+    channels: Sequence[Sequence[float]]
+    rounds: Sequence[int]
+    orders: Sequence[float]
+    printed_step: float
+    default_step: float
+    example_epsilon: float
+    barrier: float
+    mixing_steps: Sequence[float]
+    ends: Sequence[float]
+    figure_records: Sequence[int]
+    figure_lipschitz: Sequence[float]
+    max_orders: Sequence[int]
+    mnist_records: Sequence[int]
+    mnist_epsilon: float
 
     def units(self) -> list[str]:
         return [
             "lemma", "theorems", "printed", "step", "conditions", "limit", "extension", "average", "generalization",
+            "composition", "mixing", "range", "accountant",
         ]  # fmt: skip
 
     def rows(self, unit: str, seed: int) -> list[Row]:
@@ -259,6 +357,10 @@ class Formulas:
         ln(1/delta) < (255 c_1/c_2)^2. The price is that of the Gaussian mechanism with mu^2 = sum_t 1/sigma_t^2, about
         mu^2/2 and so of order T^p, where eps is of order T^(p/2). x: c_1; term: c^2 or c_2^2; value: exact price,
         bound: eps.
+
+        Case void: a c that depends on eps, T and delta may have the square 256 c_1 eps/ln(1/delta), c_2 that over
+        T^(1/3). Then at the last step the limit of condition 2 (value) is above that of condition 3 (bound) for every q
+        with eps < c_1 q^2 T^p, so that no step meets both.
         """
         rows = []
         log = math.log(1 / self.deltas[0])
@@ -272,6 +374,25 @@ class Formulas:
                 root = min(math.sqrt(log), 0.99 * 255 * c_1 / c)  # sqrt(ln(1/delta))
                 epsilon, delta = 1.001 * c * 255 * root, math.exp(-(root**2))
                 rows += self._leaks("decreasing", 255**3, epsilon, delta, c_1, square)
+            rows += self._void(c_1)
+        return rows
+
+    def _void(self, c_1: float) -> list[Row]:
+        rows = []
+        ends = min(self.budgets), max(self.budgets)
+        for schedule, steps, delta, epsilon in product(
+            get_args(Schedule), self.theorem_steps, self.deltas, ends
+        ):
+            scale, log = steps ** POWERS[schedule], math.log(1 / delta)
+            last = steps ** (-1 / 3) if schedule == "decreasing" else 1.0
+            constant = 256 * c_1 * epsilon * last / log
+            least = epsilon / (c_1 * scale)  # q^2 is above it
+            base: Row = {"case": "void", "schedule": schedule, "steps": steps, "delta": delta, "x": c_1}
+            base |= {"epsilon": epsilon, "term": "dependent"}
+            base["bound"] = epsilon**2 * self.records * last / (constant * scale * log)  # L = 1
+            for share in (0.99, 0.5, 0.0) if least < 1 else ():
+                square = least**share
+                rows.append({**base, "rate": math.sqrt(square), "value": square * self.records / 256})
         return rows
 
     @staticmethod
@@ -304,7 +425,9 @@ class Formulas:
     def _step(self) -> list[Row]:
         """The largest step as one of epsilon, T, ln(1/delta), L is varied (case; x: its value); case factor: the first
         decreasing step over wang2015's, x: T^(1/3) ln(T/delta), the paper's factor, term: whose constant c_2; case
-        wang2015: that bound, x: T ln(2.5 T/delta). bound: Theorem 3's or 4's with the constant of its proof.
+        wang2015: that bound, x: T ln(2.5 T/delta). bound: Theorem 3's or 4's with the constant of its proof. Case
+        lipschitz, proof: steps with equal multipliers tau/(L sqrt(eta N)) cost the same, whatever the price is, so that
+        the largest one at each L is that with the multiplier of the largest one at the first.
         """
         base = (self.epsilons[0], self.step_counts[0], self.step_deltas[0], self.lipschitz[0])
         varied: dict[str, list[tuple[float, int, float, float]]] = {
@@ -339,6 +462,15 @@ class Formulas:
                         found[key], records=self.records, batch=self.rate * self.records, lipschitz=lipschitz
                     )
                     rows.append(row)
+            batch = self.rate * self.records
+            s = multiplier_of(
+                found[schedule, *base], records=self.records, batch=batch, lipschitz=self.lipschitz[0]
+            )
+            for lipschitz in self.lipschitz:
+                value = step_of(s, records=self.records, batch=batch, lipschitz=lipschitz)
+                row = {"case": "lipschitz, proof", "schedule": schedule, "rate": self.rate, "steps": base[1]}
+                row |= {"delta": base[2], "epsilon": base[0], "multiplier": s, "term": "first step"}
+                rows.append({**row, "x": lipschitz, "value": value})
         epsilon, _, delta, lipschitz = base
         for steps in self.step_counts:
             wang = wang_step(Budget(epsilon, delta), records=self.records, steps=steps, lipschitz=lipschitz)
@@ -507,3 +639,135 @@ class Formulas:
             rows.append({**row, "bound": float(lambertw(0.8 * steps).real) ** 0.2})
         rows += [{"case": "gap", "x": omega, "value": math.log(1 / omega) + omega} for omega in self.gaps]
         return rows
+
+    def _composition(self) -> list[Row]:
+        """Theorem 1, and what Section 2.1 says of the tail of the privacy loss c.
+
+        composability: exact alpha of an adaptive sequence of binary mechanisms against the sum over rounds of the
+        largest one that a round can have, x: lambda. tail: exact delta(epsilon) against min over lambda of exp(alpha -
+        lambda epsilon), x: epsilon. every mechanism: delta(epsilon) = E max(1 - exp(epsilon - c), 0) is at most
+        exp(alpha - lambda epsilon) times the largest value of (1 - exp(-u)) exp(-lambda u), u > 0, which is
+        lambda^lambda/(1 + lambda)^(1 + lambda), x: lambda. equivalence: the chance that a Gaussian step's c is above
+        epsilon against its delta(epsilon), x: epsilon.
+        """
+        rows: list[Row] = []
+        for term, channels in (("adaptive", self.channels), ("one channel", self.channels[:1])):
+            rounds_alone = [transcripts([channel], 1) for channel in channels]
+            for rounds in self.rounds:
+                pair = transcripts(channels, rounds)
+                for order in self.orders:
+                    alphas = [finite_moment(*one, order) for one in rounds_alone]
+                    bound = sum(max(alphas[: i + 1]) for i in range(rounds))
+                    row = {"case": "composability", "term": term, "steps": rounds, "x": order}
+                    rows.append({**row, "value": finite_moment(*pair, order), "bound": bound})
+        for epsilon in self.budgets:
+            rows += self._tails(epsilon)
+        for order in self.orders:
+            value = math.exp(order * math.log(order) - (1 + order) * math.log1p(order))
+            rows.append({"case": "tail", "term": "every mechanism", "x": order, "value": value, "bound": 1.0})
+        return rows
+
+    def _tails(self, epsilon: float) -> list[Row]:
+        row: Row = {"case": "tail", "epsilon": epsilon, "x": epsilon}
+        p, q = transcripts(self.channels, self.rounds[-1])
+        gap = p - math.exp(epsilon) * q, q - math.exp(epsilon) * p
+        value = max(float(np.maximum(one, 0).sum()) for one in gap)
+        bound = tail_bound(lambda order: finite_moment(p, q, order), epsilon)
+        rows = [{**row, "term": "adaptive", "steps": self.rounds[-1], "value": value, "bound": bound}]
+        row["steps"] = 1
+        for s in (1.0, 4.0):
+            row["multiplier"] = s
+            value = float(delta_of(1 / s, epsilon))
+            above = float(ndtr(0.5 / s - epsilon * s))  # c is N(1/(2 s^2), 1/s^2)
+            rows.append({**row, "case": "equivalence", "term": "Gaussian", "value": above, "bound": value})
+            bound = tail_bound(partial(_gaussian_moment, s), epsilon)
+            rows.append({**row, "term": "Gaussian", "value": value, "bound": bound})
+            for rate in self.theorem_rates:
+                value = sampled_delta(rate, s, epsilon)
+                bound = tail_bound(partial(_step_moment, rate, s), epsilon)
+                rows.append({**row, "term": "sampled Gaussian", "rate": rate, "value": value, "bound": bound})
+        return rows
+
+    def _mixing(self) -> list[Row]:
+        """How slowly Algorithm 1 mixes at the steps of the worked example (x: eta), with full gradients.
+
+        The steps are wang2015's, that of Theorem 4 (its rows have epsilon) and the default. On a Gaussian posterior
+        with U''/N = h (term) the samples are an autoregression. correlation: 1 less that of successive samples, eta h.
+        sample: (2 - eta h)/(eta h), the steps that count as one independent sample, against T. h: 1, and the largest at
+        which the default step is stable. two modes: `relaxation_time`, at wang2015's step `diffusion_time`/eta, against
+        that of the Gaussian with the curvature of the modes; under sample against T.
+        """
+        setting = Setting(**next(iter(self.settings.values())))
+        budget = self.example_epsilon
+        theorem = self._theorem("fixed", budget, setting.steps, self.deltas[0], setting.lipschitz)
+        base: Row = {"steps": setting.steps, "bound": float(setting.steps)}
+        rows: list[Row] = []
+        for step, more in ((self.printed_step, {}), (theorem, {"epsilon": budget}), (self.default_step, {})):
+            for curvature in (1.0, 2 / self.default_step):
+                rate = step * curvature
+                row = {**base, **more, "term": f"curvature {curvature:g}", "x": step}
+                rows.append({**row, "case": "correlation", "value": rate, "bound": math.nan})
+                rows.append({**row, "case": "sample", "value": (2 - rate) / rate})
+        times = {step: relaxation_time(step, self.barrier) for step in (theorem, *self.mixing_steps)}
+        times[self.printed_step] = diffusion_time(self.barrier) / self.printed_step
+        for step, time in times.items():
+            row = {**base, "x": step, "value": time} | ({"epsilon": budget} if step == theorem else {})
+            rows.append({**row, "case": "two modes", "bound": -1 / math.log1p(-step)})
+            rows.append({**row, "case": "sample", "term": "two modes"})
+        return rows
+
+    def _range(self) -> list[Row]:
+        """Tight price, all iterates, of SGLD with the smallest and the largest (first) step of Section 4.1's range.
+
+        In the settings of Figure 2, T = N and delta = 1/N, with the minibatch of MNIST. x: L; term: which end.
+        """
+        batch = Setting(**self.settings["mnist"]).batch
+        pairs = [(records, self.figure_lipschitz[0]) for records in self.figure_records]
+        pairs += [(self.figure_records[0], lipschitz) for lipschitz in self.figure_lipschitz[1:]]
+        rows: list[Row] = []
+        for records, lipschitz in pairs:
+            rate, delta = batch / records, 1 / records
+            for term, step in zip(("smallest", "largest"), self.ends, strict=True):
+                s = multiplier_of(step, records=records, batch=batch, lipschitz=lipschitz)
+                for schedule in get_args(Schedule):
+                    event = steps_event(s, rate=rate, steps=records, schedule=schedule)
+                    base: Row = {"term": term, "schedule": schedule, "rate": rate, "steps": records}
+                    base |= {"delta": delta, "multiplier": s, "x": lipschitz}
+                    for adjacency in get_args(Adjacency):
+                        price = Tight().epsilon(event, delta, adjacency)
+                        rows.append({**base, "adjacency": adjacency, "value": price})
+        return rows
+
+    def _accountant(self) -> list[Row]:
+        """mnist: the moments accountant at the printed settings for MNIST against the printed epsilon.
+
+        x: N, with as many epochs. term: the number of orders, or Remark 1. Neighbours replace_one: at twice the
+        sensitivity. least: ln(1/delta)/orders, below which it prices nothing, against the smallest epsilon of Figure 1.
+        """
+        delta, setting = self.deltas[0], Setting(**self.settings["mnist"])
+        kinds: list[tuple[str, int, Bound]] = [(f"{k} orders", k, "numerical") for k in self.max_orders]
+        kinds.append(("Remark 1", max(self.max_orders), "printed"))
+        rows: list[Row] = []
+        for records in self.mnist_records:
+            rate, steps = setting.batch / records, setting.steps * records // setting.records
+            s = multiplier_of(setting.step, records=records, batch=setting.batch, lipschitz=setting.lipschitz)
+            base: Row = {"case": "mnist", "schedule": "fixed", "rate": rate, "steps": steps, "delta": delta}
+            base |= {"x": records, "bound": self.mnist_epsilon}
+            for adjacency, size in (("add_remove", 1.0), ("replace_one", 2.0)):
+                event = steps_event(s / size, rate=rate, steps=steps, schedule="fixed")
+                for term, orders, bound in kinds:
+                    value = Li2019(orders, bound).epsilon(event, delta, "add_remove")
+                    row = {**base, "adjacency": adjacency, "multiplier": s / size, "term": term}
+                    rows.append({**row, "value": value})
+        for orders in self.max_orders:
+            row = {"case": "least", "term": f"{orders} orders", "delta": delta, "x": orders}
+            rows.append({**row, "value": Li2019(orders).least(delta), "bound": min(self.budgets)})
+        return rows
+
+
+def _gaussian_moment(multiplier: float, order: float) -> float:
+    return order * (order + 1) / (2 * multiplier**2)
+
+
+def _step_moment(rate: float, multiplier: float, order: float) -> float:
+    return float(log_moment(rate, multiplier, [order])[0])

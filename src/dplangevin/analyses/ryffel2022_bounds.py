@@ -1,5 +1,5 @@
-"""The bounds of ryffel2022 (Lemma 3.3, Theorem 3.1 on full batches, both limits of Section 3.3, all of Section 4)
-against exact cases that meet their hypotheses.
+"""The bounds of ryffel2022 (Proposition 2.1, Lemmas 3.1 to 3.3, the theorem under c-LSI, Theorem 3.1 on full batches,
+the limits and the side note of Section 3.3, all of Section 4) against exact cases that meet their hypotheses.
 
 A case is one-dimensional: C = [low, high], a few losses l_i with lambda <= l_i'' <= beta on the whole line, a batch of
 one (each loss alike often) or the full batch.  The law of theta_k, projections included, comes from repeated
@@ -16,21 +16,24 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from scipy.optimize import brentq
-from scipy.special import ndtr, spence
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, ndtr, spence
 
-from dplangevin.analyses.counterexample import epsilon_of
 from dplangevin.analyses.langevin import Setting
 from dplangevin.analyses.mechanisms import dp_sgd
-from dplangevin.attacks.quadrature import last_iterate_distributions, renyi
+from dplangevin.attacks.langevin import Others
+from dplangevin.attacks.quadrature import epsilon_of, last_iterate_distributions, renyi
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of as gaussian_epsilon
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 
+ROUNDED = 1e-12  # relative difference of two sides of an equation that rounding explains; a smaller one counts as this
 BEND = 0.1  # width over which a loss's second derivative changes from its left to its right value
 
 
@@ -191,6 +194,166 @@ def gaussian_renyi(contractions: np.ndarray) -> float:
     return 2 * (1 - kept) ** 2 / variance
 
 
+def every_constant(event: LangevinDpEvent, order: float) -> float:
+    """The largest epsilon of the theorem under c-LSI over all c > 0, 2 alpha L^2 T/(n^2 sigma^2).
+
+    T = sum_k eta_k.  The theorem's 2 alpha L^2/(c n^2 sigma^4) (1 - e^(-sigma^2 c T)) rises to it as c falls to 0.
+    """
+    share = event.lipschitz / (event.records * event.noise_std)
+    return 2 * order * share**2 * float(event.step_sizes().sum())
+
+
+def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[float, float]:
+    """R_alpha of theta_K and the epsilon of the theorem under c-LSI, over alpha L^2/n^2.
+
+    eta = sigma = 1, full batches.  Losses (h/2) theta^2 -+ L theta, h = contraction in [0, 2), theta_0 ~ N(0, start), C
+    so wide that neither its ends nor h theta beside L matter.  The laws are Gaussian, so c is one over the largest
+    variance.  Between two steps the variance of the tracing diffusion is convex in time, and starts below that of the
+    first, so it is largest at a step.
+    """
+    apart, variance, widest = 0.0, start, start
+    for _ in range(steps):
+        apart = (1 - contraction) * apart + 2
+        variance = (1 - contraction) ** 2 * variance + 2
+        widest = max(widest, variance)
+    return apart**2 / (2 * variance), 2 * widest * -math.expm1(-steps / widest)
+
+
+def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float, nodes: int = 4001) -> float:
+    """What c is at most if a mixture of two Gaussians is c-LSI: 2 E[f'^2]/Ent(f^2) by Definition 3.2 for the best of
+    some f that rise from 0 between two points, with f' in inverse proportion to the density, and are level elsewhere.
+
+    centres, weights: (2,), ascending.  std: of both.
+    """
+    low, high = centres
+    x, width = np.linspace(low - 10 * std, high + 10 * std, nodes, retstep=True)
+    density = np.exp(-0.5 * ((x - centres[:, None]) / std) ** 2).T @ weights / (std * math.sqrt(2 * math.pi))
+    best = math.inf
+    for begin, end in product(np.linspace(low, high, 21), np.linspace(low, high + 3 * std, 21)):
+        if end - begin <= std:
+            continue
+        slope = ((x > begin) & (x < end)) / density
+        f = np.cumsum(slope)
+        slope, square = slope / (f[-1] * width), (f / f[-1]) ** 2
+        mean = float(density @ square) * width
+        logs = np.log(square, out=np.zeros_like(square), where=square > 0)
+        entropy = float(density @ (square * logs)) * width - mean * math.log(mean)
+        best = min(best, 2 * float(density @ slope**2) * width / entropy)
+    return best
+
+
+def fokker_planck(
+    starts: np.ndarray, drifts: np.ndarray, mass: np.ndarray, diffusion: float, time: float, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both sides of the equation of Lemma 3.1 at the points `at`, `time` > 0 after a step began.
+
+    The law is that of start - time drift + N(0, 2 time diffusion), (start, drift) from (starts, drifts) with
+    probabilities mass, (atoms,).  Derivatives are complex steps.
+    """
+    tiny = 1e-30
+
+    def each(t: complex, x: np.ndarray) -> np.ndarray:
+        """Mass times density, (atoms, points)."""
+        away = x - (starts - t * drifts)[:, None]
+        scale = mass[:, None] / np.sqrt(4 * np.pi * diffusion * t)
+        return np.asarray(scale * np.exp(-(away**2) / (4 * diffusion * t)))
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        """Derivative of the density in x."""
+        away = x - (starts - time * drifts)[:, None]
+        return np.asarray((each(time, x) * -away / (2 * diffusion * time)).sum(axis=0))
+
+    beside = at + tiny * 1j
+    left = each(time + tiny * 1j, at.astype(complex)).sum(axis=0).imag / tiny
+    density = each(time, beside)
+    drift = (drifts @ density) / density.sum(axis=0)  # E[drift | theta]
+    flow = (density.sum(axis=0) * drift).imag / tiny
+    return left, flow + diffusion * slope(beside).imag / tiny
+
+
+def shifted_renyi(order: float, time: float, radius: float, pull: float) -> float:
+    """R_order(Theta_t || Theta'_t), dTheta = -(pull Theta -+ 1/2) dt + sqrt(2) dW from clip(N(0, 1), -radius, radius).
+
+    sigma = 1 and the gradients differ by S_g = 1.  The two densities are one and the same, shifted apart.
+    """
+    kept, lasted = math.exp(-pull * time), _lasted(pull, time)
+    noise = _lasted(2 * pull, time) * 2
+    apart, end, total = lasted / 2, kept * radius, kept**2 + noise
+
+    def log_density(theta: np.ndarray) -> np.ndarray:
+        """Of the law without its shift."""
+        whole = np.exp(-(theta**2) / (2 * total)) / math.sqrt(2 * math.pi * total)
+        if math.isinf(radius):
+            return np.asarray(np.log(whole))
+        mean, std = np.abs(theta) * kept**2 / total, kept * math.sqrt(noise / total)
+        inner = whole * (ndtr((end - mean) / std) - ndtr((-end - mean) / std))
+        atoms = sum(np.exp(-((theta - side) ** 2) / (2 * noise)) for side in (-end, end))
+        return np.asarray(np.log(inner + ndtr(-radius) * atoms / math.sqrt(2 * math.pi * noise)))
+
+    reach = 12 * math.sqrt(total) + 2 * order * apart
+    theta, width = np.linspace(-reach, reach, 4001, retstep=True)
+    log = order * log_density(theta - apart) + (1 - order) * log_density(theta + apart)
+    return float(np.log(np.exp(log).sum() * width) / (order - 1))
+
+
+def _lasted(rate: float, time: float) -> float:
+    """The integral of e^(-rate s) over s from 0 to time."""
+    return -math.expm1(-rate * time) / rate if rate else time
+
+
+def renyi_dynamics(
+    order: float, time: float, radius: float, pull: float, gamma: float
+) -> tuple[float, float]:
+    """dR/dt + 2 (1 - gamma) sigma^2 c [R/alpha + (alpha - 1) dR/dalpha] of `shifted_renyi`, and what Lemma 3.2 allows,
+    alpha S_g^2/(4 gamma sigma^2).
+
+    The law is a 1-Lipschitz image of N(0, v), v = e^(-2 pull t) + the variance of the noise, so it is c-LSI, c = 1/v.
+    """
+    small = 1e-4
+    later, earlier = (shifted_renyi(order, time + sign * small, radius, pull) for sign in (1, -1))
+    above, below = (shifted_renyi(order + sign * small, time, radius, pull) for sign in (1, -1))
+    constant = 1 / (math.exp(-2 * pull * time) + 2 * _lasted(2 * pull, time))
+    bracket = shifted_renyi(order, time, radius, pull) / order + (order - 1) * (above - below) / (2 * small)
+    return (later - earlier) / (2 * small) + 2 * (1 - gamma) * constant * bracket, order / (4 * gamma)
+
+
+def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The exact epsilon at delta of pairs of coins, and that of Proposition 2.1; both directions.
+
+    first, second: chances in (0, 1).  Events are single outcomes, since both together tell nothing.
+    """
+    directions = ((first, second), (second, first))
+    sums = [p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order) for p, q in directions]
+    outcomes = [pair for p, q in directions for pair in ((p, q), (1 - p, 1 - q))]
+    exact = np.log(np.max([np.maximum((p - delta) / q, 1.0) for p, q in outcomes], axis=0))
+    return exact, converted(np.log(np.maximum(*sums)) / (order - 1), order, delta)
+
+
+def converted(divergence: Any, order: float, delta: float) -> Any:
+    """epsilon of Proposition 2.1 from R_order, of the same type."""
+    return divergence - math.log(delta) / (order - 1)
+
+
+def minimiser(x: np.ndarray, margin: float, ridge: float) -> tuple[float, float]:
+    """|theta*| and L_D(0) of the mean over records of ln(1 + e^(margin - <x_i, theta>)) plus (ridge/2) |theta|^2.
+
+    x: (n, d).  Each loss is |x_i|-Lipschitz and positive.
+    """
+
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        off = margin - x @ theta
+        value = np.logaddexp(0, off).mean() + ridge / 2 * theta @ theta
+        return float(value), ridge * theta - x.T @ expit(off) / len(x)
+
+    def hessian(theta: np.ndarray) -> np.ndarray:
+        chance = expit(margin - x @ theta)
+        return np.asarray((x.T * (chance * (1 - chance))) @ x / len(x) + ridge * np.eye(x.shape[1]))
+
+    zero = np.zeros(x.shape[1])
+    found = minimize(objective, zero, jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-10})
+    return float(np.linalg.norm(found.x)), objective(zero)[0]
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Units name a group of statements.  Columns: kind, case, quantity, batch, schedule, records, condition (beta/
@@ -201,8 +364,11 @@ class Bounds:
     units of lambda times the width of C, which is 1.  edge_steps: eta lambda there.  edge_noise: sigma there.  order,
     epsilon, delta: of Section 4.  records: n of constant and of decreasing steps, used where K is at most `longest`.
     privacy: the pair of data sets (lipschitz, radius; lambda = 1), its n and, for Theorem 4.2, d (records, dimension).
-    table4: settings of Table 4 (smoothness, l2, records, parameters, classes, order).  budget: DP-SGD's setting, noise
-    multiplier and batch.
+    table4: settings of Table 4 (smoothness, l2, records, parameters, classes, order; commands: lambda of the authors'
+    commands by schedule).  budget: DP-SGD's setting, noise multiplier and batch.  log_sobolev: the pair again
+    (noise_std, steps), and contractions, starts and lengths of `gaussian_dynamics`.  dynamics: arguments of
+    `renyi_dynamics`.  conversion: orders and deltas of Proposition 2.1, distances of two Gaussians.  minimisers: ridges
+    and margins of `minimiser`.
     """
 
     conditions: Sequence[float]
@@ -221,12 +387,17 @@ class Bounds:
     records: Mapping[str, Sequence[int]]
     longest: int
     privacy: Mapping[str, Any]
-    table4: Mapping[str, Mapping[str, float]]
+    table4: Mapping[str, Mapping[str, Any]]
     budget: Mapping[str, Any]
+    log_sobolev: Mapping[str, Any]
+    dynamics: Mapping[str, Sequence[float]]
+    conversion: Mapping[str, Sequence[float]]
+    minimisers: Mapping[str, Sequence[float]]
 
     def units(self) -> list[str]:
         groups = [f"{kind}/{condition:g}" for kind in ("risk", "utility") for condition in self.conditions]
-        return [*groups, "boundary", "privacy", "sobolev", "full_batch", "formulas", "budget"]
+        single = ["boundary", "privacy", "sobolev", "full_batch", "formulas", "budget"]
+        return [*groups, *single, "log_sobolev", "dynamics", "conversion", "minimiser"]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         kind, _, condition = unit.partition("/")
@@ -234,7 +405,7 @@ class Bounds:
             cases = self.random_cases(float(condition), seed)
             found = self._risk(cases) if kind == "risk" else self._utility(cases[0])
         else:
-            found = getattr(self, f"_{kind}")()
+            found = self._minimiser(seed) if kind == "minimiser" else getattr(self, f"_{kind}")()
         return [_row(**entry) for entry in found]
 
     def random_cases(self, condition: float, seed: int) -> list[Losses]:
@@ -434,6 +605,15 @@ class Bounds:
                 if q == condition**2:
                     yield {**common, "case": "above", "quantity": "K", "exact": steps}
         for name, given in self.table4.items():
+            for schedule, precision in given["commands"].items():
+                yield {
+                    "kind": "table4",
+                    "case": name,
+                    "quantity": "β/λ of the command",
+                    "schedule": schedule,
+                    "x": precision,
+                    "exact": given["smoothness"] / precision,
+                }
             condition = given["smoothness"] / given["l2"]
             for dimension in ("parameters", "classes"):
                 for scale in (1.0, 1.1):
@@ -470,6 +650,135 @@ class Bounds:
                     "exact": Tight().epsilon(event, delta, neighbours),
                     "bound": self.epsilon,
                 }
+
+    def _log_sobolev(self) -> Iterator[dict[str, Any]]:
+        """The theorem under c-LSI and its corollary.
+
+        The pairs of `attacks.langevin`, beta = lambda = 1.  Batches of one: all c > 0 at once.  Full batches: c =
+        lambda/(2 sigma^2), which those laws have, as 1-Lipschitz images of a Gaussian of variance 1/c.  So has, with
+        batches of one, the law under the second data set of "opposite", where all losses are alike.  The mixtures over
+        batches have some c > 0, as finite mixtures of such laws with finite chi-squared divergences (Schlichting 2019).
+        """
+        given, records = self.log_sobolev, self.privacy["records"]["Renyi"]
+        noise, lipschitz, radius = given["noise_std"], self.privacy["lipschitz"], self.privacy["radius"]
+        runs = product(get_args(Others), ("constant", "decreasing"), (1, records), given["steps"])
+        for others, schedule, batch, steps in runs:
+            event = LangevinDpEvent(
+                records=records,
+                batch=batch,
+                steps=steps,
+                step_size=0.5,
+                noise_std=noise,
+                lipschitz=lipschitz,
+                strong_convexity=1.0,
+                smoothness=1.0,
+                decay=0.5 if schedule == "decreasing" else 0.0,
+            )
+            pair = last_iterate_distributions(event, project=radius, others=others, nodes=self.nodes)
+            yield {
+                "kind": "log_sobolev",
+                "case": others,
+                "quantity": "every c" if batch == 1 else "c of the law",
+                "batch": "1" if batch == 1 else "full",
+                "schedule": schedule,
+                "records": records,
+                "condition": 1.0,
+                "steps": steps,
+                "exact": renyi(pair, self.order),
+                "bound": every_constant(event, self.order)
+                if batch == 1
+                else Ryffel2022().renyi(event, self.order),
+            }
+        # after one step, before its projection
+        push, std = 0.5 * (lipschitz - radius), math.sqrt(1.5) * noise
+        for others, first in (("flat", 0.0), ("opposite", -push)):
+            yield {
+                "kind": "log_sobolev",
+                "case": others,
+                "quantity": "c at most",
+                "batch": "1",
+                "schedule": "constant",
+                "records": records,
+                "condition": 1.0,
+                "steps": 1,
+                "exact": largest_constant(
+                    np.array([first, push]), np.array([1 - 1 / records, 1 / records]), std
+                ),
+                "bound": 1 / (2 * noise**2),
+            }
+        for contraction, start, steps in product(given["contractions"], given["starts"], given["lengths"]):
+            exact, bound = gaussian_dynamics(contraction, start, steps)
+            yield {
+                "kind": "log_sobolev",
+                "case": f"Gaussian, start {start:g}",
+                "quantity": "c of the law",
+                "batch": "full",
+                "schedule": "constant",
+                "step": contraction,
+                "steps": steps,
+                "exact": exact,
+                "bound": bound,
+            }
+
+    def _dynamics(self) -> Iterator[dict[str, Any]]:
+        """Lemma 3.1, given the batch (its first record is x_i0), and Lemma 3.2."""
+        losses = self.random_cases(10.0, 0)[0]
+        noise, eta = max(self.noises), 1 / (2 * losses.smoothness)
+        chain = Chain(losses, noise, "1", self.nodes)
+        mass, gradients = chain.step(eta), losses.gradients(chain.points)
+        for batch, share in product((1, 2, len(gradients)), (0.1, 0.5, 0.9)):
+            starts = chain.points - eta * gradients[1:batch].sum(axis=0) / batch
+            at = np.linspace(losses.low, losses.high, 101)
+            left, right = fokker_planck(starts, gradients[0] / batch, mass, noise**2, share * eta, at)
+            yield {
+                "kind": "fokker_planck",
+                "quantity": "Lemma 3.1",
+                "batch": str(batch),
+                "condition": losses.smoothness,
+                "x": share,
+                "exact": max(float(np.abs(left - right).max() / np.abs(left).max()), ROUNDED),
+            }
+        names = ("orders", "times", "radii", "pulls", "gammas")
+        for order, time, radius, pull, gamma in product(*(self.dynamics[name] for name in names)):
+            exact, bound = renyi_dynamics(order, time, radius, pull, gamma)
+            case = f"α {order:g}, γ {gamma:g}, start cut at {radius:g}, pull {pull:g}"
+            row = {"kind": "renyi_dynamics", "case": case, "quantity": "Lemma 3.2", "x": time}
+            yield {**row, "exact": exact, "bound": bound}
+
+    def _conversion(self) -> Iterator[dict[str, Any]]:
+        """Proposition 2.1: two Gaussians, R_alpha = alpha mu^2/2, and the worst of many pairs of coins."""
+        logits = np.linspace(-12, 12, 97)
+        first, second = (expit(side.ravel()) for side in np.meshgrid(logits, logits))
+        for order, delta in product(self.conversion["orders"], self.conversion["deltas"]):
+            common = {"kind": "conversion", "quantity": "Proposition 2.1", "x": delta}
+            for mu in self.conversion["distances"]:
+                said = {
+                    "exact": gaussian_epsilon(mu, delta),
+                    "bound": converted(order * mu**2 / 2, order, delta),
+                }
+                yield {**common, "case": f"α {order:g}, Gaussian, μ {mu:g}", **said}
+            exact, bound = coins(order, delta, first, second)
+            worst = int(np.argmax(exact / bound))
+            said = {"exact": float(exact[worst]), "bound": float(bound[worst])}
+            yield {**common, "case": f"α {order:g}, coins", **said}
+
+    def _minimiser(self, seed: int) -> Iterator[dict[str, Any]]:
+        """|theta*| of the side note of Section 3.3, on random data sets of 20 records and on one record, x = 1."""
+        rng = np.random.default_rng(generator(seed, "ryffel2022_bounds/minimiser").initial_seed())
+        data = {f"data set {number}": rng.normal(size=(20, 2)) for number in range(self.cases)}
+        data["one record"] = np.ones((1, 1))
+        for (name, x), ridge, margin in product(
+            data.items(), self.minimisers["ridges"], self.minimisers["margins"]
+        ):
+            norm, at_zero = minimiser(x, margin, ridge)
+            common = {
+                "kind": "minimiser",
+                "case": f"{name}, margin {margin:g}, λ {ridge:g}",
+                "records": len(x),
+            }
+            common |= {"x": ridge, "exact": norm}
+            yield {**common, "quantity": "positive", "bound": math.sqrt(2 * at_zero / ridge)}
+            yield {**common, "quantity": "Lipschitz", "bound": float(np.linalg.norm(x, axis=1).max()) / ridge}
 
 
 def _lemmas(

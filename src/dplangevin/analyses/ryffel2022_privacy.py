@@ -7,12 +7,12 @@ theorem_epochs   Theorem 3.1 with K counted in passes over the data, as the auth
 composition      the baseline they compare with, alpha L^2/(n^2 sigma^2) sum_k eta_k: sensitivity averaged (claimed)
 all_iterates     PLD of every step, batches sampled without replacement (upper)
 last_iterate     Bok, Su, Altschuler (2024), iterates hidden (upper)
-audit            an attack on the theorem's hypotheses, any admissible loss, from its own initial law (lower)
+audit            exact for one pair that the theorem's hypotheses admit, from its own initial law (lower)
 audit_fixed_start  the same from a public start, theta_0 = 0, to which the theorem does not apply (lower)
 
 The proof of Theorem 3.1 averages the sensitivity of a step over batches to 2L/n. The law of a step is a mixture over
-batches, whose Renyi divergence is not that of the averaged drift, so the theorem holds for full batches only; an audit
-above it shows that directly. All prices are replace-one.
+batches, whose Renyi divergence is not that of the averaged drift, so the theorem holds for full batches only; a pair
+that costs more shows that directly. All prices are replace-one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,18 +20,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import attr
-import torch
 
 from dplangevin.analyses.langevin import Setting, averaged_composition, one_step
-from dplangevin.attacks.langevin import last_iterate
-from dplangevin.audit import audit
+from dplangevin.attacks.quadrature import worst_epsilon
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import Budget, LangevinDpEvent
-from dplangevin.random import generator
 
 Batch = int | Literal["full"]
 SENSE = {
@@ -54,10 +51,9 @@ class LangevinPrivacy:
     "<setting>/calibrated": at every batch size and the authors' epochs, sigma such that Theorem 3.1 with K in steps
     gives `target`, and what the others then say.
 
-    batch: the authors'. batches: whole numbers or "full". audited: step counts of the curves' audits. ceiling: epsilon
-    beyond which a price is not worked out when a bound for it is at hand. runs: per data set of an audit, whose largest
-    possible answer is about log(runs/8). most_hits: audits are left out where the record is in more batches than that,
-    in the mean.
+    batch: the authors'. batches: whole numbers or "full". audited: step counts at which the curves have the exact
+    epsilon of the pair. ceiling: epsilon beyond which a price is not worked out when a bound for it is at hand.
+    most_hits: the pair is left out where the record is in more batches than that, in the mean.
     """
 
     settings: Mapping[str, Setting]
@@ -67,8 +63,6 @@ class LangevinPrivacy:
     audited: Sequence[int]
     target: float
     ceiling: float
-    runs: int
-    confidence: float
     most_hits: float
 
     def units(self) -> list[str]:
@@ -78,16 +72,15 @@ class LangevinPrivacy:
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         name, kind = unit.split("/")
         setting = self.settings[name]
-        rng = generator(seed, unit)
         if kind == "published":
-            found = self._published(setting, rng)
+            found = self._published(setting)
         elif kind == "calibrated":
-            found = self._calibrated(setting, rng)
+            found = self._calibrated(setting)
         else:
-            found = self._curve(setting, _size(kind, setting), rng)
+            found = self._curve(setting, _size(kind, setting))
         return [{"setting": name, **row} for row in found]
 
-    def _curve(self, setting: Setting, batch: int, rng: torch.Generator) -> list[dict[str, Any]]:
+    def _curve(self, setting: Setting, batch: int) -> list[dict[str, Any]]:
         longest, theirs = max(self.steps), setting.steps(batch)
         passes = {round(count * setting.records / batch) for count in (*self.steps, setting.epochs)}
         where = {name: {*self.steps, theirs} for name in SENSE}
@@ -96,10 +89,10 @@ class LangevinPrivacy:
         for steps in sorted(k for k in set().union(*where.values()) if k <= longest):
             names = [name for name in SENSE if steps in where[name]]
             event = setting.event(batch, steps)
-            rows += self._rows("curve", "constant", event, setting.delta, names, rng)
+            rows += self._rows("curve", "constant", event, setting.delta, names)
         return rows
 
-    def _published(self, setting: Setting, rng: torch.Generator) -> list[dict[str, Any]]:
+    def _published(self, setting: Setting) -> list[dict[str, Any]]:
         return [
             row
             for schedule in ("constant", "decreasing")
@@ -109,11 +102,10 @@ class LangevinPrivacy:
                 setting.event(self.batch, setting.steps(self.batch), schedule),
                 setting.delta,
                 list(SENSE),
-                rng,
             )
         ]
 
-    def _calibrated(self, setting: Setting, rng: torch.Generator) -> list[dict[str, Any]]:
+    def _calibrated(self, setting: Setting) -> list[dict[str, Any]]:
         rows = []
         for batch in (_size(kind, setting) for kind in self.batches):
             event = setting.event(batch, setting.steps(batch))
@@ -125,7 +117,7 @@ class LangevinPrivacy:
                 high=setting.noise_std * 1e4,
             )
             event = attr.evolve(event, noise_std=noise)
-            rows += self._rows("calibrated", "constant", event, setting.delta, list(SENSE)[:-1], rng)
+            rows += self._rows("calibrated", "constant", event, setting.delta, list(SENSE)[:-1])
         return rows
 
     def _rows(
@@ -135,7 +127,6 @@ class LangevinPrivacy:
         event: LangevinDpEvent,
         delta: float,
         names: Sequence[str],
-        rng: torch.Generator,
     ) -> list[dict[str, Any]]:
         fixed = {
             "kind": kind,
@@ -151,15 +142,13 @@ class LangevinPrivacy:
         }
         rows = []
         for name in names:
-            found = self._price(name, event, delta, rng)
+            found = self._price(name, event, delta)
             if found is not None:
                 epsilon, sense, note = found
                 rows.append({**fixed, "quantity": name, "epsilon": epsilon, "sense": sense, "note": note})
         return rows
 
-    def _price(
-        self, name: str, event: LangevinDpEvent, delta: float, rng: torch.Generator
-    ) -> tuple[float, str, str] | None:
+    def _price(self, name: str, event: LangevinDpEvent, delta: float) -> tuple[float, str, str] | None:
         """Epsilon, its sense and a note; None where there is no such number."""
         claimed, upper = SENSE["theorem"], SENSE["all_iterates"]
         if name == "theorem":
@@ -170,25 +159,15 @@ class LangevinPrivacy:
         if name == "composition":
             return averaged_composition(event, delta), claimed, ""
         if name.startswith("audit"):
-            return self._audit(event, delta, rng, 0.0 if name == "audit_fixed_start" else None)
+            if event.batch < event.records and event.steps * event.batch / event.records > self.most_hits:
+                return None
+            start_std = 0.0 if name == "audit_fixed_start" else None
+            return worst_epsilon(event, delta, start_std), SENSE["audit"], "exact for one pair of data sets"
         if event.batch < event.records and (least := one_step(event, delta)) >= self.ceiling:
             return least, "lower", "the price of one step alone"
         accountant: Accountant = Bok2024() if name == "last_iterate" else Tight()
         priced = event if name == "last_iterate" else event.all_iterates()
         return accountant.epsilon(priced, delta), upper, ""
-
-    def _audit(
-        self, event: LangevinDpEvent, delta: float, rng: torch.Generator, start_std: float | None
-    ) -> tuple[float, str, str] | None:
-        if event.batch < event.records and event.steps * event.batch / event.records > self.most_hits:
-            return None
-        first, second = last_iterate(event, self.runs, rng, start_std)
-        found = audit(first, second, delta, self.confidence)
-        return (
-            found.epsilon,
-            SENSE["audit"],
-            f"{found.runs} runs per data set, confidence {found.confidence:g}",
-        )
 
 
 def _size(kind: str | int, setting: Setting) -> int:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,21 +55,34 @@ def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, nois
 
 
 def hamiltonian(
-    theta: Tensor, precision: Tensor, eta: float, *, friction: Callable[[float], float], thermostat: bool
+    theta: Tensor,
+    precision: Tensor,
+    eta: float,
+    *,
+    friction: Callable[[float], float],
+    thermostat: bool,
+    guess: float = 0.0,
+    gradient_noise: np.ndarray | None = None,
 ) -> Chain:
-    """Eq. 4.4 of wang2015, or 4.5 with a thermostat; noise N(0, 2 a eta), as both print it.  friction: a of eta."""
+    """Eq. 4.4 of wang2015 with noise N(0, 2 (a - b) eta), or 4.5 with a thermostat and N(0, 2 a eta), as both print it.
+
+    friction: a of eta.  guess: B of eq. 4.2, which makes b = B sqrt(eta).  gradient_noise: covariance ``(d, d)`` of the
+    stochastic gradient; None: the gradient is exact.
+    """
     a = friction(eta)
     kernel = sgnht() if thermostat else sghmc(a)
     start = torch.zeros_like(theta), torch.full_like(theta[..., :1], a)
     state = SgnhtState(theta, *start) if thermostat else SghmcState(theta, start[0])
-    std = math.sqrt(2 * a * eta)
+    identity, zero, h = np.eye(len(precision)), np.zeros_like(precision), precision.numpy()
+    injected = 2 * (a - guess * math.sqrt(eta)) * eta
+    of_gradient = zero if gradient_noise is None else eta**2 * gradient_noise
+    root = torch.tensor(np.linalg.cholesky(injected * identity + of_gradient))
 
     def step(state: Any, rng: torch.Generator) -> Any:
-        return kernel.step(state, state.theta @ precision, std * normals(theta, rng), column(eta))
+        return kernel.step(state, state.theta @ precision, normals(theta, rng) @ root.T, column(eta))
 
-    identity, zero, h = np.eye(len(precision)), np.zeros_like(precision), precision.numpy()
     drift = np.block([[identity, identity], [-eta * h, (1 - a) * identity]])
-    return Chain(state, step, (drift, np.block([[zero, zero], [zero, std**2 * identity]])))
+    return Chain(state, step, (drift, np.block([[zero, zero], [zero, injected * identity + of_gradient]])))
 
 
 def fisher_scoring(
@@ -124,6 +138,9 @@ class Temperature:
     as it keeps ``E v^2 = eta``, SGNHT then settles at ``T = (1 + sqrt(1 - 2 a))/2``, below 1, as eta goes to 0.
     records, batch: N and tau.  noise_variance: sigma^2 of ryffel2022, which targets ``exp(-L/sigma^2)`` and is not
     meant to sample the posterior.
+
+    Two more units give SGHMC and SGNHT a stochastic gradient (see `noisy`).  gradient_noise: B, below the friction A.
+    guesses: the values of B-hat that SGHMC subtracts, below A.
     """
 
     steps: Mapping[str, Sequence[float]]
@@ -136,6 +153,8 @@ class Temperature:
     records: int
     batch: int
     noise_variance: float
+    gradient_noise: float = 0.5
+    guesses: Sequence[float] = (0.0, 0.25, 0.5, 0.75)
 
     def __post_init__(self) -> None:
         if unknown := set(self.steps) ^ set(self.samplers()):
@@ -171,31 +190,87 @@ class Temperature:
         }
         return {name: Sampler(*row) for name, row in table.items()}
 
+    def noisy(self) -> dict[str, list[Sampler]]:
+        """Unit: SGHMC or SGNHT with stochastic gradients N(grad U, covariance) and a = A sqrt(eta), h = sqrt(eta).
+
+        covariance: B, as eq. 4.2 prints it, or 2 B/h, which adds the diffusion 2 B to the momentum, as in Chen et al.
+        (2014).  SGHMC settles at T = 1 - B-hat/A as h goes to 0 with the former, at 1 + (B - B-hat)/A with the latter.
+        anisotropic: d B in the narrow direction of the posterior and 0 in the others, of mean B; the axes then have no
+        common temperature, and limit is nan.
+        """
+        a, b = self.friction, self.gradient_noise
+
+        def chain(
+            theta: Tensor, precision: Tensor, eta: float, order: int, along: bool, **options: Any
+        ) -> Chain:
+            """order: of the covariance in 1/h. along: in the narrow direction of the posterior alone."""
+            axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
+            shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
+            noise = b * (2 / math.sqrt(eta)) ** order * shape
+            return hamiltonian(
+                theta,
+                precision,
+                eta,
+                friction=lambda eta: a * math.sqrt(eta),
+                gradient_noise=noise,
+                **options,
+            )
+
+        def sampler(
+            setting: str, limit: float, order: int, along: bool = False, guess: float | None = None
+        ) -> Sampler:
+            of = partial(chain, order=order, along=along, thermostat=guess is None, guess=guess or 0.0)
+            equation = "eq. 4.5" if guess is None else "eq. 4.4"
+            power = "" if limit == 1 else f"{1 / limit:.4g}"
+            target = "none" if math.isnan(limit) else f"exp(-{power}U)"
+            return Sampler("wang2015", equation, "printed", setting, target, limit, of)
+
+        guessed = [(0, guess, 1 - guess / a) for guess in self.guesses]
+        guessed += [(1, guess, 1 + (b - guess) / a) for guess in (0.0, b)]
+        covariance = f"covariance B = {b:g}", f"covariance 2B/h, B = {b:g}"
+        return {
+            "sghmc_noise": [
+                sampler(f"{covariance[order]}, B̂ = {guess:g}", limit, order, guess=guess)
+                for order, guess, limit in guessed
+            ],
+            "sgnht_noise": [
+                *(sampler(covariance[order], 1.0, order) for order in (0, 1)),
+                sampler(f"{covariance[1]}, anisotropic", math.nan, 1, along=True),
+            ],
+        }
+
     def units(self) -> list[str]:
-        return list(self.samplers())
+        return [*self.samplers(), *self.noisy()]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """One row per problem, step size and kind (simulated, closed form); value, low, high: the temperature."""
-        sampler, rng = self.samplers()[unit], random.generator(seed, f"temperature {unit}")
-        kept = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
+        """One row per problem, step size and kind (simulated, closed form); value, low, high: the temperature.
+
+        With stochastic gradients the kind ends in ", noisy gradient", and SGHMC is not simulated.
+        """
+        noisy, name = self.noisy().get(unit, []), unit.removesuffix("_noise")
+        rng, of = random.generator(seed, f"temperature {unit}"), ", noisy gradient" if noisy else ""
         r = self.correlation
         problems = {("1-d",): [[1.0]], ("2-d, narrow axis", "2-d, wide axis"): [[1.0, r], [r, 1.0]]}
         rows = []
-        for names, covariance in problems.items():
+        samplers = noisy or [self.samplers()[unit]]
+        for sampler, (names, covariance), eta in product(samplers, problems.items(), self.steps[name]):
+            if math.isnan(sampler.limit) and len(names) == 1:
+                continue  # one direction has no anisotropic noise
+            kept = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
             variances, axes = np.linalg.eigh(covariance)
-            for eta in self.steps[unit]:
-                theta = torch.zeros(self.chains, 1, len(names), dtype=torch.float64)
-                chain = sampler.chain(theta, torch.tensor(np.linalg.inv(covariance)), eta)
+            theta = torch.zeros(self.chains, 1, len(names), dtype=torch.float64)
+            chain = sampler.chain(theta, torch.tensor(np.linalg.inv(covariance)), eta)
+            found: dict[str, list[Interval]] = {}
+            linear = not isinstance(chain.state, SgnhtState)
+            if not (noisy and linear):
                 squares = self.simulate(chain, torch.tensor(axes), rng) / variances
-                exact = np.full(len(names), np.nan)
-                if not isinstance(chain.state, SgnhtState):
-                    exact = np.diag(axes.T @ stationary(chain)[: len(names), : len(names)] @ axes) / variances
-                for j, problem in enumerate(names):
-                    base = {"sampler": unit, **kept, "problem": problem, "step": float(eta)}
-                    rows.append({**base, "kind": "simulated", **t_interval(squares[:, j]).columns()})
-                    if np.isfinite(exact[j]):
-                        known = Interval(*[float(exact[j])] * 3)
-                        rows.append({**base, "kind": "closed form", **known.columns()})
+                found["simulated"] = [t_interval(column) for column in squares.T]
+            if linear:
+                exact = np.diag(axes.T @ stationary(chain)[: len(names), : len(names)] @ axes) / variances
+                found["closed form"] = [Interval(*[float(value)] * 3) for value in exact]
+            for j, problem in enumerate(names):
+                base = {"sampler": name, **kept, "problem": problem, "step": float(eta)}
+                rows += [{**base, "kind": kind + of, **values[j].columns()} for kind, values in found.items()]
         return rows
 
     def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:

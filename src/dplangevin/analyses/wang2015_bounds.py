@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 from typing import Any
 
@@ -68,6 +68,10 @@ class Bounds:
     rates: dimensions d; scales s of I^-1 = s times the identity.
     wald: wald_sizes n, wald_epsilons, theta0 inside the interval [-wald_radius, wald_radius] of a uniform prior.
     approximate: budgets delta in (0, 1) of the distance; chain_steps of a Metropolis chain; tempers rho.
+    losses: loss_records n of the enumerated data sets, prior_masses of one parameter.
+    scoring: N, heads in 1..N - 1 and tau in 1..N - 1 of each case; points; algorithm, epsilons.
+    batches: tau below N of `algorithm`.
+    hybrid: as wald and phase.
     thermostat: friction a, eta (in units of 1/(beta N), beta = 1/4), thermostat_epsilons, chains, chain_length.
     """
 
@@ -103,6 +107,9 @@ class Bounds:
     thermostat_epsilons: Sequence[float]
     chains: int
     chain_length: int
+    loss_records: Sequence[int]
+    scoring: Sequence[tuple[int, int, int]]
+    batches: Sequence[int]
 
     def __post_init__(self) -> None:
         if min(self.covariance_records) <= 4:
@@ -138,6 +145,12 @@ class Bounds:
             "rates": self.rates,
             "wald": self.wald,
             "approximate": self.approximate,
+            "mechanism": self.mechanism,
+            "composition": self.composition,
+            "losses": self.losses,
+            "scoring": self.fisher_scoring,
+            "batches": self.variances,
+            "hybrid": self.hybrid,
         }
 
     def posteriors(self) -> list[Case]:
@@ -165,16 +178,10 @@ class Bounds:
         for (name, (theta, log_likelihood)), mass, n in product(
             families.items(), self.prior_masses, self.small_records
         ):
-            prior = np.array([mass, (1 - mass) / 2, (1 - mass) / 2])
             fine = np.linspace(-self.radius, self.radius, 4001)
             normaliser = np.log(np.trapezoid(np.exp(log_likelihood(theta, fine)), fine, axis=1))
             table = log_likelihood(theta, lattice) - normaliser[:, None]  # (parameters, points)
-            worst = 0.0
-            for others in combinations_with_replacement(range(len(lattice)), n - 1):
-                shared = np.log(prior) + table[:, list(others)].sum(1)
-                joint = shared[:, None] + table
-                log_posterior = joint - logsumexp(joint, axis=0)
-                worst = max(worst, float(np.ptp(log_posterior, axis=1).max()))
+            worst = worst_ratio(table, mass, n)
             case = f"{name}, prior mass {mass:g} on one parameter"
             rows.append(("theorem 1, 4LR", case, n, worst, 4 * self.lipschitz * self.radius))
         return rows
@@ -246,14 +253,14 @@ class Bounds:
             centre = theta - eta * total / self.batch * pull
             kernel = np.exp(-((theta[None] - centre[:, None]) ** 2) / (2 * variance))
             move += chance * kernel / kernel.sum(1, keepdims=True)
-        system = move.T - np.eye(len(theta))
-        system[-1] = 1.0  # the law sums to one
-        law = np.linalg.solve(system, np.eye(len(theta))[-1])
-        return np.asarray(law)
+        return fixed_point(move)
 
     def phase(self) -> list[Case]:
         """Section 4.1, alpha-phase transition with eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t): value the last t
-        at which the privacy noise is above eta_t, bound alpha N T/tau; x = alpha."""
+        at which the privacy noise is above eta_t, bound alpha N T/tau; x = alpha.
+
+        relaxation times: those of SGLD in the steps t > alpha N T/tau, sum of eta_t beta N with beta = L/4, the largest
+        curvature of one record's logistic loss; no bound."""
         setting = self.algorithm
         rows: list[Case] = []
         for alpha, epsilon in product(self.alphas, self.epsilons):
@@ -261,7 +268,10 @@ class Bounds:
             eta = alpha * epsilon**2 / (128 * setting.lipschitz**2 * setting.logs * t)
             above = np.flatnonzero(setting.noise(epsilon) * eta**2 > eta * (1 + 1e-12))
             last = float(t[above[-1]]) if len(above) else 0.0
-            rows.append(("phase transition", f"ε = {epsilon:g}", alpha, last, alpha * setting.steps))
+            case = f"ε = {epsilon:g}"
+            rows.append(("phase transition", case, alpha, last, alpha * setting.steps))
+            covered = float(eta[t > alpha * setting.steps].sum()) * setting.lipschitz * setting.records / 4
+            rows.append(("phase transition, relaxation times", case, alpha, covered, math.nan))
         return rows
 
     def noise(self) -> list[Case]:
@@ -380,6 +390,9 @@ class Bounds:
         B = ln(1 + e^D). Type I: value the exact chance, bound the level; power: at theta_0 + 2 asymptotic standard
         errors, bound that of the normal limit; x = n. Sums over the binomial number of heads of posterior masses on a
         lattice.
+
+        likelihood ratio: the same with 2 n KL(p_theta || p_theta_0)/(1 + 1/rho). In an exponential family 2 n KL is the
+        statistic of the likelihood-ratio test, in which theta is the maximum likelihood estimate.
         """
         rows: list[Case] = []
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
@@ -389,15 +402,17 @@ class Bounds:
             z = stats.norm.ppf(1 - LEVEL / 2)
             power = stats.norm.sf(z - SHIFT) + stats.norm.cdf(-z - SHIFT)
             for kind, theta, bound in (
-                ("wald, type I", self.theta0, LEVEL),
-                ("wald, power", self.theta0 + SHIFT * error, float(power)),
+                ("type I", self.theta0, LEVEL),
+                ("power", self.theta0 + SHIFT * error, float(power)),
             ):
-                rows.append((kind, f"ε = {epsilon:g}", n, self._rejects(theta, n, rho), bound))
+                wald, ratio = self._rejects(theta, n, rho)
+                rows.append((f"wald, {kind}", f"ε = {epsilon:g}", n, wald, bound))
+                rows.append((f"likelihood ratio, {kind}", f"ε = {epsilon:g}", n, ratio, bound))
         return rows
 
-    def _rejects(self, theta: float, n: int, rho: float) -> float:
-        """Chance of rejecting theta_0 when the data come from `theta`. Heads are those within 7 standard deviations,
-        thinned to at most about a thousand, with their binomial weights."""
+    def _rejects(self, theta: float, n: int, rho: float) -> tuple[float, float]:
+        """Chances that Wald's and the likelihood-ratio test reject theta_0 when the data come from `theta`. Heads are
+        those within 7 standard deviations, thinned to at most about a thousand, with their binomial weights."""
         chance = float(expit(theta))
         wide = 7 * math.sqrt(n * chance * (1 - chance))
         low, high = max(0, math.floor(n * chance - wide)), min(n, math.ceil(n * chance + wide))
@@ -411,9 +426,15 @@ class Bounds:
         log = rho * (heads[:, None] * log_expit(draw) + (n - heads[:, None]) * log_expit(-draw))
         posterior = np.exp(log - log.max(1, keepdims=True))
         posterior /= posterior.sum(1, keepdims=True)
-        statistic = n * expit(draw) * expit(-draw) * (draw - self.theta0) ** 2 / (1 + 1 / rho)
-        rejected = (posterior * (statistic > stats.chi2.ppf(1 - LEVEL, 1))).sum(1)
-        return float(weight @ rejected / weight.sum())
+        apart = draw - self.theta0
+        wald = expit(draw) * expit(-draw) * apart**2
+        ratio = 2 * (expit(draw) * apart + log_expit(-draw) - log_expit(-self.theta0))  # 2 KL
+        limit = stats.chi2.ppf(1 - LEVEL, 1) * (1 + 1 / rho) / n
+        first, second = (
+            float(weight @ (posterior * (statistic > limit)).sum(1) / weight.sum())
+            for statistic in (wald, ratio)
+        )
+        return first, second
 
     def approximate(self) -> list[Case]:
         """Proposition 3: a sample within L1 distance delta of the exact one is (eps, (1 + e^eps) delta)-DP.
@@ -443,6 +464,149 @@ class Bounds:
                 case = f"Metropolis, {steps} steps"
                 bound = (1 + math.exp(epsilon)) * budget
                 rows.append(("proposition 3", case, epsilon, float(max(over)), bound))
+        return rows
+
+    def mechanism(self) -> list[Case]:
+        """Theorem 2: noise of std sqrt(2 ln(1.25/delta))/eps times the l2 sensitivity is (eps, delta)-private, eps < 1.
+        value: the exact epsilon at delta; x = eps. The rows of "eps >= 1" are outside the theorem."""
+        rows: list[Case] = []
+        deltas = (1e-15, 1e-10, 1e-5, 1e-2, 0.1, 0.5, 0.9, 0.99)
+        inside, outside = (0.001, 0.01, 0.1, 0.5, 0.9, 0.999), (1.0, 2.0, 5.0, 10.0, math.exp(3))
+        for kind, epsilons in (("theorem 2", inside), ("theorem 2, ε ≥ 1", outside)):
+            for delta, epsilon in product(deltas, epsilons):
+                mu = epsilon / math.sqrt(2 * math.log(1.25 / delta))
+                rows.append((kind, f"δ = {delta:g}", epsilon, epsilon_of(mu, delta), epsilon))
+        return rows
+
+    def composition(self) -> list[Case]:
+        """Lemma 3: k (eps, delta)-private mechanisms are (eps', k delta + delta')-private. value: the exact delta at
+        eps' of the worst k mechanisms, chosen adaptively (Kairouz, Oh, Viswanath 2015, Theorem 3.3); x = eps."""
+        rows: list[Case] = []
+        ks, epsilons, slacks = (
+            (1, 2, 10, 100, 10_000),
+            (1e-3, 0.01, 0.1, 0.5, 1.0, 3.0),
+            (0.5, 1e-2, 1e-6, 1e-12),
+        )
+        for k, epsilon, slack, delta in product(ks, epsilons, slacks, (0.0, 1e-9, 1e-3)):
+            if k * delta + slack >= 1:
+                continue
+            total = math.sqrt(2 * k * math.log(1 / slack)) * epsilon + k * epsilon * math.expm1(epsilon)
+            case = f"k = {k}, δ' = {slack:g}, δ = {delta:g}"
+            rows.append(("lemma 3", case, epsilon, composed(k, epsilon, delta, total), k * delta + slack))
+        return rows
+
+    def losses(self) -> list[Case]:
+        """Section 3.4, OPS with losses that objective perturbation excludes: Theorem 1, 4B, for log p = -loss.
+
+        Three slopes theta of records (u, y): l1 |y - theta u|, Huber of the same with its corner at 1/2, hinge
+        (1 - y theta u)_+. B: the largest loss. value: the largest |log ratio| over all neighbours of n records from a
+        lattice; x = n."""
+        slope = np.array([-2.0, 0.0, 2.0])[:, None]
+        u, y = (grid.ravel() for grid in np.meshgrid((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0)))
+        residual = np.abs(y - slope * u)
+        tables = {
+            "ℓ1": residual,
+            "Huber": np.where(residual <= 0.5, residual**2, residual - 0.25),
+            "hinge": np.maximum(1 - (y * slope * u)[:, y != 0], 0),
+        }
+        rows: list[Case] = []
+        for (name, loss), mass, n in product(tables.items(), self.prior_masses, self.loss_records):
+            case = f"{name}, prior mass {mass:g} on one parameter"
+            rows.append(("theorem 1, 4B", case, n, worst_ratio(-loss, mass, n), 4 * float(loss.max())))
+        return rows
+
+    def fisher_scoring(self) -> list[Case]:
+        """Section 4.2: SGFS (Algorithm 4) as eta grows without bound, where the minibatch is its only noise; x = N.
+
+        Coins with logit theta, some heads among N, a flat prior; the Fisher information I is that of all records at the
+        mode, and given. The stationary law is the fixed point of the chain's transition on a lattice that reaches
+        12/sqrt(I) from the mode; a move between two points goes to either, with the weights that keep its mean.
+        mode: value the largest difference between the distribution functions of the law and of N(mode, 1/I), bound that
+        of the posterior. moments: the same of N(mean, variance) of the posterior. relaxation: value the data passes
+        -tau/(N ln r), r the autocorrelation of one step.
+        private: variance over that of the normal approximation on a normal posterior with sigma^2 of Algorithm 4, F = 1
+        and information 1/4 per record; bound 1, x = epsilon."""
+        rows: list[Case] = []
+        for records, heads, batch in self.scoring:
+            mode = float(logit(heads / records))
+            information = heads * (1 - heads / records)
+            theta = mode + np.linspace(-12, 12, self.points) / math.sqrt(information)
+            move = scoring_transition(theta, records, heads, batch)
+            law = fixed_point(move)
+            log = heads * log_expit(theta) + (records - heads) * log_expit(-theta)
+            posterior = np.exp(log - logsumexp(log))
+            case = f"{heads} of {records} heads, τ = {batch}"
+            for name, (mean, variance) in {
+                "mode": (mode, 1 / information),
+                "moments": moments(theta, posterior),
+            }.items():
+                normal = np.exp(-((theta - mean) ** 2) / (2 * variance))
+                normal /= normal.sum()
+                away, known = (float(np.abs(np.cumsum(one - normal)).max()) for one in (law, posterior))
+                rows.append((f"sgfs, {name}", case, records, away, known))
+            mean, variance = moments(theta, law)
+            lagged = float((law * (theta - mean)) @ move @ (theta - mean)) / variance
+            rows.append(("sgfs, relaxation", case, records, -batch / records / math.log(lagged), math.nan))
+        setting = self.algorithm
+        for epsilon in self.epsilons:
+            noise = setting.noise(epsilon) / (4 * setting.records**2)  # sigma^2 on the mean gradient
+            ratio = setting.records / setting.batch
+            push = setting.records * ratio / 4 + setting.records**2 * noise
+            pull = setting.records / 4
+            gain = 2 / ((1 + ratio) * pull)
+            variance = gain**2 * push / (1 - (1 - gain * pull) ** 2)
+            rows.append(("sgfs, private", "normal posterior", epsilon, variance * pull, 1.0))
+        return rows
+
+    def variances(self) -> list[Case]:
+        """Section 4.1, choice of tau: variances over eta^2 of both random components against tau = x, T fixed.
+
+        privacy: Algorithm 2's noise, epsilon the first of `epsilons`. minibatch: N^2/tau (1 - tau/N) of N/tau times
+        the sum of the gradients of tau records drawn without replacement, whose variance (divisor N - 1) is 1.
+        Choice of T: relaxation times within N T/tau steps at the largest step whose privacy noise is at most eta, as in
+        `phase`, T = x; value over bound is T = 2 N over T = sqrt(N)."""
+        setting = self.algorithm
+        rows: list[Case] = []
+        for batch in self.batches:
+            private = replace(setting, batch=batch).noise(self.epsilons[0])
+            sampled = setting.records**2 / batch * (1 - batch / setting.records)
+            rows.append(("variance of a step", "privacy", batch, private, math.nan))
+            rows.append(("variance of a step", "minibatch", batch, sampled, math.nan))
+        short = replace(setting, passes=round(math.sqrt(setting.records)))
+        long = replace(setting, passes=2 * setting.records)
+        for epsilon in self.epsilons:
+            covered, reference = (self._covered(one, epsilon) for one in (long, short))
+            rows.append(("relaxation times, T = 2N", f"ε = {epsilon:g}", long.passes, covered, reference))
+        return rows
+
+    @staticmethod
+    def _covered(setting: Algorithm2, epsilon: float) -> float:
+        """Relaxation times of SGLD, curvature L N/4, within N T/tau steps at the step with privacy noise eta."""
+        return setting.steps * setting.lipschitz * setting.records / 4 / setting.noise(epsilon)
+
+    def hybrid(self) -> list[Case]:
+        """Section 4.1, Algorithm 3 without burn-in, coins as in `wald`.
+
+        start: the chance that a posterior sample at eps/2, rho = min(1, eps/8B), lies within the central 95 % of the
+        posterior; bound .95, x = n. With p = sigmoid(theta) and s heads the tempered posterior of p is
+        Beta(rho s, rho (n - s)), cut to the interval. relaxation times: `_covered` at eps/2 of `algorithm`, x = eps."""
+        ends = expit([-self.wald_radius, self.wald_radius])
+        rows: list[Case] = []
+        for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
+            rho = min(1.0, epsilon / (8 * float(np.logaddexp(0, self.wald_radius))))
+            chance = float(expit(self.theta0))
+            heads = np.unique(stats.binom.ppf((np.arange(200) + 0.5) / 200, n, chance))
+            weight = stats.binom.pmf(heads, n, chance)
+            whole, tempered = (stats.beta(power * heads, power * (n - heads)) for power in (1.0, rho))
+            low, high = whole.cdf(ends[0]), whole.cdf(ends[1])
+            central = [whole.ppf(low + share * (high - low)) for share in (0.025, 0.975)]
+            mass = tempered.cdf(central[1]) - tempered.cdf(central[0])
+            mass /= tempered.cdf(ends[1]) - tempered.cdf(ends[0])
+            within = float(weight @ mass / weight.sum())
+            rows.append(("hybrid, start", f"ε = {epsilon:g}", n, within, 0.95))
+        for epsilon in self.epsilons:
+            covered = self._covered(self.algorithm, epsilon / 2)
+            rows.append(("hybrid, relaxation times", "Adult's N", epsilon, covered, math.nan))
         return rows
 
     def thermostat(self, seed: int) -> list[Case]:
@@ -488,6 +652,20 @@ class Bounds:
         return rows
 
 
+def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
+    """The largest |log ratio| of the posteriors of neighbours with n records.
+
+    table: log p(x|theta), (3 parameters, points).  mass: prior of the first parameter; the others share the rest.
+    """
+    prior = np.log([mass, (1 - mass) / 2, (1 - mass) / 2])
+    worst = 0.0
+    for others in combinations_with_replacement(range(table.shape[1]), n - 1):
+        joint = (prior + table[:, list(others)].sum(1))[:, None] + table
+        log_posterior = joint - logsumexp(joint, axis=0)
+        worst = max(worst, float(np.ptp(log_posterior, axis=1).max()))
+    return worst
+
+
 def length(d: int) -> float:
     """E||z||_2 of z ~ N(0, identity) in d dimensions: sqrt(2) Gamma((d + 1)/2)/Gamma(d/2)."""
     return math.sqrt(2) * math.exp(gammaln((d + 1) / 2) - gammaln(d / 2))
@@ -499,6 +677,45 @@ def largest(d: int) -> float:
         lambda t: -math.expm1(d * math.log1p(-2 * stats.norm.sf(t))) if t else 1.0, 0, 40
     )
     return float(found)
+
+
+def composed(k: int, epsilon: float, delta: float, total: float) -> float:
+    """The exact delta at `total` of the worst k-fold adaptive composition of (epsilon, delta)-private mechanisms."""
+    flips = np.arange(k + 1)
+    log = gammaln(k + 1) - gammaln(flips + 1) - gammaln(k - flips + 1) - k * np.logaddexp(0, epsilon)
+    log += (k - flips) * epsilon  # of that number of flips in k randomised responses
+    over = (k - 2 * flips) * epsilon - total
+    pure = float((np.exp(log) * -np.expm1(-np.maximum(over, 0))).sum())
+    return -math.expm1(k * math.log1p(-delta) + math.log1p(-pure))
+
+
+def fixed_point(move: np.ndarray) -> np.ndarray:
+    """Stationary law ``(points,)`` of the transition matrix `move`, whose rows sum to one."""
+    system = move.T - np.eye(len(move))
+    system[-1] = 1.0  # the law sums to one
+    return np.asarray(np.linalg.solve(system, np.eye(len(move))[-1]))
+
+
+def moments(theta: np.ndarray, law: np.ndarray) -> tuple[float, float]:
+    """Mean and variance of a law ``(points,)`` on the lattice theta."""
+    mean = float(law @ theta)
+    return mean, float(law @ (theta - mean) ** 2)
+
+
+def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) -> np.ndarray:
+    """Transition matrix ``(points, points)`` of SGFS at an unbounded step on coins with logit theta, information N I at
+    the mode: theta - 2/((1 + N/tau) N I) N/tau sum of the minibatch's gradients."""
+    move = np.zeros((len(theta), len(theta)))
+    every, information = np.arange(len(theta)), heads * (1 - heads / records)
+    gain = 2 / ((1 + records / batch) * information) * records / batch
+    for positive in range(batch + 1):
+        chance = stats.hypergeom.pmf(positive, records, heads, batch)
+        place = (theta - gain * (batch * expit(theta) - positive) - theta[0]) / (theta[1] - theta[0])
+        place = np.clip(place, 0, len(theta) - 1)
+        left = np.minimum(place.astype(int), len(theta) - 2)
+        np.add.at(move, (every, left), chance * (1 - (place - left)))
+        np.add.at(move, (every, left + 1), chance * (place - left))
+    return move
 
 
 def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) -> float:

@@ -63,7 +63,7 @@ def last_iterate(
     pair = pair_for(event, spread, project, others)
     if project is not None and project < math.inf:
         return _stepwise(event, pair, runs, rng, spread)
-    keep, shares = _weights(event)
+    keep, shares = kept_shares(event)
     variance = (keep * spread) ** 2 + float((2 * event.step_sizes() * shares**2).sum()) * event.noise_std**2
     centre = pair.drift * float((event.step_sizes() * shares).sum())
     sizes = torch.as_tensor(event.step_sizes() * shares)
@@ -91,9 +91,16 @@ def chosen_others(event: LangevinDpEvent) -> Others:
 
 
 def pair_for(
-    event: LangevinDpEvent, init_std: float, project: float | None = None, others: Others | None = None
+    event: LangevinDpEvent,
+    init_std: float,
+    project: float | None = None,
+    others: Others | None = None,
+    negligible: float = NEGLIGIBLE,
 ) -> Pair:
-    """The pair of data sets, with its radius and the largest g that this radius allows."""
+    """The pair of data sets, with its radius and the largest g that this radius allows.
+
+    negligible: probability that an iterate leaves C, where the radius is chosen here.
+    """
     others = chosen_others(event) if others is None else others
     if others not in get_args(Others):
         raise ValueError(f"others = {others!r} must be one of {', '.join(get_args(Others))}")
@@ -103,7 +110,7 @@ def pair_for(
             f"step_size = {event.step_size} must be at most 1/strong_convexity = {1 / ridge:.4g}"
         )
     if project is None:
-        radius = _radius(event, init_std, others)
+        radius = _radius(event, init_std, others, negligible)
     elif project > 0:
         radius = project
     else:
@@ -130,26 +137,34 @@ def initial_std(event: LangevinDpEvent, init_std: float | None) -> float:
     return event.noise_std * math.sqrt(2 / event.strong_convexity)
 
 
-def _weights(event: LangevinDpEvent) -> tuple[float, np.ndarray]:
+def kept_shares(event: LangevinDpEvent) -> tuple[float, np.ndarray]:
     """What is left in theta_K of theta_0, and of a shift at each step, ``(steps,)``."""
     kept = np.cumprod(1 - event.step_sizes()[::-1] * event.strong_convexity)[::-1]
     return float(kept[0]), np.append(kept[1:], 1.0)
 
 
-def _radius(event: LangevinDpEvent, init_std: float, others: Others) -> float:
-    """r = noise + g reach with g = L - lambda r: all iterates stay within it but for NEGLIGIBLE."""
+def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible: float) -> float:
+    """r = noise + g reach with g = L - lambda r: some iterate leaves it with probability `negligible` at most."""
     ridge, eta = event.strong_convexity, float(event.step_sizes()[0])
     total = float(event.step_sizes().sum())
     grown = init_std**2 + 2 * event.noise_std**2 * total
     if ridge:
         stationary = 2 * event.noise_std**2 / (ridge * (2 - eta * ridge))
         grown = min(grown, max(init_std**2, stationary))
-    noise = -float(ndtri(NEGLIGIBLE / (4 * (event.steps + 1)))) * math.sqrt(grown)
-    most = float(binom.isf(NEGLIGIBLE / 2, event.steps, event.batch / event.records)) / event.batch
+    noise = -float(ndtri(negligible / (4 * (event.steps + 1)))) * math.sqrt(grown)
+    most = most_uses(event.steps, event.batch / event.records, negligible / 2) / event.batch
     longest = min(total, 1 / ridge) if ridge else total
     push = min(most * eta, longest / event.batch)
     reach = push if others == "flat" else longest + 2 * push
     return (noise + reach * event.lipschitz) / (1 + ridge * reach)
+
+
+def most_uses(steps: int, rate: float, negligible: float) -> int:
+    """The largest number of uses whose probability, of Binomial(steps, rate), is above `negligible`."""
+    if rate >= 1:
+        return steps
+    likely = binom.logpmf(np.arange(steps + 1), steps, rate) > math.log(negligible)
+    return int(np.flatnonzero(likely)[-1])
 
 
 def _uses(rate: float, runs: int, steps: int, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,8 +1,9 @@
-r"""An attack on a row: neighbours that softmax regression itself admits, through the step that trains.
+r"""An attack on the problem of a row: neighbours that softmax regression itself admits, through the step that trains.
 
-Every record but one is x = 0, which is admissible and whose gradient is 0; the differing one is (x, y) under D and (x',
-y') under D' with ``|x|, |x'| <= row_bound``.  One feature is enough: all other coordinates of theta are noise that does
-not depend on the data, so theta has length K.  With b = row_bound and no clip, the gradients ``(p - e_y) x`` differ by
+No record is one of the row's data set.  Every record but one is x = 0, which is admissible, with gradient 0.  The
+differing one is (x, y) under D and (x', y') under D' with ``|x|, |x'| <= row_bound``.  One feature is enough: all other
+coordinates of theta are noise that does not depend on the data, so theta has length K.  With b = row_bound and no clip,
+the gradients ``(p - e_y) x`` differ by
 
     flipped label, (b, 0) and (b, 1)    sqrt(2) b, whatever theta
     x to -x, (b, 0) and (-b, 0)         2 b ||p - e_0||, which is 2 b sqrt(1 - 1/K) at theta = 0
@@ -10,9 +11,10 @@ not depend on the data, so theta has length K.  With b = row_bound and no clip, 
 where the hypotheses of a theorem may allow 2 L = 2 sqrt(2) b, see `attacks.langevin`.  A pilot run tries x and x' of
 length b or b/2 and keeps the pair that it tells apart best; the runs of the audit are drawn after it.
 
-A bias on rows without a bound (a feature 1) is left out.  There the records may be as long as one likes, the others
-along an axis of their own; their clipped gradients then have no part in the bias, nor has it in what the differing
-record tells: the attack is the limit of such pairs.
+A bias on rows without a bound (a feature 1) is left out.  That problem admits records as long as one likes; the
+differing one is no longer than 99 % of the public rows, where these are known.  The others may lie along an axis of
+their own; their clipped gradients then have no part in the bias, nor has it in what the differing record tells: the
+attack is the limit of such pairs.
 
 Released are the last iterate (`last_iterate`) or all of them (`all_iterates`).  A use of the record is a step of
 `Glm.descent`, as in training; whether a step uses it is Bernoulli(batch/records), independently over steps,
@@ -72,7 +74,8 @@ class Attack(NamedTuple):
 class Training:
     """What is attacked: `chain` on `records` rows, ||x|| <= row_bound (inf: none), with labels 0, ..., classes - 1.
 
-    features: what theta is wide of; it matters only where the chain is projected on a ball.
+    features: what theta is wide of; it matters only where the chain is projected on a ball.  row_quantile: a length
+    that 99 % of public rows do not exceed, which limits a pair where rows have no bound.
     """
 
     chain: Chain
@@ -80,6 +83,7 @@ class Training:
     classes: int
     features: int
     row_bound: float
+    row_quantile: float = math.inf
 
     @property
     def rate(self) -> float:
@@ -113,8 +117,10 @@ class Training:
 
     @property
     def reach(self) -> float:
-        """The longest x of a pair: the row bound, or where there is none one whose gradient is clipped."""
-        reach = self.row_bound if self.row_bound < math.inf else UNBOUNDED * self.chain.clip
+        """The longest x of a pair: the row bound, or where there is none one whose gradient is clipped, no longer than
+        99 % of the public rows."""
+        free = min(UNBOUNDED * self.chain.clip, self.row_quantile)
+        reach = self.row_bound if self.row_bound < math.inf else free
         if not reach < math.inf:
             raise ValueError("rows without a bound need a clip: set row_bound or clip")
         return reach
@@ -423,7 +429,7 @@ def _ratios(
 
 @dataclass(frozen=True)
 class OnRow:
-    """The attack on a row of an experiment, as `prices.priced` takes it.
+    """The attack on the problem of a row of an experiment, as `prices.priced` takes it.
 
     single: runs where the last iterate is seen, chain: where all are; confidence: of the bound.
     """
@@ -435,7 +441,9 @@ class OnRow:
     def __call__(self, plan: Plan, facts: Facts, delta: float, rng: torch.Generator) -> dict[str, Any]:
         """The columns of the row that say what the attack shows."""
         classes = facts.linear.classes
-        training = Training(plan.work, facts.n, classes, facts.d // classes, facts.row_bound)
+        training = Training(
+            plan.work, facts.n, classes, facts.d // classes, facts.row_bound, facts.row_quantile
+        )
         if plan.guarantee.released == "final":
             attack = last_iterate(training, self.single, rng, delta)
         else:

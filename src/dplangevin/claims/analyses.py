@@ -55,10 +55,12 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     if not math.isnan(row.epsilon_formula):
         reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
     if not math.isnan(row.audit_epsilon):
-        reason += (
-            f"; an attack on the theorem's hypotheses shows at least {short(row.audit_epsilon)} "
-            f"({short(row.audit_runs)} runs)"
-        )
+        if row.audit_runs:
+            shown = f"an attack on the theorem's hypotheses shows at least {short(row.audit_epsilon)} "
+            shown += f"(95 % confidence, {short(row.audit_runs)} runs)"
+        else:
+            shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.audit_epsilon)}"
+        reason += f"; {shown}"
     verdict = promised(
         claimed, replaced=ours, added=other, attack=row.audit_epsilon, elsewhere=bool(row.rescued)
     )

@@ -324,7 +324,8 @@ def _price(rows: pd.DataFrame) -> str:
 
 def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
     """A row that is printed as (claimed, delta)-private. ours: the smallest proven price for replace-one neighbours, of
-    all iterates or of the last; low: the lower bound by an attack on these rows; high: the larger proven price.
+    all iterates or of the last; low: the lower bound by an attack on a pair of records that the problem
+    admits; high: the larger proven price.
 
     Verdict as `verdicts.promised`, of what rounds to the claim.  Rows at a larger delta, as a command has it, cost more
     at that of the claim: of them an attack alone counts."""
@@ -351,7 +352,10 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
         reason += "" if math.isnan(price) else f"; by the paper's formula with {name} {short(price)}"
     if not math.isnan(attack):
         confidence = 100 * rows.audit_confidence.iloc[0]
-        reason += f"; an attack on these rows shows at least {short(attack)} ({confidence:g} % confidence)"
+        reason += (
+            "; an attack on a pair of records that this problem admits, all others zero, shows at least "
+        )
+        reason += f"{short(attack)} ({confidence:g} % confidence)"
     if rows.sampling.eq("shuffled").any():
         reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
     interval = Interval(ours, attack, max(own))

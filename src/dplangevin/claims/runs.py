@@ -51,9 +51,10 @@ DIVERGED = "chains diverged"  # in the column violated
 MIXED = 1.05  # split R-hat below which chains count as mixed
 ROUNDING = 1e-9  # relative
 BELOW_BUDGET = 0.01  # relative; calibration stops nearer than this to the budget
-# paired difference, level -> its interval if the claim holds
-Holds = Callable[[pd.DataFrame, float], Interval | None]
-Tried = tuple[str, bool]  # what a search over settings says, and whether the claim holds in any
+# paired difference, level -> its interval, and 1 if the claim is shown in it, -1 if its opposite is, 0 if neither
+Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
+Tried = tuple[str, bool]  # what a search over settings says, and whether the claim is shown in any
+DIRECTIONS = {REPRODUCED: 1, CONTRADICTED: -1}
 
 
 # Orderings of methods
@@ -142,14 +143,14 @@ def worst_of_all(
     return {**nearest, "verdict": verdict, "reason": reason}
 
 
-def _above(threshold: float) -> Holds:
-    """Whether `verdicts.ordering` holds at a level."""
+def _above(threshold: float) -> Shown:
+    """What `verdicts.ordering` says at a level."""
 
-    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+    def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         comparison = compare(gap, threshold, level)
-        return comparison.interval if ordering(comparison, threshold) == REPRODUCED else None
+        return comparison.interval, DIRECTIONS.get(ordering(comparison, threshold), 0)
 
-    return holds
+    return shown
 
 
 def _trusted(runs: pd.DataFrame, dataset: str, experiment: str, methods: Iterable[str]) -> set[str]:
@@ -208,14 +209,14 @@ def equal_or_slightly_worse(
     reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
     reason += f"worse by more at {worse}{_violations(pair)}"
 
-    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+    def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
         other = compare(gap, level=level).interval
-        return other if _often(other, often, asked) == REPRODUCED else None
+        return other, DIRECTIONS.get(_often(other, often, asked), 0)
 
     verdict = _often(interval, 2 * agree >= gap.shape[1], asked)
     if sensitivity:
-        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), holds)
+        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), shown)
         verdict, reason = _with_other_settings(verdict, reason, tried)
     return result(interval, verdict, reason, _measure(runs, dataset), asked=asked)
 
@@ -271,15 +272,16 @@ def reaches_baseline(
     at = ", ".join(f"{100 * gap[c].mean():+.2f} at ε {short(float(np.exp(c)))}" for c in gap.columns)
     reason += f", asked: from ε {number(by)} on; mean difference in points: {at}{_violations(pair)}"
 
-    def holds(gap: pd.DataFrame, level: float) -> Interval | None:
+    def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
-        if not later or _equivalence_threshold(gap, margin, by, level)[0] > by:
-            return None
-        return t_interval(gap[later].mean(axis=1), level)
+        if not later:
+            return Interval(math.nan, math.nan, math.nan), 0
+        start, _, outside = _equivalence_threshold(gap, margin, by, level)
+        return t_interval(gap[later].mean(axis=1), level), 1 if start <= by else -1 if outside else 0
 
     verdict = judged(start <= by, outside)
     if sensitivity:
-        tried = search_pairs(runs, dataset, (first, baseline), "asked", (sensitivity, experiment), holds)
+        tried = search_pairs(runs, dataset, (first, baseline), "asked", (sensitivity, experiment), shown)
         verdict, reason = _with_other_settings(verdict, reason, tried)
     ours = start if start < math.inf else math.nan
     return result(Interval(ours, low, ours), verdict, reason, RANGE, asked=Asked(high=by))
@@ -535,39 +537,51 @@ def search_pairs(
     methods: tuple[str, str],
     axis: str,
     experiments: tuple[str, str],
-    holds: Holds,
+    shown: Shown,
     threshold: float | None = None,
 ) -> Tried:
-    """Try every pair of settings of two methods: how many hold, with one example, and whether any does.
+    """Try every pair of settings of two methods: in how many the claim is shown and in how many its opposite, by one
+    rule for both sides, with an example, and whether it is shown in any.
 
     experiments: the sensitivity run, and the run that supplies a method the former lacks. A pair shares row scaling and
-    adjacency. holds(gap, level): the interval of the paired difference at that level if the claim holds there, else
-    None; the level is corrected for the number of pairs (Bonferroni). threshold: say in how many the mean difference is
-    above it, and in how many its interval lies below. The example is, of those that hold, the one against the most
-    accurate second method, with the widest margin.
+    adjacency. shown(gap, level): of the paired difference; the level is corrected for the number of pairs (Bonferroni).
+    threshold: say also in how many pairs the interval of the mean alone lies above it and below it, and which distance
+    from it the median pair could have shown. The example is, of those that agree, the one against the most accurate
+    second method, with the widest margin.
     """
     if not _covers(runs, dataset, experiments[0], methods):
         return f"; no other settings were tried on {words.features(dataset)}", False
     first, second = (_settings(runs, dataset, method, experiments) for method in methods)
     pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
-    held, above, below, level = [], 0, 0, 1 - 0.05 / max(1, len(pairs))
+    level = 1 - 0.05 / max(1, len(pairs))
+    found: list[tuple[Interval, int]] = []
+    held = []
     for a, b in pairs:
         try:
             gap = difference(first[a], second[b], axis)
         except NoCommonRange:
             continue
-        if threshold is not None:
-            found = compare(gap, threshold, level).interval
-            above, below = above + (found.mean > threshold), below + (found.high < threshold)
-        if interval := holds(gap, level):
+        interval, direction = shown(gap, level)
+        found.append((interval, direction))
+        if direction == 1:
             settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
             named = [f"{words.method(m)} ({said})" for m, said in zip(methods, settings, strict=True)]
             text = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: {_corrected(interval)}"
             held.append((second[b].value.mean(), interval.low, text))
-    text = f"; {len(held)} of the {len(pairs)} pairs of settings tried agree with the claim"
-    if threshold is not None:
-        text += f" beyond chance, {above} by their mean alone; {below} contradict it beyond chance"
-    return text + (f", for example {max(held)[2]}" if held else ""), bool(held)
+    text = f"; of the {len(pairs)} pairs of settings tried {_both_sides(found)}"
+    if threshold is not None and found:
+        above = sum(interval.low > threshold for interval, _ in found)
+        below = sum(interval.high < threshold for interval, _ in found)
+        half = float(np.median([(interval.high - interval.low) / 2 for interval, _ in found]))
+        text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
+        text += f"{points(half)} in half of such searches"
+    return text + (f"; for example {max(held)[2]}" if held else ""), bool(held)
+
+
+def _both_sides(found: Sequence[tuple[Interval, int]]) -> str:
+    """In how many comparisons a claim is shown, and in how many its opposite."""
+    agree, contradict = (sum(direction == side for _, direction in found) for side in (1, -1))
+    return f"{agree} agree with the claim beyond chance and {contradict} contradict it"
 
 
 def search_against_all(
@@ -577,12 +591,13 @@ def search_against_all(
     others: Sequence[str],
     axis: str,
     experiments: tuple[str, str],
-    holds: Holds,
+    shown: Shown,
 ) -> Tried:
     """As `search_pairs`, for a claim about one method and each of several others: a setting of `first` agrees if the
-    claim holds against every setting of every other in the same row scaling. Budgets may be for different neighbours,
-    as in the paper; the settings name them. The level is corrected for the number of comparisons (Bonferroni). The
-    example has the widest margin against its strongest other.
+    claim is shown against every setting of every other in the same row scaling, and contradicts it if the opposite is
+    shown against one setting of one other. Budgets may be for different neighbours, as in the paper; the settings name
+    them. The level is corrected for the number of comparisons (Bonferroni). The example has the widest margin against
+    its strongest other.
     """
     if not _covers(runs, dataset, experiments[0], [first]):
         return f"; no other settings were tried on {words.features(dataset)}", False
@@ -593,19 +608,22 @@ def search_against_all(
     }
     tried = {a: [b for each in of for b in each] for a, of in matched.items() if all(of)}
     comparisons = sum(map(len, tried.values()))
+    found: list[tuple[Interval, int]] = []
     held = []
     for a, against in tried.items():
         try:
             gaps = [difference(mine[a], b, axis) for b in against]
         except NoCommonRange:
             continue
-        intervals = [holds(gap, 1 - 0.05 / comparisons) for gap in gaps]
-        if all(intervals):
-            least = min((interval for interval in intervals if interval), key=lambda interval: interval.mean)
+        each = [shown(gap, 1 - 0.05 / comparisons) for gap in gaps]
+        least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
+        direction = min(direction for _, direction in each)
+        found.append((least, direction))
+        if direction == 1:
             said = words.variant(variant_settings(a[0]), a[1])
             held.append((least.low, f"{words.method(first)} ({said}): at least {_corrected(least)}"))
-    text = f"; {len(held)} of the {len(tried)} settings of {words.method(first)} tried agree with the claim"
-    return text + (f", for example {max(held)[1]}" if held else ""), bool(held)
+    text = f"; of the {len(tried)} settings of {words.method(first)} tried {_both_sides(found)}"
+    return text + (f"; for example {max(held)[1]}" if held else ""), bool(held)
 
 
 def _corrected(interval: Interval) -> str:

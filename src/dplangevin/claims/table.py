@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
-from dplangevin.claims.verdicts import NoRows, not_testable, settled
+from dplangevin.claims.verdicts import NoRows, not_testable, settled, with_power
 
 COLUMNS = [
     "id", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
@@ -124,7 +124,7 @@ def evaluate(paper: Mapping[str, Any], runs: Frames, analyses: Frames = MappingP
             verdict = not_testable(str(error))
         judged = {key: claim[key] for key in ("kind", "setting", *JUDGED) if key in claim}
         try:
-            rows.append({**claim, **settled(verdict, **judged)})
+            rows.append({**claim, **with_power(settled(verdict, **judged), claim["unit"])})
         except ValueError as error:
             raise ValueError(f"{claim['id']}: {error}") from error
     return pd.DataFrame(rows, columns=COLUMNS)

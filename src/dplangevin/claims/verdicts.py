@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dplangevin.statistics import Comparison, Interval, matches
+from dplangevin.text import points, short
 
 REPRODUCED, UNDER_CHOICES = "reproduced", "reproduced under stated choices"
 NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE = "not reproduced", "contradicted", "not testable"
@@ -167,6 +168,17 @@ def settled(
     elif verdict == REPRODUCED and setting in ("stand-in", "invented"):
         verdict = UNDER_CHOICES
     return {**found, "measure": measure, "verdict": verdict, "reason": reason}
+
+
+def with_power(row: Verdict, unit: str) -> Verdict:
+    """The verdict, with what could have been seen where an interval decides and shows neither side: the distance from
+    what is asked that shows in half of such runs, which is half the width of the interval."""
+    undecided = row["verdict"] in (NOT_REPRODUCED, UNDECIDED) and row["measure"] in (INTERVAL, ONE_SPLIT)
+    half = (row["high"] - row["low"]) / 2
+    if not undecided or math.isnan(half):
+        return row
+    size = points(half) if unit == "accuracy" else short(half)
+    return {**row, "reason": f"{row['reason']}; such runs show a difference of {size} half of the time"}
 
 
 def not_testable(reason: str, asked: Asked | None = None) -> Verdict:

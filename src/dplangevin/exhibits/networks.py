@@ -341,7 +341,7 @@ EPSILONS = {
     "epsilon_tight": Look("all iterates, replace-one (upper bound)", "#0072B2", "o", "", 7.0),
     "epsilon_add_remove": Look("all iterates, add/remove (upper bound)", "#56B4E9", "<", "", 5.5),
     "epsilon_last": Look("last iterate (upper bound)", "#009E73", "x", "", 5.5),
-    "epsilon_audit": Look("attack on this row (lower bound)", "#000000", "^", "", 5.5),
+    "epsilon_audit": Look("attack on a pair that the problem admits (lower bound)", "#000000", "^", "", 5.5),
 }
 PAPER_ACCURACIES = {
     "paper_resnet18": Look("the paper, ResNet-18", "#555555", "*", "", 10.0),

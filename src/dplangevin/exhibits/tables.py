@@ -205,7 +205,7 @@ HEAD_PRICES = {
     "epsilon_formula_steps": "formula, K = steps",
     "epsilon_tight": "all iterates",
     "epsilon_last": "last iterate",
-    "epsilon_audit": "attack on this row, at least",
+    "epsilon_audit": "attack on a pair that this problem admits, at least",
     "epsilon_add_remove": "add/remove",
 }
 HEAD_SETTINGS = [

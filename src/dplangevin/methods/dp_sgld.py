@@ -30,11 +30,14 @@ from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import LangevinDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.events import Sampling as Drawn
 from dplangevin.privacy.stepsize import Schedule, multiplier_of, smallest_multiplier, step_of, steps_event
+from dplangevin.privacy.subsampled_gaussian import composed_steps
 from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
 from dplangevin.problems import Facts
 
 Temperature = Literal["printed", "proper"]
 HEAT = {"printed": 1.0, "proper": 2.0}  # noise variance in units of the step size (of the summed loss)
+# minibatches whose last iterate has no bound of its own
+WITHOUT_LAST = {"shuffled": "epochs are shuffled", "poisson": "minibatches are Poisson samples"}
 
 
 @dataclass(frozen=True)
@@ -261,8 +264,9 @@ class DpSgldRyffel2022(ChainMethod):
 
         theta <- Proj_C(theta - eta_k (mean of clipped gradients + l2 theta) + sqrt(2 eta_k) sigma N(0, I))
 
-    The mean is over a uniform subset of tau rows, drawn anew each step, or the next tau of a shuffled epoch; the steps
-    are those of section 5.2 where `step` is 1/2 in units of the smoothness of the mean loss.
+    The mean is over a uniform subset of tau rows, drawn anew each step, or the next tau of a shuffled epoch; on Poisson
+    samples it is the sum over tau; with a clip and initial "zero" this is then DP-SGD with an l2, step for step.  The
+    steps are those of section 5.2 where `step` is 1/2 in units of the smoothness of the mean loss.
     clip: None for none; L is the smaller of it and of the problem's own bound, which no gradient exceeds.
     radius: of the ball C, None for the whole space.
     initial: "theorem", theta_0 ~ Proj_C N(0, 2 sigma^2/l2 I); "code", as in the authors' code, where 2 sigma^2/l2 is
@@ -299,7 +303,7 @@ class DpSgldRyffel2022(ChainMethod):
                 positive(**{name: value})
         known = ("theorem", "code", "zero")
         require(self.initial in known, f"initial {self.initial!r} is unknown: {', '.join(known)}")
-        check_scheme("dp_sgld_ryffel2022", self.sampling, "subset", "shuffled")
+        check_scheme("dp_sgld_ryffel2022", self.sampling, "subset", "shuffled", "poisson")
         require(
             self.schedule in ("constant", "ryffel2022"),
             f"schedule must be constant or ryffel2022, not {self.schedule!r}",
@@ -330,14 +334,14 @@ class DpSgldRyffel2022(ChainMethod):
             keep=(steps,),
         )
         convexity = (
-            "no last-iterate bound: epochs are shuffled"
-            if self.sampling.scheme == "shuffled"
+            f"no last-iterate bound: {WITHOUT_LAST[self.sampling.scheme]}"
+            if self.sampling.scheme in WITHOUT_LAST
             else "no last-iterate bound: a clipped softmax gradient need not be the gradient of a convex loss"
             if self.clips(facts)
             else f"last-iterate bound: every record's loss {facts.smoothness + self.l2:.4g}-smooth"
         )
         assumptions = "number of records public", *facts.rows, *self.steps.read(facts), convexity
-        drawn: Drawn = "shuffled" if self.sampling.scheme == "shuffled" else "without_replacement"
+        drawn: Drawn = "without_replacement" if self.sampling.scheme == "subset" else self.sampling.scheme
         guarantee = Guarantee(claimed, budget.delta, proven, "replace_one", "final", drawn, assumptions)
         settings = {
             "schedule": shown(self.schedule),
@@ -384,6 +388,8 @@ class DpSgldRyffel2022(ChainMethod):
         event = self.event(facts, noise)
         if self.sampling.scheme == "shuffled":
             return ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), event.multipliers())
+        if self.sampling.scheme == "poisson":
+            return composed_steps(facts.n, event.batch, event.multipliers(), poisson=True)
         if self.clips(facts):
             return event.all_iterates()
         return attr.evolve(event, smoothness=facts.smoothness + self.l2)

@@ -19,8 +19,9 @@ MAX_LEVELS = 100  # noise multipliers in an event, about: numerical composition 
 CLOSEST = 1.02  # ratio of two of them, at least
 
 
-def composed_steps(records: int, batch: int, multipliers: np.ndarray) -> DpEvent:
-    """The event of Gaussian steps with every result visible, on fresh uniform batches of `batch` of `records`.
+def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: bool = False) -> DpEvent:
+    """The event of Gaussian steps with every result visible, on fresh uniform batches of `batch` of `records`, or on
+    Poisson samples of so many records in the mean.
 
     multipliers: ``(steps,)``, > 0, noise over sensitivity.  batch == records: no sampling.  Different multipliers are
     rounded down, which overstates the cost, to at most MAX_LEVELS + 1 levels, a factor of CLOSEST apart or more; equal
@@ -37,7 +38,9 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray) -> DpEvent
     parts = []
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
         step: DpEvent = GaussianDpEvent(value)
-        if batch < records:
+        if poisson:
+            step = PoissonSampledDpEvent(batch / records, step)
+        elif batch < records:
             step = SampledWithoutReplacementDpEvent(records, batch, step)
         parts.append(SelfComposedDpEvent(step, count))
     return parts[0] if len(parts) == 1 else ComposedDpEvent(tuple(parts))

@@ -25,9 +25,10 @@ class Facts(NamedTuple):
 
     n: records.  d: parameters.  classes: of a prediction, 1 of regression.  lipschitz: bound on the norm of a record's
     gradient, inf where there is none.  smoothness: of one record's loss, mean_smoothness: of the mean loss; inf where
-    unknown.  row_bound: on the norm of a record's features.  public: how many unlabelled rows need no privacy; tested:
-    they are the test rows, not rows of their own.  loss: of a linear model, with its constants; None for a network.
-    private: fact -> where it was read off the private rows, as a guarantee names it.
+    unknown.  row_bound: on the norm of a record's features.  row_quantile: a length that 99 % of public rows do not
+    exceed; no bound.  public: how many unlabelled rows need no privacy; tested: they are the test rows, not rows of
+    their own.  loss: of a linear model, with its constants; None for a network.  private: fact -> where it was read off
+    the private rows, as a guarantee names it.
     """
 
     n: int
@@ -41,6 +42,7 @@ class Facts(NamedTuple):
     loss: Loss | None = None
     private: Mapping[str, str] = {}
     tested: bool = True
+    row_quantile: float = math.inf
 
     @property
     def linear(self) -> Loss:

@@ -126,6 +126,7 @@ class Glm:
     margins of a row.  row_bound is public.  x_test, y_test: test rows ``(1 or S, m, features)`` and their classes
     0, ..., K - 1; without labels the rows are public.  target: of regression, the public low and high that the labels
     -1 and 1 stand for; y_test and predictions are in its units.
+    row_quantile: a length that 99 % of public rows do not exceed, where there are any; no bound on these rows.
     mean_smoothness: of the mean loss, None for that of one record; private: see `Facts`;
     notes: how the rows were made, as a result names it.  names: of the classes, in order, where they have any.
     made: how rows were made by `from_arrays`.
@@ -139,6 +140,7 @@ class Glm:
     loss: Loss
     _: KW_ONLY
     row_bound: float = 1.0
+    row_quantile: float = math.inf
     x_test: Tensor | None = None
     y_test: Tensor = NO_TEST
     mean_smoothness: float | None = None
@@ -309,7 +311,10 @@ class Glm:
         if bias:
             clipped = clipped.with_bias()
         found = cls.from_dataset(clipped, seeds, softmax(dataset.classes))
-        found = replace(found, notes=(_rows_note(clipped, row_norm),))
+        quantile = (
+            math.inf if row_norm is not None else clipped.meta.get("public", {}).get("norm_q99", math.inf)
+        )
+        found = replace(found, notes=(_rows_note(clipped, row_norm),), row_quantile=float(quantile))
         if smoothness == "public":
             if not found.row_bound < math.inf:
                 raise ValueError("smoothness = public needs rows with a public bound: set row_norm")
@@ -364,7 +369,9 @@ class Glm:
         mean = found.mean_smoothness if self.mean_smoothness is None else self.mean_smoothness
         classes = found.classes if self.target is None else 1
         found = found._replace(classes=classes, mean_smoothness=mean)
-        return found._replace(private=dict(self.private), tested=self.made is None)
+        return found._replace(
+            private=dict(self.private), tested=self.made is None, row_quantile=self.row_quantile
+        )
 
     @property
     def device(self) -> torch.device:
