@@ -99,7 +99,7 @@ SMALL = LangevinDpEvent(
 def test_sums_of_uses_and_repeated_quadrature_agree(
     others: Any, start: float | None, changed: dict[str, float]
 ) -> None:
-    event = attr.evolve(SMALL, **changed)
+    event = attr.evolve(SMALL, **changed)  # type: ignore[arg-type]
     by_sums = quadrature.unprojected_distributions(event, start, others, math.inf)
     by_steps = quadrature.last_iterate_distributions(event, start, math.inf, others, nodes=2000)
     for delta in (1e-2, 1e-5, 1e-10):

@@ -16,7 +16,7 @@ NAN = math.nan
 ROW = {
     "id": "a", "mechanism": "steps", "chosen": NAN, "solved": NAN, "note": NAN, "epsilon_claimed": 1.0,
     "epsilon_replace_one": 2.0, "epsilon_add_remove": 1.5, "epsilon_formula": NAN, "formula": NAN,
-    "audit_epsilon": 0.5, "audit_runs": 10, "rescued": 0,
+    "audit_epsilon": 0.5, "audit_runs": 10, "rescued": 0, "tight": 1,
 }  # fmt: skip
 
 
@@ -43,6 +43,14 @@ def test_promise(change: dict[str, Any], verdict: str) -> None:
         assert "kept by batch >= 9" in found["reason"]
     if change == {}:
         assert (found["ours"], found["low"], found["high"]) == (2.0, 0.5, 2.0)
+
+
+def test_an_upper_bound_is_no_measurement() -> None:
+    found = analyses.guarantee(pd.DataFrame([{**ROW, "tight": 0, "audit_runs": 0}]), id="a")
+    assert math.isnan(found["ours"])
+    assert (found["low"], found["high"]) == (0.5, 2.0)
+    assert "proven is at most 2" in found["reason"]
+    assert "one pair that the theorem's hypotheses admit costs exactly 0.5" in found["reason"]
 
 
 FRAME = pd.DataFrame(

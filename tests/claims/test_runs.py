@@ -133,6 +133,18 @@ def test_what_could_have_been_seen_is_said_where_neither_side_is_shown() -> None
     assert verdicts.with_power(shown, "accuracy") == shown
 
 
+def test_settings_that_the_paper_prints_are_not_left_open() -> None:
+    lost = run_rows("ops", [0.6, 0.7, 0.8])
+    wins = run_rows("ops", [0.8, 0.85, 0.9], variant="bound=range;radius=3.0", experiment="s")
+    assert beats(lost, OBJPERT, wins, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
+    as_printed = beats(lost, OBJPERT, wins, sensitivity="s", printed={"bound": "paper"})
+    assert as_printed["verdict"] == verdicts.CONTRADICTED
+    same = wins.assign(variant="bound=paper;radius=3.0")
+    found = beats(lost, OBJPERT, wins, same, sensitivity="s", printed={"bound": "paper"})
+    assert found["verdict"] == verdicts.UNDER_CHOICES
+    assert "of the 1 pairs" in found["reason"]
+
+
 def test_beats_all_takes_the_strongest() -> None:
     runs = pd.concat([run_rows("ops", [0.8, 0.8, 0.85]), OBJPERT, run_rows("outpert", [0.6, 0.6, 0.6])])
 
@@ -284,7 +296,11 @@ def test_theorem4_constant_and_counts() -> None:
     settings: dict[str, Any] = {"dataset": "adult", "method": "dp_sgld"}
     found = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 10000))
     assert found["ours"] == pytest.approx(128 * math.log(2.5 * 32561 / 1e-5) * math.log(2e5))
-    assert found["verdict"] == verdicts.CONTRADICTED
+    assert found["verdict"] == verdicts.UNDER_CHOICES  # delta is not stated
+    assert "at least 1000" not in found["reason"]
+    assert "10000, which it is from δ = 0.0103 on" in found["reason"]
+    never = run_rules.theorem4_constant(runs, **settings, bounds=(100, 900))
+    assert never["verdict"] == verdicts.CONTRADICTED
     wide = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 100000))
     assert wide["verdict"] == verdicts.REPRODUCED
     same = run_rules.count(runs, dataset="adult", metric="rows_train", published=32561)
@@ -367,6 +383,23 @@ def test_other_settings_of_fewer_repeats_are_paired_with_as_many_of_the_run() ->
     settings = {**WHERE, "first": "dp", "baseline": "sgld", "margin": 0.005, "by": 0.1, "sensitivity": "s"}
     found = run_rules.reaches_baseline(pd.concat([baseline, lost, kept]), **settings)
     assert "of the 1 pairs of settings tried 1 agree with the claim" in found["reason"]
+
+
+def test_a_baseline_at_the_majority_class_is_none() -> None:
+    """A method cannot reach what has learned nothing."""
+    lost = rows("dp", [0.70, 0.75, 0.80, 0.84])
+    there: dict[str, Any] = {"experiment": "s", "variant": "step=0.002"}
+    idle = [rows("dp", [0.76] * 4, **there), rows("sgld", [0.765] * 4, **there)]
+    majority = rows("sgld", [0.76] * 4).assign(metric="majority_accuracy")
+    assert reaches(lost, *idle, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
+    assert reaches(lost, *idle, majority, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
+    cheap = idle[0].assign(epsilon_paper=idle[0].epsilon.clip(upper=0.09))
+    spent = rows("dp", [0.8] * 4)
+    rest = {"sensitivity": "s", "baseline": "sgld"}
+    assert price(spent, cheap, idle[1], **rest)["verdict"] == verdicts.UNDER_CHOICES
+    found = price(spent, cheap, idle[1], majority, **rest)
+    assert found["verdict"] == verdicts.CONTRADICTED
+    assert "1 of the settings tried are left out" in found["reason"]
 
 
 def price(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:

@@ -21,6 +21,6 @@ def test_rows_and_data() -> None:
     named = "the tight accountant, add/remove, n 100, x 2, ResNet-18 features of CIFAR-10"
     assert words.named(row, row) == named
     assert words.features("adult") == "Adult"
-    assert words.features("li2019") == "the paper's network"
+    assert words.features("li2019") == "the larger network"
     assert words.listed(["a"]) == "a"
     assert words.listed(["a", "b", "c"]) == "a, b and c"

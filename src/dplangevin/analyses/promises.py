@@ -4,6 +4,7 @@ A row is one promise. epsilon_claimed, delta: what is printed. epsilon_formula: 
 names it and, where there is one, another reading with its value). epsilon_add_remove, epsilon_replace_one: by `Tight`;
 missing where the sampling has no such neighbours. audit_epsilon: lower bound by an attack on the hypotheses: at 95 %
 from `audit_runs` runs, or exact for one pair of data sets (0 runs).
+tight: 1 if a pair of data sets costs what is proven, 0 if that is an upper bound alone, as of a last iterate.
 chosen: settings that the paper leaves out, as they are here. solved: the settings that would keep the promise; rescued:
 1 if the paper leaves them open. violated: conditions of the formula's theorem that fail. A promise without settings has
 no mechanism, no prices.
@@ -21,12 +22,13 @@ from dp_accounting import DpEvent
 from dplangevin import random
 from dplangevin.analyses.mechanisms import described
 from dplangevin.audit import audit
-from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency
+from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, LangevinDpEvent
 
 Draw = Callable[[DpEvent, int, torch.Generator], tuple[np.ndarray, np.ndarray]]
 CONFIDENCE = 0.95
+LOOSE = (LangevinDpEvent, FisherScoringDpEvent)  # whose prices are upper bounds
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,11 @@ class Promise:
             "audit_runs": 0,
             "chosen": self.chosen,
         }
-        row |= {"solved": "", "rescued": 0, "violated": "", "note": self.note}
+        row |= {"solved": "", "rescued": 0, "tight": 0, "violated": "", "note": self.note}
         if self.event is None:
             return row
         row["mechanism"] = described(self.event)
+        row["tight"] = int(not any(isinstance(leaf, LOOSE) for leaf, _ in leaves(self.event)))
         for adjacency in self.neighbours:
             row[f"epsilon_{adjacency}"] = Tight().epsilon(self.event, delta, adjacency)
         rng = random.generator(seed, row["mechanism"])

@@ -39,8 +39,9 @@ from dplangevin.text import short
 
 
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
-    """A printed (epsilon, delta). ours: the tight price for replace-one neighbours (the papers' own) at the default
-    choice; low: the lower bound by an attack on the theorem's hypotheses; high: the larger tight price. Verdict as
+    """A printed (epsilon, delta). ours: the price for replace-one neighbours (the papers' own) at the default choice,
+    nan where that is an upper bound alone; low: the lower bound by an attack on the theorem's hypotheses; high: the
+    price, or the larger one of both neighbours where ours is one. Verdict as
     `verdicts.promised`, not testable without settings."""
     row = rows_where(frame, {"id": id}).iloc[0]
     text = {
@@ -50,7 +51,8 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     asked = Asked(high=claimed)
     if not text["mechanism"]:
         return not_testable(text["note"], asked)
-    reason = f"ε {short(claimed)} is claimed, the tight price is {short(ours)} for replace-one neighbours"
+    price = "the tight price is" if row.tight else "proven is at most"
+    reason = f"ε {short(claimed)} is claimed, {price} {short(ours)} for replace-one neighbours"
     reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
     if not math.isnan(row.epsilon_formula):
         reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
@@ -67,13 +69,14 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     if verdict == REPRODUCED:
         reason += f"; the claim is {claimed / ours:.2g} times what it costs"
     elif other <= claimed:
-        reason += "; it is kept for add/remove neighbours only"
+        reason += "; at this ε and δ it is kept for add/remove neighbours only"
     reason += f"; it would be kept by {text['solved']}" if text["solved"] and ours > claimed else ""
     reason += f"; priced: {text['mechanism']}"
     reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
     reason += f"; {text['note']}" if text["note"] else ""
-    largest = ours if math.isnan(other) else max(ours, other)
-    return result(Interval(ours, row.audit_epsilon, largest), verdict, reason, ATTACK, asked=asked)
+    largest = ours if math.isnan(other) or not row.tight else max(ours, other)
+    measured = ours if row.tight else math.nan
+    return result(Interval(measured, row.audit_epsilon, largest), verdict, reason, ATTACK, asked=asked)
 
 
 def printed(

@@ -258,24 +258,26 @@ def weighted_sum(
     stand_in: str,
     what: str,
     margin: float = 0.0,
+    most: float = math.inf,
     metric: str = "accuracy",
 ) -> Verdict:
-    """The sum of `weight` times mean accuracy over `terms` ({weight, column: value}) is above -margin.
+    """The sum of `weight` times mean accuracy over `terms` ({weight, column: value}) is above -margin, at most `most`.
 
-    Shown if its 95 % interval (Welch-Satterthwaite: seeds are taken as independent) lies above -margin, the opposite if
-    below. paper: features of the paper's network, or several of them, of which the first that we have counts.
+    Shown if its 95 % interval (Welch-Satterthwaite: seeds are taken as independent) lies between these, the opposite if
+    it lies outside. paper: features of the paper's network, or several of them, of which the first that we have counts.
     metric: as of `accuracy_on_features`, on the paper's network.
     """
     names = [paper] if isinstance(paper, str) else list(paper)
     weighted = [(float(term["weight"]), {k: v for k, v in term.items() if k != "weight"}) for term in terms]
-    evidence = [_sum(frame, name, stand_in, weighted, margin, metric) for name in names]
-    evidence.append(None if stand_in in names else _sum(frame, stand_in, stand_in, weighted, margin))
+    evidence = [_sum(frame, name, stand_in, weighted, margin, most, metric) for name in names]
+    evidence.append(None if stand_in in names else _sum(frame, stand_in, stand_in, weighted, margin, most))
     if not any(evidence):
         wanted = ", ".join(_listed(where) for _, where in weighted)
         raise NoRows(f"no features on which all of {wanted} were trained")
     text = f"{what}, asked: above 0" + (f", given away {points(margin)}" if margin else "")
+    text += f" and at most {points(most)}" if most < math.inf else ""
     mine = next((one for one in evidence[:-1] if one), None)
-    return two_networks(mine, evidence[-1], text, asked=Asked.difference(margin))
+    return two_networks(mine, evidence[-1], text, asked=Asked(0.0 - margin, most))
 
 
 def _sum(
@@ -284,6 +286,7 @@ def _sum(
     stand_in: str,
     terms: Sequence[tuple[float, Where]],
     margin: float,
+    most: float,
     metric: str = "accuracy",
 ) -> NetworkEvidence | None:
     parts = [(weight, _on_features(frame, name, stand_in, where, metric)) for weight, where in terms]
@@ -292,14 +295,15 @@ def _sum(
         return None
     values = [(weight, _by_seed(rows)) for weight, rows in kept]
     interval = welch(values)
-    direction = 1 if interval.low > -margin else -1 if interval.high < -margin else 0
+    inside = interval.low > -margin and interval.high <= most
+    direction = 1 if inside else -1 if interval.high < -margin or interval.low > most else 0
     each = "; ".join(
         f"{_in_words(rows, where)} {percent(_by_seed(rows).mean())} %{_price(rows)}"
         for (_, rows), (_, where) in zip(kept, terms, strict=True)
     )
     seeds = _limits(interval, *(len(v) for _, v in values))
     text = f"{words.features(name)}: {points(interval.mean, '+')} {seeds} ({each})"
-    return NetworkEvidence(interval, interval.mean > -margin, direction, text)
+    return NetworkEvidence(interval, -margin < interval.mean <= most, direction, text)
 
 
 def _on_features(
@@ -323,9 +327,9 @@ def _price(rows: pd.DataFrame) -> str:
 
 
 def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
-    """A row that is printed as (claimed, delta)-private. ours: the smallest proven price for replace-one neighbours, of
-    all iterates or of the last; low: the lower bound by an attack on a pair of records that the problem
-    admits; high: the larger proven price.
+    """A row that is printed as (claimed, delta)-private. low: the lower bound by an attack on a pair of records that
+    the problem admits; high: the smallest proven price for replace-one neighbours, of all iterates or of the last.
+    Neither is what the row costs, so that ours is nan.
 
     Verdict as `verdicts.promised`, of what rounds to the claim.  Rows at a larger delta, as a command has it, cost more
     at that of the claim: of them an attack alone counts."""
@@ -358,7 +362,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
         reason += f"{short(attack)} ({confidence:g} % confidence)"
     if rows.sampling.eq("shuffled").any():
         reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
-    interval = Interval(ours, attack, max(own))
+    interval = Interval(math.nan, attack, ours)
     added = prices[ADD_REMOVE]
     verdict = promised(
         most, replaced=math.inf if larger else ours, added=math.inf if larger else added, attack=attack
@@ -366,7 +370,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
     if larger:
         reason += f"; at δ {number(delta)} each of them is more"
     elif ours > most and prices[ADD_REMOVE] <= most:
-        reason += "; it is kept for add/remove neighbours only"
+        reason += "; at this δ it is kept for add/remove neighbours only"
     return result(interval, verdict, reason, ATTACK, asked=asked)
 
 

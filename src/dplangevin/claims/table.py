@@ -17,7 +17,7 @@ COLUMNS = [
 ]  # fmt: skip
 # the paper's side of a claim, and how ours is to be judged
 QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")
-JUDGED = ("measure", "tuning", "capped")  # where an entry says so; see `verdicts.settled`
+JUDGED = ("measure", "tuning", "capped", "outside")  # where an entry says so; see `verdicts.settled`
 RUNS, ANALYSES = "results/runs", "results/analyses"
 
 Frames = Mapping[str, pd.DataFrame]

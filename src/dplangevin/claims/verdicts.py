@@ -117,7 +117,14 @@ def result(
 
 
 def settled(
-    found: Verdict, *, kind: str, setting: str, measure: str = "", tuning: str = "", capped: str = ""
+    found: Verdict,
+    *,
+    kind: str,
+    setting: str,
+    measure: str = "",
+    tuning: str = "",
+    capped: str = "",
+    outside: str = "",
 ) -> Verdict:
     """The verdict of a claim, from what its test found.
 
@@ -127,7 +134,8 @@ def settled(
     was found), or another reason is given (capped).
     A success on a stand-in or on invented data is "under stated choices".  kind "extension": holds, does not hold,
     undecided (also where it holds in some of several settings), by the test's direction (see `two_networks`) where it
-    has one.  measure: in place of the test's own.
+    has one.  measure: in place of the test's own.  outside: why what was run cannot test it, for want of means: then it
+    is not testable, and what was found is said.
     """
     for name, value, known in (
         ("kind", kind, KINDS),
@@ -138,6 +146,9 @@ def settled(
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
     measure, verdict, reason = measure or found["measure"], found["verdict"], found["reason"]
+    if outside:
+        reason = f"outside our means: {outside}; {reason}"
+        return {**found, "measure": measure, "verdict": NOT_TESTABLE, "reason": reason}
     if kind == "extension" and found.get("direction"):
         verdict = judged(found["direction"] == 1, found["direction"] == -1)
     weak, uneven = "", "; ".join(["the methods were not tuned alike", *([capped] if capped else [])])
@@ -271,20 +282,26 @@ def two_networks(
     them was trained.
 
     reproduced      the claim is shown on the paper's network
-    under choices   it is shown on the small network only, or in other settings that the reason names
+    under choices   it is shown on the small network only, where the paper's says nothing else, or in other settings
+                    that the reason names
     contradicted    the opposite is shown on the paper's network
     not reproduced  none of these; what a stand-in shows contradicts nothing
 
     Shown: with 95 % confidence, unless a rule says otherwise. ours, low and high are those of the paper's network where
     it was trained, else of the small one; low and high are nan for one seed. text, asked: what was asked in words and
     as a range. others: what other settings give, and elsewhere: the claim holds in one of them. direction, for an
-    extension: that of the paper's network, of the small one where the former shows neither.
+    extension: that of the paper's network; of the small one where the former shows neither and its mean says the same.
     """
     present = [evidence for evidence in (paper, small) if evidence is not None]
     reason = "; ".join([text, *(evidence.text for evidence in present)]) + others
-    reason += "; the paper's network was not trained with these settings" if paper is None else ""
+    reason += (
+        "; the network that the paper describes was not trained with these settings" if paper is None else ""
+    )
     verdict = judged(paper is not None and paper.direction == 1, paper is not None and paper.direction == -1)
-    if verdict != REPRODUCED and (elsewhere or (small is not None and small.direction == 1)):
+    stands_in = small is not None and (paper is None or paper.holds == (small.direction == 1))
+    if verdict != REPRODUCED and (elsewhere or (small is not None and stands_in and small.direction == 1)):
         verdict = UNDER_CHOICES
-    direction = next((evidence.direction for evidence in present if evidence.direction), 0)
+    direction = paper.direction if paper is not None else 0
+    if not direction and small is not None and stands_in:
+        direction = small.direction
     return {**result(present[0].interval, verdict, reason, ONE_SPLIT, asked=asked), "direction": direction}

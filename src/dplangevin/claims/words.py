@@ -37,7 +37,7 @@ DATASETS = {
     "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "pneumonia": "Pneumonia",
 }  # fmt: skip
 NETWORKS = {
-    "tanh": "the small network", "li2019": "the paper's network", "li2019_svhn": "the paper's network for SVHN",
+    "tanh": "the small network", "li2019": "the larger network", "li2019_svhn": "the larger network for SVHN",
     "gan": "the GAN", "gan_labels": "the labels alone",
     "resnet18": "ResNet-18", "resnet20": "ResNet-20", "alexnet": "AlexNet",
 }  # fmt: skip

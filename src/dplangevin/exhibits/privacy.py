@@ -276,7 +276,7 @@ ACCOUNTANTS = {
     "tight": Look("tight (PLD), add/remove", style.PRICE_COLOURS["add_remove"], "o"),
     "tight_replace_one": Look("tight (PLD), replace-one", style.PRICE_COLOURS["replace_one"], ""),
     "moments_256": Look("moments, 256 orders", "#009E73", ""),
-    "moments_32": Look("moments, 32 orders (the paper's)", "#D55E00", ""),
+    "moments_32": Look("moments, 32 orders (its public code)", "#D55E00", ""),
     "wang2015": Look("bound of wang2015", "#000000", ""),
 }
 SCHEDULES = {"decreasing": "-", "fixed": "--"}

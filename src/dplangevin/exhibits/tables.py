@@ -95,7 +95,7 @@ deviation. Samplers predict with the average of their posterior samples. The pap
 that of the paper's accountant, or of the method's own where that has no price; tight: the smallest ε that we can prove,
 for the two kinds of neighbours; all at δ = {delta}. Equal tight ε: the noise is chosen so that the tight price under
 add/remove is at most the ε of the row. η: step size, σ: noise multiplier. PATE learns from the even test images and is
-scored on the odd ones. Published numbers are those of the paper's network, also where they stand beside another.
+scored on the odd ones. Published numbers are of the network of PATE's public code, which was not trained here.
 Formula: {accountants}."""
 TRAINING_VIOLATED = "†: a condition of the guarantee is not met."
 

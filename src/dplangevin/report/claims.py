@@ -80,7 +80,8 @@ MEASURES = {
     verdicts.INTERVAL: "a 95 % interval over independent splits or draws",
     verdicts.ONE_SPLIT: "a 95 % interval over seeds on one split, without the sampling error of the test rows",
     verdicts.EXACT: "smallest and largest of several numbers of a proof or an exact computation",
-    verdicts.ATTACK: "a lower bound by an attack (95 %) and the largest proven price; ours is a proven price between",
+    verdicts.ATTACK: "a lower bound by an attack (95 %) and a proven price; ours is a price that a pair of data sets "
+    "attains, where one is known",
     verdicts.RANGE: "smallest and largest of several values, not an interval; never contradicts",
     "": "none: one value, as of one seed; never contradicts",
 }
@@ -158,7 +159,7 @@ def read(row: pd.Series, made: Sequence[str]) -> Claim:
         verdict=row.verdict,
         look=look,
         mark=mark,
-        ours="" if pd.isna(row.ours) else f"{digits(row.ours)} {row.unit}".strip(),
+        ours=f"{digits(row.ours)} {row.unit}".strip() if pd.notna(row.ours) else bracket(row),
         limits=limits(row),
         measure=row.measure,
         reason=f"{_capital(tidy(row.reason))}.",
@@ -192,6 +193,13 @@ def limits(row: pd.Series) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def bracket(row: pd.Series) -> str:
+    """What stands for a number of ours where only bounds are known: "4.1 (attack) to 1315 (proof)", else nothing."""
+    if row.measure != verdicts.ATTACK or pd.isna(row.high):
+        return ""
+    return "" if pd.isna(row.low) else f"{digits(row.low)} (attack) to {digits(row.high)} (proof)"
+
+
 def digits(value: float) -> str:
     """Whole numbers as they are, others to four digits; a minus sign that is one."""
     if math.isinf(value):
@@ -211,12 +219,14 @@ WIDTH, HEIGHT, MARGIN = 260, 40, 12
 
 
 def plot(row: pd.Series) -> Markup:
-    """Ours with its limits above what is asked for, as an inline SVG; empty where there is no number of ours."""
-    if pd.isna(row.ours) or math.isinf(row.ours):
+    """Ours with its limits above what is asked for, as an inline SVG; empty where there is no number of ours and no
+    bracket."""
+    known = pd.notna(row.ours)
+    if math.isinf(row.ours) or not (known or bracket(row)):
         return Markup("")
     wanted = asked(row)
     ends = [end for end in (row.low, row.high) if not pd.isna(end)]
-    values = [row.ours, *ends, *(wanted or ())]
+    values = [*([row.ours] if known else []), *ends, *(wanted or ())]
     finite = [float(value) for value in values if math.isfinite(value)]
     log = min(finite) > 0 and max(finite) / min(finite) > 30
     turn = math.log if log else float
@@ -230,8 +240,9 @@ def plot(row: pd.Series) -> Markup:
         share = (turn(value) - least) / (most - least)
         return round(MARGIN + share * (WIDTH - 2 * MARGIN), 1)
 
-    said = [f"Ours {digits(row.ours)}"]
-    said += [f"from {limits(row)}"] if ends else []
+    said = (
+        [f"Ours {digits(row.ours)}", *([f"from {limits(row)}"] if ends else [])] if known else [bracket(row)]
+    )
     if wanted:
         printed = wanted.low == wanted.high
         said.append(f"asked: {digits(wanted.low) if printed else wanted.words(digits)}")
@@ -248,7 +259,8 @@ def plot(row: pd.Series) -> Markup:
     if ends:
         low, high = at(min(ends)), at(max(ends))
         parts.append(f'<line class="limits" x1="{low}" x2="{high}" y1="12" y2="12"/>')
-    parts.append(f'<circle class="ours" cx="{at(row.ours)}" cy="12" r="4.5"/>')
+    if known:
+        parts.append(f'<circle class="ours" cx="{at(row.ours)}" cy="12" r="4.5"/>')
     opening = f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
     return Markup(opening + "".join(parts) + "</svg>")
 
