@@ -186,7 +186,8 @@ def with_power(row: Verdict, unit: str) -> Verdict:
     what is asked that shows in half of such runs, which is half the width of the interval."""
     undecided = row["verdict"] in (NOT_REPRODUCED, UNDECIDED) and row["measure"] in (INTERVAL, ONE_SPLIT)
     half = (row["high"] - row["low"]) / 2
-    if not undecided or math.isnan(half):
+    outside = row["high"] < row["asked_low"] or row["low"] > row["asked_high"]
+    if not undecided or outside or math.isnan(half):
         return row
     size = points(half) if unit == "accuracy" else short(half)
     return {**row, "reason": f"{row['reason']}; such runs show a difference of {size} half of the time"}

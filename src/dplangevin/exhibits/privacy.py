@@ -31,9 +31,8 @@ PRICES = {  # drawn in this order
 ATTACK = Look("attack on the hypotheses: at least", PRICE_COLOURS["attack"], "", "-")
 ATTACKS = (
     "All attacks are on hypotheses, not on a paper's own problem: where all iterates are visible, gradients of any "
-    "direction up to the clip (any loss); on the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth "
-    "loss, where the ε of the pair is exact; on posterior samples, the logistic loss with any other records. Those that "
-    "are not exact are bounds at 95 % confidence."
+    "direction up to the clip (any loss); on posterior samples, the logistic loss with any other records; these have "
+    "95 % confidence. On the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth loss; it is exact."
 )
 OUTCOMES = {  # of the numbers alone; the verdict on the sentence is that of results/claims.csv
     verdicts.REPRODUCED: ("kept", "#009E73"),
