@@ -850,7 +850,7 @@ def test_a_table_that_csv_cannot_read_is_named_with_its_line(tmp_path: Path) -> 
     path.write_text(f'x,y,z\n1,2,a\n3,"{"4" * (limit + 1)},b\n')
     status, _, error = ended(python("-m", "dplangevin.cli", "schema", path, "--target", "z"))
     assert (status, len(error.splitlines())) == (2, 1)
-    assert f"{path}, line 3: field larger than field limit ({limit})" in error
+    assert f"{path}, line 3: a value of more than {limit:,} characters: is a quote not closed?" in error
 
 
 @decoders
@@ -922,5 +922,5 @@ def test_a_missing_label_of_any_table_is_named_by_its_stage(project: Path) -> No
     configure(project, content)
     status, error = prepare(project)
     assert status == 1
-    assert "data/raw/toy/toy.csv, line 4, column rings: 'nan' is not a label: it is a missing value" in error
+    assert "data/raw/toy/toy.csv, line 4, column rings: 'nan' is a missing label: remove the row" in error
     assert not (project / "data/processed/toy.npz").exists()

@@ -156,13 +156,13 @@ def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
     """The runs without those whose variant has another value of a setting that the paper prints."""
     if not printed:
         return runs
-    settings = {variant: variant_settings(variant) for variant in runs.variant.unique()}
+    settings = {variant: variant_settings(variant) for variant in runs.variant.dropna().unique()}
     kept = [
         variant
         for variant, named in settings.items()
         if all(named.get(key, value) == value for key, value in printed.items())
     ]
-    return runs[runs.variant.isin(kept)]
+    return runs[runs.variant.isna() | runs.variant.isin(kept)]
 
 
 def _above(threshold: float) -> Shown:
