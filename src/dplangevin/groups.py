@@ -132,8 +132,8 @@ class Run(Group):
 @dataclass(frozen=True)
 class Experiment(Group):
     """See `plan` and `experiment`.  tuned: how the settings of its tuned runs were chosen.  scored: which of the test
-    rows, of every run; a method may score its own on fewer.  noise: the precision that the normals of chains are drawn
-    in, see `random.noise`."""
+    rows, of every run; a method may score its own on fewer.  seeds: of all data sets, or by data set.  noise: the
+    precision that the normals of chains are drawn in, see `random.noise`."""
 
     datasets: Sequence[str]
     methods: Sequence[str] = ()
@@ -145,7 +145,7 @@ class Experiment(Group):
     settings: Mapping[str, Settings] | None = None
     runs: Mapping[str, Run] | None = None
     block: str = ""
-    seeds: int | None = None
+    seeds: int | Mapping[str, int] | None = None
     delta: float | None = None
     audit: Adjacency | None = None
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
@@ -166,7 +166,9 @@ class Experiment(Group):
     part: str = ""
 
     def __post_init__(self) -> None:
-        _positive(seeds=self.seeds, budgets_per_unit=self.budgets_per_unit, delta=self.delta)
+        seeds = self.seeds if isinstance(self.seeds, Mapping) else {"": self.seeds}
+        _positive(**{f"seeds.{name}".rstrip("."): value for name, value in seeds.items()})
+        _positive(budgets_per_unit=self.budgets_per_unit, delta=self.delta)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,11 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return entries
 
 
+def _seeds(stated: Any, dataset: str, otherwise: int) -> int:
+    """As stated for all data sets, or for this one by name."""
+    return int(stated.get(dataset, otherwise)) if isinstance(stated, Mapping) else int(stated)
+
+
 def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     """The runs of an experiment on a data set, in order.
 
@@ -119,7 +124,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
                 entry.get("problem") or spec.problem,
                 config,
                 asked(spec, dataset, name, entry) if budgeted(config) else [math.inf],
-                int(entry.get("seeds") or spec.get("seeds") or cfg.repeats),
+                _seeds(entry.get("seeds") or spec.get("seeds") or cfg.repeats, dataset, cfg.repeats),
                 entry.get("block") or spec.get("block") or "",
                 stream,
                 [*tuned, *(entry.get("assumptions") or [])],

@@ -298,7 +298,7 @@ def test_theorem4_constant_and_counts() -> None:
     assert found["ours"] == pytest.approx(128 * math.log(2.5 * 32561 / 1e-5) * math.log(2e5))
     assert found["verdict"] == verdicts.UNDER_CHOICES  # delta is not stated
     assert "at least 1000" not in found["reason"]
-    assert "10000, which it is from δ = 0.0103 on" in found["reason"]
+    assert "10000, which it is from δ = 0.0134 on" in found["reason"]
     never = run_rules.theorem4_constant(runs, **settings, bounds=(100, 900))
     assert never["verdict"] == verdicts.CONTRADICTED
     wide = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 100000))
@@ -389,8 +389,8 @@ def test_a_baseline_at_the_majority_class_is_none() -> None:
     """A method cannot reach what has learned nothing."""
     lost = rows("dp", [0.70, 0.75, 0.80, 0.84])
     there: dict[str, Any] = {"experiment": "s", "variant": "step=0.002"}
-    idle = [rows("dp", [0.76] * 4, **there), rows("sgld", [0.765] * 4, **there)]
-    majority = rows("sgld", [0.76] * 4).assign(metric="majority_accuracy")
+    idle = [rows("dp", [0.765] * 4, **there), rows("sgld", [0.765], [math.inf], **there)]
+    majority = rows("sgld", [0.76], [math.inf]).assign(metric="majority_accuracy", value=0.76)
     assert reaches(lost, *idle, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
     assert reaches(lost, *idle, majority, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
     cheap = idle[0].assign(epsilon_paper=idle[0].epsilon.clip(upper=0.09))

@@ -74,7 +74,7 @@ def broken(table: pd.DataFrame) -> dict[str, list[str]]:
         "nothing asked": table.asked_low.isna() & table.ours.notna() & ~table.id.isin(WITHOUT_RANGE),
         "a range from high to low": table.asked_low.gt(table.asked_high),
         "reproduced outside of what was asked": table.verdict.isin(["reproduced", "holds"])
-        & ~table.ours.between(below(table.asked_low), above(table.asked_high))
+        & ~table.ours.fillna(table.high).between(below(table.asked_low), above(table.asked_high))
         & table.asked_low.notna(),
         "a value outside its limits": table.measure.fillna("").str.startswith("interval")
         & ~table.ours.between(table.low, table.high),

@@ -56,7 +56,7 @@ def test_svhn_exhibit_draws() -> None:
     figure = call(cfg, "draw", rows)
     (ax,) = figure.axes
     assert style.image_bytes(figure, "png")
-    assert ax.get_title() == "Larger network (widths ours)"
+    assert ax.get_title() == "Larger network"
     low, high = ax.get_ylim()
     assert (low, high) == pytest.approx(networks.LOGIT)
     page = call(cfg, "table", rows)

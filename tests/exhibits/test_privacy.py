@@ -36,6 +36,7 @@ def row(**other: object) -> dict[str, object]:
         "formula": "f",
         "audit_runs": 5,
         "rescued": 0,
+        "tight": 1,
     }
     return {"id": "a", **quote, "epsilon_claimed": 0.99, "delta": 1e-5, **prices, **rest, **other}
 
@@ -138,7 +139,7 @@ def test_a_panel_for_each_setting_and_batch(prices: pd.DataFrame) -> None:
     assert [ax.get_title() for ax in figure.axes] == [
         f"{label}, {size}" for label in PANELS.values() for size in ("batch 1", "batch 128", "full batch")
     ]
-    assert "9 runs" in captions(figure)
+    assert "exact ε of the last iterate for a pair" in captions(figure)
 
 
 def test_curves_show_the_rows_and_name_what_lies_beyond(prices: pd.DataFrame) -> None:

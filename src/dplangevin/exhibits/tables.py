@@ -248,12 +248,12 @@ our features, so it is not quite 1), and with K = steps, as the theorem says (no
 full batches); the smallest ε that we can prove with all iterates visible (for DP-Langevin's subsets by the larger of
 both directions of a step, up to 25 % above each alone; for shuffled epochs, as the authors ran it, without what
 shuffling may hide, so that the truth lies between the attack and it); a bound for the last iterate alone (Bok, Su,
-Altschuler 2024), where it applies; what an attack on this row shows to be lost at least ({confidence} confidence).
-That attack is on a pair of records that this problem admits, the best of a flipped label, x and -x, and pairs of
-other lengths, all other rows being zero (where the authors' code has a bias and no bound on the rows: the limit of
-long rows, to which the bias does not matter), through the step that trains; an attack on the theorem's hypotheses,
-any loss with gradients as long, shows more of the same start, steps and noise (the authors' code starts closer to a
-known point than the theorem does). Add/remove: the price for the other kind of neighbours with Poisson
+Altschuler 2024), where it applies; what an attack on a pair that this problem admits
+shows to be lost at least ({confidence} confidence): the best of a flipped label, x and -x, and pairs of other
+lengths, all other records zero (no record of the data; where the authors' code has no bound on the rows, no longer
+than 99 % of the public rows, and without the bias), through the step that trains; an attack on the theorem's
+hypotheses, any loss with gradients as long, shows more of the same start, steps and noise (the authors' code starts
+closer to a known point than the theorem does). Add/remove: the price for the other kind of neighbours with Poisson
 batches, which is what the authors' accountant for DP-SGD computes."""
 
 
