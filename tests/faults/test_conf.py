@@ -118,7 +118,7 @@ def test_aliases_of_the_project_are_far_below_the_bound() -> None:
     """So that the bound is none for what people write."""
     for path in (ROOT / "conf").rglob("*.yaml"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(yaml_file, "LARGEST", yaml_file.LARGEST // 20)
+            patch.setattr(yaml_file, "LARGEST", yaml_file.LARGEST // 10)
             patch.setattr(yaml_file, "DEEPEST", yaml_file.DEEPEST // 3)
             yaml_file.sound(path)
 
