@@ -17,6 +17,7 @@ from dplangevin.plan import plain
 
 @stage
 def main() -> None:
+    """Run the analysis that the command line names."""
     cfg = load()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("id", choices=list(cfg.analysis), metavar="ID")
@@ -27,7 +28,10 @@ def main() -> None:
 
 
 def described(cfg: DictConfig, name: str) -> dict[str, Any]:
-    """The analysis of conf/analysis/<id>.yaml, with arguments in conf/<folder>/<id>.yaml for `content: <folder>`."""
+    """Return the settings of an analysis, conf/analysis/<id>.yaml.
+
+    With `content: <folder>`, further arguments come from conf/<folder>/<id>.yaml.
+    """
     spec = plain(cfg.analysis[name])
     folder = spec.pop("content", None)
     return spec if folder is None else {**spec, **content(folder, name, cfg)}

@@ -1,4 +1,4 @@
-"""Stage config: `python -m dplangevin.config --check`, as a stage."""
+"""Stage config: run `python -m dplangevin.config --check`."""
 
 import sys
 
@@ -9,6 +9,7 @@ from dplangevin import config
 
 @stage
 def main() -> None:
+    """Check params.yaml; exit with the status of the check if it fails."""
     if status := config.main(["--check"]):
         sys.exit(status)
 

@@ -1,7 +1,8 @@
 """Stages prepare, weights, pretrain, features, reference: prepared data, stated in data/manifest/KIND/KEY.json.
 
-python pipelines/data.py KIND KEY, with a kind of `dplangevin.manifest`. Where the manifest is of the same parameters,
-sources and code already, and no other file is there, nothing is done: who needs the file makes it.
+Usage: python pipelines/data.py KIND KEY, with a kind of `dplangevin.manifest`. The stage does nothing if the
+manifest already has the current parameters, sources and code, and no file that differs from it exists. The
+code that needs the data file makes it.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from dplangevin.config import load
 
 @stage
 def main() -> None:
+    """State the manifest that the command line names."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("kind", choices=list(manifest.PLACES))
     parser.add_argument("key")

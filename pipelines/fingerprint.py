@@ -1,8 +1,8 @@
-"""Stage code: what each stage can reach in the sources, to data/manifest/code.json.
+"""Stage code: hashes of the code that each stage can reach, written to data/manifest/code.json.
 
-A stage depends on its entry there instead of on a list of modules: a hash of the syntax trees that it can reach, of
-the content that it shows, and of the methods and the model that a run names. So an edit of a comment runs no stage
-again, an edit of a method or of its settings those that run it.
+A stage depends on its entry there, not on a list of modules. The entry is a hash of three things: the syntax
+trees that the stage can reach, the content that it shows, and the methods and the model that a run names. So
+an edit of a comment runs no stage again. An edit of a method or of its settings runs the stages that use it.
 """
 
 import ast
@@ -25,7 +25,7 @@ TARGET = Path("data/manifest/code.json")
 
 
 def fingerprints(cfg: DictConfig) -> dict[str, Any]:
-    """Stage group -> key -> hash; a group of a single stage has just the hash."""
+    """Return stage group -> key -> hash; a group with one stage has only the hash."""
     conf: Any = OmegaConf.to_container(cfg, resolve=True)
     found: dict[str, Any] = {}
     for kind in manifest.PLACES:
@@ -48,7 +48,7 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
 
 
 def methods(conf: Mapping[str, Any], experiment: str, dataset: str) -> dict[str, Any]:
-    """What an experiment on a data set names: its problems, its methods, the part of the data that it learns from."""
+    """Return the settings behind an experiment on a data set: its problems, methods and choice of rows."""
     spec = conf["experiment"][experiment]
     entries = plan.named(spec).values()
     methods = {entry["method"] for entry in entries}
@@ -64,17 +64,23 @@ def methods(conf: Mapping[str, Any], experiment: str, dataset: str) -> dict[str,
 
 
 def of(script: str, *configs: Any) -> str:
-    """What a script of pipelines/ can reach, given the objects in these configs."""
+    """Return the hash of the code that a script of pipelines/ and the objects in these configs can reach."""
     return code_hash(*imported(Path(__file__).with_name(f"{script}.py")), *targets(*configs))
 
 
 def shown(script: str, config: Mapping[str, Any]) -> str:
-    """As `of`, with the config itself: content, which is not among the parameters, and the methods that a run names."""
+    """Return the hash of `of` combined with the config itself.
+
+    The config is content, which params.yaml does not contain, or the methods that a run names.
+    """
     return key([of(script, config), config])
 
 
 def imported(path: Path) -> list[str]:
-    """What a script imports of the package, but for `manifest`, which reaches everything and has hashes of its own."""
+    """Return the names that a script imports from the package, except `manifest`.
+
+    `manifest` reaches all code, and the stages that use it have hashes of their own.
+    """
     nodes = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
     names = [f"{node.module}.{alias.name}" for node in nodes for alias in node.names]
     return [name for name in names if name.startswith("dplangevin.") and name != manifest.__name__]
@@ -82,9 +88,9 @@ def imported(path: Path) -> list[str]:
 
 @stage
 def main() -> None:
-    """Of parameters that can be used: no stage runs before this one has seen them."""
+    """Check the parameters, then write the hashes; every other stage runs after this one."""
     cfg = load()
-    if os.environ.get("DVC_EXP_NAME"):  # what an experiment sets by `+`: nothing might read it
+    if os.environ.get("DVC_EXP_NAME"):  # a key that an experiment adds with `+` may be read by nothing
         check_keys(compose(), cfg)
     check_values(cfg)
     with atomic_path(TARGET) as part:

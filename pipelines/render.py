@@ -1,5 +1,6 @@
-"""Render one exhibit: results/exhibits/<id>/<id>.{png,pdf,csv}, its twin on the audited axis where the
-exhibit asks for it, and the table <id>.md where it has one.
+"""Render one exhibit: results/exhibits/<id>/<id>.{png,pdf,csv}, and the table <id>.md where it has one.
+
+Where the exhibit asks for it, a second figure has the proven ε on its axis (`audited`).
 
 python pipelines/render.py wang2015_fig1c
 """
@@ -32,12 +33,14 @@ PARTS = {
 
 @stage
 def main() -> None:
+    """Render the exhibit that the command line names."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("id", help="a file of conf/exhibit")
     render(parser.parse_args().id, load())
 
 
 def render(name: str, cfg: DictConfig) -> None:
+    """Write the figures, the numbers and the table of an exhibit."""
     exhibit = content("exhibit", name, cfg)
     frame, numbers = read(exhibit, cfg)
     draw = instantiate(exhibit["draw"], _partial_=True, _convert_="all", title=exhibit["title"])
@@ -54,9 +57,12 @@ def render(name: str, cfg: DictConfig) -> None:
 
 
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the exhibit is drawn from, and the numbers behind it: an analysis, and curves of `weights`, are both; the
-    `runs` (or all) of its folders, read as `part` says, are summarised in the way that `numbers` of the exhibit says if
-    it has one. `methods` come first, in this order."""
+    """Return the data that an exhibit is drawn from, and the numbers behind it.
+
+    For an analysis, and for training curves (`weights`), both are the same table. Otherwise the first is the
+    rows of the exhibit's `runs` (default: all) in its folders, read as `part` says. The second is their
+    summary, made by `numbers` of the exhibit if it has one. `methods` come first, in this order.
+    """
     if exhibit["source"].endswith(".csv"):
         frame = results.read_analysis(Path(exhibit["source"]).stem)
         return frame, frame

@@ -20,6 +20,7 @@ RESULTS = Path("results")
 
 
 def claims(cfg: DictConfig) -> None:
+    """Write results/claims.csv from the results and the claims of all papers."""
     parts = []
     for name in cfg.pipeline.papers:
         paper = content("claim", name, cfg)
@@ -32,8 +33,10 @@ def claims(cfg: DictConfig) -> None:
 
 
 def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
-    """What a prepared data set is by its manifest, as rows like those of a run: features, rows_train, rows, and
-    draws, how many splits it has."""
+    """Return the sizes of a prepared data set, from its manifest, as rows like those of a run.
+
+    The metrics are features, rows_train, rows (training and test), and draws, the number of splits.
+    """
     stated = manifest.read(cfg, "dataset", dataset)
     train, test = stated["rows"]["train"], stated["rows"]["test"]
     counts = {
@@ -47,7 +50,10 @@ def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
 
 
 def found(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.DataFrame]:
-    """The runs of each name; those of one with a text may be missing, or of another pipeline, and are then left out."""
+    """Return name -> runs.
+
+    A name whose value is a text may be missing, or belong to another pipeline. It is then left out.
+    """
     frames = {}
     for name, missing in names.items():
         if missing is not None and name.partition("/")[0] not in cfg.experiment:
@@ -61,12 +67,13 @@ def found(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.Data
 
 
 def page() -> None:
-    """The report: every page of the site, and nothing else in its folder."""
+    """Write all pages of the report, and remove every other file from its folder."""
     cache.write(RESULTS / "report", Site(load()).pages(), only=True)
 
 
 @stage
 def main() -> None:
+    """Write the claims or the report, as the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=["claims", "page"])
     if parser.parse_args().what == "claims":

@@ -1,10 +1,13 @@
-"""Prices of trained networks again, from the settings in their rows: nothing is trained, and no score is touched.
+"""Computation of new prices for trained networks, from the settings in their rows; no score changes.
 
-After a change of an accountant, `python pipelines/reprice.py` prices the runs of the experiments with `apart` at the
-noise that they were trained with, in results/runs, and prints the largest relative move in each folder. Columns that
-a row lacks are filled. Units get the keys of the code as it now is, so that nothing is trained again. It checks that
-the batch, steps and noise of a plan are those of its row, and that a row still costs no more than its budget; that
-what trains has not changed is your word. `dvc commit` then enters the files.
+Run `python pipelines/reprice.py` after a change of an accountant. For the experiments with `apart`, it prices
+the runs in results/runs at the noise that they were trained with. It prints the largest relative change in
+each folder, fills columns that a row lacks, and gives each task the key of the current code. So no network
+is trained again.
+
+It checks that batch, steps and noise of a plan are those of its row, and that a row still costs at most its
+budget. It cannot check that the training code is unchanged: that is up to the user. `dvc commit` then records
+the files.
 """
 
 import json
@@ -37,12 +40,12 @@ SAME = (
     "batch",
     "epochs",
     "steps",
-)  # or it is another run
-TAKEN = "priced again, scores taken over"  # what is said of each unit
+)  # a plan that differs from its row in one of these is another run
+TAKEN = "priced again, scores taken over"  # note in the list of tasks
 
 
 class Rows(Work):
-    """A sweep whose problems are what is stated of them."""
+    """A sweep whose problems are known only by their facts, from the manifest."""
 
     facts: Facts
 
@@ -51,8 +54,10 @@ class Rows(Work):
 
 
 def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -> float:
-    """The files of an experiment on a data set; the largest relative move of a price.  ValueError for a row that is not
-    of its plan, or over its budget."""
+    """Rewrite the prices of an experiment on a data set; return the largest relative change of a price.
+
+    Raise ValueError for a row that does not fit its plan or that exceeds its budget.
+    """
     paths = [root / experiment / dataset / f"{name}.csv" for name in tables(cfg.experiment[experiment])]
     frames = {path.stem: pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths}
     work = Rows(cfg, experiment, dataset, inputs(cfg, experiment, dataset), UNITS / experiment / dataset)
@@ -102,7 +107,7 @@ def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -
 
 
 def stated(settings: Mapping[str, Any], row: pd.Series) -> dict[str, Any]:
-    """The config of a method with the noise of a row, whatever it was calibrated to."""
+    """Return the config of a method with the noise of a row, whatever it was calibrated to."""
     if (
         float(row.noise_multiplier or 0) == 0
         or not settings.get("calibrated", True)
@@ -116,7 +121,10 @@ def stated(settings: Mapping[str, Any], row: pd.Series) -> dict[str, Any]:
 
 
 def put(frame: pd.DataFrame, rows: Any, values: Mapping[Any, Any]) -> float:
-    """Write prices into rows, and other values where there are none; the largest relative move of a price."""
+    """Write prices into rows, and other values into empty cells.
+
+    Return the largest relative change of a price.
+    """
     moved = 0.0
     for name, value in values.items():
         old = frame.loc[rows, name].iloc[0] if name in frame else "-"
@@ -128,12 +136,13 @@ def put(frame: pd.DataFrame, rows: Any, values: Mapping[Any, Any]) -> float:
 
 
 def text(value: Any) -> str:
-    """A value as it stands in a result."""
+    """Return a value as a result file contains it."""
     return value if isinstance(value, str) else "" if math.isnan(value) else f"{value:.10g}"
 
 
 @stage
 def main() -> None:
+    """Price every experiment with `apart` that has results."""
     cfg = config.load()
     for experiment, spec in cfg.experiment.items():
         for dataset in spec.datasets if spec.get("apart") else ():

@@ -2,7 +2,7 @@
 
 python pipelines/repro.py [--exhibit ID | --target STAGE] [--force] [--strict] [OVERRIDE ...]
 
-A run that is interrupted or killed takes DVC and its stages with it; finished units are kept.
+A run that is interrupted or killed also ends DVC and its stages. Finished tasks are kept.
 """
 
 import argparse
@@ -30,9 +30,9 @@ from dplangevin.text import meant
 
 LOCK = Path("dvc.lock")
 HEAD = "schema: '2.0'\nstages:\n"
-COPY = Path(".dvc/tmp/dvc.lock")  # as the last run found it
+COPY = Path(".dvc/tmp/dvc.lock")  # dvc.lock as it was before the last run
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ENDS = 20.0  # seconds for DVC to come to a place where it writes nothing
+ENDS = 20.0  # seconds to wait until DVC writes nothing
 
 
 class Interrupted(BaseException):
@@ -40,12 +40,14 @@ class Interrupted(BaseException):
 
 
 def interrupt(number: int, frame: Any) -> None:
+    """Raise Interrupted at a signal, and ignore all further ones."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     raise Interrupted(number)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--exhibit", metavar="ID", help="only this one and what it needs")
@@ -71,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def reproduce(args: argparse.Namespace) -> int:
-    """`dvc repro`, and what came of it; the exit status."""
+    """Run `dvc repro` and print the summary; return the exit status."""
     exhibits = list(summary.loaded(Path(config.PARAMS))["pipeline"]["exhibits"])
     targets = [args.target] if args.target else []
     if args.exhibit is not None:
@@ -105,7 +107,10 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 def end(dvc: subprocess.Popen[bytes]) -> None:
-    """End DVC and its stages, while DVC waits for one: it is not writing dvc.lock then, which it does in place."""
+    """End DVC and its stages while DVC waits for a stage.
+
+    DVC writes dvc.lock in place, but not while it waits.
+    """
     last = time.monotonic() + ENDS
     while dvc.poll() is None and not psutil.Process(dvc.pid).children() and time.monotonic() < last:
         time.sleep(0.02)
@@ -118,7 +123,10 @@ def end(dvc: subprocess.Popen[bytes]) -> None:
 
 
 def mend() -> None:
-    """Take dvc.lock back if a run was killed while DVC wrote it; keep a copy of one that is whole."""
+    """Restore dvc.lock if a run was killed while DVC wrote it.
+
+    If dvc.lock is complete, keep a copy of it.
+    """
     if not LOCK.exists():
         return
     try:
@@ -137,7 +145,10 @@ def mend() -> None:
 
 
 def put_in_order() -> None:
-    """The stages of dvc.lock by name: DVC keeps them in the order in which they were first run."""
+    """Sort the stages of dvc.lock by name.
+
+    DVC keeps them in the order in which they first ran.
+    """
     text = LOCK.read_text(encoding="utf-8") if LOCK.exists() else ""
     head, *stages = re.split(r"^(?=  \S)", text, flags=re.MULTILINE)
     if (

@@ -1,8 +1,8 @@
 """Run an experiment on a data set: python pipelines/run.py compare-adult, an entry of conf/pipeline.
 
-Its results are tables in results/runs/EXPERIMENT/DATASET/. Where a method fails, the units of the others are kept and
-the results stay as they were. An experiment with `metrics: true` has its numbers in short in results/metrics/, for `dvc
-metrics`.
+The results are tables in results/runs/EXPERIMENT/DATASET/. If a method fails, the finished tasks of the
+others are kept, and the results stay as they were. For an experiment with `metrics: true`, results/metrics/
+has a short form of the numbers, for `dvc metrics`.
 """
 
 import argparse
@@ -33,6 +33,7 @@ UNITS = Path("data/units/runs")
 
 @stage
 def main() -> None:
+    """Run the entry that the command line names."""
     cfg = load()
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("run", choices=list(cfg.pipeline.runs), metavar="RUN")
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
-    """The prepared files that an experiment on a data set reads."""
+    """Return the prepared files that an experiment on a data set reads."""
     spec = cfg.experiment[experiment]
     kind = "dataset" if dataset in cfg.dataset else "features"
     data, other = manifest.file(cfg, kind, dataset), partial(manifest.prepared, cfg, kind, dataset)
@@ -69,19 +70,22 @@ def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
 
 
 def problems(spec: DictConfig) -> set[str]:
-    """The problems that an experiment names."""
+    """Return the problems that an experiment names."""
     named = {entry.get("problem") for entry in (spec.get("runs") or {}).values()}
     return (named | {spec.get("problem")}) - {None}
 
 
 def metrics(frame: pd.DataFrame) -> dict[str, Any]:
-    """What `dvc metrics` shows: every run by name."""
+    """Return run -> the numbers that `dvc metrics` shows of it."""
     return {str(run): at_prices(rows) for run, rows in frame.groupby("run")}
 
 
 def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) -> dict[str, Any]:
-    """What `dvc metrics` shows of a run: mean accuracy and tight price of the budgets priced nearest to these, on a log
-    scale; just the accuracy of one without a price."""
+    """Return the numbers that `dvc metrics` shows of a run: mean accuracy and proven ε at some budgets.
+
+    For each value in `prices`, take the budget whose proven ε is nearest on a log scale. If no budget has a
+    price, return only the accuracy.
+    """
     accuracy = rows[rows.metric.eq("accuracy")]
     means = accuracy.groupby("epsilon").agg(
         accuracy=("value", "mean"), epsilon_tight=("epsilon_tight", "max")

@@ -1,7 +1,7 @@
-"""Run every stage at scale=smoke in temporary copies of the working tree, from no results and no data.
+"""Smoke test: every stage at scale=smoke in temporary copies of the working tree, without results and data.
 
-DVC runs one stage at a time, so two copies share the runs and analyses, then the exhibits; each takes over what the
-other made, and `dvc repro` of everything makes the rest.
+DVC runs one stage at a time. So two copies share the runs and analyses, then the exhibits. Each copy then
+takes the files that the other made, and `dvc repro` of everything makes the rest.
 """
 
 import os
@@ -23,7 +23,7 @@ RESULTS = ("results/", "data/manifest/", "dvc.lock", "params.yaml")
 
 
 def copy_tree(source: Path, target: Path, leave_out: tuple[str, ...] = ()) -> None:
-    """Copy what git tracks or does not ignore, except names that begin with one of `leave_out`."""
+    """Copy the files that git tracks or does not ignore, except names that begin with one of `leave_out`."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         found = subprocess.run(listing, cwd=source, check=True, capture_output=True, text=True).stdout
@@ -38,7 +38,7 @@ def copy_tree(source: Path, target: Path, leave_out: tuple[str, ...] = ()) -> No
 
 
 def set_scale(path: Path, scale: str) -> None:
-    """Choose a file of conf/scale/ in the defaults list of conf/config.yaml."""
+    """Select a file of conf/scale/ in the defaults list of conf/config.yaml."""
     cfg = OmegaConf.load(path)
     for entry in cfg.defaults:
         if "scale" in entry:
@@ -47,7 +47,10 @@ def set_scale(path: Path, scale: str) -> None:
 
 
 def halves(cfg: DictConfig) -> tuple[list[str], list[str]]:
-    """The runs and analyses in two parts; runs on one data set stay together, as they need the same files."""
+    """Return the runs and analyses in two parts.
+
+    Runs on one data set stay in one part, because they need the same files.
+    """
     groups = defaultdict(list)
     for name, run in cfg.pipeline.runs.items():
         groups[run.dataset].append(f"run@{name}")
@@ -61,7 +64,7 @@ def halves(cfg: DictConfig) -> tuple[list[str], list[str]]:
 
 
 def take_over(source: Path, target: Path) -> None:
-    """Copy what stages made in one tree and not in the other, and their entries of dvc.lock."""
+    """Copy files, and their entries of dvc.lock, that stages made in one tree and not in the other."""
     for path in (path for folder in ("results", "data") for path in (source / folder).rglob("*")):
         copy = target / path.relative_to(source)
         if path.is_file() and not copy.exists():
@@ -73,7 +76,7 @@ def take_over(source: Path, target: Path) -> None:
 
 
 def side_by_side(trees: Sequence[Path], targets: Sequence[Sequence[str]], env: dict[str, str]) -> None:
-    """`dvc repro` of some targets in each of two trees; then both have all that was made."""
+    """Run `dvc repro` of some targets in each of two trees; then give each tree the files of both."""
     command = [sys.executable, "-m", "dvc", "repro", "--keep-going"]
     pairs = zip(trees, targets, strict=True)
     for job in [subprocess.Popen([*command, *part], cwd=tree, env=env) for tree, part in pairs]:
@@ -84,13 +87,14 @@ def side_by_side(trees: Sequence[Path], targets: Sequence[Sequence[str]], env: d
 
 
 def main() -> int:
+    """Run the smoke test; return the exit status."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="smoke-") as name:
         trees = [Path(name, "first"), Path(name, "second")]
         # a second worker would take longer to start than to do its work
         env = {"DPL_WORKERS": "1", "OMP_NUM_THREADS": "1", **os.environ, "DPL_PYTHON": sys.executable}
         env = {**env, "PYTHONPATH": "src", "DPL_LOG": str(Path(name, "log"))}
-        env.pop("PYTHONDONTWRITEBYTECODE", None)  # else each stage would compile the package again
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each stage would compile the package again
 
         Path(name, "log").mkdir()
 

@@ -1,7 +1,7 @@
-"""What every stage does around its work: be part of one run, read what dvc.lock will state, and end with a status.
+"""The frame of every stage: join the run, check that its inputs stay unchanged, and end with an exit status.
 
-The status is 0; 69 where no source of its data can be reached and has them, which `make repro` excuses; 1 for any other
-failure.
+The status is 0 after success. It is 69 if no source of the data can be reached and has them; `make repro`
+excuses this. It is 1 after any other failure.
 """
 
 import os
@@ -22,11 +22,11 @@ from dplangevin.config import PARAMS, ConfigError, visible
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
 
-SAFE = ("results/", "data/manifest/", "conf/analysis/")  # what stages write, and what params.yaml holds
+SAFE = ("results/", "data/manifest/", "conf/analysis/")  # outputs of stages, and content of params.yaml
 
 
 def stage(main: Callable[[], object]) -> Callable[[], int]:
-    """The main function of a stage's script, as one that returns the exit status."""
+    """Return the main function of a stage's script as one that returns the exit status."""
 
     @wraps(main)
     def finished() -> int:
@@ -34,7 +34,7 @@ def stage(main: Callable[[], object]) -> Callable[[], int]:
         try:
             with lock.stage(), unchanged(name):
                 if os.environ.get("DVC_EXP_NAME"):
-                    visible()  # also where DVC is killed
+                    visible()  # do it now: DVC may be killed before it ends
                 main()
         except Exception as error:  # a method from anywhere can raise anything
             if isinstance(error, OSError):
@@ -52,7 +52,7 @@ def stage(main: Callable[[], object]) -> Callable[[], int]:
 
 
 def finish(store: Store, units: Sequence[str]) -> None:
-    """Write the results of units, and say by how much those moved that were computed again, under the same key."""
+    """Write the results of tasks; report how far tasks changed that were computed again with the same key."""
     store.write(units)
     for path, before in zip(store.paths, store.before, strict=True):
         move = moved(before, listed(path))
@@ -62,7 +62,7 @@ def finish(store: Store, units: Sequence[str]) -> None:
 
 
 def log(kind: str, line: str) -> None:
-    """Leave a line about this stage to the summary of the run."""
+    """Write a line about this stage for the summary of the run."""
     if folder := os.environ.get(LOG):
         with open(
             Path(folder, f"{os.environ.get('DVC_STAGE', 'stage')}.{kind}"), "a", encoding="utf-8"
@@ -72,8 +72,10 @@ def log(kind: str, line: str) -> None:
 
 @contextmanager
 def unchanged(name: str) -> Iterator[None]:
-    """ConfigError if params.yaml or a dependency of the stage changes meanwhile: DVC states in dvc.lock what it finds
-    when the stage has ended."""
+    """Raise ConfigError if params.yaml or a dependency of the stage changes while the stage runs.
+
+    DVC writes into dvc.lock what it finds after the stage has ended.
+    """
     before = sources(name)
     yield
     after = sources(name)
@@ -87,7 +89,7 @@ def unchanged(name: str) -> Iterator[None]:
 
 
 def sources(name: str) -> dict[str, str]:
-    """File -> sha256, of params.yaml and of what a stage depends on by dvc.yaml, but for what is `SAFE`."""
+    """Return file -> sha256, for params.yaml and the stage's dependencies in dvc.yaml outside `SAFE`."""
     group, _, key = name.partition("@")
     try:
         entry = loaded(Path("dvc.yaml"))["stages"][group]
@@ -101,12 +103,15 @@ def sources(name: str) -> dict[str, str]:
 
 
 def _passing(file: Path) -> bool:
-    """Whether a file is an editor's, or compiled."""
+    """Return whether an editor or Python's compiler made the file."""
     return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
 
 
 def _item(foreach: object, key: str) -> object:
-    """What `${item}` is in a stage that dvc.yaml makes for each entry of a list or a mapping of params.yaml."""
+    """Return the value of `${item}` in a stage that dvc.yaml repeats with `foreach`.
+
+    `foreach` names a list or a mapping of params.yaml.
+    """
     if not isinstance(foreach, str):
         return None
     found = loaded(Path(PARAMS))
@@ -116,7 +121,7 @@ def _item(foreach: object, key: str) -> object:
 
 
 def _filled(dep: str, values: dict[str, object]) -> str:
-    """A dependency of dvc.yaml with `${key}`, `${item}` and `${item.name}` filled in."""
+    """Return a dependency of dvc.yaml with `${key}`, `${item}` and `${item.name}` filled in."""
 
     def value(match: re.Match[str]) -> str:
         found = values[match[1]]

@@ -1,9 +1,12 @@
 """What `dvc repro --keep-going` came to: every exhibit with its state, path and verdicts, and why one is not made.
 
-python pipelines/summary.py --log FOLDER --status N [--strict]. FOLDER is that of DPL_LOG:
-pipelines/python.sh wrote there which stages ran and how they ended, pipelines/stage.py what no source has. What a
-stage needs says dvc.lock. Exit status: 0; 1 when a stage failed, except, without --strict, for the reason that no
-source of its data could be reached.
+python pipelines/summary.py --log FOLDER --status N [--strict]
+
+FOLDER is the folder in DPL_LOG. There pipelines/python.sh writes which stages ran and how they ended, and
+pipelines/stage.py which data no source has. dvc.lock lists what a stage needs.
+
+The exit status is 1 if DVC or a stage failed, else 0. Without --strict, a stage whose data no source can
+deliver does not count as failed.
 """
 
 import argparse
@@ -16,7 +19,7 @@ import yaml
 
 from dplangevin.claims import tally
 
-LOG = "DPL_LOG"  # environment: the folder where stages leave what is said here
+LOG = "DPL_LOG"  # environment variable: the folder where stages write for the summary
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
@@ -24,8 +27,19 @@ PAGE = Path("results/report/index.html")
 
 
 class Run:
-    """Of one run of DVC: exit status of each stage that ran, what each needs, what no source has, and how far numbers
-    moved that were computed again."""
+    """One run of DVC.
+
+    Attributes
+    ----------
+    ended : dict
+        Stage that ran -> its exit status.
+    needs : dict
+        Stage -> the stages that make what it reads.
+    missing : dict
+        Stage -> why no source has its data.
+    moved : list of str
+        How far numbers changed that were computed again.
+    """
 
     def __init__(
         self,
@@ -43,11 +57,11 @@ class Run:
 
     @property
     def unexcused(self) -> list[str]:
-        """Stages that failed for another reason than that no source had their data."""
+        """Stages that failed although a source had their data."""
         return [stage for stage in self.failed if self.ended[stage] != UNAVAILABLE]
 
     def above(self, stage: str) -> set[str]:
-        """All that a stage needs, directly or not."""
+        """Return all stages that a stage needs, directly or indirectly."""
         seen: set[str] = set()
         todo = [stage]
         while todo:
@@ -56,7 +70,7 @@ class Run:
         return seen
 
     def cause(self, stage: str) -> str:
-        """Why a stage was not made: what failed among itself and all that it needs; "" if nothing did."""
+        """Return why a stage was not made: its own failure and those of stages that it needs; "" if none."""
         above = self.above(stage) | {stage}
         texts = [self.missing.get(name, f"{name} failed") for name in self.failed if name in above]
         return "\n      ".join(text.strip().replace("\n", "\n      ") for text in texts)
@@ -93,7 +107,7 @@ class Run:
 
 
 def read(log: Path, lock: Path = Path("dvc.lock")) -> Run:
-    """What a run wrote into its log."""
+    """Return the run that a folder of logs describes."""
     stages = log / "stages"
     words = [line.split() for line in stages.read_text().splitlines()] if stages.exists() else []
     missing = {path.stem: path.read_text(encoding="utf-8").strip() for path in log.glob("*.txt")}
@@ -102,7 +116,7 @@ def read(log: Path, lock: Path = Path("dvc.lock")) -> Run:
 
 
 def needs_of(lock: Path) -> dict[str, set[str]]:
-    """Stage -> the stages that make what it reads."""
+    """Return stage -> the stages that make what it reads."""
     if not lock.exists():
         return {}
     stages = loaded(lock).get("stages", {})
@@ -118,19 +132,19 @@ def needs_of(lock: Path) -> dict[str, set[str]]:
 
 
 def _within(out: str, path: str) -> bool:
-    """Whether one is the other, or a folder around it."""
+    """Return whether the paths are equal or one contains the other."""
     return out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")
 
 
 def loaded(path: Path) -> dict[str, Any]:
-    """A YAML file, by the fast reader where there is one."""
+    """Return the content of a YAML file; use the fast parser if it is installed."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
     return found
 
 
 def told(log: Path, status: int, exhibits: Iterable[str], strict: bool = False) -> int:
-    """Print the summary of a run whose DVC ended with a status; the exit status of the run."""
+    """Print the summary of a run in which DVC ended with `status`; return the exit status of the run."""
     run = read(log)
     if status and not run.failed:
         print(f"DVC did not get through, for the reason above: its exit status is {status}", file=sys.stderr)
@@ -142,6 +156,7 @@ def told(log: Path, status: int, exhibits: Iterable[str], strict: bool = False) 
 
 
 def main() -> int:
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--log", type=Path, required=True, help="the folder of DPL_LOG")
     parser.add_argument("--status", type=int, default=0, help="exit status of dvc repro")

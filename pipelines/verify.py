@@ -1,13 +1,17 @@
 """Check committed results: python pipelines/verify.py [NAME ...] [--units N] [--renew [--within MOVE]].
 
-Of every method of a run of conf/pipeline N units (one, unless said), with those that are computed together with them,
-and all units of an analysis are computed by the code that is here, and their rows compared with those in results/: the
-same bytes, or which number moved, and how far. The status is 1 unless all that was named has the same bytes. Nothing in
-results/ is written. What was finished when a check is interrupted is kept for the next one.
+The current code computes N tasks (default: one) of every method of a run of conf/pipeline, together with
+the tasks that are always computed with them. Of an analysis it computes every task. The script compares the
+rows with those in results/. It prints that they have the same bytes, or which number changed and by how
+much. The exit status is 1 unless everything named has the same bytes (or, with `--renew`, changed by at most
+`--within`). Without `--renew`, nothing in results/ is written. If a check is interrupted, its finished tasks
+are kept for the next one.
 
-An edit that changes no number still makes every unit that can reach it one to be computed again, which is hours of
-networks. So `--renew` gives units the key of the code that is here where those that were computed again have the same
-bytes, or moved by no more than `--within`, and says that of each in `*.units.json`; with `--units 0` on your word.
+After an edit, every task that can reach the edited code counts as not computed, even if no number changes.
+Networks then take hours. `--renew` gives tasks the key of the current code. It requires that the tasks
+computed again have the same bytes, or changed by at most `--within`; `*.units.json` records which. With
+`--units 0` nothing is computed, and the user vouches for the edit. `--renew --units 0` without a name also
+gives the manifests of data/manifest new keys. So an edit of a module does not fetch or make data again.
 """
 
 import argparse
@@ -25,7 +29,7 @@ from omegaconf import DictConfig
 from run import RUNS, inputs
 from stage import stage
 
-from dplangevin import analyses, config, plan
+from dplangevin import analyses, config, manifest, plan
 from dplangevin.arithmetic import Move, moved, pinned
 from dplangevin.cache import Rows, Store, beside, listed, listing, write
 from dplangevin.data import DataError
@@ -35,8 +39,19 @@ ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 
 
 class Result(NamedTuple):
-    """paths: its tables; kinds: by unit, what it is one of; compute: finish what a store lacks, and give all keys;
-    groups: units, by place, whose last digits depend on their being computed together."""
+    """The result of an entry of conf/pipeline.
+
+    Attributes
+    ----------
+    paths : list of Path
+        Its tables.
+    kinds : list of str
+        For each task, the group that N tasks are taken from, such as a method.
+    compute : callable
+        Computes the tasks that a store lacks; returns the keys of all tasks.
+    groups : callable
+        Returns tasks, by index, whose last digits depend on being computed together.
+    """
 
     paths: list[Path]
     kinds: list[str]
@@ -45,7 +60,10 @@ class Result(NamedTuple):
 
 
 class Some(Store):
-    """A store that lacks some units, and counts all others as finished.  It takes nothing from results."""
+    """A store that lacks some tasks and counts all others as finished.
+
+    It reads nothing from results/.
+    """
 
     def __init__(self, paths: Sequence[Path], folder: Path, lacks: Sequence[str] = ()) -> None:
         super().__init__(paths, folder)
@@ -56,8 +74,17 @@ class Some(Store):
 
 
 class Found(NamedTuple):
-    """What came of a check.  keys: of all units by the code that is here; again: of those computed again, with the
-    arithmetic of that; moves: of these, by table."""
+    """The outcome of a check.
+
+    Attributes
+    ----------
+    keys : list of str
+        Keys of all tasks with the current code.
+    again : dict
+        Key of each task that was computed again -> its threads, processor and libraries.
+    moves : list of Move
+        Their changes, by table.
+    """
 
     keys: list[str]
     again: dict[str, str]
@@ -65,7 +92,7 @@ class Found(NamedTuple):
 
     @property
     def move(self) -> float:
-        """The largest, relative to max(1, |value|); infinite where rows or texts are others."""
+        """The largest change, relative to max(1, |value|); infinite if rows or texts differ."""
         return max((size for move in self.moves for size in move.largest.values()), default=0.0)
 
     @property
@@ -78,11 +105,11 @@ class Found(NamedTuple):
 
 
 def result(cfg: DictConfig, name: str) -> Result:
-    """What an entry of conf/pipeline, or of conf/analysis, has made."""
+    """Return the result of an entry of conf/pipeline or conf/analysis."""
     if name in cfg.analysis:
         spec = analyse.described(cfg, name)
         path = ANALYSES / f"{name}.csv"
-        each = [str(i) for i in range(len(listed(path)))]  # no unit says anything of another one's settings
+        each = [str(i) for i in range(len(listed(path)))]  # each task is a kind of its own
         return Result([path], each, lambda store: analyses.run(spec, cfg.seed, store))
     run = cfg.pipeline.runs[name]
     at = cfg, run.experiment, run.dataset
@@ -102,11 +129,12 @@ def result(cfg: DictConfig, name: str) -> Result:
 
 
 def read(rows: Rows) -> list[dict[str, Any]]:
+    """Return the rows as one dict each."""
     return list(csv.DictReader(rows.content.splitlines()))
 
 
 def check(of: Result, folder: Path, count: int) -> Found:
-    """Compute `count` units of each kind again, evenly spaced.  ValueError for results that are not whole."""
+    """Compute `count` tasks of each kind again, evenly spaced; raise ValueError for incomplete results."""
     before = [list(listed(path).values()) for path in of.paths]
     if len({(*listed(path),) for path in of.paths}) > 1:
         raise ValueError(f"{', '.join(map(str, of.paths))} are of different runs: run it again")
@@ -129,7 +157,7 @@ def check(of: Result, folder: Path, count: int) -> Found:
 
 
 def spaced(places: Sequence[int], count: int) -> list[int]:
-    """So many of these, or all, with even gaps.
+    """Return `count` of these, or all, with even gaps.
 
     >>> spaced(range(9), 1), spaced(range(9), 3), spaced(range(2), 3)
     ([4], [1, 4, 7], [0, 1])
@@ -139,13 +167,15 @@ def spaced(places: Sequence[int], count: int) -> list[int]:
 
 
 def alike(rows: Rows, header: str) -> Rows:
-    """Rows under the header of a result, unless they have columns that it lacks."""
+    """Return the rows under the header of a result, unless they have columns that it lacks."""
     return rows.under(header) if set(rows.header.split(",")) <= set(header.split(",")) else rows
 
 
 def renew(of: Result, found: Found) -> int:
-    """Give all units of a result the keys of the code that is here; of how many earlier code has made the rows, which
-    is said of them."""
+    """Give all tasks of a result the keys of the current code.
+
+    Return how many tasks have rows that earlier code made; `*.units.json` marks them.
+    """
     count = 0
     for path in of.paths:
         pieces = []
@@ -162,6 +192,7 @@ def renew(of: Result, found: Found) -> int:
 
 @stage
 def main() -> None:
+    """Check the entries that the command line names, or all."""
     cfg = config.load()
     names = [str(name) for name in (*cfg.pipeline.runs, *cfg.pipeline.analyses)]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -183,6 +214,10 @@ def main() -> None:
             "--units and --within are at least 0, and finite; --units 0 and --within need --renew"
         )
     wrong = []
+    if args.renew and not (args.names or args.units):
+        stated = [(kind, name) for kind in manifest.PLACES for name in manifest.known(cfg, kind)]
+        count = sum(manifest.renew(cfg, *each) for each in stated)
+        print(f"{count} of {len(stated)} manifests have new keys", flush=True)
     for name in args.names or names:
         try:
             with pinned():

@@ -184,9 +184,10 @@ def test_prices_of_chains_on_features(tmp_path: Path) -> None:
     cfg, data = toy.on_features(), toy.write(tmp_path, "features")
     found = sweep(cfg, data)
     problem = instantiate(cfg.problem.features)(Dataset.load(data), 3)
-    plans = {}
+    plans, methods = {}, {}
     for run in runs(cfg, "toy", "features"):
-        plans[run.name] = instantiate(run.config).plan(problem.facts, Budget(run.epsilons[0], 1e-3))
+        methods[run.name] = instantiate(run.config)
+        plans[run.name] = methods[run.name].plan(problem.facts, Budget(run.epsilons[0], 1e-3))
     table = found["runs"].set_index("run")
     for name in ("published", "zero", "theorem"):
         here, event = row(found, name), plans[name].paper
@@ -204,9 +205,8 @@ def test_prices_of_chains_on_features(tmp_path: Path) -> None:
         Tight().epsilon(event, 1e-3, "add_remove")
     )
     assert row(found, "dp_sgd").epsilon_replace_one == row(found, "dp_sgd").epsilon_tight
-    attacked = OnRow(400, 100)(
-        plans["dp_sgd"], problem.facts, 1e-3, random.generator(cfg.seed, "toy/dp_sgd//1.0")
-    )
+    rng = random.generator(cfg.seed, "toy/dp_sgd//1.0")
+    attacked = OnRow(400, 100)(methods["dp_sgd"], plans["dp_sgd"], problem, 1e-3, rng)
     assert {name: row(found, "dp_sgd")[name] for name in attacked} == pytest.approx(attacked)
     assert table.epsilon_audit.isna().to_dict() == {name: name == "sgd" for name in table.index}
     assert (table.epsilon_audit.drop("sgd") <= table.epsilon_tight.drop("sgd")).all()

@@ -253,6 +253,23 @@ def test_official_weights_come_from_a_mirror_and_give_features(
     assert manifest.ensure(cfg, "weights", name).read_bytes() == whole  # from the file that was fetched
 
 
+def test_code_that_moves_makes_nothing_again(cfg: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest with a new key states the same file, also one that this machine made with other last digits."""
+    manifest.state(cfg, "dataset", "abalone")
+    before = manifest.read(cfg, "dataset", "abalone")
+    ABALONE.write_bytes(ABALONE.read_bytes() + b"0")
+    own = {"inputs": before["inputs"], **manifest.describe(ABALONE)}
+    ABALONE.with_suffix(".json").write_text(json.dumps(own))
+    monkeypatch.setattr(manifest, "code_hash", lambda *_: "of a module that has moved")
+    monkeypatch.setattr(manifest, "make", lambda *_: pytest.fail("made again"))
+    assert manifest.renew(cfg, "dataset", "abalone")
+    after = manifest.read(cfg, "dataset", "abalone")
+    assert after.pop("inputs") == manifest.inputs(cfg, "dataset", "abalone") != before.pop("inputs")
+    assert after == before
+    assert not manifest.state(cfg, "dataset", "abalone")
+    assert not manifest.renew(cfg, "dataset", "abalone")
+
+
 def test_an_unknown_name_is_refused(cfg: DictConfig) -> None:
     with pytest.raises(DataError, match=r"no dataset 'adlut': there are .*adult"):
         manifest.make(cfg, "dataset", "adlut")

@@ -1,5 +1,8 @@
-"""A Hydra plugin that DVC loads (`hydra.plugins_path` in .dvc/config): `dvc exp run` holds the lock of a run before it
-writes params.yaml, as `make repro` does.  When it ends, git sees what it has written, also where no stage began."""
+"""Hydra plugin for DVC that makes `dvc exp run` take the lock of a run before it writes params.yaml.
+
+`make repro` does the same. DVC loads the plugin because of `hydra.plugins_path` in .dvc/config. When
+`dvc exp run` ends, git notices the new params.yaml, even if no stage started (`config.visible`).
+"""
 
 import atexit
 import sys
@@ -14,7 +17,7 @@ from dplangevin.config import visible
 
 
 class Running(SearchPathPlugin):
-    """Called before DVC composes the configuration; leaves the search path as it is."""
+    """Takes the lock before DVC composes the configuration; leaves the search path unchanged."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         if {"exp", "experiments"} & {*sys.argv[1:]}:

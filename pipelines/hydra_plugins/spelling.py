@@ -1,8 +1,8 @@
-"""A Hydra plugin that DVC loads (`hydra.plugins_path` in .dvc/config): before `dvc exp run` writes params.yaml or
-queues anything, `python -m dplangevin.config --try` composes and checks what it would set.
+"""Hydra plugin for DVC that checks the overrides of `dvc exp run` with `python -m dplangevin.config --try`.
 
-So a misspelt key, a value that cannot be used, and a file of conf/ that is no sound YAML change nothing here.  Where
-Hydra cannot read a value, such as `[1,`, DVC answers itself: it parses `-S` before it loads a plugin.
+DVC loads it because of `hydra.plugins_path` in .dvc/config. The check runs before DVC writes params.yaml or
+queues an experiment. So a misspelt key, an unusable value, or an invalid YAML file in conf/ changes nothing.
+If Hydra cannot parse a value, such as `[1,`, DVC itself reports it: it parses `-S` before it loads a plugin.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ TRY = ("sh", "pipelines/python.sh", "-m", "dplangevin.config")
 
 
 def overridden(argv: Sequence[str]) -> Iterator[str]:
-    """What `-S` or `--set-param` of a command line sets in params.yaml, as KEY=VALUE."""
+    """Yield the KEY=VALUE pairs that `-S` or `--set-param` of a command line set in params.yaml."""
     for flag, following in zip(argv, [*argv[1:], ""], strict=True):
         name, has_value, value = flag.partition("=")
         if flag in ("-S", "--set-param"):
@@ -30,12 +30,16 @@ def overridden(argv: Sequence[str]) -> Iterator[str]:
         elif not (name == "--set-param" and has_value):
             continue
         text = value.removeprefix(f"{PARAMS}:")
-        if ":" not in text.partition("=")[0]:  # of another file
+        if ":" not in text.partition("=")[0]:  # skip values of other files
             yield text
 
 
 class Spelling(SearchPathPlugin):
-    """Called before DVC composes the configuration, once for each point of a queue; leaves the search path as it is."""
+    """Checks the overrides before DVC composes the configuration.
+
+    DVC calls it once for each point of a queue; it checks all points at the first call. It leaves the search
+    path unchanged.
+    """
 
     checked = False
 

@@ -1,7 +1,7 @@
 """Posterior sampling and Langevin dynamics under differential privacy: the claims of three papers, checked.
 
-As a library: `learn`, `price`, `calibrate` and `attack` (see `dplangevin.library`), the methods, and
-`PrivateClassifier` for scikit-learn.  Nothing is imported before it is asked for.
+The library consists of `learn`, `price`, `calibrate` and `attack` (see `dplangevin.library`), the methods,
+and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
 
 >>> from dplangevin import Budget, PrivateClassifier, Problem, learn
 >>> Budget(1.0, 1e-5)
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dplangevin.problems import Facts
     from dplangevin.problems.glm import Glm as Problem
 
-# name -> where it is, as above; a colon before what it is called there
+# name -> its module, as above; after a colon its name there, if it is another
 _HOMES = {
     "Answer": "dplangevin.library",
     "Audit": "dplangevin.audit",

@@ -1,9 +1,10 @@
-"""The arithmetic that numbers are made with.
+"""The computing environment that numbers are made with: threads, libraries and processor.
 
-The last digits of a sum depend on how many threads share it, on the libraries and on the processor, and a chain makes
-first digits of last ones.  So threads are not for the environment or the machine to choose: every unit is computed on
-one, as the committed ones were (`pinned`).  Libraries and processor cannot be pinned: they are listed with every unit
-(`described`), and where a unit is computed again, a line says by how much it moved (`moved`).
+The last digits of a sum depend on the number of threads, on the libraries and on the processor.  A chain
+amplifies a difference in last digits until first digits differ.  Therefore neither the machine nor
+environment variables may choose the number of threads: every task is computed on one thread (`pinned`), as
+the committed tasks were.  Libraries and processor cannot be fixed.  They are listed with every task
+(`described`).  If a task is computed again, a line says by how much its numbers moved (`moved`).
 """
 
 import math
@@ -29,8 +30,10 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # li
 
 @contextmanager
 def pinned() -> Iterator[None]:
-    """Compute on one thread of torch and BLAS, whatever the environment says, here and in each process that joblib
-    starts, which ends with this one."""
+    """Compute on one thread of torch and BLAS, whatever the environment variables say.
+
+    The same holds in each process that joblib starts.  Such a process ends with this one.
+    """
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
 
@@ -39,7 +42,7 @@ def pinned() -> Iterator[None]:
     before = torch.get_num_threads() if torch else None
     workers = {"inner_max_num_threads": 1, "initializer": follow, "initargs": (os.getpid(),)}
     try:
-        os.environ |= dict.fromkeys(VARIABLES, "1")  # for what is not loaded yet
+        os.environ |= dict.fromkeys(VARIABLES, "1")  # for libraries that are not loaded yet
         with threadpool_limits(1), parallel_config("loky", **workers):
             if torch:
                 torch.set_num_threads(1)
@@ -55,7 +58,7 @@ def pinned() -> Iterator[None]:
 
 
 def described() -> str:
-    """Threads, processor, device and libraries, as they are listed with a unit."""
+    """Return threads, processor, device and libraries as one text, which is listed with a task."""
     import scipy.linalg  # noqa: F401  (loads scipy's own BLAS, so that it is listed)
     import torch
     from threadpoolctl import threadpool_info
@@ -76,7 +79,10 @@ def described() -> str:
 
 
 def processor() -> str:
-    """The name of the processor: torch's BLAS takes other ways on one of another maker with the same instructions."""
+    """Return the name of the processor.
+
+    Torch's BLAS runs other code on a processor of another maker, even if it has the same instructions.
+    """
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -84,10 +90,15 @@ def processor() -> str:
 
 
 class Move(NamedTuple):
-    """How far units moved that were computed again.
+    """How far the numbers of tasks moved when they were computed again.
 
-    units: how many; same: how many of them have the same bytes; largest: of the others, the largest |new - old|/max(1,
-    |old|) by column or metric, infinite for other rows or texts; made: the arithmetic of these, before and now.
+    Attributes
+    ----------
+    units : int, number of tasks.
+    same : int, number of tasks with the same bytes.
+    largest : dict, for the other tasks: the largest |new - old|/max(1, |old|) by column or metric; infinite
+        if the columns, the number of rows or a text differ.
+    made : the computing environments of these other tasks, before and now.
     """
 
     units: int
@@ -107,7 +118,7 @@ class Move(NamedTuple):
 
 
 def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
-    """What became of the units, key -> rows, that there were before."""
+    """Return how far the tasks of `before` (rows by key) moved that are also in `after`."""
     both = [(before[key], after[key]) for key in before if key in after]
     others = [(old, new) for old, new in both if old.content != new.content]
     largest: dict[str, float] = {}
@@ -120,7 +131,7 @@ def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
 
 
 def _sizes(old: Rows, new: Rows) -> Iterator[tuple[str, float]]:
-    """Column, or metric of a long table, and how far it moved."""
+    """Yield how far each column, or each metric of a long table, moved."""
     a, b = (pd.read_csv(StringIO(rows.content)) for rows in (old, new))
     if list(a) != list(b) or len(a) != len(b):
         yield "rows", math.inf

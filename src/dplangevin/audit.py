@@ -1,17 +1,18 @@
-"""Empirical audit: from runs of a mechanism on two neighbouring data sets to lower bounds on its epsilon and mu.
+"""Empirical audit: lower bounds on epsilon and mu from runs on two neighbouring data sets.
 
-If a mechanism is (epsilon, delta)-DP then ``P(E) <= e^epsilon Q(E) + delta`` for every event E and for (P, Q) either
-order of its laws on the two data sets, so
+Let P and Q be the distributions of a mechanism's output on the two data sets, in either order.  If the
+mechanism is (epsilon, delta)-DP, then ``P(E) <= e^epsilon Q(E) + delta`` for every event E.  This gives::
 
     epsilon >= log((p - delta)/q),   p <= P(E), q >= Q(E).
 
-E is a half-line of a statistic.  Order, side, threshold, and the statistic where there are several, are chosen on one
-half of the runs; p and q are Clopper-Pearson limits from the other half, where each fails with probability at most
-(1 - confidence)/2.
+E is a half-line of a statistic.  One half of the runs chooses the order of the data sets, the side of the
+half-line, the threshold and, if there are several, the statistic.  The other half gives Clopper-Pearson
+limits p and q, each of which fails with probability at most (1 - confidence)/2.
 
-The bound on epsilon holds for any mechanism.  If the mechanism is mu-GDP then ``Phi^-1(P(E)) - Phi^-1(Q(E)) <= mu`` as
-well (Dong, Roth and Su 2022, Definition 4), which gives a lower bound on mu.  An epsilon computed from that mu, by
-`analytic_gaussian.epsilon_of`, is a statement about mechanisms known to be GDP only.
+The bound on epsilon holds for any mechanism.  If the mechanism is mu-GDP, then also
+``Phi^-1(P(E)) - Phi^-1(Q(E)) <= mu`` (Dong, Roth and Su 2022, Definition 4).  This gives a lower bound on mu.
+`analytic_gaussian.epsilon_of` computes an epsilon from that mu.  Such an epsilon is a statement only about
+mechanisms that are known to be GDP.
 """
 
 from itertools import product
@@ -22,18 +23,22 @@ from scipy.special import betaincinv, ndtri
 
 from dplangevin.privacy.events import check_delta
 
-EXTREMES = 64  # smallest and largest values that are all tried as thresholds
-RANKS = 400  # further thresholds in each tail, in geometric steps of rank, and as many evenly spaced
-STRICTER = (
-    1000  # so much less error is allowed in choosing, or the choice would fall on lucky counts in the tails
-)
+EXTREMES = 64  # so many of the smallest and of the largest values are all tried as thresholds
+RANKS = 400  # further thresholds in each tail, at geometrically spaced ranks; as many at evenly spaced ranks
+STRICTER = 1000  # the choice allows so many times less error, or lucky counts in the tails would win
 
 
 class Audit(NamedTuple):
-    """Lower bounds at the given confidence, each on its own (not jointly).
+    """Lower bounds, each at the given confidence by itself (not jointly).
 
-    epsilon: at delta, >= 0.  mu: of any mu-GDP mechanism, >= 0; mu_estimate: the same without margins of error, at mu's
-    threshold.  runs: per data set.
+    Attributes
+    ----------
+    epsilon : float >= 0, attack epsilon at delta.
+    delta : float in [0, 1).
+    confidence : float in (0, 1).
+    mu : float >= 0, lower bound on mu if the mechanism is mu-GDP.
+    mu_estimate : float, estimate of mu at the same threshold, without margins of error.
+    runs : int, for each data set.
     """
 
     epsilon: float
@@ -45,7 +50,10 @@ class Audit(NamedTuple):
 
 
 class _Test(NamedTuple):
-    """An event: {x >= threshold} or {x < threshold} for x = statistic `which`; flipped: the second data set plays P."""
+    """An event {x >= threshold}, or {x < threshold} if `below`, where x is the statistic of index `which`.
+
+    If `flipped`, P is the distribution on the second data set.
+    """
 
     which: int
     threshold: float
@@ -54,11 +62,22 @@ class _Test(NamedTuple):
 
 
 def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float = 0.95) -> Audit:
-    """Lower bounds from statistics of independent runs on each data set, ``(runs,)`` or ``(runs, k)``; runs >= 8.
+    """Compute lower bounds from statistics of independent runs on two neighbouring data sets.
 
-    Entry i of `first` may depend on entry i of `second` (common random numbers), never on another i: even
-    positions choose, odd positions bound.  Infinite values are allowed.  delta in [0, 1); confidence in (0, 1).
-    Raises ValueError for other delta or confidence, arrays of different or too small size, nan.
+    Entry i of `first` may depend on entry i of `second` (common random numbers), but on no other entry.  Runs
+    with even index choose the event, runs with odd index give the bound.
+
+    Parameters
+    ----------
+    first, second : array (runs,) or (runs, k), k statistics of each run, runs >= 8.  Infinite values are
+        allowed.
+    delta : float in [0, 1).
+    confidence : float in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        For a delta or confidence out of its domain, arrays of different or too small size, and nan.
     """
     check_delta(delta)
     if not 0 < confidence < 1:
@@ -104,7 +123,7 @@ def _checked(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def _thresholds(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Values of both sorted samples, dense in rank towards either end; distinct."""
+    """Return distinct values of both sorted samples, dense in rank near both ends."""
     size = len(first)
     tail = np.geomspace(1, size, RANKS).astype(int) - 1
     ranks = np.concatenate([np.arange(min(EXTREMES, size)), tail])
@@ -113,7 +132,7 @@ def _thresholds(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _counts(test: _Test, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """How often the event occurs under P and under Q, of how many runs."""
+    """Return how often the event occurs under P and under Q, and the number of runs of each."""
     columns = first[:, test.which], second[:, test.which]
     inside = [values < test.threshold if test.below else values >= test.threshold for values in columns]
     hits, misses = (np.array(part.sum()) for part in (inside[::-1] if test.flipped else inside))
@@ -121,12 +140,18 @@ def _counts(test: _Test, first: np.ndarray, second: np.ndarray) -> tuple[np.ndar
 
 
 def lower_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
-    """One-sided Clopper-Pearson limit: a rate below it gives `count` or more with probability at most `error`."""
+    """Return the lower one-sided Clopper-Pearson limit.
+
+    A rate below the limit gives `count` or more of `of` with probability at most `error`.
+    """
     return np.where(count > 0, betaincinv(np.maximum(count, 1), of - count + 1, error), 0.0)
 
 
 def upper_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
-    """The other side: a rate above it gives `count` or fewer with probability at most `error`."""
+    """Return the upper one-sided Clopper-Pearson limit.
+
+    A rate above the limit gives `count` or fewer of `of` with probability at most `error`.
+    """
     return np.where(count < of, betaincinv(count + 1, np.maximum(of - count, 1), 1 - error), 1.0)
 
 

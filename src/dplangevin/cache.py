@@ -1,15 +1,16 @@
-"""Finished work on disk: units, results that are their own cache, checkpoints, and files written whole or not at all.
+"""Cache on disk: finished tasks, checkpoints, and files that are written whole or not at all.
 
-A unit is the smallest piece of work that is kept.  Its key is the hash of its parameters, of the sha256 of its data
-and of *the code that it can reach*: the syntax trees, without docstrings, of the modules that it names and of all
-that these import.  An edit of a comment changes no key, an edit of a method changes the keys of what is made of that
-method.
+A task (`unit` in the code) is the smallest piece of work that is stored.  Its key is a hash of its
+parameters, of the sha256 of its data, and of *the code that it can reach*.  This code is the syntax trees,
+without docstrings, of the modules that the task names and of all modules that these import.  So an edit of a
+comment changes no key.  An edit of a method changes the keys of all tasks that use this method.
 
-Beside a result `ops.csv` lies `ops.units.json`, the keys of its units in order with the number of their rows and the
-sha256 of these rows' bytes under the header: results in git are themselves the cache.  A unit that earlier code has
-made, and whose key was renewed since, says there how it was found out that it would come out the same.  Units of a
-result that is not written yet lie in `data/units`, with size and sha256 beside them; a checkpoint begins with its own.
-What does not hash right is computed again, and a line on stderr says so.
+Results in git are themselves the cache.  Beside a result `ops.csv` lies the list `ops.units.json`.  It has
+one entry for each task, in order: its key, its number of rows, and the sha256 of the header with these rows.
+If earlier code computed a task and its key was renewed later, the entry says how it was shown that the rows
+stay the same.  Tasks of a result that is not yet written lie in `data/units`, with size and sha256 in a JSON
+file beside each.  The first line of a checkpoint is its own size and sha256.  A file or task with a wrong
+sha256 is computed again, and a line on stderr says so.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ PACKAGE = __name__.partition(".")[0]
 SOURCES = Path(__file__).parents[1]
 HASH = 32  # characters of a key
 LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-KEEPERS = {__name__, f"{PACKAGE}.executor"}  # where work is kept, and where it is carried out
-OFTEN = 1.0  # seconds between units that are waited for until they are on the disk
-RECOMPUTE = "DPL_RECOMPUTE"  # environment: take nothing from results that are there
+KEEPERS = {__name__, f"{PACKAGE}.executor"}  # they store and start tasks, and determine no number
+OFTEN = 1.0  # seconds between two waits until stored tasks are on the disk
+RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing results
 
 
 # Files
@@ -56,9 +57,11 @@ RECOMPUTE = "DPL_RECOMPUTE"  # environment: take nothing from results that are t
 
 @contextmanager
 def temporary_path(path: str | Path) -> Iterator[Path]:
-    """Yield a path beside `path` that no other process or thread has; what is there goes at the end.
+    """Yield a path beside `path` that no other process or thread uses; at the end, delete a file left there.
 
-    OSError of a write to it says what would help.
+    Raises
+    ------
+    OSError : A write to the path failed.  The message says what would help, see `FIXES`.
     """
     path = Path(path)
     try:
@@ -76,10 +79,14 @@ def temporary_path(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
-    """A `temporary_path` that replaces `path` on success, when it is on the disk.
+    """Yield a `temporary_path`; on success, wait until the file is on the disk and let it replace `path`.
 
-    What processes that were killed left of earlier ones goes then.  durable: False for one of many small files whose
-    sha256 is stated, for which neither is worth its milliseconds.
+    Temporary files of `path` that killed processes left are then deleted.
+
+    Parameters
+    ----------
+    durable : bool; False: do not wait for the disk, and delete no old temporary files.  This saves
+        milliseconds for each of many small files.  Their sha256 is stored, so a damaged file is noticed.
     """
     path = Path(path)
     with temporary_path(path) as part:
@@ -94,30 +101,31 @@ def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Delete the temporary paths of `path` whose processes, on this machine, are gone."""
+    """Delete the temporary files of `path` whose processes, on this machine, have ended."""
     for left in path.parent.glob(f"{glob.escape(_prefix(path))}*.part"):
         if not _alive(left.name.removeprefix(_prefix(path)).partition("-")[0]):
-            with suppress(OSError):  # another user's
+            with suppress(OSError):  # the file may belong to another user
                 left.unlink()
 
 
 def _prefix(path: Path) -> str:
+    """Return the start of the names of the temporary files that this machine makes for `path`."""
     return f".{path.name}.{platform.node()}-"
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's names, are on the disk."""
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # of file systems that cannot do this for folders
+        if error.errno != errno.EINVAL:  # some file systems cannot do this for folders
             raise
     finally:
         os.close(handle)
 
 
-FIXES = {  # of errors of the disk
+FIXES = {  # error number -> what the user can do
     errno.ENOSPC: "free some space there and run again",
     errno.EDQUOT: "free some of your quota there and run again",
     errno.EFBIG: "allow larger files (ulimit -f) and run again",
@@ -128,7 +136,12 @@ FIXES = {  # of errors of the disk
 
 
 def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
-    """The error with what would help in its text, if `FIXES` knows; path: what was written, if it names no file."""
+    """Return the error with advice from `FIXES` in its message; the error itself if there is no advice.
+
+    Parameters
+    ----------
+    path : path of the written file; used if the error names no file.
+    """
     if error.errno not in FIXES or FIXES[error.errno] in (error.strerror or ""):
         return error
     named = error.filename or path
@@ -136,7 +149,7 @@ def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
 
 
 def _alive(process: str) -> bool:
-    """Whether a process of this number runs."""
+    """Return whether a process with this number runs."""
     try:
         os.kill(int(process), 0)
     except (ProcessLookupError, OverflowError):
@@ -147,7 +160,14 @@ def _alive(process: str) -> bool:
 
 
 def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
-    """Write files into `folder`, each as `atomic_path`; with `only`, then remove every other file there."""
+    """Write files into a folder, each as in `atomic_path`.
+
+    Parameters
+    ----------
+    contents : mapping of file name to bytes.
+    only : bool; True: afterwards, delete every other file in the folder.
+    durable : bool, as in `atomic_path`.
+    """
     for name, content in contents.items():
         with atomic_path(folder / name, durable) as part:
             part.write_bytes(content)
@@ -158,29 +178,37 @@ def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durab
 
 
 def csv_bytes(frame: pd.DataFrame, digits: int | None = 10) -> bytes:
-    """A frame as CSV with so many significant digits; None: as many as bring every number back."""
+    """Return a frame as CSV.
+
+    Parameters
+    ----------
+    digits : int or None, significant digits of a number; None: as many as restore each number exactly.
+    """
     form = None if digits is None else f"%.{digits}g"
     return frame.to_csv(index=False, float_format=form, lineterminator="\n").encode()
 
 
 def sha256(path: str | Path) -> str:
-    """Hex SHA-256 of a file."""
+    """Return the hex SHA-256 of a file."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """sha256 and size of a file."""
+    """Return the sha256 and the size in bytes of a file."""
     return {"sha256": sha256(path), "size": path.stat().st_size}
 
 
 def verified(path: Path) -> bool:
-    """Whether a file has the size and sha256 that are stated beside it; if they are another's, a line says so."""
+    """Return whether size and sha256 of a file match the JSON file beside it.
+
+    If the JSON file exists and they do not match, a line on stderr says so.
+    """
     return _stated(path) is not None
 
 
 def _stated(path: Path) -> dict[str, Any] | None:
-    """What is stated beside a file that has the size and sha256 that are stated there."""
+    """Return the content of the JSON file beside a file if size and sha256 match it, else None."""
     stated = path.with_suffix(".json")
     try:
         found: dict[str, Any] = json.loads(stated.read_bytes())
@@ -194,13 +222,16 @@ def _stated(path: Path) -> dict[str, Any] | None:
 
 
 def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
-    """State size and sha256 of a file beside it, without which it does not count, and more of it."""
+    """Write size and sha256 of a file, with the entries of `more`, into a JSON file beside it.
+
+    Without this JSON file, the file does not count as finished.
+    """
     stated = json.dumps({**describe(path), **more}).encode()
     write(path.parent, {path.with_suffix(".json").name: stated}, durable=durable)
 
 
 def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
-    """The file at `path`, made by `make(path)` unless it is there and whole."""
+    """Return `path`; first call `make(path)` if the file is missing or damaged."""
     if not verified(path):
         make(path)
         write_checksum(path)
@@ -208,21 +239,30 @@ def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
 
 
 class File(NamedTuple):
-    """A file that may have to be made first.  sha256: what it is; get: makes sure that it is there, and can be pickled
-    where the file is needed in other processes, perhaps of another machine."""
+    """A file that may have to be made first.
+
+    Attributes
+    ----------
+    sha256 : str, identifies the content: its SHA-256, or a hash of all inputs that the file is made from.
+    get : callable that makes the file if it is missing, and returns its path.  It can be pickled and called
+        in another process, also on another machine.
+    """
 
     sha256: str
     get: Callable[[], Path]
 
     @classmethod
     def at(cls, path: Path) -> File:
-        """A file that is there."""
+        """Return the `File` of a file that exists."""
         return cls(sha256(path), Here(path))
 
 
 @dataclass(frozen=True)
 class Here:
-    """Gets a file that is there.  In another process it gets a copy, since its content is what is pickled."""
+    """A callable that returns the path of a file that exists.
+
+    Pickling it includes the content of the file.  In another process it returns the path of a copy.
+    """
 
     path: Path
 
@@ -234,7 +274,7 @@ class Here:
 
 
 def _copied(name: str, content: bytes) -> Here:
-    """A file of this content, in a folder that goes with what is returned."""
+    """Return a file with this content; its temporary folder is deleted together with the returned object."""
     folder = Path(tempfile.mkdtemp(prefix=f"{PACKAGE}-"))
     (folder / name).write_bytes(content)
     found = Here(folder / name)
@@ -246,12 +286,12 @@ def _copied(name: str, content: bytes) -> Here:
 
 
 def key(inputs: Any) -> str:
-    """The name of what these inputs (JSON-like) decide."""
+    """Return the hash of JSON-like inputs, which names the result that these inputs determine."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:HASH]
 
 
 def targets(*configs: Any) -> list[str]:
-    """Every `_target_` anywhere in configs of plain dicts and lists, sorted."""
+    """Return every `_target_` anywhere in configs of plain dicts and lists, sorted."""
     found: set[str] = set()
     for config in configs:
         if isinstance(config, Mapping):
@@ -264,21 +304,23 @@ def targets(*configs: Any) -> list[str]:
 
 
 def code_hash(*names: str) -> str:
-    """SHA-256 of the code that these modules, or objects in them, can reach.
+    """Return the SHA-256 of the code that these modules, or the modules of these objects, can reach.
 
-    `KEEPERS` are left out, which decide no number, and so is what only these import.
+    The hash leaves out the modules `KEEPERS`, which determine no number, and all modules that only these
+    import.
     """
     return _hash({name: path for name, path in reachable(names).items() if name not in KEEPERS})
 
 
 def package_hash(*names: str) -> str:
-    """SHA-256 of all modules of this package, and of the code that others can reach."""
+    """Return the SHA-256 of all modules of this package and of the code that `names` can reach."""
     here = SOURCES / PACKAGE
     own = {str(path.relative_to(SOURCES)): path for path in here.rglob("*.py")}
     return _hash(own | {name: path for name, path in reachable(names).items() if path not in own.values()})
 
 
 def _hash(files: Mapping[str, Path]) -> str:
+    """Return the SHA-256 of module names with the syntax trees of their files."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
         digest.update(f"{name} {_tree_hash(path)}\n".encode())
@@ -286,10 +328,11 @@ def _hash(files: Mapping[str, Path]) -> str:
 
 
 def reachable(names: Iterable[str]) -> dict[str, Path]:
-    """Module name -> file of the modules that `names` (modules, or objects in them) are in and of what these import.
+    """Return the source files, by module name, of the modules of `names` and of what these import.
 
-    Followed are imports inside this package, also those in functions, and those of a module from elsewhere inside its
-    own top-level package or folder.  A module of an installed library counts alone.
+    `names` are dotted names of modules, or of objects in modules.  Imports inside this package are followed,
+    also those in functions.  In a module from outside this package, imports are followed inside its own
+    top-level package or folder.  Imports of an installed library's module are not followed.
     """
     return dict(_reachable(frozenset(names)))
 
@@ -309,8 +352,11 @@ def _reachable(names: frozenset[str]) -> tuple[tuple[str, Path], ...]:
 
 
 def _modules(name: str) -> list[str]:
-    """The module that `name` is, or is in, and the packages around it, but for this one: it only names what users
-    import."""
+    """Return the module that `name` is or lies in, and the packages around it.
+
+    The top-level package of this project is left out, because it only names what users import.  For a module
+    of an installed library, only the module itself is returned.
+    """
     parts = name.split(".")
     first = 2 if parts[0] == PACKAGE else 1
     places = [".".join(parts[:n]) for n in range(first, len(parts) + 1)]
@@ -320,7 +366,7 @@ def _modules(name: str) -> list[str]:
 
 @cache
 def _file(name: str) -> Path | None:
-    """The source of a module, found without importing anything; None if there is none."""
+    """Return the source file of a module, found without importing anything; None if there is none."""
     above, _, last = name.rpartition(".")
     if name.partition(".")[0] == PACKAGE:
         place = SOURCES / Path(*name.split("."))
@@ -337,18 +383,19 @@ def _file(name: str) -> Path | None:
 
 
 def _installed(path: Path | None) -> bool:
-    """Whether a file belongs to Python or to a library in its folders."""
+    """Return whether a file belongs to Python or to a library in Python's own folders."""
     return path is not None and any(path.is_relative_to(place) for place in LIBRARIES)
 
 
 @cache
 def _parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
     return ast.parse(path.read_bytes(), filename=str(path))
 
 
 @cache
 def _imports(name: str, path: Path) -> tuple[str, ...]:
-    """What a module imports from its own top-level package, from this package, or from files next to it."""
+    """Return the names that a module imports from its top package, this package, or files next to it."""
     kept: list[str] = []
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(_parsed(path)):
@@ -371,13 +418,17 @@ def _imports(name: str, path: Path) -> tuple[str, ...]:
 
 @cache
 def _tree_hash(path: Path) -> str:
-    """SHA-256 of a file's syntax tree without docstrings, the same under every Python that parses it alike."""
+    """Return the SHA-256 of a file's syntax tree without docstrings.
+
+    It is the same under every Python version that parses the file to the same tree.
+    """
     digest = hashlib.sha256()
     _feed(_parsed(path), digest.update)
     return digest.hexdigest()
 
 
 def _feed(node: Any, take: Callable[[bytes], Any]) -> None:
+    """Give a syntax tree, without docstrings, to `take` piece by piece."""
     if isinstance(node, ast.AST):
         take(f"{type(node).__name__}(".encode())
         for field in node._fields:
@@ -400,17 +451,25 @@ def _feed(node: Any, take: Callable[[bytes], Any]) -> None:
 
 
 def _documented(node: ast.AST) -> bool:
+    """Return whether a node of a syntax tree has a docstring."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None
 
 
-# Units
+# Tasks
 
 
 class Rows(NamedTuple):
-    """Rows of a CSV file as they are written there.  header: a line without its end; text: lines, each with its end;
-    made: the arithmetic that they were made with, where that is known; renewed: of rows that earlier code has made, how
-    it was found out that the code of their key makes the same, see pipelines/verify.py."""
+    """Rows of a CSV file, as they are written there.
+
+    Attributes
+    ----------
+    header : str, a line without its line end.
+    text : str, the lines, each with its line end.
+    made : str, the computing environment (`arithmetic.described`) of the rows; "" if unknown.
+    renewed : str; if earlier code computed the rows: how it was shown that the code of their key gives the
+        same rows, see pipelines/verify.py.
+    """
 
     header: str
     text: str
@@ -431,7 +490,7 @@ class Rows(NamedTuple):
         return hashlib.sha256(self.content.encode()).hexdigest()
 
     def under(self, header: str) -> Rows:
-        """The same rows under a header that has other columns too, which stay empty."""
+        """Return the same rows under a header with additional columns, which stay empty."""
         if header == self.header:
             return self
         own, (wanted,) = next(csv.reader([self.header])), csv.reader([header])
@@ -444,7 +503,7 @@ class Rows(NamedTuple):
 
 
 def kept(folder: Path, name: str, compute: Callable[[], pd.DataFrame], digits: int | None = None) -> Rows:
-    """The unit `name` of `folder`, computed unless it is there and whole."""
+    """Return the rows of the task `name` in `folder`; compute and store them if missing or damaged."""
     if (found := _whole(folder / f"{name}.csv")) is None:
         found = keep(folder, name, compute(), digits)
     return found
@@ -458,7 +517,10 @@ def keep(
     made: str = "",
     durable: bool = True,
 ) -> Rows:
-    """Write a unit, then its size, sha256 and the arithmetic that it was made with."""
+    """Write the rows of a task, then their size, sha256 and computing environment, and return them.
+
+    `digits` is as in `csv_bytes`, `made` as in `Rows`, and `durable` as in `atomic_path`.
+    """
     content = csv_bytes(frame, digits)
     write(folder, {f"{name}.csv": content}, durable=durable)
     write_checksum(folder / f"{name}.csv", durable, **({"made": made} if made else {}))
@@ -466,38 +528,45 @@ def keep(
 
 
 def _whole(path: Path) -> Rows | None:
-    """A unit that is there and whole."""
+    """Return the rows of a stored task; None if they are missing or damaged."""
     if (stated := _stated(path)) is None:
         return None
     return Rows.of(path.read_bytes().decode(), stated.get("made", ""))
 
 
 class Store:
-    """The units of a result: one CSV file, or several tables that have their units in common.
+    """The stored tasks of a result, which is one CSV file or several tables that have the same tasks.
 
-    paths: the files in git; folder: of finished units that are in no result yet; digits: significant ones of a number.
+    Parameters
+    ----------
+    paths : the CSV files in git.
+    folder : folder of finished tasks that are not yet in a result.
+    digits : int, significant digits of a number.
     """
 
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
-        self.synced = -math.inf  # when a unit was last put on the disk
+        self.synced = -math.inf  # when `keep` last waited for the disk
         self.before = [listed(path) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
         self.listed = self.before if fresh else [{} for _ in self.paths]
 
     def find(self, unit: str) -> list[Rows] | None:
-        """The rows of a unit, a piece a table, from the results or from finished units; None where one is not there."""
+        """Return the rows of a task, one `Rows` for each table; None if they are missing in one table.
+
+        They come from the results, or else from the folder of finished tasks.
+        """
         if all(unit in table for table in self.listed):
             return [table[unit] for table in self.listed]
         found = [_whole(self.folder / f"{self._name(unit, path)}.csv") for path in self.paths]
         return None if None in found else [rows for rows in found if rows is not None]
 
     def keep(self, unit: str, *frames: pd.DataFrame, made: str = "") -> list[Rows]:
-        """Keep the rows of a unit, a frame a table.  made: the arithmetic that they were made with.
+        """Store and return the rows of a task, one frame for each table; `made` is as in `Rows`.
 
-        They are on the disk then, unless the last ones that are came within a second: units that take so little are not
-        worth the wait.
+        The call waits until they are on the disk, unless the last such wait was less than `OFTEN` seconds
+        ago.  Tasks that take so little time are not worth the wait.
         """
         now = time.monotonic()
         if durable := now - self.synced > OFTEN:
@@ -509,15 +578,15 @@ class Store:
         ]
 
     def get(self, unit: str, compute: Callable[[], pd.DataFrame]) -> list[Rows]:
-        """The rows of a unit of a single table, computed unless they are there."""
+        """Return the rows of a task of a single table; compute and store them if they are missing."""
         return self.find(unit) or self.keep(unit, compute())
 
     def tables(self, units: Sequence[str]) -> list[str]:
-        """The result files of these units, which must all be finished, in order."""
+        """Return the contents of the result files for these tasks, in order; all tasks must be finished."""
         return [content for content, _ in self._tables(units)]
 
     def write(self, units: Sequence[str]) -> None:
-        """Write the results of these units with the list of units beside each, and drop what is now in them."""
+        """Write the result files of these finished tasks with their task lists; then empty the folder."""
         for path, (content, listing) in zip(self.paths, self._tables(units), strict=True):
             write(path.parent, {path.name: content.encode(), beside(path).name: listing.encode()})
         if self.folder.exists():
@@ -528,6 +597,7 @@ class Store:
         return unit if len(self.paths) == 1 else f"{unit}.{path.stem}"
 
     def _tables(self, units: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield the content and the task list of each result file."""
         pieces = []
         for unit in units:
             if (found := self.find(unit)) is None:
@@ -540,12 +610,12 @@ class Store:
 
 
 def beside(path: Path) -> Path:
-    """The list of units of a result file."""
+    """Return the path of the task list of a result file."""
     return path.with_name(f"{path.stem}.units.json")
 
 
 def listing(units: Sequence[str], pieces: Sequence[Rows]) -> str:
-    """The list of units with their rows and how these were made, one unit a line."""
+    """Return the task list as JSON, one task a line: key, number of rows, sha256, `made` and `renewed`."""
     lines = []
     for unit, rows in zip(units, pieces, strict=True):
         entry = {"key": unit, "rows": rows.text.count("\n"), "sha256": rows.sha256}
@@ -555,7 +625,10 @@ def listing(units: Sequence[str], pieces: Sequence[Rows]) -> str:
 
 
 def listed(path: Path) -> dict[str, Rows]:
-    """Key -> rows of the units that are listed beside a result file and whose bytes, and header, are there."""
+    """Return the rows, by key, of those tasks in a result file whose sha256 matches the task list beside it.
+
+    If some tasks do not match, or a file is damaged, a line on stderr says so.
+    """
     try:
         units = json.loads(beside(path).read_bytes())
         stated = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
@@ -580,7 +653,7 @@ def listed(path: Path) -> dict[str, Rows]:
 
 
 def _united(headers: Sequence[str]) -> str:
-    """All columns of several headers, in order of appearance."""
+    """Return one header with the columns of several headers, in order of first appearance."""
     if len(set(headers)) == 1:
         return headers[0]
     out = io.StringIO()
@@ -593,12 +666,16 @@ def _united(headers: Sequence[str]) -> str:
 
 
 class Checkpoint:
-    """A file that holds the latest state of one computation, written whole or not at all.
+    """A file with the latest state of one computation, written whole or not at all.
 
-    key: a hash of all that decides the computation; the state of another is never picked up.  every: seconds between
-    two writes, which a kill costs at most.  A state is a dict of tensors, numbers, texts and lists of those; it must
-    determine all that follows, the generator's state included, so that a resumed run ends in the same bytes.  The
-    file's first line is the sha256 and the size of the rest.
+    A state is a dict of tensors, numbers, texts and lists of those.  It must contain everything that later
+    steps depend on, such as the generator's state.  Then a resumed run ends in the same bytes.  The first
+    line of the file is the sha256 and the size of the rest.
+
+    Parameters
+    ----------
+    key : str, a hash of all inputs of the computation.  A state with another key is never loaded.
+    every : float, seconds between two writes; a killed process loses at most this time.
     """
 
     def __init__(self, path: Path, key: str, every: float = 30.0) -> None:
@@ -606,9 +683,11 @@ class Checkpoint:
         self.written = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """The latest state; None if there is none, if it belongs to another computation, or, with a line that says so,
-        if it is damaged."""
-        import torch  # here, so that a stage without checkpoints does not wait for it
+        """Return the latest state; None if there is none, if it has another key, or if it is damaged.
+
+        If it is damaged, a line on stderr says so.
+        """
+        import torch  # imported here, because it is slow and not every stage has checkpoints
 
         try:
             first, _, content = self.path.read_bytes().partition(b"\n")
@@ -623,7 +702,7 @@ class Checkpoint:
         return found["state"] if found["key"] == self.key else None
 
     def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
-        """Write what `make` returns if `every` seconds have passed since the last write, or if forced."""
+        """Write the state that `make` returns; without `force`, only `every` seconds after the last write."""
         import torch
 
         if force or time.monotonic() - self.written >= self.every:
@@ -634,9 +713,10 @@ class Checkpoint:
             self.written = time.monotonic()
 
     def remove(self) -> None:
-        """Delete the file, once the computation is finished and its result kept."""
+        """Delete the file; called when the computation is finished and its result is stored."""
         self.path.unlink(missing_ok=True)
 
 
 def _summed(content: bytes) -> bytes:
+    """Return the first line of a checkpoint with this content."""
     return f"{hashlib.sha256(content).hexdigest()} {len(content)}".encode()

@@ -1,4 +1,4 @@
-"""Checks of arguments: each raises ValueError with a message that names the argument and its value.
+"""Checks of arguments, which raise ValueError with a message that names the argument and its value.
 
 >>> positive(step=0.5, clip=1.0)
 >>> positive(step=-1.0)
@@ -13,25 +13,25 @@ from typing import Any
 
 
 def require(condition: bool, message: str) -> None:
-    """ValueError with this message unless the condition holds."""
+    """Raise ValueError with this message unless the condition holds."""
     if not condition:
         raise ValueError(message)
 
 
 def positive(**values: float) -> None:
-    """Each keyword must be a positive finite number; the error names the argument."""
+    """Raise ValueError unless each keyword's value is positive and finite."""
     for name, value in values.items():
         require(value > 0 and math.isfinite(value), f"{name} must be positive and finite, not {value}")
 
 
 def not_negative(**values: float) -> None:
-    """Each keyword must be finite and >= 0; the error names the argument."""
+    """Raise ValueError unless each keyword's value is finite and >= 0."""
     for name, value in values.items():
         require(value >= 0 and math.isfinite(value), f"{name} must be finite and >= 0, not {value}")
 
 
 def real(**named: Any) -> float:
-    """Return the number that the keyword names as a float.
+    """Return the value of the only keyword as a float; raise ValueError unless it is a real number.
 
     >>> real(epsilon="1")
     Traceback (most recent call last):

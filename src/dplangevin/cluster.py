@@ -1,9 +1,10 @@
-"""Units of work on the workers of a Dask cluster; only this module needs Dask.
+"""Execution of tasks on the workers of a Dask cluster; only this module needs Dask.
 
-Each call is a future, since joblib's backend for Dask knows neither resources nor a lost connection.  What all calls
-share travels to each worker once.  Some calls wait beside each worker, the others in this process: what is lost with a
-worker, Dask computes again; what is lost with the connection is asked for again, by the same key, under which a call
-that is at work on the cluster is found.  Every worker process computes on one thread, one call at a time.
+Each call is a future, because joblib's backend for Dask supports no resources and does not survive a lost
+connection.  The data that all calls share are sent to each worker once.  A few calls wait at each worker, the
+others in this process.  If a worker is lost, Dask computes its calls again.  If the connection is lost, this
+process submits the remaining calls again under the same keys.  Dask finds by its key a call that still runs
+on the cluster.  Every worker process computes on one thread, one call at a time.
 """
 
 import os
@@ -29,17 +30,24 @@ from dplangevin.device import KINDS
 from dplangevin.executor import CLUSTER, Done, Need, R, T, attempted
 
 PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
-PATIENCE = 600.0  # seconds in which a scheduler that was there must be there again
-FIRST = 30.0  # seconds in which one must answer at first
-WAITING = 2  # calls at or beside each worker
-REFUSALS = 10  # of workers that are gone when they are looked at
-SEEN = 5.0  # seconds between two looks at which workers there are
-# libraries that workers must have the same version of
+PATIENCE = 600.0  # seconds to wait for a scheduler that has answered before
+FIRST = 30.0  # seconds to wait for the first answer of a scheduler
+WAITING = 2  # calls that run or wait at each worker
+REFUSALS = 10  # how often a check may find that the workers in question are gone
+SEEN = 5.0  # seconds between two counts of the workers
+# libraries whose versions must be the same on all workers
 STATED = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
 
 
 class Job(NamedTuple):
-    """What all calls share: the function, and what a worker must have the same of."""
+    """The data that all calls share.
+
+    Attributes
+    ----------
+    function : callable of one argument.
+    code : names of modules or objects that the function calls.
+    versions : mapping, what `versions` returns in the submitting process; a worker must have the same.
+    """
 
     function: Callable[[Any], Any]
     code: Sequence[str]
@@ -47,27 +55,28 @@ class Job(NamedTuple):
 
 
 class Carrier(WorkerPlugin):
-    """Takes a job to every worker, those that join later too."""
+    """A Dask plugin that brings a job to every worker, also to workers that join later."""
 
     def __init__(self, name: str, job: bytes) -> None:
         self.name, self.job = name, job
 
 
 class Refused(Exception):
-    """A worker has not the versions of the process that asks."""
+    """A worker has other versions than the submitting process."""
 
 
 class _Lost(Exception):
     """The connection to the scheduler is lost."""
 
 
-LOST = (_Lost, OSError, CancelledError, ClosedClientError)  # what this shows as
+LOST = (_Lost, OSError, CancelledError, ClosedClientError)  # exceptions that show a lost connection
 
 
 def versions(code: Sequence[str]) -> dict[str, str]:
-    """What decides numbers, of this process: Python, libraries, the code of this package and of others.
+    """Return the versions of all code that determines numbers, in this process.
 
-    A build, as in 2.13.0+cpu, is left out: that of a worker with a GPU is another, and is listed with its rows.
+    These are Python, libraries, this package, and the modules outside it that `code` names.  A build tag, as
+    in 2.13.0+cpu, is left out: a worker with a GPU has another build.  Its build is listed with its rows.
     """
     found = {name: version(name).partition("+")[0] for name in STATED}
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -77,17 +86,25 @@ def versions(code: Sequence[str]) -> dict[str, str]:
 
 @cache
 def _package() -> str:
-    """Hash of the code as it was when this process first asked."""
+    """Return the hash of this package's code, as it was when this process first asked."""
     return package_hash()[:12]
 
 
 @cache
 def _code(name: str) -> str:
+    """Return the hash of the code of a name outside this package, or a text if it cannot be found."""
     return code_hash(name)[:12] if reachable([name]) else "is not on PYTHONPATH"
 
 
 class Cluster:
-    """The workers of a scheduler.  need, code: see `executor.computed`.  ValueError for an address that is none."""
+    """The workers of a scheduler.
+
+    Parameters
+    ----------
+    address : str, such as tcp://HOST:8786, or the path of an existing scheduler file; anything else is a
+        ValueError.
+    need, code : as in `executor.computed`.
+    """
 
     def __init__(self, address: str, need: Need, code: Sequence[str]) -> None:
         if not address.startswith(PROTOCOLS) and not Path(address).is_file():
@@ -98,6 +115,7 @@ class Cluster:
         self.versions, self.refusals = versions(code), 0
 
     def computed(self, function: Callable[[T], R], arguments: Sequence[T]) -> Iterator[Done[R]]:
+        """Yield the outcome of every call; if the connection is lost, submit the remaining calls again."""
         job = cloudpickle.dumps(Job(function, self.code, self.versions))
         left, name, patience = dict(enumerate(arguments)), f"{PACKAGE}-{uuid.uuid4().hex}", FIRST
         while left:
@@ -116,6 +134,7 @@ class Cluster:
 
     @contextmanager
     def connected(self, patience: float) -> Iterator[Client]:
+        """Yield a client of the scheduler, which must answer within `patience` seconds."""
         place = {"address" if self.address.startswith(PROTOCOLS) else "scheduler_file": self.address}
         try:
             client = Client(**place, timeout=patience, set_as_default=False, name="dplangevin")
@@ -132,7 +151,12 @@ class Cluster:
             client.close(timeout=5)
 
     def gathered(self, client: Client, job: bytes, left: Mapping[int, Any], name: str) -> Iterator[Done[Any]]:
-        """What comes of what is left.  _Lost, or OSError, with the connection."""
+        """Yield the outcomes of the calls in `left`.
+
+        Raises
+        ------
+        _Lost, OSError : The connection is lost.
+        """
         offered = self.accepted(client)
         resources = self.asked(offered)
         device = "cuda" if "GPU" in resources else "cpu"
@@ -145,7 +169,7 @@ class Cluster:
                 index, argument = todo.popleft()
                 call = name, device, os.environ.get("DPL_MEMORY"), index, argument
                 future = client.submit(_called, *call, key=f"{name}-{index}", resources=resources, pure=False)
-                fire_and_forget(future)  # goes on where the connection is lost, and is found by its key
+                fire_and_forget(future)  # it keeps running if the connection is lost; its key finds it again
                 running[future] = index
                 finished.add(future)
 
@@ -167,7 +191,7 @@ class Cluster:
                     slots, looked = max(1, len(client.nthreads())), time.monotonic()
                 fill()
         except LOST:
-            raise  # and let it go on: it is asked for again
+            raise  # without cancelling: `computed` submits the same calls again
         except BaseException:
             client.cancel([*running], force=True)
             client.unregister_worker_plugin(name)
@@ -175,7 +199,13 @@ class Cluster:
         client.unregister_worker_plugin(name)
 
     def told(self, client: Client, error: Exception) -> Exception:
-        """The error of a call that no worker finished.  ValueError where one refuses it, that joined later."""
+        """Return an error, for the user, for a call that no worker finished.
+
+        Raises
+        ------
+        ValueError : A worker that joined later refuses the call, because it has other versions.
+        _Lost : The worker that refused the call has left.
+        """
         if isinstance(error, Refused):
             self.accepted(client)
             self.refusals += 1
@@ -184,7 +214,7 @@ class Cluster:
                     "a worker says that its versions are not those here, and then that they are: start "
                     "the workers again"
                 )
-            raise _Lost  # it has left again
+            raise _Lost  # the worker has left
         if isinstance(error, KilledWorker):
             return ValueError(
                 f"{error.allowed_failures + 1} workers ended while they computed this, the last at "
@@ -193,9 +223,12 @@ class Cluster:
         return error
 
     def accepted(self, client: Client) -> dict[str, Mapping[str, float]]:
-        """The resources of the workers by address, waited for until there is one.
+        """Return the resources of the workers by address; wait until there is a worker.
 
-        ValueError, with what is another, where one has not the versions of this process or several threads.
+        Raises
+        ------
+        ValueError : A worker has other versions than this process, or several threads; the message says
+            which.
         """
         if not client.nthreads():
             print(f"{self.address} has no worker yet: waiting for the first", file=sys.stderr)
@@ -204,7 +237,7 @@ class Cluster:
         stated = client.scheduler_info(n_workers=-1)["workers"]
         wrong: dict[str, list[str]] = {}
         found = {address: theirs for address, theirs in found.items() if not isinstance(theirs, OSError)}
-        if not found:  # all are gone since, or out of the scheduler's reach
+        if not found:  # all workers have left, or the scheduler cannot reach them
             self.refusals += 1
             if self.refusals > REFUSALS:
                 raise ValueError(f"{self.address} reaches none of its workers: start them again")
@@ -231,9 +264,11 @@ class Cluster:
         return {address: stated[address]["resources"] if address in stated else {} for address in found}
 
     def asked(self, offered: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        """The resources that a call asks for: those that it needs and that workers declare.
+        """Return the resources to request for a call: those that it needs and that a worker declares.
 
-        ValueError where no worker has enough, for which a call would wait for ever.
+        Raises
+        ------
+        ValueError : No worker has enough of them, so that a call would wait for ever.
         """
         declared = {name for each in offered.values() for name in each}
         kind = os.environ.get("DPL_DEVICE") or "auto"
@@ -253,7 +288,10 @@ class Cluster:
 
 
 def _called(name: str, device: str, memory: str | None, index: int, argument: Any) -> Done[Any]:
-    """A call, in the process of a worker.  device, memory: DPL_DEVICE and DPL_MEMORY, which decide numbers."""
+    """Return the outcome of a call, made in a worker process.
+
+    `device` and `memory` are the values of DPL_DEVICE and DPL_MEMORY, which affect numbers.
+    """
     job = _loaded(get_worker().plugins[name].job)  # type: ignore[attr-defined]
     os.environ["DPL_DEVICE"] = device
     os.environ.pop("DPL_MEMORY", None)
@@ -265,6 +303,7 @@ def _called(name: str, device: str, memory: str | None, index: int, argument: An
 
 @lru_cache(maxsize=1)
 def _loaded(content: bytes) -> Job:
+    """Return the job, or raise `Refused` if this worker has other versions."""
     job: Job = cloudpickle.loads(content)
     if versions(job.code) != job.versions:
         raise Refused

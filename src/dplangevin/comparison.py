@@ -1,11 +1,12 @@
-"""Methods side by side on a table of one's own: the experiment that is made of a table, its budgets, and its results.
+"""Comparison of all methods on a table of the user: the experiment, its budgets and its results.
 
-A comparison is an ordinary experiment: `config` writes what conf/ would say of it, and `experiment.sweep` runs it.
-Every method is asked for each epsilon as it is, and for the epsilon whose price, by the tight accountant and for the
-same neighbours, is that epsilon; so results can be read at equal asked and at equal tight epsilon.
+A comparison is an ordinary experiment. `Comparison.config` writes the configuration that conf/ would contain,
+and `experiment.sweep` runs it. For each ε of the user, every private method runs at two promised ε: at ε
+itself, and at the one whose proven ε is ε. The proven ε is that of the tight accountant for the same
+neighbours. So the results can be read at equal promised ε and at equal proven ε.
 
-Unless a seed is given, the noise comes from the system's entropy.  An interrupted run goes on with the same noise: its
-secret lies in the folder of results until these are complete.
+Without a seed, the noise comes from the system's entropy. An interrupted run continues with the same noise:
+the folder of results contains the secret that determines it, until these results are complete.
 """
 
 import importlib
@@ -44,19 +45,27 @@ from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 from dplangevin.text import meant, number
 
-NAME = "compare"  # of the experiment
-NEIGHBOURS: Adjacency = "replace_one"  # the neighbours that every method has a guarantee for
-PRIOR = 1.0  # precision of the Gaussian prior, ridge of the summed loss: of every method
-PASSES = 30  # over the rows, at most
-TEACHER_ROWS = 20  # of each teacher of PATE, at least
-LEAST = 20  # rows to train on
-TOGETHER = 2**22  # margins of rows, over repeats and budgets, that one fit holds: bounds its memory
-CLOSE = 2e-3  # relative: of a price to the epsilon that is wanted
-SECRET = "secret-seed"  # file in the folder of results, of a run that draws from the system's entropy
+NAME = "compare"  # name of the experiment
+NEIGHBOURS: Adjacency = "replace_one"  # every method has a guarantee for these neighbours
+PRIOR = 1.0  # precision of the Gaussian prior, or ridge of the summed loss, of every method
+PASSES = 30  # largest number of passes over the rows
+TEACHER_ROWS = 20  # fewest rows for each teacher of PATE
+LEAST = 20  # fewest training rows
+TOGETHER = 2**22  # rows times repeats times budgets of one fit, at most: bounds its memory
+CLOSE = 2e-3  # relative tolerance of the proven ε
+SECRET = "secret-seed"  # file in the folder of results, if the noise comes from the system's entropy
 
 
 class Cost(NamedTuple):
-    """Seconds of one fit on one core: ``per_parameter d + per_cell n d``.  slow: left out of a first look."""
+    """Seconds of one fit on one core: ``per_parameter d + per_cell n d``.
+
+    Attributes
+    ----------
+    per_parameter, per_cell : float
+        The two coefficients, in seconds.
+    slow : bool
+        Whether `quick` leaves the method out.
+    """
 
     per_parameter: float
     per_cell: float
@@ -80,15 +89,29 @@ COSTS = {
 
 
 def expected(name: str, facts: Facts, budgets: int, seeds: int) -> float:
-    """Seconds that the fits of a method may take on one core: a guess, for the progress bar."""
+    """Return a guess of the seconds that the fits of a method take on one core, for the progress bar."""
     cost = COSTS.get(name, OTHER)
     return budgets * seeds * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
 
 
 class Outcome(NamedTuple):
-    """runs: in the columns of `read.read_runs`.  notes: method -> why it, or one of its budgets, has no result.  meta:
-    of the data.  rows: to train and to test on.  constant: score of the best constant answer by repeat.  seconds:
-    method -> processor time that its fits took, where they were not finished before."""
+    """Results of a comparison.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        Columns of `read.read_runs`.
+    notes : dict
+        Method -> the reasons why it, or one of its budgets, has no result.
+    meta : mapping
+        Facts about the data.
+    rows : (int, int)
+        Number of training rows and of test rows.
+    constant : Series
+        Score of the best constant answer, by repeat.
+    seconds : mapping
+        Method -> processor time of the fits that this run computed.
+    """
 
     runs: pd.DataFrame
     notes: dict[str, list[str]]
@@ -99,20 +122,41 @@ class Outcome(NamedTuple):
 
     @property
     def clipped(self) -> dict[str, int]:
-        """Column -> how many private values were outside their range."""
+        """Column -> number of private values outside their range."""
         return {**self.meta.get("clipped", {})}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared, and on what.
+    """The methods, the table and the budgets of a comparison.
 
-    name: of the data set.  folder, file: of the table.  schema: what is public of its columns.  splits: arguments of
-    `loaders.table.load` that say what is trained and tested on.  methods: name -> config, see `methods_named`.
-    epsilons: > 0, finite.  seeds: repeats of every method; rows are split anew for each where splits has as many.
-    seed: >= 0, of the noise, which can then be recomputed;
-    None draws the noise from the system's entropy.  results: the folder of runs.csv, scores.csv and unfinished work.
-    Raises ValueError for numbers out of their domain.
+    Attributes
+    ----------
+    name : str
+        Name of the data set.
+    folder, file : Path, str
+        Place of the table.
+    schema : Schema
+        Public facts about its columns.
+    splits : mapping
+        Arguments of `loaders.table.load` that choose the training and test rows.
+    methods : mapping
+        Name -> config, see `methods_named`.
+    epsilons : sequence of float > 0, finite
+        Budgets.
+    delta : float in (0, 1)
+        Budget.
+    seeds : int >= 2
+        Repeats of every method. Each has its own split of the rows if `splits` makes as many.
+    seed : int >= 0 or None
+        Seed of the noise; whoever knows it can recompute the noise. None: the system's entropy.
+    results : Path
+        Folder of runs.csv, scores.csv and unfinished work.
+
+    Raises
+    ------
+    ValueError
+        A number is outside its domain.
     """
 
     name: str
@@ -144,7 +188,7 @@ class Comparison:
             raise ValueError(f"--out {self.results} is a file: name a folder, which may be a new one")
 
     def data(self) -> Dataset:
-        """The prepared rows.  DataError where there is nothing to learn."""
+        """Return the prepared rows; raise DataError if nothing can be learned from them."""
         found = table.load(self.folder, self.name, self.file, **self.schema.loader(), **self.splits)
         if found.n < LEAST:
             raise DataError(
@@ -161,10 +205,20 @@ class Comparison:
         progress: Callable[[str], Any] = lambda name: None,
         begin: Callable[[int, float], Any] = lambda fits, seconds: None,
     ) -> Outcome:
-        """Finish what is not finished, and read all of it.
+        """Compute what is not yet finished and return all results.
 
-        progress: is told the method whose budgets are worked out; begin: is called before the sweep, which shows its
-        own progress, with the number of fits and the seconds that they may take one after the other.
+        Parameters
+        ----------
+        progress : callable
+            Called with the name of each method before its budgets are computed.
+        begin : callable
+            Called before the sweep, which shows its own progress. Arguments: the number of fits, and the
+            seconds that they may take one after the other.
+
+        Raises
+        ------
+        ValueError
+            No method can run.
         """
         data = self.data()
         meta, rows = data.meta, (data.n, data.x_test.shape[1])
@@ -225,18 +279,25 @@ class Comparison:
 
     @property
     def scored(self) -> str:
-        """PATE learns from the even test rows without their labels: all methods are scored on the others then."""
+        """The test rows that all methods are scored on.
+
+        PATE learns from the even test rows, without their labels. If it takes part, only the odd rows are
+        scored.
+        """
         return "odd" if "pate" in self.methods else "all"
 
     def constant(self, data: Dataset) -> pd.Series:
-        """The score of the best constant answer by repeat, on the test rows that methods are scored on."""
+        """Return the score of the best constant answer, by repeat, on the rows of `scored`."""
         which = slice(1, None, 2) if self.scored == "odd" else slice(None)
         few = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
         (values,) = few.constant().values()
         return pd.Series(np.broadcast_to(values, self.seeds).copy())
 
     def secret_seed(self, cfg: DictConfig, data: str) -> int:
-        """128 bits, from the secret of this run and all that is compared: never one noise on other rows or settings."""
+        """Return a seed of 128 bits that depends on the secret of this run, all settings and all rows.
+
+        So the same noise is never added for other rows or settings.
+        """
         path = self.results / SECRET
         secret = path.read_bytes() if path.exists() else b""
         if not re.fullmatch(rb"[0-9a-f]{64}", secret):
@@ -244,14 +305,14 @@ class Comparison:
             with atomic_path(path) as part:
                 part.touch(0o600)
                 part.write_bytes(secret)
-        return int(f"1{key([secret.decode(), plain(cfg), data])}", 16)  # the 1: not below `random.LARGE`
+        return int(f"1{key([secret.decode(), plain(cfg), data])}", 16)  # with the 1, >= `random.LARGE`
 
     def forget_secret(self) -> None:
-        """Delete what the noise could be computed from, once all that is wanted of the run is written."""
+        """Delete the secret behind the noise, once all results of the run are written."""
         (self.results / SECRET).unlink(missing_ok=True)
 
     def loss(self, data: Dataset) -> DictConfig:
-        """Logistic loss for two classes, softmax for more, Huber for a numeric target."""
+        """Return logistic loss for two classes, softmax for more, Huber for a numeric target."""
         if data.target is not None:
             return OmegaConf.create(
                 {"_target_": "dplangevin.losses.huber", "threshold": 1.0, "label_bound": 1.0}
@@ -263,9 +324,10 @@ class Comparison:
     def config(
         self, loss: DictConfig, methods: Mapping[str, Any], asked: Mapping[str, Sequence[float]], records: int
     ) -> DictConfig:
-        """What conf/ would say; a seed of null stands for the system's entropy.
+        """Return the configuration that conf/ would contain; a seed of null stands for the system's entropy.
 
-        Nothing of the table is in it: OmegaConf would fill in a `${...}`, and take a `???` for a value that is missing.
+        It contains nothing of the table itself, because OmegaConf would fill in a `${...}` and take a `???`
+        for a missing value.
         """
         return OmegaConf.create(
             {
@@ -313,18 +375,28 @@ class Comparison:
 
 
 def literal(value: Any) -> Any:
-    """A text that OmegaConf leaves as it is."""
+    """Return the value with `${` escaped if it is a text, so that OmegaConf does not change it."""
     return value.replace("${", r"\${") if isinstance(value, str) else value
 
 
 def methods_named(
     names: Sequence[str] | None, own: Sequence[str] = (), quick: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Name -> config of the methods of the package with these names (None: all that are private, and the fit without
-    privacy; with `quick` the slow ones are left out), and of classes of the user's own, as in "mine.MyMethod", from the
-    current folder or PYTHONPATH.
+    """Return name -> config of the methods to compare.
 
-    ValueError, with what may have been meant, for a name that there is not.
+    Parameters
+    ----------
+    names : sequence of str or None
+        Methods of the package. None: all private ones, and the fit without privacy.
+    own : sequence of str
+        The user's own classes, such as "mine.MyMethod", in the current folder or on PYTHONPATH.
+    quick : bool
+        Whether to leave out the slow methods. Only used if `names` is None.
+
+    Raises
+    ------
+    ValueError
+        A method does not exist; the message suggests similar names. Or two methods have the same name.
     """
     if names is None:
         names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
@@ -343,7 +415,10 @@ def methods_named(
 
 
 def class_named(target: str) -> Any:
-    """A user's method as module.Class, of the current folder too.  ValueError where there is none such."""
+    """Return a user's method, given as module.Class; the module may be in the current folder.
+
+    Raise ValueError if the class does not exist or is no method.
+    """
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -361,7 +436,7 @@ def class_named(target: str) -> Any:
 
 
 def written(value: Any) -> Any:
-    """An object of frozen dataclasses as the config that makes it."""
+    """Return the config that builds an object of frozen dataclasses."""
     if is_dataclass(value) and not isinstance(value, type):
         kind = type(value)
         parts = {part.name: written(getattr(value, part.name)) for part in fields(value) if part.init}
@@ -370,7 +445,7 @@ def written(value: Any) -> Any:
 
 
 def sized(config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
-    """The config of a method for so many rows; one that is not of the package stays as it is."""
+    """Return the config of a method for this number of rows; a user's own method stays unchanged."""
     if not config["_target_"].startswith("dplangevin."):
         return {**config}
     found: dict[str, Any] = written(fitted(instantiate(config), facts))
@@ -378,8 +453,11 @@ def sized(config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
 
 
 def fitted(method: Any, facts: Facts) -> Any:
-    """The method with what makes it comparable to the others: the same prior, minibatches for as many passes, prices by
-    the tight accountant for the same neighbours; PATE with teachers and votes for so many rows."""
+    """Return the method with the settings that make it comparable to the others.
+
+    All private methods get the same prior, the same number of passes over the rows in minibatches, and prices
+    by the tight accountant for the same neighbours. PATE gets teachers and votes that fit the number of rows.
+    """
     known = {part.name for part in fields(method)}
     prior = ("precision", "ridge") if method.budgeted else ()
     changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}
@@ -407,7 +485,7 @@ def fitted(method: Any, facts: Facts) -> Any:
 def budgets(
     name: str, method: Method, facts: Facts, epsilons: Sequence[float], delta: float
 ) -> tuple[list[float], list[str]]:
-    """The budgets to ask a method for, ascending, and why others cannot be had."""
+    """Return the promised ε to run a method at, ascending, and the reasons why others are impossible."""
     if not method.budgeted:
         return [math.inf], []
     found, why = set[float](), []
@@ -420,7 +498,7 @@ def budgets(
         except ValueError as error:
             why.append(f"ε = {number(epsilon)}: {_first_line(error)}")
     if not found and len({reason.partition(": ")[2] for reason in why}) == 1:
-        why = [why[0].partition(": ")[2]]  # the problem, not a budget
+        why = [why[0].partition(": ")[2]]  # the same reason at every budget: report it once
     return sorted(found), why
 
 

@@ -1,19 +1,23 @@
 """Compose `conf/` into `params.yaml`, once; every stage then reads `params.yaml` and nothing else.
 
-`conf/` is source, `params.yaml` its generated and tracked image (a lock file for parameters). The composition
-is the one of `dvc exp run -S`, to the byte: Hydra's compose, interpolations resolved, `OmegaConf.to_yaml`.
+`conf/` is the source. `params.yaml` is generated from it and tracked by git, like a lock file for parameters.
+`dvc exp run -S` writes the same bytes: it uses Hydra's compose, with interpolations resolved, and
+`OmegaConf.to_yaml`, as this module does.
 
-    python -m dplangevin.config                  compose, write params.yaml if it changed
-    python -m dplangevin.config scale=smoke      the same with Hydra overrides
-    python -m dplangevin.config --check          exit 1, naming the keys, if params.yaml is not that
-    python -m dplangevin.config --try seed=3     exit 2, saying why, if an experiment cannot set that; writes nothing
+    python -m dplangevin.config                compose, write params.yaml if it changed
+    python -m dplangevin.config scale=smoke    the same with Hydra overrides
+    python -m dplangevin.config --check        exit 1, naming the keys, if params.yaml differs from conf/
+    python -m dplangevin.config --try seed=3   exit 2, saying why, if an experiment cannot set that
 
-Files that are no sound YAML (`yaml_file`), and values that are not of the type or in the domain of what is made of them
-(`check_values`), are refused before anything is written, with exit status 2.  conf/ is code: a `_target_` there names
-what is called.  So no configuration is read from a folder of data.
+The module checks everything before it writes anything, and `--try` never writes. Exit status 2 means one of
+two things: a file is not valid YAML (`yaml_file`), or a value has the wrong type or is outside its domain
+(`check_values`).
 
-What exhibits show and what papers claim is content, not parameters: the stage that uses it reads it from its file, see
-`content`.
+`conf/` is code, because a `_target_` in it names the object that is called. So this module reads no
+configuration from a folder of data.
+
+What exhibits show and what papers claim are not parameters. The stage that needs them reads their files
+with `content`.
 """
 
 import argparse
@@ -44,30 +48,44 @@ from dplangevin.yaml_file import ConfigError, inexact, read, said, sound
 PARAMS = "params.yaml"
 CONF = "conf"
 OF_PIPELINE = (
-    "scale/pipeline@_global_"  # a scale's part for what only one pipeline has, in the list of config.yaml
+    "scale/pipeline@_global_"  # entry of config.yaml's defaults: scaled values that only one pipeline has
 )
-SET = "DPL_SET"  # environment: the overrides that params.yaml was composed with (make repro SET=...)
+SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
 SHOWN = 20  # keys named in a message before "and n more"
-# words of a group's entries that their reader takes off, before the rest is made
+# group -> key that its reader removes from an entry before it builds the object
 TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
 
 
 class OutOfStep(ConfigError):
-    """`params.yaml` is not the image of `conf/`."""
+    """`params.yaml` is not what `conf/` composes to."""
 
 
 def load(path: str | Path = PARAMS) -> DictConfig:
-    """The composed configuration."""
+    """Return the composed configuration from `params.yaml`."""
     if not Path(path).exists():
         raise ConfigError(f"{path} does not exist: write it with `python -m dplangevin.config`")
     return read(path)
 
 
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
-    """`conf/<kind>/<name>.yaml` as plain values, interpolations resolved in `cfg` and in the files beside it.
+    """Return `conf/<kind>/<name>.yaml` as plain values, with its interpolations resolved.
 
-    Raises ConfigError for a file that is not there, naming those that are, for an interpolation that leads nowhere, and
-    for values that are not what its objects take.
+    Parameters
+    ----------
+    kind : str
+        Folder of `conf/`, such as "exhibit".
+    name : str
+        Name of the file, without ".yaml".
+    cfg : DictConfig
+        Composed configuration. Interpolations refer to it, or to the other files of the same folder.
+    conf : str or Path
+        The folder `conf/`.
+
+    Raises
+    ------
+    ConfigError
+        The file does not exist (the message lists those that do), an interpolation has no target, or a value
+        does not fit the object that takes it.
     """
     folder = Path(conf) / kind
     there = sorted(path.stem for path in folder.glob("*.yaml"))
@@ -95,11 +113,14 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
 
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
-    """The configuration of `conf/config.yaml` under Hydra overrides, resolved.
+    """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved.
 
-    Raises ConfigError for a file that is no sound YAML (`yaml_file`), an override that does not parse or names no key,
-    a file or an interpolation that does not exist, a mandatory value (`???`) left open, and a key of `conf/scale/` that
-    nothing else in `conf/` has.
+    Raises
+    ------
+    ConfigError
+        A file is not valid YAML (`yaml_file`). An override cannot be parsed or names no key. A file or an
+        interpolation does not exist. A mandatory value (`???`) is missing. A key of `conf/scale/` exists
+        nowhere else in `conf/`.
     """
     folder = _checked(overrides, conf)
     cfg = _compose(overrides, folder)
@@ -116,22 +137,25 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
 
 
 def check_experiment(overrides: Sequence[str], conf: str | Path = CONF) -> None:
-    """ConfigError for overrides that `dvc exp run -S` cannot use.  Writes nothing."""
+    """Raise ConfigError for overrides that `dvc exp run -S` cannot use; write nothing."""
     folder = _checked(overrides, conf)
     cfg = _compose(overrides, folder)
-    if any(override.startswith("+") for override in overrides):  # nothing might read it
+    if any(override.startswith("+") for override in overrides):  # a new key that nothing may read
         check_keys(_compose([], folder), cfg)
     check_values(cfg)
 
 
 def sound_files(conf: str | Path = CONF) -> None:
-    """ConfigError for the first file of `conf/` that is no sound YAML."""
+    """Raise ConfigError for the first file of `conf/` that is not valid YAML."""
     for path in sorted(Path(conf).rglob("[!.]*.yaml")):
         sound(path)
 
 
 def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
-    """The folder, of sound files. ConfigError for an override that Hydra cannot read."""
+    """Return the folder `conf/` after checking its files and the overrides.
+
+    Raise ConfigError for a file that is not valid YAML, and for an override that Hydra cannot read.
+    """
     folder = Path(conf).resolve()
     if not (folder / "config.yaml").exists():
         raise ConfigError(
@@ -172,13 +196,13 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
 
 
 def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
-    """One line: the overrides, what their keys are now, and why they cannot be composed."""
+    """Return one line: the overrides, the current values of their keys, and why they cannot be composed."""
     cause = f" ({_one_line(error.__cause__)})" if error.__cause__ else ""
     if not overrides:
         return f"cannot compose {folder.name}/: {_one_line(error)}{cause}"
     try:
         base = _compose([], folder)
-    except ConfigError as own:  # whatever is asked
+    except ConfigError as own:  # conf/ itself fails, with or without overrides
         return str(own)
     known, given = keys_of(base), [_parsed(override) for override in overrides]
     for each in given:
@@ -194,7 +218,10 @@ def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    """The message without Hydra's lists and links; the files of a group in one line, with the near ones."""
+    """Return the error message in one line, without Hydra's lists and links.
+
+    If the message lists the files of a group, the line names them, and suggests those with a similar name.
+    """
     text = re.split(r"\nSee https?:|\nConfig search path:|, possible interpolation keys:", str(error))[0]
     text, _, options = text.partition("\nAvailable options in ")
     line = " ".join(text.split())
@@ -209,7 +236,7 @@ def _kind(value: Any) -> str:
 
 
 def _before(base: DictConfig, override: Override) -> Any:
-    """What a key is in `base`; None where there is no such key, or where a file is chosen."""
+    """Return the value of the key in `base`; None if there is no such key or the override selects a file."""
     if override.package or override.key_or_group not in keys_of(base):
         return None
     before = OmegaConf.select(base, override.key_or_group)
@@ -226,7 +253,10 @@ def _now(base: DictConfig, override: Override) -> str:
 
 
 def _clash(base: DictConfig, override: Override) -> str:
-    """What is wrong where one of a list, a mapping and one value would take the place of another; "" elsewhere."""
+    """Return an error message if the override replaces one kind of value by another, else "".
+
+    The kinds are list, mapping and single value.
+    """
     before, key = _before(base, override), override.key_or_group
     after = None if override.is_delete() else override.value()
     if before is None or after is None or _kind(before) == _kind(after):
@@ -237,9 +267,10 @@ def _clash(base: DictConfig, override: Override) -> str:
 
 
 def check_values(cfg: DictConfig) -> None:
-    """ConfigError, naming key, value and domain, for values that are not what is made of them takes.
+    """Raise ConfigError, naming key, value and domain, for each value that its object does not accept.
 
-    Types are the annotations of the groups (`groups`) and of what a `_target_` names; domains are what these refuse.
+    Types come from the annotations of the groups (`groups`) and of the objects that `_target_` names. Domains
+    come from the checks that these objects make when they are built.
     """
     given = plan.plain(cfg)
     faults: list[str] = []
@@ -247,13 +278,13 @@ def check_values(cfg: DictConfig) -> None:
         for name, entry in (given.get(group) or {}).items():
             if isinstance(entry, dict) and word in entry:
                 faults += typed.check(entry.pop(word), str | None, f"{group}.{name}.{word}")
-                entry["_partial_"] = True  # its reader has more to give
+                entry["_partial_"] = True  # its reader adds more arguments
     faults += typed.check(given, Config)
     _refuse(faults or list(dict.fromkeys(_wrong_units(cfg))), "values that cannot be used")
 
 
 def _wrong_units(cfg: DictConfig) -> Iterator[str]:
-    """What is wrong with the methods of experiments, as they are to be run."""
+    """Yield what is wrong with the methods of experiments, with the settings that they will run with."""
     for name, spec in cfg.experiment.items():
         everything: list[plan.Run] = []
         for dataset in spec.datasets:
@@ -272,7 +303,7 @@ def _wrong_units(cfg: DictConfig) -> Iterator[str]:
 def _wrong_on(
     cfg: DictConfig, spec: DictConfig, key: str, dataset: str, found: Sequence[plan.Run]
 ) -> Iterator[str]:
-    """What is wrong with the runs of an experiment on a data set, and with what is varied."""
+    """Yield what is wrong with the runs of an experiment on a data set and with the values that it varies."""
     for run in found:
         where = f"{key}, run {run.name}"
         if run.problem not in cfg.problem:
@@ -292,8 +323,10 @@ def _wrong_on(
 
 
 def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with varied fields of a data set: the part that is learned from, and what its loader, or the
-    extraction of its features, takes."""
+    """Yield what is wrong with the fields of a data set that an experiment varies.
+
+    The fields choose the rows (`plan.PART`) or are arguments of the loader or of the feature extraction.
+    """
     kind = "dataset" if name in cfg.dataset else "features"
     entry, key = plan.plain(cfg[kind][name]), f"{kind}.{name}"
     own = {word: value for word, value in changes.items() if word in plan.PART}
@@ -321,7 +354,7 @@ def _refuse(faults: Sequence[str], what: str) -> None:
 
 
 def keys_of(cfg: DictConfig) -> set[str]:
-    """Every dotted key, of values and of the mappings around them."""
+    """Return every dotted key: those of values and those of the mappings that contain them."""
     found: set[str] = set()
     for leaf in flatten(cfg):
         parts = leaf.split(".")
@@ -330,7 +363,10 @@ def keys_of(cfg: DictConfig) -> set[str]:
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
-    """Dotted key -> value, e.g. {"method.ops.radius": 10.0}; lists and empty mappings are values."""
+    """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}.
+
+    Lists and empty mappings count as values.
+    """
     if isinstance(node, DictConfig):
         node = OmegaConf.to_container(node)
     if not isinstance(node, dict) or not node:
@@ -344,7 +380,7 @@ def _branches(node: dict[Any, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def differences(old: DictConfig, new: DictConfig) -> list[str]:
-    """One line for every key whose value differs, `key: old -> new`, in the order of the keys."""
+    """Return one line, `key: old -> new`, for every key whose value differs, in the order of the keys."""
     a, b = flatten(old), flatten(new)
     absent = object()
 
@@ -356,12 +392,12 @@ def differences(old: DictConfig, new: DictConfig) -> list[str]:
 
 
 def current(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
-    """Whether the file is the image of `cfg`, to the byte."""
+    """Return whether the file has exactly the bytes that `cfg` is written as."""
     return Path(path).exists() and Path(path).read_bytes() == OmegaConf.to_yaml(cfg).encode()
 
 
 def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
-    """Write `cfg` atomically unless the file is its image already; True if it was written."""
+    """Write `cfg` atomically unless the file is already `current`; return True if it was written."""
     if current(cfg, path):
         return False
     with atomic_path(path) as part:
@@ -370,17 +406,17 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
 
 
 def visible(path: str | Path = PARAMS) -> None:
-    """Set a file a second back, so that git compares what it holds with what it has.
+    """Set the modification time of a file one second back, so that git compares its content.
 
-    DVC writes what an experiment sets in the second in which git has looked at the file.  Where its size is the same,
-    git would take it for unchanged, and `git restore .` would leave it.
+    DVC writes the values of an experiment in the same second in which git has looked at the file. If the size
+    is also the same, git takes the file for unchanged, and `git restore .` does not restore it.
     """
     found = os.stat(path)
     os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns - 10**9))
 
 
 def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
-    """Raise OutOfStep, naming the keys, if the file is not the image of `cfg`."""
+    """Raise OutOfStep, naming the keys, if the file is not what `cfg` is written as."""
     if current(cfg, path):
         return
     lines = differences(load(path), cfg) or ["(the same values, written differently)"]
@@ -392,7 +428,10 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
 
 
 def check_keys(cfg: DictConfig, given: DictConfig) -> None:
-    """ConfigError if `given` has keys that `cfg` has not: what an experiment adds by `+` is read by nothing."""
+    """Raise ConfigError if `given` has keys that `cfg` does not have.
+
+    An experiment can add such a key with `+`, but nothing reads it.
+    """
     named = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
     known = keys_of(cfg)
     unknown = [key for key in flatten(given) if key not in known and _stray(key, known, named)]
@@ -402,8 +441,12 @@ def check_keys(cfg: DictConfig, given: DictConfig) -> None:
 
 
 def _stray(key: str, known: set[str], named: set[str]) -> bool:
-    """Whether nothing reads a key: it is no new entry of a group, such as `method.mine`, nothing to vary, which is
-    checked as what it varies, no part of a data set, and no word of experiment.sweep, which any file can be."""
+    """Return whether nothing reads this key.
+
+    Four kinds of new keys are read: a new entry of a group, such as `method.mine`; a key below `vary`, which
+    is checked as the value that it varies; a field that chooses rows of a data set (`plan.PART`); and a word
+    of `experiment.sweep`, because any experiment file can take its place.
+    """
     group, *rest = key.split(".")
     word = rest[1] if len(rest) > 1 else ""
     if group == "experiment" and (
@@ -424,6 +467,7 @@ def _listed(keys: Sequence[str], most: int = SHOWN) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
     from dplangevin import lock
 
     parser = argparse.ArgumentParser(
@@ -450,7 +494,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
         if args.check and experiment:
-            given = load()  # conf/ and its own -S values
+            given = load()  # composed from conf/ and the experiment's -S values
             check_keys(cfg, given)
             check_values(given)
         elif args.check:

@@ -1,4 +1,7 @@
-"""Where tensors live: the environment variable DPL_DEVICE, which no result depends on beyond rounding."""
+"""The device of the tensors, which the environment variable DPL_DEVICE selects.
+
+Results depend on it only by rounding.
+"""
 
 import os
 
@@ -8,10 +11,15 @@ KINDS = ("auto", "cpu", "cuda")
 
 
 def pick() -> torch.device:
-    """The device that DPL_DEVICE names: "cpu", "cuda", or "auto" (the default), a GPU where there is one.
+    """Return the device that DPL_DEVICE names.
 
-    Random numbers are drawn on the CPU whatever the device, so that a seed means the same everywhere.  Raises
-    ValueError for another name, and for "cuda" where there is none.
+    "cpu" and "cuda" name a device.  "auto", the default, is a GPU if there is one, else the CPU.  Random
+    numbers are drawn on the CPU whatever the device, so that a seed means the same everywhere.
+
+    Raises
+    ------
+    ValueError
+        For another name, and for "cuda" on a machine without a CUDA device.
     """
     kind = os.environ.get("DPL_DEVICE") or "auto"
     if kind not in KINDS:

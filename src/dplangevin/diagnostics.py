@@ -1,4 +1,4 @@
-"""Diagnostics of samplers: convergence and effective sample size, by arviz."""
+"""Diagnostics of samplers, computed by arviz: convergence and effective sample size (ESS)."""
 
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,21 +12,40 @@ if TYPE_CHECKING:
 
 
 class Mixing(NamedTuple):
-    """Worst coordinate of each group of chains: r_hat and bulk ess, both ``(groups, budgets)``."""
+    """Diagnostics of each group of chains, for its worst coordinate.
+
+    Attributes
+    ----------
+    r_hat : Tensor (groups, budgets), split R-hat.
+    ess : Tensor (groups, budgets), bulk ESS.
+    """
 
     r_hat: Tensor
     ess: Tensor
 
 
 def mixing(draws: Tensor) -> Mixing:
-    """Rank-normalised split R-hat and bulk ESS (Vehtari et al. 2021).  draws: ``(draws, groups, chains, E, d)``.
+    """Compute rank-normalised split R-hat and bulk ESS.
 
-    R-hat compares chains; a single chain is cut into halves that count as two.  Coordinates that never move are left
-    out.  nan where none moves, or a draw is not finite.  Raises ValueError for fewer draws than `least_draws`.
+    R-hat compares chains.  A single chain is cut into halves, which count as two chains.  Coordinates that
+    never move are left out.  The result is nan where no coordinate moves, or where a draw is not finite.
+
+    Parameters
+    ----------
+    draws : Tensor (draws, groups, chains, E, d)
+
+    Raises
+    ------
+    ValueError
+        For fewer draws than `least_draws`.
+
+    References
+    ----------
+    Vehtari et al. (2021).
     """
     with (
         warnings.catch_warnings()
-    ):  # arviz announces its own next major version on import, which takes a second
+    ):  # imported here because it takes a second; it warns of arviz's next major version
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
     count, groups, chains, *rest = draws.shape
@@ -45,7 +64,7 @@ def mixing(draws: Tensor) -> Mixing:
 
 
 def least_draws(chains: int) -> int:
-    """The fewest draws per chain that `mixing` takes."""
+    """Return the smallest number of draws per chain that `mixing` accepts."""
     return 4 if chains > 1 else 8
 
 

@@ -37,17 +37,22 @@ from dplangevin.methods.registry import METHODS, named
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.problems.glm import Glm, linear_facts
 
-NESTED = "method__"  # of the settings of the method, as scikit-learn names them
-TRIED = 1000  # records of the facts that tell whether a method takes three classes
+NESTED = "method__"  # prefix of the method's settings, in scikit-learn's convention
+TRIED = 1000  # records in the facts that test whether a method takes three classes
 
 
 class Privacy(NamedTuple):
-    """What a fit cost and what that rests on.
+    """The privacy cost of a fit, and its conditions.
 
-    event: what was done to the data.  epsilon, delta, adjacency: promised by the method's own theorem, for neighbours
-    of that kind.  price: the columns of `library.price`, epsilon_tight among them.  assumptions: that the guarantee
-    needs and the code cannot enforce.  violated: what it needs and this fit did not have, by public facts and the
-    released parameters alone; [] where it has all.
+    Attributes
+    ----------
+    event : DpEvent, what was done to the data.
+    epsilon, delta : float, the promise of the method's own theorem.
+    adjacency : neighbour relation of that promise.
+    price : dict, the columns of `library.price`, with the proven epsilon as epsilon_tight.
+    assumptions : tuple of str, what the guarantee needs and the code cannot enforce.
+    violated : list of str, what the guarantee needs and this fit did not have; [] if it had all.  It depends
+        only on public facts and the released parameters.
     """
 
     event: DpEvent
@@ -65,25 +70,29 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : str or Method
-        A name of `dplangevin.METHODS`, or a method: of this package, or anything with its interface
-        (`dplangevin.Method`).  Its fields are nested parameters: ``set_params(method__ridge=1.0)`` replaces the method
-        by one with that ridge.
-    epsilon, delta : float
-        In (0, inf], inf meaning no privacy, and in [0, 1).
+        A name in `dplangevin.METHODS`, a method of this package, or any object with the interface
+        `dplangevin.Method`.  Its fields are nested parameters: ``set_params(method__ridge=1.0)`` replaces the
+        method by one with that ridge.
+    epsilon : float
+        In (0, inf]; inf means no privacy.
+    delta : float
+        In [0, 1).
     row_bound : float
-        B in [1e-18, 1e18], public; longer rows are cut to it, ``x -> x min(1, B/||x||)``, which looks at each row
-        alone.  Scale X by public constants first: a scaler that is fitted on the rows is not accounted for.
+        B in [1e-18, 1e18], public.  Longer rows are cut to it, ``x -> x min(1, B/||x||)``, which uses each
+        row alone.  Scale X by public constants first.  A scaler that is fitted on the rows is not accounted
+        for.
     bias : bool
         Whether to add a constant feature within the bound.
     classes : list of labels, optional
-        All that there can be, public.  None: those that y has, of which the guarantee then says that they were read
-        off.
+        All possible labels, public.  None: the labels in y; the guarantee then says that they were read off
+        y.
     public : array or data frame (m, features), optional
         Rows that need no privacy, for "pate", with the columns of X in their order.
     random_state : int in [0, 2^32), RandomState or None
-        None takes the system's entropy, which is for what will be published.  A seed, or a RandomState, gives the same
-        fit again, and other noise to a fit on other rows, labels or settings, as where scikit-learn clones one for each
-        class or fold: it is one of 2^32, which can all be tried, and it is as secret as the rows.
+        None takes the system's entropy, which is for a fit that will be published.  A seed or a RandomState
+        gives the same fit again.  A fit on other rows, labels or settings gets other noise, as when
+        scikit-learn clones the classifier for each class or fold.  A seed is one of 2^32, and all of them can
+        be tried.  It is as secret as the rows.
 
     Attributes
     ----------
@@ -93,8 +102,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     privacy_ : Privacy
     answer_ : library.Answer
     not_private_ : dict
-        Diagnostics that were computed from the rows without noise, such as a sampler's R-hat.  A pickle has no row and
-        not `not_private_`, so that of a classifier fitted with random_state=None may be published.
+        Diagnostics that were computed from the rows without noise, such as a sampler's R-hat.  A pickle
+        contains no row and not `not_private_`.  So the pickle of a classifier with random_state=None may be
+        published.
     """
 
     def __init__(
@@ -119,7 +129,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; deep: the method's settings among them, ``method__<field>``."""
+        """Return the parameters; if `deep`, also the method's settings as ``method__<field>``."""
         found: dict[str, Any] = super().get_params(deep=False)
         if deep:
             method = self.method
@@ -129,12 +139,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; one of ``method__<field>`` replaces the method.
+        """Set parameters; ``method__<field>`` replaces the method by a changed copy.
 
         Raises
         ------
         ValueError
-            For a name that is no parameter, and a value that the method refuses.
+            For an unknown name, and for a value that the method refuses.
         """
         own = {name.removeprefix(NESTED): params.pop(name) for name in [*params] if name.startswith(NESTED)}
         super().set_params(**params)
@@ -144,7 +154,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags; multi_class is False where the method has a plan for two classes alone."""
+        """Return scikit-learn's tags.
+
+        multi_class is False if the method has a plan for two classes only.
+        """
         tags = super().__sklearn_tags__()
         three, two = (_plans(self.method, loss) for loss in (softmax(3), LOGISTIC))
         tags.classifier_tags.multi_class = three or not two
@@ -162,8 +175,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For a parameter out of its domain, a budget that is out of reach and classes that the method is not defined
-            for, naming the fix.
+            For a parameter out of its domain, a budget that is out of reach, and classes that the method is
+            not defined for.  The message names the fix.
         """
         budget = Budget(real(epsilon=self.epsilon), real(delta=self.delta))
         seed, method = _seed(self.random_state), named(self.method)
@@ -200,12 +213,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is not private."""
+        """Return the state without the diagnostics that are not private."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "not_private_"}
 
     def _public_rows(self) -> np.ndarray:
-        """Return the public rows, whose columns scikit-learn's check of rows to predict compares with those of X."""
+        """Return the public rows.
+
+        The function uses scikit-learn's check of rows to predict to compare their columns with those of X.
+        """
         asked, own = PrivateClassifier(), self.n_features_in_
         try:
             rows: np.ndarray = validate_data(asked, self.public)
@@ -226,7 +242,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return rows
 
     def _generator(self, problem: Glm, seed: int | None) -> Generator | None:
-        """Return one of a seed and what is fitted how: another fit has other noise, so that the noise cannot cancel."""
+        """Return the generator of a fit; None without a seed.
+
+        The stream depends on the seed, the rows and the settings.  So another fit has other noise, and the
+        noise of two fits cannot cancel.
+        """
         if seed is None:
             return None
         rows = [
@@ -243,19 +263,19 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities ``(m, K)`` in the order of `classes_`, averaged over what the method released."""
+        """Return probabilities ``(m, K)`` in the order of `classes_`, averaged over the released samples."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
         return self.answer_.predict(X).double().numpy()
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row, ``(m,)``."""
+        """Return the most probable class of each row, ``(m,)``."""
         best = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[best])
 
 
 def _seed(given: Any) -> int | None:
-    """Return the seed of a random_state, None for the system's entropy."""
+    """Return the seed of a random_state; None for the system's entropy."""
     if given is None:
         return None
     try:
@@ -285,13 +305,16 @@ def _plans(method: str | Method, loss: Loss) -> bool:
     """Return whether the method has a plan for a loss."""
     try:
         named(method).plan(linear_facts(loss, TRIED, 2, 1.0, public=TRIED), Budget(math.inf, 1e-5))
-    except Exception:  # a method from anywhere can raise anything
+    except Exception:  # a method of another package can raise anything
         return False
     return True
 
 
 def _settings(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of a scikit-learn object's parameters, or of a dataclass's fields, nested ones too."""
+    """Yield names and values of all settings, including nested ones.
+
+    The settings are a scikit-learn object's parameters or a dataclass's fields.
+    """
     if isinstance(value, type):
         return
     if hasattr(value, "get_params"):
@@ -304,14 +327,17 @@ def _settings(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _fields(value: Any) -> list[str]:
-    """Return the names that `replace` takes of a dataclass, none of other values."""
+    """Return the names of the fields that `replace` can change in a dataclass; [] for other values."""
     if isinstance(value, type) or not is_dataclass(value):
         return []
     return [field.name for field in fields(value) if field.init]
 
 
 def _with(value: Any, changes: Mapping[str, Any], where: str = "method") -> Any:
-    """Return a copy with changed settings, by the names of `_settings`; where: what the value is, in errors."""
+    """Return a copy with changed settings; names are those of `_settings`.
+
+    `where` says in error messages what the value is.
+    """
     if hasattr(value, "set_params"):
         return clone(value).set_params(**changes)
     known, given, below = _fields(value), dict[str, Any](), defaultdict[str, dict[str, Any]](dict)

@@ -1,4 +1,7 @@
-"""What a release is worth: scores of predictions, and how well its draws have mixed.  One definition each."""
+"""Scores of predictions, and diagnostics of how well released draws have mixed.
+
+Each score is defined once, here.
+"""
 
 import torch
 from torch import Tensor
@@ -10,8 +13,10 @@ BINS = 15
 
 
 def predictive(problem: Problem, theta: Tensor) -> Tensor:
-    """``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``; theta: ``(S, E, samples, d)``.  For regression
-    the mean of the predicted targets, K = 1."""
+    """Return the predictive distribution ``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``.
+
+    For regression, K = 1 and it is the mean of the predicted targets.  theta is ``(S, E, samples, d)``.
+    """
     samples = theta.unbind(2)
     total = problem.predict(samples[0])
     for each in samples[1:]:
@@ -20,14 +25,35 @@ def predictive(problem: Problem, theta: Tensor) -> Tensor:
 
 
 def scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Scores of ``(S, m, K)`` probabilities on labels ``(m,)`` or ``(1 or S, m)`` in 0..K-1, each ``(S,)`` float64.
+    """Compute accuracy, log_loss, brier and ece of predicted probabilities.
 
-    accuracy: share of rows whose label has the largest probability; where t classes share it, each counts 1/t.
-    log_loss: mean of -log p(y), in nats; a probability below the least normal number of its type counts as that.
-    brier: mean over rows of ``sum_k (p_k - [y = k])^2``, in [0, 2] (Brier 1950: all K classes are summed).  ece:
-    ``sum_b |B_b|/m |mean of right in B_b - mean confidence in B_b|`` (Guo et al. 2017, eq. 3), B_b: the rows whose
-    confidence max_k p_k is in ``((b - 1)/15, b/15]``.
-    ValueError for shapes that do not fit, labels that are no class and rows that are no probabilities.
+    * accuracy: share of rows whose label has the largest probability.  Where t classes share the largest
+      probability, each of them counts 1/t.
+    * log_loss: mean of -log p(y), in nats.  A probability below the smallest normal number of its type counts
+      as that number.
+    * brier: mean over rows of ``sum_k (p_k - [y = k])^2``, in [0, 2].  The sum is over all K classes (Brier
+      1950).
+    * ece: expected calibration error ``sum_b |B_b|/m |mean of right in B_b - mean confidence in B_b|``.  The
+      confidence of a row is max_k p_k, and B_b contains the rows with a confidence in ``((b - 1)/15, b/15]``.
+      The value of right is what the row counts for the accuracy: 0, 1 or 1/t.
+
+    Parameters
+    ----------
+    probability : Tensor (S, m, K), K probabilities of each row.
+    y : Tensor (m,) or (1 or S, m), labels in 0..K-1.
+
+    Returns
+    -------
+    dict of Tensor (S,) in float64, by the names above.
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit, labels outside 0..K-1, and rows that are not probabilities.
+
+    References
+    ----------
+    Brier (1950); Guo et al. (2017), eq. 3, for ece.
     """
     given, confidence, right = _judged(probability, y)
     p = probability.double()
@@ -42,7 +68,10 @@ def scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """`scores` of ``(S, E, m, K)`` probabilities, each ``(S, E)``; for K = 1, predicted targets, `errors`."""
+    """Compute `scores` of probabilities ``(S, E, m, K)``, each ``(S, E)``.
+
+    For K = 1 these are predicted targets, and the scores are those of `errors`.
+    """
     if probability.shape[-1] == 1:
         return errors(probability[..., 0], y)
     each = [scores(part, y) for part in probability.unbind(1)]
@@ -50,9 +79,22 @@ def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Scores of targets ``(S, E, m)`` predicted for y ``(1 or S, m)``, each ``(S, E)`` float64, in their units.
+    """Compute scores of predicted targets, in the units of the targets.
 
-    absolute_error: mean of ``|p - y|``.  squared_error: mean of ``(p - y)^2``.  ValueError for shapes that do not fit.
+    Parameters
+    ----------
+    predicted : Tensor (S, E, m)
+    y : Tensor (1 or S, m), targets.
+
+    Returns
+    -------
+    absolute_error, squared_error : Tensor (S, E), means of ``|p - y|`` and of ``(p - y)^2``, as a dict in
+        float64.
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit.
     """
     if y.ndim != 2 or y.shape[1] != predicted.shape[-1] or len(y) not in (1, len(predicted)):
         raise ValueError(
@@ -63,9 +105,10 @@ def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def reliability(probability: Tensor, y: Tensor) -> list[dict[str, float]]:
-    """Rows of a reliability diagram: seed, bin (1..15), mean confidence, accuracy and count; empty bins left out.
+    """Return the points of a reliability diagram; empty bins are left out.
 
-    Arguments, bins and ties as for `scores`.
+    A point has seed, bin (1..15), mean confidence, accuracy and count of rows.  Arguments, bins and ties are
+    as in `scores`.
     """
     _, confidence, right = _judged(probability, y)
     bins = _bins(confidence)
@@ -86,10 +129,15 @@ def reliability(probability: Tensor, y: Tensor) -> list[dict[str, float]]:
 
 
 def mixed(theta: Tensor, shared: bool) -> dict[str, Tensor]:
-    """Split R-hat and bulk ESS of the kept draws, worst coordinate, each ``(S, E)``; {} for too few draws.
+    """Compute split R-hat and bulk ESS of the released draws, each ``(S, E)``, for the worst coordinate.
 
-    Seeds that share their data are chains of one group, which has one value for all of them; else each seed is a group
-    of one chain.  The draws of a private chain, thinned as they were released; theta ``(S, E, samples, d)``.
+    If seeds share one data set, they are the chains of one group, and all of them get the same value.  Else
+    each seed is a group with one chain.  The result is {} for too few draws.
+
+    Parameters
+    ----------
+    theta : Tensor (S, E, samples, d), draws of a private chain, thinned as they were released.
+    shared : bool, whether the seeds share one data set.
     """
     seeds, budgets, samples, _ = theta.shape
     if samples < least_draws(seeds if shared else 1):
@@ -100,7 +148,7 @@ def mixed(theta: Tensor, shared: bool) -> dict[str, Tensor]:
 
 
 def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Probability of the label, confidence, and how right the prediction is: each ``(S, m)`` float64."""
+    """Return the label's probability, the confidence, and how right the prediction is: ``(S, m)`` float64."""
     y = y if y.ndim == 2 else y[None]
     fits = probability.ndim == 3 and y.ndim == 2 and y.shape[1] == probability.shape[1] > 0
     if not (fits and len(y) in (1, len(probability))):
@@ -121,5 +169,5 @@ def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _bins(confidence: Tensor) -> Tensor:
-    """0..14; bin b holds (b/15, (b + 1)/15]."""
+    """Return the bin of each confidence, in 0..14; bin b holds (b/15, (b + 1)/15]."""
     return (confidence * BINS).ceil().long().clamp(1, BINS) - 1

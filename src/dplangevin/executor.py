@@ -1,8 +1,9 @@
-"""Where units of work are computed: in this process, on the cores of this machine, or on a Dask cluster.
+"""Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster.
 
-A piece of work is a picklable function of one argument.  `computed` calls it for many, wherever that is, and gives back
-what came of each: the rows are the same everywhere, and who asked for them keeps them.  One worker is this process,
-several are joblib's; where the environment variable DPL_CLUSTER names a scheduler, the workers are Dask's (`cluster`).
+`computed` calls a picklable function for many arguments and yields each outcome.  The rows are the same
+wherever they are computed.  The caller of `computed` stores them.  A single worker is this process; several
+are processes of joblib.  If the environment variable DPL_CLUSTER names a scheduler, the workers are those of
+Dask (`cluster`).
 """
 
 import os
@@ -26,16 +27,26 @@ CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or the
 
 
 class Need(NamedTuple):
-    """What a call needs beside the one thread of its worker.  memory: bytes, estimated; gpu: how many are of use to
-    it."""
+    """What a call needs beside the one thread of its worker.
+
+    `memory` is an estimate in bytes.  `gpu` is the number of GPUs that the call can use.
+    """
 
     memory: float = 0.0
     gpu: int = 0
 
 
 class Done(NamedTuple, Generic[R]):
-    """What came of the argument at a place: value, or the error why there is none; made: the arithmetic of it; seconds:
-    that it took."""
+    """The outcome of one call.
+
+    Attributes
+    ----------
+    place : int, index of the argument.
+    value : the returned value; None if the call failed.
+    error : Exception or None, why there is no value.
+    made : str, the computing environment (`arithmetic.described`).
+    seconds : float, the time that the call took.
+    """
 
     place: int
     value: R | None
@@ -50,12 +61,18 @@ def computed(
     need: Need = Need(),  # noqa: B008
     code: Sequence[str] = (),
 ) -> Iterator[Done[R]]:
-    """What comes of `function` for every argument, as it is finished; an Exception of one stops no other.
+    """Yield the outcome of `function` for every argument, in the order in which calls finish.
 
-    need: of each call.  code: what is not of this package among what it calls, by name, which workers must have the
-    same of.
-    ValueError where the scheduler cannot be reached or its workers are refused: then nothing is computed; and where a
-    process of this machine is killed: what was finished before has been given back.
+    An Exception in one call does not stop the others.
+
+    Parameters
+    ----------
+    code : names of modules or objects that the function calls.  Workers must have the same ones.
+
+    Raises
+    ------
+    ValueError : The scheduler cannot be reached or its workers are refused; then nothing is computed.  Or a
+        process of this machine was killed; outcomes of calls that finished before it have been yielded.
     """
     if not arguments:
         return
@@ -67,14 +84,14 @@ def computed(
         yield from Cluster(cluster, need, code).computed(function, arguments)
         return
     jobs = min(workers(), len(arguments))
-    if jobs == 1 or (need.gpu and pick().type == "cuda"):  # one process has the GPU
+    if jobs == 1 or (need.gpu and pick().type == "cuda"):  # only one process uses the GPU
         for each in enumerate(arguments):
             yield attempted(function, *each)
         return
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    # a process whose memory has grown is replaced by another
+    # joblib warns when it replaces a process whose memory has grown
     warnings.filterwarnings(
         "ignore", "A worker stopped while some jobs were given to the executor", UserWarning
     )
@@ -89,8 +106,10 @@ def computed(
 
 
 def workers() -> int:
-    """Processes of this machine: DPL_WORKERS, or the cores there are.  ValueError for anything but a positive
-    integer."""
+    """Return the number of worker processes on this machine: DPL_WORKERS, or the number of cores.
+
+    ValueError is raised if DPL_WORKERS is not a positive integer.
+    """
     from joblib import cpu_count
 
     given = os.environ.get("DPL_WORKERS", "")
@@ -100,7 +119,7 @@ def workers() -> int:
 
 
 def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
-    """The call, in the process that it is for."""
+    """Call the function in the current process, and return the outcome with the index of its argument."""
     began = time.perf_counter()
     try:
         value = function(argument)
@@ -111,11 +130,11 @@ def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error with its traceback as a note, as one that can be sent to another process."""
+    """Return the error in a form that can be sent to another process, with its traceback as a note."""
     text = "".join(traceback.format_exception(error))
     try:
         found: Exception = pickle.loads(pickle.dumps(error))
-    except Exception:  # its class is not made for it
+    except Exception:  # its class cannot be pickled
         found = RuntimeError(f"{type(error).__name__}: {error}")
     found.add_note(text)
     return found
@@ -123,5 +142,5 @@ def _portable(error: Exception) -> Exception:
 
 @cache
 def _arithmetic(threads: int, device: torch.device) -> str:
-    """`described` takes milliseconds, and says the same in every call of a process."""
+    """Return `described()`, cached: it takes milliseconds and is the same for every call of a process."""
     return described()

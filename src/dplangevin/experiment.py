@@ -1,8 +1,8 @@
-"""The sweep: every run of an experiment on a data set, over budgets and seeds, to tidy rows, priced and checked.
+"""The sweep: it computes the tidy rows of an experiment on a data set, over budgets and seeds, with prices.
 
-Work is cut into units (a run, a scaling, a variant, a block of budgets), which `cache.Store` keeps: an interrupted
-sweep goes on where it stopped, and only the units are computed whose parameters, data or code have changed.
-Chains that share rows and noise are run together, as one tensor program.
+The work is cut into tasks (`Unit`: a run, a scaling, a variant, a block of budgets), which `cache.Store`
+caches.  An interrupted sweep continues where it stopped.  Only tasks whose parameters, data or code have
+changed are computed again.  Chains that share rows and noise run together, as one tensor program.
 """
 
 import io
@@ -12,6 +12,7 @@ import traceback
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,31 +33,39 @@ from dplangevin.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.executor import Need, computed
 from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace, planned, settled
 from dplangevin.plan import PART, TABLES, Unit, learned_from, merged, nested, plain, runs, units
-from dplangevin.prices import priced
+from dplangevin.prices import Attack, priced
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
-# words of an experiment that a unit has its own part of, or that decide no row
+# words of an experiment that enter a task's key in another way, or that determine no row
 OF_UNITS = (
     "block", "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics",
     "scalings", "noise",
 )  # fmt: skip
 PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noise in paired experiments
-# of a release's diagnostics, which are not private, that are metrics too, where the method reports them
+# diagnostics of a release that are metrics, too, if the method reports them; they are not private
 REPORTED = (
     "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
 )  # fmt: skip
 
 
-TOGETHER = 1_000  # chains of one tensor program
-BAR = {"unit": "unit", "disable": None}  # of tqdm
-MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and how often rows lie in it
+TOGETHER = 1_000  # chains of one tensor program; more would be no faster
+BAR = {"unit": "unit", "disable": None}  # settings of tqdm
+MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and copies of the rows in it
 
 
 class Inputs(NamedTuple):
-    """Prepared files.  posterior: of `reference.save`, which releases are compared with; weights: of a backbone;
-    prepared: the data made with other settings of conf/dataset or conf/features, where a sweep varies these."""
+    """The prepared files of an experiment.
+
+    Attributes
+    ----------
+    data : File, the data set or features.
+    posterior : File of `reference.save`, which releases are compared with.
+    weights : File, weights of a backbone.
+    prepared : function that returns the data for other settings of conf/dataset or conf/features; for sweeps
+        that vary these.
+    """
 
     data: File
     posterior: File | None = None
@@ -68,7 +77,7 @@ class Inputs(NamedTuple):
         return self[:3]
 
     def of(self, unit: Unit) -> "Inputs":
-        """Those of a unit."""
+        """Return the inputs of a task."""
         settings = {name: value for name, value in unit.data.items() if name not in PART}
         if not settings:
             return self
@@ -81,10 +90,14 @@ class Inputs(NamedTuple):
 
 @dataclass
 class Watch:
-    """What is told about a sweep.
+    """A record of a sweep, for reports and the progress bar.
 
-    cost: of a unit, in any measure of time, for the progress bar.  lost: run -> why it has no result.  seconds: run ->
-    that its units took, each on one worker; units that run together share the time by their cost.
+    Attributes
+    ----------
+    cost : function that returns the cost of a task, in any measure of time, for the progress bar.
+    lost : dict, run -> reason why it has no result.
+    seconds : dict, run -> seconds that its tasks took, each on one worker.  Tasks that run together share the
+        time in proportion to their cost.
     """
 
     cost: Callable[[Unit], float]
@@ -93,7 +106,7 @@ class Watch:
 
     @property
     def bar(self) -> dict[str, Any]:
-        """Of tqdm: at once on a terminal, else a line every half minute."""
+        """Settings of tqdm: on a terminal, show the bar at once; elsewhere print a line every half minute."""
         terminal = sys.stderr.isatty()
         layout = "{desc}: {percentage:3.0f}% |{bar:20}| {elapsed} gone, {remaining} left"
         return {
@@ -104,6 +117,7 @@ class Watch:
         }
 
     def took(self, units: Sequence[Unit], seconds: float) -> None:
+        """Add the seconds that tasks took together to those of their runs."""
         costs = [self.cost(unit) for unit in units]
         for unit, cost in zip(units, costs, strict=True):
             share = seconds * cost / sum(costs)
@@ -111,7 +125,7 @@ class Watch:
 
 
 def tables(spec: DictConfig) -> list[str]:
-    """The tables that an experiment writes."""
+    """Return the names of the tables that an experiment writes."""
     of_curve = ["curve", "reliability"] if spec.get("curve") else []
     return ["runs", "scores", *of_curve, *(["samples"] if spec.get("judge") else [])]
 
@@ -124,10 +138,18 @@ def sweep(
     store: Store,
     watch: "Watch | None" = None,
 ) -> list[str]:
-    """Finish all units of an experiment on a data set; their keys, in order.
+    """Finish all tasks of an experiment on a data set; return their keys in order.
 
-    store: of `tables`.  Where a method or a budget fails the others are finished; then ValueError names them all.  With
-    a `watch` nothing is raised: it is told, and the keys are those of the other units.
+    Parameters
+    ----------
+    store : Store of the tables that `tables` names.
+    watch : Watch or None; if given, it records failures, and the keys are those of the finished tasks.
+
+    Raises
+    ------
+    ValueError : Without a watch: a method or a budget failed.  The other tasks are finished first, and the
+        message names all failures.  If all failures have one type, derived from ValueError or OSError, that
+        type is raised.
     """
     work = Work(cfg, experiment, dataset, inputs, store.folder)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
@@ -135,7 +157,7 @@ def sweep(
     if missing:
         files = work.files(missing)
         for file in files:
-            file.get()  # made once, and not in vain for every unit
+            file.get()  # makes it once, or fails once instead of in every task
         groups = work.groups(missing, failed)
         code = targets(*(work.units[i].config for i in missing), plain(work.spec))
         costs = [sum(1.0 if watch is None else watch.cost(work.units[i]) for i in group) for group in groups]
@@ -166,7 +188,7 @@ def sweep(
 def unit_keys(
     cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, asked: Sequence[Unit]
 ) -> list[str]:
-    """The keys of units: all that decides their rows."""
+    """Return the keys of tasks; a key is a hash of everything that determines the task's rows."""
     spec = plain(cfg.experiment[experiment])
     rest = {name: value for name, value in spec.items() if name not in OF_UNITS}
     base = {
@@ -198,24 +220,27 @@ def unit_keys(
 
 
 def drawn_in(spec: Mapping[str, Any] | DictConfig) -> torch.dtype:
-    """The precision that an experiment draws the noise of its chains in."""
+    """Return the precision in which an experiment draws the noise of its chains."""
     asked: str | None = spec.get("noise")
     return {None: random.NORMALS, "float32": torch.float32, "float64": torch.float64}[asked]
 
 
 def model(cfg: DictConfig, unit: Unit) -> dict[str, Any]:
-    """The entry of conf/problem, as a unit has it."""
+    """Return the entry of conf/problem with the changes of a task."""
     return merged(plain(cfg.problem[unit.run.problem]), nested(unit.problem))
 
 
 def described(cfg: DictConfig, dataset: str) -> DictConfig:
-    """The entry of conf/dataset or conf/features."""
+    """Return the entry of conf/dataset or conf/features."""
     found: DictConfig = cfg.dataset[dataset] if dataset in cfg.dataset else cfg.features[dataset]
     return found
 
 
 class Work:
-    """The units of a sweep, and how each is computed.  folder: of what is kept meanwhile, such as checkpoints."""
+    """The tasks of a sweep, and how each is computed.
+
+    `folder` holds unfinished work, such as checkpoints.
+    """
 
     def __init__(self, cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, folder: Path) -> None:
         self.cfg, self.experiment, self.dataset = cfg, experiment, dataset
@@ -230,34 +255,36 @@ class Work:
             raise ValueError(
                 f"{experiment} is compared with the exact posterior on all rows: set compared: false for a part of them"
             )
-        # each budget of a network is a unit of its own; chains of linear models are one program
+        # networks: each budget is a task of its own; linear models: their chains are one program
         self.apart = bool(self.spec.get("apart") or self.spec.get("curve"))
         self.problems: dict[Any, Problem] = {}
 
     def files(self, wanted: Iterable[int]) -> list[File]:
-        """What these units read, each once."""
+        """Return the files that these tasks read, each once."""
         read = [file for i in wanted for file in self.inputs.of(self.units[i]).files if file is not None]
         return list({file.sha256: file for file in read}.values())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the problems, which another process makes itself."""
+        """Return the state without the problems, which another process makes itself."""
         return {**self.__dict__, "problems": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """With all code of its units, as it is now: what is edited later is not in their keys."""
+        """Restore the state and import all code of the tasks, because their keys do not cover later edits."""
         self.__dict__.update(state)
         for name in targets(*(unit.config for unit in self.units), plain(self.spec)):
             get_object(name)
 
     def need(self, files: Sequence[File]) -> Need:
-        """What the computation of a group on some of these files needs: networks use a GPU; the rows are held scaled
-        and as tensors, too."""
+        """Return what the computation of a group on some of these files needs.
+
+        Networks use a GPU.  The memory estimate covers the rows as they are read, scaled, and as tensors.
+        """
         return Need(MEMORY + COPIES * max(map(_unpacked, files)), gpu=int(self.apart))
 
     def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
-        """Units that are run together: chains on the same rows and noise, anything else alone.
+        """Return groups of tasks that run together: chains on the same rows and noise; others run alone.
 
-        What a budget cannot afford fails here, before anything is trained.
+        A task whose budget is not affordable fails here, before any training.
         """
         if self.apart:
             return [[i] for i in missing]
@@ -283,7 +310,7 @@ class Work:
         return [part for group in found.values() for part in self.parts(group)]
 
     def parts(self, group: Sequence[int]) -> list[list[int]]:
-        """A group in parts of so many chains that more side by side would be no quicker."""
+        """Split a group at `TOGETHER` chains, above which a larger program is no faster."""
         found: list[list[int]] = []
         room = 0
         for i in group:
@@ -296,24 +323,27 @@ class Work:
         return found
 
     def planned(self, unit: Unit) -> tuple[Method, list[Plan]]:
-        """The method of a unit, and what it does for each budget."""
+        """Return the method of a task, and its plan for each budget."""
         method: Method = instantiate(unit.config)
         facts = self.problem(unit).facts
         budgets = [Budget(epsilon, self.delta) for epsilon in unit.epsilons]
         return method, planned(method, facts, budgets, unit.run.name)
 
     def stream(self, unit: Unit, method: Method) -> str:
-        """Name of the random stream of a unit: that of its run for chains and networks, else one of its own, so that
-        budgets are independent and variants of a method are not."""
+        """Return the name of the random stream of a task.
+
+        Chains and networks use the stream of their run.  Any other method has one stream for each budget.  So
+        its budgets are independent, and its variants share the noise.
+        """
         name = unit.run.stream
         return name if self.apart or isinstance(method, ChainMethod) else f"{name}/{unit.epsilons[0]}"
 
     def place(self, unit: Unit) -> tuple[Any, ...]:
-        """What decides the problem of a unit."""
+        """Return everything that determines the problem of a task."""
         return unit.run.problem, str(unit.problem), str(unit.data), unit.scaling, unit.run.seeds
 
     def problem(self, unit: Unit) -> Problem:
-        """The problem of a unit, made once."""
+        """Return the problem of a task, which is made once."""
         place = self.place(unit)
         if place not in self.problems:
             self.problems = {at: made for at, made in self.problems.items() if at[1:] == place[1:]}
@@ -330,16 +360,16 @@ class Work:
         return self.problems[place]
 
     def part(self, unit: Unit) -> dict[str, Any]:
-        """What of the data a unit learns from."""
+        """Return the settings that select the rows that a task trains on."""
         return learned_from({**plain(described(self.cfg, self.dataset)), **unit.data})
 
     def data(self, unit: Unit) -> File:
-        """The prepared file of a unit, called after the part of it that is learned from."""
+        """Return the prepared file of a task; its sha256 also covers which rows it trains on."""
         file, of = self.inputs.of(unit).data, self.part(unit)
         return file._replace(sha256=key([file.sha256, of, self.cfg.seed])) if any(of.values()) else file
 
     def scaled(self, unit: Unit, scaling: str | None = None) -> Dataset:
-        """The rows of a unit; scaling: another than its own, "" for none."""
+        """Return the rows of a task, with its own scaling or with `scaling`; "" is for none."""
         rng = data_generator(self.cfg.seed, f"{self.dataset}/part")
         rows = Dataset.load(self.inputs.of(unit).data.get()).first(unit.run.seeds)
         rows = part(rows, **self.part(unit), rng=rng)
@@ -347,12 +377,12 @@ class Work:
         return rows.scaled(how) if how else rows
 
     def compute(self, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
-        """The tables of units that are run together."""
+        """Return the tables of tasks that run together."""
         several = [self.planned(self.units[i]) for i in group]
         prices = [self.prices(i, plans) for i, (_, plans) in zip(group, several, strict=True)]
         first, method = self.units[group[0]], several[0][0]
         problem, plans = self.problem(first), [plan for _, each in several for plan in each]
-        curve: Any = None  # a `learning_curve.LearningCurve`
+        curve: Any = None  # LearningCurve or None
         if self.spec.get("curve"):
             curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, self.delta)
             plans = [curve.shortened(plans[0])]
@@ -368,7 +398,7 @@ class Work:
             drawn_in=drawn_in(self.spec),
         )
         release = method.release(problem, plans, how)
-        if release.guarantees is not None:  # of a method that is alone in its group
+        if release.guarantees is not None:  # then the method is alone in its group
             plans = settled(release, plans)
             several, prices = [(method, plans)], [self.prices(group[0], plans)]
         out, start = [], 0
@@ -379,12 +409,15 @@ class Work:
         return out
 
     def prices(self, i: int, plans: Sequence[Plan]) -> pd.DataFrame:
-        """The price columns of a unit's rows, kept until the unit is, since an attack takes long."""
+        """Return the price columns of a task's rows.
+
+        With an attack they are stored until the task is finished, because an attack takes long.
+        """
         unit, spec = self.units[i], self.spec
-        facts = self.problem(unit).facts
+        problem = self.problem(unit)
         method: Method = instantiate(unit.config)
         formula = instantiate(spec.formula) if spec.get("formula") else None
-        attack = instantiate(spec.attack) if spec.get("attack") else None
+        attack: Attack | None = instantiate(spec.attack) if spec.get("attack") else None
 
         def compute() -> pd.DataFrame:
             rows = []
@@ -394,7 +427,8 @@ class Work:
                 )
                 audited = spec.get("audit") or plan.guarantee.adjacency
                 names = spec.get("prices") or []
-                rows.append(priced(method, plan, facts, self.delta, audited, names, formula, attack, rng))
+                on_row = attack and partial(attack, method, plan, problem, self.delta, rng)
+                rows.append(priced(method, plan, problem.facts, self.delta, audited, names, formula, on_row))
             return pd.DataFrame(rows)
 
         if attack is None:
@@ -411,7 +445,7 @@ class Work:
         curve: Any,
         judge: Any,
     ) -> dict[str, pd.DataFrame]:
-        """The rows of one unit, by table."""
+        """Return the rows of one task, by name of the table."""
         metrics, violated = self.measured(unit, problem, release, curve, judge)
         more = [*unit.run.assumptions, *(described(self.cfg, self.dataset).get("assumptions") or [])]
         more += self.spec.get("assumptions") or []
@@ -459,10 +493,10 @@ class Work:
     def measured(
         self, unit: Unit, problem: Problem, release: Release, curve: Any, judge: Any
     ) -> tuple[dict[str, Tensor], list[str]]:
-        """Metrics by name, ``(S, E)``, and what the run did not reach, by budget.
+        """Return metrics by name, ``(S, E)``, and for each budget what the run did not reach.
 
-        A chain that has diverged has nan for every metric and is named; so has the mixing of a budget that has such a
-        chain.
+        A diverged chain has nan for every metric, and a note counts it.  The mixing of the chains of its
+        budget is nan, too, if all seeds share the data.
         """
         finite = release.theta.isfinite().all(-1).all(-1)  # (S, E)
         theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
@@ -506,8 +540,11 @@ class Work:
         return metrics, notes
 
     def predictions(self, problem: Problem, theta: Tensor, release: Release, curve: Any) -> dict[str, Tensor]:
-        """Probabilities of the test rows, ``(S, E, m, K)``: of the last iterate, or of all kept ones, as "single"; of a
-        network's posterior samples as "average"."""
+        """Return probabilities of the test rows, ``(S, E, m, K)``.
+
+        "single" is of the last iterate, or of all kept iterates.  "average" is of a network's posterior
+        samples.
+        """
         if release.predicted is not None:
             return {"single": release.predicted}
         if curve is None:
@@ -516,7 +553,7 @@ class Work:
         return found | ({} if curve.average is None else {"average": curve.average})
 
     def reliability(self, unit: Unit, problem: Problem, release: Release, curve: Any) -> pd.DataFrame:
-        """Of the seeds whose chain has not diverged."""
+        """Return the table "reliability", for the seeds whose chain has not diverged."""
         which, finite = self.scored(release), release.theta.isfinite().flatten(1).all(1).tolist()
         rows = []
         for predictor, value in self.predictions(problem, release.theta, release, curve).items():
@@ -528,44 +565,48 @@ class Work:
         return pd.DataFrame(rows, columns=TABLES["reliability"])
 
     def scored(self, release: Release) -> Any:
-        """The test rows that a release is scored on: those that it says; of an experiment with `scored: odd` the odd
-        ones, whatever the method."""
+        """Return the test rows that a release is scored on: those that it names.
+
+        With `scored: odd`, an experiment scores all methods on the odd rows.
+        """
         if self.spec.get("scored") == "odd":
             return slice(1, None, 2)
         return slice(None) if release.rows is None else release.rows
 
 
 def told(error: Exception) -> Exception:
-    """The error, printed with its traceback where it says nothing to a user: a method from anywhere can raise
-    anything."""
+    """Return the error; first print its traceback unless its type is meant for users.
+
+    A method from outside this package can raise any exception.
+    """
     if not isinstance(error, (ValueError, OSError, DataError)):
         traceback.print_exception(error)
     return error
 
 
 def _unpacked(file: File) -> int:
-    """Bytes of the arrays of a prepared file."""
+    """Return the bytes of the arrays of a prepared file."""
     with zipfile.ZipFile(file.get()) as arrays:
         return sum(each.file_size for each in arrays.infolist())
 
 
 def _drawn(plan: Plan) -> str:
-    """How a chain draws its minibatches."""
+    """Return the scheme by which a chain draws its minibatches."""
     return plan.work.sampling.scheme if isinstance(plan.work, Chain) else "subset"
 
 
 def by_epoch(chain: Chain, n: int) -> Chain:
-    """The same chain, whose iterates after each epoch are kept."""
+    """Return the same chain, with its iterates after each epoch kept."""
     return chain._replace(keep=chain.sampling.ends(n))
 
 
 def stated(facts: Facts) -> dict[str, Any]:
-    """What a row states of its problem."""
+    """Return the columns of a row that describe its problem."""
     return {"records": facts.n, "parameters": facts.d, "classes": facts.classes, "row_bound": facts.row_bound}
 
 
 def cut(release: Release, start: int, end: int) -> Release:
-    """The part of a release that belongs to some of its plans."""
+    """Return the part of a release that belongs to the plans from `start` to before `end`."""
     return Release(
         release.theta[:, start:end],
         None if release.predicted is None else release.predicted[:, start:end],
@@ -576,7 +617,7 @@ def cut(release: Release, start: int, end: int) -> Release:
 
 
 def read(piece: Rows) -> pd.DataFrame:
-    """A finished piece of prices; texts may be empty."""
+    """Return stored prices as a frame; a text may be empty."""
     frame = pd.read_csv(io.StringIO(piece.content))
     texts = [
         str(name)

@@ -1,6 +1,7 @@
-"""What conf/ may say where it describes no object: the groups of `params.yaml` as types, checked when it is composed.
+"""Types of the groups of `params.yaml` whose entries are plain settings, not objects.
 
-Entries with a `_target_` (methods, problems, loaders, analyses ...) are checked against what they name, see `typed`.
+`config.check_values` checks the groups against these types when it composes `params.yaml`. It checks entries
+with a `_target_` (methods, problems, loaders, analyses ...) against the object that they name, see `typed`.
 """
 
 import re
@@ -19,7 +20,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Archive(Group):
-    """The tar file that raw files are members of.  size: bytes."""
+    """The tar file that contains the raw files; `size` is in bytes."""
 
     name: str
     size: int
@@ -33,7 +34,7 @@ class Archive(Group):
 
 @dataclass(frozen=True)
 class File(Group):
-    """A raw file, see `data.fetch`.  size: bytes; bundled: path of an xz file."""
+    """A raw file, see `data.fetch`; `size` is in bytes, `bundled` is the path of an xz file."""
 
     name: str
     sha256: str
@@ -47,7 +48,15 @@ class File(Group):
 
 @dataclass(frozen=True)
 class Part(Group):
-    """What experiments learn from of a data set, see `data.part`."""
+    """The rows of a data set that experiments use, see `data.part`.
+
+    Attributes
+    ----------
+    train_rows : int > 0 or None
+        Number of training rows. None: all.
+    held_out : float in (0, 1) or None
+        Share of the training rows that replaces the test rows. None: the test rows are used.
+    """
 
     train_rows: int | None = field(default=None, kw_only=True)
     held_out: float | None = field(default=None, kw_only=True)
@@ -60,8 +69,17 @@ class Part(Group):
 
 @dataclass(frozen=True)
 class Dataset(Part):
-    """limit: rows of each part to keep, None for all; urls: of folders that hold all files; archive: of which all files
-    are members."""
+    """A data set of conf/dataset.
+
+    Attributes
+    ----------
+    urls : sequence of str
+        Folders on the web that each hold all files.
+    archive : Archive or None
+        The archive that contains all files.
+    limit : int > 0 or None
+        Number of training rows and of test rows to keep. None: all.
+    """
 
     files: Sequence[File]
     loader: Any
@@ -78,7 +96,7 @@ class Dataset(Part):
 
 @dataclass(frozen=True)
 class Weights(Group):
-    """loader: of files that are not in the form of `backbones.load`, see `manifest`."""
+    """Published weights; `loader` reads files that `backbones.load` cannot, see `manifest`."""
 
     files: Sequence[File]
     loader: Any = None
@@ -86,13 +104,15 @@ class Weights(Group):
 
 @dataclass(frozen=True)
 class Pretrain(Group):
+    """A network that is trained here on a data set, see `backbones.pretrain`."""
+
     dataset: str
     training: Any
 
 
 @dataclass(frozen=True)
 class Features(Part):
-    """See `backbones.features.Extraction`."""
+    """Settings of a feature extraction, see `backbones.features.Extraction`."""
 
     dataset: str
     backbone: str
@@ -111,8 +131,15 @@ class Features(Part):
 
 @dataclass(frozen=True)
 class Run(Group):
-    """An entry of `runs:` of an experiment, see `plan`.  datasets: that it is of, None for all; tuned: by what the
-    experiment's `tuned` says."""
+    """An entry of `runs:` of an experiment, see `plan`.
+
+    Attributes
+    ----------
+    datasets : sequence of str or None
+        The data sets that it runs on. None: all of the experiment.
+    tuned : bool
+        Whether its settings were chosen in the way that the experiment's `tuned` says.
+    """
 
     method: str | None = None
     datasets: Sequence[str] | None = None
@@ -131,9 +158,27 @@ class Run(Group):
 
 @dataclass(frozen=True)
 class Experiment(Group):
-    """See `plan` and `experiment`.  tuned: how the settings of its tuned runs were chosen.  scored: which of the test
-    rows, of every run; a method may score its own on fewer.  seeds: of all data sets, or by data set.  noise: the
-    precision that the normals of chains are drawn in, see `random.noise`."""
+    """An experiment of conf/experiment, see `plan` and `experiment`.
+
+    Attributes
+    ----------
+    seeds : int or mapping
+        Number of repeats: of all data sets, or by data set.
+    audit : {"add_remove", "replace_one"} or None
+        Neighbour relation of the proven ε. None: the one of each method's own guarantee.
+    paired : bool
+        Whether chains with Poisson and with subset sampling see the same rows and noise.
+    apart : bool
+        Whether each task is computed alone, as for networks.
+    compared : bool
+        Whether releases are compared with the exact posterior.
+    scored : {"all", "odd"}
+        The test rows that every run is scored on. A method may score its own runs on fewer rows.
+    noise : {"float32", "float64"}
+        Precision in which the normal noise of chains is drawn, see `random.noise`.
+    tuned : str
+        How the settings of the runs with `tuned: true` were chosen.
+    """
 
     datasets: Sequence[str]
     methods: Sequence[str] = ()
@@ -173,7 +218,7 @@ class Experiment(Group):
 
 @dataclass(frozen=True)
 class Reference(Group):
-    """The exact posteriors, see `reference`."""
+    """Settings of the exact posteriors, see `reference`."""
 
     datasets: Sequence[str]
     problem: str
@@ -188,7 +233,7 @@ class Reference(Group):
 
 @dataclass(frozen=True)
 class Stage(Group):
-    """A run of conf/pipeline.  needs: the manifest of its data."""
+    """A run of conf/pipeline; `needs` names the manifest of its data."""
 
     experiment: str
     dataset: str
@@ -197,7 +242,15 @@ class Stage(Group):
 
 @dataclass(frozen=True)
 class Extracted(Group):
-    """An entry of `features:` of conf/pipeline.  name: of conf/features; dataset, weights: what they are made of."""
+    """An entry of `features:` of conf/pipeline.
+
+    Attributes
+    ----------
+    name : str
+        File of conf/features.
+    dataset, weights : str
+        The data set and the weights that the features are computed from.
+    """
 
     name: str
     dataset: str
@@ -206,6 +259,8 @@ class Extracted(Group):
 
 @dataclass(frozen=True)
 class Pipeline(Group):
+    """What `dvc repro` makes: a file of conf/pipeline."""
+
     datasets: Sequence[str]
     weights: Sequence[str]
     pretrain: Sequence[str]
@@ -218,7 +273,7 @@ class Pipeline(Group):
 
 @dataclass(frozen=True)
 class Config(Group):
-    """`params.yaml`."""
+    """The whole of `params.yaml`."""
 
     seed: int
     delta: float

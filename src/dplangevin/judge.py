@@ -1,7 +1,7 @@
-"""What a classifier that knows the classes says of generated images: which of them a generator makes, and how evenly.
+"""A classifier of generated images, which measures how many classes a generator makes and how evenly.
 
-An instrument, trained on all labels of the training images without privacy.  What it says of a generator is
-post-processing of that generator, and is part of no release.
+The classifier is an instrument.  It is trained on all labels of the training images, without privacy.  Its
+scores of a generator are post-processing of that generator.  They are no part of any release.
 """
 
 import math
@@ -23,15 +23,19 @@ from dplangevin.privacy import Budget
 from dplangevin.problems.gan import GanProblem
 from dplangevin.problems.network import NetworkProblem
 
-GREYS = 16  # of a pixel in the table, a hexadecimal digit
+GREYS = 16  # grey levels of a pixel in the table, one hexadecimal digit
 
 
 class Judge:
     """The discriminator's layers as a classifier of the K classes, trained by SGD with momentum.
 
-    images: how many are generated for the scores.  sure: probability from which a class is recognised.  least: share of
-    the images from which a class is covered.  shown: images of the first seed in the table.  step, batch, epochs: of
-    its training.
+    Parameters
+    ----------
+    images : int > 0, number of images that are generated for the scores.
+    sure : float in (1/K, 1); an image is recognised if its most probable class has at least this probability.
+    least : float > 0; a class is covered if at least this share of the images is recognised as it.
+    shown : int > 0, number of images of the first seed in the table.
+    step, batch, epochs : step size, batch size and epochs of the classifier's training.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class Judge:
         self.theta = None if problem.adversary is None else self.trained()
 
     def trained(self) -> Tensor:
-        """``(1, 1, 1, d)``."""
+        """Return the trained parameters of the classifier, ``(1, 1, 1, d)``."""
         step, batch, epochs = self.sgd
         sampling = Sampling("poisson", batch, epochs)
         method = Sgd(step, sampling, unit="absolute", schedule="cosine", momentum=0.9, precision=0.0)
@@ -63,26 +67,33 @@ class Judge:
         return released(method, of, [Budget(math.inf, 1e-5)], 1, rng)[0].theta
 
     def classifier(self, x: Tensor) -> NetworkProblem:
-        """The classifier as a problem, to be scored on images x."""
+        """Return the classifier as a problem whose test rows are the images x."""
         assert self.problem.every_label is not None
         return NetworkProblem(
             self.problem.network, self.problem.x, self.problem.every_label, x, self.problem.y_test
         )
 
     def generated(self, theta: Tensor, images: int) -> Tensor:
-        """``(S, E, images, C, H, W)`` in [-1, 1], of theta ``(S, E, d)``; the same latent variables for all."""
+        """Return images ``(S, E, images, C, H, W)`` in [-1, 1]; each theta gets the same latent variables."""
         assert self.problem.adversary is not None
         rng = random.generator(self.seed, "latent variables that are judged")
         z = torch.randn(images, self.problem.adversary.generator.latent, generator=rng)
         return self.problem.generated(theta, z.to(theta.device))
 
     def metrics(self, theta: Tensor) -> dict[str, Tensor]:
-        """Of the last iterate kept of ``(S, E, kept, d)``, each ``(S, E)``; {} without a generator but for the first.
+        """Return metrics of the last kept iterate of theta ``(S, E, kept, d)``.
 
-        accuracy_single: on the test rows, where several iterates are averaged otherwise.  recognised: share of the
-        generated images of which it is sure.  digits_covered: classes that at least the share `least` of the images are
-        recognised as.  digit_entropy: of the classes of recognised images, in nats, at most ln K; 0 where there are
-        none.
+        Without a generator, only accuracy_single can be returned.
+
+        Returns
+        -------
+        accuracy_single : Tensor (S, E), on the test rows; only if several iterates are kept, because the
+            usual accuracy averages their predictions.
+        recognised : Tensor (S, E), share of the generated images with a class of probability at least `sure`.
+        digits_covered : Tensor (S, E), number of classes that at least the share `least` of the images is
+            recognised as.
+        digit_entropy : Tensor (S, E), entropy of the classes of recognised images, in nats, at most ln K; 0
+            if no image is recognised.
         """
         last, found = theta[:, :, -1], {}
         if theta.shape[2] > 1:
@@ -94,8 +105,11 @@ class Judge:
         return found | coverage(p.view(*images.shape[:3], -1), self.sure, self.least)
 
     def table(self, where: Sequence[Sequence[Any]], theta: Tensor) -> pd.DataFrame:
-        """`plan.TABLES["samples"]`: the first images of the first seed.  where: run, variant, scaling and epsilon of
-        every chain.  pixels: a hexadecimal digit each, 0 black, row by row."""
+        """Return `plan.TABLES["samples"]`: the first images of the first seed.
+
+        The column pixels has one hexadecimal digit for each pixel, row by row; 0 is black.  `where` has run,
+        variant, scaling and epsilon of each chain.
+        """
         rows: list[list[Any]] = []
         if self.theta is not None:
             last = theta[:1, :, -1].nan_to_num(0.0, 0.0, 0.0)
@@ -107,10 +121,10 @@ class Judge:
 
 
 def coverage(p: Tensor, sure: float, least: float) -> dict[str, Tensor]:
-    """recognised, digits_covered and digit_entropy, see `Judge.metrics`, of probabilities ``(S, E, images, K)``."""
+    """Return recognised, digits_covered and digit_entropy, see `Judge.metrics`, of p ``(S, E, n, K)``."""
     confidence, digit = p.double().max(-1)
     counted = torch.nn.functional.one_hot(digit, p.shape[-1]) * (confidence >= sure)[..., None]
-    share = counted.double().mean(2)  # of the images that are recognised as each class
+    share = counted.double().mean(2)  # share of the images that are recognised as each class
     recognised = share.sum(-1)
     of_recognised = share / recognised.clamp(min=1e-300)[..., None]
     entropy = -torch.xlogy(of_recognised, of_recognised).sum(-1)

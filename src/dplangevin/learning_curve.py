@@ -1,4 +1,4 @@
-"""Test accuracy, loss and privacy spent along a chain, and the average of the predictions of its posterior samples."""
+"""Test accuracy, loss and spent privacy along a chain, and the average prediction of its samples."""
 
 from typing import Any
 
@@ -15,14 +15,21 @@ from dplangevin.problems import Problem, Sums
 
 
 class LearningCurve:
-    """What is seen of the steps of one chain, which it decides nothing of: it looks at the test rows.
+    """An observer that measures one chain on the test rows; therefore it must not affect the chain.
 
-    measured: how often, evenly spread, test accuracy, the mean loss of the minibatches and the privacy spent are taken.
-    The predictions at the steps that the plan keeps, if they are several, are averaged, instead of their theta being
-    kept.  A plan that is no chain has no curve.
+    If the plan keeps several iterates, their predictions are averaged, and their theta are not stored.  A
+    plan without a chain has no curve.
 
-    state: "curve", rows as in `plan.TABLES` without run and epsilon; "summed", ``(S, m, K)``; "losses", ``(2, S)``,
-    since the last measurement the sum of the losses of the minibatches' examples and the number of these.
+    Parameters
+    ----------
+    measured : int > 0, number of measurements, evenly spread over the steps.  Each takes the test accuracy,
+        the mean loss of the minibatches since the last measurement, and the spent privacy.
+
+    Attributes
+    ----------
+    state : dict with "curve", rows as in `plan.TABLES` without run and epsilon; "summed", Tensor (S, m, K),
+        the sum of predictions; and "losses", Tensor (2, S), the sum of the losses of the minibatches'
+        examples since the last measurement and the number of these examples.
     """
 
     def __init__(self, problem: Problem, plan: Plan, seeds: int, delta: float, *, measured: int) -> None:
@@ -40,12 +47,12 @@ class LearningCurve:
         self.state: dict[str, Any] = {"curve": [], "summed": summed, "losses": torch.zeros(2, seeds)}
 
     def shortened(self, plan: Plan) -> Plan:
-        """The plan, with its last iterate alone."""
+        """Return the plan with only its last iterate kept."""
         return plan._replace(work=plan.work._replace(keep=())) if isinstance(plan.work, Chain) else plan
 
     @property
     def average(self) -> Tensor | None:
-        """Probabilities ``(S, 1, m, K)``, None where one iterate is kept."""
+        """Averaged probabilities ``(S, 1, m, K)``; None if one iterate is kept."""
         return (self.state["summed"] / len(self.kept))[:, None] if self.kept else None
 
     def __call__(self, step: int, theta: Tensor, rows: Tensor, sums: Sums) -> None:
@@ -58,7 +65,7 @@ class LearningCurve:
             self.measure(step, theta)
 
     def measure(self, step: int, theta: Tensor) -> None:
-        """Append to the curve."""
+        """Append one row for each seed to the curve."""
         total, seen = self.state["losses"]
         right = (self.problem.predict(theta)[:, 0].argmax(-1) == self.problem.y_test).double().mean(-1)
         right = right.where(theta.isfinite().flatten(1).all(1).to(right.device), torch.nan)  # diverged
@@ -72,9 +79,10 @@ class LearningCurve:
         self.last = f"accuracy {float(right.nanmean()):.4f}, epsilon {found['epsilon_add_remove']:.3g}"
 
     def shown(self) -> str:
-        """The last measurement, for a progress bar."""
+        """Return the last measurement as text for a progress bar."""
         return self.last
 
     def table(self, run: str, epsilon: float) -> pd.DataFrame:
+        """Return the curve as `plan.TABLES["curve"]`."""
         rows = [{"run": run, "epsilon": epsilon, **row} for row in self.state["curve"]]
         return pd.DataFrame(rows, columns=TABLES["curve"])

@@ -1,4 +1,4 @@
-"""Private learning on data of your own, in ten lines.
+"""Private learning on your own data, in ten lines.
 
 >>> import numpy as np
 >>> from dplangevin import Budget, Dpvi, Problem, learn
@@ -25,7 +25,7 @@ from dp_accounting import DpEvent
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.attacks.release import statistics
+from dplangevin.attacks.release import statistics, zeros
 from dplangevin.audit import Audit, audit
 from dplangevin.checks import require
 from dplangevin.evaluate import predictive
@@ -42,26 +42,35 @@ from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.text import weak_delta
 
 TIGHT = Tight()
-PRICES = "neighbours", "last_iterate"  # of `prices.priced`
-WIDER, NARROWER = 1e3, 16.0  # `calibrate` asks for at most WIDER times what is wanted, at least 1/NARROWER
+PRICES = "neighbours", "last_iterate"  # names for `prices.priced`
+WIDER, NARROWER = 1e3, 16.0  # `calibrate` tries budgets from 1/NARROWER to WIDER times the target
 
 
 def visible(plan: Plan) -> DpEvent:
-    """What a plan does, with every iterate visible, as epsilon_tight prices it."""
+    """Return the event of a plan with every iterate visible, as the proven epsilon counts it."""
     return whole(plan.guarantee.event)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method gives out for a budget, without the rows that it learned from: it can be kept and pickled.
+    """The release of a method for one budget.
 
-    theta: ``(samples, d)``, one row where a single fit is released; of K margins d is ``K features``, class after
-    class.  plan: what was done, with the guarantee and the settings (noise_multiplier, l2 ...).  violated: what the
-    guarantee needs and the plan does not have, [] where it has all; it depends on public facts and theta alone.
-    facts: of the problem; model: it, without its rows.
+    It does not contain the rows that the method learned from.  So it can be kept and pickled.
 
-    not_private: diagnostics that were computed from the rows without noise (r_hat, ess, and as "not_reached" what the
-    sampler did not reach).  Look at them, and do not publish them: they are in no text and no pickle of an answer.
+    Attributes
+    ----------
+    theta : Tensor (samples, d), one row if a single fit is released.  With K margins, d is ``K features``,
+        class after class.
+    plan : Plan, what was done, with the guarantee and the settings (noise_multiplier, l2 ...).
+    violated : list of str, what the guarantee needs and the plan does not have; [] if it has all.  It depends
+        only on public facts and theta.
+    method : Method
+    budget : Budget
+    facts : Facts, of the problem.
+    model : Glm, the problem without its rows.
+    not_private : dict, diagnostics that were computed from the rows without noise: r_hat, ess, and
+        "not_reached", which names what the sampler did not reach.  Look at them, but do not publish them.
+        They are in no text and in no pickle of an answer.
     """
 
     theta: Tensor
@@ -78,18 +87,26 @@ class Answer:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the method's own theorem promises, with the problem's notes among the assumptions."""
+        """The promise of the method's own theorem; its assumptions include the problem's notes."""
         given = self.plan.guarantee
         texts = dict.fromkeys([*given.assumptions, *filter(None, self.model.notes)])
         return given._replace(assumptions=tuple(texts))
 
     def price(self, adjacency: Adjacency | None = None) -> dict[str, Any]:
-        """What the release costs, as `price`."""
+        """Return the privacy cost of the release, with the columns of the function `price`."""
         return _price(self.method, self.facts, self.plan, self.budget, adjacency)
 
     def predict(self, X: Any) -> Tensor:
-        """Probabilities of rows X ``(m, features)``, ``(m, K)`` in the order of `model.names`, averaged over the
-        samples; of a regression the predicted numbers ``(m,)``."""
+        """Predict rows, on average over the samples.
+
+        Parameters
+        ----------
+        X : array (m, features)
+
+        Returns
+        -------
+        Tensor (m, K), probabilities in the order of `model.names`; for regression (m,), predicted numbers.
+        """
         asked, theta = self.model.asking(X), self.theta[None, None]
         if not asked.loss.classifies:
             return asked.predict_margins(theta.mean(2))[0, 0, :, 0]
@@ -102,16 +119,30 @@ def learn(
     budgets: Budget | Sequence[Budget],
     rng: int | torch.Generator | None = None,
 ) -> list[Answer]:
-    """One answer per budget, each on noise of its own.
+    """Return one answer for each budget, each with noise of its own.
 
-    method: or its name, with the settings of its class.  problem: of `Problem.from_arrays`, a single data set.
-    budgets: each for itself; who publishes several answers pays for all of them together.  rng: None takes the
-    system's entropy, which is for what will be published; a seed >= 0 gives the same answers again, and names one of
-    2^32 streams, which can all be tried: that is for experiments; or a generator.  All are for research (Mersenne
-    Twister).  Two calls with one seed draw the same noise: from two answers of different settings it can be solved for.
-    Warns of a delta of 1/n or more.
-    ValueError for a budget that is out of reach, a plan that would cost more than its budget, and a problem that
-    the method is not defined for.
+    Parameters
+    ----------
+    method : Method, or its name for the default settings.
+    problem : Glm, one data set, as `Problem.from_arrays` makes it.
+    budgets : Budget or sequence of Budget.  Each holds for one answer by itself.  If you publish several
+        answers, you pay for all of them together.
+    rng : None, int >= 0 or generator.  None takes the system's entropy, which is for answers that will be
+        published.  A seed gives the same answers again, which is for experiments: below 2^64 it names one of
+        2^32 streams, and all of them can be tried.  All of these generators are for research (Mersenne
+        Twister).  Two calls with one seed draw the same noise, so two answers with different settings can
+        reveal it.
+
+    Warns
+    -----
+    UserWarning
+        For a delta of 1/n or more.
+
+    Raises
+    ------
+    ValueError
+        For a budget that is out of reach, a plan that would cost more than its budget, and a problem that the
+        method is not defined for.
     """
     method, wanted = named(method), [budgets] if isinstance(budgets, Budget) else list(budgets)
     if not problem.shared:
@@ -120,7 +151,7 @@ def learn(
         raise ValueError("budgets is empty: give at least one Budget(epsilon, delta)")
     if weak := weak_delta(max(budget.delta for budget in wanted), problem.facts.n):
         warnings.warn(weak, stacklevel=2)
-    planned(method, problem.facts, wanted)  # all of them, before the first is carried out
+    planned(method, problem.facts, wanted)  # plan all budgets before the first plan is carried out
     drawn, known, model, answers = _generator(rng, "learn"), problem.facts, problem.without_rows(), []
     for budget in wanted:
         release, (plan,) = released(method, problem, [budget], 1, drawn)
@@ -137,13 +168,26 @@ def learn(
 def price(
     method: str | Method, problem: Glm | Facts, budget: Budget, adjacency: Adjacency | None = None
 ) -> dict[str, Any]:
-    """What a method would cost for a budget, without data: the columns of a row of the sweep (`prices.priced`).
+    """Return the privacy cost of a method for a budget, without data.
 
-    problem: its facts are all that is used; see `facts`.  adjacency: that epsilon_tight is priced under, by default the
-    guarantee's.  Among the columns: epsilon_paper, accountant_paper, adjacency; epsilon_tight, accountant_tight,
-    adjacency_tight; epsilon_add_remove, epsilon_replace_one (nan where there is no such price); epsilon_last where the
-    last iterate alone is released; released, sampling, noise_multiplier, batch, steps, violated.
+    The columns are those of a row of the sweep (`prices.priced`).  Among them are:
 
+    * the promise: epsilon_paper, accountant_paper, adjacency;
+    * the proven epsilon: epsilon_tight, accountant_tight, adjacency_tight;
+    * the proven epsilon for each kind of neighbours: epsilon_add_remove, epsilon_replace_one (nan if there is
+      none);
+    * epsilon_last, if only the last iterate is released;
+    * released, sampling, noise_multiplier, batch, steps, violated.
+
+    Parameters
+    ----------
+    method : Method, or its name for the default settings.
+    problem : Glm or Facts; only the facts are used, see `facts`.
+    budget : Budget
+    adjacency : neighbour relation of epsilon_tight; by default that of the guarantee.
+
+    Examples
+    --------
     >>> row = price("dp_sgd", facts(1000, 5), Budget(1.0, 1e-5))
     >>> round(row["epsilon_paper"], 3), round(row["epsilon_tight"], 2), row["steps"]
     (1.0, 0.73, 312)
@@ -163,14 +207,31 @@ def calibrate(
     accountant: Accountant = TIGHT,
     event: Callable[[Plan], DpEvent] = visible,
 ) -> Budget:
-    """The budget to ask a method for, so that what it does has the price `target` under `adjacency`.
+    """Return the budget to give to a method so that its proven epsilon under `adjacency` is `target`.
 
-    Methods that calibrate themselves by loose theorems are compared at equal privacy by it.  The price is at most
-    target.epsilon, and within rtol of it unless the method cannot spend more (rho stops at 1, steps where they are
-    stable), or `WIDER` times the target does not get there.  accountant, event: who prices what of a plan; by default
-    `price`'s epsilon_tight, with all iterates visible; that of the last alone is priced by `guarantee.event`.
-    ValueError where even target.epsilon/16 costs more, or cannot be planned.
+    Some methods calibrate their noise by loose theorems.  With this function they are compared at equal
+    privacy.  The proven epsilon is at most target.epsilon.  It is within rtol of it, with two exceptions: the
+    method cannot spend more (rho stops at 1, and step sizes stop where they are stable), or even `WIDER`
+    times the target is too little.
 
+    Parameters
+    ----------
+    method : Method, or its name for the default settings.
+    problem : Glm or Facts; only the facts are used.
+    target : Budget
+    adjacency : neighbour relation of the proven epsilon.
+    rtol : float, relative tolerance.
+    accountant : Accountant, by default that of epsilon_tight in `price`.
+    event : function plan -> the event that is priced; by default all iterates are visible.
+        `plan.guarantee.event` prices the release of the last iterate alone.
+
+    Raises
+    ------
+    ValueError
+        If even the budget target.epsilon/16 costs more than the target, or cannot be planned.
+
+    Examples
+    --------
     >>> asked = calibrate("objpert", facts(1000, 5), Budget(1.0, 1e-5))
     >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_tight"], 2)
     (1.33, 1.0)
@@ -201,16 +262,31 @@ def attack(
     runs: int = 2000,
     confidence: float = 0.95,
 ) -> Audit:
-    """A lower bound on the epsilon of a release at budget.delta, by the attack of `attacks.release`.
+    """Compute the attack epsilon (lower bound) of a release at budget.delta.
 
-    The method runs `runs` times on each of two data sets that the problem's facts admit, not on its rows; one record is
-    replaced.  A bound above `price`'s epsilon_replace_one would refute that price; one below says nothing.  ValueError
-    as `learn`, and for runs < 8.
+    The attack is that of `attacks.release`.  The method runs `runs` times on each of two data sets that the
+    problem's facts admit.  The two differ by one replaced record, and neither contains the problem's rows.  A
+    bound above epsilon_replace_one of `price` would refute that proven epsilon.  A bound below it shows
+    nothing.
+
+    Parameters
+    ----------
+    method : Method, or its name for the default settings.
+    problem : Glm or Facts; only the facts are used.
+    budget : Budget
+    rng : as in `learn`.
+    runs : int >= 8
+    confidence : float in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        As in `learn`, and for runs < 8.
     """
     require(isinstance(runs, Integral) and runs >= 8, f"runs = {runs!r} must be a whole number of at least 8")
     method, known = named(method), _facts(problem)
     (plan,) = planned(method, known, [budget])
-    first, second = statistics(method, known, plan, runs, _generator(rng, "attack"))
+    first, second = statistics(method, zeros(known), plan, runs, _generator(rng, "attack"))
     return audit(first, second, budget.delta, confidence)
 
 
@@ -223,11 +299,19 @@ def facts(
     loss: Loss | None = None,
     public: int = 0,
 ) -> Facts:
-    """What is public of a linear model on `records` rows of norm at most row_bound: all that a price depends on.
+    """Return the public facts of a linear model, on which alone its privacy cost depends.
 
-    features: with a bias among them.  loss: None for logistic regression, softmax for more than two classes.  public:
-    unlabelled rows, which PATE asks about.
+    Parameters
+    ----------
+    records : int, number of rows.
+    features : int, including a bias.
+    classes : int
+    row_bound : float, bound on the norm of the rows.
+    loss : Loss; None for logistic regression, or for softmax if there are more than two classes.
+    public : int, number of unlabelled public rows, for PATE.
 
+    Examples
+    --------
     >>> facts(1000, 5, classes=3).d
     15
     """
@@ -246,7 +330,10 @@ def _price(
 
 
 def _generator(rng: int | torch.Generator | None, label: str) -> torch.Generator:
-    """The generator of `learn` and `attack`.  ValueError for what is neither None, a seed nor a generator."""
+    """Return the generator of `learn` and `attack`.
+
+    Raises ValueError unless rng is None, a seed or a generator.
+    """
     if rng is None:
         return random.unpredictable()
     if isinstance(rng, torch.Generator):

@@ -1,10 +1,11 @@
-"""One run at a time in a checkout, and no process that outlives its run.
+"""Locks for one run at a time in a checkout, and functions that end a process together with its run.
 
-A run writes params.yaml and replaces results.  It holds `RUN` from before it writes params.yaml until DVC has ended:
-`make repro` and `dvc exp run` do so themselves; for a plain `dvc repro`, which only starts stages, its first stage
-takes it, and a small process keeps it until that DVC ends.  A stage holds `STAGE` while it works: a run begins when
-nothing of an earlier one is left.  Both are locks of the kernel (flock), which end with the process that holds them,
-however it ends; what the files say is for the message.
+A run writes params.yaml and replaces results.  It holds the lock `RUN` from before it writes params.yaml
+until DVC has ended.  `make repro` and `dvc exp run` take this lock themselves.  A plain `dvc repro` only
+starts stages: its first stage takes the lock, and a small process holds it until that DVC ends.  A stage
+holds the lock `STAGE` while it works.  So a run begins only when no stage of an earlier run is left.  Both
+are locks of the kernel (flock): they end with the process that holds them, however it ends.  The content of
+the lock files is used only in messages.
 """
 
 from __future__ import annotations
@@ -28,16 +29,24 @@ from typing import NamedTuple
 
 RUN = Path(".dvc/tmp/run.lock")
 STAGE = Path(".dvc/tmp/stage.lock")
-LEFT = 10.0  # seconds in which what is left of a killed run must have ended
+LEFT = 10.0  # seconds to wait until the stage of a killed run has ended
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 
 
 class LockError(Exception):
-    """The lock cannot be had; the message says why, and what to do."""
+    """The lock cannot be taken; the message says why, and what to do."""
 
 
 class Holder(NamedTuple):
-    """Who holds a lock, and since when, by its clock.  where: what the pid is of, see `_where`."""
+    """The process that holds a lock.
+
+    Attributes
+    ----------
+    pid : int.
+    since : str, time by the clock of the holder's machine.
+    command : str.
+    where : str, the machine and namespace that the pid belongs to, see `_where`.
+    """
 
     pid: int
     since: str
@@ -46,7 +55,7 @@ class Holder(NamedTuple):
 
 
 class Busy(LockError):
-    """Another run is at work."""
+    """Another run is at work in this checkout."""
 
     def __init__(self, holder: Holder) -> None:
         near = holder.where == _where()
@@ -59,7 +68,12 @@ class Busy(LockError):
 
 @contextmanager
 def run(command: str) -> Iterator[None]:
-    """Hold the checkout that is the working folder.  Busy if another run does, which this is not a part of."""
+    """Hold the lock of the checkout in the working folder.
+
+    Raises
+    ------
+    Busy : Another run holds it, and this process is not a part of that run.
+    """
     held = _take_unless_ours(command, os.getpid())[1]
     try:
         yield
@@ -69,15 +83,19 @@ def run(command: str) -> Iterator[None]:
 
 
 def hold(command: str) -> None:
-    """As `run`, until this process ends."""
-    _take_unless_ours(command, os.getpid())  # whose end closes it
+    """Hold the lock as `run` does, until this process ends."""
+    _take_unless_ours(command, os.getpid())  # the descriptor closes when this process ends
 
 
 @contextmanager
 def stage() -> Iterator[None]:
-    """Work as a part of the run that started this process, and end with it; as a run of its own if DVC did not.
+    """Hold the lock of a stage, and end this process when its run ends.
 
-    Busy if another run is at work.
+    If DVC started this process, the stage is a part of that run.  Otherwise it is a run of its own.
+
+    Raises
+    ------
+    Busy : Another run is at work.
     """
     own, driver = os.getpid(), _driver()
     leader, held = _take_unless_ours(_command(driver), driver)
@@ -97,7 +115,7 @@ def stage() -> Iterator[None]:
 
 
 def follow(*pids: int) -> None:
-    """End this process, at once, as soon as one of these has ended."""
+    """Kill this process as soon as one of these processes has ended."""
 
     def end_after(pid: int) -> None:
         wait(pid)
@@ -108,12 +126,12 @@ def follow(*pids: int) -> None:
 
 
 def wait(pid: int) -> None:
-    """Return when a process, no matter whose, has ended."""
+    """Return when a process has ended; the process may be of any user and need not be a child."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    except (AttributeError, OSError):  # not Linux, or an old one
+    except (AttributeError, OSError):  # not Linux, or an old kernel
         while _alive(pid):
             time.sleep(0.2)
         return
@@ -124,22 +142,32 @@ def wait(pid: int) -> None:
 
 
 def spawn(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own that is killed when this process ends."""
+    """Start a program in a process group of its own; it is killed when this process ends."""
     end = partial(end_with, os.getpid(), signal.SIGKILL, ctypes.CDLL(None))
     return subprocess.Popen(command, env=env, process_group=0, preexec_fn=end)
 
 
 def end_with(parent: int, number: int, libc: ctypes.CDLL | None = None) -> None:
-    """Get a signal when the parent process ends, also in what this process becomes; on Linux alone."""
+    """Let the kernel send this process a signal when its parent process ends; on Linux only.
+
+    This stays in force when this process executes another program.
+
+    Parameters
+    ----------
+    parent : int, pid of the parent process.
+    number : int, number of the signal.
+    """
     if sys.platform == "linux":
         (libc or ctypes.CDLL(None)).prctl(DEATH_SIGNAL, number)
-        if os.getppid() != parent:  # it has ended already
+        if os.getppid() != parent:  # the parent ended before the call
             os.kill(os.getpid(), number)
 
 
 def _take_unless_ours(command: str, pid: int) -> tuple[int, int | None]:
-    """Who holds the checkout, and the descriptor that does, taken for a process; None where a run does that this
-    process is a part of."""
+    """Return the pid that holds the checkout and a descriptor of the lock, taken for the process `pid`.
+
+    The descriptor is None if a run already holds the lock and this process is a part of that run.
+    """
     try:
         held = _take(RUN, command, pid)
     except Busy as error:
@@ -155,7 +183,7 @@ def _take_unless_ours(command: str, pid: int) -> tuple[int, int | None]:
 
 
 def _take(path: Path, command: str, pid: int, patience: float = 0.0) -> int:
-    """Lock a file for a process and say so in it; the descriptor that holds it."""
+    """Lock a file for a process, write the holder into it, and return the descriptor that holds the lock."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         held = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -183,6 +211,7 @@ def _take(path: Path, command: str, pid: int, patience: float = 0.0) -> int:
 
 
 def _locked(descriptor: int) -> bool:
+    """Return whether the lock could be taken."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -191,7 +220,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> Holder | None:
-    """What is written in a lock; None while it is being written."""
+    """Return the holder that is written in a lock; None while it is being written."""
     try:
         return Holder(*json.loads(os.pread(descriptor, 1 << 16, 0)))
     except ValueError:
@@ -199,8 +228,8 @@ def _holder(descriptor: int) -> Holder | None:
 
 
 def _fix(path: Path) -> str:
-    """What to do about a file that cannot be opened, such as one of another user who ran this before."""
-    place = next(at for at in (path, *path.parents) if os.path.exists(at))  # False where it cannot be seen
+    """Return advice about a file that cannot be opened, such as the file of a user who ran this before."""
+    place = next(at for at in (path, *path.parents) if os.path.exists(at))  # False: hidden from this user
     if place.stat().st_uid == os.getuid():
         return f" ({place}): chmod -R u+rwX ."
     try:
@@ -211,18 +240,18 @@ def _fix(path: Path) -> str:
 
 
 def _keep(held: int, pid: int) -> None:
-    """Leave a lock to a process of its own until another has ended."""
+    """Start a process that holds the lock until the process `pid` has ended."""
     command = [sys.executable, "-I", "-S", __file__, str(pid)]
     nothing = subprocess.DEVNULL
     keeper = subprocess.Popen(
         command, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[held], start_new_session=True
     )
-    keeper.returncode = 0  # it is meant to live longer than this process
+    keeper.returncode = 0  # avoids the warning of Popen: it shall outlive this process
     os.close(held)
 
 
 def _driver() -> int:
-    """The process of DVC that started this one for a stage; this one if none did."""
+    """Return the pid of the DVC process that started this one for a stage; the own pid if there is none."""
     if "DVC_STAGE" in os.environ:
         import psutil
 
@@ -236,7 +265,7 @@ def _driver() -> int:
 
 
 def _where() -> str:
-    """What a pid is of: on Linux the machine since it was started, and the namespace of processes; elsewhere ""."""
+    """Return what a pid belongs to: on Linux the boot of the machine and the pid namespace; else ""."""
     try:
         started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{started} {os.readlink('/proc/self/ns/pid')}"
@@ -266,5 +295,5 @@ def _alive(pid: int) -> bool:
     return True
 
 
-if __name__ == "__main__":  # `_keep`
+if __name__ == "__main__":  # the process that `_keep` starts
     wait(int(sys.argv[1]))

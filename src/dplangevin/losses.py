@@ -1,4 +1,4 @@
-"""Convex losses of the margins of a row, and the constants that privacy proofs and samplers need."""
+"""Convex losses of the margins of a row, with the constants that privacy proofs and samplers need."""
 
 import math
 from collections.abc import Callable
@@ -10,41 +10,68 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Margins = Callable[[Tensor, Tensor], Tensor]
-CELLS = 2**16  # of the search in `largest_cross_entropy`
+CELLS = 2**16  # cells of the grid in `largest_cross_entropy`
 
 
 class Loss(NamedTuple):
-    """A convex loss ``phi(m, y)`` of the margins m of a row with label y, and the constants that bound it.
+    """A convex loss ``phi(m, y)`` of the margins m of a row with label y, with the constants that bound it.
 
-    It can be pickled.
+    With one margin per row (classes = 1) m has shape ``(..., n)``; with K margins it has ``(..., K, n)``.  y
+    has shape ``(..., n)``.  A loss can be pickled.
 
-    With one margin per row (classes = 1) m is ``(..., n)``, with K of them ``(..., K, n)``; y is ``(..., n)``.
-    value: phi, ``(..., n)``.  slope: gradient in m, of m's shape; it may overwrite the margins it is given.
-    curvature: Hessian in m, ``(..., n)`` or ``(..., K, K, n)``.  labels: the labels of a data set as this loss has
-    them; ValueError where it has none such.
+    Attributes
+    ----------
+    name : str
+        Name of the loss.
+    value, slope, curvature : callable
+        From m and y to phi ``(..., n)``, to its gradient in m, and to its Hessian in m.  The gradient has m's
+        shape; its computation may overwrite m.  The Hessian has shape ``(..., n)`` or ``(..., K, K, n)``.
+    lipschitz : float
+        ``sup ||phi'||``; inf where unbounded.
+    smoothness : float
+        ``sup ||phi''||``.
+    classes : int
+        Number of margins of a row.
+    rank : int
+        Dimension of the span of phi', which is not less than the rank of phi''.
+    trace : float or None
+        ``sup tr phi''``; None for ``rank * smoothness``.
+    kinked : bool
+        phi'' has jumps.
+    one_sided : bool
+        phi' is a number u >= 0 times a vector that depends only on y.
+    signed : callable or None
+        u >= 0 with ``phi'(m, y) = -y u(-y m)`` for y in {-1, +1}, computed in place; None where phi' has
+        another form.
+    on_ball : callable or None
+        From t to two numbers: the largest phi over ``||m|| <= t`` and y, and the largest range of phi over
+        ``||m|| <= t`` for one y.  None where these are unbounded.
+    labels : callable
+        From the labels of a data set to the labels of this loss; raises ValueError for labels that do not
+        fit.
+    label_bound : float
+        ``sup |y|``, where labels are numbers.
     """
 
     name: str
     value: Margins
     slope: Margins
     curvature: Margins
-    lipschitz: float  # sup ||phi'||; inf where unbounded
-    smoothness: float  # sup ||phi''||
+    lipschitz: float
+    smoothness: float
     classes: int = 1
-    rank: int = 1  # dimension of the span of phi', which is no less than the rank of phi''
-    trace: float | None = None  # sup tr phi''; None: rank smoothness
-    kinked: bool = False  # phi'' jumps
-    one_sided: bool = False  # phi' is u >= 0 times a vector that only y decides
-    # u >= 0, in place, with phi'(m, y) = -y u(-y m) for y in {-1, +1}; None where phi' is not that
+    rank: int = 1
+    trace: float | None = None
+    kinked: bool = False
+    one_sided: bool = False
     signed: Callable[[Tensor], Tensor] | None = None
-    # t -> sup of phi over ||m|| <= t and y, sup over y of its range over ||m|| <= t; None where unbounded
     on_ball: Callable[[float], tuple[float, float]] | None = None
     labels: Callable[[Tensor], Tensor] = torch.as_tensor
-    label_bound: float = 1.0  # sup |y|, where labels are numbers
+    label_bound: float = 1.0
 
     @property
     def classifies(self) -> bool:
-        """Whether labels are classes; else they are real numbers."""
+        """True if labels are classes, False if they are real numbers."""
         return self.classes > 1 or self.one_sided
 
     @property
@@ -54,7 +81,7 @@ class Loss(NamedTuple):
 
 
 class _Logistic:
-    """log(1 + e^(-y m)), y in {-1, +1}."""
+    """The loss log(1 + e^(-y m)), y in {-1, +1}."""
 
     @staticmethod
     def value(m: Tensor, y: Tensor) -> Tensor:
@@ -70,11 +97,11 @@ class _Logistic:
 
     @staticmethod
     def on_ball(t: float) -> tuple[float, float]:
-        return t + math.log1p(math.exp(-t)), t  # log(1 + e^t), and less log(1 + e^-t)
+        return t + math.log1p(math.exp(-t)), t  # the maximum log(1 + e^t), and that minus log(1 + e^-t)
 
 
 class _Squared:
-    """(m - y)^2/2."""
+    """The loss (m - y)^2/2."""
 
     @staticmethod
     def value(m: Tensor, y: Tensor) -> Tensor:
@@ -111,13 +138,31 @@ SQUARED = Loss(
 
 
 def huber(threshold: float, label_bound: float) -> Loss:
-    r"""Linear regression with clipped residuals, ``phi' = clip(m - y, -h, h)`` for the threshold h (Huber 1964)::
+    r"""Return the loss of linear regression with clipped residuals, ``phi' = clip(m - y, -h, h)``.
+
+    For the threshold h it is::
 
         phi = (m - y)^2/2 where |m - y| <= h, else h |m - y| - h^2/2
 
-    Least squares where no residual exceeds h.  label_bound: public Y with ``|y| <= Y``.  Over ``|m| <= t`` phi is at
-    most ``phi(t + Y)`` and, for one y, ranges over ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with |y|
-    because ``phi'`` grows.
+    It equals least squares if no residual exceeds h.  Over ``|m| <= t`` phi is at most ``phi(t + Y)``.  For
+    one y, phi has the range ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with |y| because ``phi'``
+    grows.  In these formulas ``phi(r)`` is phi at the residual r.
+
+    Parameters
+    ----------
+    threshold : float
+        h > 0, finite.
+    label_bound : float
+        Public bound Y > 0 with ``|y| <= Y``, finite.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its domain.
+
+    References
+    ----------
+    Huber 1964.
     """
     for name, number in (("threshold", threshold), ("label_bound", label_bound)):
         if not (number > 0 and math.isfinite(number)):
@@ -139,6 +184,8 @@ def huber(threshold: float, label_bound: float) -> Loss:
 
 
 class _Huber(NamedTuple):
+    """The functions of `huber` for one threshold and one bound on the labels."""
+
     threshold: float
     label_bound: float
 
@@ -158,6 +205,7 @@ class _Huber(NamedTuple):
         return most, most - self.at(max(self.label_bound - t, 0.0))
 
     def at(self, residual: float) -> float:
+        """Return phi at a residual >= 0."""
         if residual <= self.threshold:
             return residual**2 / 2
         return self.threshold * (residual - self.threshold / 2)
@@ -173,12 +221,28 @@ class _Huber(NamedTuple):
 
 
 def softmax(classes: int) -> Loss:
-    r"""Softmax regression, ``phi = log sum_k e^(m_k) - m_y`` with labels 0, ..., K - 1.
+    r"""Return the loss of softmax regression, ``phi = log sum_k e^(m_k) - m_y``, with labels 0, ..., K - 1.
 
-    With probabilities p: ``phi' = p - e_y``, whose squared norm ``(1 - p_y)^2 + sum_{k != y} p_k^2`` is below 2;
-    ``phi'' = diag(p) - p p^T`` has norm at most 1/2 (Boehning 1992), trace ``1 - sum p^2 <= 1 - 1/K`` and rank K - 1,
-    since ``phi'' 1 = 0``.  For K = 2 ``phi' = (1 - p_y)(e_k - e_y)``, one direction for each label.  For K = 2 the
-    labels -1 and +1 are read as 0 and 1.
+    Let p be the probabilities.  Then ``phi' = p - e_y``.  Its squared norm
+    ``(1 - p_y)^2 + sum_{k != y} p_k^2`` is below 2.  The Hessian ``phi'' = diag(p) - p p^T`` has norm at most
+    1/2 (Boehning 1992) and trace ``1 - sum p^2 <= 1 - 1/K``.  Its rank is K - 1, since ``phi'' 1 = 0``.
+
+    For K = 2, ``phi' = (1 - p_y)(e_k - e_y)``, which has one direction for each label.  For K = 2 the labels
+    -1 and +1 are read as 0 and 1.
+
+    Parameters
+    ----------
+    classes : int
+        K >= 2.
+
+    Raises
+    ------
+    ValueError
+        For fewer classes.
+
+    References
+    ----------
+    Boehning 1992: the norm of the Hessian.
     """
     if classes < 2:
         raise ValueError(f"classes must be at least 2, not {classes}")
@@ -201,6 +265,8 @@ def softmax(classes: int) -> Loss:
 
 
 class _Softmax(NamedTuple):
+    """The functions of `softmax` for one number of classes."""
+
     classes: int
 
     def value(self, m: Tensor, y: Tensor) -> Tensor:
@@ -218,7 +284,8 @@ class _Softmax(NamedTuple):
 
     def on_ball(self, t: float) -> tuple[float, float]:
         classes, most = self.classes, largest_cross_entropy(self.classes, t)
-        # least at equal m_k, k != y: averaging over their permutations lowers a convex phi, and the norm
+        # phi is least at equal m_k, k != y: averaging over permutations of these lowers phi, which is convex,
+        # and the norm
         least = float(np.logaddexp(0, math.log(classes - 1) - t * math.sqrt(classes / (classes - 1))))
         return most, most - least
 
@@ -234,16 +301,29 @@ class _Softmax(NamedTuple):
 
 
 def largest_cross_entropy(classes: int, t: float) -> float:
-    r"""The largest ``phi = log(1 + sum_{k != y} e^(m_k - m_y))`` over ``||m|| <= t``, from above by a share below 1e-4.
+    r"""Return an upper bound on the cross entropy phi over ``||m|| <= t``, with relative error below 1e-4.
 
-    phi is convex, so it is largest on the sphere, at a point where ``phi' = p - e_y = lambda m`` with lambda > 0: hence
-    ``sum m = 0`` and ``m_k = p_k/lambda > 0`` for k != y.  There ``phi'' - lambda I`` is not positive on tangents of
-    the sphere.  For ``m_k = m_l`` the tangent ``e_k - e_l`` gives ``2 p_k - 2 lambda <= 0``, that is ``m_k <= 1``.  All
-    ``m_k e^(-m_k)``, k != y, are one number, which has one root in (0, 1] and one above 1; the latter so belongs to at
-    most one class.  So m is u for one class, v <= u for the r = K - 2 others and ``-a = -(u + r v)`` for y, with
-    ``a^2 + u^2 + r v^2 = t^2``: a curve in ``v in [0, t/sqrt(K (K - 1))]``.  On it ``a + u = sqrt(2 t^2 - (r^2 + 2 r)
-    v^2)`` falls and ``a + v = (r + 2) v/2 + (a + u)/2`` grows, so each cell of a grid of v is bounded by its ends.
-    For K = 2 it is ``log(1 + e^(sqrt(2) t))``.
+    With ``phi = log(1 + sum_{k != y} e^(m_k - m_y))`` the proof has these steps.
+
+    1. phi is convex, so its maximum is on the sphere, at a point where ``phi' = p - e_y = lambda m`` with
+       lambda > 0.  Hence ``sum m = 0``, and ``m_k = p_k/lambda > 0`` for k != y.
+    2. At this point ``phi'' - lambda I`` is not positive on tangents of the sphere.  For ``m_k = m_l`` the
+       tangent ``e_k - e_l`` gives ``2 p_k - 2 lambda <= 0``, that is ``m_k <= 1``.
+    3. All ``m_k e^(-m_k)``, k != y, are the same number.  The equation for m_k has one root in (0, 1] and one
+       above 1.  By step 2 the root above 1 belongs to at most one class.
+    4. So m is u for one class, v <= u for the r = K - 2 other classes, and ``-a = -(u + r v)`` for y.  Here
+       ``a^2 + u^2 + r v^2 = t^2``.  This is a curve in ``v in [0, t/sqrt(K (K - 1))]``.
+    5. On the curve ``a + u = sqrt(2 t^2 - (r^2 + 2 r) v^2)`` falls and ``a + v = (r + 2) v/2 + (a + u)/2``
+       grows.  So the values at the ends of each cell of a grid of v bound phi in the cell.
+
+    For K = 2 the maximum is ``log(1 + e^(sqrt(2) t))``.
+
+    Parameters
+    ----------
+    classes : int
+        K >= 2.
+    t : float
+        Radius of the ball of margins, >= 0.
     """
     r = classes - 2
     v = np.linspace(0.0, t / math.sqrt(classes * (classes - 1)), CELLS + 1)
@@ -258,7 +338,13 @@ LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARED)}
 
 
 def named(loss: str | Loss) -> Loss:
-    """The loss of that name, of those that need no settings; a `Loss` is itself."""
+    """Return the loss of that name, or the `Loss` itself; only losses without parameters have names.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+    """
     if isinstance(loss, Loss):
         return loss
     if loss not in LOSSES:

@@ -1,16 +1,17 @@
-"""Prepared data on demand: made where they are missing, and checked against what the committed manifest states.
+"""Prepared data, which are made on demand and checked against committed manifests.
 
-`data/manifest/<kind>/<key>.json` is the output of a stage and lies in git: sha256 and size of the file, its rows,
-features, classes and public bounds, a hash of all that it is made of, and a sha256 of all this.  The file itself is in
-`data/processed` (kind dataset), `data/weights`, `data/features` or `data/reference`, which no stage lists.  Who needs
-it calls `ensure`, which fetches and makes it, and what it is made of, if it is not there.  A checkout that DVC made
-for a queued experiment uses the data of the one that it came from.
+A manifest `data/manifest/<kind>/<key>.json` is the output of a stage and lies in git.  It states the sha256
+and size of a file, its rows, features, classes and public bounds, a hash of all its inputs, and a sha256 of
+the manifest itself.  The file lies in `data/processed` (kind dataset), `data/weights`, `data/features` or
+`data/reference`, which no stage lists.  Code that needs the file calls `ensure`.  If the file is missing,
+`ensure` first makes or fetches its inputs, then the file.  If DVC copied the checkout for a queued
+experiment, the data of the original checkout are used.
 
-Data sets and published weights have the same bytes everywhere.  Features, references and weights that are trained
-here depend in their last digits on the processor: a file that this machine made of the stated inputs is taken too,
-and a line says so.  In a process of another machine, which has no manifests, they are those of the process that sent
-it there.  Weights that were trained with the settings of conf/pretrain and lie in `data/bundled` are used
-as they are: an edit of code does not train them again.
+Data sets and published weights have the same bytes on every machine.  The last digits of features, references
+and weights that are trained here depend on the processor.  So a file that this machine made from the stated
+inputs is accepted, too, and a line on stderr says so when it is made.  A process on another machine has no
+manifests.  It uses those of the process that sent it there.  Weights in `data/bundled` that were trained with
+the settings of conf/pretrain are used as they are.  An edit of code does not train them again.
 """
 
 import copy
@@ -48,13 +49,15 @@ PLACES = {
     "features": Path("data/features"),
     "reference": Path("data/reference"),
 }
-BOUNDS = ("row_norm_bound", "row_bound", "public")  # of a file's meta: what is public about lengths
+BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, in the file's header
 
 
 def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
-    """The file of a manifest, made if it is not there or not what the manifest states.
+    """Return the file of a manifest; make it if it is missing or differs from what the manifest states.
 
-    DataError if it cannot be made, or is then still another than stated.
+    Raises
+    ------
+    DataError : The file cannot be made, or the new file differs, too.
     """
     stated, own = read(cfg, kind, name), path_of(kind, name)
     places = [own] if (home := origin()) is None else [own, home / own]
@@ -69,10 +72,9 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     if _as_stated(own, stated):
         return own
     found, expected = describe(own), stated["file"]
-    if not same_everywhere(cfg, kind, name) and stated["inputs"] == inputs(cfg, kind, name):
+    if not same_everywhere(cfg, kind, name) and stated["inputs"] == (made_of := inputs(cfg, kind, name)):
         print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
-        here = json.dumps({"inputs": stated["inputs"], **found})
-        cache.write(own.parent, {_beside(own).name: here.encode()})
+        cache.write(own.parent, {_beside(own).name: _own(own, made_of)})
         return own
     wanted, made = (f"sha256 {what['sha256']} ({what['size']} bytes)" for what in (expected, found))
     raise DataError(
@@ -82,14 +84,21 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
 
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
-    """The sha256 that the manifest states, and the file when it is needed."""
+    """Return the sha256 that the manifest states, with a function that makes the file when it is needed."""
     return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Gets the file of a manifest, or of `prepared`, at `path`.  sent: the manifests of the process that pickled this,
-    by path: one elsewhere makes the file in its own working folder, unless it is there, and checks it against them."""
+    """A callable that returns the file of a manifest, or of `prepared`, and makes it if it is missing.
+
+    In another process it makes the file in that process's working folder and checks it against `sent`.
+
+    Attributes
+    ----------
+    path : place of a file of `prepared`; None for the file of a manifest.
+    sent : the manifests, by path, of the process that pickled this object; None in that process itself.
+    """
 
     cfg: DictConfig
     kind: str
@@ -103,13 +112,14 @@ class Prepared:
         RAW.mkdir(parents=True, exist_ok=True)
         before = _SENT.set(self.sent)
         try:
-            with open(RAW / ".lock", "a") as alone:  # processes that share a folder
+            with open(RAW / ".lock", "a") as alone:  # several processes may share a folder
                 fcntl.flock(alone, fcntl.LOCK_EX)
                 return self.made()
         finally:
             _SENT.reset(before)
 
     def made(self) -> Path:
+        """Return the path of the file; make it if it is missing."""
         if self.path is None:
             return ensure(self.cfg, self.kind, self.name)
         return cache.kept_file(self.path, partial(make, self.cfg, self.kind, self.name))
@@ -124,10 +134,10 @@ _SENT: ContextVar[Mapping[Path, bytes] | None] = ContextVar("_SENT", default=Non
 
 
 def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
-    """A data set, or features, made with other `settings` of the loader, or of the extraction, than conf/ has.
+    """Return a data set, or features, made with other loader or extraction `settings` than those of conf/.
 
-    No stage makes it and no manifest states it: it is called after all that it is made of, the sha256 of its sources
-    included, and made where it is needed.
+    No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs, also of
+    the sha256 of its sources.  It is made where it is needed.
     """
     changed = copy.deepcopy(cfg)
     OmegaConf.set_struct(changed, False)
@@ -138,7 +148,12 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
-    """A manifest.  DataError, naming the stage that writes it, if it is not there or not as it was written."""
+    """Return a manifest.
+
+    Raises
+    ------
+    DataError : It is missing or damaged; the message names the stage that writes it.
+    """
     path, again = manifest_path(kind, name), f"dvc repro {stage_of(cfg, kind, name)}"
     try:
         sent = _SENT.get()
@@ -156,16 +171,19 @@ def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
 
 
 def summed(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest with the sha256 of what it states."""
+    """Return a manifest together with the sha256 of its content."""
     content = json.dumps(stated, sort_keys=True).encode()
     return {**stated, "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Make the file and write its manifest; whether anything was done.
+    """Make the file and write its manifest; return whether anything was done.
 
-    Nothing is, where the manifest is of the same inputs and the file is absent or what it states.  DataError for
-    weights in git that are not what it states.
+    Nothing is done if the manifest has the current inputs, and the file is missing or as the manifest states.
+
+    Raises
+    ------
+    DataError : Weights in git differ from what the manifest states.
     """
     made_of, path = inputs(cfg, kind, name), path_of(kind, name)
     stated: dict[str, Any] = {"inputs": None}
@@ -187,8 +205,28 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
     return True
 
 
+def renew(cfg: DictConfig, kind: str, name: str) -> bool:
+    """State in a manifest that the current code makes the same file; return whether the manifest changed.
+
+    This is for edits that change no byte of the file, such as a module that moves.  The caller must be sure
+    of that.
+    """
+    stated, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
+    if stated["inputs"] == made_of:
+        return False
+    own = _made_here(path, stated)
+    text, target = (
+        json.dumps(summed({**stated, "inputs": made_of}), indent=2) + "\n",
+        manifest_path(kind, name),
+    )
+    if own:
+        cache.write(path.parent, {_beside(path).name: _own(path, made_of)})
+    cache.write(target.parent, {target.name: text.encode()})
+    return True
+
+
 def write(cfg: DictConfig, kind: str, name: str) -> None:
-    """Write the manifest of the file that is there."""
+    """Write the manifest of the existing file."""
     path = path_of(kind, name)
     stated = {
         "file": {"path": path.as_posix(), **describe(path)},
@@ -202,9 +240,11 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
 
 
 def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> None:
-    """Make the file of a kind, at its place or at `target`, and all that it is made of.
+    """Make a file, at its place or at `target`, and first all its inputs.
 
-    DataError, DataUnavailable if that cannot be had.
+    Raises
+    ------
+    DataError, DataUnavailable : The file cannot be made, or its sources cannot be had.
     """
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
     if name not in known(cfg, kind):
@@ -214,9 +254,12 @@ def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> N
 
 
 def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
-    """Weights in git that say in their header that they were trained with these inputs; None if there are none.
+    """Return the weights in git whose header states these inputs; None if there are none.
 
-    DataError for a file that cannot be read, and for one that only the process has that sent this one its manifests.
+    Raises
+    ------
+    DataError : The file cannot be read; or the process that sent the manifests has it, and this checkout
+        lacks it.
     """
     path = BUNDLED / path_of(kind, name).name
     if not trained(cfg, kind, name):
@@ -231,11 +274,12 @@ def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
 
 
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
-    """The hash of all that a file is made of."""
+    """Return the hash of all inputs of a file."""
     return key([kind, name, _made_of(cfg, kind, name)])
 
 
 def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
+    """Return everything that determines a file, as JSON-like values."""
     code = code_hash(*code_of(cfg, kind, name))
     if kind == "dataset":
         return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader), code]
@@ -256,8 +300,10 @@ def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
 
 
 def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
-    """The modules, and objects in them, that make a file; none for weights that are trained here, which an edit of code
-    does not train again."""
+    """Return the names of the modules, and objects in modules, that make a file.
+
+    There are none for weights that are trained here, because an edit of code does not train them again.
+    """
     if kind == "dataset":
         return targets(plain(cfg.dataset[name].loader))
     if kind == "weights":
@@ -270,7 +316,7 @@ def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
 
 
 def known(cfg: DictConfig, kind: str) -> list[str]:
-    """The names of a kind."""
+    """Return all names of a kind."""
     groups = {
         "dataset": [cfg.dataset],
         "weights": [cfg.get("weights", {}), cfg.get("pretrain", {})],
@@ -281,43 +327,45 @@ def known(cfg: DictConfig, kind: str) -> list[str]:
 
 
 def trained(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Whether these are weights that are trained here, not published ones."""
+    """Return whether these are weights that are trained here, and not published ones."""
     return kind == "weights" and name not in cfg.get("weights", {})
 
 
 def same_everywhere(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Whether the file has the same bytes on every machine."""
+    """Return whether the file has the same bytes on every machine."""
     return kind in ("dataset", "weights") and not trained(cfg, kind, name)
 
 
 def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
-    """The stage that writes a manifest."""
+    """Return the name of the stage that writes a manifest."""
     return f"pretrain@{name}" if trained(cfg, kind, name) else stage(kind, name)
 
 
 def path_of(kind: str, name: str) -> Path:
+    """Return the place of a file."""
     return PLACES[kind] / f"{name}.npz"
 
 
 def manifest_path(kind: str, name: str) -> Path:
+    """Return the place of a manifest."""
     return FOLDER / kind / f"{name}.json"
 
 
 def origin() -> Path | None:
-    """The checkout that DVC copied the working folder from, to run an experiment in; None if it is no such copy."""
+    """Return the checkout that DVC copied this folder from for an experiment; None if it is no copy."""
     here = Path.cwd()
     return next((at.parents[2] for at in here.parents if at.parts[-3:] == (".dvc", "tmp", "exps")), None)
 
 
 def sources() -> list[str]:
-    """Where raw files are looked for first: the checkout that this one was copied from, and DATA_MIRROR."""
+    """Return where raw files are looked for first: the checkout that this is a copy of, and DATA_MIRROR."""
     home = origin()
     near = [] if home is None else [str(home / RAW), str(home / "data")]
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
 
 
 def _checked(kept: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
-    """Weights in git, which have to be those of the manifest."""
+    """Return weights in git if the manifest states them, else raise DataError."""
     if _as_stated(kept, stated):
         return kept
     raise DataError(
@@ -327,18 +375,24 @@ def _checked(kept: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, 
 
 
 def _as_stated(path: Path, stated: Mapping[str, Any]) -> bool:
+    """Return whether a file has the size and sha256 that the manifest states."""
     if not path.is_file() or path.stat().st_size != stated["file"]["size"]:
         return False
     return sha256(path) == stated["file"]["sha256"]
 
 
 def _made_here(path: Path, stated: Mapping[str, Any]) -> bool:
-    """Whether a file is what this machine made of the inputs that the manifest states."""
+    """Return whether this machine made the file from the inputs that the manifest states."""
     try:
         own = json.loads(_beside(path).read_bytes())
         return bool(own == {"inputs": stated["inputs"], **describe(path)})
     except (OSError, ValueError):
         return False
+
+
+def _own(path: Path, made_of: str) -> bytes:
+    """Return the content of the JSON file beside a file that this machine made from these inputs."""
+    return json.dumps({"inputs": made_of, **describe(path)}).encode()
 
 
 def _beside(path: Path) -> Path:
@@ -363,7 +417,7 @@ def _weights(cfg: DictConfig, name: str, target: Path) -> None:
         with atomic_path(target) as part:
             shutil.copyfile(kept, part)
     else:
-        from dplangevin.backbones.pretrain import pretrain  # here and below: torch takes seconds
+        from dplangevin.backbones.pretrain import pretrain  # imported here and below: torch takes seconds
 
         data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
         pretrain(cfg, name, data, target, inputs(cfg, "weights", name))
@@ -392,7 +446,7 @@ def _reference(cfg: DictConfig, name: str, target: Path) -> None:
 
 
 def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
-    """Scaling of the rows -> the exact posterior on a data set, a `reference.Reference`."""
+    """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows."""
     from dplangevin import random
     from dplangevin.reference import sample_reference
 
@@ -407,8 +461,11 @@ def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
 
 
 def _contents(path: Path, kind: str) -> dict[str, Any]:
-    """What is in the file: rows, features, classes or the target's range, and public bounds of examples; of others the
-    number of arrays, and how weights were trained."""
+    """Return what a manifest states about the content of a file.
+
+    Of a data set or features: rows, features, classes or the range of the target, and public bounds of
+    examples.  Of other kinds: the number of arrays and, for weights, how they were trained.
+    """
     with np.load(path, allow_pickle=False) as archive:
         if kind in ("weights", "reference"):
             counted = {"arrays": len([name for name in archive.files if name != "meta"])}
@@ -429,7 +486,7 @@ def _contents(path: Path, kind: str) -> dict[str, Any]:
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """What an .npz says of itself.  DataError if it cannot be read."""
+    """Return the header ("meta") of an .npz file; raise DataError if it cannot be read."""
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
             found: dict[str, Any] = json.loads(archive["meta"].tobytes())

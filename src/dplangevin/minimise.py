@@ -1,4 +1,7 @@
-"""Batched minimisation of ridge-regularised, linearly perturbed losses: all seeds and budgets at once."""
+"""Batched minimisation of losses with a ridge and a linear perturbation.
+
+All seeds and budgets are computed at once, on a grid ``(S, E)``.  An entry is one seed with one budget.
+"""
 
 import math
 from collections.abc import Callable
@@ -11,23 +14,28 @@ from torch import Tensor
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 
-MEMORY, LONG = 12, 20  # pairs kept by L-BFGS, and by `private_minimum`
-# A step is halved while the slope at its end is uphill and steeper than this many times the slope at its start.
+MEMORY, LONG = 12, 20  # pairs that L-BFGS keeps, in general and in `private_minimum`
+# A step is halved while the slope at its end is uphill and steeper than this multiple of the start's slope
 OVERSHOOT = 4.0
-OVERSHOOT_KINKED = 0.5  # where the curvature jumps, longer steps can go to and fro for ever
-NEWTON = (
-    100  # most steps of Newton's method at one ridge; a few do, from the minimum at a ridge 4 times as large
-)
-AWAY = 0.1  # a Newton step that moves a margin by more than this is not at a minimum
+OVERSHOOT_KINKED = 0.5  # where the curvature jumps, longer steps can oscillate for ever
+NEWTON = 100  # limit on Newton steps at one ridge; a few are enough from the minimum at 4 times the ridge
+AWAY = 0.1  # if a Newton step moves a margin by more than this, the point is no minimum
 PRIVATE = 8, 8, 24  # steps of `private_minimum`: two stages in single precision, one in double
-ROUNDING = 2.0**-49  # relative error of a gradient in float64, with room: 16 units in the last place
-LEAST = 1e-8  # of a record's gradient: less than it need not be reached
+ROUNDING = 2.0**-49  # relative error of a gradient in float64, generously: 16 units in the last place
+LEAST = 1e-8  # share of the bound on a record's gradient; no smaller gradient needs to be reached
 
-Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (S, A, d), which budgets (A,) -> (S, A, d)
+Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (S, A, d), indices of A budgets (A,) -> (S, A, d)
 
 
 class Minimum(NamedTuple):
-    """theta ``(S, E, d)`` in float64; gradient_norm ``(S, E)``, divided by n; steps taken."""
+    """The result of a minimisation.
+
+    Attributes
+    ----------
+    theta : Tensor (S, E, d), float64.
+    gradient_norm : Tensor (S, E), norm of the gradient at theta, divided by n.
+    steps : int, steps taken.
+    """
 
     theta: Tensor
     gradient_norm: Tensor
@@ -39,11 +47,26 @@ def minimise(
 ) -> Minimum:
     r"""Minimise ``sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2 + <linear, theta>``.
 
-    ridge: ``(E,)``, >= 0; linear: ``(S, E, d)``.  Ends when ``||gradient|| / n < tolerance`` for every entry, measured
-    in float64.  By `descend`, and `follow` for the entries that it leaves after max_steps: with ridge > 0, rows that a
-    hyperplane separates have their minimum too.
-    ValueError where it is not reached, and where ridge = 0 and a loss without kinks has no minimum: it falls for ever
-    along some direction if a hyperplane separates the rows (Albert and Anderson 1984).
+    `descend` does this first, and `follow` continues with the entries that need more than max_steps.  With
+    ridge > 0, this also finds the minimum on rows that a hyperplane separates.
+
+    Parameters
+    ----------
+    problem : Glm
+    ridge : Tensor (E,), >= 0.
+    linear : Tensor (S, E, d)
+    tolerance : float; every entry must reach ``||gradient||/n < tolerance``, measured in float64.
+    max_steps : int, for `descend`.
+
+    Raises
+    ------
+    ValueError
+        If the tolerance is not reached.  Also if ridge = 0 and a loss without kinks has no minimum: if a
+        hyperplane separates the rows, the loss falls for ever along some direction.
+
+    References
+    ----------
+    Albert and Anderson (1984), for separated rows.
     """
     linear = linear.double()
     theta, norm, steps = descend(problem, ridge, linear, tolerance, max_steps)
@@ -69,21 +92,25 @@ def minimise(
 def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) -> Tensor:
     r"""Return a point ``(S, E, d)`` at which the gradient of `minimise`'s objective has norm `bound` or less.
 
-    The numbers of steps and the order of precisions are the same for all data: `PRIVATE` steps, of which the last are
-    in float64.  Directions and halvings depend on the rows; noise covers that, see `methods.perturbed_fits`.
-    Each stage moves every entry once; after that, one that has arrived stays while the others go on, so that it depends
-    on its own data set alone, bit for bit.  An entry that has not arrived at the end goes on alone, by `follow`.
-    Failing to arrive, or a singular Hessian, raises no error, since an error would tell something about the rows.
-    The norm that is computed is at most half of `bound`; the other half is room for its rounding error.  By an estimate
-    of rounding errors, not by a proof, float64 attains the bound of `reachable` on every data set.
+    The numbers of steps and the order of precisions are the same for all data: `PRIVATE` steps, the last of
+    them in float64.  Directions and halvings depend on the rows, and noise covers that, see
+    `methods.perturbed_fits`.
+
+    In each stage every entry makes at least one step.  After that, an entry that has reached its goal stays,
+    while the others continue.  So an entry depends only on its own data set, bit for bit.  An entry that has
+    not reached its goal at the end continues alone, by `follow`.
+
+    Neither a missed goal nor a singular Hessian raises an error, because an error would reveal something
+    about the rows.  The computed norm is at most half of `bound`; the other half is room for its rounding
+    error.  By an estimate of rounding errors, not by a proof, float64 attains the bound of `reachable` on
+    every data set.
 
     Parameters
     ----------
-    problem : Glm
-        Its rows are private.
-    ridge, bound : Tensor (E,)
-        Of the summed loss, > 0.
+    problem : Glm, whose rows are private.
+    ridge : Tensor (E,), of the summed loss, > 0.
     linear : Tensor (S, E, d)
+    bound : Tensor (E,), on the norm of the gradient of the summed objective, > 0.
     """
     linear, ridge = linear.double(), ridge.double()
     tolerance = bound.double() / (2 * problem.n)
@@ -98,19 +125,17 @@ def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) 
 def reachable(facts: Facts, ridge: float, push: float) -> float:
     """Return gamma, a norm of the summed gradient that float64 reaches; it depends on public numbers alone.
 
-    Rounding theta and the margins moves the gradient by a relative error times its Lipschitz constant times the length
-    of theta; summing the gradient moves it by a relative error times n L.  The objective at its minimum is at most that
-    at 0, so the minimum is at most ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda`` long.  At least `LEAST` of a record's
-    gradient is allowed.
+    Rounding of theta and of the margins moves the gradient.  The distance is a relative error times the
+    gradient's Lipschitz constant times the length of theta.  Summing the gradient moves it by a relative
+    error times n L.  The objective at its minimum is at most that at 0, so the minimum has length at most
+    ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda``.  The result is at least `LEAST` times the bound on one
+    record's gradient.
 
     Parameters
     ----------
-    facts : Facts
-        Of a linear model with bounded rows.
-    ridge : float
-        Lambda > 0.
-    push : float
-        Length that the perturbation b exceeds with a probability far below any delta.
+    facts : Facts, of a linear model with bounded rows.
+    ridge : float, Lambda > 0.
+    push : float, a length that the perturbation b exceeds with a probability far below any delta.
     """
     loss, n = facts.linear, facts.n
     start = loss.on_ball(0.0)[0] if loss.on_ball else loss.label_bound**2 / 2
@@ -128,14 +153,28 @@ def descend(
     max_steps: int,
     fixed: tuple[int, int, int] | None = None,
 ) -> Minimum:
-    """As `minimise`, but entries that max_steps do not suffice for are left where they are: see their gradient_norm.
+    """Minimise as `minimise` does, but stop after max_steps without an error.
 
-    Limited-memory BFGS on the whole ``(S, E)`` grid, in three stages that differ in precision and in the initial
-    Hessian: in float32 the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988; of K margins
-    the same for each), then the Hessian where that led (for shared data at the mean over seeds, one for each budget),
-    then the same in float64.
-    Budgets whose seeds are all done leave the computation, and a stage ends when all are.  With `fixed`, numbers of
-    steps, none leaves, every stage makes its steps, and an entry that has arrived is kept: see `private_minimum`.
+    An entry that needs more steps stays where it is, and its gradient_norm shows this.
+
+    The method is limited-memory BFGS on the whole ``(S, E)`` grid, in three stages.  The stages differ in
+    precision and in the initial Hessian:
+
+    * float32, with the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988).  With
+      K margins it is the same for each margin.
+    * float32, with the Hessian at the result of the first stage.  For shared data there is one for each
+      budget, at the mean over seeds.
+    * float64, with the Hessian at the result of the second stage.
+
+    A budget leaves the computation when all its seeds have reached their goal, and a stage ends when all
+    budgets have.
+
+    Parameters
+    ----------
+    problem, ridge, linear, max_steps : as in `minimise`.
+    tolerance : float or Tensor (E,), as in `minimise`.
+    fixed : three ints, numbers of steps of the stages.  Then no budget leaves, every stage makes all its
+        steps, and an entry that has reached its goal stays, see `private_minimum`.
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
@@ -154,10 +193,11 @@ def descend(
 
 
 def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tuple[Tensor, float, int]:
-    """The minimum for one data set, down the path of ridges: theta ``(d,)``, gradient norm/n, steps.
+    """Find the minimum for one data set along a path of decreasing ridges.
 
-    linear: ``(d,)``.  From n row_bound^2 down by factors of 4, each minimum by `newton` from the one before: where
-    theta is long, the loss has sharp bends along it, in which a descent from afar is caught.
+    The path starts at the ridge n row_bound^2 and divides it by 4 at a time.  `newton` finds each minimum
+    from the one before.  This is needed where theta is long: the loss then has sharp bends along it, and a
+    descent from far away gets stuck in them.  linear is ``(d,)``; returns are those of `newton`.
     """
     theta, steps = torch.zeros(problem.d, dtype=torch.float64), 0
     far = float(problem.n * problem.row_bound**2)
@@ -172,10 +212,26 @@ def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tupl
 def newton(
     problem: Glm, ridge: float, linear: Tensor, start: Tensor, tolerance: float
 ) -> tuple[Tensor, float, int]:
-    """Newton's method with halved steps (Armijo 1966) for one data set: theta ``(d,)``, gradient norm/n, steps.
+    """Find the minimum for one data set by Newton's method with halved steps.
 
-    linear, start: ``(d,)``.  From `start` or 0, whichever is lower.  In float64, at a Hessian for each step: slow where
-    there are many entries, but it arrives wherever ridge > 0, since the objective falls with each step.
+    It starts from `start` or from 0, whichever has the lower objective.  It works in float64 and computes a
+    Hessian in each step, so it is slow for many entries.  But it reaches the minimum wherever ridge > 0,
+    because the objective falls with each step.
+
+    Parameters
+    ----------
+    linear, start : Tensor (d,)
+    tolerance : float, on the gradient's norm divided by n.
+
+    Returns
+    -------
+    theta : Tensor (d,)
+    gradient_norm : float, divided by n.
+    steps : int
+
+    References
+    ----------
+    Armijo (1966), for the halving of steps.
     """
     exact, linear = problem.to(torch.float64), linear.double()
 
@@ -204,13 +260,16 @@ def newton(
 
 
 def one_of(problem: Glm, seed: int) -> Glm:
-    """The data of one seed."""
+    """Return the problem with the data set of one seed."""
     row = 0 if problem.shared else seed
     return replace(problem, x=problem.x[row : row + 1], y=problem.y[row : row + 1])
 
 
 def _factor(problem: Glm, theta: Tensor, ridge: float) -> Tensor:
-    """Cholesky factor ``(d, d)`` of ``Hessian + ridge I``, raised by a little where that is singular."""
+    """Return the Cholesky factor ``(d, d)`` of ``Hessian + ridge I``.
+
+    A small multiple of I is added in case the Hessian is singular.
+    """
     hessian = problem.hessian(theta[None, None])[0, 0]
     size = problem.loss.smoothness * float(problem.x.square().sum())
     hessian.diagonal().add_(ridge + 1e-14 * size)
@@ -218,9 +277,10 @@ def _factor(problem: Glm, theta: Tensor, ridge: float) -> Tensor:
 
 
 def cholesky(matrices: Tensor) -> Tensor:
-    """Return lower Cholesky factors; what rounding left indefinite gets more on its diagonal, each matrix by itself.
+    """Return lower Cholesky factors, also of matrices that rounding made indefinite.
 
-    An error would tell something about the rows, and would end all for one of them.
+    Such a matrix gets a larger diagonal, each matrix independently of the others.  An error instead would
+    reveal something about the rows, and one matrix would stop the computation for all.
     """
     factor, failed = torch.linalg.cholesky_ex(matrices)
     share = torch.finfo(matrices.dtype).eps
@@ -233,7 +293,7 @@ def cholesky(matrices: Tensor) -> Tensor:
 
 
 def _newton_step_in_margins(problem: Glm, linear: Tensor, theta: Tensor) -> float:
-    """How far a Newton step at ridge 0 moves a row's margin, at most."""
+    """Return the largest distance by which a Newton step at ridge 0 moves a row's margin."""
     exact = problem.to(torch.float64)
     grad = exact.grad(theta[None, None])[0, 0] + linear
     step = torch.cholesky_solve(grad[:, None], _factor(exact, theta, 0.0))[:, 0]
@@ -241,9 +301,9 @@ def _newton_step_in_margins(problem: Glm, linear: Tensor, theta: Tensor) -> floa
 
 
 def _majoriser(problem: Glm, ridge: Tensor) -> Metric:
-    """``g -> (smoothness X^T X + ridge I)^-1 g``, from one eigendecomposition per data set."""
+    """Return ``g -> (smoothness X^T X + ridge I)^-1 g``, from one eigendecomposition per data set."""
     spectrum, basis = torch.linalg.eigh(problem.gram)  # (S', features), (S', features, features)
-    least = 1e-10 * spectrum.amax(-1)[:, None, None]  # of each data set: none knows of another
+    least = 1e-10 * spectrum.amax(-1)[:, None, None]  # per data set, so that none affects another
     bound = problem.loss.smoothness * spectrum[:, None].clamp(min=0) + ridge + least
 
     def metric(g: Tensor, which: Tensor) -> Tensor:
@@ -255,15 +315,15 @@ def _majoriser(problem: Glm, ridge: Tensor) -> Metric:
 
 
 def _hessian_metric(problem: Glm, theta: Tensor, ridge: Tensor) -> Metric:
-    """``g -> (Hessian + ridge I)^-1 g``, for shared data at the mean of theta over the seeds."""
+    """Return ``g -> (Hessian + ridge I)^-1 g``; for shared data at the mean of theta over the seeds."""
     at = theta.mean(0, keepdim=True) if problem.shared else theta
-    # with K margins the Hessian is singular but for the ridge, which single precision would hide
+    # with K margins only the ridge makes the Hessian regular, and single precision would lose the ridge
     dtype = torch.float32 if problem.classes == 1 else torch.float64
     hessian = problem.to(dtype).hessian(at.to(dtype)).double()  # (S', E, d, d)
     diagonal = hessian.diagonal(dim1=-2, dim2=-1)
     diagonal.add_(
         ridge + 1e-7 * diagonal.amax((-2, -1), keepdim=True)
-    )  # of each data set, as in `_majoriser`
+    )  # for each data set by itself, as in `_majoriser`
     factor = cholesky(hessian)
     if problem.shared:
         return lambda g, which: torch.cholesky_solve(g.permute(1, 2, 0), factor[0, which]).permute(2, 0, 1)
@@ -280,8 +340,11 @@ def _lbfgs(
     max_steps: int,
     fixed: bool,
 ) -> tuple[Tensor, Tensor, int]:
-    """Descend in the problem's precision until all gradient norms/n are below their `goal` ``(E,)``: theta, norms,
-    steps.  fixed: make max_steps steps all the same; an entry below its goal is kept from the first step on."""
+    """Return theta, gradient norms/n and steps of a descent in the problem's precision.
+
+    It ends when all gradient norms/n are below their `goal` ``(E,)``, at the latest after max_steps.  With
+    `fixed` it makes all max_steps steps, and an entry below its goal stays from the second step on.
+    """
     dtype = problem.x.dtype
     overshoot = OVERSHOOT_KINKED if problem.loss.kinked else OVERSHOOT
 
@@ -289,7 +352,7 @@ def _lbfgs(
         pull = ridge[which].to(dtype) * at + linear[:, which].to(dtype)
         return problem.grad(at) + pull
 
-    which = torch.arange(theta.shape[1])  # the budgets still at work
+    which = torch.arange(theta.shape[1])  # indices of the budgets that still compute
     at = theta.to(dtype)
     grad = gradient(at, which)
     history: list[Pair] = []
@@ -327,7 +390,14 @@ def _lbfgs(
 
 
 class Pair(NamedTuple):
-    """A step of L-BFGS, the change of gradient along it, both ``(S, A, d)``, and 1 over their product (or 0)."""
+    """A step of L-BFGS and the change of the gradient along it.
+
+    Attributes
+    ----------
+    moved : Tensor (S, A, d), the step.
+    turned : Tensor (S, A, d), the change of the gradient.
+    inverse : Tensor (S, A, 1), 1 over their inner product, or 0 if that is not positive.
+    """
 
     moved: Tensor
     turned: Tensor
@@ -335,7 +405,10 @@ class Pair(NamedTuple):
 
 
 def _two_loop(grad: Tensor, history: list[Pair], metric: Metric, which: Tensor) -> Tensor:
-    """L-BFGS two-loop recursion (Nocedal and Wright, Algorithm 7.4), one history for each grid entry."""
+    """Return the product of the inverse Hessian's L-BFGS estimate with the gradient, ``(S, A, d)``.
+
+    It is the two-loop recursion (Nocedal and Wright, Algorithm 7.4), with one history for each grid entry.
+    """
     q, weights = grad, []
     for moved, turned, inverse in reversed(history):
         weight = inverse * (moved * q).sum(-1, keepdim=True)
@@ -347,11 +420,14 @@ def _two_loop(grad: Tensor, history: list[Pair], metric: Metric, which: Tensor) 
     return q
 
 
-ROWS, LARGE = 5000, 2.0**34  # rows that Hessians are estimated from, for problems of more than so many n d^2
+ROWS, LARGE = 5000, 2.0**34  # rows for an estimated Hessian, and the n d^2 above which it is estimated
 
 
 class Estimated(Glm):
-    """Its Hessian comes from about `ROWS` evenly spaced rows: what tunes a solver need not be exact."""
+    """A problem whose Hessian is estimated from about `ROWS` evenly spaced rows.
+
+    The Hessian only tunes a solver, so it need not be exact.
+    """
 
     def hessian(self, theta: Tensor) -> Tensor:
         every = max(1, self.n // ROWS)
@@ -360,7 +436,10 @@ class Estimated(Glm):
 
 
 def estimated(problem: Glm) -> Glm:
-    """The same problem for `minimise`, which of a large one then needs seconds instead of minutes."""
+    """Return the problem for `minimise`, with an estimated Hessian if it is large.
+
+    The minimisation of a large problem then takes seconds instead of minutes.
+    """
     if problem.n * problem.d**2 <= LARGE:
         return problem
     return Estimated(problem.x, problem.y, problem.loss, row_bound=problem.row_bound)

@@ -1,4 +1,8 @@
-"""Image classifiers and generators as configuration: template networks, and stacked parameters for many at once."""
+"""Image classifiers and generators that a configuration describes.
+
+A template module gives the shapes of the parameters.  Many networks of one template are stacked in one
+tensor.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +19,7 @@ from dplangevin.engine.clipped import forward
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
-    "leaky_relu": partial(nn.LeakyReLU, 0.2),  # the slope usual in GANs (Radford, Metz and Chintala 2016)
+    "leaky_relu": partial(nn.LeakyReLU, 0.2),  # the usual slope in GANs (Radford, Metz and Chintala 2016)
 }
 ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten", "unflatten", "conv_transpose")
 
@@ -24,9 +28,17 @@ ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten", "u
 class Network:
     """A network f(x; theta) from images to logits.
 
-    module: a template, whose parameters lend their shapes and order to theta but not their values.  shape: of one
-    example: channels, height, width.  classes: K.  Stacked networks share the template: theta is (S, d), a row
-    each, the parameters one after another in the template's order.
+    Stacked networks share one template.  Their theta is (S, d), with one row for each network.  A row holds
+    the parameters one after another, in the template's order.
+
+    Attributes
+    ----------
+    module : nn.Module
+        Template.  Theta has the shapes and the order of its parameters, but not their values.
+    shape : (int, int, int)
+        Channels, height and width of one example.
+    classes : int
+        K.
     """
 
     module: nn.Module
@@ -39,15 +51,19 @@ class Network:
         return sum(p.numel() for p in self.module.parameters())
 
     def init(self, rng: torch.Generator, seeds: int) -> Tensor:
-        """PyTorch's default law for Conv2d and Linear, kaiming_uniform_ with a = sqrt 5: (seeds, d) float32 on the CPU.
+        """Draw parameters from PyTorch's default law for Conv2d and Linear, (seeds, d) float32 on the CPU.
 
-        Weights and biases are uniform on ``+- 1/sqrt(n)``, where each output of the layer has n inputs.  Parameters
-        of any other layer start at the template's values.
+        This law is kaiming_uniform_ with a = sqrt 5.  Weights and biases are uniform on ``+- 1/sqrt(n)``,
+        where each output of the layer has n inputs.  The parameters of any other layer start at the
+        template's values.
         """
         return initial(self.module, rng, seeds)
 
     def logits(self, theta: Tensor, x: Tensor) -> Tensor:
-        """f(x; theta_s) without a graph.  theta: (S, d).  x: (S or 1, B, C, H, W).  Returns (S, B, K)."""
+        """Return the logits f(x; theta_s), (S, B, K), without a graph.
+
+        Shapes: theta (S, d), x (S or 1, B, C, H, W).
+        """
         return forward(self, theta, x)
 
 
@@ -55,7 +71,14 @@ class Network:
 class Generator:
     """A network g(z; theta) from latent variables to images.
 
-    module: a template, as that of a `Network`.  latent: numbers in z.  shape: of an image: channels, height, width.
+    Attributes
+    ----------
+    module : nn.Module
+        Template, like that of a `Network`.
+    latent : int
+        Number of entries of z.
+    shape : (int, int, int)
+        Channels, height and width of an image.
     """
 
     module: nn.Module
@@ -68,16 +91,19 @@ class Generator:
         return sum(p.numel() for p in self.module.parameters())
 
     def init(self, rng: torch.Generator, seeds: int) -> Tensor:
-        """As `Network.init`."""
+        """Draw parameters as `Network.init` does."""
         return initial(self.module, rng, seeds)
 
     def images(self, theta: Tensor, z: Tensor) -> Tensor:
-        """g(z; theta) ``(B, C, H, W)`` of one network, theta ``(d,)``, z ``(B, latent)``; autograd goes through it."""
+        """Return images g(z; theta) ``(B, C, H, W)`` of one network; autograd goes through them.
+
+        Shapes: theta ``(d,)``, z ``(B, latent)``.
+        """
         return functional_call(self.module, named(self.module, theta), (z,))
 
 
 def named(module: nn.Module, theta: Tensor) -> dict[str, Tensor]:
-    """The parameters of a template by name, as views of theta ``(d,)``."""
+    """Return the parameters of a template by name, as views of theta ``(d,)``."""
     found, start = {}, 0
     for name, parameter in module.named_parameters():
         found[name] = theta[start : start + parameter.numel()].view(parameter.shape)
@@ -86,8 +112,10 @@ def named(module: nn.Module, theta: Tensor) -> dict[str, Tensor]:
 
 
 def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
-    """Parameters (seeds, d), see `Network.init`; of a transposed convolution as of a convolution, whose weight's first
-    axis is that of its inputs."""
+    """Draw parameters (seeds, d); see `Network.init`.
+
+    A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
+    """
     theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()))
     start = 0
     for layer in module.modules():
@@ -103,7 +131,22 @@ def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
 
 
 def generator(layers: Iterable[Mapping[str, Any]], latent: int, shape: Iterable[int]) -> Generator:
-    """The generator of a file of conf/problem/: layers as for `build`, from `latent` numbers to images of `shape`."""
+    """Return the generator that a file of conf/problem/ describes.
+
+    Parameters
+    ----------
+    layers : iterable of mappings
+        See `build`.
+    latent : int
+        Number of inputs.
+    shape : iterable of int
+        Channels, height and width of an image.
+
+    Raises
+    ------
+    ValueError
+        For unknown layers, and if the last layer does not give images of `shape`.
+    """
     size = tuple(shape)
     if len(size) != 3:
         raise ValueError(f"shape must be channels, height, width, not {list(size)}")
@@ -114,18 +157,31 @@ def generator(layers: Iterable[Mapping[str, Any]], latent: int, shape: Iterable[
 
 
 def build(layers: Iterable[Mapping[str, Any]], shape: Iterable[int], classes: int) -> Network:
-    """The network of a file of conf/problem/.
+    """Return the network that a file of conf/problem/ describes.
 
-    layers: one mapping each, whose first word says what it is::
+    Each layer is one mapping; its first word names the kind of layer::
 
         {conv: channels, kernel: side, stride: 1, padding: 0, dilation: 1, groups: 1, bias: true}
         {conv_transpose: channels, kernel: side, ...}   # as conv, and output_padding: 0
-        {linear: units, bias: true}         # flattens what it is given
+        {linear: units, bias: true}         # flattens its input
         {max_pool: side, stride: side}   {avg_pool: side, stride: side}
         {activation: relu | leaky_relu | tanh}   {flatten: true}   {unflatten: [channels, height, width]}
 
-    The numbers of inputs follow from shape, that of one example.  ValueError for unknown words, and where the last
-    layer does not give `classes` logits.
+    The numbers of inputs of the layers follow from `shape`.
+
+    Parameters
+    ----------
+    layers : iterable of mappings
+        Layers as above, in order.
+    shape : iterable of int
+        Channels, height and width of one example.
+    classes : int
+        Number of logits that the last layer must give.
+
+    Raises
+    ------
+    ValueError
+        For unknown words, and if the last layer does not give `classes` logits.
     """
     size = tuple(shape)
     if len(size) != 3:
@@ -139,12 +195,27 @@ def build(layers: Iterable[Mapping[str, Any]], shape: Iterable[int], classes: in
 def adversaries(
     shape: Iterable[int], classes: int, channels: Iterable[int], latent: int
 ) -> tuple[Network, Generator]:
-    """Discriminator and generator in the manner of Radford, Metz and Chintala (2016), without batch normalisation,
-    which mixes examples: 4x4 kernels that halve the side of an image, channels of each given, and a linear layer;
-    leaky ReLU.  The generator is its mirror image, with ReLU and a last tanh.
+    """Return a discriminator and a generator in the manner of Radford, Metz and Chintala (2016).
 
-    shape: channels, height, width of an image; classes: logits; latent: numbers in z.  ValueError for sides that cannot
-    be halved so often.
+    They have no batch normalisation, because it mixes examples.  The discriminator has convolutions with 4x4
+    kernels, each of which halves the side of an image, then a linear layer; its activation is leaky ReLU.
+    The generator is its mirror image, with ReLU and a final tanh.
+
+    Parameters
+    ----------
+    shape : iterable of int
+        Channels, height and width of an image.
+    classes : int
+        Number of logits of the discriminator.
+    channels : iterable of int
+        Channels of each convolution of the discriminator.
+    latent : int
+        Number of latent variables.
+
+    Raises
+    ------
+    ValueError
+        For sides that cannot be halved so often.
     """
     (colours, height, width), widths = tuple(shape), list(channels)
     halved: dict[str, Any] = {"kernel": 4, "stride": 2, "padding": 1}
@@ -167,11 +238,11 @@ def adversaries(
 def _sequence(
     layers: Iterable[Mapping[str, Any]], size: tuple[int, ...]
 ) -> tuple[nn.Sequential, tuple[int, ...]]:
-    """A template of these layers, and the shape of what it gives for one example of shape `size`."""
-    x = torch.zeros(1, *size, device="meta")  # for its shape
+    """Return a template of these layers, and the shape of its output for one example of shape `size`."""
+    x = torch.zeros(1, *size, device="meta")  # a tensor without data, for its shape
     modules: list[nn.Module] = []
     for entry in layers:
-        with torch.device("meta"):  # or PyTorch would draw values from its global generator
+        with torch.device("meta"):  # otherwise PyTorch would draw values from its global generator
             made = _modules(dict(entry), x)
         for module in made:
             try:
@@ -189,7 +260,7 @@ def _sequence(
 
 
 def _modules(entry: dict[str, Any], x: Tensor) -> list[nn.Module]:
-    """The modules of one entry, given what the layers before it return."""
+    """Return the modules of one entry, for the output x of the layers before it."""
     kind = next(iter(entry), "")
     if kind not in ENTRIES:
         raise ValueError(f"unknown layer {entry}: its first word must be one of {', '.join(ENTRIES)}")

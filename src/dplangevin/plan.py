@@ -1,4 +1,4 @@
-"""What an experiment asks for: runs, each with its method as it is to be run, units of work; columns of results."""
+"""The runs of an experiment, each with the final config of its method, its tasks, and its result columns."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin.groups import Part
 from dplangevin.text import meant
 
-KEYS = ["run", "variant", "scaling", "epsilon"]  # of a row of runs.csv, in its folder
+KEYS = ["run", "variant", "scaling", "epsilon"]  # they identify a row of runs.csv within its folder
 RUN_COLUMNS = [
     "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "epsilon", "delta",
     "epsilon_paper", "accountant_paper", "epsilon_tight", "accountant_tight", "adjacency", "adjacency_tight",
@@ -29,7 +29,7 @@ TABLES = {
     "samples": [*KEYS, "image", "pixels"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
-PART = tuple(field.name for field in fields(Part))  # what is learned from of a prepared data set
+PART = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
 FIELDS = (
     "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream", "datasets", "tuned",
@@ -37,11 +37,18 @@ FIELDS = (
 
 
 class Run(NamedTuple):
-    """One line of an experiment: a method with its settings, at some budgets.
+    """One entry of an experiment: a method with its settings, at some budgets.
 
-    name: of the run; method, problem: of conf/method and conf/problem; config: of the method, as it is to be run.
-    block: the part of a table that it belongs to.  stream: name of its random stream; chains of one stream draw the
-    same minibatches and noise.
+    Attributes
+    ----------
+    name : str, name of the run.
+    method, problem : str, names in conf/method and conf/problem.
+    config : dict, the method's config with all settings merged in.
+    epsilons : list of float, the budgets; [inf] without privacy.
+    seeds : int, number of seeds.
+    block : str, the part of a table that the run belongs to.
+    stream : str, name of the random stream; chains of one stream draw the same minibatches and noise.
+    assumptions : list of str, texts for the column "assumptions".
     """
 
     name: str
@@ -56,9 +63,14 @@ class Run(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """What is kept as one piece, at one scaling and some budgets of a run.
+    """A task: the piece of a run that is cached as one, at one scaling and at some of the run's budgets.
 
-    overrides, problem, data: what is changed of its method, its problem and its data set, by dotted name.
+    Attributes
+    ----------
+    run : Run.
+    scaling : str.
+    overrides, problem, data : dict, changes of the run's method, problem and data set, by dotted name.
+    epsilons : list of float, the budgets of this task.
     """
 
     run: Run
@@ -70,19 +82,25 @@ class Unit(NamedTuple):
 
     @property
     def variant(self) -> str:
+        """The changes as text, which names the variant; "" if there are none."""
         named = {f"problem.{name}": value for name, value in self.problem.items()}
         named |= {f"dataset.{name}": value for name, value in self.data.items()}
         return ";".join(f"{name}={said(value)}" for name, value in {**self.overrides, **named}.items())
 
     @property
     def config(self) -> dict[str, Any]:
+        """The method's config with the changes of this variant."""
         return merged(self.run.config, nested(self.overrides))
 
 
 def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The entries of an experiment's runs: a name in `methods` is a run of that method, `runs` says more.
+    """Return the entries of an experiment's runs, by name of the run.
 
-    ValueError for a word that no entry has.
+    A name in `methods` is a run of that method.  An entry in `runs` can state more.
+
+    Raises
+    ------
+    ValueError : An entry has an unknown word, or a run has a reserved name.
     """
     entries = {str(name): {"method": str(name)} for name in spec.get("methods") or []}
     for name, entry in (spec.get("runs") or {}).items():
@@ -95,15 +113,16 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _seeds(stated: Any, dataset: str, otherwise: int) -> int:
-    """As stated for all data sets, or for this one by name."""
+    """Return the number of seeds for a data set; `stated` is a number, or a mapping by data set."""
     return int(stated.get(dataset, otherwise)) if isinstance(stated, Mapping) else int(stated)
 
 
 def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
-    """The runs of an experiment on a data set, in order.
+    """Return the runs of an experiment on a data set, in order.
 
-    A run's method has the settings of conf/method, changed by the experiment's for that method, then by its own.  An
-    entry with `datasets` is of those alone; of one with `tuned`, the experiment's text of that name is an assumption.
+    The config of a run's method is its entry in conf/method.  The experiment's `settings` for that method
+    change it, then the run's own `settings`.  An entry with `datasets` applies to those data sets only.  An
+    entry with `tuned` has the experiment's text `tuned` as an assumption.
     """
     spec = cfg.experiment[experiment]
     found = []
@@ -134,10 +153,15 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
 
 
 def units(spec: DictConfig, run: Run, dataset: str = "") -> Iterator[Unit]:
-    """The units of a run on a data set, in a fixed order: `vary` of the experiment names runs, whose methods' fields it
-    varies, and under `problem` and `dataset` problems and data sets; every point of the grid is a variant.
+    """Yield the tasks of a run on a data set, in a fixed order.
 
-    ValueError for two variants of one name.
+    The experiment's `vary` says which fields vary.  Under the name of a run it lists fields of that run's
+    method.  Under `problem` and `dataset` it lists fields of the named problems and data sets.  Every point
+    of the grid is a variant.
+
+    Raises
+    ------
+    ValueError : Two variants have the same name.
     """
     vary = plain(spec.get("vary") or {})
     named = [vary.get(run.name), (vary.get("problem") or {}).get(run.problem)]
@@ -158,7 +182,7 @@ def units(spec: DictConfig, run: Run, dataset: str = "") -> Iterator[Unit]:
 
 
 def grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values of some fields, dotted name -> value; the last name varies fastest.
+    """Yield every combination of the values of some fields, by dotted name; the last name varies fastest.
 
     >>> list(grid({"clip": [1.0], "sampling": {"batch": {"from": 64, "to": 256, "count": 3, "scale": "log"}}}))
     [{'clip': 1.0, 'sampling.batch': 64}, {'clip': 1.0, 'sampling.batch': 128}, {'clip': 1.0, 'sampling.batch': 256}]
@@ -169,11 +193,13 @@ def grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
-    """Dotted name and values of every field that is varied; null takes an inherited one out. ValueError for what is
-    neither a list nor a range."""
+    """Yield the dotted name and the values of every field that varies; null removes an inherited field.
+
+    ValueError is raised for a field that is neither a list nor a range.
+    """
     for name, given in fields.items():
         key = f"{prefix}{name}"
-        if given is None:  # inherited, and taken out
+        if given is None:  # removes an inherited field
             continue
         if isinstance(given, Mapping) and "from" not in given and not given.keys() & {"to", "step", "count"}:
             yield from varied(given, f"{key}.")
@@ -185,8 +211,10 @@ def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, l
 
 
 def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
-    """The values of a range from `from`, evenly spaced or (scale: log) by one factor: `count` of them to `to`, or by
-    `step` as far as they do not pass it; whole numbers between whole numbers, others to six digits.
+    """Return the values of a range from `from`, spaced evenly, or by one factor with `scale: log`.
+
+    `count` gives this number of values up to `to`.  `step` gives all values that do not exceed `to`.  If the
+    numbers of the range are whole, so are the values.  Other values are rounded to six significant digits.
 
     >>> spaced("radius", {"from": 1.0, "to": 50.0, "count": 3, "scale": "log"})
     [1.0, 7.07107, 50.0]
@@ -222,12 +250,12 @@ def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
 
 
 def learned_from(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a data set is learned from, see `data.part`."""
+    """Return the fields of a data set's entry that select the rows to train on, see `data.part`."""
     return {name: entry.get(name) for name in PART}
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted name as a tree.
+    """Return values by dotted name as a tree.
 
     >>> nested({"clip": 1.0, "sampling.batch": 64})
     {'clip': 1.0, 'sampling': {'batch': 64}}
@@ -240,14 +268,17 @@ def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def said(value: Any) -> str:
-    """A value in the name of a variant; an object by the name of its class."""
+    """Return a value as text for the name of a variant; an object is named by its class."""
     if isinstance(value, Mapping) and "_target_" in value:
         return str(value["_target_"]).rpartition(".")[2]
     return str(value)
 
 
 def unnamed(spec: DictConfig, found: Sequence[Run]) -> Iterator[str]:
-    """What is wrong with the names in `vary` of an experiment, whose runs on all its data sets are these."""
+    """Yield an error message for each wrong name in an experiment's `vary`.
+
+    `found` are the runs of the experiment on all its data sets.
+    """
     vary = plain(spec.get("vary") or {})
     there = {
         "run": {run.name for run in found},
@@ -266,7 +297,12 @@ def unnamed(spec: DictConfig, found: Sequence[Run]) -> Iterator[str]:
 
 
 def budgeted(config: Mapping[str, Any]) -> bool:
-    """Whether a method has privacy to spend. ValueError, naming the fix, where its class cannot be imported."""
+    """Return whether a method spends privacy.
+
+    Raises
+    ------
+    ValueError : The class of the method cannot be imported; the message says what to do.
+    """
     name = config["_target_"]
     try:
         method: Any = get_class(name)
@@ -279,8 +315,11 @@ def budgeted(config: Mapping[str, Any]) -> bool:
 
 
 def asked(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) -> list[float]:
-    """The budgets of a run: its own `epsilons`; else the experiment's for the data set, a list, or lists by run; [inf]
-    where there are none.  `default` is for the other data sets, and for the other runs."""
+    """Return the budgets of a run; [inf] if none are given.
+
+    The entry's own `epsilons` come first, else those that the experiment gives for the data set: a list, or
+    lists by run.  `default` stands for the other data sets, and for the other runs.
+    """
     if "epsilons" in entry:
         return [float(epsilon) for epsilon in entry["epsilons"] or [math.inf]]
     given = spec.get("epsilons")
@@ -301,14 +340,14 @@ def asked(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) ->
 
 
 def settled(cfg: DictConfig, spec: DictConfig, method: str) -> dict[str, Any]:
-    """The config of a method with the experiment's `settings` for it."""
+    """Return the config of a method with the experiment's `settings` for it."""
     if method not in cfg.method:
         raise ValueError(f"no method {method!r}: conf/method has {', '.join(map(str, cfg.method))}")
     return merged(plain(cfg.method[method]), plain(spec.get("settings") or {}).get(method, {}))
 
 
 def merged(base: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
-    """`base` with `changes`, key by key; an object (`_target_`) is replaced as a whole."""
+    """Return `base` with `changes`, key by key; an object (`_target_`) is replaced as a whole."""
     both = dict(base)
     for name, value in changes.items():
         old = both.get(name)
@@ -319,7 +358,7 @@ def merged(base: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any
 
 
 def plain(node: Any) -> dict[str, Any]:
-    """A mapping of the config as a dict."""
+    """Return a mapping of the config as a dict with names as text."""
     found = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
     assert isinstance(found, dict)
     return {str(name): value for name, value in found.items()}

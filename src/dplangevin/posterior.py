@@ -1,4 +1,7 @@
-"""Posterior sampling, all seeds and budgets as one batched program: Hamiltonian Monte Carlo, or exact rejection."""
+"""Samplers of posteriors: Hamiltonian Monte Carlo (HMC), or exact rejection.
+
+All seeds and budgets run as one batched program.
+"""
 
 import math
 from collections.abc import Callable
@@ -18,15 +21,21 @@ from dplangevin.minimise import cholesky, descend, estimated, newton, one_of, pr
 from dplangevin.problems.glm import Glm
 
 Boundary = Literal["sphere", "reflect"]
-MODE = 500  # most steps of L-BFGS to a mode that only tunes a sampler
-WALK = 60  # steps of L-BFGS along the ridge path, which take 5 to 20 where it suits the rows
+MODE = 500  # limit on L-BFGS steps to a mode that only tunes a sampler
+WALK = 60  # limit on L-BFGS steps along the ridge path; 5 to 20 are enough where L-BFGS suits the rows
 R_HAT = 1.05  # chains whose split R-hat is below this count as converged
 
 
 class Posterior(NamedTuple):
-    """draws ``(draws, S, chains, E, d)`` after warm-up; mixing: r_hat and ess ``(groups, E)``, worst coordinate.
+    """Draws from posteriors.
 
-    Seeds that share their data share their posterior: then there is one group, whose chains are all seeds'.
+    If seeds share one data set, they share one posterior.  Then there is one group, with the chains of all
+    seeds.
+
+    Attributes
+    ----------
+    draws : Tensor (draws, S, chains, E, d), after warm-up.
+    mixing : Mixing, whose r_hat and ess are ``(groups, E)``, for the worst coordinate.
     """
 
     draws: Tensor
@@ -34,9 +43,16 @@ class Posterior(NamedTuple):
 
 
 class Centre(NamedTuple):
-    """Where chains start and how wide they are, in the rotated coordinates ``theta @ basis``.
+    """The start and the widths of the chains, in the rotated coordinates ``theta @ basis``.
 
-    theta, curvature ``(S', E, d)``; multiplier ``(S', E)``; basis ``(S', d, d)``; S' = 1 for shared data, else S.
+    S' is 1 if all seeds share one data set, else S.
+
+    Attributes
+    ----------
+    theta : Tensor (S', E, d), mode of the posterior.
+    curvature : Tensor (S', E, d), of U at the mode.
+    multiplier : Tensor (S', E), Lagrange multiplier of the ball.
+    basis : Tensor (S', d, d), rotation.
     """
 
     theta: Tensor
@@ -47,19 +63,28 @@ class Centre(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampler:
-    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius`` (inf: everywhere).
+    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius``.
 
-    boundary: "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`), two kernels with the same target; without a ball
-    plain HMC.  chains: per seed, if seeds have data sets of their own (else the seeds are the chains).  Draws
-    come in blocks of `block` after `warmup` until the worst split R-hat is below 1.05 or `max_draws` is reached.
-    leapfrogs: mean trajectory length in steps; target: acceptance that warm-up tunes the step size for, one for each
-    budget.
+    A radius of inf means no ball.  Draws come in blocks of `block` after `warmup`, until the worst split
+    R-hat is below 1.05 or `max_draws` is reached.
 
-    How far the law of a draw is from the posterior is not bounded: R-hat below 1.05 says nothing about total variation,
-    and nothing about the largest log-ratio.
+    There is no bound on the distance between the distribution of a draw and the posterior.  R-hat below 1.05
+    does not bound the total variation distance or the largest log-ratio.
+
+    Attributes
+    ----------
+    boundary : "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`).  Both kernels have the same target.
+        Without a ball both are plain HMC.
+    chains : int >= 1, chains per seed if each seed has its own data set; else in total, and at least one per
+        seed.
+    warmup : int >= 1, steps that tune the step size.
+    block : int >= 1, draws in a block.
+    max_draws : int >= 1
+    leapfrogs : int >= 1, mean number of leapfrog steps in a trajectory.
+    target : float, acceptance probability that warm-up tunes for, with one step size for each budget.
     """
 
-    total_variation: ClassVar[float] = 0.0  # that is charged
+    total_variation: ClassVar[float] = 0.0  # the distance to the posterior that is charged to the budget
     assumption: ClassVar[str] = (
         "the promise is that of an exact posterior sample; how far the HMC that is run is from it is not bounded, and "
         "R-hat does not bound it"
@@ -83,7 +108,17 @@ class Sampler:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """rho, precision: ``(E,)``, rho > 0, precision >= 0.  seeds: S."""
+        """Draw from the posteriors of all seeds and budgets.
+
+        Parameters
+        ----------
+        problem : Glm
+        rho : Tensor (E,), > 0.
+        precision : Tensor (E,), >= 0.
+        radius : float, of the ball; inf for none.
+        seeds : int, S.
+        rng : generator of all draws.
+        """
         chains = max(1, math.ceil(self.chains / seeds)) if problem.shared else self.chains
         centre = find_centre(problem, rho, precision, radius)
         rotated = _rotated(problem, centre.basis)
@@ -116,7 +151,10 @@ class Sampler:
         seeds: int,
         rng: torch.Generator,
     ) -> tuple[Kernel, Tensor]:
-        """The kernel and its starting points, spread twice as wide as the posterior's Gaussian approximation."""
+        """Return the kernel and its starting points.
+
+        The points are spread twice as widely as the posterior's Gaussian approximation.
+        """
         d = centre.theta.shape[-1]
         curvature = rho[:, None] * centre.curvature + precision[:, None]  # (S', E, d)
         ball = 0.0 if radius == math.inf else (d + 2) / radius**2
@@ -143,7 +181,10 @@ class Sampler:
         shared: bool,
         rng: torch.Generator,
     ) -> Posterior:
-        """Warm-up, then draws until all chains have mixed.  to_theta: states to ``(S, chains, E, d)``."""
+        """Return draws after warm-up, as many as are needed until all chains have mixed.
+
+        `to_theta` maps states to ``(S, chains, E, d)``.
+        """
         seeds, chains, budgets, _ = to_theta(start).shape
         bar = tqdm(total=self.warmup + self.max_draws, desc="HMC", unit="draw", leave=False, disable=None)
 
@@ -173,7 +214,10 @@ class Sampler:
 
 
 def _rotated(problem: Glm, basis: Tensor) -> Potential:
-    """U and its gradient in the coordinates ``theta @ basis``; with one margin per row the rows turn, not theta."""
+    """Return U and its gradient as a function of the rotated coordinates ``theta @ basis``.
+
+    With one margin per row, the rows are rotated once, so that theta need not be.
+    """
     if problem.classes == 1:
         return replace(problem, x=problem.x @ basis).value_and_grad
 
@@ -186,19 +230,30 @@ def _rotated(problem: Glm, basis: Tensor) -> Potential:
 
 @dataclass(frozen=True)
 class Rejection:
-    r"""Rejection sampling of ``exp(-f)``, ``f = rho U + precision/2 ||theta||^2`` with precision > 0, without a ball.
+    r"""Rejection sampling of ``exp(-f)`` without a ball, exact up to a small total variation distance.
 
-    f is precision-strongly convex: at any theta*, with its gradient r there, it is at least its tangent paraboloid
-    f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta - c||^2, ``c = theta* - r/precision``.  Proposals
-    N(c, I/precision) are accepted with the probability exp(paraboloid - f), at most 1.  theta* is the minimiser up to
-    rounding, where f(theta) is at most f(theta*) plus half the quadratic form of ``rho beta X^T X + precision I``
-    (beta: smoothness of the loss in the margin): so one is accepted with probability at least 1/w,
-    ``w = det(I + rho beta X^T X/precision)^(1/2)``.  An accepted proposal is an exact draw.  After
-    ``w log(1/total_variation)`` proposals in vain, which has at most that chance, theta* is returned: so the law of the
-    answer is within `total_variation` of the posterior.
+    Here ``f = rho U + precision/2 ||theta||^2`` with precision > 0.  f is precision-strongly convex.  Let r
+    be its gradient at any point theta*.  Then f is at least its tangent paraboloid
+    ``f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta - c||^2``, with ``c = theta* - r/precision``.  A
+    proposal from ``N(c, I/precision)`` is accepted with probability exp(paraboloid - f), which is at most 1.
+    An accepted proposal is an exact draw.
 
-    For few features, few records or a strong prior: ValueError where it would take more than `most` proposals.
-    Losses of one margin.
+    theta* is the minimiser, up to rounding.  There f(theta) is at most f(theta*) plus half the quadratic form
+    of ``rho beta X^T X + precision I``, where beta is the smoothness of the loss in the margin.  So a
+    proposal is accepted with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.
+
+    After ``w log(1/total_variation)`` rejected proposals, theta* is returned.  This happens with probability
+    at most `total_variation`.  So the distribution of the result is within `total_variation` of the
+    posterior.
+
+    The sampler is for losses of one margin, and for few features, few records or a strong prior.  `sample`
+    raises ValueError if a draw may take more than `most` proposals.
+
+    Attributes
+    ----------
+    total_variation : float in (0, 1), bound on the total variation distance to the posterior.
+    most : float, largest allowed number of proposals for a draw.
+    batch : int, largest number of proposals that are computed together.
     """
 
     total_variation: float = 1e-9
@@ -217,10 +272,11 @@ class Rejection:
         )
 
     def proposals(self, problem: Glm, rho: Tensor, precision: Tensor) -> Tensor:
-        """``w log(1/total_variation)``, ``(E,)``: how many proposals a draw may take, on any rows within their bound.
+        """Return the largest number of proposals for a draw, ``w log(1/total_variation)``, ``(E,)``.
 
-        The trace of X^T X is at most n row_bound^2, so w is largest where its d eigenvalues are alike.  No row is
-        looked at: a limit, or a refusal, that depended on the rows would tell something about them.
+        It holds for all rows within their bound.  The trace of X^T X is at most n row_bound^2, so w is
+        largest where its d eigenvalues are equal.  The function reads no row.  A limit or a refusal that
+        depended on the rows would reveal something about them.
         """
         each = problem.n * problem.row_bound**2 / problem.d
         scale = rho.double() * problem.loss.smoothness / precision.double()
@@ -229,7 +285,11 @@ class Rejection:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """As `Sampler.sample`: one draw for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan."""
+        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; arguments are those of `Sampler.sample`.
+
+        R-hat and ess are nan.  Raises ValueError for a ball, for precision = 0, for a loss of several
+        margins, and if a draw may take more than `most` proposals.
+        """
         if radius < math.inf or problem.classes > 1 or not bool((precision > 0).all()):
             raise ValueError("rejection sampling needs a Gaussian prior, no ball, and a loss of one margin")
         limits = self.proposals(problem, rho, precision)
@@ -276,11 +336,19 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Whitened:
-    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)``, precision > 0, without a ball, in coordinates in which
-    the posterior's Hessian at its mode is about I, started at the Gaussian that says.
+    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` in whitened coordinates.
 
-    For many parameters and rows that all seeds share, which are the chains: `draws` draws of about `leapfrogs` steps
-    after `warmup` ones that tune the step size towards the acceptance `target`.
+    In these coordinates the posterior's Hessian at its mode is about I.  Chains start at draws from the
+    Gaussian with that mode and that Hessian.  There is no ball, and precision must be > 0.
+
+    The sampler is for many parameters and one data set that all seeds share.  The seeds are the chains.
+
+    Attributes
+    ----------
+    warmup : int >= 1, steps that tune the step size.
+    draws : int >= 1, draws of each chain after warm-up.
+    leapfrogs : int >= 1, approximate mean number of leapfrog steps in a trajectory.
+    target : float, acceptance probability that warm-up tunes for.
     """
 
     total_variation: ClassVar[float] = 0.0
@@ -298,7 +366,10 @@ class Whitened:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """As `Sampler.sample`, ``(draws, S, 1, E, d)``."""
+        """Draw from the posteriors, ``(draws, S, 1, E, d)``; arguments are those of `Sampler.sample`.
+
+        Raises ValueError for a ball, for precision = 0, and if seeds have data sets of their own.
+        """
         if radius < math.inf or not problem.shared or not bool((precision > 0).all()):
             raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all seeds share")
         mode, inverse = laplace(problem, rho, precision)
@@ -336,7 +407,18 @@ class Whitened:
 
 
 def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
-    """Mode of each posterior, ``(1, E, d)``, and the inverse ``(E, d, d)`` of its Hessian's lower Cholesky factor."""
+    """Return the mode and the inverse Cholesky factor of the Hessian of each posterior.
+
+    Parameters
+    ----------
+    problem : Glm
+    rho, precision : Tensor (E,), as in `Sampler.sample`.
+
+    Returns
+    -------
+    mode : Tensor (1, E, d)
+    inverse : Tensor (E, d, d), inverse of the lower Cholesky factor of the Hessian at the mode.
+    """
     single = estimated(problem)
     start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64)
     mode = descend(single, (precision / rho).double(), start, 1e-5, MODE).theta.float()
@@ -348,11 +430,13 @@ def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tenso
 
 
 def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> Centre:
-    """Mode of the posterior in the ball, for each budget, and the curvature of U there.
+    """Find the mode of the posterior in the ball, for each budget, and the curvature of U there.
 
-    The mode lies on the path ``theta(r) = argmin U + r/2 ||theta||^2``: at ``r = precision/rho`` if that is inside the
-    ball, else where the path meets its surface, and what r exceeds precision/rho by is the Lagrange multiplier.  A
-    logarithmic grid of r is exact enough, since the result only tunes the sampler.
+    The mode lies on the path ``theta(r) = argmin U + r/2 ||theta||^2``.  If the point at
+    ``r = precision/rho`` is inside the ball, it is the mode.  Else the mode is where the path meets the
+    surface of the ball, and the excess of r over precision/rho is the Lagrange multiplier.  A logarithmic
+    grid of r is exact enough, because the result only tunes the sampler.  Arguments are those of
+    `Sampler.sample`.
     """
     ridges = problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37)
     wanted = (precision / rho)[None, :, None]  # (1, E, 1)
@@ -369,11 +453,12 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
 
 
 def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Tensor:
-    """``theta(r)`` on the grid of r, which grows: ``(S', ridges, d)``, inf where no budget needs it.
+    """Return ``theta(r)`` on an increasing grid of r, ``(S', ridges, d)``; inf where no budget needs it.
 
-    Where L-BFGS on the whole grid does not arrive, as on rows that a hyperplane separates, whose theta(r) grows without
-    bound as r falls, Newton's method walks down from the next larger r.  It ends at r = `least`, and outside the ball,
-    where all smaller r are too: ``||theta(r)||`` falls with r.
+    L-BFGS runs on the whole grid first.  It can fail, as on rows that a hyperplane separates: there theta(r)
+    grows without bound as r falls.  At such r, Newton's method starts from the minimum at the next larger r.
+    The path ends at r = `least`.  It also ends outside the ball, because all smaller r are outside, too:
+    ``||theta(r)||`` increases as r falls.
     """
     tolerance = 1e-6 * problem.row_bound
     linear = torch.zeros(len(problem.x), len(ridges), problem.d, dtype=torch.float64)
@@ -385,6 +470,6 @@ def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Te
         if float(ridges[e]) < least or float(last.norm()) > radius:
             path[r, e] = math.inf
             continue
-        # the mode only tunes the sampler: a point near it will do, and raises no error
+        # the mode only tunes the sampler, so a point near it is enough, and a miss raises no error
         path[r, e], _, _ = newton(one_of(problem, r), float(ridges[e]), linear[r, e], last, tolerance)
     return path

@@ -1,8 +1,13 @@
-"""What a row says of its privacy: what the paper charges, tight accountants, and attacks on the row itself.
+"""The privacy columns of a row of results: promised epsilon, proven epsilon and attack epsilon.
 
-An experiment names the prices that it wants beside those that every row has, `epsilon_paper` and `epsilon_tight`:
-"neighbours" (both kinds), "ryffel2022" (Theorem 3.1 with K in epochs and in steps) and "last_iterate"; and it may name
-an attack on its rows.
+Every row has the promised epsilon (`epsilon_paper`) and the proven epsilon (`epsilon_tight`).  An experiment
+can name more prices, that is, further values of epsilon:
+
+* "neighbours": the proven epsilon for both kinds of neighbours.
+* "ryffel2022": Theorem 3.1, with K in epochs and in steps.
+* "last_iterate": a bound for the release of the last iterate alone.
+
+An experiment can also name an attack.  An attack gives a lower bound on epsilon for a row of results.
 """
 
 import math
@@ -23,12 +28,12 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, LangevinDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.stepsize import steps_event
 from dplangevin.privacy.subsampled_gaussian import composed_steps
-from dplangevin.problems import Facts
+from dplangevin.problems import Facts, Problem
 
 NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 KNOWN = "neighbours", "ryffel2022", "last_iterate"
-# plan, facts, delta, generator -> columns
-Attack = Callable[[Plan, Facts, float, torch.Generator], dict[str, Any]]
+# method, plan, problem, delta, generator -> columns
+Attack = Callable[[Method, Plan, Problem, float, torch.Generator], dict[str, Any]]
 
 
 def priced(
@@ -39,13 +44,24 @@ def priced(
     adjacency: Adjacency,
     names: Sequence[str] = (),
     formula: Accountant | None = None,
-    attack: Attack | None = None,
-    rng: torch.Generator | None = None,
+    attack: Callable[[], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The columns of a row that say what it costs and how, and "violated".
+    """Return the columns of a row of results that say what the plan costs and how, and "violated".
 
-    adjacency: that epsilon_tight is priced under.  formula: the paper's accountant where that is not the method's, for
-    the events that it has a theorem for.  attack: on rows of a chain with noise, with draws from rng.
+    Parameters
+    ----------
+    method, plan, facts : the method, its plan, and the facts of the problem.
+    delta : float, for the proven epsilon.
+    adjacency : neighbour relation of the proven epsilon `epsilon_tight`.
+    names : further prices, see the module's docstring.
+    formula : Accountant of the paper, if it is not the method's own.  It is used for events that it covers.
+    attack : function that returns the columns of an attack.  It is called only for a chain with noise in
+        every step.
+
+    Raises
+    ------
+    ValueError
+        For an unknown price, and for an attack unless adjacency is "replace_one".
     """
     if unknown := sorted(set(names) - set(KNOWN)):
         raise ValueError(f"unknown prices {unknown}: an experiment can ask for {', '.join(KNOWN)}")
@@ -70,34 +86,43 @@ def priced(
     if isinstance(plan.paper, LangevinDpEvent):
         found |= _langevin(plan, plan.paper, facts, delta, names)
     if attack is not None and isinstance(plan.work, Chain) and bool((plan.work.noise_std > 0).all()):
-        assert rng is not None, "an attack draws: give it a generator"
         if adjacency != "replace_one":
             raise ValueError(
                 f"attacks on rows replace a record, so no price under {adjacency}: audit = replace_one"
             )
-        found |= attack(plan, facts, delta, rng)
+        found |= attack()
     found |= {"released": guarantee.released, "sampling": guarantee.sampling}
     found |= {**chain_columns(plan, facts.n), **plan.settings}
     return found | {"violated": "; ".join(violated(method, plan))}
 
 
 def violated(method: Method, plan: Plan) -> list[str]:
-    """What the guarantee needs and does not have, conditions of the paper's theorem among it."""
+    """Return what the guarantee needs and does not have, as texts.
+
+    These include the conditions of the paper's theorem.
+    """
     guarantee = plan.guarantee
     check = getattr(method.accountant, "violated", None)
     notes = list(plan.violated)
-    if plan.paper is None and check and guarantee.sampling != "shuffled":  # of which no theorem here is
+    if plan.paper is None and check and guarantee.sampling != "shuffled":  # no theorem covers it
         notes += check(guarantee.event, guarantee.delta)
     return notes
 
 
 def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float]:
-    """Tight prices of the first `steps` steps of a chain with every iterate visible, for both kinds of neighbours."""
+    """Return the proven epsilon of the first `steps` steps of a chain, for both kinds of neighbours.
+
+    Every iterate is visible.
+    """
     return both(first_steps(plan, facts, steps), delta)
 
 
 def both(event: DpEvent, delta: float) -> dict[str, float]:
-    """Tight prices for both kinds of neighbours; nan for one that has none, as of subsets that lose a record."""
+    """Return the proven epsilon for both kinds of neighbours.
+
+    It is nan for a kind that has none, such as removal of a record where minibatches are subsets of fixed
+    size.
+    """
     found = {}
     for kind in NEIGHBOURS:
         try:
@@ -108,11 +133,12 @@ def both(event: DpEvent, delta: float) -> dict[str, float]:
 
 
 def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
-    """The event of the first steps of a chain with clipped gradients."""
+    """Return the event of the first `steps` steps of a chain with clipped gradients."""
     chain, n = plan.work, facts.n
-    if isinstance(plan.guarantee.event, NonPrivateDpEvent) or not chain.clip < math.inf:
+    moved = chain.sensitivity(n)
+    if isinstance(plan.guarantee.event, NonPrivateDpEvent) or not moved < math.inf:
         return NonPrivateDpEvent()
-    multipliers = (chain.noise_std / chain.clip)[:steps]
+    multipliers = (chain.noise_std / moved)[:steps]
     if chain.sampling.scheme == "poisson":
         schedule = "fixed" if bool((multipliers == multipliers[0]).all()) else "decreasing"
         sigma = float(plan.settings["noise_multiplier"])
@@ -123,7 +149,7 @@ def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
 
 
 def whole(event: DpEvent) -> DpEvent:
-    """The event with every iterate visible."""
+    """Return the event, with every iterate visible."""
     return event.all_iterates() if isinstance(event, LangevinDpEvent) else event
 
 
@@ -135,7 +161,7 @@ def _epsilon(event: DpEvent, delta: float, adjacency: Adjacency) -> float:
 def _langevin(
     plan: Plan, paper: LangevinDpEvent, facts: Facts, delta: float, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Of DP-SGLD as ryffel2022 has it: its formula, and the last-iterate bound where there is one."""
+    """Return the columns of DP-Langevin (ryffel2022): its formula, and a last-iterate bound if any."""
     found: dict[str, Any] = {}
     if "ryffel2022" in names:
         epochs = plan.work.sampling.passes(facts.n)
@@ -143,7 +169,7 @@ def _langevin(
         found["epsilon_formula_epochs"] = Ryffel2022().epsilon(passes, delta)
         found["epsilon_formula_steps"] = Ryffel2022().epsilon(paper, delta)
     if "last_iterate" in names and isinstance(plan.guarantee.event, LangevinDpEvent):
-        # what all iterates tell includes the last; both for replace-one neighbours
+        # a bound for all iterates holds for the last one, too; both are for replace-one neighbours
         last, every = plan.guarantee.event, whole(plan.guarantee.event)
         found["epsilon_last"] = min(Bok2024().epsilon(last, delta), _epsilon(every, delta, "replace_one"))
     return found

@@ -1,10 +1,13 @@
-"""The only place that draws minibatches and the noise of chains and of perturbed fits, on which their privacy rests.
+"""The only module that draws minibatches and the noise of chains and perturbed fits.
 
-Draws of chains are shared along the axis of budgets and variants (common random numbers: they are compared on paired
-noise); those of perturbed fits and of posterior samples are not, so that an unlucky draw is one budget's and not all of
-theirs.  Along seeds all are independent.  This is a research generator (Mersenne Twister through torch), not a
-cryptographically secure one.  A seed below 2^64 names one of 2^32 streams, which can all be tried: a release that is
-published draws from `unpredictable`, or from a seed of 128 bits of the system's entropy that is kept secret.
+The privacy of the methods rests on these draws.  Draws of chains are shared along the axis of budgets and
+variants (common random numbers), so that these are compared on paired noise.  Draws of perturbed fits and of
+posterior samples are not shared, so that an unlucky draw affects one budget and not all.  Along seeds all
+draws are independent.
+
+The generator is for research (Mersenne Twister through torch).  It is not cryptographically secure.  A seed
+below 2^64 names one of 2^32 streams, and an attacker can try all of them.  For a release that is published,
+draw from `unpredictable`, or from a seed of 128 bits of the system's entropy that is kept secret.
 """
 
 import hashlib
@@ -20,19 +23,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# of the state that torch gives out: a seed of 8 bytes, two numbers of 4 and one of 8 come before the words, in 8 each
+# In the state that torch returns, STATE bytes come first: a seed of 8 bytes, two numbers of 4 and one of 8.
+# Then come WORDS words of the Mersenne Twister, in 8 bytes each.
 STATE, WORDS = 24, 624
-NORMALS = torch.float64  # the precision that noise is drawn in
-EXACT = 2**24  # whole numbers that float32 holds
-FINE = 2.0**-26  # below it a uniform number is drawn with more digits
-LARGE = 2**64  # seeds from which on all their bits count
+NORMALS = torch.float64  # precision in which noise is drawn
+EXACT = 2**24  # float32 holds all whole numbers up to this
+FINE = 2.0**-26  # a uniform number below this gets more digits
+LARGE = 2**64  # from here on, all bits of a seed count
 
 
 class Batch(NamedTuple):
-    """Of one step and every seed.
+    """The random numbers of one step for every seed.
 
-    rows: ``(S, B)`` indices, the start of a uniformly random order of the rows.  sizes: ``(S,)``, how many of them,
-    from the start, are the seed's Poisson sample; None where no chain draws one.  normals: standard, ``(S, 1, d)``.
+    Attributes
+    ----------
+    rows : Tensor (S, B), row indices, the start of a uniformly random order of the rows.
+    sizes : Tensor (S,), how many of the first `rows` are the seed's Poisson sample; None if no chain uses
+        one.
+    normals : Tensor (S, 1, d), standard normal.
     """
 
     rows: Tensor
@@ -44,10 +52,16 @@ class Batch(NamedTuple):
 
 
 def generator(seed: int, label: str) -> torch.Generator:
-    """Generator of a seed >= 0: one stream per label.
+    """Return the generator of a seed; each label has a stream of its own.
 
-    Below `LARGE` it is seeded with ``SeedSequence([seed, crc32(label)])``, of which torch takes 32 bits.  From `LARGE`
-    on SHAKE-256 of seed and label gives the whole state: no stream tells the seed, or another stream.
+    Below `LARGE`, the generator is seeded with ``SeedSequence([seed, crc32(label)])``, of which torch takes
+    32 bits.  From `LARGE` on, SHAKE-256 of seed and label gives the whole state.  Then no stream reveals the
+    seed or another stream.
+
+    Parameters
+    ----------
+    seed : int >= 0
+    label : str
     """
     if seed >= LARGE:
         return _with_state(hashlib.shake_256(f"{seed} {label}".encode()).digest(4 * WORDS))
@@ -56,12 +70,15 @@ def generator(seed: int, label: str) -> torch.Generator:
 
 
 def unpredictable() -> torch.Generator:
-    """Generator whose whole state, 624 words of 32 bits, is the system's entropy: no seed can be tried."""
+    """Return a generator whose whole state, 624 words of 32 bits, is the system's entropy.
+
+    So there is no seed that an attacker could try.
+    """
     return _with_state(secrets.token_bytes(4 * WORDS))
 
 
 def _with_state(content: bytes) -> torch.Generator:
-    """Generator whose words are these, 4 bytes each."""
+    """Return the generator whose state has the words of `content`, 4 bytes each."""
     made = torch.Generator().manual_seed(0)
     state = made.get_state()
     words = np.frombuffer(content, "<u4").astype(np.uint64)
@@ -70,9 +87,10 @@ def _with_state(content: bytes) -> torch.Generator:
 
 
 def uniform(rng: torch.Generator, count: int) -> Tensor:
-    """Uniform on (0, 1), ``(count,)`` in float64, small values as accurate as large ones.
+    """Draw uniform numbers on (0, 1), ``(count,)`` in float64, with small values as accurate as large ones.
 
-    torch's are multiples of 2^-53.  Given that one is below 2^-26, it is 2^-26 times another uniform, which is drawn.
+    torch draws multiples of 2^-53.  A uniform number that is below 2^-26 is 2^-26 times another uniform
+    number.  So in this case the function draws that other number.
     """
     found = torch.rand(count, generator=rng, dtype=torch.float64)
     small = (found < FINE).nonzero()[:, 0]
@@ -82,12 +100,21 @@ def uniform(rng: torch.Generator, count: int) -> Tensor:
 
 
 def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS) -> Tensor:
-    """Standard normals that hide records: all Gaussian noise of every private method is a multiple of these.
+    """Draw the standard normals that hide records.
 
-    In float64 by the transform of Box and Muller (1958), sqrt(-2 log u) times cosine and sine of a uniform angle, of a
-    u from `uniform`: with tails to 38 standard deviations.  torch's own end where its u does, at sqrt(106 log 2) = 8.57
-    and in float32, where they are taken, at sqrt(48 log 2) = 5.77: what lies beyond tells two neighbours apart, with a
-    probability that no delta pays for.
+    All Gaussian noise of every private method is a multiple of these numbers.
+
+    In float64 they come from the transform of Box and Muller (1958): sqrt(-2 log u) times the cosine and the
+    sine of a uniform angle, with u from `uniform`.  Their tails reach 38 standard deviations.  torch's own
+    normals end where torch's own u ends: at sqrt(106 log 2) = 8.57 in float64, and at sqrt(48 log 2) = 5.77
+    in float32, for which this function uses them.  A value beyond that end shows which of two neighbouring
+    data sets was used, with a probability that no delta accounts for.
+
+    Parameters
+    ----------
+    rng : generator.
+    shape : ints
+    dtype : torch.float64 or torch.float32.
     """
     if dtype == torch.float32:
         return torch.randn(*shape, generator=rng)
@@ -98,7 +125,7 @@ def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS) -> Te
 
 
 def gamma_ball(rng: torch.Generator, *shape: int) -> Tensor:
-    """Density proportional to ``exp(-||b||)`` on R^d, ``(..., d)`` in float64."""
+    """Draw b with density proportional to ``exp(-||b||)`` on R^d, ``(..., d)`` in float64."""
     direction = noise(rng, *shape)
     # the length is Gamma(d, 1): the sum of d unit exponentials, -log of uniforms
     length = -uniform(rng, math.prod(shape)).log().view(shape).sum(-1, keepdim=True)
@@ -106,10 +133,10 @@ def gamma_ball(rng: torch.Generator, *shape: int) -> Tensor:
 
 
 def integers(rng: torch.Generator, n: int, *shape: int) -> Tensor:
-    """Uniform on ``{0..n-1}``.
+    """Draw uniform numbers of ``{0..n-1}``.
 
-    torch's are words of 32 bits modulo n, which makes low values too likely, by up to n/2^32: 2^-16 where they are
-    taken; beyond, words of 62 bits are.
+    torch draws words of 32 bits modulo n.  This makes low values too likely, by up to n/2^32.  The function
+    accepts this for n up to 2^16, where the error is at most 2^-16.  For larger n it uses words of 62 bits.
     """
     if n <= 2**16:
         return torch.randint(n, shape, generator=rng)
@@ -117,10 +144,16 @@ def integers(rng: torch.Generator, n: int, *shape: int) -> Tensor:
 
 
 def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> Tensor:
-    """Uniform random subsets of ``{0..n-1}`` of the given size, without replacement: indices ``(*shape, size)``.
+    """Draw uniform subsets of ``{0..n-1}`` without replacement, as indices ``(*shape, size)``.
 
-    Draws with replacement and draws again, for each later copy of a value, until all differ.  Every step treats all
-    values alike, so by symmetry each subset of that size is equally likely, and so is each start of it.
+    The function draws with replacement.  While a value occurs twice, it draws again for each later copy.
+    Every step treats all values alike.  So by symmetry all subsets of that size are equally likely, and the
+    first entries of a subset are a uniform subset, too.
+
+    Raises
+    ------
+    ValueError
+        For a size outside 1..n.
     """
     if not 0 < size <= n:
         raise ValueError(f"a subset of {size} of {n} rows does not exist: batch must be in 1..{n}")
@@ -129,11 +162,11 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
         return keys.topk(size, dim=-1).indices
     out = integers(rng, n, int(np.prod(shape)), size)
     drawn, rows = out.numpy(), np.arange(len(out))
-    bits = (size - 1).bit_length()  # of a place
+    bits = (size - 1).bit_length()  # number of bits of an index within the subset
     whole = np.int32 if n << bits < 2**31 else np.int64
     places: NDArray[np.signedinteger[Any]] = np.arange(size).astype(whole)
     while len(rows):
-        # a value and its place in one number: sorted as a stable sort has them
+        # value and place in one number, so that any sort gives the order of a stable sort
         ordered: NDArray[np.signedinteger[Any]] = drawn[rows].astype(whole)
         ordered <<= bits
         ordered |= places
@@ -149,8 +182,19 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
 
 
 def epochs(seed: int, seeds: int, n: int, size: int, first: int) -> Iterator[Tensor]:
-    """Rows ``(seeds, size)`` of step `first` and of all later ones, see "shuffled" of `chains.sampling`; seed: of the
-    orders, each drawn from a stream of its own, so that a run can be resumed within an epoch."""
+    """Yield the rows ``(seeds, size)`` of step `first` and of all later steps of shuffled epochs.
+
+    The scheme is "shuffled" of `chains.sampling`.  Each order comes from a stream of its own, so that a run
+    can be resumed within an epoch.
+
+    Parameters
+    ----------
+    seed : int, of the orders.
+    seeds : int, S.
+    n : int, rows of the data set.
+    size : int, rows of a minibatch.
+    first : int, number of steps done before.
+    """
     epoch, done = divmod(first, n // size)
     while True:
         streams = [generator(seed, f"epoch {epoch} of {s}") for s in range(seeds)]
@@ -171,12 +215,28 @@ def batches(
     shuffled: Iterator[Tensor] | None = None,
     drawn_in: torch.dtype = NORMALS,
 ) -> Iterator[Batch]:
-    """`steps` batches for chains of the given sampling schemes, which share rows and normals.
+    """Yield `steps` batches for chains that share rows and normals.
 
-    Drawn are, for `block` steps at a time: where one of them is "poisson" the sizes, ``Binomial(n, size/n)``; the start
-    of a random order, long enough for all; normals.  The first `size` rows are a uniform subset, the first `sizes` a
-    Poisson sample.  shuffled: the rows of the scheme of that name, from `epochs`; no other scheme can share them.
-    drawn_in: the precision that normals are drawn in before they are rounded to float32, see `noise`.
+    For `block` steps at a time, the function draws the following:
+
+    * sizes ``Binomial(n, size/n)``, if a scheme is "poisson";
+    * the start of a random order, long enough for all chains;
+    * normals.
+
+    The first `size` rows are a uniform subset, and the first `sizes` rows are a Poisson sample.
+
+    Parameters
+    ----------
+    rng : generator of all draws.
+    schemes : set of str, the sampling schemes of the chains, see `chains.sampling`.
+    seeds : int, S.
+    n : int, rows of the data set.
+    size : int, (expected) rows of a minibatch.
+    d : int, normals for each seed.
+    steps : int
+    block : int, steps whose random numbers are drawn together.
+    shuffled : iterator from `epochs`, the rows of the scheme "shuffled".  No other scheme can share them.
+    drawn_in : torch.dtype, precision of the normals before they are rounded to float32, see `noise`.
     """
     if shuffled is not None:
         for rows in islice(shuffled, steps):

@@ -1,4 +1,4 @@
-"""The exact posterior that releases are compared with: HMC, its moments on disk, and the distances to them."""
+"""The exact posterior that releases are compared with: its sampling by HMC, its file, and distances to it."""
 
 import zipfile
 from collections.abc import Mapping
@@ -16,10 +16,15 @@ from dplangevin.problems.glm import Glm
 
 
 class Reference(NamedTuple):
-    """Moments of the posterior ``exp(-U(theta) - precision/2 ||theta||^2)`` and what its predictive is worth.
+    """Moments of the posterior ``exp(-U(theta) - precision/2 ||theta||^2)``, with diagnostics, in float64.
 
-    mean ``(R', d)``, covariance ``(R', d, d)``, log_loss, r_hat and ess ``(R',)``, float64; R' = 1 where all repeats
-    share their data, else R.  log_loss: of the posterior predictive on the test rows, in nats per row.
+    R' = 1 if all repeats share their data, else R' = R.
+
+    Attributes
+    ----------
+    mean, covariance : Tensor (R', d) and Tensor (R', d, d).
+    log_loss : Tensor (R',), log loss of the posterior predictive on the test rows, in nats per row.
+    r_hat, ess : Tensor (R',), diagnostics of the chains.
     """
 
     mean: Tensor
@@ -32,9 +37,10 @@ class Reference(NamedTuple):
 def sample_reference(
     problem: Glm, precision: float, sampler: Sampler, predictive: int, seeds: int, rng: torch.Generator
 ) -> Reference:
-    """HMC on the full data.  predictive: draws that log_loss averages over, about.
+    """Return the moments of the posterior on the full data, sampled by HMC.
 
-    Raises ValueError when the worst split R-hat is 1.05 or more.
+    `predictive` is the approximate number of draws that log_loss averages over.  ValueError is raised if the
+    worst split R-hat is 1.05 or more.
     """
     found = sampler.sample(problem, torch.ones(1), torch.tensor([precision]), float("inf"), seeds, rng)
     worst = float(found.mixing.r_hat.max())
@@ -53,18 +59,24 @@ def sample_reference(
 
 
 def covariances(draws: Tensor) -> Tensor:
-    """``sum_s (theta_s - mean)(theta_s - mean)^T/(S - 1)`` in float64: ``(..., S, d)`` to ``(..., d, d)``."""
+    """Return ``sum_s (theta_s - mean)(theta_s - mean)^T/(S - 1)`` in float64, shape ``(..., d, d)``."""
     centred = draws.double() - draws.double().mean(-2, keepdim=True)
     return centred.mT @ centred / (draws.shape[-2] - 1)
 
 
 def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str, Tensor]:
-    """How far the kept draws are from the posterior, each ``(R, E)``; the first R are taken of more posteriors.
+    """Return distances of the draws theta ``(R, E, samples, d)`` from the posterior; log_loss is ``(R, E)``.
 
-    mean_distance: ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^ is the mean of the draws.
-    covariance_distance: ``||S^ - S||_F/||S||_F``, unitless, left out for releases of a single draw.
-    predictive_gap: log_loss minus the posterior's, in nats per row.  Both distances contain the Monte Carlo error of
-    the draws.  theta ``(R, E, samples, d)``, log_loss ``(R, E)``.
+    If the reference has more than R posteriors, the first R are used.  mean_distance and covariance_distance
+    contain the Monte Carlo error of the draws.
+
+    Returns
+    -------
+    mean_distance : Tensor (R, E), ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^
+        is the mean of the draws.
+    covariance_distance : Tensor (R, E), ``||S^ - S||_F/||S||_F``, unitless; missing for releases of a single
+        draw.
+    predictive_gap : Tensor (R, E), log_loss minus the posterior's, in nats per row.
     """
     reference = Reference(*(moment[: len(theta)] for moment in reference))
     variance = reference.covariance.diagonal(dim1=-2, dim2=-1)  # (R', d)
@@ -81,7 +93,7 @@ def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str
 
 
 def save(path: Path, references: Mapping[str, Reference]) -> None:
-    """Write references by scaling; the bytes depend on the values only."""
+    """Write references, a mapping of scaling to `Reference`; the bytes depend on the values only."""
     named = {
         f"{scaling}.{field}": value.numpy()
         for scaling, reference in references.items()
@@ -91,7 +103,7 @@ def save(path: Path, references: Mapping[str, Reference]) -> None:
 
 
 def load(path: Path, scaling: str) -> Reference:
-    """The reference for one scaling.  Raises DataError naming the stage that makes it."""
+    """Return the reference for one scaling; if it cannot be read, DataError names the stage that makes it."""
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
             fields = [torch.from_numpy(archive[f"{scaling}.{field}"]) for field in Reference._fields]

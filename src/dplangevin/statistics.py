@@ -1,15 +1,24 @@
-"""Every statistic behind the exhibits and the claims: intervals, paired and unpaired differences, tests, exponents of
-power laws, and summaries over repeats and seeds.
+"""Every statistic behind the exhibits and the claims.
 
-On convex problems, methods of one experiment share data splits and test points within a repeat (column `seed`), so
-their accuracies are compared by the paired difference `d[r, b] = accuracy_first[r, b] - accuracy_second[r, b]` (repeat
-r, budget b), averaged over budgets within each repeat, with a Student interval over repeats. Budgets are either what
-was asked of the mechanism (`axis="asked"`) or what the tight accountant finds it to cost (`axis="audited"`), where the
-methods' points differ and each repeat's accuracy is interpolated linearly in ln epsilon. Seeds of networks are
-independent: Welch (1947).
+These are intervals, paired and unpaired differences, tests, exponents of power laws, and summaries over
+repeats and seeds.
 
-A result is trusted if no condition of its guarantee fails and no chain has diverged. What is not trusted is shown, but
-is never the best of several and never what others are compared with.
+On convex problems, the methods of one experiment share data splits and test points within a repeat (column
+`seed`). Their accuracies are compared by the paired difference
+
+    d[r, b] = accuracy_first[r, b] - accuracy_second[r, b]
+
+for repeat r and budget b. It is averaged over budgets within each repeat, and has a Student interval over
+repeats. There are two kinds of budgets:
+
+- `axis="asked"`: the ε that was asked of the mechanism;
+- `axis="audited"`: the proven ε by the tight accountant. Here the points of two methods differ, and the
+  accuracy of each repeat is interpolated linearly in ln epsilon.
+
+Seeds of networks are independent. They are compared by Welch (1947).
+
+A result is trusted if no condition of its guarantee fails and no chain has diverged. Other results are shown,
+but they are never the best of several, and others are never compared with them.
 """
 
 from __future__ import annotations
@@ -22,9 +31,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri, stdtr, stdtrit
 
-LEVEL = 0.95  # of every interval that names no other
+LEVEL = 0.95  # confidence level of every interval, unless another is given
 AXES = ("asked", "audited")
-NEAR = 5e-3  # in ln epsilon: how far outside a curve it is still read off, at its end
+NEAR = 5e-3  # in ln epsilon: up to this far outside a curve, the value at its end is used
 MAJORITY = "majority_accuracy"
 SUMMARY_COLUMNS = [
     "dataset", "method", "variant", "scaling", "epsilon", "ln_epsilon", "epsilon_paper", "epsilon_tight",
@@ -34,24 +43,40 @@ SUMMARY_COLUMNS = [
 
 
 class NoCommonRange(ValueError):
-    """Two methods have no budget, or no range of audited epsilon, in common."""
+    """The error that two methods share no budget, or no range of proven ε."""
 
 
 class Interval(NamedTuple):
-    """A mean (accuracy, unitless) with its confidence limits; the limits are nan for a single value."""
+    """A mean (accuracy, unitless) with its confidence limits, which are nan for a single value.
+
+    Attributes
+    ----------
+    mean, low, high : float
+        The mean, and its lower and upper limit.
+    """
 
     mean: float
     low: float
     high: float
 
     def columns(self) -> dict[str, float]:
-        """As columns of a row: value, low, high."""
+        """Return the interval as columns of a row: value, low, high."""
         return {"value": self.mean, "low": self.low, "high": self.high}
 
 
 class Comparison(NamedTuple):
-    """Interval of the mean paired difference, and the points where the difference alone is significantly above or below
-    the threshold, by Holm's method over all points."""
+    """A paired difference compared with a threshold.
+
+    Attributes
+    ----------
+    interval : Interval
+        Of the mean difference over points.
+    above, below : list of float
+        The ε at which the difference alone is significantly above or below the threshold, by Holm's method
+        over all points.
+    points, repeats : int
+        Number of points and of repeats.
+    """
 
     interval: Interval
     above: list[float]
@@ -64,9 +89,19 @@ class Comparison(NamedTuple):
 
 
 def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval:
-    """Student interval `mean +- t_{(1+level)/2, n-1} s / sqrt(n)` over independent repeats. values: (n,), finite.
+    """Return the Student interval `mean +- t_{(1+level)/2, n-1} s / sqrt(n)` over independent repeats.
 
-    Raises ValueError for no values or values that are not finite.
+    Parameters
+    ----------
+    values : ndarray or Series (n,)
+        Finite values. For n = 1 the limits are nan.
+    level : float
+        Confidence level in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If there are no values, or if one is not finite.
     """
     array = np.asarray(values, dtype=float)
     if array.size == 0 or not np.isfinite(array).all():
@@ -79,22 +114,31 @@ def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval
 
 
 def finite_interval(values: pd.Series) -> Interval:
-    """`t_interval` of the finite values, without those of diverged chains; all nan where there is none."""
+    """Return `t_interval` of the finite values, without diverged chains; all nan if there are none."""
     finite = values[np.isfinite(values)]
     return t_interval(finite) if len(finite) else Interval(math.nan, math.nan, math.nan)
 
 
 def welch(terms: Sequence[tuple[float, pd.Series]], level: float = LEVEL) -> Interval:
-    """Sum of weight times mean over independent seeds, variances unequal (Welch 1947, with Satterthwaite's degrees of
-    freedom). terms: (weight, values by seed); weights 1 and -1 make the difference of two means. The limits are nan
-    where any of the means has one seed."""
+    """Return the interval of a sum of weight times mean, over independent seeds with unequal variances.
+
+    It is by Welch (1947), with Satterthwaite's degrees of freedom. The limits are nan if any mean has one
+    seed.
+
+    Parameters
+    ----------
+    terms : sequence of (float, Series)
+        Weight, and the values by seed. The weights 1 and -1 give the difference of two means.
+    level : float
+        Confidence level in (0, 1).
+    """
     mean, error, freedom = _welch(terms)
     half = float(stdtrit(freedom, (1 + level) / 2)) * error if error else error
     return Interval(mean, mean - half, mean + half)
 
 
 def welch_p(terms: Sequence[tuple[float, pd.Series]], threshold: float) -> float:
-    """Two-sided p-value of the hypothesis that the sum of `welch` is `threshold`; nan where a mean has one seed."""
+    """Return the two-sided p-value that the sum of `welch` equals `threshold`; nan if a mean has one seed."""
     mean, error, freedom = _welch(terms)
     if error == 0:
         return float(mean == threshold)
@@ -102,7 +146,7 @@ def welch_p(terms: Sequence[tuple[float, pd.Series]], threshold: float) -> float
 
 
 def _welch(terms: Sequence[tuple[float, pd.Series]]) -> tuple[float, float, float]:
-    """The sum, its standard error (nan where a mean has one seed) and the degrees of freedom."""
+    """Return the sum, its standard error (nan if a mean has one seed) and the degrees of freedom."""
     mean = float(sum(weight * values.mean() for weight, values in terms))
     if min(len(values) for _, values in terms) < 2:
         return mean, math.nan, math.nan
@@ -114,7 +158,10 @@ def _welch(terms: Sequence[tuple[float, pd.Series]]) -> tuple[float, float, floa
 
 
 def paired_p(first: pd.Series, second: pd.Series | float) -> float:
-    """Two-sided p-value of the paired t-test over repeats; 1 for equal values, nan for a single repeat."""
+    """Return the two-sided p-value of the paired t-test over repeats.
+
+    It is 1 for equal values and nan for a single repeat.
+    """
     gap = (first - second).dropna().to_numpy(float)
     if len(gap) < 2:
         return math.nan
@@ -124,7 +171,10 @@ def paired_p(first: pd.Series, second: pd.Series | float) -> float:
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """p-values adjusted for their number (Holm 1979): those <= a are significant with a family-wise error of a."""
+    """Return p-values adjusted for their number (Holm 1979).
+
+    Those <= a are significant with a family-wise error of a.
+    """
     values = np.asarray(p, dtype=float)
     order = np.argsort(values)
     adjusted = np.empty(len(values))
@@ -133,11 +183,16 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def power_law(rows: pd.DataFrame, x: str) -> Interval:
-    """The exponent p of `value ~ x^p` by weighted least squares on the logarithms, with its 95 % interval.
+    """Return the exponent p of `value ~ x^p` with its 95 % interval.
 
-    rows: independent values with their 95 % limits (columns value, low, high), at two x or more. A logarithm's standard
-    error is `(high - low)/(2 z value)` (delta method); with no spread, as in closed form, the weights are equal and the
-    interval is the point.
+    The fit is by least squares on the logarithms, with weights from their standard errors. By the delta
+    method, these are `(high - low)/(2 z value)`. If no value has a spread, as in closed form, the weights are
+    equal and the interval is a point.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Independent positive values with 95 % limits, in the columns value, low and high, at two or more x.
     """
     z = ndtri((1 + LEVEL) / 2)
     error = (rows.high - rows.low) / (2 * z * rows.value)
@@ -162,9 +217,10 @@ def select(
     metric: str = "accuracy",
     variant: str = "",
 ) -> pd.DataFrame:
-    """The rows of one metric of one method on one data set; of the `variant`, if the method was run in it.
+    """Return the rows of one metric of one method on one data set.
 
-    Raises ValueError when there are none.
+    If the method was run in `variant`, only the rows of that variant are returned, otherwise those of all.
+    Raise ValueError if there are no rows.
     """
     keep = (
         runs.metric.eq(metric)
@@ -182,11 +238,17 @@ def select(
 
 
 def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """Accuracy by repeat (rows) and ln epsilon (columns, ascending) on one axis; points with epsilon 0 or infinite are
-    left out.
+    """Return the accuracy by repeat (rows) and ln epsilon (columns, ascending) on one axis.
 
-    A non-private method has only infinite budgets: its single column is labelled inf and holds at every budget. Raises
-    ValueError for an unknown axis, or rows of more than one variant or scaling.
+    Points with epsilon 0 or infinite are left out. A non-private method has only infinite budgets. Its single
+    column is labelled inf, and its accuracy holds at every budget.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Accuracy rows of one variant and one scaling, as from `select`.
+    axis : str
+        "asked" or "audited" (see the module); ValueError for any other.
     """
     if axis not in AXES:
         raise ValueError(f"axis {axis!r} is unknown: use one of {AXES}")
@@ -207,9 +269,10 @@ def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 
 def read_off(table: pd.DataFrame, epsilon: float) -> pd.Series:
-    """Values by repeat at one epsilon > 0, interpolated linearly in ln epsilon; table: as from `curve`.
+    """Return the values by repeat at one epsilon, interpolated linearly in ln epsilon.
 
-    Raises NoCommonRange where the curve ends below or begins above it, or has no point.
+    `table` is as from `curve`, and epsilon is positive. Raise NoCommonRange if the curve has no point, or if
+    epsilon lies outside its range (see NEAR).
     """
     if table.shape[1] == 0:
         raise NoCommonRange("no point has a finite, positive audited epsilon")
@@ -220,6 +283,7 @@ def read_off(table: pd.DataFrame, epsilon: float) -> pd.Series:
 
 
 def _interpolate(table: pd.DataFrame, points: np.ndarray) -> pd.DataFrame:
+    """Return the values of a curve at several ln epsilon, interpolated linearly."""
     if np.isinf(table.columns).all():
         values = np.repeat(table.to_numpy(), len(points), axis=1)
     else:
@@ -228,12 +292,26 @@ def _interpolate(table: pd.DataFrame, points: np.ndarray) -> pd.DataFrame:
 
 
 def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: float = 1.0) -> pd.DataFrame:
-    """Paired difference first - second, by repeat (rows) and ln epsilon of `first` (columns).
+    """Return the paired difference first - second, by repeat (rows) and ln epsilon of `first` (columns).
 
-    first, second: accuracy rows as from `select`. factor: the second method is read off at factor * epsilon. On the
-    asked axis with factor 1 only shared budgets count; otherwise the second (and on the audited axis also the first)
-    curve is interpolated linearly in ln epsilon at every point of either curve inside the range they share. Raises
-    NoCommonRange when they share none, ValueError when the repeats differ.
+    On the asked axis with factor 1, only shared budgets count. In all other cases the curves are interpolated
+    linearly in ln epsilon, inside the range that they share. On the asked axis this is done at the points of
+    the first curve, and on the audited axis at the points of both. A non-private method takes the points of
+    the other.
+
+    Parameters
+    ----------
+    first, second : DataFrame
+        Accuracy rows, as from `select`.
+    factor : float
+        The accuracy of the second method is taken at factor * epsilon.
+
+    Raises
+    ------
+    NoCommonRange
+        If the methods share no point, or if a chain has diverged in every repeat.
+    ValueError
+        If the repeats differ.
     """
     one, two = curve(first, axis), curve(second, axis)
     if not one.index.equals(two.index):
@@ -266,9 +344,21 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
 
 
 def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> Comparison:
-    """Compare a paired difference (repeats x points) with `threshold`: its mean over points by an interval, and each
-    point by a paired t-test, 5 % over all of them (Holm). A repeat in which a chain has diverged (nan) does not count,
-    or a method would be spared the budgets that it fails at."""
+    """Compare a paired difference with a threshold, by its mean and at each point.
+
+    The mean over points gets an interval. Each point gets a paired t-test, with 5 % error over all points
+    (Holm). A repeat in which a chain has diverged (nan) does not count at any point. Otherwise a method would
+    be spared the budgets at which it fails.
+
+    Parameters
+    ----------
+    gap : DataFrame (repeats, points)
+        As from `difference`.
+    threshold : float
+        A difference of accuracy.
+    level : float
+        Confidence level of the interval, in (0, 1).
+    """
     gap = gap.dropna()
     tested = holm([paired_p(gap[point], threshold) for point in gap.columns])
     sure = [
@@ -286,7 +376,7 @@ def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> 
 
 
 def matches(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
-    """The rows, as a mask, in which every column of `where` has its value, or one of its values (a list)."""
+    """Return a mask of the rows in which every column of `where` has its value, or a value of its list."""
     here = pd.Series(True, index=frame.index)
     for column, value in where.items():
         here &= frame[column].isin(value if isinstance(value, list) else [value])
@@ -294,7 +384,10 @@ def matches(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
 
 
 def variant_settings(variant: str) -> dict[str, str]:
-    """Settings in a variant string: "bound=range;radius=10.0" -> {"bound": "range", "radius": "10.0"}; "" -> {}."""
+    """Return the settings in a variant string.
+
+    "bound=range;radius=10.0" gives {"bound": "range", "radius": "10.0"}; "" gives {}.
+    """
     pairs = [piece.partition("=") for piece in variant.split(";") if piece]
     if any(not sep for _, sep, _ in pairs):
         raise ValueError(f"variant {variant!r} is not key=value joined by ';'")
@@ -302,25 +395,38 @@ def variant_settings(variant: str) -> dict[str, str]:
 
 
 def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
-    """The rows, as a mask, that may be the best or what others are compared with: every condition of the guarantee
-    holds (violated is ""), no chain has diverged (`value` is finite; diverged, where there is such a count, is 0)."""
+    """Return a mask of the rows that may be the best of several, or that others may be compared with.
+
+    In these rows every condition of the guarantee holds (violated is ""). No chain has diverged: `value` is
+    finite, and the count `diverged`, if there is that column, is 0.
+    """
     holds = rows.violated.eq("") & np.isfinite(rows[value])
     return holds & rows.diverged.eq(0) if "diverged" in rows else holds
 
 
 def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
-    """Mean, standard deviation and 95 % Student interval of a metric over repeats, one row per data set, method,
-    variant, scaling and budget.
+    """Return the mean, standard deviation and 95 % Student interval of a metric over repeats.
 
-    runs: long form, one row per repeat and metric. The share of the majority class (metric `majority_accuracy`) becomes
-    rows of the method `majority` in a summary of accuracy. Values that are not finite, of chains that have diverged,
-    are left out and counted in `diverged`. sd, low and high are nan for a single repeat, as is the mean for none.
-    Raises ValueError when a repeat occurs twice.
+    There is one row for each data set, method, variant, scaling and budget. In a summary of accuracy, the
+    share of the majority class (metric `majority_accuracy`) becomes rows of the method `majority`. Raise
+    ValueError if a repeat occurs twice.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Long form, with one row for each repeat and metric.
+
+    Returns
+    -------
+    DataFrame
+        Columns SUMMARY_COLUMNS. Values that are not finite come from diverged chains. They are left out, and
+        `diverged` counts them. sd, low and high are nan for a single repeat; the mean is nan if no repeat is
+        left.
     """
     kept = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
     kept.loc[kept.metric.eq(MAJORITY), "method"] = "majority"
     keys = ["dataset", "method", "variant", "scaling", "epsilon"]
-    # every non-private method says what the majority class is worth
+    # Every non-private method has a row with the share of the majority class, and one is enough.
     again = kept.method.eq("majority") & kept.duplicated([*keys, "seed", "value"])
     kept = kept[~again]
     twice = kept.duplicated([*keys, "seed"])
@@ -341,16 +447,31 @@ def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
 
 
 def _ln(epsilon: float) -> float:
-    """Natural log that sends 0 to -inf, inf to inf and nan to nan without a warning."""
+    """Return the natural logarithm; 0 gives -inf, inf gives inf and nan gives nan, without a warning."""
     return math.nan if math.isnan(epsilon) else math.log(epsilon) if epsilon > 0 else -math.inf
 
 
 def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """For every setting of a trained network (values of `keys`, in order of appearance): mean accuracy and log loss
-    over seeds, sd and 95 % Student interval of the accuracy, number of seeds, violated; and its rows.
+    """Yield a summary over seeds of every setting of a trained network, and the rows of that setting.
 
-    Without the seeds whose chain has diverged (accuracy nan); sd, low and high are nan for one seed. Raises ValueError
-    when a seed occurs twice.
+    Raise ValueError if a seed occurs twice.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row for each seed of each setting.
+    keys : sequence of str
+        Columns whose values define a setting; settings come in order of appearance.
+
+    Yields
+    ------
+    row : dict
+        The values of `keys`. accuracy and log_loss are means over seeds; sd, low and high are the standard
+        deviation and the 95 % Student interval of the accuracy. seeds is the number of seeds. violated is as
+        in the rows. Seeds whose chain has diverged (accuracy nan) are left out. sd, low and high are nan for
+        one seed.
+    group : DataFrame
+        The rows of the setting.
     """
     for values, group in frame.groupby([*keys], sort=False, dropna=False):
         if group.seed.duplicated().any():
@@ -364,7 +485,7 @@ def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[d
 
 
 def sort_by(table: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
-    """The rows sorted by columns whose values have the given orders; values outside of them last."""
+    """Return the rows sorted by columns whose values have the given orders; other values come last."""
     ranks = {column: {value: i for i, value in enumerate(order)} for column, order in orders.items()}
 
     def rank(column: pd.Series) -> pd.Series:

@@ -1,4 +1,4 @@
-"""Numbers as text, for tables, captions and the reasons of verdicts."""
+"""Numbers and names as text, for tables, captions and the reasons of verdicts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 
 def number(value: float) -> str:
-    """A short number: 1e-05 becomes 1e-5, 0.0001 becomes 1e-4, 10.0 becomes 10."""
+    """Return a number as a short text: 1e-05 becomes 1e-5, 0.0001 becomes 1e-4, 10.0 becomes 10."""
     text = f"{value:g}"
     if text.startswith("0.000"):
         digits, _, power = f"{value:.5e}".partition("e")
@@ -18,61 +18,61 @@ def number(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """As `number`, to three significant digits."""
+    """Return a number as `number` does, with three significant digits."""
     return number(float(f"{value:.3g}"))
 
 
 def numbers(values: Iterable[float]) -> str:
-    """The distinct values in ascending order: "1e-5", or "1e-5/1e-4"."""
+    """Return the distinct values in ascending order, as in "1e-5" or "1e-5/1e-4"."""
     return "/".join(number(value) for value in sorted(set(values)))
 
 
 def setting(value: float) -> str:
-    """A hyperparameter: whole numbers as they are, others to three digits."""
+    """Return a hyperparameter: whole numbers in full, others with three significant digits."""
     return number(value) if float(value).is_integer() else short(value)
 
 
 def epsilon(value: float) -> str:
-    """An epsilon in [0, inf] to three digits; nan is empty."""
+    """Return an epsilon in [0, inf] with three significant digits; an empty text for nan."""
     if math.isnan(value):
         return ""
     return "∞" if math.isinf(value) else short(value)
 
 
 def percent(share: float) -> str:
-    """A share in [0, 1] in percent with two decimals, without the sign; nan is empty."""
+    """Return a share in [0, 1] in percent, with two decimals and no percent sign; an empty text for nan."""
     return "" if math.isnan(share) else f"{100 * share:.2f}"
 
 
 def points(share: float, sign: str = "") -> str:
-    """A difference of two shares; sign "+" to show it always."""
+    """Return a difference of two shares in percentage points; with sign "+" the sign is always shown."""
     return f"{100 * share:{sign}.2f} points"
 
 
 def fixed(value: float, form: str) -> str:
-    """A value in the format `form`; nan is empty."""
+    """Return a value in the format `form`; an empty text for nan."""
     return "" if math.isnan(value) else format(value, form)
 
 
 def span(values: Iterable[int]) -> str:
-    """The smallest and the largest of some counts: "10", or "3 to 10"."""
+    """Return the smallest and the largest of some counts, as in "10" or "3 to 10"."""
     counts = [*values]
     return " to ".join(str(n) for n in sorted({min(counts), max(counts)}))
 
 
 def distinct(texts: Iterable[str], separator: str = "; ") -> list[str]:
-    """The distinct pieces, in order, of texts that join theirs by `separator`."""
+    """Return the distinct pieces of some texts, in order; `separator` joins the pieces of a text."""
     return [*dict.fromkeys(piece for text in texts for piece in text.split(separator) if piece)]
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """ "; did you mean ...?" with the names that are nearest, "" where none is near."""
+    """Return "; did you mean ...?" with the known names that are similar, or "" if there are none."""
     near = get_close_matches(name, sorted(known), n=3, cutoff=0.7)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def weak_delta(delta: float, records: int) -> str:
-    """What a delta of 1/records or more allows; empty for a smaller one."""
+    """Return a warning about a delta of 1/records or more; an empty text for a smaller delta."""
     if delta * records < 1:
         return ""
     return (

@@ -1,8 +1,9 @@
-"""Plain values against the types of what is made of them: annotations, and what a dataclass itself refuses.
+"""Validation of config values against the annotations of the objects that they build.
 
-An entry with a `_target_` is compared with what that class or function takes, name by name and as deep as annotations
-go; a dataclass all of whose parts are there is then made, so that its `__post_init__` has its say. Functions are not
-called. What an entry that is no object may say is a `Group`.
+`check` compares an entry with a `_target_` with the parameters of that class or function: by name, and as
+deep as the annotations go. If the target is a dataclass and all its required fields are there, `check` also
+builds it, so that its `__post_init__` checks the values. `check` never calls functions. A `Group` describes
+an entry that builds no object.
 
 >>> from collections.abc import Sequence
 >>> check({"delta": "1e-5", "steps": [1, float("nan")]}, key="privacy")
@@ -27,8 +28,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 from dplangevin.text import meant
 
 HYDRA = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
-OPEN: Any = object()  # stands for what is not made here
-SHOWN = 60  # characters of a value
+OPEN: Any = object()  # stands for an object that is not built here
+SHOWN = 60  # characters of a value in a message
 SCALARS: dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -39,26 +40,47 @@ SCALARS: dict[Any, str] = {
 
 
 class Group:
-    """A mapping that is no object: a subclass is a dataclass whose fields are the words that are read.
+    """A mapping that builds no object.
 
-    Other words may serve interpolations, unless they are nearly one of these.
+    Each subclass is a dataclass, and its fields are the words that code reads.
+    Other words are allowed, because interpolations may use them. A word that is nearly a field is an error.
     """
 
 
 class Domain(NamedTuple):
+    """A set of numbers.
+
+    Attributes
+    ----------
+    holds : callable
+        Whether a number lies in the set.
+    words : str
+        The set in words, for messages.
+    """
+
     holds: Callable[[float], bool]
     words: str
 
 
-# Words that mean the same wherever they stand, of a number or numbers; those in the plural also of mappings of these
+# Keys whose numbers have the same domain everywhere; a plural key may also have a mapping of numbers
 EPSILON, DELTA = Domain(lambda value: value > 0, "above 0"), Domain(lambda value: 0 <= value < 1, "in [0, 1)")
 DOMAINS = {"epsilon": EPSILON, "epsilons": EPSILON, "delta": DELTA, "deltas": DELTA}
 
 
 def check(value: Any, hint: Any = Any, key: str = "", *, objects: bool = True) -> list[str]:
-    """What is wrong with plain values, a line each that names key, value and domain.
+    """Return what is wrong with plain values: one line per fault, with key, value and domain.
 
-    objects: whether a `_target_` names an object, which is then imported: of conf/, which is code, alone.
+    Parameters
+    ----------
+    value : object
+        The value: a scalar, list or mapping.
+    hint : type annotation
+        What the value must be.
+    key : str
+        Dotted name of the value, for messages.
+    objects : bool
+        Whether a `_target_` names an object, which `check` then imports. Use True only for values of conf/,
+        because conf/ is code.
     """
     reader = _Reader(objects)
     reader.made(value, hint, key)
@@ -66,7 +88,10 @@ def check(value: Any, hint: Any = Any, key: str = "", *, objects: bool = True) -
 
 
 def annotations(target: Any) -> dict[str, Any]:
-    """Name -> annotation of what a class or a function takes; names that only a type checker imports are Any."""
+    """Return parameter name -> annotation of a class or a function.
+
+    A name that is imported only for type checkers becomes Any.
+    """
     if isinstance(target, type) and not is_dataclass(target):
         target = target.__init__  # type: ignore[misc]
     module = vars(sys.modules[target.__module__])
@@ -74,7 +99,7 @@ def annotations(target: Any) -> dict[str, Any]:
 
 
 class _Else(dict[str, Any]):
-    """Any for a name that neither a module nor Python has."""
+    """A namespace that returns Any for a name that neither the module nor Python has."""
 
     def __init__(self, module: Mapping[str, Any]) -> None:
         self.module = module
@@ -86,13 +111,15 @@ class _Else(dict[str, Any]):
 
 
 class _Reader:
+    """A walk through plain values that collects faults and builds the dataclasses among them."""
+
     def __init__(self, objects: bool) -> None:
         self.objects = objects
         self.faults: list[str] = []
-        self.opened = 0  # objects that were not made
+        self.opened = 0  # number of objects that were not built
 
     def made(self, value: Any, hint: Any, key: str, domain: Domain | None = None) -> Any:
-        """What the value stands for."""
+        """Return the value that the plain value stands for; OPEN if it is wrong or not built here."""
         word = key.rpartition(".")[2]
         if not (isinstance(value, Mapping) and word in ("epsilon", "delta")):
             domain = DOMAINS.get(word, domain)
@@ -124,7 +151,10 @@ class _Reader:
         return value
 
     def object(self, entry: Mapping[Any, Any], key: str) -> Any:
-        """What an entry with a `_target_` makes, if that is a dataclass and all of it is there."""
+        """Return the object that an entry with a `_target_` builds.
+
+        Return OPEN unless that is a dataclass or attrs class whose required fields are all there.
+        """
         name, before, opened = entry["_target_"], len(self.faults), self.opened
         target = self.target(name, _below(key, "_target_"))
         if target is OPEN:
@@ -159,6 +189,7 @@ class _Reader:
         return OPEN
 
     def target(self, name: Any, key: str) -> Any:
+        """Return the class or function of that name; OPEN, with a fault, if it cannot be imported."""
         try:
             found = pkgutil.resolve_name(name)
         except Exception as why:  # a module from anywhere can raise anything
@@ -171,6 +202,7 @@ class _Reader:
         )
 
     def group(self, entry: Mapping[Any, Any], kind: Any, key: str) -> Any:
+        """Return the `Group` of a mapping; OPEN, with its faults, if a field is wrong or missing."""
         before, hints = len(self.faults), annotations(kind)
         given = {}
         for word, value in entry.items():
@@ -188,12 +220,13 @@ class _Reader:
             return self.fault(f"{key}: {error}" if key else str(error))
 
     def fault(self, text: str) -> Any:
+        """Add a fault; return OPEN."""
         self.faults.append(text)
         return OPEN
 
 
 def _kinds(hint: Any) -> Iterator[Any]:
-    """The alternatives of a hint."""
+    """Yield the alternatives of an annotation."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     if get_origin(hint) in (Union, UnionType):
@@ -206,7 +239,7 @@ def _kinds(hint: Any) -> Iterator[Any]:
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """Whether a plain value, looked at from outside, is of a kind."""
+    """Return whether a plain value is of a kind, without a look at its items."""
     origin = get_origin(kind) or kind
     if kind is Any:
         return True
@@ -228,12 +261,12 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _lists(kind: type) -> bool:
-    """Whether a list is what a kind says; no protocol does."""
+    """Return whether a list is of this kind; False for every protocol."""
     return kind is tuple or (not getattr(kind, "_is_protocol", False) and issubclass(list, kind))
 
 
 def _takes(kind: Any, made: Any) -> bool:
-    """Whether an object may stand where a hint has this kind; protocols are not looked at."""
+    """Return whether a built object fits a kind; protocols are not checked."""
     origin = get_origin(kind) or kind
     if kind is Any or not isinstance(origin, type) or getattr(origin, "_is_protocol", False):
         return origin is not Literal
@@ -241,11 +274,12 @@ def _takes(kind: Any, made: Any) -> bool:
 
 
 def _inside(value: Any, domain: Domain) -> bool:
+    """Return whether a number lies in the domain; True for None, lists and mappings."""
     return value is None or isinstance(value, list | Mapping) or (_is(value, float) and domain.holds(value))
 
 
 def _items(kind: Any, count: int) -> Iterator[tuple[int, Any]]:
-    """Position and hint of the items of a list."""
+    """Return position and annotation of the items of a list."""
     hints = get_args(kind)
     if get_origin(kind) is tuple and ... not in hints:
         return enumerate(hints[:count])
@@ -253,7 +287,7 @@ def _items(kind: Any, count: int) -> Iterator[tuple[int, Any]]:
 
 
 def _words(hint: Any) -> str:
-    """What a hint asks for."""
+    """Return in words what an annotation asks for."""
     return " or ".join(dict.fromkeys(map(_word, _kinds(hint))))
 
 
@@ -271,7 +305,7 @@ def _word(kind: Any) -> str:
 
 
 def _number(text: str, hint: Any, domain: Domain | None) -> bool:
-    """Whether a text is a number, where one is wanted."""
+    """Return whether a text is a finite number in a place that asks for a number."""
     try:
         finite = math.isfinite(float(text))
     except ValueError:

@@ -1,8 +1,11 @@
-"""YAML files, read, or refused with file, line and what is wrong.
+"""Reader of YAML files that refuses unsafe ones with file, line and reason.
 
-Refused is what is no YAML in UTF-8 or no mapping, a key that is there twice, a tag, a number that would become 0,
-infinite, or another one (YAML 1.1 has octal and sexagesimal numbers), and what is too large or too deep.  Aliases are
-counted before anything follows them, so that a file of some lines cannot stand for a billion values.
+It refuses a file that is not YAML in UTF-8, is not a mapping, or is too large or too deep. It refuses a key
+that occurs twice, and a tag. It refuses a number that would become 0, infinite, or another number (YAML 1.1
+has octal and sexagesimal numbers).
+
+It counts the values behind aliases before any code follows them. So a file of a few lines cannot stand for
+a billion values.
 """
 
 import io
@@ -17,21 +20,27 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-LARGEST = 100_000  # values of a file, those that aliases repeat among them
-DEEPEST = 50  # levels
+LARGEST = 100_000  # values of a file, including those that aliases repeat
+DEEPEST = 50  # levels of nesting
 NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)?")
-OTHER_BASES = re.compile(  # of 8 and 60, in YAML 1.1
+OTHER_BASES = re.compile(  # numbers in base 8 or 60, in YAML 1.1
     r"[-+]?(?:0[0-7_]+|[1-9][\d_]*(?::[0-5]?\d)+|\d[\d_]*(?::[0-5]?\d)+\.[\d_]*)"
 )
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ConfigError(ValueError):
-    """`conf/`, an override or `params.yaml` cannot be used; the message names the key, or the line, and the fix."""
+    """`conf/`, an override or `params.yaml` cannot be used.
+
+    The message names the key, or the line, and the fix.
+    """
 
 
 def read(path: str | Path) -> DictConfig:
-    """The mapping in a file. The one reader: PyYAML would take `1e-5` for a string."""
+    """Return the mapping in a file.
+
+    Everything reads YAML with this function, because PyYAML takes `1e-5` for a string.
+    """
     text = sound(path)
     try:
         found = OmegaConf.load(io.StringIO(text))
@@ -45,7 +54,7 @@ def read(path: str | Path) -> DictConfig:
 
 
 def texts(path: str | Path) -> dict[str, Any]:
-    """The mapping in a file whose values are all texts, as they are written."""
+    """Return the mapping in a file with every value as the text that is written there."""
     try:
         found = yaml.load(sound(path, numbers=False), Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
@@ -56,7 +65,15 @@ def texts(path: str | Path) -> dict[str, Any]:
 
 
 def sound(path: str | Path, numbers: bool = True) -> str:
-    """The text of a file, of which nothing is made.  numbers: whether plain values are numbers where they look so."""
+    """Return the text of a file after checking it; build no values.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    numbers : bool
+        Whether unquoted values that look like numbers are numbers. If so, they are checked as numbers.
+    """
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -76,7 +93,10 @@ def sound(path: str | Path, numbers: bool = True) -> str:
 
 
 def inexact(text: str) -> str:
-    """What is wrong with a number as it is written, that its float would not show; "" for any other text."""
+    """Return what is wrong with a number that overflows or underflows as a float.
+
+    Return "" for any other text.
+    """
     if not NUMBER.fullmatch(text):
         return ""
     value = float(text.replace("_", ""))
@@ -88,7 +108,7 @@ def inexact(text: str) -> str:
 
 
 def said(error: yaml.YAMLError, path: str | Path | None = None, text: str = "") -> str:
-    """File, line and what; the path is that of the error unless one is given."""
+    """Return file, line and problem; the path is taken from the error if none is given."""
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
         return f"{path}, line {line}: {error.reason}"
@@ -100,7 +120,7 @@ def said(error: yaml.YAMLError, path: str | Path | None = None, text: str = "") 
 
 
 def _based(text: str) -> str:
-    """What is wrong with a number that YAML 1.1 reads in another base; "" for any other text."""
+    """Return what is wrong with a number that YAML 1.1 reads in base 8 or 60; "" for any other text."""
     if not OTHER_BASES.fullmatch(text):
         return ""
     return f"{text} would be read in base {60 if ':' in text else 8}: write it in base 10, or in quotes if it is a text"
@@ -108,8 +128,17 @@ def _based(text: str) -> str:
 
 @dataclass
 class _Open:
-    """A list or mapping whose end is not reached.  values: so far, itself among them.  keys: of a mapping.  at_key:
-    whether its next node is a key."""
+    """A list or mapping whose end has not been reached.
+
+    Attributes
+    ----------
+    anchor : str or None
+        Name that aliases refer to.
+    at_key : bool
+        Whether the next node is a key, in a mapping.
+    values : int
+        Number of values so far, including itself.
+    """
 
     anchor: str | None
     mapping: bool
@@ -119,8 +148,8 @@ class _Open:
 
 
 def _count(events: Iterable[yaml.Event], numbers: bool = True) -> None:
-    """MarkedYAMLError at the first event that is refused."""
-    sizes: dict[str, int] = {}  # of what an alias can stand for
+    """Raise MarkedYAMLError at the first event that the module docstring refuses."""
+    sizes: dict[str, int] = {}  # anchor -> number of values that its alias stands for
     around: list[_Open] = []
     documents = 0
     for event in events:

@@ -11,11 +11,12 @@ from scipy.stats import ks_2samp
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.attacks import softmax
+from dplangevin.attacks import release, softmax
 from dplangevin.attacks.softmax import OnRow, Pair, Record, Training, flipped, opposite, pairs
 from dplangevin.audit import audit
 from dplangevin.chains.chain import Chain, run
 from dplangevin.chains.sampling import Sampling
+from dplangevin.losses import LOGISTIC
 from dplangevin.losses import softmax as softmax_loss
 from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld import DpSgldRyffel2022
@@ -183,6 +184,9 @@ def test_looks_that_are_a_few_steps_old_see_nearly_as_much() -> None:
 
 RYFFEL = DpSgldRyffel2022(Sampling("subset", BATCH, 2.0), 0.2, Tight(), noise_std=0.4)
 ROWS = problem_of(torch.zeros(N, 2), torch.zeros(N))
+SPREAD = problem_of(  # records that are longer along the first feature
+    torch.randn(N, 2, generator=torch.Generator().manual_seed(1)) * torch.tensor([0.7, 0.1]), torch.arange(N) % K
+)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +227,7 @@ def test_a_row_tells_less_than_its_price(method: Any) -> None:
     promise = plan.guarantee
     price = Tight().epsilon(promise.event, DELTA, promise.adjacency)
     last = promise.released == "final"
-    found = OnRow(40_000, 40_000)(plan, ROWS.facts, DELTA, rng())
+    found = OnRow(40_000, 40_000)(method, plan, ROWS, DELTA, rng())
     loose = last or promise.sampling == "shuffled"
     assert (0.04 if loose else 0.3) * price < found["epsilon_audit"] <= price
     assert found["audit_pair"] in {pair.name for pair in pairs(BOUND)}
@@ -254,3 +258,39 @@ def test_nothing_to_attack() -> None:
         softmax.all_iterates(training(chain_of("poisson")), 0, rng())
     with pytest.raises(ValueError, match="radius = inf"):
         softmax.all_iterates(training(chain_of("poisson", radius=1.0)), 10, rng())
+
+
+# Among the records of a data set
+
+
+def test_the_pair_among_records_is_the_worst_that_the_problem_admits() -> None:
+    """It differs in the sign of one record, as long as the bound allows, along which the others are shortest."""
+    first, second, along = release.among_records(SPREAD)
+    for other in (first, second):
+        assert torch.equal(other.x[:, 1:], SPREAD.x[:, 1:])
+        assert torch.equal(other.y[:, 1:], SPREAD.y[:, 1:])
+    assert torch.equal(first.y, second.y)
+    assert torch.equal(first.x[0, 0], -second.x[0, 0])
+    assert float(first.x[0, 0].norm()) == pytest.approx(BOUND)
+    moments = [float((SPREAD.x[0, 1:] @ other).square().sum()) for other in torch.eye(2)]
+    assert float((SPREAD.x[0, 1:] @ along).square().sum()) <= min(moments)
+
+
+def test_among_records_a_row_tells_less_than_its_price_and_less_noise_is_caught() -> None:
+    method = DpSgd(
+        0.5, 1.0, Sampling("poisson", BATCH, 1.0), Tight(), "mean_smoothness", "constant", "replace_one", 1.5,
+        precision=0.0,
+    )  # fmt: skip
+    plan = method.plan(SPREAD.facts, Budget(1.0, DELTA))
+    price = Tight().epsilon(plan.guarantee.event, DELTA, "replace_one")
+    attack = release.AmongRecords(20_000)
+    less = plan._replace(work=plan.work._replace(noise_std=0.2 * plan.work.noise_std))
+    found = [attack(method, each, SPREAD, DELTA, rng())["epsilon_audit"] for each in (plan, less)]
+    assert 0.1 * price < found[0] <= price < found[1]
+
+
+def test_among_records_needs_softmax_and_a_bound() -> None:
+    with pytest.raises(ValueError, match="for softmax regression"):
+        release.among_records(Glm(torch.zeros(1, 3, 1), torch.ones(1, 3), LOGISTIC))
+    with pytest.raises(ValueError, match="rows with a bound"):
+        release.among_records(replace(SPREAD, row_bound=math.inf))

@@ -79,10 +79,11 @@ def explicit(of: Any, chains: list[Chain], schemes: set[str] | None = None) -> l
                 if c.sampling.scheme == "poisson":
                     assert batch.sizes is not None
                     count = int(batch.sizes[s])
-                total = c.noise_std[t] * batch.normals[s, 0]
+                total = torch.zeros(d)
                 for i in batch.rows[s, :count].tolist():
                     g = gradient(of, theta[s, e], s, i)
                     total = total + g * min(1.0, c.clip / float(g.norm()))
+                total = cut(total, size * c.mean_clip) + c.noise_std[t] * batch.normals[s, 0]
                 velocity[s, e] = c.momentum * velocity[s, e] + total / size + c.l2 * theta[s, e]
                 theta[s, e] = cut(theta[s, e] - float(c.step[t]) * velocity[s, e], c.radius)
         out.append(theta.clone())
@@ -94,6 +95,7 @@ def cut(theta: Tensor, radius: float) -> Tensor:
 
 
 CHAINS = {
+    "mean clipped": [chain("poisson", mean_clip=0.05), chain("subset", mean_clip=0.1, clip=0.4)],
     "poisson": [chain("poisson", clip=0.4, momentum=0.5, l2=0.1), chain("poisson")],
     "subset and poisson": [
         chain("subset", clip=0.4, radius=1.5, start_std=1.0),
@@ -347,7 +349,7 @@ def test_chains_that_cannot_share_batches_are_refused() -> None:
     for other in others:
         with pytest.raises(ValueError, match="need equally many steps, one batch size and one `keep`"):
             run(problem(), [one, other], 1, rng)
-    with pytest.raises(ValueError, match=r"clips \[0\.0\] must be positive"):
+    with pytest.raises(ValueError, match=r"clip \[0\.0\] must be positive"):
         run(problem(), [chain("poisson", clip=0.0)], 1, rng)
     wild = one._replace(step=torch.full((STEPS,), 1e39, dtype=torch.float64))
     with pytest.raises(ValueError, match=r"step \d+: .*lower its step size"):

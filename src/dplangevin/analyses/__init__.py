@@ -1,7 +1,8 @@
-"""Computations that need no data set: what a theorem charges, what a sampler targets, what an attack sees.
+"""Computations that need no data set, such as exact checks of theorems, samplers and attacks.
 
-One module per analysis, a frozen dataclass whose fields are the numbers of `conf/analysis/<id>.yaml`. Its work is cut
-into units, each kept when it is finished.
+Each module holds one analysis. An analysis is a frozen dataclass whose fields are the numbers in
+`conf/analysis/<id>.yaml`. Its work is divided into tasks ("units" in the code), and each finished task is
+cached.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from dplangevin.executor import computed
 
 
 class Analysis(Protocol):
-    """units: names of independent pieces of work, in order. rows: the tidy rows of one piece."""
+    """An analysis: `units` names its independent tasks in order, `rows` returns the tidy rows of one task."""
 
     def units(self) -> Sequence[str]: ...
 
@@ -25,10 +26,21 @@ class Analysis(Protocol):
 
 
 def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
-    """Finish all units of the analysis that `spec` (`_target_` and arguments) describes; their keys, in order.
+    """Compute all tasks of one analysis and return their cache keys, in the order of the tasks.
 
-    Units run on as many processes as the environment variable DPL_WORKERS says, or as there are cores, or on a cluster;
-    the rows do not depend on it.  Where units fail the others are finished; then the first error is raised.
+    The tasks run in parallel processes or on a cluster. The environment variable DPL_WORKERS sets the number
+    of processes; without it there are as many as cores. The rows do not depend on this choice. If tasks fail,
+    the other tasks are still computed.
+
+    Parameters
+    ----------
+    spec : Hydra description of the analysis, `_target_` and its arguments.
+    seed : seed of all random draws.
+    store : cache of finished tasks.
+
+    Raises
+    ------
+    Exception : the error of the first task that failed, after all other tasks are finished.
     """
     analysis: Analysis = instantiate(spec, _convert_="all")
     code = targets(spec)
@@ -51,4 +63,5 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
 
 
 def _rows(analysis: Analysis, seed: int, unit: str) -> pd.DataFrame:
+    """Return the rows of one task as a data frame."""
     return pd.DataFrame(analysis.rows(unit, seed))

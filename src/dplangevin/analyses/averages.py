@@ -1,14 +1,16 @@
-"""The average of a test function along Langevin steps on a Gaussian posterior: its error, run and in closed form.
+"""Error of a posterior average along Langevin steps on a Gaussian posterior, simulated and in closed form.
 
-Records ``d_i``, half of them 1 and half -1, likelihood N(theta, 1) and prior N(0, 1/prior), so that
-``U(theta) = sum_i (theta - d_i)^2/2 + prior theta^2/2`` and the posterior is ``N(0, v)`` with ``v = 1/(N + prior)``.
-Algorithm 1 of li2019 steps by the mean gradient of a minibatch of tau records, drawn without replacement::
+Half of the records ``d_i`` are 1 and half are -1. The likelihood is N(theta, 1) and the prior is
+N(0, 1/prior). So ``U(theta) = sum_i (theta - d_i)^2/2 + prior theta^2/2``, and the posterior is ``N(0, v)``
+with ``v = 1/(N + prior)``. Algorithm 1 of li2019 uses the mean gradient of a minibatch of tau records, drawn
+without replacement::
 
     theta <- theta - eta_t (prior theta/N + theta - mean_J d) + N(0, kappa eta_t/N)
 
-kappa = 1 is what it prints, kappa = 2 targets the posterior.  The average ``sum_t eta_t phi(theta_t)/sum_t eta_t`` is
-set against the posterior's, for ``phi = theta`` and ``phi = theta^2``, as ``E(average - exact)^2`` over the posterior
-variance of phi, unitless.  The gradients are not clipped: a privacy budget enters only through the step size.
+The algorithm is printed with kappa = 1; kappa = 2 targets the posterior. The average
+``sum_t eta_t phi(theta_t)/sum_t eta_t`` is compared with the posterior mean of phi, for ``phi = theta`` and
+``phi = theta^2``. The error is ``E(average - exact)^2`` divided by the posterior variance of phi, so it has
+no unit. Gradients are not clipped: a privacy budget acts only through the step size.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ FUNCTIONS = ("theta", "theta squared")
 
 @dataclass(frozen=True)
 class Target:
-    """records: N, even.  batch: tau.  prior: its precision, >= 0.  start: theta_1 in posterior standard deviations."""
+    """The Gaussian posterior and the minibatch sampling that the module describes.
+
+    Attributes
+    ----------
+    records : N, even.
+    batch : tau, in 1..N.
+    prior : precision of the prior, >= 0.
+    start : theta_1, in posterior standard deviations.
+    """
 
     records: int
     batch: int
@@ -43,7 +53,7 @@ class Target:
 
     @property
     def variance(self) -> float:
-        """v, that of the posterior."""
+        """The posterior variance v."""
         return 1 / (self.records + self.prior)
 
     @cached_property
@@ -54,10 +64,19 @@ class Target:
         return (2 * ones - self.batch) / self.batch, chances
 
     def closed_form(self, eta: np.ndarray, kappa: np.ndarray) -> np.ndarray:
-        """Relative mean squared errors ``(2, E)``, one row per function of FUNCTIONS.
+        """Compute the relative mean squared errors from recursions on moments.
 
-        eta: step sizes ``(T, E)``; kappa: ``(E,)``.  By recursion on the moments of theta and of the running sums
-        ``S = sum eta theta`` and ``Q = sum eta theta^2``, exact for every T because the noise has a known law.
+        The recursion follows the moments of theta and of the running sums ``S = sum eta theta`` and
+        ``Q = sum eta theta^2``. It is exact for every T, because the distribution of the noise is known.
+
+        Parameters
+        ----------
+        eta : step sizes, ``(T, E)``, one column for each case.
+        kappa : noise factor, ``(E,)``.
+
+        Returns
+        -------
+        ndarray : ``(2, E)``, one row for each function in FUNCTIONS.
         """
         values, chances = self.batch_mean
         second, fourth = (float(chances @ values**k) for k in (2, 4))
@@ -83,7 +102,7 @@ class Target:
         return np.stack([s_s / total**2 / v, (q_q / total**2 - 2 * v * q / total + v**2) / (2 * v**2)])
 
     def simulate(self, eta: np.ndarray, kappa: np.ndarray, chains: int, rng: torch.Generator) -> np.ndarray:
-        """Relative squared errors ``(2, chains, E)`` of independent chains; arguments as in `closed_form`."""
+        """Draw the relative squared errors ``(2, chains, E)`` of independent chains; see `closed_form`."""
         steps, columns = eta.shape
         values, chances = self.batch_mean
         means, ladder = torch.tensor(values), torch.tensor(np.cumsum(chances)[:-1])

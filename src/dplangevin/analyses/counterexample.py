@@ -1,20 +1,27 @@
-"""A one-dimensional pair of data sets that Theorem 3.1 of ryffel2022 does not cover, although its hypotheses hold.
+"""A pair of data sets that meets all hypotheses of Theorem 3.1 of ryffel2022 but violates its bound.
 
-Losses on C = [-r, r]: -g theta + lambda/2 theta^2 for the record in question, g theta + lambda/2 theta^2 for its
-replacement, lambda/2 theta^2 for the n - 1 others, g = L - lambda r ("flat" in `attacks.langevin`). They are
-lambda-strongly convex and lambda-smooth on the whole line and L-Lipschitz on C, since |l'| <= g + lambda r = L; eta <
-1/beta = 1/lambda; theta_0 is drawn from Proj_C N(0, 2 sigma^2/lambda). Batches of one, K steps of Algorithm 1.
+The pair is one-dimensional. On C = [-r, r], with g = L - lambda r, the losses are (pair "flat" in
+`attacks.langevin`)
 
-After one step theta is, up to the projection, (1 - 1/n) N(0, s^2) + (1/n) N(+- eta g, s^2), s^2 = (1 - eta lambda)^2
-2 sigma^2/lambda + 2 eta sigma^2: a bump of weight 1/n on one side or on the other. Out there one density is e^(2 eta g
-|theta|/s^2) times the other, which 1/n only divides: R_2 is about mu^2 - 2 ln n, mu = eta g/s, where the theorem has a
-multiple of (mu/n)^2.
+- -g theta + lambda/2 theta^2 for the record that differs,
+- g theta + lambda/2 theta^2 for its replacement,
+- lambda/2 theta^2 for each of the n - 1 other records.
 
-Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B') 2L/m =
-2L/n, and takes that for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation there is the one *given*
-B, whose drifts differ by up to 2L/m if B has the record and not at all otherwise. Without B given, there is a mixture
-over B. Its Renyi divergence is at most log E_B exp((alpha - 1) R_alpha(B))/(alpha - 1), which the rare batches with the
-record dominate; the divergence at the mean drift is no bound.
+They are lambda-strongly convex and lambda-smooth on the whole line. They are L-Lipschitz on C, since
+|l'| <= g + lambda r = L. The step size is eta < 1/beta = 1/lambda. theta_0 is drawn from Proj_C
+N(0, 2 sigma^2/lambda). A batch holds one record, and Algorithm 1 takes K steps.
+
+Before the projection, theta after one step has the law (1 - 1/n) N(0, s^2) + (1/n) N(+- eta g, s^2), where
+s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2. This is a bump of weight 1/n on one side or on the
+other. At the bump, one density is e^(2 eta g |theta|/s^2) times the other. The weight 1/n only divides this
+factor. So R_2 is about mu^2 - 2 ln n with mu = eta g/s, while the theorem has a multiple of (mu/n)^2.
+
+Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B')
+2L/m = 2L/n, and takes this average for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation
+there holds *given* B. Given B, the drifts differ by up to 2L/m if B contains the record, and not at all
+otherwise. Without B given, the law is a mixture over B. Its Renyi divergence is at most log E_B
+exp((alpha - 1) R_alpha(B))/(alpha - 1). The rare batches with the record dominate this mean; the divergence
+at the mean drift is no bound.
 """
 
 import math
@@ -35,12 +42,33 @@ from dplangevin.random import generator
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Units: "density" (both laws after `shown` steps), "renyi" (R_order against K), "profile" (epsilon against delta
-    after `shown` steps, claimed, exact and audited) and "hypotheses" (each with what it needs and what is there).
+    """Tables of the exact laws, the promised values and the attack on this pair of data sets.
 
-    records n, batch m, step_size eta, noise_std sigma, lipschitz L, strong_convexity lambda (= beta), radius r. steps:
-    values of K. nodes: of the quadrature. deltas: of the curves. audited: deltas of the audits. runs: per data set.
-    Columns: quantity, x, value, note; x is theta, K or delta.
+    The tasks are
+
+    - "density": both laws after `shown` steps,
+    - "renyi": R_order against K,
+    - "profile": epsilon against delta after `shown` steps: promised ("claimed"), exact, and shown by an
+      attack ("audit"),
+    - "hypotheses": what each hypothesis requires (x) and what the pair has (value).
+
+    The columns are quantity, x, value and note. Except in "hypotheses", x is theta, K or delta.
+
+    Attributes
+    ----------
+    records, batch : n and m.
+    step_size, noise_std : eta and sigma.
+    lipschitz : L.
+    strong_convexity : lambda, equal to beta.
+    radius : r.
+    order : alpha of the Renyi divergence.
+    shown : number of steps in the tasks "density" and "profile".
+    steps : the values of K in the task "renyi".
+    nodes : number of quadrature nodes.
+    deltas : the values of delta on the curves.
+    audited : the values of delta at which the pair is attacked.
+    runs : runs of the attack on each data set.
+    confidence : of each attack epsilon (lower bound).
     """
 
     records: int
@@ -83,7 +111,7 @@ class Counterexample:
         )
 
     def distributions(self, steps: int) -> Distributions:
-        """Both distributions of theta_K, exact, projections included."""
+        """Return both exact distributions of theta_K, projections included."""
         return last_iterate_distributions(
             self.event(steps), project=self.radius, others="flat", nodes=self.nodes
         )

@@ -1,4 +1,4 @@
-"""The authors' settings of ryffel2022 as events, and two prices of them that no accountant has."""
+"""The authors' settings of ryffel2022 as events, and two epsilons that no accountant computes."""
 
 import math
 from collections.abc import Mapping
@@ -13,11 +13,19 @@ from dplangevin.privacy.events import LangevinDpEvent
 
 @dataclass(frozen=True)
 class Setting:
-    """One of the authors' commands.
+    """The settings of one of the authors' commands.
 
-    records n, step_size eta, strong_convexity lambda, smoothness beta, lipschitz L (their clip), noise_std sigma.
-    epochs: passes over the data. decreasing: what else changes with steps 1/(2 beta + lambda k/2), by the names of
-    `LangevinDpEvent`.
+    Attributes
+    ----------
+    records : n.
+    step_size : eta.
+    strong_convexity, smoothness : lambda and beta.
+    lipschitz : L, the authors' clip.
+    noise_std : sigma.
+    epochs : passes over the data.
+    delta : in (0, 1).
+    decreasing : the fields of `LangevinDpEvent` that change with decreasing steps 1/(2 beta + lambda k/2),
+        and their values.
     """
 
     records: int
@@ -31,11 +39,11 @@ class Setting:
     decreasing: Mapping[str, float]
 
     def steps(self, batch: int) -> int:
-        """K of their number of epochs."""
+        """Return K, the number of steps in the authors' number of epochs."""
         return round(self.epochs * self.records / batch)
 
     def event(self, batch: int, steps: int, schedule: str = "constant") -> LangevinDpEvent:
-        """The last of `steps` iterates. schedule: "constant" or "decreasing"."""
+        """Return the event that releases only the last iterate; schedule: "constant" or "decreasing"."""
         constant = LangevinDpEvent(
             records=self.records,
             batch=batch,
@@ -53,19 +61,24 @@ class Setting:
 
 
 def averaged_composition(event: LangevinDpEvent, delta: float) -> float:
-    """The paper's "baseline composition analysis": alpha a with a = L^2/(n^2 sigma^2) sum_k eta_k, by Proposition 2.1.
+    """Return the epsilon of the paper's "baseline composition analysis", by Proposition 2.1 of ryffel2022.
 
-    Composition of full-batch Gaussian steps; for sampled batches it averages the sensitivity too.
+    R_alpha is alpha a with a = L^2/(n^2 sigma^2) sum_k eta_k. This is the composition of full-batch Gaussian
+    steps. For sampled batches it averages the sensitivity, as Theorem 3.1 does.
     """
     slope = (event.lipschitz / (event.records * event.noise_std)) ** 2 * float(event.step_sizes().sum())
     return slope + 2 * math.sqrt(slope * -math.log(delta))
 
 
 def one_step(event: LangevinDpEvent, delta: float) -> float:
-    """Epsilon of the last step alone, exact; all iterates cost at least as much.
+    """Return the exact epsilon of the last step alone, a lower bound on the epsilon of all iterates.
 
-    delta(eps) = q delta_mu(log(1 + (e^eps - 1)/q)), q = batch/records (Balle, Barthe, Gaboardi 2018, Theorem 11), so
-    eps = log(1 + q (e^eps' - 1)) with delta_mu(eps') = delta/q.
+    delta(eps) = q delta_mu(log(1 + (e^eps - 1)/q)) with q = batch/records, so eps = log(1 + q (e^eps' - 1))
+    with delta_mu(eps') = delta/q.
+
+    References
+    ----------
+    Balle, Barthe, Gaboardi (2018), Theorem 11.
     """
     rate = event.batch / event.records
     if delta >= rate:

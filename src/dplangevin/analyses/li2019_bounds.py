@@ -1,13 +1,27 @@
-"""The formulas of Li, Chen, Liu, Carin (2019) that need no run, each set against an exact computation.
+"""The formulas of Li, Chen, Liu, Carin (2019) that need no training, each compared with an exact computation.
 
-A row is one case. value: what is computed. bound: what the paper says of it, or what it is compared with. ratio: value
-over bound. x: what the case varies, as its panel says. The rest say where: rate q in (0, 1], steps T, delta, epsilon,
-multiplier (noise over the bound on one record's gradient, of the first step), schedule, adjacency, term.
+Each row is one case. Its columns are
 
-Panels: lemma, theorems, printed (Section 2.2 and Theorems 3 and 4), step (the largest step by the moments accountant),
-conditions (1 and 2 of Theorem 3), limit (steps that go to 0), extension (SGHMC, SGNHT), average (the bounds of
-Propositions 5 and 6), generalization (Proposition 7), composition (Theorem 1), mixing (Section 3.1 on small steps),
-range (prices of the steps of Section 4.1's range), accountant (the moments accountant at the printed settings).
+- value: the computed number;
+- bound: the paper's number, or another number that `value` is compared with;
+- ratio: value over bound;
+- x: the number that varies in the case, as its panel says;
+- rate q in (0, 1], steps T, delta, epsilon, schedule, adjacency, term: the settings of the case;
+- multiplier: noise of the first step, divided by the bound on the gradient of one record.
+
+The panels are
+
+- lemma, theorems, printed: Section 2.2 and Theorems 3 and 4;
+- step: the largest step by the moments accountant;
+- conditions: conditions 1 and 2 of Theorem 3;
+- limit: steps that go to 0;
+- extension: SGHMC and SGNHT;
+- average: the bounds of Propositions 5 and 6;
+- generalization: Proposition 7;
+- composition: Theorem 1;
+- mixing: Section 3.1 on small steps;
+- range: epsilon at the steps of the range in Section 4.1;
+- accountant: the moments accountant at the printed settings.
 """
 
 from __future__ import annotations
@@ -39,12 +53,12 @@ EMPTY: Row = {
     "ratio": math.nan,
 }  # fmt: skip
 ORDERS = np.geomspace(1.0, 4000.0, 200)  # lambda of the moments accountant
-LEVELS = 9  # noise multipliers at which a decreasing schedule is priced, a spline between them
-SIDE = 8.0  # standard deviations of a quadrature, on each side
+LEVELS = 9  # noise multipliers of a decreasing schedule at which alpha is computed, a spline between them
+SIDE = 8.0  # of a quadrature, in standard deviations on each side
 
 
 class Setting(NamedTuple):
-    """An experiment of the paper. step: eta_1."""
+    """An experiment of the paper; `step` is eta_1."""
 
     records: int
     batch: int
@@ -55,7 +69,10 @@ class Setting(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Bound (8) of the paper without its constant: (N/tau - 1) N^2 Gamma_M `noise` + `bias` + `discretisation`."""
+    """The three terms of bound (8) of the paper without its constant.
+
+    The bound is (N/tau - 1) N^2 Gamma_M `noise` + `bias` + `discretisation`.
+    """
 
     noise: float  # sum eta_t^2/(sum eta_t)^2
     bias: float  # 1/sum eta_t
@@ -63,7 +80,10 @@ class Terms(NamedTuple):
 
 
 def power_sum(steps: int, power: float) -> float:
-    """sum_{t=1}^T t^power, power in (-1, 0]: term by term up to 1e5, from there by Euler and Maclaurin."""
+    """Return sum_{t=1}^T t^power for power in (-1, 0].
+
+    The sum is taken term by term up to t = 1e5, and by the Euler-Maclaurin formula from there.
+    """
     split = min(steps, 100_000)
     total = float((np.arange(1, split + 1) ** power).sum())
     if steps == split:
@@ -74,18 +94,29 @@ def power_sum(steps: int, power: float) -> float:
 
 
 def terms(scale: float, power: float, steps: int) -> Terms:
-    """Of the steps eta_t = scale t^power, t = 1..T."""
+    """Return the terms of bound (8) for the steps eta_t = scale t^power, t = 1..T."""
     first, second = scale * power_sum(steps, power), scale**2 * power_sum(steps, 2 * power)
     return Terms(second / first**2, 1 / first, second**2 / first**2)
 
 
 def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency: Adjacency) -> np.ndarray:
-    """alpha(lambda) = log E_P (P/Q)^lambda of a Poisson-sampled Gaussian step, by the trapezoid rule.
+    """Compute alpha(lambda) = log E_P (P/Q)^lambda of a Poisson-sampled Gaussian step by the trapezoid rule.
 
-    P = (1 - q) N(0, s^2) + q N(1, s^2); Q = N(0, s^2) where the record is added or removed, the larger direction, and
-    (1 - q) N(0, s^2) + q N(-1, s^2) where it is replaced by the opposite one. rate: q in (0, 1). multiplier: s > 0.
-    orders: (K,), > 0. Returns (K,). With t = P/Q - 1 it is log(1 + E_Q [(1 + t)^a - 1 - a t]), a = lambda + 1, which
-    loses no digits where alpha is small.
+    P = (1 - q) N(0, s^2) + q N(1, s^2). If the record is added or removed, Q = N(0, s^2), which is the larger
+    direction. If it is replaced by the opposite record, Q = (1 - q) N(0, s^2) + q N(-1, s^2). With
+    t = P/Q - 1 and a = lambda + 1, alpha is log(1 + E_Q [(1 + t)^a - 1 - a t]). This form loses no digits
+    where alpha is small.
+
+    Parameters
+    ----------
+    rate : q in (0, 1).
+    multiplier : s > 0.
+    orders : the values of lambda, (K,), > 0.
+    adjacency : the neighbour relation, which selects Q.
+
+    Returns
+    -------
+    ndarray : (K,).
     """
     a = np.asarray(orders, dtype=float)[:, None] + 1
     x = np.arange(-SIDE * 1.5 - a.max() / multiplier, SIDE * 1.5 + a.max() / multiplier, 0.05)
@@ -104,7 +135,10 @@ def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency
 
 
 def moments_price(rate: float, multiplier: float, steps: int, delta: float, schedule: Schedule) -> float:
-    """min over lambda of (sum_t alpha_t(lambda) + ln(1/delta))/lambda, lambda in ORDERS (add_remove)."""
+    """Return the epsilon of the moments accountant for add_remove neighbours.
+
+    It is min over lambda in ORDERS of (sum_t alpha_t(lambda) + ln(1/delta))/lambda.
+    """
     if schedule == "fixed":
         total = steps * log_moment(rate, multiplier, ORDERS)
     else:
@@ -113,17 +147,25 @@ def moments_price(rate: float, multiplier: float, steps: int, delta: float, sche
         curve = CubicSpline(levels, np.log(moments))
         edges = np.unique(
             np.floor(np.geomspace(1, steps + 1, 400)).astype(int)
-        )  # cells of t, the first alone
+        )  # cells of t; the first holds only t = 1
         counts, middle = np.diff(edges), np.sqrt(edges[:-1] * (edges[1:] - 1.0))
         total = counts @ np.exp(curve(np.log(middle) / 6))
     return float(((total + math.log(1 / delta)) / ORDERS).min())
 
 
 def transcripts(channels: Sequence[Sequence[float]], rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of all outputs of an adaptive sequence of binary mechanisms, on X and on X'.
+    """Compute the probabilities of all outputs of an adaptive sequence of binary mechanisms, on X and on X'.
 
-    channels: (chance of a 1 on X, on X'), each in (0, 1); the next round takes the channel whose place is the number of
-    ones so far, modulo their number. rounds: >= 0. Returns two arrays of (2^rounds,).
+    Each round uses one channel. Its index is the number of ones so far, modulo the number of channels.
+
+    Parameters
+    ----------
+    channels : (probability of a 1 on X, on X') for each channel, each in (0, 1).
+    rounds : >= 0.
+
+    Returns
+    -------
+    tuple of ndarray : the probabilities on X and on X', (2^rounds,) each.
     """
     table = np.asarray(channels, dtype=float)
     p, q, ones = np.ones(1), np.ones(1), np.zeros(1, dtype=int)
@@ -136,16 +178,27 @@ def transcripts(channels: Sequence[Sequence[float]], rounds: int) -> tuple[np.nd
 
 
 def finite_moment(p: np.ndarray, q: np.ndarray, order: float) -> float:
-    """alpha(lambda) of Definition 3 for one pair of data sets: the larger direction. p, q: (K,), > 0. order: > 0."""
+    """Return alpha(lambda) of Definition 3 for one pair of data sets, in the larger direction.
+
+    Parameters
+    ----------
+    p, q : probabilities of the outputs on the two data sets, (K,), > 0.
+    order : lambda > 0.
+    """
     loss = np.log(p) - np.log(q)
     directions = (np.logaddexp.reduce(np.log(of) + sign * order * loss) for of, sign in ((p, 1), (q, -1)))
     return float(max(directions))
 
 
 def tail_bound(moment: Callable[[float], float], epsilon: float) -> float:
-    """min over lambda > 0 of exp(alpha(lambda) - lambda epsilon), at most 1, its limit as lambda goes to 0.
+    """Return min over lambda > 0 of exp(alpha(lambda) - lambda epsilon).
 
-    moment: alpha, which is convex. Searched for lambda from exp(-6) to exp(6).
+    The result is at most 1, the limit as lambda goes to 0. The search covers lambda from exp(-6) to exp(6).
+
+    Parameters
+    ----------
+    moment : alpha, a convex function of lambda.
+    epsilon : the value at which the bound is taken.
     """
 
     def exponent(log_order: float) -> float:
@@ -156,18 +209,27 @@ def tail_bound(moment: Callable[[float], float], epsilon: float) -> float:
 
 
 def sampled_delta(rate: float, multiplier: float, epsilon: float) -> float:
-    """Exact delta(epsilon) of a Poisson-sampled Gaussian step, (1 - q) N(0, s^2) + q N(1, s^2) over N(0, s^2)."""
+    """Return the exact delta(epsilon) of a Poisson-sampled Gaussian step with or without the record.
+
+    The step has the law (1 - q) N(0, s^2) + q N(1, s^2) with the record and N(0, s^2) without it.
+    """
     edge = multiplier**2 * math.log1p(math.expm1(epsilon) / rate) + 0.5  # where the loss is epsilon
     moved, rest = ndtr((1 - edge) / multiplier), ndtr(-edge / multiplier)
     return float(rate * moved - (math.expm1(epsilon) + rate) * rest)
 
 
 def relaxation_time(step: float, barrier: float) -> float:
-    """Steps in which the slowest mode of SGLD on two modes falls by a factor e: -1/ln of its eigenvalue.
+    """Return the number of steps in which the slowest mode of SGLD on two modes falls by a factor e.
 
-    Algorithm 1 with full gradients on U(x) = B (x^2 - 1)^2, in units where U''/N at the modes is 1:
-    x' = x - (eta/2) x (x^2 - 1) + N(0, eta/(8 B)). step: eta in (0, 1]. barrier: B > 0. The slowest function is odd, so
-    that its eigenvalue is the largest of the kernel on x > 0, which the midpoint rule makes a matrix.
+    This is -1/ln of the eigenvalue of the slowest mode. The chain is Algorithm 1 with full gradients on
+    U(x) = B (x^2 - 1)^2, in units where U''/N at the modes is 1: x' = x - (eta/2) x
+    (x^2 - 1) + N(0, eta/(8 B)). The slowest eigenfunction is odd. So its eigenvalue is the largest of the
+    transition kernel on x > 0, which the midpoint rule turns into a matrix.
+
+    Parameters
+    ----------
+    step : eta in (0, 1].
+    barrier : B > 0.
     """
     noise = math.sqrt(step / (8 * barrier))
     x = np.arange(noise / 4, math.sqrt(1 + math.sqrt(30 / barrier)), noise / 2)
@@ -178,10 +240,10 @@ def relaxation_time(step: float, barrier: float) -> float:
 
 
 def diffusion_time(barrier: float) -> float:
-    """The limit of eta times `relaxation_time` as eta goes to 0.
+    """Return the limit of eta times `relaxation_time` as eta goes to 0.
 
-    1 over the least eigenvalue, among odd functions, of minus the generator f -> f''/(16 B) - x (x^2 - 1) f'/2, as a
-    reversible walk on a grid.
+    It is 1 over the least eigenvalue, among odd functions, of minus the generator f -> f''/(16 B) - x
+    (x^2 - 1) f'/2. The generator is discretised as a reversible walk on a grid.
     """
     spacing = 1e-3
     x = np.arange(spacing / 2, math.sqrt(1 + math.sqrt(30 / barrier)), spacing)
@@ -189,17 +251,27 @@ def diffusion_time(barrier: float) -> float:
     between = 2 * barrier * (((x[:-1] + x[1:]) / 2) ** 2 - 1) ** 2
     up, down = np.exp(potential[:-1] - between), np.exp(potential[1:] - between)
     leave = np.append(up, 0.0) + np.insert(down, 0, 0.0)
-    leave[0] += 2 * math.exp(potential[0] - 2 * barrier)  # across 0 an odd function changes its sign
+    leave[0] += 2 * math.exp(potential[0] - 2 * barrier)  # an odd function changes its sign across 0
     least = eigh_tridiagonal(leave, -np.sqrt(up * down), eigvals_only=True, select="i", select_range=(0, 0))
     return 16 * barrier * spacing**2 / float(least[0])
 
 
 def two_steps(thermostat: bool, friction: float, noise: float, shift: float, epsilon: float) -> float:
-    """delta(epsilon) between two steps of SGHMC, or SGNHT, all seen, on losses whose gradient steps differ by `shift`.
+    """Compute delta(epsilon) of two steps of SGHMC or SGNHT if all iterates are seen.
 
-    v_1 = (1 - a) v_0 - g_1 + N(0, s^2), v_2 = (1 - xi_1) v_1 - g_2 + N(0, s^2), theta_{t+1} = theta_t + v_t, with
-    xi_1 = a, or a + v_1^2 - s^2/(2 a) with the thermostat (Ding et al. 2014, eta = s^2/(2 a)), and g_t = .3 theta_t,
-    and `shift` more on the other data set. noise: s. By integration of max(p - exp(epsilon) p', 0) over (v_1, v_2).
+    The gradient steps on the two data sets differ by `shift`. The chain is v_1 = (1 - a)
+    v_0 - g_1 + N(0, s^2), v_2 = (1 - xi_1) v_1 - g_2 + N(0, s^2), theta_{t+1} = theta_t + v_t. Without the
+    thermostat xi_1 = a; with it, xi_1 = a + v_1^2 - s^2/(2 a) (Ding et al. 2014, eta = s^2/(2 a)). The
+    gradient step is g_t = .3 theta_t, plus `shift` on the other data set. The result is the integral of
+    max(p - exp(epsilon) p', 0) over (v_1, v_2).
+
+    Parameters
+    ----------
+    thermostat : True for SGNHT.
+    friction : a.
+    noise : s.
+    shift : difference of the gradient steps.
+    epsilon : the value at which delta is computed.
     """
     theta, velocity = 0.2, 0.5 * noise
     mean = (1 - friction) * velocity - 0.3 * theta
@@ -219,19 +291,38 @@ def two_steps(thermostat: bool, friction: float, noise: float, shift: float, eps
 
 @dataclass(frozen=True)
 class Formulas:
-    """One unit a panel.
+    """All panels of the module, one task for each panel.
 
-    rates, multipliers: how many values of s between Lemma 2's ends, for each q. theorem_rates, theorem_steps, deltas:
-    Theorem 4's cases; decreasing_rates, decreasing_steps: Theorem 3's, at the first delta, which also holds wherever a
-    panel has one delta. c_1, c_squared: constants tried in panel printed. records, rate, epsilons, step_counts,
-    step_deltas, lipschitz: panel step; the first epsilon, T, delta and L stay where another is varied. settings: the
-    paper's experiments. shrinking: steps of panel limit, in the first setting. frictions: a of panel extension. sizes:
-    T of panel average. powers: alpha of eta_t = t^-alpha. budgets: Figure 1's epsilons. horizons: log10 T of panel
-    generalization. gaps: omega there. channels, rounds, orders: panel composition, see `transcripts`; lambda there.
-    printed_step, default_step, example_epsilon: wang2015's step as the paper prints it, the default step and the budget
-    of the worked example. barrier: B of `relaxation_time`; mixing_steps: eta there. ends: of Section 4.1's range of
-    steps. figure_records, figure_lipschitz: Figure 2's N and L; the first stays where the other is varied. max_orders:
-    of the moments accountant. mnist_records: N of MNIST; mnist_epsilon: what the paper prints for it.
+    Where a panel has only one delta, it is the first of `deltas`. Where the panel "step" varies one of
+    epsilon, T, delta and L, the others keep their first values.
+
+    Attributes
+    ----------
+    rates : q in (0, 1] of the panel "lemma" and of the case "rates" of the panel "conditions".
+    multipliers : number of values of s between the ends of Lemma 2, for each q.
+    theorem_rates, theorem_steps, deltas : q, T and delta of the cases of Theorem 4.
+    decreasing_rates, decreasing_steps : q and T of the cases of Theorem 3, at the first of `deltas`.
+    c_1, c_squared : constants that the panel "printed" tries.
+    records, rate, epsilons, step_counts, step_deltas, lipschitz : N, q, epsilon, T, delta and L of the panel
+        "step".
+    settings : the paper's experiments, by name.
+    shrinking : steps of the panel "limit", in the first of `settings`.
+    frictions : a of the panel "extension".
+    sizes : T of the panel "average".
+    powers : alpha of eta_t = t^-alpha in the panel "average".
+    budgets : the epsilons of Figure 1.
+    larger_budgets : larger epsilons than in Figure 1, for the panel "average".
+    horizons : log10 T of the panel "generalization".
+    gaps : omega of the panel "generalization".
+    channels, rounds, orders : of the panel "composition": see `transcripts`; `orders` holds lambda.
+    printed_step : wang2015's step as li2019 prints it in the worked example.
+    default_step, example_epsilon : the default step and the budget of the worked example.
+    barrier, mixing_steps : B and eta of `relaxation_time` in the panel "mixing".
+    ends : smallest and largest step of the range in Section 4.1.
+    figure_records, figure_lipschitz : N and L of Figure 2; where one varies, the other keeps its first value.
+    max_orders : numbers of orders of the moments accountant.
+    mnist_records : N of MNIST.
+    mnist_epsilon : the epsilon that the paper prints for MNIST.
     """
 
     rates: Sequence[float]
@@ -280,16 +371,17 @@ class Formulas:
         ]  # fmt: skip
 
     def rows(self, unit: str, seed: int) -> list[Row]:
-        """The rows of one panel; nothing is drawn."""
+        """Return the rows of one panel; nothing is random."""
         found: list[Row] = getattr(self, f"_{unit}")()
         for row in found:
             row["ratio"] = row.get("ratio", row["value"] / row.get("bound", math.nan))
         return [{**EMPTY, "panel": unit, **row} for row in found]
 
     def _lemma(self) -> list[Row]:
-        """alpha(lambda) against the bounds of Lemma 2 (without its O(q^3)) and Remark 1, at the worst lambda >= 1.
+        """Return alpha(lambda) against the bounds of Lemma 2 (without its O(q^3)) and of Remark 1.
 
-        Over 1 <= s < 1/(16 q) and 1 <= lambda <= s^2 ln(1/(q s)). x: that lambda.
+        The cases cover 1 <= s < 1/(16 q). Each row is for the lambda in [1, s^2 ln(1/(q s))] at which value
+        over bound is largest. x: this lambda.
         """
         rows = []
         for rate in self.rates:
@@ -310,11 +402,12 @@ class Formulas:
         return rows
 
     def _theorems(self) -> list[Row]:
-        """What steps at the limit of Theorem 3 (its condition 3) or 4 cost, with the constant of the printed proof.
+        """Return the proven epsilon of steps at the limit of Theorem 3 (its condition 3) or of Theorem 4.
 
-        For epsilon inside the range where the proof uses Lemma 2 rightly (`printed_reach`). Where a record is replaced
-        a sum moves by 2 L, twice what the proof has, so there twice the constant is tried as well (term). value: tight
-        price, all iterates. x: the constant squared.
+        The constant is that of the printed proof. Each epsilon lies in the range where the proof may use
+        Lemma 2 (`printed_reach`). If a record is replaced, a sum moves by 2 L, twice what the proof has. So
+        for replace_one, twice the constant is tried as well (term). value: proven epsilon, all iterates. x:
+        the constant squared.
         """
         cases: list[tuple[Schedule, float, int, float]] = [
             ("fixed", q, t, d) for q in self.theorem_rates for t in self.theorem_steps for d in self.deltas
@@ -349,18 +442,21 @@ class Formulas:
         return rows
 
     def _printed(self) -> list[Row]:
-        r"""Theorems 3 and 4 with conditions 1 and 2 as printed: whatever the constants, they admit cases that fail.
+        """Return cases in which Theorems 3 and 4 fail with conditions 1 and 2 as printed.
 
-        q = 1 and sigma_1 = 1, which is eta_1 = N/L^2, condition 1. Condition 3 then is
-        eps > c T^(p/2) sqrt(ln(1/delta)) (p = 1, or 2/3 with c_2), and eps < c_1 T^p is asked. Theorem 4: T large
-        enough. Theorem 3: condition 2 at the last step is T^(1/3) < 256; at T = 255^3 the rest holds once
-        ln(1/delta) < (255 c_1/c_2)^2. The price is that of the Gaussian mechanism with mu^2 = sum_t 1/sigma_t^2, about
-        mu^2/2 and so of order T^p, where eps is of order T^(p/2). x: c_1; term: c^2 or c_2^2; value: exact price,
+        The printed conditions admit such cases for all values of the constants. The cases have q = 1 and
+        sigma_1 = 1, which is eta_1 = N/L^2, condition 1. Condition 3 is then eps > c T^(p/2)
+        sqrt(ln(1/delta)), with p = 1 in Theorem 4, and p = 2/3 and c_2 in Theorem 3. The theorems also
+        require eps < c_1 T^p. For Theorem 4, T is large enough for both. For Theorem 3, condition 2 at the
+        last step is T^(1/3) < 256. At T = 255^3 the other conditions hold once ln(1/delta) < (255 c_1/c_2)^2.
+        The exact epsilon is that of the Gaussian mechanism with mu^2 = sum_t 1/sigma_t^2. It is about mu^2/2,
+        so of order T^p, while eps is of order T^(p/2). x: c_1. term: c^2 or c_2^2. value: exact epsilon.
         bound: eps.
 
-        Case void: a c that depends on eps, T and delta may have the square 256 c_1 eps/ln(1/delta), c_2 that over
-        T^(1/3). Then at the last step the limit of condition 2 (value) is above that of condition 3 (bound) for every q
-        with eps < c_1 q^2 T^p, so that no step meets both.
+        Case "void": a constant c that depends on eps, T and delta may have the square 256 c_1
+        eps/ln(1/delta), and c_2 may have this over T^(1/3). Then at the last step the limit of condition 2
+        (value) is above that of condition 3 (bound), for every q with eps < c_1 q^2 T^p. So no step meets
+        both.
         """
         rows = []
         log = math.log(1 / self.deltas[0])
@@ -378,6 +474,7 @@ class Formulas:
         return rows
 
     def _void(self, c_1: float) -> list[Row]:
+        """Return the rows of the case "void" of `_printed`."""
         rows = []
         ends = min(self.budgets), max(self.budgets)
         for schedule, steps, delta, epsilon in product(
@@ -386,7 +483,7 @@ class Formulas:
             scale, log = steps ** POWERS[schedule], math.log(1 / delta)
             last = steps ** (-1 / 3) if schedule == "decreasing" else 1.0
             constant = 256 * c_1 * epsilon * last / log
-            least = epsilon / (c_1 * scale)  # q^2 is above it
+            least = epsilon / (c_1 * scale)  # q^2 must exceed it
             base: Row = {"case": "void", "schedule": schedule, "steps": steps, "delta": delta, "x": c_1}
             base |= {"epsilon": epsilon, "term": "dependent"}
             base["bound"] = epsilon**2 * self.records * last / (constant * scale * log)  # L = 1
@@ -399,6 +496,7 @@ class Formulas:
     def _leaks(
         schedule: Schedule, steps: int, epsilon: float, delta: float, c_1: float, square: float
     ) -> list[Row]:
+        """Return the exact epsilons of one case of `_printed`, for both neighbour relations."""
         total = power_sum(steps, -1 / 3) if schedule == "decreasing" else float(steps)
         base: Row = {"schedule": schedule, "rate": 1.0, "steps": steps, "delta": delta, "epsilon": epsilon}
         base |= {"multiplier": 1.0, "x": c_1, "term": f"{square:g}", "bound": epsilon}
@@ -410,7 +508,7 @@ class Formulas:
     def _largest(
         self, schedule: Schedule, epsilon: float, steps: int, delta: float, lipschitz: float
     ) -> float:
-        """The largest (first) step whose T steps the moments accountant prices at epsilon or less."""
+        """Return the largest (first) step whose T steps cost at most epsilon by the moments accountant."""
         batch = self.rate * self.records
 
         def excess(log_step: float) -> float:
@@ -423,11 +521,18 @@ class Formulas:
         return math.exp(brentq(excess, low, high, xtol=1e-6))
 
     def _step(self) -> list[Row]:
-        """The largest step as one of epsilon, T, ln(1/delta), L is varied (case; x: its value); case factor: the first
-        decreasing step over wang2015's, x: T^(1/3) ln(T/delta), the paper's factor, term: whose constant c_2; case
-        wang2015: that bound, x: T ln(2.5 T/delta). bound: Theorem 3's or 4's with the constant of its proof. Case
-        lipschitz, proof: steps with equal multipliers tau/(L sqrt(eta N)) cost the same, whatever the price is, so that
-        the largest one at each L is that with the multiplier of the largest one at the first.
+        """Return the largest step against epsilon, T, ln(1/delta) and L, and compare it with wang2015's.
+
+        Cases "epsilon", "steps", "log delta", "lipschitz": one of the four varies; x: its value. bound: the
+        step of Theorem 3 or 4 with the constant of its proof.
+
+        Case "lipschitz, proof": steps with equal multipliers tau/(L sqrt(eta N)) have equal epsilons under
+        every accountant. So the largest step at each L has the multiplier of the largest step at the first L.
+
+        Case "wang2015": that bound; x: T ln(2.5 T/delta).
+
+        Case "factor": the first step of the decreasing schedule over wang2015's step; x: T^(1/3) ln(T/delta),
+        the factor in the paper. term: whether the proof or the accountant gives the constant c_2.
         """
         base = (self.epsilons[0], self.step_counts[0], self.step_deltas[0], self.lipschitz[0])
         varied: dict[str, list[tuple[float, int, float, float]]] = {
@@ -499,15 +604,19 @@ class Formulas:
     def _theorem(
         self, schedule: Schedule, epsilon: float, steps: int, delta: float, lipschitz: float
     ) -> float:
+        """Return the (first) step of Theorem 3 or 4 with the constant of its printed proof."""
         c = printed_constant(Budget(epsilon, delta), steps=steps, schedule=schedule)
         scale = lipschitz**2 * steps ** POWERS[schedule] * math.log(1 / delta)
         return epsilon**2 * self.records / (c**2 * scale)
 
     def _conditions(self) -> list[Row]:
-        """Conditions 1 and 2 of Theorem 3, printed and as Lemma 2 needs them (term), by setting and by q.
+        """Return conditions 1 and 2 of Theorem 3, as printed and as Lemma 2 requires them (term).
 
-        Settings: value is the step that is nearest to the limit, the first for condition 1 and the last for 2. Case
-        rates: of condition 1, value is the printed step and bound the needed one; of condition 2 the reverse (x: q).
+        Cases named by a setting: value is the step nearest to the limit, which is the first step for
+        condition 1 and the last for condition 2.
+
+        Case "rates", against q (x): for condition 1, value is the printed limit and bound is the required
+        one. For condition 2 it is the reverse.
         """
         rows = []
         for case, one in self.settings.items():
@@ -533,7 +642,7 @@ class Formulas:
         return rows
 
     def _limit(self) -> list[Row]:
-        """Tight price of the first setting with smaller and smaller fixed steps (x)."""
+        """Return the proven epsilon of the first setting with smaller and smaller fixed steps (x)."""
         setting = Setting(**next(iter(self.settings.values())))
         rows = []
         for step in self.shrinking:
@@ -546,9 +655,10 @@ class Formulas:
         return rows
 
     def _extension(self) -> list[Row]:
-        """delta(epsilon) of two visible steps of SGHMC and SGNHT (value) against that of two steps of Algorithm 1 with
-        2 a times the step's noise variance (bound): noise N(0, 2 a eta/N) and a gradient step that differs by eta L/N.
-        x: a.
+        """Return delta(epsilon) of two visible steps of SGHMC and SGNHT against that of Algorithm 1.
+
+        value: for SGHMC or SGNHT, with noise N(0, 2 a eta/N) and a gradient step that differs by eta L/N.
+        bound: for two steps of Algorithm 1 with 2 a times the noise variance of its step. x: a.
         """
         records, lipschitz, step = 1000, 10.0, 0.5
         rows = []
@@ -563,15 +673,20 @@ class Formulas:
         return rows
 
     def _average(self) -> list[Row]:
-        r"""The bounds of Propositions 5 and 6, from the sums of their proofs (`Terms`).
+        """Return the bounds of Propositions 5 and 6, from the sums in their proofs (`Terms`).
 
-        equal privacy: decreasing (value) over fixed steps (bound) that spend the same, sum_t 1/sigma_t^2, so that they
-        add up to the same; same constant: both with c = c_2; in print: their bias terms, 1/(3 eta~) and 1/(eta~ N).
-        Proposition 5: bound (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed one, term by term, over N^0, N^-1
-        and N^2. powers: -(exponent of the slowest term of (8) in T) for eta_t = t^-alpha (x), without the noise's;
-        bound: 2/3. best step, best error: of Proposition 6 without the noise, x: T; best budget: eta~ of Proposition
-        5's printed bound. below wang2015: Proposition 6's 1/(T eta) + eta^2 at the step of Theorem 4 over that at
-        wang2015's, with the first of `step_counts`; term: whether epsilon (x) is in Figure 1.
+        - "equal privacy": decreasing (value) over fixed steps (bound) that spend the same privacy, sum_t
+          1/sigma_t^2, so both have the same sum of steps;
+        - "same constant": decreasing (value) over fixed steps (bound) with c = c_2;
+        - "in print": the bias terms of the two propositions, 1/(3 eta~) (value) and 1/(eta~ N) (bound);
+        - "Proposition 5": bound (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed bound, term by term,
+          with each ratio divided by N^0, N^-1 and N^2;
+        - "powers": -(exponent in T) of the slowest term of (8) for eta_t = t^-alpha (x), without the noise
+          term; bound: 2/3;
+        - "best step", "best error": the minimum of the bound of Proposition 6 without the noise term; x: T;
+        - "best budget": the eta~ that minimises the printed bound of Proposition 5;
+        - "below wang2015": 1/(T eta) + eta^2 of Proposition 6 at the step of Theorem 4, over the same at
+          wang2015's step, with T the first of `step_counts`; term: whether epsilon (x) is in Figure 1.
         """
         rows: list[Row] = []
         for steps in self.sizes:
@@ -625,11 +740,12 @@ class Formulas:
         return rows
 
     def _generalization(self) -> list[Row]:
-        """Proposition 7 at A = 1 and N = infinity.
+        """Return the terms of Proposition 7 at A = 1 and N = infinity.
 
-        Lambert: T (x: ln T) fixes omega by T = ln(1/omega)^5/omega^4; then ln(1/omega) = T^(1/5) omega^(4/5) exactly
-        (value), which is (5/4) W((4/5) T^(1/5)), against W^(1/5)(4 T/5) as printed (bound). gap: ln(1/omega) + omega,
-        the printed bound's first form, at omega (x).
+        Case "Lambert": T = ln(1/omega)^5/omega^4 defines omega; x: ln T. Then ln(1/omega) = T^(1/5)
+        omega^(4/5) exactly. value: this number, (5/4) W((4/5) T^(1/5)). bound: W^(1/5)(4 T/5), as printed.
+
+        Case "gap": ln(1/omega) + omega, the first form of the printed bound, at omega (x).
         """
         rows = []
         for exponent in self.horizons:
@@ -641,14 +757,16 @@ class Formulas:
         return rows
 
     def _composition(self) -> list[Row]:
-        """Theorem 1, and what Section 2.1 says of the tail of the privacy loss c.
+        """Return the cases of Theorem 1, and of Section 2.1 on the tail of the privacy loss c.
 
-        composability: exact alpha of an adaptive sequence of binary mechanisms against the sum over rounds of the
-        largest one that a round can have, x: lambda. tail: exact delta(epsilon) against min over lambda of exp(alpha -
-        lambda epsilon), x: epsilon. every mechanism: delta(epsilon) = E max(1 - exp(epsilon - c), 0) is at most
-        exp(alpha - lambda epsilon) times the largest value of (1 - exp(-u)) exp(-lambda u), u > 0, which is
-        lambda^lambda/(1 + lambda)^(1 + lambda), x: lambda. equivalence: the chance that a Gaussian step's c is above
-        epsilon against its delta(epsilon), x: epsilon.
+        - "composability": exact alpha of an adaptive sequence of binary mechanisms, against the sum over
+          rounds of the largest alpha that each round can have; x: lambda;
+        - "tail": exact delta(epsilon) against min over lambda of exp(alpha - lambda epsilon); x: epsilon;
+        - "tail", term "every mechanism": delta(epsilon) = E max(1 - exp(epsilon - c), 0) is at most
+          exp(alpha - lambda epsilon) times the largest value of (1 - exp(-u)) exp(-lambda u), u > 0, which is
+          lambda^lambda/(1 + lambda)^(1 + lambda); x: lambda;
+        - "equivalence": the probability that c of a Gaussian step is above epsilon, against its
+          delta(epsilon); x: epsilon.
         """
         rows: list[Row] = []
         for term, channels in (("adaptive", self.channels), ("one channel", self.channels[:1])):
@@ -668,6 +786,7 @@ class Formulas:
         return rows
 
     def _tails(self, epsilon: float) -> list[Row]:
+        """Return the rows of the cases "tail" and "equivalence" at one epsilon."""
         row: Row = {"case": "tail", "epsilon": epsilon, "x": epsilon}
         p, q = transcripts(self.channels, self.rounds[-1])
         gap = p - math.exp(epsilon) * q, q - math.exp(epsilon) * p
@@ -689,13 +808,17 @@ class Formulas:
         return rows
 
     def _mixing(self) -> list[Row]:
-        """How slowly Algorithm 1 mixes at the steps of the worked example (x: eta), with full gradients.
+        """Return how slowly Algorithm 1 with full gradients mixes at the steps of the worked example.
 
-        The steps are wang2015's, that of Theorem 4 (its rows have epsilon) and the default. On a Gaussian posterior
-        with U''/N = h (term) the samples are an autoregression. correlation: 1 less that of successive samples, eta h.
-        sample: (2 - eta h)/(eta h), the steps that count as one independent sample, against T. h: 1, and the largest at
-        which the default step is stable. two modes: `relaxation_time`, at wang2015's step `diffusion_time`/eta, against
-        that of the Gaussian with the curvature of the modes; under sample against T.
+        x: the step eta. The steps are wang2015's, that of Theorem 4 (its rows have an epsilon) and the
+        default. On a Gaussian posterior with U''/N = h (term) the samples form an autoregression. h is 1, or
+        the largest value at which the default step is stable.
+
+        - "correlation": eta h, which is 1 minus the correlation of successive samples;
+        - "sample": (2 - eta h)/(eta h), the number of steps that count as one independent sample, against T;
+        - "two modes": `relaxation_time`, against that of a Gaussian with the curvature of the modes; at
+          wang2015's step it is `diffusion_time`/eta;
+        - "sample", term "two modes": the same time against T.
         """
         setting = Setting(**next(iter(self.settings.values())))
         budget = self.example_epsilon
@@ -717,9 +840,11 @@ class Formulas:
         return rows
 
     def _range(self) -> list[Row]:
-        """Tight price, all iterates, of SGLD with the smallest and the largest (first) step of Section 4.1's range.
+        """Return the proven epsilon at the smallest and the largest step of the range in Section 4.1.
 
-        In the settings of Figure 2, T = N and delta = 1/N, with the minibatch of MNIST. x: L; term: which end.
+        All iterates are visible. The method is Algorithm 1 in the settings of Figure 2, T = N and
+        delta = 1/N, with the minibatch of MNIST. The step is the first step. x: L. term: which end of the
+        range.
         """
         batch = Setting(**self.settings["mnist"]).batch
         pairs = [(records, self.figure_lipschitz[0]) for records in self.figure_records]
@@ -739,10 +864,13 @@ class Formulas:
         return rows
 
     def _accountant(self) -> list[Row]:
-        """mnist: the moments accountant at the printed settings for MNIST against the printed epsilon.
+        """Return the moments accountant at the printed settings for MNIST, against the printed epsilon.
 
-        x: N, with as many epochs. term: the number of orders, or Remark 1. Neighbours replace_one: at twice the
-        sensitivity. least: ln(1/delta)/orders, below which it prices nothing, against the smallest epsilon of Figure 1.
+        Case "mnist": x is N, with the same number of epochs at each N. term: the number of orders, or Remark
+        1. For replace_one neighbours the sensitivity is twice as large.
+
+        Case "least": ln(1/delta)/orders, the smallest epsilon that the accountant can report, against the
+        smallest epsilon of Figure 1.
         """
         delta, setting = self.deltas[0], Setting(**self.settings["mnist"])
         kinds: list[tuple[str, int, Bound]] = [(f"{k} orders", k, "numerical") for k in self.max_orders]
@@ -766,8 +894,10 @@ class Formulas:
 
 
 def _gaussian_moment(multiplier: float, order: float) -> float:
+    """Return alpha(lambda) of the Gaussian mechanism with sensitivity 1."""
     return order * (order + 1) / (2 * multiplier**2)
 
 
 def _step_moment(rate: float, multiplier: float, order: float) -> float:
+    """Return alpha(lambda) of one Poisson-sampled Gaussian step."""
     return float(log_moment(rate, multiplier, [order])[0])

@@ -18,14 +18,14 @@ from dplangevin.privacy.stepsize import Schedule
 
 
 def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
-    """The bound of Wang, Fienberg, Smola (2015) as li2019 prints it, fixed steps."""
+    """Return the bound of Wang, Fienberg, Smola (2015) as li2019 prints it, for fixed steps."""
     budget = Budget(epsilon, setting.delta)
     eta = wang_step(budget, records=setting.records, steps=setting.steps, lipschitz=setting.lipschitz)
     return row(panel, "wang2015", "fixed", "replace_one", setting, epsilon, eta)
 
 
 def proof(panel: str, schedule: Schedule, setting: Setting, epsilon: float) -> Row:
-    """The bound of Theorem 3 or 4 with the constant that its printed proof gives in closed form."""
+    """Return the bound of Theorem 3 or 4 of li2019 with the closed-form constant of the printed proof."""
     budget = Budget(epsilon, setting.delta)
     c = printed_constant(budget, steps=setting.steps, schedule=schedule)
     scale = setting.lipschitz**2 * setting.steps ** POWERS[schedule] * math.log(1 / setting.delta)
@@ -42,13 +42,27 @@ def proof(panel: str, schedule: Schedule, setting: Setting, epsilon: float) -> R
 
 @dataclass(frozen=True)
 class Budgets:
-    """Figure 1 and the worked example of Section 3.1, one unit per curve and one for the rest.
+    """The rows of Figure 1 and of the worked example of Section 3.1.
 
-    curves: name -> Curve. panels: budget, records, batch -> curve -> its schedules there. epsilons: of panel budget.
-    example: the epsilon of the worked example. published: what the paper prints for it, `decreasing` and `wang2015`.
-    sizes, lipschitz: N (delta = 1/N, T = N) and L of panel records. batches: tau of panel batch; the paper states none.
-    Panels: budget (against epsilon), example, published (what the printed step costs), conditions (Theorem 3, 1 and 2),
-    records (against N, at `example`), batch (against tau, at `example`).
+    Each curve is one task. The task "paper" computes everything that needs no accountant. The panels are
+
+    - "budget": the step size against epsilon,
+    - "example": the step size at the epsilon of the worked example,
+    - "published": the epsilon that the published first step costs,
+    - "conditions": conditions 1 and 2 of Theorem 3,
+    - "records", "batch": the step size against N and against tau, at the epsilon of the worked example.
+
+    Attributes
+    ----------
+    curves : curve name -> Curve.
+    panels : panel ("budget", "records", "batch") -> curve name -> schedules that this panel shows.
+    setting : the setting of the figure and of the worked example.
+    epsilons : the epsilons of the panel "budget".
+    example : the epsilon of the worked example.
+    published : the step sizes that the paper prints for the worked example, "decreasing" and "wang2015".
+    sizes : the N of the panel "records", with delta = 1/N and T = N.
+    lipschitz : the L of the panel "records".
+    batches : the tau of the panel "batch"; the paper states no tau.
     """
 
     curves: Mapping[str, Curve]
@@ -83,17 +97,18 @@ class Budgets:
         ]
 
     def _priced(self, name: str) -> Row:
-        """What the published first step costs."""
+        """Return the row with the epsilon that the published first step costs."""
         curve, eta = self.curves[name], self.published["decreasing"]
         cost = curve.cost("decreasing", self.setting, eta)
         return row("published", name, "decreasing", curve.adjacency, self.setting, cost, eta)
 
     def _conditions(self) -> list[Row]:
-        """Conditions 1 and 2 of Theorem 3 as step sizes, and what one step at each costs at least.
+        """Return the step sizes at conditions 1 and 2 of Theorem 3, with a bound on the epsilon of one step.
 
-        The printed ones lack a factor q^2, see `conditions`. With the record or without it, the minibatch sum is the
-        mixture q N(1, s^2) + (1 - q) N(0, s^2) or N(0, s^2), so delta(eps) = q delta_mu(log(1 + (exp(eps) - 1)/q)) in
-        that direction, delta_mu of the Gaussian mechanism with mu = 1/s.
+        The printed conditions lack a factor q^2, see `conditions`. With the record, the minibatch sum has the
+        law q N(1, s^2) + (1 - q) N(0, s^2); without it, N(0, s^2). In that direction delta(eps) = q
+        delta_mu(log(1 + (exp(eps) - 1)/q)), where delta_mu is that of the Gaussian mechanism with mu = 1/s.
+        The other direction is not computed, so this is a lower bound.
         """
         single = replace(self.setting, steps=1)
         told = conditions(records=single.records, batch=single.batch, lipschitz=single.lipschitz)
@@ -111,7 +126,7 @@ class Budgets:
         return rows
 
     def _without_factor(self) -> Row:
-        """wang2015's bound with ln(T/delta) for ln(2.5 T/delta), which is what the printed example has."""
+        """Return wang2015's bound with ln(T/delta) instead of ln(2.5 T/delta), as in the printed example."""
         line = wang2015("example", self.setting, self.example)
         logs = [math.log(factor * self.setting.steps / self.setting.delta) for factor in (2.5, 1.0)]
         eta = line["step_size"] * logs[0] / logs[1]
@@ -127,7 +142,7 @@ class Budgets:
         )
 
     def _paper(self) -> list[Row]:
-        """What needs no accountant: wang2015's bound, the printed proof, conditions and numbers."""
+        """Return the rows without an accountant: wang2015's bound, printed proof, conditions and numbers."""
         setting, e = self.setting, self.example
         return [
             *(wang2015("budget", setting, epsilon) for epsilon in self.epsilons),

@@ -1,4 +1,4 @@
-"""Figure 2 of Li, Chen, Liu, Carin (2019): the bounds as the data and the gradient bound grow."""
+"""Figure 2 of Li, Chen, Liu, Carin (2019): the step-size bounds against N and against L."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,16 @@ from dplangevin.privacy.li2019_theorems import POWERS
 
 @dataclass(frozen=True)
 class Sizes:
-    """Figure 2: the bounds at delta = 1/N and T = N; one unit per N.
+    """The rows of Figure 2: the step-size bounds at delta = 1/N and T = N, one task for each N.
 
-    curves: name -> Curve. sizes: the N of panel records, with L = 1. size: the N of panel lipschitz, one of `sizes`.
-    lipschitz: the L of that panel, computed once and rescaled. batch: tau, which the paper does not state.
+    Attributes
+    ----------
+    curves : curve name -> Curve.
+    epsilons : the epsilons at which the bounds are computed.
+    sizes : the N of the panel "records", at L = 1.
+    size : the N of the panel "lipschitz", one of `sizes`.
+    lipschitz : the L of the panel "lipschitz"; the bound is computed once, at L = 1, and rescaled.
+    batch : tau, which the paper does not state.
     """
 
     curves: Mapping[str, Curve]

@@ -22,7 +22,7 @@ SCHEDULES = ("optimal", "decreasing", *PRIVATE, "wang2015")
 
 @dataclass(frozen=True)
 class PosteriorAverages:
-    """Mean squared errors on the problem of `averages.Target`, simulated over `chains` chains and in closed form.
+    """Mean squared errors on the problem of `averages.Target`, simulated and in closed form.
 
     With ``eta~ = eps^2/(constant L^2 ln(1/delta))`` the step sizes of t = 1..T are
 
@@ -32,10 +32,23 @@ class PosteriorAverages:
         private_decreasing  eta~ N t^(-1/3) T^(-2/3)                     Theorem 3, Proposition 5
         wang2015            eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta))
 
-    steps: the T of panel "steps", at `epsilon`.  Panel "budget": the private schedules at T = `budget_steps` for
-    every eps of `budgets`.  Panel "optimum": for every T of `optimum_steps`, the eta~ of the private decreasing
-    schedule with the least error (proper temperature, theta^2, closed form), among `grid` values up to where the
-    chain is unstable. constant: c_2^2 and c^2 of Theorems 3 and 4.
+    The panel "steps" varies T. The panel "budget" varies eps for the two private schedules. The panel
+    "optimum" searches, for each T, the eta~ at which the private decreasing schedule has the least error.
+    That error is for theta^2, at the proper temperature, in closed form. The search ends where the chain
+    becomes unstable.
+
+    Attributes
+    ----------
+    target : the posterior and its minibatches.
+    steps : the T of the panel "steps", at the budget `epsilon`.
+    budgets, budget_steps : the eps and the one T of the panel "budget".
+    optimum_steps : the T of the panel "optimum".
+    chains : number of simulated chains.
+    step_size : eta of the schedules without privacy.
+    epsilon, delta : the privacy budget.
+    lipschitz : L.
+    constant : c_2^2 of Theorem 3 and c^2 of Theorem 4.
+    grid : number of values of eta~ that the panel "optimum" tries.
     """
 
     target: Target
@@ -55,7 +68,11 @@ class PosteriorAverages:
         return [*(f"steps {steps}" for steps in self.steps), "budget", "optimum"]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """One row per error; value, low, high: relative to the posterior variance, 95 % Student over chains."""
+        """Return one row for each error.
+
+        The columns value, low and high are relative to the posterior variance; low and high are 95 % Student
+        limits over chains.
+        """
         if unit == "optimum":
             return [row for steps in self.optimum_steps for row in self.optimum(steps)]
         if unit == "budget":
@@ -65,11 +82,11 @@ class PosteriorAverages:
         return self.errors("steps", [(name, self.epsilon) for name in SCHEDULES], steps, seed)
 
     def spent(self, epsilon: float) -> float:
-        """eta~."""
+        """Return eta~ for this epsilon."""
         return epsilon**2 / (self.constant * self.lipschitz**2 * math.log(1 / self.delta))
 
     def schedule(self, name: str, epsilon: float, steps: int) -> np.ndarray:
-        """Step sizes ``(T,)``."""
+        """Return the step sizes ``(T,)`` of the named schedule."""
         t = np.arange(1, steps + 1, dtype=float)
         n, eta = self.target.records, self.spent(epsilon)
         if name == "optimal":
@@ -86,7 +103,7 @@ class PosteriorAverages:
     def errors(
         self, panel: str, cases: Sequence[tuple[str, float]], steps: int, seed: int
     ) -> list[dict[str, Any]]:
-        """The rows of some schedules and budgets at one T, all columns on the same noise."""
+        """Return the rows of several schedules and budgets at one T; all of them use the same noise."""
         columns = [(*case, heat) for case in cases for heat in TEMPERATURES]
         eta = np.stack([self.schedule(name, epsilon, steps) for name, epsilon, _ in columns], 1)
         kappa = np.array([TEMPERATURES[heat] for *_, heat in columns])
@@ -112,9 +129,9 @@ class PosteriorAverages:
         return rows
 
     def optimum(self, steps: int) -> list[dict[str, Any]]:
-        """The best eta~ at one T, and its error; nan where the best of the grid is at its edge."""
+        """Return the best eta~ at one T and its error; eta~ is nan if it is at an edge of the grid."""
         n, v = self.target.records, self.target.variance
-        largest = 1.5 * steps ** (2 / 3) * v  # then the first step is 1.5 relaxation times, unstable from 2
+        largest = 1.5 * steps ** (2 / 3) * v  # first step: 1.5 relaxation times, unstable from 2
         eta = np.geomspace(largest * 1e-4, largest, self.grid)
         t = np.arange(1, steps + 1, dtype=float)[:, None]
         _, error = self.target.closed_form(

@@ -1,4 +1,4 @@
-"""The papers' mechanisms as events, from the settings that the papers state."""
+"""The papers' mechanisms as events, built from the settings that the papers state."""
 
 import math
 from typing import Literal
@@ -26,7 +26,21 @@ def sgld(
     schedule: Schedule = "fixed",
     sampling: Literal["poisson", "without_replacement"] = "poisson",
 ) -> DpEvent:
-    """li2019 Algorithm 1, for `steps` steps or `epochs` epochs. step_size: of the first step."""
+    """Return the event of Algorithm 1 of li2019 (DP-SGLD), for a number of steps or of epochs.
+
+    Parameters
+    ----------
+    records, batch : N and tau.
+    step_size : eta of the first step, > 0.
+    lipschitz : L, the bound on the gradient of one record.
+    steps, epochs : length of the run; exactly one of both is given.
+    schedule : of the step sizes; it counts only with Poisson sampling.
+    sampling : of the minibatches.
+
+    Raises
+    ------
+    ValueError : if both or neither of `steps` and `epochs` are given.
+    """
     require((steps is None) != (epochs is None), f"give steps or epochs, not steps={steps}, epochs={epochs}")
     count = steps if steps is not None else round(epochs * records / batch)  # type: ignore[operator]
     multiplier = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
@@ -36,7 +50,10 @@ def sgld(
 
 
 def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) -> DpEvent:
-    """DP-SGD as Opacus accounts it: Poisson sampling, noise_multiplier times the clip."""
+    """Return the event of DP-SGD as Opacus accounts for it, with Poisson sampling.
+
+    The standard deviation of the noise is noise_multiplier times the clip.
+    """
     steps = round(epochs * records / batch)
     return steps_event(noise_multiplier, rate=batch / records, steps=steps, schedule="fixed")
 
@@ -44,14 +61,20 @@ def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) 
 def langevin(
     *, setting: Setting, batch: int, schedule: str, counted: Literal["steps", "epochs"] = "steps"
 ) -> LangevinDpEvent:
-    """ryffel2022 Algorithm 1 for the setting's epochs; counted "epochs": as if an epoch were one step."""
+    """Return the event of Algorithm 1 of ryffel2022 (DP-Langevin) for the epochs of the setting.
+
+    `counted` is "steps", or "epochs" to count each epoch as one step.
+    """
     steps = setting.steps(batch) if counted == "steps" else setting.epochs
     return setting.event(batch, steps, schedule)
 
 
 def utility(*, setting: Setting, batch: int, dimension: int, epsilon: float, delta: float) -> LangevinDpEvent:
-    """ryffel2022 Section 4.1, for (epsilon, delta): eta = 1/(2 beta), sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2
-    lambda n^2), K = 2 beta/lambda ln(eps^2 n^2/(4 ln(1/delta) d)); d: `dimension`."""
+    """Return the event with the settings that Section 4.1 of ryffel2022 chooses for (epsilon, delta).
+
+    eta = 1/(2 beta), sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2 lambda n^2) and K = 2 beta/lambda ln(eps^2
+    n^2/(4 ln(1/delta) d)), where d is `dimension`.
+    """
     log, strength = math.log(1 / delta), setting.strong_convexity
     scale = (epsilon * setting.records) ** 2
     steps = math.ceil(2 * setting.smoothness / strength * math.log(scale / (4 * log * dimension)))
@@ -61,7 +84,7 @@ def utility(*, setting: Setting, batch: int, dimension: int, epsilon: float, del
 
 
 def posterior(*, epsilon: float, radius: float) -> PosteriorSampleDpEvent:
-    """wang2015 Algorithm 1: rho = min(1, epsilon/4B), B = log(1 + e^D)."""
+    """Return the event of Algorithm 1 of wang2015: rho = min(1, epsilon/4B), B = log(1 + e^D), D = radius."""
     return PosteriorSampleDpEvent(min(1.0, epsilon / (4 * math.log1p(math.exp(radius)))), radius)
 
 
@@ -75,9 +98,16 @@ def noisy_gradients(
     inner: float = 2.5,
     outer: float = 2.0,
 ) -> DpEvent:
-    """wang2015 Algorithm 2: k = floor(N T/tau) steps with the noise of Theorem 4, whose logarithms hold inner, outer.
+    """Return the event of Algorithm 2 of wang2015: k = floor(N T/tau) steps with the noise of Theorem 4.
 
-    On the minibatch sum: (z L)^2 = 128 k L^2/eps^2 (tau/N)^2 ln(inner k/delta) ln(outer/delta).
+    The noise on the minibatch sum is (z L)^2 = 128 k L^2/eps^2 (tau/N)^2 ln(inner k/delta) ln(outer/delta).
+
+    Parameters
+    ----------
+    records, batch : N and tau.
+    epochs : T, passes over the data.
+    epsilon, delta : the promised budget.
+    inner, outer : the constants in the two logarithms.
     """
     steps = math.floor(records * epochs / batch)
     logs = math.log(inner * steps / delta) * math.log(outer / delta)
@@ -88,7 +118,10 @@ def noisy_gradients(
 def fisher_scoring(
     *, records: int, batch: int, epochs: float, epsilon: float, delta: float
 ) -> FisherScoringDpEvent:
-    """wang2015 Algorithm 4: sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2)."""
+    """Return the event of Algorithm 4 of wang2015.
+
+    sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2).
+    """
     steps = math.floor(records * epochs / batch)
     logs = math.log(2.5 * steps / delta) * math.log(2 / delta)
     return FisherScoringDpEvent(
@@ -97,14 +130,17 @@ def fisher_scoring(
 
 
 def non_spherical(*, epsilon: float, delta: float) -> GaussianDpEvent:
-    """wang2015 Lemma 5: a sum of gradients in F times the unit ball, plus F w; std of w: (1 + sqrt(ln(1/delta)))/eps.
+    """Return the Gaussian mechanism of Lemma 5 of wang2015.
 
-    Differs: the text has 1 log(1/delta) under the root, which is read as printed."""
+    It releases a sum of gradients in F times the unit ball, plus F w; the standard deviation of w is
+    (1 + sqrt(ln(1/delta)))/eps.
+    Differs: the text has 1 log(1/delta) under the root, which we take as printed.
+    """
     return GaussianDpEvent((1 + math.sqrt(math.log(1 / delta))) / epsilon)
 
 
 def described(event: DpEvent) -> str:
-    """The mechanism in a few words, with its numbers."""
+    """Describe the mechanism in a few words, with its numbers."""
     parts: list[str] = []
     steps: list[tuple[float, float, int]] = []
     for leaf, count in leaves(event):

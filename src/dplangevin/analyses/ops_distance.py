@@ -1,17 +1,20 @@
-"""How far the law of one released posterior sample is from the posterior, where that is known: one and two dimensions.
+"""Distance between the law of one released posterior sample (OPS) and the exact posterior.
 
-OPS promises what an exact draw would have.  Its draws here come from the sampler that the experiments use, one a
-chain, and are sorted into cells of equal probability under the exact posterior, by quadrature on a lattice.  With n
-draws and K cells the shares p_k of the cells give
+The promise of OPS holds for an exact draw from the posterior. This module measures the distance in one and
+two dimensions. The draws come from the sampler that the experiments use, one draw from each chain. The exact
+posterior is computed by quadrature on a lattice. We divide the parameter space into K cells of equal
+posterior probability and count the n draws in each cell. The shares p_k of the cells give
 
-    tv     sum |p_k - 1/K|/2, which has a mean of about sqrt(K/(2 pi n)) if the sampler is exact; a lower bound of the
-           total variation of the laws, but for sampling error
-    limit  tv + sqrt(ln(20)/(2n)), above the total variation of the laws of the cells with 95 % confidence, since tv
-           exceeds it in the mean and one draw moves it by at most 1/n (McDiarmid 1989)
-    ratio  the largest |log(K p_k)|, and the limits that hold for all cells at once with 95 % confidence
+    tv     sum |p_k - 1/K|/2; its mean is about sqrt(K/(2 pi n)) if the sampler is exact. Except for sampling
+    error, it
+           is a lower bound of the total variation distance of the two laws
+    limit  tv + sqrt(ln(20)/(2n)), above the total variation distance on the cells with 95 % confidence: the
+    mean of tv
+           is above this distance, and one draw changes tv by at most 1/n (McDiarmid 1989)
+    ratio  the largest |log(K p_k)|, with limits that hold for all cells at once with 95 % confidence
 
-Cells see no difference finer than they are, so nothing here bounds the largest log-ratio of the laws themselves, on
-which a pure promise rests.
+A difference inside a cell is invisible. So these numbers do not bound the largest log-ratio of the two
+densities, on which a pure-DP promise rests.
 """
 
 from __future__ import annotations
@@ -34,16 +37,23 @@ from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
 
 CONFIDENCE = 0.95
-GAUSSIAN_REACH = 7.0  # prior standard deviations that stand for the whole line
+GAUSSIAN_REACH = 7.0  # lattice of an unbounded space: this many prior standard deviations
 
 
 @dataclass(frozen=True)
 class OpsDistance:
-    """Draws of `methods` on logistic regression with the rows `points`, each with both labels as `labels` says.
+    """Draws of several OPS methods on a small logistic regression whose posterior is known.
 
-    points: rows by dimension, {"1": (n, 1), "2": (n, 2)}, ||x|| <= 1; labels: (n,) in {-1, 1}; copies: of every row.
-    methods: name -> `Ops`.  draws: independent chains per case.  cells: per axis, by dimension.  lattice: points per
-    axis, by dimension.
+    Attributes
+    ----------
+    points : dimension -> rows, {"1": (n, 1), "2": (n, 2)}, ||x|| <= 1.
+    labels : of the rows, (n,) in {-1, 1}.
+    copies : how often each row occurs in the data set.
+    methods : name -> `Ops`.
+    epsilons, delta : the budgets.
+    draws : independent chains for each case.
+    cells : dimension -> cells on each axis.
+    lattice : dimension -> lattice points on each axis.
     """
 
     points: Mapping[str, Sequence[Sequence[float]]]
@@ -60,7 +70,7 @@ class OpsDistance:
         return [f"{name} {dimension}" for name in self.methods for dimension in self.points]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """One row for each epsilon."""
+        """Return one row for each epsilon."""
         name, dimension = unit.rsplit(" ", 1)
         method, d = self.methods[name], int(dimension)
         x = torch.tensor(self.points[dimension], dtype=torch.float32).repeat(self.copies, 1)
@@ -79,7 +89,19 @@ class OpsDistance:
         return found
 
     def counts(self, method: Ops, problem: Glm, rho: float, theta: np.ndarray, d: int) -> np.ndarray:
-        """How many draws (n, d) fall into each cell, (cells^d,)."""
+        """Count the draws in each cell of equal posterior probability.
+
+        Parameters
+        ----------
+        method, problem : the method and its data set.
+        rho : factor of the log-likelihood.
+        theta : draws, (n, d).
+        d : dimension, 1 or 2.
+
+        Returns
+        -------
+        ndarray : (cells^d,).
+        """
         gdp = method.bound == "gdp"
         end = GAUSSIAN_REACH / math.sqrt(method.precision) if gdp else method.radius
         size, cells = self.lattice[str(d)], self.cells[str(d)]
@@ -112,7 +134,7 @@ class OpsDistance:
 
 
 def _place(axis: np.ndarray, mass: np.ndarray, at: np.ndarray, end: float) -> np.ndarray:
-    """The distribution function of masses on the lattice, in [0, 1], at points of [-end, end]."""
+    """Return the distribution function of the lattice masses, in [0, 1], at points `at` of [-end, end]."""
     edges = np.append(axis - (axis[1] - axis[0]) / 2, end)
     below = np.concatenate([[0.0], np.cumsum(mass)])
     found: np.ndarray = np.interp(at, edges, below / below[-1])
@@ -120,7 +142,7 @@ def _place(axis: np.ndarray, mass: np.ndarray, at: np.ndarray, end: float) -> np
 
 
 def distances(counts: np.ndarray) -> dict[str, float]:
-    """tv, limit, ratio with its limits, and the probability of so large a chi-square if the sampler is exact."""
+    """Compute the distances of the module, and the p-value of a chi-square test of an exact sampler."""
     n, k = int(counts.sum()), len(counts)
     shares = counts / n
     error = (1 - CONFIDENCE) / (2 * k)

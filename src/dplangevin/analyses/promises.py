@@ -1,13 +1,21 @@
-"""Every (epsilon, delta) that the papers print: by the paper's own formula, tight for both neighbours, and attacked.
+"""Every (epsilon, delta) that the papers print, with the proven epsilon and the attack epsilon.
 
-A row is one promise. epsilon_claimed, delta: what is printed. epsilon_formula: by the paper's formula (`formula`
-names it and, where there is one, another reading with its value). epsilon_add_remove, epsilon_replace_one: by `Tight`;
-missing where the sampling has no such neighbours. audit_epsilon: lower bound by an attack on the hypotheses: at 95 %
-from `audit_runs` runs, or exact for one pair of data sets (0 runs).
-tight: 1 if a pair of data sets costs what is proven, 0 if that is an upper bound alone, as of a last iterate.
-chosen: settings that the paper leaves out, as they are here. solved: the settings that would keep the promise; rescued:
-1 if the paper leaves them open. violated: conditions of the formula's theorem that fail. A promise without settings has
-no mechanism, no prices.
+Each row is one promise. Its columns are
+
+- epsilon_claimed, delta: the promised values, as printed;
+- epsilon_formula: by the paper's own formula; `formula` names it, and any other reading of it with its value;
+- epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound) by `Tight`, missing if the
+  sampling has no such neighbours;
+- audit_epsilon: the attack epsilon (lower bound) on data sets that the hypotheses admit, at 95 % from
+  `audit_runs` runs, or exact for one pair of data sets (0 runs);
+- tight: 1 if some pair of data sets costs the proven epsilon; 0 if that is only an upper bound, as for a last
+  iterate;
+- chosen: the values that we chose for settings that the paper does not state;
+- solved: the settings that would keep the promise;
+- rescued: 1 if there are such settings and the paper leaves them open;
+- violated: the conditions of the formula's theorem that fail.
+
+A promise without settings has no mechanism and no epsilons.
 """
 
 import math
@@ -28,12 +36,20 @@ from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, LangevinD
 
 Draw = Callable[[DpEvent, int, torch.Generator], tuple[np.ndarray, np.ndarray]]
 CONFIDENCE = 0.95
-LOOSE = (LangevinDpEvent, FisherScoringDpEvent)  # whose prices are upper bounds
+LOOSE = (LangevinDpEvent, FisherScoringDpEvent)  # mechanisms whose proven epsilon is only an upper bound
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A price by the paper's own theorem. event, delta: those of the promise unless given."""
+    """An epsilon by the paper's own theorem.
+
+    Attributes
+    ----------
+    name : of the formula, for the column `formula`.
+    accountant : computes the formula.
+    event, delta : those of the promise unless given here.
+    adjacency : the neighbours that the formula holds for.
+    """
 
     name: str
     accountant: Accountant
@@ -44,7 +60,14 @@ class Formula:
 
 @dataclass(frozen=True)
 class Attack:
-    """An audit: `draw(event, runs, rng)` under replace_one. event: a part of the mechanism, if not the whole."""
+    """An attack by simulation, for replace_one neighbours.
+
+    Attributes
+    ----------
+    draw : `draw(event, runs, rng)` returns the statistics of the runs on both data sets.
+    runs : on each data set.
+    event : the attacked part of the mechanism; None attacks the whole mechanism.
+    """
 
     draw: Draw
     runs: int
@@ -53,17 +76,28 @@ class Attack:
 
 @dataclass(frozen=True)
 class ExactPair:
-    """The exact epsilon of one pair of data sets that a theorem admits, `epsilon(event, delta)` under replace_one."""
+    """The exact epsilon of one pair of data sets that a theorem admits.
+
+    Attributes
+    ----------
+    epsilon : `epsilon(event, delta)` returns it, for replace_one neighbours.
+    """
 
     epsilon: Callable[[DpEvent, float], float]
 
 
 @dataclass(frozen=True)
 class SmallestBatch:
-    """The smallest batch in [least, most] at which `make(batch)` keeps a promise, by bisection.
+    """The smallest batch in [least, most] at which a mechanism keeps a promise, found by bisection.
 
-    epochs are fixed, so that a larger batch means fewer steps, each with less noise to the record.  open: the paper
-    does not state the batch.
+    The number of epochs is fixed. So a larger batch means fewer steps, each with less noise relative to a
+    record.
+
+    Attributes
+    ----------
+    make : `make(batch=...)` returns the event.
+    least, most : the ends of the search.
+    open : True if the paper does not state the batch.
     """
 
     make: Callable[..., DpEvent]
@@ -72,7 +106,7 @@ class SmallestBatch:
     open: bool
 
     def __call__(self, epsilon: float, delta: float, adjacency: Adjacency) -> int | None:
-        """None if even `most` costs more than epsilon."""
+        """Return the smallest batch, or None if even the batch `most` costs more than epsilon."""
 
         def kept(batch: int) -> bool:
             return Tight().epsilon(self.make(batch=batch), delta, adjacency) <= epsilon
@@ -88,7 +122,22 @@ class SmallestBatch:
 
 @dataclass(frozen=True)
 class Promise:
-    """One printed (epsilon, delta), and what was done for it. epsilon, delta: None where the words give none."""
+    """One printed (epsilon, delta) and what we compute for it.
+
+    Attributes
+    ----------
+    paper, where, statement, published : source of the promise: paper, section, its words, and the printed
+        numbers.
+    label : name in the figure.
+    epsilon, delta : the promised values; None if the words give no number.
+    event : the mechanism; None if the paper states too little.
+    neighbours : relations for which an epsilon is proven.
+    formulas : the paper's own formula first, then other readings of it.
+    attack : gives the attack epsilon.
+    solve : searches a batch that keeps the promise.
+    chosen : the values that we chose for settings that the paper does not state.
+    note : a remark.
+    """
 
     paper: str
     where: str
@@ -110,7 +159,7 @@ class Promise:
             raise ValueError(f"{self.label}: a promise with an event needs its epsilon and delta")
 
     def row(self, seed: int) -> dict[str, Any]:
-        """The promise's row; the same mechanism is attacked with the same random numbers."""
+        """Return the row of the promise; equal mechanisms are attacked with the same random numbers."""
         said = {key: getattr(self, key) for key in ("paper", "where", "statement", "published", "label")}
         claimed = math.nan if self.epsilon is None else self.epsilon
         delta = math.nan if self.delta is None else self.delta
@@ -167,10 +216,13 @@ class Promise:
 
 @dataclass(frozen=True)
 class Promises:
-    """One unit per promise, in the order of the papers.
+    """All promises, one task for each, in the order of the papers.
 
-    search: no batch is tried that is further than this above the smallest of a `SmallestBatch`; 0: none is sought;
-    None: no such limit.
+    Attributes
+    ----------
+    promises : id -> Promise.
+    search : how far above the smallest batch a `SmallestBatch` searches; 0 skips the search, None searches up
+        to `most`.
     """
 
     promises: Mapping[str, Promise]

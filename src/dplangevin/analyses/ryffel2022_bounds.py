@@ -1,13 +1,16 @@
-"""The bounds of ryffel2022 (Proposition 2.1, Lemmas 3.1 to 3.3, the theorem under c-LSI, Theorem 3.1 on full batches,
-the limits and the side note of Section 3.3, all of Section 4) against exact cases that meet their hypotheses.
+"""The bounds of ryffel2022 against exact cases that meet their hypotheses.
 
-A case is one-dimensional: C = [low, high], a few losses l_i with lambda <= l_i'' <= beta on the whole line, a batch of
-one (each loss alike often) or the full batch.  The law of theta_k, projections included, comes from repeated
-Gauss-Legendre quadrature: masses on the nodes, and one on each end of C.  Nothing is drawn at random but the cases.
+The bounds are Proposition 2.1, Lemmas 3.1 to 3.3, the theorem under c-LSI, Theorem 3.1 on full batches, the
+limits and the side note of Section 3.3, and all of Section 4.
 
-More dimensions need no cases of their own: losses that are sums over coordinates on a box C, with batches in common,
-have risks that add up, and so do E|theta_0 - theta*|^2, xi^2 and d sigma^2, each term of equations 7 and 11.  Where
-the dimension d enters K alone (Theorem 4.2), C = [low, high] x {0}^(d-1).
+Each case is one-dimensional. C = [low, high], and there are a few losses l_i with lambda <= l_i'' <= beta on
+the whole line. A batch is one loss, each with equal probability, or the full batch. The law of theta_k,
+projections included, comes from repeated Gauss-Legendre quadrature. It has masses on the nodes and one mass
+on each end of C. Only the choice of cases is random.
+
+One dimension is enough. Take losses that are sums over coordinates on a box C, with batches in common. Then
+the risks add up over coordinates, and so do E|theta_0 - theta*|^2, xi^2 and d sigma^2, the terms of equations
+7 and 11. Where the dimension d enters only through K (Theorem 4.2), C = [low, high] x {0}^(d-1).
 """
 
 from __future__ import annotations
@@ -33,16 +36,23 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 
-ROUNDED = 1e-12  # relative difference of two sides of an equation that rounding explains; a smaller one counts as this
+ROUNDED = 1e-12  # smallest reported relative difference of two sides of an equation; rounding explains it
 BEND = 0.1  # width over which a loss's second derivative changes from its left to its right value
 
 
 @dataclass(frozen=True)
 class Losses:
-    """l_i'(x) = a_i u + (b_i - a_i) w (ln(1 + e^(u/w)) - ln 2) + tilt, u = x - c_i, w = `BEND`, on C = [low, high].
+    """Losses on C = [low, high] whose second derivatives lie in [lambda, beta].
 
-    l_i'' lies between a_i (far left of c_i) and b_i (far right).  left, right, centre: a, b, c, (k,).  strength,
-    smoothness: lambda and beta, the ends of the interval that holds all a and b.
+    With u = x - c_i and w = `BEND`, l_i'(x) = a_i u + (b_i - a_i) w (ln(1 + e^(u/w)) - ln 2) + tilt. So l_i''
+    lies between a_i (far left of c_i) and b_i (far right).
+
+    Attributes
+    ----------
+    left, right, centre : a, b and c, (k,) each.
+    low, high : the ends of C.
+    strength, smoothness : lambda and beta, the ends of the interval that contains all a and b.
+    tilt : constant that is added to every l_i'.
     """
 
     left: np.ndarray
@@ -55,44 +65,55 @@ class Losses:
     tilt: float = 0.0
 
     def gradients(self, x: np.ndarray) -> np.ndarray:
-        """l_i'(x), (k, len(x))."""
+        """Return l_i'(x), (k, len(x))."""
         u = np.atleast_1d(x)[None] - self.centre[:, None]
         bend = BEND * (np.logaddexp(0, u / BEND) - math.log(2))
         return self.left[:, None] * u + (self.right - self.left)[:, None] * bend + self.tilt
 
     def mean_loss(self, x: np.ndarray) -> np.ndarray:
-        """(1/k) sum_i l_i(x), up to a constant, (len(x),); the integral of ln(1 + e^v) is -Li_2(-e^v)."""
+        """Return (1/k) sum_i l_i(x), up to a constant, (len(x),).
+
+        The integral of ln(1 + e^v) is -Li_2(-e^v).
+        """
         u = np.atleast_1d(x)[None] - self.centre[:, None]
         bend = -(BEND**2) * spence(1 + np.exp(u / BEND)) - BEND * math.log(2) * u
         values = self.left[:, None] * u**2 / 2 + (self.right - self.left)[:, None] * bend + self.tilt * u
         return np.asarray(values.mean(axis=0))
 
     def slope(self, x: float) -> float:
-        """Derivative of the mean loss."""
+        """Return the derivative of the mean loss."""
         return float(self.gradients(np.array([x])).mean())
 
     def minimiser(self) -> float:
-        """theta*, the minimiser of the mean loss in C."""
+        """Return theta*, the minimiser of the mean loss in C."""
         if self.slope(self.low) >= 0:
             return self.low
         return self.high if self.slope(self.high) <= 0 else float(brentq(self.slope, self.low, self.high))
 
     def lipschitz(self) -> float:
-        """The smallest L on C: gradients are increasing, so the largest one lies at an end."""
+        """Return the smallest L on C: gradients increase with x, so the largest one is at an end."""
         return float(np.abs(self.gradients(np.array([self.low, self.high]))).max())
 
     def batches(self, x: np.ndarray, batch: str) -> np.ndarray:
-        """Gradients of the equally likely batches, (batches, len(x)); batch: "1" or "full"."""
+        """Return the gradients of the equally likely batches, (batches, len(x)); batch: "1" or "full"."""
         each = self.gradients(x)
         return each.mean(axis=0, keepdims=True) if batch == "full" else each
 
     def xi2(self, batch: str) -> float:
-        """xi^2 = E|grad L_B(theta*)|^2."""
+        """Return xi^2 = E|grad L_B(theta*)|^2."""
         return float((self.batches(np.array([self.minimiser()]), batch) ** 2).mean())
 
 
 class Chain:
-    """The laws of theta_0, theta_1, ... of Algorithm 1 on `losses`, as masses on `points`."""
+    """The laws of theta_0, theta_1, ... of Algorithm 1 on `losses`, as masses on `points`.
+
+    Parameters
+    ----------
+    losses : the losses; a batch is drawn from them.
+    noise_std : sigma.
+    batch : "1" or "full".
+    nodes : quadrature nodes on C.
+    """
 
     def __init__(self, losses: Losses, noise_std: float, batch: str, nodes: int) -> None:
         x, weight = leggauss(nodes)
@@ -106,7 +127,7 @@ class Chain:
         self._last: tuple[float, np.ndarray] | None = None
 
     def projected(self, mean: np.ndarray, std: float) -> np.ndarray:
-        """Masses of Proj_C N(mean, std^2), (len(mean), points)."""
+        """Return the masses of Proj_C N(mean, std^2), (len(mean), points)."""
         away = (self.points - mean[:, None]) / std
         masses = np.empty_like(away)
         masses[:, 1:-1] = self.weight * np.exp(-0.5 * away[:, 1:-1] ** 2) / (std * math.sqrt(2 * math.pi))
@@ -114,7 +135,7 @@ class Chain:
         return masses
 
     def step(self, eta: float) -> np.ndarray:
-        """The masses after one more step of size eta."""
+        """Take one more step of size eta and return the masses after it."""
         if self._last is None or self._last[0] != eta:
             std = math.sqrt(2 * eta) * self.noise_std
             each = [self.projected(self.points - eta * gradient, std) for gradient in self.gradients]
@@ -125,13 +146,20 @@ class Chain:
 
 @dataclass(frozen=True)
 class Risks:
-    """E|theta_0 - theta*|^2 and the excess risks E[L(theta_k)] - L(theta*) of k = 1, ..., K, (K,)."""
+    """The exact risks of one run.
+
+    Attributes
+    ----------
+    start : E|theta_0 - theta*|^2.
+    excess : excess risks E[L(theta_k)] - L(theta*) for k = 1, ..., K, (K,).
+    """
 
     start: float
     excess: np.ndarray
 
 
 def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes: int) -> Risks:
+    """Compute the exact risks of Algorithm 1 with step sizes `etas`, (K,); see `Chain` for the others."""
     chain = Chain(losses, noise_std, batch, nodes)
     best = losses.minimiser()
     above = losses.mean_loss(chain.points) - losses.mean_loss(np.array([best]))[0]
@@ -140,40 +168,54 @@ def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes:
 
 
 def constant_steps(losses: Losses, steps: int, share: float = 1.0) -> np.ndarray:
-    """`share` of the largest step 1/(2 beta), (steps,)."""
+    """Return constant step sizes, `share` of the largest step 1/(2 beta), (steps,)."""
     return np.full(steps, share / (2 * losses.smoothness))
 
 
 def decreasing_steps(losses: Losses, steps: int) -> np.ndarray:
-    """eta_k = 1/(2 beta + lambda k/2), k = 0, ..., K - 1."""
+    """Return eta_k = 1/(2 beta + lambda k/2) for k = 0, ..., K - 1."""
     return 1 / (2 * losses.smoothness + losses.strength / 2 * np.arange(steps))
 
 
 def equation_7(losses: Losses, start: float, eta: float, steps: int, noise_std: float, batch: str) -> float:
-    """(beta/2) E|theta_0 - theta*|^2 e^(-lambda eta K) + beta eta xi^2/(2 lambda) + beta sigma^2/lambda, d = 1."""
+    """Return the bound of equation 7, for constant steps and d = 1.
+
+    (beta/2) E|theta_0 - theta*|^2 e^(-lambda eta K) + beta eta xi^2/(2 lambda) + beta sigma^2/lambda. start:
+    E|theta_0 - theta*|^2.
+    """
     condition = losses.smoothness / losses.strength
     first = losses.smoothness / 2 * start * math.exp(-losses.strength * eta * steps)
     return first + condition * (eta * losses.xi2(batch) / 2 + noise_std**2)
 
 
 def equation_11(losses: Losses, start: float, steps: int, noise_std: float, batch: str) -> float:
-    """(2 beta/K) E|theta_0 - theta*|^2 + 4 xi^2/(K lambda) ln(1 + lambda K/(4 beta)) + 2 sigma^2, d = 1."""
+    """Return the bound of equation 11, for decreasing steps and d = 1.
+
+    (2 beta/K) E|theta_0 - theta*|^2 + 4 xi^2/(K lambda) ln(1 + lambda K/(4 beta)) + 2 sigma^2. start:
+    E|theta_0 - theta*|^2.
+    """
     strength, smoothness = losses.strength, losses.smoothness
     noisy = 4 * losses.xi2(batch) / (steps * strength) * math.log1p(strength * steps / (4 * smoothness))
     return 2 * smoothness / steps * start + noisy + 2 * noise_std**2
 
 
 def rounds(condition: float, strength: float, schedule: str) -> int:
-    """K of Theorem 4.1 (constant), 2 kappa ln q, and of Theorem 4.2 (decreasing), max(kappa q, q^2/kappa), rounded up;
-    kappa: `condition`, q = epsilon n^2/(alpha d): `strength`."""
+    """Return K of Theorem 4.1 (schedule "constant") or Theorem 4.2 ("decreasing"), rounded up.
+
+    K is 2 kappa ln q in Theorem 4.1 and max(kappa q, q^2/kappa) in Theorem 4.2. kappa: `condition`.
+    q = epsilon n^2/(alpha d): `strength`.
+    """
     if schedule == "constant":
         return max(1, math.ceil(2 * condition * math.log(strength)))
     return math.ceil(max(condition * strength, strength**2 / condition))
 
 
 def lemma_bounds(condition: float, strength: float) -> tuple[float, float]:
-    """The bounds of equations 7 and 11 in units of L^2/lambda, at sigma and K of Theorems 4.1 and 4.2, |theta_0 -
-    theta*| = 2L/lambda; without xi in the first, xi = L in the second; d sigma^2 = 4 L^2/(lambda q)."""
+    """Return the bounds of equations 7 and 11 in units of L^2/lambda, at sigma and K of Theorems 4.1 and 4.2.
+
+    |theta_0 - theta*| = 2L/lambda and d sigma^2 = 4 L^2/(lambda q). The first bound leaves xi out; the second
+    has xi = L.
+    """
     constant = condition * (2 / strength + 4 / strength)
     steps = max(condition * strength, strength**2 / condition)
     noisy = 4 / steps * math.log1p(steps / (4 * condition))
@@ -181,11 +223,16 @@ def lemma_bounds(condition: float, strength: float) -> tuple[float, float]:
 
 
 def gaussian_renyi(contractions: np.ndarray) -> float:
-    """R_alpha/alpha in units of L^2/(lambda n^2 sigma^2) of theta_K, full batches, on (lambda/2) theta^2 -+ L theta.
+    """Compute R_alpha/alpha of theta_K for full batches, in units of L^2/(lambda n^2 sigma^2).
 
-    contractions: eta_k lambda, (K,).  theta_K is Gaussian: the means are 2L/(n lambda) (1 - prod(1 - eta_k lambda))
-    apart; sigma^2/lambda times v is the variance, v <- (1 - eta lambda)^2 v + 2 eta lambda from 2.  Projections are
-    post-processing and left out, so this is the largest over all radii of C.
+    The losses are (lambda/2) theta^2 -+ L theta. theta_K is Gaussian. Its two means differ by 2L/(n lambda)
+    (1 - prod(1 - eta_k lambda)). Its variance is sigma^2/lambda times v, where v starts at 2 and v <-
+    (1 - eta lambda)^2 v + 2 eta lambda. Projections are post-processing and are left out, so this is the
+    largest value over all radii of C.
+
+    Parameters
+    ----------
+    contractions : eta_k lambda, (K,).
     """
     kept, variance = 1.0, 2.0
     for contraction in contractions:
@@ -195,21 +242,28 @@ def gaussian_renyi(contractions: np.ndarray) -> float:
 
 
 def every_constant(event: LangevinDpEvent, order: float) -> float:
-    """The largest epsilon of the theorem under c-LSI over all c > 0, 2 alpha L^2 T/(n^2 sigma^2).
+    """Return the largest epsilon of the theorem under c-LSI over all c > 0.
 
-    T = sum_k eta_k.  The theorem's 2 alpha L^2/(c n^2 sigma^4) (1 - e^(-sigma^2 c T)) rises to it as c falls to 0.
+    It is 2 alpha L^2 T/(n^2 sigma^2) with T = sum_k eta_k. The theorem's 2 alpha L^2/(c n^2 sigma^4)
+    (1 - e^(-sigma^2 c T)) increases to it as c decreases to 0.
     """
     share = event.lipschitz / (event.records * event.noise_std)
     return 2 * order * share**2 * float(event.step_sizes().sum())
 
 
 def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[float, float]:
-    """R_alpha of theta_K and the epsilon of the theorem under c-LSI, over alpha L^2/n^2.
+    """Compute R_alpha of theta_K and the epsilon of the theorem under c-LSI, both divided by alpha L^2/n^2.
 
-    eta = sigma = 1, full batches.  Losses (h/2) theta^2 -+ L theta, h = contraction in [0, 2), theta_0 ~ N(0, start), C
-    so wide that neither its ends nor h theta beside L matter.  The laws are Gaussian, so c is one over the largest
-    variance.  Between two steps the variance of the tracing diffusion is convex in time, and starts below that of the
-    first, so it is largest at a step.
+    The case has eta = sigma = 1 and full batches. The losses are (h/2) theta^2 -+ L theta. C is so wide that
+    its ends do not matter, and h theta is small beside L. All laws are Gaussian, so c is 1 over the largest
+    variance. Between two steps the variance of the tracing diffusion is convex in time. It starts below the
+    variance at the first of the two steps. So it is largest at a step.
+
+    Parameters
+    ----------
+    contraction : h in [0, 2).
+    start : variance of theta_0.
+    steps : K.
     """
     apart, variance, widest = 0.0, start, start
     for _ in range(steps):
@@ -220,10 +274,17 @@ def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[flo
 
 
 def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float, nodes: int = 4001) -> float:
-    """What c is at most if a mixture of two Gaussians is c-LSI: 2 E[f'^2]/Ent(f^2) by Definition 3.2 for the best of
-    some f that rise from 0 between two points, with f' in inverse proportion to the density, and are level elsewhere.
+    """Return an upper bound on c for a mixture of two Gaussians that is c-LSI.
 
-    centres, weights: (2,), ascending.  std: of both.
+    The bound is 2 E[f'^2]/Ent(f^2) by Definition 3.2, for the best of several functions f. Each f rises from
+    0 between two points and is constant elsewhere. Where it rises, f' is inversely proportional to the
+    density.
+
+    Parameters
+    ----------
+    centres, weights : of the two Gaussians, (2,), ascending.
+    std : of both.
+    nodes : lattice points of the integrals.
     """
     low, high = centres
     x, width = np.linspace(low - 10 * std, high + 10 * std, nodes, retstep=True)
@@ -245,21 +306,28 @@ def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float, nodes
 def fokker_planck(
     starts: np.ndarray, drifts: np.ndarray, mass: np.ndarray, diffusion: float, time: float, at: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both sides of the equation of Lemma 3.1 at the points `at`, `time` > 0 after a step began.
+    """Compute both sides of the equation of Lemma 3.1 at the points `at`.
 
-    The law is that of start - time drift + N(0, 2 time diffusion), (start, drift) from (starts, drifts) with
-    probabilities mass, (atoms,).  Derivatives are complex steps.
+    The law is that of start - time drift + N(0, 2 time diffusion), where (start, drift) is one of (starts,
+    drifts). Derivatives are complex steps.
+
+    Parameters
+    ----------
+    starts, drifts, mass : the atoms and their probabilities, (atoms,) each.
+    diffusion : sigma^2.
+    time : since the step began, > 0.
+    at : (points,).
     """
     tiny = 1e-30
 
     def each(t: complex, x: np.ndarray) -> np.ndarray:
-        """Mass times density, (atoms, points)."""
+        """Return mass times density of every atom, (atoms, points)."""
         away = x - (starts - t * drifts)[:, None]
         scale = mass[:, None] / np.sqrt(4 * np.pi * diffusion * t)
         return np.asarray(scale * np.exp(-(away**2) / (4 * diffusion * t)))
 
     def slope(x: np.ndarray) -> np.ndarray:
-        """Derivative of the density in x."""
+        """Return the derivative of the density in x."""
         away = x - (starts - time * drifts)[:, None]
         return np.asarray((each(time, x) * -away / (2 * diffusion * time)).sum(axis=0))
 
@@ -272,16 +340,17 @@ def fokker_planck(
 
 
 def shifted_renyi(order: float, time: float, radius: float, pull: float) -> float:
-    """R_order(Theta_t || Theta'_t), dTheta = -(pull Theta -+ 1/2) dt + sqrt(2) dW from clip(N(0, 1), -radius, radius).
+    """Compute R_order(Theta_t || Theta'_t) of two diffusions whose densities are shifts of each other.
 
-    sigma = 1 and the gradients differ by S_g = 1.  The two densities are one and the same, shifted apart.
+    dTheta = -(pull Theta -+ 1/2) dt + sqrt(2) dW, from clip(N(0, 1), -radius, radius). So sigma = 1, and the
+    gradients differ by S_g = 1.
     """
     kept, lasted = math.exp(-pull * time), _lasted(pull, time)
     noise = _lasted(2 * pull, time) * 2
     apart, end, total = lasted / 2, kept * radius, kept**2 + noise
 
     def log_density(theta: np.ndarray) -> np.ndarray:
-        """Of the law without its shift."""
+        """Return the log-density of the law without its shift."""
         whole = np.exp(-(theta**2) / (2 * total)) / math.sqrt(2 * math.pi * total)
         if math.isinf(radius):
             return np.asarray(np.log(whole))
@@ -297,17 +366,18 @@ def shifted_renyi(order: float, time: float, radius: float, pull: float) -> floa
 
 
 def _lasted(rate: float, time: float) -> float:
-    """The integral of e^(-rate s) over s from 0 to time."""
+    """Return the integral of e^(-rate s) over s from 0 to time."""
     return -math.expm1(-rate * time) / rate if rate else time
 
 
 def renyi_dynamics(
     order: float, time: float, radius: float, pull: float, gamma: float
 ) -> tuple[float, float]:
-    """dR/dt + 2 (1 - gamma) sigma^2 c [R/alpha + (alpha - 1) dR/dalpha] of `shifted_renyi`, and what Lemma 3.2 allows,
-    alpha S_g^2/(4 gamma sigma^2).
+    """Compute both sides of Lemma 3.2 for the diffusions of `shifted_renyi`.
 
-    The law is a 1-Lipschitz image of N(0, v), v = e^(-2 pull t) + the variance of the noise, so it is c-LSI, c = 1/v.
+    The left side is dR/dt + 2 (1 - gamma) sigma^2 c [R/alpha + (alpha - 1) dR/dalpha]. The lemma allows at
+    most alpha S_g^2/(4 gamma sigma^2). The law is a 1-Lipschitz image of N(0, v) with v = e^(-2 pull t) + the
+    variance of the noise. So it is c-LSI with c = 1/v.
     """
     small = 1e-4
     later, earlier = (shifted_renyi(order, time + sign * small, radius, pull) for sign in (1, -1))
@@ -318,9 +388,15 @@ def renyi_dynamics(
 
 
 def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The exact epsilon at delta of pairs of coins, and that of Proposition 2.1; both directions.
+    """Compute the exact epsilon of pairs of coins and that of Proposition 2.1, for the worse direction.
 
-    first, second: chances in (0, 1).  Events are single outcomes, since both together tell nothing.
+    An event is a single outcome, because both outcomes together give no information.
+
+    Parameters
+    ----------
+    order : alpha > 1.
+    delta : in (0, 1).
+    first, second : probabilities of heads of the two coins, in (0, 1).
     """
     directions = ((first, second), (second, first))
     sums = [p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order) for p, q in directions]
@@ -330,14 +406,21 @@ def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> 
 
 
 def converted(divergence: Any, order: float, delta: float) -> Any:
-    """epsilon of Proposition 2.1 from R_order, of the same type."""
+    """Return the epsilon of Proposition 2.1 from R_order, of the same type as the divergence."""
     return divergence - math.log(delta) / (order - 1)
 
 
 def minimiser(x: np.ndarray, margin: float, ridge: float) -> tuple[float, float]:
-    """|theta*| and L_D(0) of the mean over records of ln(1 + e^(margin - <x_i, theta>)) plus (ridge/2) |theta|^2.
+    """Return |theta*| and L_D(0) of a regularised logistic objective.
 
-    x: (n, d).  Each loss is |x_i|-Lipschitz and positive.
+    The objective is the mean over records of ln(1 + e^(margin - <x_i, theta>)), plus (ridge/2) |theta|^2.
+    Each loss is |x_i|-Lipschitz and positive.
+
+    Parameters
+    ----------
+    x : records, (n, d).
+    margin : constant in the exponent.
+    ridge : lambda.
     """
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -356,19 +439,33 @@ def minimiser(x: np.ndarray, margin: float, ridge: float) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Units name a group of statements.  Columns: kind, case, quantity, batch, schedule, records, condition (beta/
-    lambda), step (eta beta), steps, x, exact, bound, ratio (exact/bound), note; where a cell says nothing it is empty.
+    """The exact cases of all statements, one task for each group of statements.
 
-    conditions: beta/lambda of the random cases, `cases` each, of `losses` losses.  noises: sigma.  shares: of the
-    largest step 1/(2 beta).  steps: K at which risks are read.  pushes: gradient at a minimiser on the boundary, in
-    units of lambda times the width of C, which is 1.  edge_steps: eta lambda there.  edge_noise: sigma there.  order,
-    epsilon, delta: of Section 4.  records: n of constant and of decreasing steps, used where K is at most `longest`.
-    privacy: the pair of data sets (lipschitz, radius; lambda = 1), its n and, for Theorem 4.2, d (records, dimension).
-    table4: settings of Table 4 (smoothness, l2, records, parameters, classes, order; commands: lambda of the authors'
-    commands by schedule).  budget: DP-SGD's setting, noise multiplier and batch.  log_sobolev: the pair again
-    (noise_std, steps), and contractions, starts and lengths of `gaussian_dynamics`.  dynamics: arguments of
-    `renyi_dynamics`.  conversion: orders and deltas of Proposition 2.1, distances of two Gaussians.  minimisers: ridges
-    and margins of `minimiser`.
+    The columns are kind, case, quantity, batch, schedule, records, condition (beta/lambda), step (eta beta),
+    steps, x, exact, bound, ratio (exact/bound) and note. A column that does not apply is empty.
+
+    Attributes
+    ----------
+    conditions : beta/lambda of the random cases.
+    cases, losses : number of random cases for each condition, and of losses in each case.
+    noises : sigma.
+    shares : constant steps as shares of the largest step 1/(2 beta).
+    steps : the K at which risks are computed.
+    pushes : gradient at a minimiser on the boundary, in units of lambda times the width of C, which is 1.
+    edge_steps, edge_noise : eta lambda and sigma of these boundary cases.
+    nodes : quadrature nodes.
+    order, epsilon, delta : of Section 4.
+    records : schedule -> n; used if K is at most `longest`.
+    longest : the largest K that is computed.
+    privacy : the pair of data sets (lipschitz, radius; lambda = 1), its n (records) and, for Theorem 4.2, its
+        d (dimension).
+    table4 : settings of Table 4: smoothness, l2, records, parameters, classes, order; commands: schedule ->
+        lambda of the authors' commands.
+    budget : setting, noise multiplier and batch of DP-SGD.
+    log_sobolev : noise_std and steps for the pair; contractions, starts and lengths for `gaussian_dynamics`.
+    dynamics : arguments of `renyi_dynamics`.
+    conversion : orders and deltas of Proposition 2.1, and distances of two Gaussians.
+    minimisers : ridges and margins of `minimiser`.
     """
 
     conditions: Sequence[float]
@@ -409,8 +506,11 @@ class Bounds:
         return [_row(**entry) for entry in found]
 
     def random_cases(self, condition: float, seed: int) -> list[Losses]:
-        """lambda = 1, C = [-2, 2], centres in [-.5, .5], so that theta* lies inside; one loss has both ends of [lambda,
-        beta] for its second derivative."""
+        """Draw the random cases of one condition beta/lambda.
+
+        lambda = 1 and C = [-2, 2]. The centres lie in [-.5, .5], so theta* lies inside C. The second
+        derivative of one loss takes both ends of [lambda, beta].
+        """
         rng = np.random.default_rng(generator(seed, f"ryffel2022_bounds/{condition:g}").initial_seed())
         cases = []
         for _ in range(self.cases):
@@ -421,6 +521,7 @@ class Bounds:
         return cases
 
     def _risk(self, cases: Sequence[Losses]) -> Iterator[dict[str, Any]]:
+        """Yield the excess risks of the random cases against equations 7 and 11 and Lemma 4.1."""
         longest = max(self.steps)
         for number, losses in enumerate(cases):
             for noise, batch in ((noise, batch) for noise in self.noises for batch in ("1", "full")):
@@ -441,8 +542,11 @@ class Bounds:
                     }
 
     def _boundary(self) -> Iterator[dict[str, Any]]:
-        """(lambda/2) theta^2 + G theta on C = [-1, 0], G = lambda (1 + push): theta* = -1, where the gradient is push
-        lambda; theta_0 is close to 0 or at it."""
+        """Yield the excess risks if the minimiser lies on the boundary of C.
+
+        The loss is (lambda/2) theta^2 + G theta on C = [-1, 0] with G = lambda (1 + push). So theta* = -1,
+        where the gradient is push lambda. theta_0 is at 0 or close to it.
+        """
         one = np.ones(1)
         for push in self.pushes:
             losses = Losses(one, one, 0 * one, -1.0, 0.0, 1.0, 1.0, tilt=1.0 + push)
@@ -458,10 +562,12 @@ class Bounds:
                 yield from _lemmas(losses, found, 2 * size, self.edge_noise, "full", self.steps, common)
 
     def _tuned(self, kind: str, lipschitz: float, records: float) -> tuple[float, float, float]:
-        """sigma with lambda = 1, the q of `rounds` with d = 1, and the O of Theorem 4.2 over L^2 d/lambda.
+        """Return sigma at lambda = 1, the q of `rounds` at d = 1, and the O of Theorem 4.2 over L^2 d/lambda.
 
-        kind "Renyi": sigma^2 = 4 L^2/q, q = eps n^2/alpha, O = 1/q.  "(epsilon, delta)": sigma^2 = 8 L^2 (eps + 2
-        ln(1/delta))/(eps n)^2, q = (eps n)^2/(4 ln(1/delta)), O = 8 ln(1/delta)/(eps n)^2, the 8 being the proof's."""
+        - "Renyi": sigma^2 = 4 L^2/q, q = eps n^2/alpha, O = 1/q;
+        - "(epsilon, delta)": sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps n)^2, q = (eps n)^2/(4 ln(1/delta)),
+          O = 8 ln(1/delta)/(eps n)^2. The proof has this 8.
+        """
         if kind == "Renyi":
             q = self.epsilon * records**2 / self.order
             return math.sqrt(4 / q) * lipschitz, q, 1 / q
@@ -471,7 +577,10 @@ class Bounds:
         return noise, squared / (4 * log), 8 * log / squared
 
     def _utility(self, losses: Losses) -> Iterator[dict[str, Any]]:
-        """Excess risks at sigma and K of Section 4 against the bounds with the constants of the proofs, 6 and 18."""
+        """Yield the excess risks at sigma and K of Section 4 against the bounds of Section 4.
+
+        The bounds have the constants of the proofs, 6 and 18.
+        """
         lipschitz, condition = losses.lipschitz(), losses.smoothness / losses.strength
         schedules = [(schedule, n) for schedule, listed in self.records.items() for n in listed]
         for (schedule, records), kind in product(schedules, ("Renyi", "(epsilon, delta)")):
@@ -486,14 +595,17 @@ class Bounds:
                 if schedule == "constant":
                     found = risks(losses, constant_steps(losses, steps), noise, batch, self.nodes)
                     common["bound"] = 6 * condition * scale + losses.xi2(batch) / (4 * losses.strength)
-                else:  # broad steps, each with a kernel of its own
+                else:  # fewer nodes: each step has its own kernel, and the steps are broad
                     found = risks(losses, decreasing_steps(losses, steps), noise, batch, self.nodes // 2)
                     common["bound"] = 18 * scale
                     yield {**common, "quantity": f"{kind}, average", "exact": float(found.excess.mean())}
                 yield {**common, "quantity": f"{kind}, last iterate", "exact": float(found.excess[-1])}
 
     def _privacy(self) -> Iterator[dict[str, Any]]:
-        """The pair of `counterexample` (flat), at sigma and K of Section 4, beta = lambda = 1."""
+        """Yield the exact divergence or epsilon of one pair of data sets at sigma and K of Section 4.
+
+        The pair is that of `counterexample` ("flat"), with beta = lambda = 1.
+        """
         lipschitz = self.privacy["lipschitz"]
         for schedule, (kind, records) in product(("constant", "decreasing"), self.privacy["records"].items()):
             noise, q, _ = self._tuned(kind, lipschitz, records)
@@ -527,8 +639,11 @@ class Bounds:
                 }
 
     def _sobolev(self) -> Iterator[dict[str, Any]]:
-        """Var(theta_k) against 1/c = 2 sigma^2/lambda: a law with a log-Sobolev inequality of constant c has a variance
-        of at most 1/c (Poincare, f the identity).  Two losses (theta -+ 1/2)^2/2 on [-1, 1], eta = 1/2."""
+        """Yield Var(theta_k) against 1/c = 2 sigma^2/lambda.
+
+        A law with a log-Sobolev inequality of constant c has a variance of at most 1/c (Poincare, with f the
+        identity). There are two losses (theta -+ 1/2)^2/2 on [-1, 1], and eta = 1/2.
+        """
         one = np.ones(2)
         losses = Losses(one, one, np.array([-0.5, 0.5]), -1.0, 1.0, 1.0, 1.0)
         noise = min(self.noises)
@@ -552,7 +667,7 @@ class Bounds:
                     }
 
     def _full_batch(self) -> Iterator[dict[str, Any]]:
-        """Renyi divergences over alpha, in units of L^2/(lambda n^2 sigma^2)."""
+        """Yield Renyi divergences over alpha for full batches, in units of L^2/(lambda n^2 sigma^2)."""
         for contraction in (0.5, 0.1, 0.001):
             common = {"kind": "full_batch", "batch": "full", "schedule": "constant", "step": contraction}
             limit = 2 - contraction  # 2/v at the stationary variance v = 2/(2 - eta lambda)
@@ -561,7 +676,7 @@ class Bounds:
                 claimed = 4 * -math.expm1(-contraction * steps / 2)
                 yield {**common, "quantity": "Theorem 3.1", "steps": steps, "exact": exact, "bound": claimed}
                 gap, bound = 1 - exact / limit, 3 * math.exp(-contraction * steps)
-                if bound > 1e-12:  # above rounding
+                if bound > 1e-12:  # above rounding errors
                     yield {**common, "quantity": "gap", "steps": steps, "exact": gap, "bound": bound}
         for condition in (1.0, 10.0, 1000.0):
             for steps in (1, 2, 5, 10, 100, 1000, 10_000):
@@ -575,7 +690,10 @@ class Bounds:
                     yield {**common, "quantity": name, "exact": 4 * -math.expm1(-total / 2)}
 
     def _formulas(self) -> Iterator[dict[str, Any]]:
-        """What follows from the printed formulas alone: epsilon over alpha L^2/(n^2 sigma^2) with lambda = 1."""
+        """Yield what follows from the printed formulas alone.
+
+        Epsilon is given over alpha L^2/(n^2 sigma^2), with lambda = 1.
+        """
         beta = 1e8
         for x in (1e-6, 1e-3, 1e3, 1e6):  # K lambda/beta
             steps = x * beta
@@ -592,7 +710,7 @@ class Bounds:
                 yield {**common, "quantity": "factor", "exact": first / second, "bound": condition}
                 yield {**common, "quantity": "Theorem 4.1", "exact": first, "bound": 6 * condition / q}
                 yield {**common, "quantity": "Theorem 4.2", "exact": second, "bound": 18 / q}
-                # stationary risk of (h/2) theta^2 over d sigma^2, eta = 1/(2 beta), the worst h in [lambda, beta]
+                # stationary risk of (h/2) theta^2 over d sigma^2, eta = 1/(2 beta), worst h in [lambda, beta]
                 floor = max(1 / (2 - share / 2) for share in (1 / condition, 1.0))
                 if q == 10.0:
                     yield {**common, "case": "", "quantity": "floor", "exact": floor, "bound": condition}
@@ -630,6 +748,7 @@ class Bounds:
                     }
 
     def _budget(self) -> Iterator[dict[str, Any]]:
+        """Yield the proven epsilon of the authors' DP-SGD against the promised one."""
         setting: Setting = self.budget["setting"]
         event = dp_sgd(
             records=setting.records,
@@ -652,12 +771,14 @@ class Bounds:
                 }
 
     def _log_sobolev(self) -> Iterator[dict[str, Any]]:
-        """The theorem under c-LSI and its corollary.
+        """Yield the cases of the theorem under c-LSI and of its corollary.
 
-        The pairs of `attacks.langevin`, beta = lambda = 1.  Batches of one: all c > 0 at once.  Full batches: c =
-        lambda/(2 sigma^2), which those laws have, as 1-Lipschitz images of a Gaussian of variance 1/c.  So has, with
-        batches of one, the law under the second data set of "opposite", where all losses are alike.  The mixtures over
-        batches have some c > 0, as finite mixtures of such laws with finite chi-squared divergences (Schlichting 2019).
+        The pairs are those of `attacks.langevin`, with beta = lambda = 1. For batches of one, the bound is
+        for all c > 0 at once. For full batches, c = lambda/(2 sigma^2). Those laws have this c, because they
+        are 1-Lipschitz images of a Gaussian of variance 1/c. One law with batches of one has it too: the law
+        under the second data set of "opposite", where all losses are equal. The mixtures over batches have
+        some c > 0: they are finite mixtures of such laws with finite chi-squared divergences (Schlichting
+        2019).
         """
         given, records = self.log_sobolev, self.privacy["records"]["Renyi"]
         noise, lipschitz, radius = given["noise_std"], self.privacy["lipschitz"], self.privacy["radius"]
@@ -721,7 +842,7 @@ class Bounds:
             }
 
     def _dynamics(self) -> Iterator[dict[str, Any]]:
-        """Lemma 3.1, given the batch (its first record is x_i0), and Lemma 3.2."""
+        """Yield the cases of Lemma 3.1, given the batch (its first record is x_i0), and of Lemma 3.2."""
         losses = self.random_cases(10.0, 0)[0]
         noise, eta = max(self.noises), 1 / (2 * losses.smoothness)
         chain = Chain(losses, noise, "1", self.nodes)
@@ -746,7 +867,10 @@ class Bounds:
             yield {**row, "exact": exact, "bound": bound}
 
     def _conversion(self) -> Iterator[dict[str, Any]]:
-        """Proposition 2.1: two Gaussians, R_alpha = alpha mu^2/2, and the worst of many pairs of coins."""
+        """Yield the cases of Proposition 2.1.
+
+        They are two Gaussians, with R_alpha = alpha mu^2/2, and the worst of many pairs of coins.
+        """
         logits = np.linspace(-12, 12, 97)
         first, second = (expit(side.ravel()) for side in np.meshgrid(logits, logits))
         for order, delta in product(self.conversion["orders"], self.conversion["deltas"]):
@@ -763,7 +887,10 @@ class Bounds:
             yield {**common, "case": f"α {order:g}, coins", **said}
 
     def _minimiser(self, seed: int) -> Iterator[dict[str, Any]]:
-        """|theta*| of the side note of Section 3.3, on random data sets of 20 records and on one record, x = 1."""
+        """Yield |theta*| against the bounds of the side note of Section 3.3.
+
+        The data sets are random ones of 20 records, and one record x = 1.
+        """
         rng = np.random.default_rng(generator(seed, "ryffel2022_bounds/minimiser").initial_seed())
         data = {f"data set {number}": rng.normal(size=(20, 2)) for number in range(self.cases)}
         data["one record"] = np.ones((1, 1))
@@ -790,7 +917,10 @@ def _lemmas(
     counts: Sequence[int],
     common: Mapping[str, Any],
 ) -> Iterator[dict[str, Any]]:
-    """Excess risks of constant steps against equation 7 and Lemma 4.1, whose start is 4 L^2/lambda^2."""
+    """Yield the excess risks of constant steps against equation 7 and Lemma 4.1.
+
+    Lemma 4.1 takes 4 L^2/lambda^2 for E|theta_0 - theta*|^2.
+    """
     eta = share / (2 * losses.smoothness)
     widest = (2 * losses.lipschitz() / losses.strength) ** 2
     for steps in counts:
@@ -817,6 +947,7 @@ def _row(
     bound: float = math.nan,
     note: str = "",
 ) -> dict[str, Any]:
+    """Return one row of the frame, with `ratio` and defaults for the columns that are not given."""
     place = {"kind": kind, "case": case, "quantity": quantity, "batch": batch, "schedule": schedule}
     size = {"records": records, "condition": condition, "step": step, "steps": steps, "x": x}
     return {**place, **size, "exact": exact, "bound": bound, "ratio": exact / bound, "note": note}

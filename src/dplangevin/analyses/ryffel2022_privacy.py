@@ -1,18 +1,21 @@
-"""What the last iterate of DP-SGLD costs (ryffel2022, Theorem 3.1), at the authors' own settings and around them.
+"""The privacy cost of the last iterate of DP-Langevin (ryffel2022, Theorem 3.1).
 
-Seven answers to one question, epsilon at delta (`sense`: claimed, upper bound, lower bound):
+The settings are the authors' own and others around them. Seven quantities give an epsilon at delta. The
+column `sense` says whether it is promised ("claimed"), an upper bound or a lower bound:
 
-theorem          Theorem 3.1 with K counted in steps (claimed; a theorem about Algorithm 1, but see below)
-theorem_epochs   Theorem 3.1 with K counted in passes over the data, as the authors' code counts (claimed)
-composition      the baseline they compare with, alpha L^2/(n^2 sigma^2) sum_k eta_k: sensitivity averaged (claimed)
-all_iterates     PLD of every step, batches sampled without replacement (upper)
-last_iterate     Bok, Su, Altschuler (2024), iterates hidden (upper)
-audit            exact for one pair that the theorem's hypotheses admit, from its own initial law (lower)
-audit_fixed_start  the same from a public start, theta_0 = 0, to which the theorem does not apply (lower)
+- theorem: Theorem 3.1 with K counted in steps (claimed; a theorem about Algorithm 1, but see below);
+- theorem_epochs: Theorem 3.1 with K counted in passes over the data, as the authors' code counts (claimed);
+- composition: the paper's baseline, alpha L^2/(n^2 sigma^2) sum_k eta_k, with an averaged sensitivity
+  (claimed);
+- all_iterates: PLD of every step, batches sampled without replacement (upper);
+- last_iterate: Bok, Su, Altschuler (2024), iterates hidden (upper);
+- audit: exact for one pair that the theorem's hypotheses admit, from the initial law of the theorem (lower);
+- audit_fixed_start: the same from a public start, theta_0 = 0, to which the theorem does not apply (lower).
 
-The proof of Theorem 3.1 averages the sensitivity of a step over batches to 2L/n. The law of a step is a mixture over
-batches, whose Renyi divergence is not that of the averaged drift, so the theorem holds for full batches only; a pair
-that costs more shows that directly. All prices are replace-one.
+The proof of Theorem 3.1 averages the sensitivity of a step over batches, which gives 2L/n. But the law of a
+step is a mixture over batches, and its Renyi divergence is not that of the averaged drift. So the theorem
+holds only for full batches. A pair of data sets that costs more than the theorem promises shows this
+directly. Every epsilon is for replace_one neighbours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,16 +47,27 @@ SENSE = {
 
 @dataclass(frozen=True)
 class LangevinPrivacy:
-    """Epsilon against the number of steps, per setting and batch size; the published settings; a calibration.
+    """Epsilon against the number of steps, at the published settings, and after a calibration of sigma.
 
-    Units "<setting>/<batch>": curves at the step counts `steps`, and at the authors' own (quantities above).
-    "<setting>/published": constant and decreasing steps at the authors' batch size and epochs.
-    "<setting>/calibrated": at every batch size and the authors' epochs, sigma such that Theorem 3.1 with K in steps
-    gives `target`, and what the others then say.
+    Each setting has these tasks:
 
-    batch: the authors'. batches: whole numbers or "full". audited: step counts at which the curves have the exact
-    epsilon of the pair. ceiling: epsilon beyond which a price is not worked out when a bound for it is at hand.
-    most_hits: the pair is left out where the record is in more batches than that, in the mean.
+    - "<setting>/<batch>": the curves, with the quantities of the module, at the step counts `steps` and at
+      the authors' own;
+    - "<setting>/published": constant and decreasing steps at the authors' batch size and epochs;
+    - "<setting>/calibrated": sigma at which Theorem 3.1, with K in steps, gives `target`, and the other
+      quantities at this sigma; for every batch size, at the authors' epochs.
+
+    Attributes
+    ----------
+    settings : name -> the authors' setting.
+    batch : the authors' batch size.
+    batches : batch sizes, whole numbers or "full".
+    steps : step counts of the curves.
+    audited : step counts at which the curves have the exact epsilon of the pair.
+    target : the epsilon of the calibration.
+    ceiling : if one step alone costs at least this epsilon, it replaces the upper bounds, which are not
+        computed.
+    most_hits : the pair is left out if the record is in more batches than this on average.
     """
 
     settings: Mapping[str, Setting]
@@ -149,7 +163,7 @@ class LangevinPrivacy:
         return rows
 
     def _price(self, name: str, event: LangevinDpEvent, delta: float) -> tuple[float, str, str] | None:
-        """Epsilon, its sense and a note; None where there is no such number."""
+        """Return epsilon, its sense and a note; None if this quantity is not computed."""
         claimed, upper = SENSE["theorem"], SENSE["all_iterates"]
         if name == "theorem":
             return Ryffel2022().epsilon(event, delta), claimed, ""

@@ -1,12 +1,15 @@
-"""What the noise that SGHMC adds by itself hides of one record, where nothing is clipped and nothing tied to a budget.
+"""Privacy from the noise that SGHMC adds by itself, without clipping and without a privacy budget.
 
-A step adds N(0, 2 a eta/n I) to the velocity, which moves by at most eta L/tau if a record's gradient has norm L: the
-noise multiplier is ``tau sqrt(2 a/(eta n))/L``.  A network bounds no gradient, so that L is not known, and the price is
-finite for each L but not for all of them.
+A step adds N(0, 2 a eta/n I) to the velocity. A record whose gradient has norm L moves the velocity by at
+most eta L/tau. So the noise multiplier is ``tau sqrt(2 a/(eta n))/L``. A network does not bound its
+gradients, so L is not known. Epsilon is finite for each L, but not for all L together.
 
-A row is one L.  epsilon_add_remove, epsilon_replace_one: the smallest that we can prove; epsilon_moments: by the
-moments accountant; attack_add_remove, attack_replace_one: lower bounds by an attack on the noisy sums of all steps, for
-gradients of any direction of that norm.
+Each row is one L. The columns are
+
+- epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound);
+- epsilon_moments: epsilon by the moments accountant;
+- attack_add_remove, attack_replace_one: the attack epsilon (lower bound) from the noisy sums of all steps,
+  for gradients of this norm in any direction.
 """
 
 import math
@@ -27,8 +30,16 @@ from dplangevin.random import generator
 
 @dataclass(frozen=True)
 class SghmcNoise:
-    """norms: L, > 0.  records, batch, epochs, step, friction: of `methods.dp_sghmc.Sghmc`, on Poisson samples, step
-    absolute.  delta: in (0, 1).  runs: of the attack, on each data set."""
+    """The settings of SGHMC, on Poisson samples, and the gradient norms L.
+
+    Attributes
+    ----------
+    records, batch, epochs, friction : as in `methods.dp_sghmc.Sghmc`.
+    step : eta, absolute.
+    delta : in (0, 1).
+    runs : of the attack, on each data set.
+    norms : the values of L, > 0.
+    """
 
     records: int
     batch: int

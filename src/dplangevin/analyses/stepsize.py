@@ -1,13 +1,19 @@
-"""The largest step size that a budget allows Algorithm 1 of Li, Chen, Liu, Carin (2019): what Figures 1 and 2 share.
+"""The largest step size that a budget allows Algorithm 1 of Li, Chen, Liu, Carin (2019), for Figures 1 and 2.
 
-The noise of a step, sqrt(eta/N), is the one SGLD adds anyway, so the budget bounds the step size: the noise multiplier
-is sigma = tau/(L sqrt(eta N)). L and eta enter through L^2 eta alone, so the bound is proportional to 1/L^2, exactly.
+SGLD adds the noise of a step, sqrt(eta/N), in any case. So the budget bounds the step size: the noise
+multiplier is sigma = tau/(L sqrt(eta N)). L and eta enter only through L^2 eta, so the bound is exactly
+proportional to 1/L^2.
 
-A row is one bound. panel: which part of the figure. curve: the accountant, or the paper's formula. schedule: fixed,
-eta_t = eta; decreasing, eta_t = eta t^(-1/3). step_size: eta, the first step. noise_multiplier: at the first step.
-constant: eps^2 N/(L^2 T^p ln(1/delta) eta), the c_2^2 of Theorem 3 (decreasing, p = 2/3) or the c^2 of Theorem 4
-(fixed, p = 1) that would give eta. reachable: 0 where the accountant cannot report so small an epsilon; there the
-bound is missing.
+Each row is one bound. Its columns are
+
+- panel: the part of the figure;
+- curve: the accountant, or the paper's formula;
+- schedule: "fixed", eta_t = eta, or "decreasing", eta_t = eta t^(-1/3);
+- step_size: eta, the first step;
+- noise_multiplier: at the first step;
+- constant: eps^2 N/(L^2 T^p ln(1/delta) eta), the constant that would give eta: c_2^2 of Theorem 3
+  (decreasing, p = 2/3) or c^2 of Theorem 4 (fixed, p = 1);
+- reachable: 0 if the accountant cannot report so small an epsilon; the bound is then missing.
 """
 
 import math
@@ -29,14 +35,23 @@ from dplangevin.privacy.stepsize import (
     steps_event,
 )
 
-RTOL = 2e-3  # of the noise multiplier; the rounding of its levels is coarser
+RTOL = 2e-3  # of the noise multiplier; the levels of a decreasing schedule are rounded more coarsely
 ORDERS = 256
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """records: N. batch: tau. steps: T. lipschitz: L, the bound on one record's gradient. delta: in (0, 1)."""
+    """The setting of one run of Algorithm 1.
+
+    Attributes
+    ----------
+    records : N.
+    batch : tau, in 1..N.
+    steps : T.
+    lipschitz : L, the bound on the gradient of one record.
+    delta : in (0, 1).
+    """
 
     records: int
     batch: int
@@ -51,29 +66,32 @@ class Setting:
             raise ValueError(f"delta = {self.delta} must be in (0, 1)")
 
     def multiplier(self, step_size: float) -> float:
-        """sigma of a step of this size."""
+        """Return sigma, the noise multiplier of a step of this size."""
         return multiplier_of(step_size, records=self.records, batch=self.batch, lipschitz=self.lipschitz)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """An accountant, for neighbours as `adjacency` says."""
+    """An accountant and the neighbour relation that it is used for."""
 
     accountant: Accountant
     adjacency: Adjacency
 
     def least(self, delta: float) -> float:
-        """The epsilon below which the accountant reports nothing."""
+        """Return the smallest epsilon that the accountant can report."""
         return self.accountant.least(delta) if isinstance(self.accountant, Li2019) else 0.0
 
     def bound(self, schedule: Schedule, setting: Setting, epsilon: float) -> float:
-        """The largest (first) step size to a relative 4e-3, from below; nan at or below `least`."""
+        """Return the largest (first) step size within the budget, from below and to a relative 4e-3.
+
+        The result is nan for epsilon at or below `least`.
+        """
         if epsilon <= self.least(setting.delta):
             return math.nan
         noise = LARGEST
         moments = Curve(Li2019(ORDERS), "add_remove")
         if isinstance(self.accountant, Tight) and self.adjacency == "add_remove":
-            start = moments.bound(schedule, setting, epsilon)  # a price never below the tight one
+            start = moments.bound(schedule, setting, epsilon)  # its epsilon is never below the proven one
             if math.isfinite(start):
                 noise = 1.01 * setting.multiplier(start)
         multiplier = smallest_multiplier(
@@ -89,7 +107,7 @@ class Curve:
         return step_of(multiplier, records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz)
 
     def cost(self, schedule: Schedule, setting: Setting, step_size: float) -> float:
-        """The epsilon that a (first) step size costs."""
+        """Return the epsilon that a (first) step size costs."""
         rate = setting.batch / setting.records
         event = steps_event(setting.multiplier(step_size), rate=rate, steps=setting.steps, schedule=schedule)
         return self.accountant.epsilon(event, setting.delta, self.adjacency)
@@ -105,7 +123,7 @@ def row(
     step_size: float,
     note: str = "",
 ) -> Row:
-    """One row of the frame, its columns as the module says."""
+    """Return one row of the frame, with the columns that the module lists."""
     scale = setting.lipschitz**2 * setting.steps ** POWERS[schedule] * math.log(1 / setting.delta)
     return {
         "panel": panel,
@@ -130,7 +148,7 @@ def bounds(
     settings: Sequence[Setting],
     epsilons: Sequence[float],
 ) -> list[Row]:
-    """The bound by one curve on every schedule, in every setting, at every epsilon."""
+    """Return the bounds of one curve for every schedule, setting and epsilon."""
     return [
         row(panel, name, schedule, curve.adjacency, setting, e, curve.bound(schedule, setting, e))
         for schedule in schedules
@@ -140,6 +158,6 @@ def bounds(
 
 
 def rescaled(line: Row, panel: str, lipschitz: float) -> Row:
-    """The row of another L, by eta ~ 1/L^2."""
+    """Return the row for another L, since eta is proportional to 1/L^2."""
     eta = line["step_size"] * (line["lipschitz"] / lipschitz) ** 2
     return {**line, "panel": panel, "lipschitz": lipschitz, "step_size": eta}

@@ -1,8 +1,10 @@
-"""Which power of the posterior the papers' samplers target: their temperature on a Gaussian posterior.
+"""The temperature that the papers' samplers target, measured on a Gaussian posterior.
 
-With ``U(theta) = theta^T H theta/2`` and exact gradients a sampler that targets ``exp(-U/T)`` settles, as its step goes
-to 0, at the covariance ``T H^-1``.  The chains below are the kernels' own; for those that are linear in theta the
-stationary covariance at a finite step is the solution S of ``S = A S A^T + Q``, beside which the simulation is set.
+The posterior is ``exp(-U)`` with ``U(theta) = theta^T H theta/2``. A sampler with exact gradients that
+targets ``exp(-U/T)`` has the stationary covariance ``T H^-1`` in the limit of small steps; T is its
+temperature. The simulated chains use the package's own kernels. If a chain is linear in theta, its stationary
+covariance at a finite step is the solution S of ``S = A S A^T + Q``. We compare the simulation with this
+solution.
 """
 
 from __future__ import annotations
@@ -30,8 +32,12 @@ from dplangevin.statistics import Interval, t_interval
 class Chain(NamedTuple):
     """One sampler on the Gaussian posterior of precision H ``(d, d)`` at one step size eta.
 
-    state: its first state, theta ``(R, 1, d)``.  step: ``(state, rng) -> state``.  linear: ``A, Q`` of the chain
-    ``x' = A x + N(0, Q)`` whose first d coordinates are theta; for SGNHT, which is not linear, those of SGHMC.
+    Attributes
+    ----------
+    state : first state, with theta ``(R, 1, d)``.
+    step : ``(state, rng) -> state``.
+    linear : ``A, Q`` of the chain ``x' = A x + N(0, Q)`` whose first d coordinates are theta. SGNHT is not
+        linear and has those of SGHMC.
     """
 
     state: Any
@@ -40,10 +46,21 @@ class Chain(NamedTuple):
 
 
 def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, noise_variance: float) -> Chain:
-    """``theta - eta grad U/records + N(0, eta noise_variance/records)``: eq. 4.1 of wang2015 (records 1, variance 1),
-    Algorithm 1 of li2019 (N, 1) and of ryffel2022 (1, 2 sigma^2).
+    """Return the Langevin chain ``theta - eta grad U/records + N(0, eta noise_variance/records)``.
 
-    Differs: li2019 subtracts the gradient of ln l and ln p; read as minus the logarithms, or theta runs away.
+    Differs: li2019 subtracts the gradient of ln l and ln p; we read minus the logarithms, since theta would
+    diverge otherwise.
+
+    Parameters
+    ----------
+    theta : start, ``(R, 1, d)``.
+    precision : H, ``(d, d)``.
+    eta : step size.
+    records, noise_variance : (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
+
+    References
+    ----------
+    wang2015, eq. 4.1; li2019, Algorithm 1; ryffel2022, Algorithm 1.
     """
     kernel, std = sgld(), math.sqrt(eta * noise_variance / records)
 
@@ -64,10 +81,23 @@ def hamiltonian(
     guess: float = 0.0,
     gradient_noise: np.ndarray | None = None,
 ) -> Chain:
-    """Eq. 4.4 of wang2015 with noise N(0, 2 (a - b) eta), or 4.5 with a thermostat and N(0, 2 a eta), as both print it.
+    """Return the chain of eq. 4.4 of wang2015 (SGHMC), or of eq. 4.5 with a thermostat (SGNHT), as printed.
 
-    friction: a of eta.  guess: B of eq. 4.2, which makes b = B sqrt(eta).  gradient_noise: covariance ``(d, d)`` of the
-    stochastic gradient; None: the gradient is exact.
+    The noise is N(0, 2 (a - b) eta) in eq. 4.4 and N(0, 2 a eta) in eq. 4.5.
+
+    Parameters
+    ----------
+    theta : start, ``(R, 1, d)``.
+    precision : H, ``(d, d)``.
+    eta : step size.
+    friction : a as a function of eta.
+    thermostat : True for SGNHT.
+    guess : B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta).
+    gradient_noise : covariance ``(d, d)`` of the stochastic gradient; None for exact gradients.
+
+    References
+    ----------
+    wang2015, eq. 4.4 and 4.5.
     """
     a = friction(eta)
     kernel = sgnht() if thermostat else sghmc(a)
@@ -88,9 +118,21 @@ def hamiltonian(
 def fisher_scoring(
     theta: Tensor, precision: Tensor, eta: float, *, records: int, batch: int, noise: float, sampled: bool
 ) -> Chain:
-    """Algorithm 4 of wang2015 with F = I and the Fisher information known, noise ``noise F F^T/eta`` on the gradient.
+    """Return the chain of Algorithm 4 of wang2015 with F = I and a known Fisher information.
 
-    sampled: with the noise N(0, N H/tau) that a minibatch of tau records adds to the gradient by the sampler's model.
+    Parameters
+    ----------
+    theta : start, ``(R, 1, d)``.
+    precision : H, ``(d, d)``.
+    eta : step size.
+    records, batch : N and tau.
+    noise : the noise on the gradient has covariance ``noise F F^T/eta``.
+    sampled : if True, add the noise N(0, N H/tau), which a minibatch of tau records has in the model of the
+        sampler.
+
+    References
+    ----------
+    wang2015, Algorithm 4.
     """
     identity, h = torch.eye(len(precision), dtype=theta.dtype), precision
     kernel = sgfs(identity, records, batch)
@@ -108,20 +150,22 @@ def fisher_scoring(
 
 
 def normals(like: Tensor, rng: torch.Generator) -> Tensor:
+    """Draw standard normals of the shape and type of `like`."""
     return torch.randn(like.shape, generator=rng, dtype=like.dtype)
 
 
 def column(eta: float) -> Tensor:
+    """Return the step size as a ``(1, 1)`` tensor."""
     return torch.full((1, 1), eta, dtype=torch.float64)
 
 
 class Sampler(NamedTuple):
-    """One row of the table of samplers; limit: the temperature T of its target ``exp(-U/T)`` as the step goes to 0."""
+    """One row of the table of samplers; `limit` is the temperature T of its target as the step goes to 0."""
 
     paper: str
     equation: str
     variant: str  # printed or proper
-    setting: str  # what is chosen besides the step; gradients are exact unless it says otherwise
+    setting: str  # chosen values except the step; gradients are exact unless stated
     target: str
     limit: float
     chain: Callable[[Tensor, Tensor, float], Chain]
@@ -129,18 +173,30 @@ class Sampler(NamedTuple):
 
 @dataclass(frozen=True)
 class Temperature:
-    """Temperature of every sampler, simulated and in closed form, at the step sizes of `steps`, in the paper's units.
+    """Temperature of every sampler, simulated and in closed form, at the step sizes of its paper.
 
-    On N(0, 1) and on N(0, [[1, r], [r, 1]]), r the `correlation`, there along the two principal axes: the variance of
-    the chain over that of the posterior, unitless.  `chains` independent chains run for `settle` + `keep` relaxation
-    times of the slowest direction and are averaged over the latter; intervals are 95 % Student over chains.
-    friction: A of eq. 4.2 and 4.3, which makes ``a = A sqrt(eta)`` of 4.4 and 4.5.  momentum_loss: a once held fixed;
-    as it keeps ``E v^2 = eta``, SGNHT then settles at ``T = (1 + sqrt(1 - 2 a))/2``, below 1, as eta goes to 0.
-    records, batch: N and tau.  noise_variance: sigma^2 of ryffel2022, which targets ``exp(-L/sigma^2)`` and is not
-    meant to sample the posterior.
+    The temperature is the variance of the chain divided by that of the posterior; it has no unit. The
+    posteriors are N(0, 1) and N(0, [[1, r], [r, 1]]). For the second one, the variance is taken along its two
+    principal axes. Each chain runs for `settle` + `keep` relaxation times of the slowest direction, and the
+    average is over the last `keep`. Intervals are 95 % Student over chains.
 
-    Two more units give SGHMC and SGNHT a stochastic gradient (see `noisy`).  gradient_noise: B, below the friction A.
-    guesses: the values of B-hat that SGHMC subtracts, below A.
+    With a fixed friction a, SGNHT keeps ``E v^2 = eta``. Its temperature then goes to
+    ``T = (1 + sqrt(1 - 2 a))/2``, below 1, as eta goes to 0. The sampler of ryffel2022 targets
+    ``exp(-L/sigma^2)`` and is not meant to sample the posterior. Two more tasks give SGHMC and SGNHT a
+    stochastic gradient (see `noisy`).
+
+    Attributes
+    ----------
+    steps : sampler -> step sizes, in the unit of the paper.
+    chains : number of independent chains.
+    settle, keep : relaxation times before and during the average.
+    correlation : r, in (-1, 1).
+    friction : A of eq. 4.2 and 4.3 of wang2015; ``a = A sqrt(eta)`` in eq. 4.4 and 4.5.
+    momentum_loss : a of the one SGNHT variant that holds a fixed.
+    records, batch : N and tau.
+    noise_variance : sigma^2 of ryffel2022.
+    gradient_noise : B, the noise of the stochastic gradient, below A.
+    guesses : the values of B-hat that SGHMC subtracts, below A.
     """
 
     steps: Mapping[str, Sequence[float]]
@@ -191,19 +247,25 @@ class Temperature:
         return {name: Sampler(*row) for name, row in table.items()}
 
     def noisy(self) -> dict[str, list[Sampler]]:
-        """Unit: SGHMC or SGNHT with stochastic gradients N(grad U, covariance) and a = A sqrt(eta), h = sqrt(eta).
+        """Return, for each of two tasks, SGHMC or SGNHT with stochastic gradients N(grad U, covariance).
 
-        covariance: B, as eq. 4.2 prints it, or 2 B/h, which adds the diffusion 2 B to the momentum, as in Chen et al.
-        (2014).  SGHMC settles at T = 1 - B-hat/A as h goes to 0 with the former, at 1 + (B - B-hat)/A with the latter.
-        anisotropic: d B in the narrow direction of the posterior and 0 in the others, of mean B; the axes then have no
-        common temperature, and limit is nan.
+        The friction is a = A sqrt(eta), and h = sqrt(eta). The covariance is B, as eq. 4.2 of wang2015 prints
+        it, or 2 B/h. The second one adds the diffusion 2 B to the momentum, as in Chen et al. (2014). As h
+        goes to 0, the temperature of SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with
+        the second.
+
+        "anisotropic": the covariance is d B in the narrow direction of the posterior and 0 in the others, so
+        its mean is B. The axes then have no common temperature, and `limit` is nan.
         """
         a, b = self.friction, self.gradient_noise
 
         def chain(
             theta: Tensor, precision: Tensor, eta: float, order: int, along: bool, **options: Any
         ) -> Chain:
-            """order: of the covariance in 1/h. along: in the narrow direction of the posterior alone."""
+            """Return the chain with this gradient noise.
+
+            order: power of 1/h in the covariance. along: noise only in the narrow direction of the posterior.
+            """
             axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
             shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
             noise = b * (2 / math.sqrt(eta)) ** order * shape
@@ -243,9 +305,10 @@ class Temperature:
         return [*self.samplers(), *self.noisy()]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """One row per problem, step size and kind (simulated, closed form); value, low, high: the temperature.
+        """Return one row for each problem, step size and kind ("simulated" or "closed form").
 
-        With stochastic gradients the kind ends in ", noisy gradient", and SGHMC is not simulated.
+        The columns value, low and high are the temperature. With stochastic gradients the kind ends in ",
+        noisy gradient", and SGHMC is not simulated.
         """
         noisy, name = self.noisy().get(unit, []), unit.removesuffix("_noise")
         rng, of = random.generator(seed, f"temperature {unit}"), ", noisy gradient" if noisy else ""
@@ -255,7 +318,7 @@ class Temperature:
         samplers = noisy or [self.samplers()[unit]]
         for sampler, (names, covariance), eta in product(samplers, problems.items(), self.steps[name]):
             if math.isnan(sampler.limit) and len(names) == 1:
-                continue  # one direction has no anisotropic noise
+                continue  # noise cannot be anisotropic in one dimension
             kept = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
             variances, axes = np.linalg.eigh(covariance)
             theta = torch.zeros(self.chains, 1, len(names), dtype=torch.float64)
@@ -274,7 +337,7 @@ class Temperature:
         return rows
 
     def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:
-        """Mean square of every chain along every axis, ``(chains, d)``."""
+        """Return the mean square of every chain along every axis, ``(chains, d)``."""
         relaxation = -1 / math.log(float(np.abs(np.linalg.eigvals(chain.linear[0])).max()))
         settle, keep = (math.ceil(times * relaxation) for times in (self.settle, self.keep))
         state, total = chain.state, torch.zeros_like(chain.state.theta)
@@ -286,5 +349,5 @@ class Temperature:
 
 
 def stationary(chain: Chain) -> np.ndarray:
-    """Stationary covariance of a linear chain: S with ``S = A S A^T + Q``."""
+    """Return the stationary covariance S of a linear chain, with ``S = A S A^T + Q``."""
     return solve_discrete_lyapunov(*chain.linear)

@@ -1,13 +1,16 @@
-"""Propositions 2 and 4 of wang2015: the covariance of one posterior sample against its asymptotic formula, as n grows.
+"""Propositions 2 and 4 of wang2015: the error of one posterior sample against its asymptotic formula.
 
-Logistic regression in two dimensions with labels drawn from the model at a known theta_0 and rows from a few points of
-the unit disc, so that a data set is a table of counts and costs the same at every n.  One posterior sample (OPS) from
-``exp(-rho U)`` on the ball ``||theta|| <= D`` with ``rho = min(1, eps/4B)``, ``B = ln(1 + e^D)``, is said to obey::
+The covariance of the sample is compared with the formula as n grows. The model is logistic regression in two
+dimensions. Labels are drawn from the model at a known theta_0. Rows are drawn from a few points of the unit
+disc, so a data set is a table of counts and costs the same at every n. OPS releases one posterior sample from
+``exp(-rho U)`` on the ball ``||theta|| <= D``, with ``rho = min(1, eps/4B)`` and ``B = ln(1 + e^D)``. The
+propositions say that it obeys::
 
     sqrt(n) (theta - theta_0) -> N(0, (1 + 1/rho) I^-1),    1/rho = 4B/eps,
 
-I the Fisher information of one record at theta_0.  By the law of total variance the error splits into that of the
-posterior mean, for which the formula has I^-1, and the posterior's spread, for which it has I^-1/rho.
+where I is the Fisher information of one record at theta_0. By the law of total variance the error has two
+parts. One is the error of the posterior mean, for which the formula has I^-1. The other is the spread of the
+posterior, for which it has I^-1/rho.
 """
 
 from __future__ import annotations
@@ -36,14 +39,28 @@ CHUNK = 100  # data sets whose grids are in memory together
 
 @dataclass(frozen=True)
 class Efficiency:
-    """Mean squared errors of OPS over `repeats` data sets, in units of the formula: 1 where it holds, and 95 % limits.
+    """Mean squared errors of OPS over many data sets, divided by the formula, with 95 % limits.
 
-    Averaged over the two coordinates of ``I^(1/2) (theta - theta_0)``.  On a `grid` x `grid` lattice around each
-    posterior its mean, spread and one draw are computed directly, so that "mean" + "spread" is the exact finite-n error
-    and "sample" what draws have; "hmc" are draws of `methods.ops` itself, as the experiments use it, on the first
-    `hmc_repeats` data sets of size `hmc_size`.
+    The value is 1 where the formula holds. Errors are averaged over the two coordinates of
+    ``I^(1/2) (theta - theta_0)``. The mean, the spread and one draw of each posterior are computed on a
+    lattice around it. The kinds are
 
-    points: rows x ``(K, 2)``, ||x|| <= 1, drawn with equal chance.  theta0: inside the ball.  radius: D.
+    - "mean", "spread": the two parts of the error;
+    - "exact": the exact error at finite n, from both parts;
+    - "sample": the error of the draws;
+    - "hmc": the error of draws by `methods.ops` itself, as the experiments use it.
+
+    Attributes
+    ----------
+    points : rows x ``(K, 2)``, ||x|| <= 1, drawn with equal probability.
+    theta0 : theta_0, inside the ball.
+    radius : D.
+    epsilons : the budgets.
+    sizes : the values of n.
+    repeats : number of data sets at each n.
+    grid : lattice points on each axis.
+    hmc_size, hmc_repeats : the kind "hmc" uses the first `hmc_repeats` data sets of size `hmc_size`.
+    sampler : of the kind "hmc".
     """
 
     points: Sequence[Sequence[float]]
@@ -69,12 +86,12 @@ class Efficiency:
 
     @cached_property
     def fisher(self) -> np.ndarray:
-        """I, the information of one record at theta_0, ``(2, 2)``: exact, a mean over the points."""
+        """The exact Fisher information I of one record at theta_0, ``(2, 2)``: a mean over the points."""
         chance = 1 / (1 + np.exp(-self.x @ np.asarray(self.theta0)))
         return (self.x * (chance * (1 - chance))[:, None]).T @ self.x / len(self.x)
 
     def scale(self, epsilon: float) -> float:
-        """rho of Algorithm 1."""
+        """Return rho of Algorithm 1."""
         return min(1.0, epsilon / (4 * float(np.logaddexp(0, self.radius))))
 
     def units(self) -> list[str]:
@@ -110,12 +127,12 @@ class Efficiency:
         return {**base, "factor": 1 + 1 / rho, "repeats": len(values), **t_interval(values).columns()}
 
     def squares(self, theta: np.ndarray) -> np.ndarray:
-        """``||I^(1/2) (theta - theta_0)||^2/2``, ``(R,)``."""
+        """Return ``||I^(1/2) (theta - theta_0)||^2/2`` for each row of theta, ``(R,)``."""
         error = theta - np.asarray(self.theta0)
         return np.einsum("ri,ij,rj->r", error, self.fisher, error) / 2
 
     def counts(self, n: int, repeats: int, seed: int) -> np.ndarray:
-        """Records at each point with label 1 and -1: ``(2, R, K)``."""
+        """Draw the numbers of records at each point with label 1 and with label -1: ``(2, R, K)``."""
         rng = np.random.default_rng([seed, n, 1])
         drawn = rng.multinomial(n, np.full(len(self.x), 1 / len(self.x)), size=repeats)
         yes = rng.binomial(drawn, 1 / (1 + np.exp(-self.x @ np.asarray(self.theta0))))
@@ -124,10 +141,18 @@ class Efficiency:
     def posterior(
         self, counts: np.ndarray, n: int, rho: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean ``(R, 2)``, covariance ``(R, 2, 2)`` and one draw ``(R, 2)`` of each posterior, on a lattice.
+        """Compute mean ``(R, 2)``, covariance ``(R, 2, 2)`` and one draw ``(R, 2)`` of each posterior.
 
-        The lattice spans `WIDTH` standard deviations around the estimate, which is a few scoring steps from theta_0
-        kept to the ball, or the ball where that is smaller; a draw is uniform within its cell.
+        They come from a lattice that spans `WIDTH` standard deviations around the estimate, or the ball if
+        that is smaller. The estimate comes from 25 scoring steps that start at theta_0 and stay in the ball.
+        A draw is uniform within its cell.
+
+        Parameters
+        ----------
+        counts : ``(2, R, K)``, as from `counts`.
+        n : records in each data set.
+        rho : factor of the log-likelihood.
+        rng : of the draws.
         """
         yes, no = counts
         repeats = len(yes)
@@ -164,7 +189,7 @@ class Efficiency:
         return mean, spread, low + width * at
 
     def hmc(self, seed: int) -> list[dict[str, Any]]:
-        """Draws of `methods.ops` at one size."""
+        """Return the rows of the kind "hmc", with draws of `methods.ops` at one n."""
         n, repeats = self.hmc_size, self.hmc_repeats
         counts = self.counts(n, self.repeats, seed)[:, :repeats]
         labelled = np.concatenate([self.x, self.x]), np.repeat([1.0, -1.0], len(self.x))

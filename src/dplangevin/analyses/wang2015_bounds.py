@@ -1,9 +1,17 @@
-"""Bounds, rates and limits that wang2015 states, computed exactly in small cases: no data set, no training.
+"""Bounds, rates and limits that wang2015 states, against exact values in small cases.
 
-A row is one admissible case: `value` what is there, `bound` what the paper says, `ratio` = value/bound. `kind` names
-the statement, `case` the model, `x` the number that varies (records, step size, epsilon, dimension ...). A bound holds
-in a case where the ratio is at most 1; how near the ratio comes to 1 says how tight it is. Sections, theorems and
-lemmas are those of the paper and of its supplement; neighbours differ in one record that is replaced.
+No data set and no training is needed. Each row is one case that meets the hypotheses. Its columns are
+
+- kind: the statement;
+- case: the model;
+- x: the number that varies (records, step size, epsilon, dimension ...);
+- value: the exact number;
+- bound: the number in the paper;
+- ratio: value/bound.
+
+A bound holds in a case if the ratio is at most 1. The closer the ratio is to 1, the tighter the bound.
+Sections, theorems and lemmas are those of the paper and of its supplement. Neighbours differ in one record
+that is replaced.
 """
 
 from __future__ import annotations
@@ -24,15 +32,22 @@ from dplangevin.kernels.sgnht import sgnht
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 
 Case = tuple[str, str, float, float, float]  # kind, case, x, value, bound
-OUTSIDE = 0.1  # posterior mass beyond the radius that counts as a miss of the posterior
+OUTSIDE = 0.1  # posterior mass far from the truth that counts as a failure of the posterior
 LEVEL = 0.05  # of Wald's test
 SHIFT = 2.0  # standard errors between the two hypotheses of the power
-DIVERGED = 1e3  # posterior standard deviations
+DIVERGED = 1e3  # distance at which a chain counts as diverged, in posterior standard deviations
 
 
 @dataclass(frozen=True)
 class Algorithm2:
-    """The numbers of Algorithm 2. records N, batch tau, passes T, lipschitz L; delta in (0, 1)."""
+    """The numbers of Algorithm 2.
+
+    Attributes
+    ----------
+    records, batch, passes : N, tau and T.
+    lipschitz : L.
+    delta : in (0, 1).
+    """
 
     records: int
     batch: int
@@ -42,37 +57,51 @@ class Algorithm2:
 
     @property
     def steps(self) -> float:
-        """N T/tau."""
+        """The number of steps, N T/tau."""
         return self.records * self.passes / self.batch
 
     @property
     def logs(self) -> float:
-        """ln(2.5 N T/(tau delta)) ln(2/delta)."""
+        """The product of logarithms, ln(2.5 N T/(tau delta)) ln(2/delta)."""
         return math.log(2.5 * self.steps / self.delta) * math.log(2 / self.delta)
 
     def noise(self, epsilon: float) -> float:
-        """128 N T L^2/(tau epsilon^2) times the logarithms: the privacy noise's variance over eta^2."""
+        """Return the variance of the privacy noise over eta^2, 128 N T L^2/(tau epsilon^2) times `logs`."""
         return 128 * self.steps * self.lipschitz**2 / epsilon**2 * self.logs
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Units: one statement each (see the methods). Fields, by the unit that uses them:
+    """The exact cases of all statements, one task for each statement (see the methods).
 
-    lipschitz: small_records n of the enumerated data sets, prior_masses of one parameter, radius R, lipschitz L.
-    consistency: sizes n, truth in (0, 1), distance from it that counts as far.
-    weak: steps eta, pairs (records of each label), batch tau (at most `pairs`), reach and points of the lattice.
-    phase, noise, step, thermostat: algorithm (N, tau, T, L, delta); alphas in (0, 1); epsilons.
-    gaussian: gaussian_budgets, pairs of epsilon > 0 and delta in (0, 1).
-    covariance: covariance_records n > 4, enumerated; far_records n of the bound for all data sets.
-    rates: dimensions d; scales s of I^-1 = s times the identity.
-    wald: wald_sizes n, wald_epsilons, theta0 inside the interval [-wald_radius, wald_radius] of a uniform prior.
-    approximate: budgets delta in (0, 1) of the distance; chain_steps of a Metropolis chain; tempers rho.
-    losses: loss_records n of the enumerated data sets, prior_masses of one parameter.
-    scoring: N, heads in 1..N - 1 and tau in 1..N - 1 of each case; points; algorithm, epsilons.
-    batches: tau below N of `algorithm`.
-    hybrid: as wald and phase.
-    thermostat: friction a, eta (in units of 1/(beta N), beta = 1/4), thermostat_epsilons, chains, chain_length.
+    Attributes
+    ----------
+    small_records, loss_records : n of the enumerated data sets, in "lipschitz" and in "losses".
+    prior_masses : of one parameter, in "lipschitz" and "losses".
+    radius, lipschitz : R and L of "lipschitz".
+    sizes : n of "consistency".
+    truth, distance : true probability in (0, 1), and the distance from it that counts as far, in
+        "consistency".
+    steps : eta of "weak" and "noise".
+    pairs, batch : records of each label, and tau (at most `pairs`), in "weak".
+    reach, points : end of the lattice in "weak"; lattice points in "weak" and "scoring".
+    algorithm : N, tau, T, L and delta of all tasks on Algorithm 2.
+    epsilons : of the tasks on Algorithm 2.
+    alphas : in (0, 1), of "phase".
+    gaussian_budgets : pairs of epsilon > 0 and delta in (0, 1), of "gaussian".
+    covariance_records : n > 4 of the enumerated data sets of "covariance".
+    far_records : n of the bound for all data sets of "covariance".
+    dimensions, scales : d and s of "rates", where I^-1 is s times the identity.
+    wald_sizes, wald_epsilons : n and epsilon of "wald" and "hybrid".
+    theta0, wald_radius : theta_0, inside the interval [-wald_radius, wald_radius] of a uniform prior.
+    budgets : distances delta in (0, 1), of "approximate".
+    chain_steps : lengths of a Metropolis chain, of "approximate".
+    tempers : rho of "approximate".
+    friction : a of "thermostat".
+    thermostat_step : eta in units of 1/(beta N), beta = 1/4.
+    thermostat_epsilons, chains, chain_length : of "thermostat".
+    scoring : (N, heads in 1..N - 1, tau in 1..N - 1) of each case of "scoring".
+    batches : tau below N of `algorithm`, of "batches".
     """
 
     small_records: Sequence[int]
@@ -125,13 +154,13 @@ class Bounds:
         return [*self._fixed(), "thermostat"]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """ratio is nan where a kind has no bound."""
+        """Return the rows of one task; ratio is nan where a kind has no bound."""
         cases = self.thermostat(seed) if unit == "thermostat" else self._fixed()[unit]()
         columns = ("kind", "case", "x", "value", "bound", "ratio")
         return [dict(zip(columns, (*case, case[3] / case[4]), strict=True)) for case in cases]
 
     def _fixed(self) -> dict[str, Callable[[], list[Case]]]:
-        """The units that draw no random numbers."""
+        """Return the tasks that draw no random numbers."""
         return {
             "lipschitz": self.posteriors,
             "consistency": self.consistency,
@@ -154,13 +183,16 @@ class Bounds:
         }
 
     def posteriors(self) -> list[Case]:
-        """Theorem 1 for ||x|| <= R and log p(x|theta) L-Lipschitz in x: 4 L R.
+        """Return the cases of Theorem 1 with the bound 4 L R.
 
-        Both families have two or three parameters theta, so that the posterior of every data set of n records from a
-        lattice of [-R, R] is a table. exponential: log p = theta x - A(theta), |theta| <= L. Laplace: log p =
-        -L |x - theta| - A(theta), whose log-likelihood has no bound over theta. A(theta) does not change a ratio of
-        neighbours' posteriors but does change the posteriors. value: the largest |log ratio| over all neighbours and
-        parameters, the smallest pure epsilon; x = n.
+        Here ||x|| <= R, and log p(x|theta) is L-Lipschitz in x. Both families have three values of theta. So
+        the posterior of every data set of n records from a lattice of [-R, R] is a table. exponential: log
+        p = theta x - A(theta), |theta| <= L. Laplace: log p = -L |x - theta| - A(theta), whose log-likelihood
+        has no bound over theta. A(theta) does not change a ratio of neighbours' posteriors, but it changes
+        the posteriors.
+
+        value: the largest |log ratio| over all neighbours and parameters, which is the smallest pure epsilon.
+        x: n.
         """
         lattice = self.radius * np.linspace(-1, 1, 5)
         far = 4 * self.radius
@@ -187,15 +219,17 @@ class Bounds:
         return rows
 
     def consistency(self) -> list[Case]:
-        """Proposition 1 on coins with chance `truth`; x = n. sample: the probability that one posterior sample is
-        further than `distance` from the true parameter; posterior: the probability that the posterior has more than
-        `OUTSIDE` of its mass there.
+        """Return the cases of Proposition 1 on coins whose probability of heads is `truth`; x: n.
+
+        - sample: the probability that one posterior sample is further than `distance` from the true
+          parameter;
+        - posterior: the probability that the posterior has more than `OUTSIDE` of its mass there.
 
         Both are sums over the binomial number of heads. Two models are consistent at the truth, two are not.
         """
         inside = np.linspace(0.05, 0.95, 19)
         away = inside[np.abs(inside - self.truth) > self.distance + 1e-9]
-        models = {  # positions of theta, chance of heads at each, far from the truth
+        models = {  # name -> probability of heads for each parameter, whether it is far from the truth
             "lattice with the truth": (inside, np.abs(inside - self.truth) > self.distance + 1e-9),
             "prior without the truth": (away, np.ones(len(away), bool)),
             "not identified": (
@@ -218,18 +252,20 @@ class Bounds:
 
     @staticmethod
     def _far(heads: np.ndarray, n: int, chance: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """Posterior mass ``(n + 1,)`` on the parameters marked `far`, uniform prior."""
+        """Return the posterior mass ``(n + 1,)`` on the parameters marked `far`, for a uniform prior."""
         log = heads[:, None] * np.log(chance) + (n - heads[:, None]) * np.log1p(-chance)
         return np.exp(logsumexp(log[:, far], axis=1) - logsumexp(log, axis=1))
 
     def weak(self) -> list[Case]:
-        """Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for h = theta^2 at constant steps; x = eta.
+        """Return the cases of Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for constant steps.
 
-        U = `pairs` (softplus(theta) + softplus(-theta)), logistic loss of records x = 1 with both labels and a flat
-        prior, whose gradient is Lipschitz and bounded as the theorem asks. The chain's stationary law with minibatches
-        of tau drawn without replacement is the fixed point of its transition on a lattice. value: the bias over
-        E_posterior h; bound: eta, so that ratio is the constant of O(eta). noise: N(0, eta) as eq. 4.1 prints, and
-        N(0, 2 eta), that of Langevin dynamics.
+        h = theta^2. U = `pairs` (softplus(theta) + softplus(-theta)). This is the logistic loss of records
+        x = 1 with both labels, and a flat prior. Its gradient is Lipschitz and bounded, as the theorem
+        requires. Minibatches of tau records are drawn without replacement. The stationary law of the chain is
+        the fixed point of its transition on a lattice.
+
+        value: the bias over E_posterior h. bound: eta, so the ratio is the constant of O(eta). x: eta. noise:
+        N(0, eta) as eq. 4.1 prints, and N(0, 2 eta), that of Langevin dynamics.
         """
         theta = np.linspace(-self.reach, self.reach, self.points)
         log = self.pairs * (log_expit(theta) + log_expit(-theta))
@@ -244,7 +280,10 @@ class Bounds:
         return rows
 
     def _stationary(self, theta: np.ndarray, eta: float, variance: float) -> np.ndarray:
-        """Stationary law ``(points,)`` of theta <- theta - eta (2 pairs/tau) sum_batch grad + N(0, variance)."""
+        """Return the stationary law of the chain of `weak` on the lattice theta, ``(points,)``.
+
+        The chain is theta <- theta - eta (2 pairs/tau) sum_batch grad + N(0, variance).
+        """
         total = 2 * self.pairs
         move = np.zeros((len(theta), len(theta)))
         for positive in range(self.batch + 1):
@@ -256,11 +295,14 @@ class Bounds:
         return fixed_point(move)
 
     def phase(self) -> list[Case]:
-        """Section 4.1, alpha-phase transition with eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t): value the last t
-        at which the privacy noise is above eta_t, bound alpha N T/tau; x = alpha.
+        """Return the alpha-phase transition of Section 4.1; x: alpha.
 
-        relaxation times: those of SGLD in the steps t > alpha N T/tau, sum of eta_t beta N with beta = L/4, the largest
-        curvature of one record's logistic loss; no bound."""
+        eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t). value: the last t at which the privacy noise is
+        above eta_t. bound: alpha N T/tau.
+
+        relaxation times: the number that SGLD covers in the steps t > alpha N T/tau. This is the sum of eta_t
+        beta N with beta = L/4, the largest curvature of the logistic loss of one record. It has no bound.
+        """
         setting = self.algorithm
         rows: list[Case] = []
         for alpha, epsilon in product(self.alphas, self.epsilons):
@@ -275,8 +317,10 @@ class Bounds:
         return rows
 
     def noise(self) -> list[Case]:
-        """Supplement E: the variances of both noises of Algorithm 2 against eta = x, epsilon the first of
-        `epsilons`."""
+        """Return the variances of both noises of Algorithm 2 against eta (supplement E).
+
+        x: eta. epsilon is the first of `epsilons`.
+        """
         needed = self.algorithm.noise(self.epsilons[0])
         rows: list[Case] = []
         for eta in self.steps:
@@ -285,10 +329,13 @@ class Bounds:
         return rows
 
     def step(self) -> list[Case]:
-        """Proof of Theorem 4: one step on its minibatch is said to lose eps sqrt(N)/sqrt(32 tau T ln(2/delta)) at
-        delta_0 = tau delta/(2 N T). value: what it loses at a sensitivity of 2 L, exactly and by the formula of the
-        paper's Theorem 2; x = epsilon. The variance on the sum of tau gradients is Algorithm 2's over
-        (eta N/tau)^2."""
+        """Return the privacy loss of one step against the loss that the proof of Theorem 4 states.
+
+        The proof says that one step on its minibatch loses eps sqrt(N)/sqrt(32 tau T ln(2/delta)) at
+        delta_0 = tau delta/(2 N T). value: what the step loses at a sensitivity of 2 L, exactly and by the
+        formula of the paper's Theorem 2. x: epsilon. On the sum of tau gradients, the variance is that of
+        Algorithm 2 over (eta N/tau)^2.
+        """
         setting = self.algorithm
         rows: list[Case] = []
         small = setting.delta / (2 * setting.steps)
@@ -306,11 +353,15 @@ class Bounds:
         return rows
 
     def lemmas(self) -> list[Case]:
-        """Lemma 4, (2 gamma eps): exact ln(1 + gamma (e^eps - 1)) for a uniform subset, eps < 1; x = eps.
+        """Return the cases of Lemma 4, of Remark 1 and of the condition on tau.
 
-        Remark 1: advanced composition of k steps at eps = c/sqrt(2 k ln(1/delta')) < 1, c < sqrt(ln(1/delta')), is at
-        most 2 c; x = c. Supplement E: the smallest tau of Theorem 4's condition for one pass, eps^2 N/(32 ln(2/delta)),
-        over N; x = N."""
+        - Lemma 4: exact ln(1 + gamma (e^eps - 1)) for a uniform subset of a share gamma of the records,
+          eps < 1, against 2 gamma eps; x: eps;
+        - Remark 1: advanced composition of k steps at eps = c/sqrt(2 k ln(1/delta')) < 1,
+          c < sqrt(ln(1/delta')), against 2 c; x: c;
+        - Supplement E: the smallest tau of the condition of Theorem 4 for one pass, eps^2 N/(32 ln(2/delta)),
+          over N; x: N.
+        """
         rows: list[Case] = []
         for gamma, epsilon in product((0.001, 0.01, 0.1, 0.5, 1.0), (0.01, 0.1, 0.5, 0.99)):
             exact = math.log1p(gamma * math.expm1(epsilon))
@@ -327,10 +378,14 @@ class Bounds:
         return rows
 
     def gaussian(self) -> list[Case]:
-        """Lemma 5: a sum of gradients in F times the unit ball, plus F w of std (1 + sqrt(c ln(1/delta)))/eps in each
-        coordinate, is (eps, delta)-private; x = eps, value the exact epsilon at delta. c = 1 as printed, and 2, as in
-        the paper's Theorem 2. A record that is replaced, as the paper defines neighbours, moves the sum by twice the
-        ball's radius, one that is added or removed by once."""
+        """Return the exact epsilon of the mechanism of Lemma 5, against the promised one.
+
+        Lemma 5: a sum of gradients in F times the unit ball, plus F w, is (eps, delta)-private if w has
+        standard deviation (1 + sqrt(c ln(1/delta)))/eps in each coordinate. c = 1 as printed, and c = 2 as in
+        the paper's Theorem 2. A replaced record, the paper's definition of neighbours, moves the sum by twice
+        the radius of the ball. An added or removed record moves it by once the radius. value: the exact
+        epsilon at delta. x: eps.
+        """
         rows: list[Case] = []
         changes = {"replaced": 2.0, "added or removed": 1.0}
         for (change, moved), factor in product(changes.items(), (1, 2)):
@@ -342,12 +397,17 @@ class Bounds:
         return rows
 
     def covariance(self) -> list[Case]:
-        """Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1), n > 4, L = 1, Cov with the divisor n - 1; x = n.
+        """Return the cases of Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1) for n > 4; x: n.
 
-        enumerated: the largest over all data sets of n records from a few points of the unit ball, and all
-        replacements. any data set: with m the mean of the other n - 1 records, Cov = terms of the others + (x - m)
-        (x - m)^T/n, so the difference is (a a^T - b b^T)/n with a = x - m, b = x' - m, whose norm is at most
-        |a - b| |a + b|/n <= s (sqrt(4 - s^2) + 2)/n, s = |x - x'|, largest at s = sqrt 3: 3 sqrt(3)/n.
+        L = 1, and Cov has the divisor n - 1.
+
+        enumerated: the largest value over all data sets of n records from a few points of the unit ball, and
+        over all replacements.
+
+        any data set: let m be the mean of the other n - 1 records. Then Cov = terms of the others + (x - m)
+        (x - m)^T/n. So the difference is (a a^T - b b^T)/n with a = x - m and b = x' - m. Its norm is at most
+        |a - b| |a + b|/n <= s (sqrt(4 - s^2) + 2)/n with s = |x - x'|. This is largest at s = sqrt 3: 3
+        sqrt(3)/n.
         """
         turns = np.linspace(0, 2 * math.pi, 8, endpoint=False)
         balls = {
@@ -370,10 +430,14 @@ class Bounds:
         return rows
 
     def rates(self) -> list[Case]:
-        """Supplement B, remark 1: the length of N(0, I^-1) in both norms, the common factor sqrt((1 + 4B/eps)/n) left
-        out. l2: E||z||_2 for I^-1 the identity, against sqrt(d); x = d. l2, scale: d = 10 and I^-1 = s times the
-        identity, against ||I^-1||_F; x = s. linf: E||z||_inf for the identity, whose ||I^-1||_2 is 1, against its value
-        at d = 1; x = d."""
+        """Return the length of N(0, I^-1) in both norms against its rate (supplement B, remark 1).
+
+        The common factor sqrt((1 + 4B/eps)/n) is left out.
+
+        - l2: E||z||_2 for I^-1 the identity, against sqrt(d); x: d;
+        - l2, scale: d = 10 and I^-1 = s times the identity, against ||I^-1||_F; x: s;
+        - linf: E||z||_inf for the identity, whose ||I^-1||_2 is 1, against its value at d = 1; x: d.
+        """
         rows: list[Case] = []
         for d in self.dimensions:
             rows.append(("rate, l2", "I = identity", d, length(d), math.sqrt(d)))
@@ -384,15 +448,19 @@ class Bounds:
         return rows
 
     def wald(self) -> list[Case]:
-        """Supplement B, remark 2: Wald's test of theta = theta_0 with one posterior sample, coins with logit theta.
+        """Return the level and power of a test with one posterior sample (supplement B, remark 2); x: n.
 
-        It rejects where n I(theta) (theta - theta_0)^2/(1 + 1/rho) exceeds the chi^2 quantile, rho = min(1, eps/4B),
-        B = ln(1 + e^D). Type I: value the exact chance, bound the level; power: at theta_0 + 2 asymptotic standard
-        errors, bound that of the normal limit; x = n. Sums over the binomial number of heads of posterior masses on a
-        lattice.
+        The data are coins with logit theta. Wald's test of theta = theta_0 rejects if n I(theta)
+        (theta - theta_0)^2/(1 + 1/rho) exceeds the chi^2 quantile, with rho = min(1, eps/4B) and
+        B = ln(1 + e^D).
 
-        likelihood ratio: the same with 2 n KL(p_theta || p_theta_0)/(1 + 1/rho). In an exponential family 2 n KL is the
-        statistic of the likelihood-ratio test, in which theta is the maximum likelihood estimate.
+        - type I: the exact probability of rejection at theta_0, against the level;
+        - power: the same at theta_0 + 2 asymptotic standard errors, against that of the normal limit;
+        - likelihood ratio: the same for the statistic 2 n KL(p_theta || p_theta_0)/(1 + 1/rho). In an
+          exponential family 2 n KL is the statistic of the likelihood-ratio test, where theta is the maximum
+          likelihood estimate.
+
+        All are sums, over the binomial number of heads, of posterior masses on a lattice.
         """
         rows: list[Case] = []
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
@@ -411,8 +479,11 @@ class Bounds:
         return rows
 
     def _rejects(self, theta: float, n: int, rho: float) -> tuple[float, float]:
-        """Chances that Wald's and the likelihood-ratio test reject theta_0 when the data come from `theta`. Heads are
-        those within 7 standard deviations, thinned to at most about a thousand, with their binomial weights."""
+        """Return the probabilities that Wald's and the likelihood-ratio test reject theta_0.
+
+        The data come from `theta`. The sum is over numbers of heads within 7 standard deviations, with their
+        binomial weights. At most about a thousand evenly spaced numbers are used.
+        """
         chance = float(expit(theta))
         wide = 7 * math.sqrt(n * chance * (1 - chance))
         low, high = max(0, math.floor(n * chance - wide)), min(n, math.ceil(n * chance + wide))
@@ -437,13 +508,17 @@ class Bounds:
         return first, second
 
     def approximate(self) -> list[Case]:
-        """Proposition 3: a sample within L1 distance delta of the exact one is (eps, (1 + e^eps) delta)-DP.
+        """Return the cases of Proposition 3, on the privacy of approximate posterior samples.
 
-        Exact posteriors (tempered by rho, uniform prior) of five chances of heads given 5 coins; eps is their exact
-        price over all neighbours. value: the exact delta of the approximate laws at eps, x = eps. worst: the laws
-        within delta of the exact ones that are worst for privacy, which move delta/2 of mass into an event and out of
-        it. Metropolis: a chain with proposals to the two next parameters after some steps from the first of them, delta
-        its largest L1 distance over data sets.
+        A sample within L1 distance delta of the exact one is (eps, (1 + e^eps) delta)-DP. The exact
+        posteriors are those of five probabilities of heads given 5 coins, tempered by rho, with a uniform
+        prior. eps is their exact epsilon over all neighbours. value: the exact delta of the approximate laws
+        at eps. x: eps.
+
+        - worst: the laws within delta of the exact ones that are worst for privacy. They move delta/2 of mass
+          into an event on one data set and out of it on the other;
+        - Metropolis: a chain that starts at the first parameter and proposes the two neighbouring parameters.
+          delta is its largest L1 distance over data sets after some steps.
         """
         rows: list[Case] = []
         chances, coins = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), 5
@@ -467,8 +542,12 @@ class Bounds:
         return rows
 
     def mechanism(self) -> list[Case]:
-        """Theorem 2: noise of std sqrt(2 ln(1.25/delta))/eps times the l2 sensitivity is (eps, delta)-private, eps < 1.
-        value: the exact epsilon at delta; x = eps. The rows of "eps >= 1" are outside the theorem."""
+        """Return the exact epsilon of the Gaussian mechanism of Theorem 2, against the promised one; x: eps.
+
+        Theorem 2: noise of standard deviation sqrt(2 ln(1.25/delta))/eps times the l2 sensitivity is (eps,
+        delta)-private, for eps < 1. value: the exact epsilon at delta. The rows of "eps >= 1" are outside the
+        theorem.
+        """
         rows: list[Case] = []
         deltas = (1e-15, 1e-10, 1e-5, 1e-2, 0.1, 0.5, 0.9, 0.99)
         inside, outside = (0.001, 0.01, 0.1, 0.5, 0.9, 0.999), (1.0, 2.0, 5.0, 10.0, math.exp(3))
@@ -479,8 +558,11 @@ class Bounds:
         return rows
 
     def composition(self) -> list[Case]:
-        """Lemma 3: k (eps, delta)-private mechanisms are (eps', k delta + delta')-private. value: the exact delta at
-        eps' of the worst k mechanisms, chosen adaptively (Kairouz, Oh, Viswanath 2015, Theorem 3.3); x = eps."""
+        """Return the cases of Lemma 3, on the composition of k mechanisms; x: eps.
+
+        k (eps, delta)-private mechanisms together are (eps', k delta + delta')-private. value: the exact
+        delta at eps' of the worst k mechanisms, chosen adaptively (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+        """
         rows: list[Case] = []
         ks, epsilons, slacks = (
             (1, 2, 10, 100, 10_000),
@@ -496,11 +578,12 @@ class Bounds:
         return rows
 
     def losses(self) -> list[Case]:
-        """Section 3.4, OPS with losses that objective perturbation excludes: Theorem 1, 4B, for log p = -loss.
+        """Return the cases of Section 3.4: Theorem 1, 4B, for losses that objective perturbation excludes.
 
-        Three slopes theta of records (u, y): l1 |y - theta u|, Huber of the same with its corner at 1/2, hinge
-        (1 - y theta u)_+. B: the largest loss. value: the largest |log ratio| over all neighbours of n records from a
-        lattice; x = n."""
+        log p = -loss, and B is the largest loss. There are three slopes theta and records (u, y). The losses
+        are l1 |y - theta u|, Huber of the same with its corner at 1/2, and hinge (1 - y theta u)_+. value:
+        the largest |log ratio| over all neighbours of n records from a lattice. x: n.
+        """
         slope = np.array([-2.0, 0.0, 2.0])[:, None]
         u, y = (grid.ravel() for grid in np.meshgrid((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0)))
         residual = np.abs(y - slope * u)
@@ -516,16 +599,20 @@ class Bounds:
         return rows
 
     def fisher_scoring(self) -> list[Case]:
-        """Section 4.2: SGFS (Algorithm 4) as eta grows without bound, where the minibatch is its only noise; x = N.
+        """Return the cases of Section 4.2: SGFS (Algorithm 4) as eta grows without bound; x: N.
 
-        Coins with logit theta, some heads among N, a flat prior; the Fisher information I is that of all records at the
-        mode, and given. The stationary law is the fixed point of the chain's transition on a lattice that reaches
-        12/sqrt(I) from the mode; a move between two points goes to either, with the weights that keep its mean.
-        mode: value the largest difference between the distribution functions of the law and of N(mode, 1/I), bound that
-        of the posterior. moments: the same of N(mean, variance) of the posterior. relaxation: value the data passes
-        -tau/(N ln r), r the autocorrelation of one step.
-        private: variance over that of the normal approximation on a normal posterior with sigma^2 of Algorithm 4, F = 1
-        and information 1/4 per record; bound 1, x = epsilon."""
+        Then the minibatch is its only noise. The data are coins with logit theta and some heads among N; the
+        prior is flat. The Fisher information I is known: that of all records at the mode. The stationary law
+        is the fixed point of the chain's transition on a lattice that reaches 12/sqrt(I) from the mode. A
+        move that ends between two lattice points goes to either, with weights that keep its mean.
+
+        - mode: the largest difference between the distribution functions of the law and of N(mode, 1/I),
+          against that of the posterior;
+        - moments: the same for N(mean, variance) of the posterior;
+        - relaxation: the data passes -tau/(N ln r), where r is the autocorrelation of one step;
+        - private: variance over that of the normal approximation, on a normal posterior with sigma^2 of
+          Algorithm 4, F = 1 and information 1/4 for each record; bound: 1; x: epsilon.
+        """
         rows: list[Case] = []
         for records, heads, batch in self.scoring:
             mode = float(logit(heads / records))
@@ -559,12 +646,17 @@ class Bounds:
         return rows
 
     def variances(self) -> list[Case]:
-        """Section 4.1, choice of tau: variances over eta^2 of both random components against tau = x, T fixed.
+        """Return the cases of Section 4.1 on the choice of tau and of T.
 
-        privacy: Algorithm 2's noise, epsilon the first of `epsilons`. minibatch: N^2/tau (1 - tau/N) of N/tau times
-        the sum of the gradients of tau records drawn without replacement, whose variance (divisor N - 1) is 1.
-        Choice of T: relaxation times within N T/tau steps at the largest step whose privacy noise is at most eta, as in
-        `phase`, T = x; value over bound is T = 2 N over T = sqrt(N)."""
+        Choice of tau: variances over eta^2 of both random components of a step; x: tau, with T fixed.
+
+        - privacy: the noise of Algorithm 2, epsilon the first of `epsilons`;
+        - minibatch: N^2/tau (1 - tau/N), the variance of N/tau times the sum of the gradients of tau records.
+          They are drawn without replacement, and their variance (divisor N - 1) is 1.
+
+        Choice of T: relaxation times within N T/tau steps, at the largest step whose privacy noise is at most
+        eta, as in `phase`. value: T = 2 N. bound: T = sqrt(N). x: T.
+        """
         setting = self.algorithm
         rows: list[Case] = []
         for batch in self.batches:
@@ -581,15 +673,21 @@ class Bounds:
 
     @staticmethod
     def _covered(setting: Algorithm2, epsilon: float) -> float:
-        """Relaxation times of SGLD, curvature L N/4, within N T/tau steps at the step with privacy noise eta."""
+        """Return the relaxation times of SGLD within N T/tau steps, at the step with privacy noise eta.
+
+        The curvature is L N/4.
+        """
         return setting.steps * setting.lipschitz * setting.records / 4 / setting.noise(epsilon)
 
     def hybrid(self) -> list[Case]:
-        """Section 4.1, Algorithm 3 without burn-in, coins as in `wald`.
+        """Return the cases of Section 4.1 on Algorithm 3 without burn-in, for coins as in `wald`.
 
-        start: the chance that a posterior sample at eps/2, rho = min(1, eps/8B), lies within the central 95 % of the
-        posterior; bound .95, x = n. With p = sigmoid(theta) and s heads the tempered posterior of p is
-        Beta(rho s, rho (n - s)), cut to the interval. relaxation times: `_covered` at eps/2 of `algorithm`, x = eps."""
+        start: the probability that a posterior sample at eps/2, rho = min(1, eps/8B), lies within the central
+        95 % of the posterior. bound: .95. x: n. With p = sigmoid(theta) and s heads the tempered posterior of
+        p is Beta(rho s, rho (n - s)), truncated to the interval.
+
+        relaxation times: `_covered` at eps/2 of `algorithm`. x: eps.
+        """
         ends = expit([-self.wald_radius, self.wald_radius])
         rows: list[Case] = []
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
@@ -610,14 +708,19 @@ class Bounds:
         return rows
 
     def thermostat(self, seed: int) -> list[Case]:
-        """Supplement E: SGNHT (eq. 4.5) with Algorithm 2's noise on N(0, identity) in two dimensions; x = epsilon.
+        """Return the cases of supplement E: SGNHT (eq. 4.5) with the noise of Algorithm 2; x: epsilon.
 
-        eta V, a number without a unit, is that of `algorithm` at eta = `thermostat_step`/(beta N), beta = 1/4. The
-        noise of a step has variance max(2 a eta, V eta^2). Its velocity settles at E v^2 = eta only if
-        alpha (2 - alpha) eta = V eta^2 has a solution, that is for eta V <= 1 (kind eta V, bound 1).
-        temperature: mean square over the second half of the chains that have not diverged; bound: 1, the posterior's.
-        diverged: the share of chains that have. reached: relaxation times within N T/tau steps once eta is so small
-        that eta V = 1/2, where theta relaxes at the rate eta beta N/alpha per step.
+        The target is N(0, identity) in two dimensions. V is the variance of the privacy noise over eta^2. The
+        product eta V has no unit; it is that of `algorithm` at eta = `thermostat_step`/(beta N), beta = 1/4.
+        The noise of a step has variance max(2 a eta, V eta^2). The velocity can reach E v^2 = eta only if
+        alpha (2 - alpha) eta = V eta^2 has a solution, that is if eta V <= 1.
+
+        - ηV: eta V; bound: 1;
+        - temperature: mean square over the second half of the chains that have not diverged; bound: 1, that
+          of the posterior;
+        - diverged: the share of chains that have diverged;
+        - reached: relaxation times within N T/tau steps at an eta so small that eta V = 1/2. There theta
+          relaxes at the rate eta beta N/alpha per step.
         """
         kernel = sgnht()
         rows: list[Case] = []
@@ -653,9 +756,13 @@ class Bounds:
 
 
 def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
-    """The largest |log ratio| of the posteriors of neighbours with n records.
+    """Return the largest |log ratio| of the posteriors of neighbours with n records.
 
-    table: log p(x|theta), (3 parameters, points).  mass: prior of the first parameter; the others share the rest.
+    Parameters
+    ----------
+    table : log p(x|theta), (3 parameters, points).
+    mass : prior of the first parameter; the others share the rest equally.
+    n : records.
     """
     prior = np.log([mass, (1 - mass) / 2, (1 - mass) / 2])
     worst = 0.0
@@ -667,12 +774,12 @@ def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
 
 
 def length(d: int) -> float:
-    """E||z||_2 of z ~ N(0, identity) in d dimensions: sqrt(2) Gamma((d + 1)/2)/Gamma(d/2)."""
+    """Return E||z||_2 of z ~ N(0, identity) in d dimensions: sqrt(2) Gamma((d + 1)/2)/Gamma(d/2)."""
     return math.sqrt(2) * math.exp(gammaln((d + 1) / 2) - gammaln(d / 2))
 
 
 def largest(d: int) -> float:
-    """E max |z_i| of d independent N(0, 1): the integral of 1 - P(|z| <= t)^d over t > 0."""
+    """Return E max |z_i| of d independent N(0, 1): the integral of 1 - P(|z| <= t)^d over t > 0."""
     found, _ = integrate.quad(
         lambda t: -math.expm1(d * math.log1p(-2 * stats.norm.sf(t))) if t else 1.0, 0, 40
     )
@@ -680,31 +787,46 @@ def largest(d: int) -> float:
 
 
 def composed(k: int, epsilon: float, delta: float, total: float) -> float:
-    """The exact delta at `total` of the worst k-fold adaptive composition of (epsilon, delta)-private mechanisms."""
+    """Return the exact delta of the worst k-fold adaptive composition of (epsilon, delta)-private mechanisms.
+
+    Parameters
+    ----------
+    k : number of mechanisms.
+    epsilon, delta : of each mechanism.
+    total : the epsilon at which delta is computed.
+    """
     flips = np.arange(k + 1)
     log = gammaln(k + 1) - gammaln(flips + 1) - gammaln(k - flips + 1) - k * np.logaddexp(0, epsilon)
-    log += (k - flips) * epsilon  # of that number of flips in k randomised responses
+    log += (k - flips) * epsilon  # log probability of that number of flips in k randomised responses
     over = (k - 2 * flips) * epsilon - total
     pure = float((np.exp(log) * -np.expm1(-np.maximum(over, 0))).sum())
     return -math.expm1(k * math.log1p(-delta) + math.log1p(-pure))
 
 
 def fixed_point(move: np.ndarray) -> np.ndarray:
-    """Stationary law ``(points,)`` of the transition matrix `move`, whose rows sum to one."""
+    """Return the stationary law ``(points,)`` of the transition matrix `move`, whose rows sum to one."""
     system = move.T - np.eye(len(move))
     system[-1] = 1.0  # the law sums to one
     return np.asarray(np.linalg.solve(system, np.eye(len(move))[-1]))
 
 
 def moments(theta: np.ndarray, law: np.ndarray) -> tuple[float, float]:
-    """Mean and variance of a law ``(points,)`` on the lattice theta."""
+    """Return the mean and variance of a law ``(points,)`` on the lattice theta."""
     mean = float(law @ theta)
     return mean, float(law @ (theta - mean) ** 2)
 
 
 def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) -> np.ndarray:
-    """Transition matrix ``(points, points)`` of SGFS at an unbounded step on coins with logit theta, information N I at
-    the mode: theta - 2/((1 + N/tau) N I) N/tau sum of the minibatch's gradients."""
+    """Return the transition matrix ``(points, points)`` of SGFS at an unbounded step.
+
+    The data are coins with logit theta, and N I is the information at the mode. A step is
+    theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients.
+
+    Parameters
+    ----------
+    theta : lattice, ``(points,)``.
+    records, heads, batch : N, number of heads, and tau.
+    """
     move = np.zeros((len(theta), len(theta)))
     every, information = np.arange(len(theta)), heads * (1 - heads / records)
     gain = 2 / ((1 + records / batch) * information) * records / batch
@@ -719,7 +841,14 @@ def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) 
 
 
 def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) -> float:
-    """The largest P'(S) - e^epsilon Q'(S) over events S and laws P', Q' within L1 `distance` of p and q, ``(K,)``."""
+    """Return the largest P'(S) - e^epsilon Q'(S) over events S and laws P', Q' near p and q.
+
+    Parameters
+    ----------
+    p, q : laws, ``(K,)``.
+    epsilon : as in the difference.
+    distance : L1 distance of P' from p, and of Q' from q, at most.
+    """
     found = 0.0
     for bits in product((False, True), repeat=len(p)):
         inside = np.array(bits)
@@ -730,8 +859,10 @@ def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) 
 
 
 def metropolis(law: np.ndarray, steps: int) -> np.ndarray:
-    """Law after `steps` of a Metropolis chain on 0..K-1 for `law` from 0, proposals to either neighbour with chance
-    1/2 each."""
+    """Return the law after `steps` steps of a Metropolis chain on 0..K-1 whose target is `law`.
+
+    The chain starts at 0. It proposes each of the two neighbours with probability 1/2.
+    """
     count = len(law)
     move = np.zeros((count, count))
     for i in range(count):

@@ -1,10 +1,14 @@
-"""Figure 2 of wang2015's supplement: SGLD, SGNHT and their private twins on a random two-dimensional linear regression.
+"""Figure 2 of wang2015's supplement: SGLD and SGNHT, with and without privacy, on a linear regression.
 
-The model is ``y | x ~ N(<x, theta>, 1)`` with prior ``N(0, I/precision)``, so the posterior is normal in closed
-form.  Theorem 4 needs a bounded gradient, which least squares does not have.
-Differs: residuals are clipped to [-h, h] (`losses.huber`), so that a gradient has norm at most h on rows of norm at
-most 1, whatever the data; h is so large that no residual of these data is clipped within `MARGIN` standard deviations
-of the posterior mean, nor at the start, and there the two posteriors are the same.
+The data are random and have two dimensions. The model is ``y | x ~ N(<x, theta>, 1)`` with prior
+``N(0, I/precision)``, so the posterior is normal with known moments. Theorem 4 needs a bounded gradient,
+which least squares does not have.
+
+Differs: residuals are clipped to [-h, h] (`losses.huber`), so a gradient has norm at most h whatever the
+data, on rows of norm at most 1.
+
+The threshold h is so large that no residual of these data is clipped within `MARGIN` standard deviations of
+the posterior mean, nor at the start. There the two posteriors are equal.
 """
 
 from __future__ import annotations
@@ -34,7 +38,14 @@ MARGIN = 8.0
 
 @dataclass(frozen=True)
 class Variant:
-    """sampler: sgld or sgnht.  step: of the chain without privacy, in 1/N."""
+    """One sampler, which runs with and without privacy.
+
+    Attributes
+    ----------
+    sampler : "sgld" or "sgnht".
+    temperature : the noise as printed, or with the posterior as its target.
+    step : step size of the chain without privacy, in units of 1/N.
+    """
 
     sampler: str
     temperature: Literal["printed", "proper"]
@@ -47,14 +58,26 @@ class Variant:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Chains on one data set, private at (epsilon, delta) and not, on the same minibatches and normals.
+    """Chains on one data set, with and without privacy, that use the same minibatches and normals.
 
-    Rows x have independent coordinates uniform on [-`width_i`, `width_i`], turned by 30 degrees; labels are
-    ``<x, theta_true>`` plus uniform noise on [-`label_noise`, `label_noise`].  h: threshold.
-    variants: by name.  friction, precision: as in `methods.dp_sgld` and `methods.dp_sgnht`, which are run with
-    batches and passes of sqrt(N).  `chains` chains start at 0; `samples` points of each are kept, evenly spaced;
-    those after the share `settle` are compared with the posterior.  shown: points of the first chain in the rows, and
-    a fifth of that number at its start.
+    Rows x have independent coordinates, uniform on [-`width_i`, `width_i`], and are then rotated by 30
+    degrees. Labels are ``<x, theta_true>`` plus uniform noise on [-`label_noise`, `label_noise`]. The batch
+    size and the number of passes are both sqrt(N).
+
+    Attributes
+    ----------
+    variants : name -> variant, one task for each.
+    records : N.
+    widths : (width_1, width_2); their Euclidean norm is at most 1.
+    theta_true : the true theta.
+    label_noise : half-width of the label noise.
+    threshold : h.
+    precision, friction : as in `methods.dp_sgld` and `methods.dp_sgnht`.
+    epsilon, delta : the privacy budget.
+    chains : number of chains; each starts at 0.
+    samples : number of points stored of each chain, evenly spaced.
+    settle : first share of the run that is left out of the comparison with the posterior.
+    shown : number of points of the first chain in the rows; a fifth of this number is added at its start.
     """
 
     variants: Mapping[str, Variant]
@@ -76,11 +99,19 @@ class Trajectories:
         return list(self.variants)
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """Rows by kind: path (points of the first chain), mean, covariance (of all chains); along the principal axes of
-        the posterior, with 95 % Student limits over chains, ratio (standard deviation over the exact one), within (the
-        same about each chain's own mean, what one run shows) and shift (mean minus exact, in exact deviations);
-        distance (length of the shifts), bias (largest of ``|ratio - 1|``).  The exact moments come first, as variant
-        exact."""
+        """Return the rows of one variant.
+
+        The rows of the first variant begin with the exact moments, as the variant "exact". Values along the
+        principal axes of the posterior have 95 % Student limits over chains. The kinds are
+
+        - path: points of the first chain;
+        - mean, covariance: of all chains;
+        - ratio: standard deviation divided by the exact one, along a principal axis;
+        - within: the same about each chain's own mean, which is what one run shows, along a principal axis;
+        - shift: mean minus exact mean, in exact standard deviations, along a principal axis;
+        - distance: length of the vector of shifts;
+        - bias: the largest ``|ratio - 1|``.
+        """
         x, y = self.data(seed)
         mean, covariance = self.posterior(x, y)
         problem = Glm(
@@ -116,7 +147,7 @@ class Trajectories:
         return DpSgldWang2015(schedule="phase", temperature=variant.temperature, **args)
 
     def data(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """x ``(n, 2)`` with rows of norm at most 1, y ``(n,)``."""
+        """Draw x ``(n, 2)``, with rows of norm at most 1, and y ``(n,)``."""
         rng = np.random.default_rng([seed, self.records])
         turn = np.array([[math.sqrt(3), -1], [1, math.sqrt(3)]]) / 2
         x = rng.uniform(-1, 1, (self.records, 2)) * np.asarray(self.widths) @ turn.T
@@ -126,7 +157,12 @@ class Trajectories:
         return x, x @ np.asarray(self.theta_true) + spread
 
     def posterior(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean ``(2,)`` and covariance ``(2, 2)``; ValueError where clipped residuals would change them."""
+        """Return the exact posterior mean ``(2,)`` and covariance ``(2, 2)``.
+
+        Raises
+        ------
+        ValueError : if the clipping of residuals would change the posterior.
+        """
         covariance = np.linalg.inv(x.T @ x + self.precision * np.eye(2))
         mean = covariance @ x.T @ y
         reach = MARGIN * np.sqrt(np.einsum("ni,ij,nj->n", x, covariance, x))
@@ -138,10 +174,10 @@ class Trajectories:
     def compare(
         self, base: dict[str, Any], theta: np.ndarray, mean: np.ndarray, covariance: np.ndarray
     ) -> list[dict[str, Any]]:
-        """theta: ``(R, samples, 2)``."""
+        """Return the rows that compare chains with the posterior; theta: ``(R, samples, 2)``."""
         steps = np.linspace(0, 1, theta.shape[1] + 1)[1:]  # share of the run
         even = np.linspace(0, theta.shape[1] - 1, self.shown).round().astype(int)
-        picked = np.union1d(even, np.arange(min(self.shown // 5, theta.shape[1])))  # the way in, closely
+        picked = np.union1d(even, np.arange(min(self.shown // 5, theta.shape[1])))  # more points at the start
         rows = [
             {**base, "kind": "path", "step": steps[i], "theta_1": theta[0, i, 0], "theta_2": theta[0, i, 1]}
             for i in picked
@@ -167,7 +203,7 @@ class Trajectories:
 
 
 def moments(base: dict[str, Any], mean: np.ndarray, covariance: np.ndarray) -> list[dict[str, Any]]:
-    """A row for the mean and one for each line of the covariance."""
+    """Return one row for the mean and one for each row of the covariance."""
     rows: list[dict[str, Any]] = [{**base, "kind": "mean", "theta_1": mean[0], "theta_2": mean[1]}]
     for i, line in enumerate(covariance):
         rows.append({**base, "kind": "covariance", "axis": i + 1, "theta_1": line[0], "theta_2": line[1]})

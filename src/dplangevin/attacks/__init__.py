@@ -1,12 +1,14 @@
-"""Worst-case pairs of neighbouring data sets, one file per kind of mechanism, and statistics that tell them apart.
+"""Worst-case pairs of neighbouring data sets, one file for each kind of mechanism, with statistics.
 
-Two notions, which no table or caption may mix:
+An attack gives an attack ε (lower bound).  There are two kinds of attack.  No table or caption may mix them:
 
-* An attack on a theorem's *hypotheses* takes any loss that they admit: `langevin`, any L-Lipschitz, strongly convex,
-  smooth one, here linear with gradients that differ by 2 L; `sampled`, gradients of any direction up to the clip.  What
-  it shows refutes or supports a theorem or a price, whatever the data.
-* An attack on a *row* takes neighbours that the row's own problem admits, through the step that trained it: `softmax`.
-  Only what it shows may stand beside that row's accuracy.
+* An attack on the *hypotheses* of a theorem may use any loss that they admit.  `langevin` uses any
+  L-Lipschitz, strongly convex, smooth loss; here it is linear, with gradients that differ by 2 L.  `sampled`
+  uses gradients of any direction up to the clip.  The result refutes or supports a theorem or a price,
+  whatever the data.
+* An attack on a *result row* uses neighbours that the row's own problem admits, through the step that trained
+  it: `softmax`.  Only this result may be shown beside the accuracy of that row.
 
-Each function returns ``(first, second)``: one statistic for every run, on either data set, as `audit` takes them.
+Each function returns ``(first, second)``: one statistic for every run on each data set, as `audit` takes
+them.
 """

@@ -1,17 +1,20 @@
-r"""The last iterate of DP-SGLD (ryffel2022 Algorithm 1), attacked on a one-dimensional pair whose law is known.
+"""An attack on the last iterate of DP-Langevin (ryffel2022, Algorithm 1), in one dimension.
 
-C = [-radius, radius]; every loss is ``lambda/2 theta^2 + c theta``, so lambda-strongly convex and lambda-smooth.  The
-differing record has c = -g under D and c = g under D'.  Two pairs, by the other records:
+C = [-radius, radius].  Every loss is ``lambda/2 theta^2 + c theta``, so it is lambda-strongly convex and
+lambda-smooth.  The differing record has c = -g under D and c = g under D'.  The other records give two pairs:
 
     "flat"      c = 0; the paths of D and D' mirror each other
-    "opposite"  c = g as the record under D', whose path is then plain autoregression; a batch with the record differs
-                by 2 g from one without it, but all drift together, by at most g times the sum of the step sizes
+    "opposite"  c = g, like the record under D'; the path of D' is then plain autoregression
 
-``g = L - lambda radius`` makes all gradients at most L on C.  With radius = inf, ``g = L``: then L bounds the gradient
-of the linear part only, the part that differs, as if the ridge were not data-dependent.
+In "opposite", under D, a batch with the record differs by 2 g from a batch without it.  All paths drift
+together, by at most g times the sum of the step sizes.
 
-A step that uses the record (probability batch/records, whatever was used before) shifts theta by eta_k/batch times the
-difference of the gradients; all else is linear and Gaussian.
+``g = L - lambda radius`` makes all gradients at most L on C.  With radius = inf, ``g = L``.  Then L bounds
+only the gradient of the linear part, which is the part that differs, as if the ridge did not depend on the
+data.
+
+A step uses the record with probability batch/records, independently of earlier steps.  Such a step shifts
+theta by eta_k/batch times the difference of the gradients.  Everything else is linear and Gaussian.
 """
 
 import math
@@ -28,13 +31,20 @@ from tqdm import tqdm
 from dplangevin.privacy.events import LangevinDpEvent
 
 Others = Literal["flat", "opposite"]
-NEGLIGIBLE = 1e-12  # probability that any iterate of a run would leave C, where the radius is chosen here
+NEGLIGIBLE = 1e-12  # probability that some iterate of a run leaves C, if the radius is chosen here
 USES, DRIFT = 4.0, 0.5
 CHUNK = 2**20
 
 
 class Pair(NamedTuple):
-    """Drift per unit of step size without the record, and what the record adds when used, under D and under D'."""
+    """What moves theta under D and under D'.
+
+    Attributes
+    ----------
+    drift : float.  Movement per unit of step size without the record.
+    pushes : What a use of the record adds, per unit of step size, under D and under D'.
+    radius : float.  Radius of C; inf for the whole line.
+    """
 
     drift: float
     pushes: tuple[float, float]
@@ -49,13 +59,31 @@ def last_iterate(
     project: float | None = None,
     others: Others | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """theta_K of Algorithm 1, ``(runs,)`` under D and D'; their likelihood ratio grows with theta.
+    """Draw theta_K of Algorithm 1 under D and D'; their likelihood ratio grows with theta.
 
-    init_std: theta_0 ~ Proj_C N(0, init_std^2), 0 for a fixed start; None: the paper's ``2 sigma^2/lambda``.
-    project: the radius of C.  A finite one is run step by step.  None: one so large that the projection acts with
-    probability below 1e-12 in a run; then, as for inf, the noise of all steps is drawn at once as the one Gaussian it
-    adds up to, and the steps that use the record one by one.  others: None takes `chosen_others`.
-    Raises ValueError for lambda = 0 without init_std, eta lambda > 1, or a radius that leaves no gradient.
+    Parameters
+    ----------
+    runs : int, >= 1.
+    init_std : float, >= 0, or None.  theta_0 ~ Proj_C N(0, init_std^2); 0 for a fixed start; None: the
+        paper's variance ``2 sigma^2/lambda``.
+    project : float, > 0, or None.  Radius of C.  With a finite radius the runs go step by step.  None: a
+        radius so large that the projection acts in a run with probability below 1e-12.  For None and inf the
+        noise of all steps is drawn as one Gaussian, and the steps that use the record are drawn one by one.
+    others : The other records; None takes `chosen_others`.
+
+    Returns
+    -------
+    first, second : array (runs,), theta_K under D and under D'.
+
+    Raises
+    ------
+    ValueError
+        For runs < 1, for lambda = 0 without init_std, for eta lambda > 1, or for a radius that leaves no
+        gradient.
+
+    References
+    ----------
+    ryffel2022, Algorithm 1.
     """
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
@@ -80,10 +108,13 @@ def last_iterate(
 
 
 def chosen_others(event: LangevinDpEvent) -> Others:
-    """A rule of thumb: "opposite" for sampled batches where the record is used at most `USES` times in the mean and
-    lambda times the sum of step sizes is at most `DRIFT`, else "flat".
+    """Choose the other records by a rule of thumb.
 
-    The doubled difference tells in single uses; of many only their sum is seen, which drift makes smaller (smaller g).
+    Return "opposite" for sampled batches if the record is used at most `USES` times on average, and lambda
+    times the sum of the step sizes is at most `DRIFT`.  Return "flat" otherwise.
+
+    The doubled difference of "opposite" helps when uses are few.  Of many uses, only the sum is visible.
+    There the drift reduces g, and with it the sum.
     """
     rare = event.steps * event.batch <= USES * event.records
     short = event.strong_convexity * float(event.step_sizes().sum()) <= DRIFT
@@ -97,9 +128,17 @@ def pair_for(
     others: Others | None = None,
     negligible: float = NEGLIGIBLE,
 ) -> Pair:
-    """The pair of data sets, with its radius and the largest g that this radius allows.
+    """Return the pair of data sets, with its radius and the largest g that this radius allows.
 
-    negligible: probability that an iterate leaves C, where the radius is chosen here.
+    Parameters
+    ----------
+    init_std, project, others : As in `last_iterate`; init_std is a number.
+    negligible : float.  If project is None: the probability that some iterate leaves C.
+
+    Raises
+    ------
+    ValueError
+        As in `last_iterate`.
     """
     others = chosen_others(event) if others is None else others
     if others not in get_args(Others):
@@ -127,7 +166,7 @@ def pair_for(
 
 
 def initial_std(event: LangevinDpEvent, init_std: float | None) -> float:
-    """init_std, or that of the paper's initial law where it is None."""
+    """Return init_std, or the standard deviation of the paper's initial law if it is None."""
     if init_std is not None:
         if not init_std >= 0:
             raise ValueError(f"init_std = {init_std} must be >= 0, or None for sqrt(2 sigma^2/lambda)")
@@ -138,13 +177,16 @@ def initial_std(event: LangevinDpEvent, init_std: float | None) -> float:
 
 
 def kept_shares(event: LangevinDpEvent) -> tuple[float, np.ndarray]:
-    """What is left in theta_K of theta_0, and of a shift at each step, ``(steps,)``."""
+    """Return the share of theta_0 that remains in theta_K, and that of a shift at each step, ``(steps,)``."""
     kept = np.cumprod(1 - event.step_sizes()[::-1] * event.strong_convexity)[::-1]
     return float(kept[0]), np.append(kept[1:], 1.0)
 
 
 def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible: float) -> float:
-    """r = noise + g reach with g = L - lambda r: some iterate leaves it with probability `negligible` at most."""
+    """Return a radius that some iterate exceeds with probability at most `negligible`.
+
+    It solves radius = noise + g reach with g = L - lambda radius.
+    """
     ridge, eta = event.strong_convexity, float(event.step_sizes()[0])
     total = float(event.step_sizes().sum())
     grown = init_std**2 + 2 * event.noise_std**2 * total
@@ -160,7 +202,7 @@ def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible:
 
 
 def most_uses(steps: int, rate: float, negligible: float) -> int:
-    """The largest number of uses whose probability, of Binomial(steps, rate), is above `negligible`."""
+    """Return the largest number of uses, of Binomial(steps, rate), with probability above `negligible`."""
     if rate >= 1:
         return steps
     likely = binom.logpmf(np.arange(steps + 1), steps, rate) > math.log(negligible)
@@ -168,7 +210,7 @@ def most_uses(steps: int, rate: float, negligible: float) -> int:
 
 
 def _uses(rate: float, runs: int, steps: int, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-    """(run, step) of every step that uses the record, in pieces: a Bernoulli process by its geometric gaps."""
+    """Yield (run, step) of uses of the record in chunks, by the geometric gaps of a Bernoulli process."""
     last, cells = -1, runs * steps
     with tqdm(total=cells, unit="step", unit_scale=True, leave=False, disable=None) as bar:
         while last < cells:
@@ -184,7 +226,7 @@ def _uses(rate: float, runs: int, steps: int, rng: torch.Generator) -> Iterator[
 def _stepwise(
     event: LangevinDpEvent, pair: Pair, runs: int, rng: torch.Generator, spread: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Algorithm 1 as printed, a clamp after each step."""
+    """Return theta_K of Algorithm 1 as printed, with a projection after each step."""
     rate, out = event.batch / event.records, []
     for push in pair.pushes:
         theta = spread * torch.randn(runs, generator=rng, dtype=torch.float64)

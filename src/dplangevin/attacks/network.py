@@ -1,13 +1,16 @@
-"""Worst-case pairs of a small network's examples, for the code that trains: two layers with a tanh, two classes.
+"""Worst-case pairs of examples for a small network, run through the code that trains.
 
-The adversary knows all examples but one and chooses where training starts.  Whatever the parameters, an image's
-gradients with labels 0 and 1 have opposite directions; they are far longer than the clips meant here, 2 or so.
+The network has two layers, a tanh and two classes.  The adversary knows all examples except one and chooses
+where training starts.  For all parameters, the gradients of an image with labels 0 and 1 have opposite
+directions.  They are far longer than the clips meant here, about 2.
 
-- "add_remove": the last bias makes class 0 certain, so that a white image with label 0 has gradient 0: with it, D' is
-  as if the record, label 1, had been taken away while n stays.
-- "replace_one": both classes are about as likely, and the record's gradient is turned round.
+- "add_remove": the last bias makes class 0 certain, so a white image with label 0 has gradient 0.  D'
+  contains this image in place of the record, which has label 1.  So D' is as if the record had been removed
+  while n stays.
+- "replace_one": both classes are about equally likely, and the record's gradient changes its sign.
 
-Both layers' gradients are longer than the clip: a sum clipped layer by layer moves by up to sqrt(2) clips, not by one.
+Both layers' gradients are longer than the clip.  So a sum that is clipped layer by layer moves by up to
+sqrt(2) clips, not by one.
 """
 
 import math
@@ -23,23 +26,27 @@ from dplangevin.problems.network import NetworkProblem
 HIDDEN = 32
 SHAPE = (1, 2, 2)  # of an image
 PIXELS = math.prod(SHAPE)
-CERTAIN = 200.0  # logits: e^-200 is 0 in float32
-LIKELY = 0.4  # logits, of class 0 under "replace_one"
-DARK, GREY, WHITE = 112, 159, 255  # pixels of -.12, .25 and 1
+CERTAIN = 200.0  # logit: e^-200 is 0 in float32
+LIKELY = 0.4  # logit of class 0 under "replace_one"
+DARK, GREY, WHITE = 112, 159, 255  # pixels that become -0.12, 0.25 and 1
 
 
 @dataclass(frozen=True)
 class Chosen(Network):
-    """A network whose every run starts from parameters (d,) of the adversary's choice."""
+    """A network whose runs all start from parameters ``(d,)`` that the adversary chooses."""
 
     theta: Tensor
 
     def init(self, rng: torch.Generator, seeds: int) -> Tensor:
+        """Return the chosen parameters for every seed, ``(S, d)``."""
         return self.theta.expand(seeds, -1).clone()
 
 
 def chosen(adjacency: Adjacency) -> Chosen:
-    """Every unit sees 1 in a white image; half of the units speak for class 0, half for class 1."""
+    """Return the network with the adversary's start.
+
+    Every unit sees 1 in a white image.  Half of the units speak for class 0, half for class 1.
+    """
     network = build(
         [{"linear": HIDDEN, "bias": False}, {"activation": "tanh"}, {"linear": 2}], SHAPE, classes=2
     )
@@ -54,11 +61,14 @@ def chosen(adjacency: Adjacency) -> Chosen:
 def neighbours(
     records: int, adjacency: Adjacency, *, opposed: bool, pretrained: bool = False
 ) -> tuple[NetworkProblem, NetworkProblem]:
-    """D and D', of which record 0 differs.
+    """Return D and D', which differ in record 0.
 
-    opposed: the others' gradients oppose the record's, and are shorter; else they are as the record's is under D'.
-    pretrained: inputs are numbers and training starts from the template's parameters, as that of a last block does;
-    else pixels, and `Chosen` says where it starts.
+    Parameters
+    ----------
+    opposed : bool.  True: the gradients of the other records oppose the record's and are shorter.  False:
+        they are like the record's under D'.
+    pretrained : bool.  True: inputs are numbers, and training starts from the parameters of the template, as
+        when a last block is trained.  False: inputs are pixels, and training starts where `Chosen` says.
     """
     network, problems = chosen(adjacency), []
     for label in (1, 0):
@@ -73,6 +83,7 @@ def neighbours(
 
 
 def _pretrained(problem: NetworkProblem, theta: Tensor) -> NetworkProblem:
+    """Return the problem with numbers as inputs and theta as the parameters of its template."""
     of = problem.network
     nn.utils.vector_to_parameters(theta, of.module.parameters())
     x, x_test = (rows / 127.5 - 1 for rows in (problem.x, problem.x_test))

@@ -1,9 +1,9 @@
-"""Worst-case pairs of linear models for the project's own methods, run through the code that plans and releases.
+"""Worst-case pairs of linear models, run through the code that plans and releases.
 
-Rows have one feature.  The losses are what the logistic loss and the softmax of two classes are, up to a constant,
-where they are far from right; the constants are those of the latter.  Gradients then do not depend on theta, those of
-two labels are opposite and as long as the Lipschitz constant allows, and what noise there is has its full sensitivity
-to hide.
+Rows have one feature.  The losses are the linear parts of the logistic loss and of the softmax loss with two
+classes: what these are, up to a constant, where the prediction is far from right.  Their constants are those
+of the full losses.  So gradients do not depend on theta.  The gradients of two labels are opposite, and as
+long as the Lipschitz constant allows.  The noise of a method then has its full sensitivity to hide.
 """
 
 import math
@@ -28,7 +28,7 @@ LINEAR = Loss(
 
 
 def _sides(m: Tensor, y: Tensor) -> Tensor:
-    """p - e_y where p is 1 at the other class, ``(..., 2, n)``."""
+    """Return p - e_y, ``(..., 2, n)``, where p is 1 at the other class."""
     side = torch.where(y > 0, 1.0, -1.0).to(m.dtype).expand(*m.shape[:-2], m.shape[-1])
     return torch.stack([side, -side], -2)
 
@@ -51,11 +51,18 @@ def neighbours(
     other: float | None = None,
     bound: float | None = None,
 ) -> tuple[Glm, Glm]:
-    """The problems of D and D', shared by all runs, for `LINEAR` or `STEEP`.
+    """Return the problems of D and D', which all runs share.
 
-    length: norm of the record's gradient.  Under D' it is its opposite ("replace_one") or 0, as if the record had been
-    taken away while n stays ("add_remove").  other: norm of all others' gradients, which oppose the record's; None: as
-    the record's is under D'.  bound: on these norms as the problems state it; None: length.
+    Parameters
+    ----------
+    loss : `LINEAR` or `STEEP`.
+    records : int, >= 1.
+    adjacency : Under D' the record's gradient is the opposite one ("replace_one") or 0 ("add_remove"), as if
+        the record had been removed while n stays.
+    length : float.  Norm of the record's gradient.
+    other : float or None.  Norm of the gradients of all other records, which oppose the record's; None: as
+        the record's under D'.
+    bound : float or None.  Bound on these norms that the problems state; None: length.
     """
     if records < 1:
         raise ValueError(f"records = {records} must be at least 1")

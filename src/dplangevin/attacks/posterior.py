@@ -1,4 +1,4 @@
-"""One exact posterior sample on a ball (OPS), attacked in one dimension."""
+"""An attack on one exact posterior sample on a ball (OPS), in one dimension."""
 
 import math
 from typing import NamedTuple
@@ -10,11 +10,17 @@ from dplangevin.privacy.events import PosteriorSampleDpEvent
 
 GRID = 20_001
 PULLS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-MARGIN = 2.5  # standard errors that the audit is expected to lose on either side
+MARGIN = 2.5  # standard errors that the audit is expected to lose on each data set
 
 
 class Density(NamedTuple):
-    """Densities ``(GRID,)`` at theta, each up to a factor, under D and D'."""
+    """Posterior densities on a grid, each up to a factor.
+
+    Attributes
+    ----------
+    theta : array (GRID,).
+    first, second : array (GRID,).  Densities at theta under D and under D'.
+    """
 
     theta: np.ndarray
     first: np.ndarray
@@ -28,10 +34,18 @@ def sample(
     pull: int | None = None,
     delta: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log-likelihood ratios ``(runs,)`` of one draw from the posteriors of D and D' of `pair`, by inverse CDF.
+    """Return log-likelihood ratios of one draw from the posteriors of D and D' of `pair`, by inverse CDF.
 
-    The density is taken as constant between neighbours of a grid of 20,001 points.  pull: None takes
-    `best_pull` at delta.
+    The density is taken as constant between neighbours on a grid of 20,001 points.
+
+    Parameters
+    ----------
+    runs : int, >= 1.
+    pull : int, >= 0, or None.  As in `pair`; None takes `best_pull` at delta.
+
+    Returns
+    -------
+    first, second : array (runs,), under D and under D'.
     """
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
@@ -47,12 +61,16 @@ def sample(
 
 
 def pair(event: PosteriorSampleDpEvent, pull: int) -> Density:
-    """Posteriors on [-D, D]: the record x = 1 has label +1 under D, -1 under D'; `pull` >= 0 further ones label -1.
+    """Return the posteriors of D and D' on [-D, D].
 
-    log sigma(theta) - log sigma(-theta) = theta, so the log density ratio is rho theta + constant: its range is the
-    bounded range 2 rho D of the event, whatever the other records.  Both posteriors are log-concave, so unlike the
-    worst case of that range they cannot sit at both ends.  The others gather them at -D, which moves the ratio's
-    constant towards that end and makes theta = D the more telling, and rarer.
+    The record x = 1 has label +1 under D and -1 under D'.  There are `pull` >= 0 further records x = 1 with
+    label -1.
+
+    log sigma(theta) - log sigma(-theta) = theta, so the log density ratio is rho theta + constant.  Its range
+    is the bounded range 2 rho D of the event, whatever the other records are.  In the worst case for this
+    range, a posterior would be concentrated at both ends.  Both posteriors are log-concave, so this is
+    impossible.  The further records concentrate them at -D.  This moves the constant of the ratio towards
+    that end.  So theta = D becomes rarer and tells more.
     """
     if pull < 0:
         raise ValueError(f"pull = {pull} must be >= 0: it counts records")
@@ -63,7 +81,7 @@ def pair(event: PosteriorSampleDpEvent, pull: int) -> Density:
 
 
 def best_pull(event: PosteriorSampleDpEvent, runs: int, delta: float = 0.0) -> int:
-    """The number of further records at which an audit of so many runs is expected to find the largest epsilon."""
+    """Return the number of further records for which an audit should find the largest epsilon."""
     found = []
     for pull in PULLS:
         _, first, second = pair(event, pull)

@@ -1,4 +1,4 @@
-"""The exact distribution of DP-SGLD's last iterate on the pairs of `attacks.langevin`, and its divergences."""
+"""The exact law of DP-Langevin's last iterate on pairs of `attacks.langevin`, and its divergences."""
 
 import math
 from typing import NamedTuple, get_args
@@ -11,15 +11,21 @@ from scipy.stats import binom
 from dplangevin.attacks.langevin import Others, initial_std, kept_shares, most_uses, pair_for
 from dplangevin.privacy.events import LangevinDpEvent
 
-RARE = 1e-40  # probability that is left out of a number of uses, and of an iterate outside of C
-SHARES = 1000  # what is left of a shift is rounded to this part of the largest
-FINE, CELLS = 50, 20  # values of the sum of uses, and points of theta, in a standard deviation of the noise
-REACH = 30.0  # standard deviations of the noise beyond the smallest and the largest shift
-CHUNK = 2**24  # points times values at once
+RARE = 1e-40  # probability that is neglected: of numbers of uses, and of iterates outside of C
+SHARES = 1000  # the remaining shares of shifts are rounded to multiples of the largest share/SHARES
+FINE, CELLS = 50, 20  # values of the sum of uses, and points of theta, in one standard deviation of the noise
+REACH = 30.0  # theta's range beyond the extreme shifts, in standard deviations of the noise
+CHUNK = 2**24  # points times values that are in memory together
 
 
 class Distributions(NamedTuple):
-    """The distributions of theta_K under D and D': logs of the masses ``(nodes,)`` of the same quadrature nodes."""
+    """The distributions of theta_K under D and D' on the same quadrature nodes.
+
+    Attributes
+    ----------
+    points : array (nodes,).  Values of theta.
+    first, second : array (nodes,).  Logarithms of the masses under D and under D'.
+    """
 
     points: np.ndarray
     first: np.ndarray
@@ -33,10 +39,16 @@ def last_iterate_distributions(
     others: Others | None = None,
     nodes: int = 1200,
 ) -> Distributions:
-    """The exact distribution of theta_K by repeated Gauss-Legendre quadrature, for few steps.
+    """Compute the exact distribution of theta_K by repeated Gauss-Legendre quadrature, for few steps.
 
-    All terms are positive, so tails are relatively accurate; what the projection puts on the two ends of C is two
-    nodes of its own.  Without projection the line is cut off at 60 standard deviations beyond the largest shift.
+    All terms are positive, so tails are accurate in relative terms.  The mass that the projection puts on the
+    two ends of C is two nodes of its own.  Without projection the line is cut off at 60 standard deviations
+    beyond the largest shift.
+
+    Parameters
+    ----------
+    init_std, project, others : As in `attacks.langevin.last_iterate`.
+    nodes : int.  Number of quadrature nodes inside C.
     """
     spread = initial_std(event, init_std)
     pair = pair_for(event, spread, project, others)
@@ -72,14 +84,23 @@ def unprojected_distributions(
     others: Others | None = None,
     project: float | None = None,
 ) -> Distributions:
-    """The exact distribution of theta_K for any number of steps, where the projection acts with chance below 1e-40.
+    """Compute the exact distribution of theta_K for any number of steps, if the projection has no effect.
 
-    ``theta_K = drift + push sum_k s_k b_k + N(0, v)`` with independent uses ``b_k ~ Bernoulli(batch/records)`` and
-    ``s_k`` what is left in theta_K of a shift at step k. The s_k are rounded to 1/1000 of the largest, so that the law
-    of the sum is a product of binomial laws on a grid. All terms are positive, so that tails are relatively accurate.
-    theta is cut into points of 1/20 of a standard deviation. Together they move epsilon by less than 1e-3 of it.
+    The projection acts with probability below 1e-40.  Then ``theta_K = drift + push sum_k s_k b_k + N(0, v)``
+    with independent uses ``b_k ~ Bernoulli(batch/records)``.  ``s_k`` is the share of a shift at step k that
+    remains in theta_K.  The s_k are rounded to 1/1000 of the largest, so that the sum follows a product of
+    binomial laws on a grid.  All terms are positive, so tails are accurate in relative terms.  Points of
+    theta are 1/20 of a standard deviation apart.  Together these roundings move epsilon by less than 1e-3 of
+    its value.
 
-    project: None for such a radius, inf for none. Raises ValueError as `attacks.langevin.last_iterate`.
+    Parameters
+    ----------
+    project : float or None.  None for such a radius, inf for no projection.
+
+    Raises
+    ------
+    ValueError
+        As `attacks.langevin.last_iterate`.
     """
     spread = initial_std(event, init_std)
     pair = pair_for(event, spread, project, others, RARE)
@@ -103,10 +124,10 @@ def unprojected_distributions(
 
 
 def _sum_of_uses(sizes: np.ndarray, rate: float, push: float) -> tuple[np.ndarray, np.ndarray]:
-    """Values of sum_k s_k b_k and the logs of their probabilities, b_k ~ Bernoulli(rate) independent.
+    """Return the values of sum_k s_k b_k and their log probabilities, with b_k ~ Bernoulli(rate) independent.
 
-    push: what the record adds, in standard deviations of the noise. Values nearer to each other than 1/50 of these are
-    shared out to the two next ones of a coarser grid, which keeps their mean.
+    push is what the record adds, in standard deviations of the noise.  Values closer than 1/50 of such a
+    deviation are shared between the two nearest values of a coarser grid, which preserves their mean.
     """
     if rate >= 1:
         return np.array([float(sizes.sum())]), np.zeros(1)
@@ -132,9 +153,10 @@ def _sum_of_uses(sizes: np.ndarray, rate: float, push: float) -> tuple[np.ndarra
 
 
 def worst_epsilon(event: LangevinDpEvent, delta: float, init_std: float | None = None) -> float:
-    """The exact epsilon at delta of the last iterate on the pair of `attacks.langevin` that shows the most.
+    """Return the exact epsilon at delta of the last iterate, for the worse pair of `attacks.langevin`.
 
-    A lower bound on what any theorem may promise whose hypotheses admit the pair, with no error of sampling.
+    It is a lower bound on what a theorem may promise if its hypotheses admit the pair.  It has no sampling
+    error.
     """
     return max(
         epsilon_of(unprojected_distributions(event, init_std, others), delta) for others in get_args(Others)
@@ -142,7 +164,7 @@ def worst_epsilon(event: LangevinDpEvent, delta: float, init_std: float | None =
 
 
 def epsilon_of(pair: Distributions, delta: float) -> float:
-    """The smallest epsilon >= 0 at which `hockey_stick` is at most delta, in (0, 1)."""
+    """Return the smallest epsilon >= 0 at which `hockey_stick` is at most delta, in (0, 1)."""
     if hockey_stick(pair, 0.0) <= delta:
         return 0.0
     high = 1.0
@@ -152,7 +174,7 @@ def epsilon_of(pair: Distributions, delta: float) -> float:
 
 
 def renyi(found: Distributions, alpha: float) -> float:
-    """The larger R_alpha of the two directions, alpha > 1."""
+    """Return the larger Renyi divergence of order alpha > 1 of the two directions."""
     if not alpha > 1:
         raise ValueError(f"alpha = {alpha} must be greater than 1")
     pairs = (found.first, found.second), (found.second, found.first)
@@ -160,13 +182,16 @@ def renyi(found: Distributions, alpha: float) -> float:
 
 
 def hockey_stick(found: Distributions, epsilon: float) -> float:
-    """The larger delta(epsilon) of the two directions, to about 1e-4 of it (its integrand has a kink)."""
+    """Return the larger delta(epsilon) of the two directions.
+
+    The relative error is about 1e-4, because the integrand has a kink.
+    """
     pairs = (found.first, found.second), (found.second, found.first)
     return max(float(np.maximum(np.exp(p) - np.exp(epsilon + q), 0).sum()) for p, q in pairs)
 
 
 def _spread(points: np.ndarray, log_weight: np.ndarray, mean: np.ndarray, std: float) -> np.ndarray:
-    """log masses ``(len(mean), nodes)`` that Proj N(mean, std^2) puts on the nodes."""
+    """Return the log masses ``(len(mean), nodes)`` that Proj N(mean, std^2) puts on the nodes."""
     away = (points - mean[:, None]) / std
     logs = -0.5 * away**2 - math.log(std * math.sqrt(2 * math.pi))
     logs[:, 1:-1] += log_weight

@@ -1,57 +1,136 @@
-"""An attack on a whole release: a method's own `plan` and `release` on two neighbouring data sets of its problem.
+"""An attack on a whole release: a method's own `plan` and `release` on two neighbouring data sets.
 
-Every record but one is x = 0, which any row bound admits and whose gradient is 0.  The differing one has length
-`row_bound`; under D' it has the opposite label, or where labels are numbers and for the second of three classes the
-opposite x as well.  Only its own feature moves theta, by noise and by the record, so of the last iterate's values that
-part alone is looked at.  Beside it an attacker asks how the numbers are written: see `precision`.
+One record differs.  It has length `row_bound`, and under D' it has the other label.  If labels are numbers,
+and for the second of three classes, x changes its sign as well.  The other records are one of two kinds:
 
-What it shows is a lower bound on the replace-one epsilon of the release for these facts.  It is loose where steps are
-many: an attack on all iterates of a chain sees more (`attacks.softmax`).
+* `zeros`: all are x = 0.  Every row bound admits them, and their gradient is 0.
+* `among_records`: they are the records of a data set.  x points in the direction of their smallest second
+  moment.  There the other gradients resist the record least.
+
+Of the last iterate the attacker looks only at theta along x, and at how its numbers are written: see
+`precision`.
+
+The result is the attack ε (lower bound) for replacing one record.  It is loose if there are many steps: an
+attack on all iterates of a chain sees more (`attacks.softmax`).
 """
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dplangevin.audit import audit
 from dplangevin.checks import require
 from dplangevin.methods import Execution, Method, Plan
-from dplangevin.problems import Facts
+from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
+AT_ONCE = 50  # runs of `among_records` whose random numbers are in memory together
 
-def neighbours(facts: Facts) -> tuple[Glm, Glm]:
-    """D and D', which every run shares.  ValueError for networks, and rows without a bound."""
+
+class Neighbours(NamedTuple):
+    """Two data sets that all runs share.
+
+    Attributes
+    ----------
+    along : Tensor (features,), of length 1.  Direction of the differing record.
+    """
+
+    first: Glm
+    second: Glm
+    along: Tensor
+
+
+def zeros(facts: Facts) -> Neighbours:
+    """Return neighbours whose other records are all 0.
+
+    Raises
+    ------
+    ValueError
+        For networks, and for rows without a bound.
+    """
     loss, bound = facts.linear, facts.row_bound
     require(bound < torch.inf, "an attack needs rows with a bound: set row_bound")
-    features = facts.d // loss.classes
-    row = torch.zeros(features)
-    row[0] = bound
-    public = row.expand(1, facts.public, -1) if facts.public else None
+    along = torch.zeros(facts.d // loss.classes)
+    along[0] = 1.0
+    public = (bound * along).expand(1, facts.public, -1) if facts.public else None
     ends = [0.0, 1.0] if loss.classes > 1 else [-loss.label_bound, loss.label_bound]
     problems = []
     for label, sign in zip(ends, (1.0, 1.0 if loss.classifies else -1.0), strict=True):
-        x, y = torch.zeros(1, facts.n, features), torch.full((1, facts.n), ends[0])
-        x[0, 0], y[0, 0] = sign * row, label
+        x, y = torch.zeros(1, facts.n, len(along)), torch.full((1, facts.n), ends[0])
+        x[0, 0], y[0, 0] = sign * bound * along, label
         problems.append(Glm(x, loss.labels(y), loss, row_bound=bound, x_test=public))
-    return problems[0], problems[1]
+    return Neighbours(problems[0], problems[1], along)
+
+
+def among_records(problem: Glm) -> Neighbours:
+    """Return neighbours whose other records are those of a softmax problem, without its record 0.
+
+    The differing record is ``(b v, 0)`` under D and ``(b v, 1)`` under D'.  b is the row bound.  v is the
+    eigenvector of the smallest eigenvalue of ``sum_i x_i x_i^T``.
+
+    Raises
+    ------
+    ValueError
+        For other losses, for rows without a bound, and for seeds that do not share one data set.
+    """
+    softmax = isinstance(problem, Glm) and problem.classes > 1
+    require(softmax, "this attack is for softmax regression: leave out attack, or take attacks.softmax.OnRow")
+    require(problem.row_bound < torch.inf, "an attack needs rows with a bound: set row_norm and row_bound")
+    require(problem.shared, "this attack needs seeds that share one data set: leave out splits and repeats")
+    others = problem.x[0, 1:].double()
+    along = torch.linalg.eigh(others.mT @ others).eigenvectors[:, 0].float()
+    y, problems = problem.y.clone(), []
+    y[0, 0] = 0.0
+    for sign in (1.0, -1.0):
+        x = problem.x.clone()
+        x[0, 0] = sign * problem.row_bound * along
+        problems.append(replace(problem, x=x, y=y))
+    return Neighbours(problems[0], problems[1], along)
 
 
 def statistics(
-    method: Method, facts: Facts, plan: Plan, runs: int, rng: torch.Generator
+    method: Method,
+    neighbours: Neighbours,
+    plan: Plan,
+    runs: int,
+    rng: torch.Generator,
+    at_once: int | None = None,
+    drawn_in: torch.dtype = torch.float64,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Three statistics for every run, ``(runs, 3)`` on either data set, as `audit` takes them.
+    """Run the method on both data sets and return three statistics for every run, as `audit` takes them.
 
-    theta's part of the record's feature, along the direction in which its means differ in the runs that choose; and the
-    two of `precision`.
+    The first statistic is theta along the differing record, projected on the direction of the classes in
+    which the means differ.  That direction comes from the runs with which `audit` chooses its event.  The
+    other two are those of `precision`.
+
+    Parameters
+    ----------
+    runs : int.  Runs on each data set.
+    at_once : int or None.  Runs in one tensor program; None for all.
+    drawn_in : Precision of the noise, as in `random.noise`.
+
+    Returns
+    -------
+    first, second : array (runs, 3), under D and under D'.
     """
+    sizes = [min(at_once or runs, runs - done) for done in range(0, runs, at_once or runs)]
     released = [
-        method.release(problem, [plan], Execution(runs, rng)).theta[:, 0, -1].cpu()
-        for problem in neighbours(facts)
+        torch.cat(
+            [
+                method.release(problem, [plan], Execution(size, rng, drawn_in=drawn_in)).theta[:, 0, -1].cpu()
+                for size in sizes
+            ]
+        )
+        for problem in neighbours[:2]
     ]
     first, second = (
-        theta.unflatten(-1, (facts.linear.classes, -1))[..., 0].double().nan_to_num() for theta in released
+        (theta.unflatten(-1, (-1, len(neighbours.along))).double() @ neighbours.along.double()).nan_to_num()
+        for theta in released
     )
-    direction = first[::2].mean(0) - second[::2].mean(0)  # the others bound, see `audit`
+    direction = first[::2].mean(0) - second[::2].mean(0)  # the other runs give the bound, see `audit`
     found = [
         np.column_stack([values @ direction, precision(theta)])
         for values, theta in zip((first, second), released, strict=True)
@@ -60,13 +139,41 @@ def statistics(
 
 
 def precision(theta: Tensor) -> np.ndarray:
-    """How the numbers of theta ``(runs, d)`` are written, ``(runs, 2)``: two statistics that no likelihood knows of.
+    """Return two statistics ``(runs, 2)`` of how the numbers of theta ``(runs, d)`` are written.
 
-    The share of them that single precision holds, and how many of their last bits are 0, on average.  Either tells data
-    sets apart where a solver's path depends on the rows.
+    They are the share of the numbers that single precision holds, and the mean number of last bits that are
+    0.  No likelihood depends on them.  Each can separate the data sets if a solver's path depends on the
+    rows.
     """
     exact = theta.double()
     single = (exact.float().double() == exact).double().mean(-1)
     bits = exact.contiguous().view(torch.int64)
     zeros = torch.log2((bits & -bits).double().abs().clamp_min(1)).mean(-1)
     return torch.stack([single, zeros], -1).numpy()
+
+
+@dataclass(frozen=True)
+class AmongRecords:
+    """The attack of `among_records` on a result row, as `prices.priced` takes it.
+
+    Attributes
+    ----------
+    runs : int.  Runs on each data set; each is a whole training.
+    confidence : float in (0, 1).  Confidence of the bound.
+    """
+
+    runs: int
+    confidence: float = 0.95
+
+    def __call__(
+        self, method: Method, plan: Plan, problem: Problem, delta: float, rng: torch.Generator
+    ) -> dict[str, Any]:
+        """Return the columns of the result row that say what the attack shows."""
+        neighbours = among_records(problem)  # type: ignore[arg-type]
+        first, second = statistics(method, neighbours, plan, self.runs, rng, AT_ONCE, torch.float32)
+        found = audit(first, second, delta, self.confidence)
+        return {
+            "epsilon_audit": found.epsilon,
+            "audit_confidence": found.confidence,
+            "audit_pair": "x to -x, among the records of the data set",
+        }

@@ -1,7 +1,8 @@
-"""The whole visible chain of sampled Gaussian steps, attacked on the worst one-dimensional pair.
+"""An attack on the whole visible chain of sampled Gaussian steps, on the worst one-dimensional pair.
 
-An attack on the hypotheses of a price: gradients of any direction up to the clip, as some loss has, not those of the
-softmax regression or network that a paper trains.  For an attack on such a row see `attacks.softmax`.
+It attacks the hypotheses of a price.  Gradients have any direction up to the clip, as they do for some loss.
+They are not those of the softmax regression or network that a paper trains.  `attacks.softmax` attacks such a
+result row.
 """
 
 import math
@@ -18,35 +19,50 @@ from dplangevin.privacy.accountants.protocol import leaves, refuse
 from dplangevin.privacy.events import Adjacency, check_adjacency
 from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier, rounding
 
-BINS = 96  # cells of one step's output, where there are many like steps
-FEW = 4 * BINS  # fewer like steps are drawn one by one
-REACH = 12.0  # standard deviations of noise that are cut into cells
-SMALLEST = 1e-300  # probability of a cell in log-ratios, which stay finite
+BINS = 96  # cells of one step's output, if there are many equal steps
+FEW = 4 * BINS  # up to so many equal steps are drawn one by one
+REACH = 12.0  # standard deviations of noise that are divided into cells
+SMALLEST = 1e-300  # least probability of a cell, so that log-ratios stay finite
 CHUNK = 2**21  # draws held in memory at once
 
 
 def all_iterates(
     event: DpEvent, runs: int, rng: torch.Generator, adjacency: Adjacency = "replace_one"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log-likelihood ratio of all steps' outputs, ``(runs,)`` under D and under D'.
+    """Return the log-likelihood ratio of all steps' outputs, ``(runs,)`` under D and ``(runs,)`` under D'.
 
-    A step releases a sum plus N(0, z^2), in units of one record's bound.  Given whether the record is in the batch
-    (probability q), the sum is a number, and all other records are chosen so that with m = 0, or s in the batch:
+    A step releases a sum plus N(0, z^2), in units of one record's bound.  The record is in the batch with
+    probability q.  The sum is 0 without the record and s with it.  The other records are chosen so that s is:
 
         Poisson, add_remove             D: s = 1    D': no such record
         Poisson, replace_one            D: s = 1    D': s = -1
-        without replacement or full     D: s = 2    D': s = 0     (all others are -1, so is the record under D')
+        without replacement or full     D: s = 2    D': s = 0    (all others, and the record under D', are -1)
 
-    so that the output is a mixture (1 - q) N(0, z^2) + q N(s, z^2).  The last pair attains the profile of Balle, Barthe
-    and Gaboardi (2018), Theorem 11, in one of its two directions.
+    The output is the mixture (1 - q) N(0, z^2) + q N(s, z^2).  The last pair attains the profile of Balle,
+    Barthe and Gaboardi (2018), Theorem 11, in one of its two directions.
 
-    Of many like steps it is enough to know how often the output fell into each of 96 cells: these counts are drawn
-    from their multinomial distribution and the ratio is that of the cells.  That is a function of the outputs, so the
-    audit stays valid; the cells are narrow where the ratio changes, and cost well below 1 % of its divergence.
-    Where steps differ in noise, all have more of it by `subsampled_gaussian.rounding`: an event may have been rounded
-    down, which overstates what a mechanism costs, and so what an attack would show.
-    event: GaussianDpEvents, sampled or not, composed at will; without replacement under replace_one only.
-    Raises ValueError for other events, for noise multiplier 0, or for runs < 1.
+    For many equal steps it is enough to count how often the output fell into each of 96 cells.  The counts
+    are drawn from their multinomial distribution, and the ratio is that of the cells.  It is a function of
+    the outputs, so the audit stays valid.  The cells are narrow where the ratio changes.  They lose well
+    below 1 % of the ratio's divergence.
+
+    If the steps differ in noise, all steps get more noise, by `subsampled_gaussian.rounding`.  The noise of
+    an event may have been rounded down.  This overstates what a mechanism costs, and would overstate what an
+    attack shows.
+
+    Parameters
+    ----------
+    event : GaussianDpEvents, sampled or not, in any composition; without replacement only under replace_one.
+    runs : int, >= 1.
+
+    Raises
+    ------
+    ValueError
+        For other events, for noise multiplier 0, or for runs < 1.
+
+    References
+    ----------
+    balle2018subsampling, Theorem 11.
     """
     check_adjacency(adjacency, who="attacks.sampled")
     if runs < 1:
@@ -73,7 +89,7 @@ Mixture = tuple[float, float]  # q and s of the mixture (1 - q) N(0, z^2) + q N(
 
 
 def _mixtures(leaf: DpEvent, adjacency: Adjacency) -> tuple[float, tuple[Mixture, Mixture]]:
-    """z, and the mixtures under D and D'."""
+    """Return z, and the mixtures under D and D'."""
     inner = leaf.event if isinstance(leaf, PoissonSampledDpEvent | SampledWithoutReplacementDpEvent) else leaf
     if not isinstance(inner, GaussianDpEvent):
         raise refuse("attacks.sampled", leaf, "it attacks Gaussian steps, sampled or not")
@@ -92,13 +108,14 @@ def _mixtures(leaf: DpEvent, adjacency: Adjacency) -> tuple[float, tuple[Mixture
 
 
 def _parts(runs: int, draws: int) -> Iterator[slice]:
+    """Yield slices of the runs that fit in memory."""
     size = max(1, CHUNK // draws)
     for start in range(0, runs, size):
         yield slice(start, start + size)
 
 
 def log_density(x: Tensor, mixture: Mixture, noise_std: float) -> Tensor:
-    """log of the mixture's density over that of N(0, z^2)."""
+    """Return the log of the mixture's density divided by that of N(0, z^2), in the shape of x."""
     rate, shift = mixture
     if rate == 0:
         return torch.zeros_like(x)
@@ -115,6 +132,7 @@ def _drawn(
     mixtures: tuple[Mixture, Mixture],
     rng: torch.Generator,
 ) -> Tensor:
+    """Return the summed log-likelihood ratio of `count` steps, drawn one by one, ``(runs,)``."""
     x = torch.randn(runs, count, generator=rng, dtype=torch.float64) * noise_std
     if rate > 0:
         x += shift * (torch.rand(runs, count, generator=rng, dtype=torch.float64) < rate)
@@ -130,9 +148,10 @@ def _counted(
     mixtures: tuple[Mixture, Mixture],
     rng: torch.Generator,
 ) -> Tensor:
+    """Return the summed log-likelihood ratio of `count` steps, from their counts in cells, ``(runs,)``."""
     mass = cells(noise_std, mixtures).clip(min=SMALLEST)  # (2, cells)
     ratio = np.log(mass[0]) - np.log(mass[1])
-    order = np.argsort(-mass[side])  # likely cells first: what is left to share out shrinks quickly
+    order = np.argsort(-mass[side])  # likely cells first, so that the remaining count shrinks quickly
     out = torch.zeros(runs, dtype=torch.float64)
     left = torch.full((runs,), float(count), dtype=torch.float64)
     rest = mass[side][order][::-1].cumsum()[::-1]  # of this cell and all later ones
@@ -144,10 +163,11 @@ def _counted(
 
 
 def cells(noise_std: float, mixtures: tuple[Mixture, Mixture]) -> np.ndarray:
-    """Probabilities ``(2, BINS)`` of the cells of the line, under D and D'.
+    """Return the probabilities ``(2, BINS)`` of the cells of the line, under D and D'.
 
-    Their density is proportional to the cube root of p r'^2, p the mean of both densities and r their log ratio, which
-    loses least of r for a given number of cells.  The outer two cells are unbounded.
+    Let p be the mean of both densities and r their log ratio.  The density of the cells is proportional to
+    the cube root of p r'^2.  This loses least of r for a given number of cells.  The outer two cells are
+    unbounded.
     """
     shifts = [0.0, *(shift for _, shift in mixtures)]
     low, high = min(shifts) - REACH * noise_std, max(shifts) + REACH * noise_std
@@ -164,7 +184,7 @@ def cells(noise_std: float, mixtures: tuple[Mixture, Mixture]) -> np.ndarray:
 
 
 def _between(edges: np.ndarray) -> np.ndarray:
-    """Standard normal probability of each cell, from whichever tail is the smaller."""
+    """Return the standard normal probability of each cell, computed from the smaller tail."""
     low, high = np.append(-np.inf, edges), np.append(edges, np.inf)
     flip = low > 0
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)

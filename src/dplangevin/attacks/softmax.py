@@ -1,25 +1,26 @@
-r"""An attack on the problem of a row: neighbours that softmax regression itself admits, through the step that trains.
+"""An attack on the problem of a result row: neighbours that softmax regression admits, trained the same way.
 
-No record is one of the row's data set.  Every record but one is x = 0, which is admissible, with gradient 0.  The
-differing one is (x, y) under D and (x', y') under D' with ``|x|, |x'| <= row_bound``.  One feature is enough: all other
-coordinates of theta are noise that does not depend on the data, so theta has length K.  With b = row_bound and no clip,
-the gradients ``(p - e_y) x`` differ by
+The attack uses no record of the row's data set.  All records except one are x = 0, which the problem admits,
+with gradient 0.  The differing record is (x, y) under D and (x', y') under D', with
+``|x|, |x'| <= row_bound``.  One feature is enough: all other coordinates of theta are noise that does not
+depend on the data.  So theta has length K.  With b = row_bound and without a clip, the gradients
+``(p - e_y) x`` differ by
 
-    flipped label, (b, 0) and (b, 1)    sqrt(2) b, whatever theta
+    flipped label, (b, 0) and (b, 1)    sqrt(2) b, for every theta
     x to -x, (b, 0) and (-b, 0)         2 b ||p - e_0||, which is 2 b sqrt(1 - 1/K) at theta = 0
 
-where the hypotheses of a theorem may allow 2 L = 2 sqrt(2) b, see `attacks.langevin`.  A pilot run tries x and x' of
-length b or b/2 and keeps the pair that it tells apart best; the runs of the audit are drawn after it.
+The hypotheses of a theorem may allow 2 L = 2 sqrt(2) b, see `attacks.langevin`.  A pilot run tries x and x'
+of length b or b/2 and selects the pair that it separates best.  The runs of the audit are drawn after it.
 
-A bias on rows without a bound (a feature 1) is left out.  That problem admits records as long as one likes; the
-differing one is no longer than 99 % of the public rows, where these are known.  The others may lie along an axis of
-their own; their clipped gradients then have no part in the bias, nor has it in what the differing record tells: the
-attack is the limit of such pairs.
+We leave out a bias (a feature 1) on rows without a bound.  Such a problem admits records of any length.  The
+differing record is at most as long as 99 % of the public rows, if these are known.  The other records may lie
+along an axis of their own.  Then their clipped gradients do not contribute to the bias, and the bias does not
+contribute to what the differing record shows.  The attack is the limit of such pairs.
 
-Released are the last iterate (`last_iterate`) or all of them (`all_iterates`).  A use of the record is a step of
-`Glm.descent`, as in training; whether a step uses it is Bernoulli(batch/records), independently over steps,
-for uniform subsets as for Poisson samples; of shuffled epochs it is one step of each, uniform and independent, or none
-where it is left over.
+The release is the last iterate (`last_iterate`) or all iterates (`all_iterates`).  A use of the record is a
+step of `Glm.descent`, as in training.  For uniform subsets and for Poisson samples, each step uses it
+independently with probability batch/records.  With shuffled epochs, one step of each epoch uses it.  That
+step is uniform and independent; no step uses the record if it is in the remainder of the epoch.
 """
 
 import math
@@ -36,20 +37,22 @@ from dplangevin.audit import audit
 from dplangevin.chains.chain import Chain
 from dplangevin.chains.sampling import Sampling
 from dplangevin.losses import softmax
-from dplangevin.methods import Plan
-from dplangevin.problems import Descent, Facts
+from dplangevin.methods import Method, Plan
+from dplangevin.problems import Descent, Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.random import Batch
 
-LENGTHS = (1.0, 0.5)  # of x and x', in row bounds
-UNBOUNDED = 2.0  # clips: the longest x where rows have no bound
-PILOT_LAST, PILOT_ALL = 40_000, 200  # runs of the pilot at most, per record and per data set
-EVEN = 0.5  # confidence in the pilot: its bounds are compared, not kept
-LOOKS = 300  # about how often in a long run the displacements of `all_iterates` are taken anew
-CHUNK = 2**14  # runs at a time
+LENGTHS = (1.0, 0.5)  # lengths of x and x', in row bounds
+UNBOUNDED = 2.0  # in clips: the longest x if rows have no bound
+PILOT_LAST, PILOT_ALL = 40_000, 200  # most runs of the pilot: for each record; for each data set of a pair
+EVEN = 0.5  # confidence in the pilot, whose bounds are only compared with each other
+LOOKS = 300  # about how often a long run computes the displacements of `all_iterates`
+CHUNK = 2**14  # runs that are computed together
 
 
 class Record(NamedTuple):
+    """A record with one feature x and a label."""
+
     x: float
     label: int
 
@@ -63,7 +66,13 @@ class Pair(NamedTuple):
 
 
 class Attack(NamedTuple):
-    """One statistic for every run, ``(runs,)`` on either data set, as `audit` takes them."""
+    """The result of an attack: one statistic for every run, as `audit` takes them.
+
+    Attributes
+    ----------
+    pair : Pair.  The pair that the runs used.
+    first, second : array (runs,), under D and under D'.
+    """
 
     pair: Pair
     first: np.ndarray
@@ -72,10 +81,17 @@ class Attack(NamedTuple):
 
 @dataclass(frozen=True)
 class Training:
-    """What is attacked: `chain` on `records` rows, ||x|| <= row_bound (inf: none), with labels 0, ..., classes - 1.
+    """The training that is attacked.
 
-    features: what theta is wide of; it matters only where the chain is projected on a ball.  row_quantile: a length
-    that 99 % of public rows do not exceed, which limits a pair where rows have no bound.
+    Attributes
+    ----------
+    chain : Chain.  The chain of the result row.
+    records : int.  Number of records.
+    classes : int.  K; the labels are 0, ..., K - 1.
+    features : int.  Features of theta; they matter only if the chain is projected on a ball.
+    row_bound : float.  Bound on ||x||; inf for none.
+    row_quantile : float.  A length that 99 % of public rows do not exceed.  It limits a pair if rows have no
+        bound.
     """
 
     chain: Chain
@@ -87,26 +103,31 @@ class Training:
 
     @property
     def rate(self) -> float:
-        """Of a step that a record is in its minibatch."""
+        """The probability that a record is in the minibatch of a step."""
         return self.chain.sampling.rate(self.records)
 
     @property
     def per_epoch(self) -> int:
-        """Steps of a shuffled epoch."""
+        """The number of steps of a shuffled epoch."""
         return self.chain.sampling.per_epoch(self.records)
 
     @property
     def noise_std(self) -> np.ndarray:
-        """Of the noise on theta, ``(T,)``."""
+        """Standard deviation of the noise on theta, ``(T,)``."""
         size = self.chain.sampling.size(self.records)
         return (self.chain.step * self.chain.noise_std / size).double().numpy()
 
     @property
     def step_sizes(self) -> np.ndarray:
+        """Step sizes eta_k, ``(T,)``."""
         return self.chain.step.double().numpy()
 
     def descent(self, problem: Glm) -> Descent:
-        """A step of training, whose minibatch here has at most one row that is not zero: a Poisson sample of 0 or 1."""
+        """Return a step of training.
+
+        At most one row of its minibatch is not zero.  So here the minibatch is a Poisson sample of 0 or 1
+        rows.
+        """
         size = self.chain.sampling.size(self.records)
         step = problem.descent([self.chain._replace(sampling=Sampling("poisson", 1, 1))])
 
@@ -117,8 +138,11 @@ class Training:
 
     @property
     def reach(self) -> float:
-        """The longest x of a pair: the row bound, or where there is none one whose gradient is clipped, no longer than
-        99 % of the public rows."""
+        """The length of the longest x of a pair.
+
+        It is the row bound.  If there is none, it is a length at which gradients are clipped, and at most the
+        length that 99 % of the public rows do not exceed.
+        """
         free = min(UNBOUNDED * self.chain.clip, self.row_quantile)
         reach = self.row_bound if self.row_bound < math.inf else free
         if not reach < math.inf:
@@ -127,17 +151,21 @@ class Training:
 
 
 def flipped(reach: float) -> Pair:
-    """The same x of length `reach`, label 0 and label 1."""
+    """Return the same x of length `reach`, with label 0 and with label 1."""
     return Pair("flipped label", Record(reach, 0), Record(reach, 1))
 
 
 def opposite(reach: float) -> Pair:
-    """x of length `reach` and -x, both with label 0."""
+    """Return x of length `reach` and -x, both with label 0."""
     return Pair("x to -x", Record(reach, 0), Record(-reach, 0))
 
 
 def pairs(reach: float) -> list[Pair]:
-    """Every pair that a pilot tries: `flipped`, `opposite`, then others with x > 0 of label 0, shorter ones too."""
+    """Return every pair that a pilot tries.
+
+    These are `flipped`, `opposite`, and then pairs of lengths in `LENGTHS`, whose first record has x > 0 and
+    label 0.
+    """
     found = [flipped(reach), opposite(reach)]
     sides = [sign * length for length in LENGTHS for sign in (1, -1)]
     for length, side, label in product(LENGTHS, sides, (0, 1)):
@@ -156,13 +184,23 @@ def last_iterate(
     pair: Pair | None = None,
     pilot: int = PILOT_LAST,
 ) -> Attack:
-    """theta_K, projected on the direction in which its means under D and D' differ.
+    """Return theta_K, projected on the direction in which its means under D and D' differ.
 
-    That direction comes from a pilot with common random numbers, whose noise cancels, and so does the pair, where it is
-    None: the one of `pairs` that shows the largest epsilon at delta there (of those that show none, the one whose means
-    are most standard deviations apart).  A pair whose gradients differ more at first may tell less in the tails, where
-    one record is already learned.
-    Raises ValueError for runs < 8 or a chain without noise.
+    The direction comes from a pilot with common random numbers, whose noise cancels.  If pair is None, the
+    pair also comes from the pilot.  It is the one of `pairs` with the largest epsilon at delta.  If no pair
+    shows an epsilon, it is the one whose means are most standard deviations apart.  A pair whose gradients
+    differ more at first may show less in the tails, where one of its records is already learned.
+
+    Parameters
+    ----------
+    runs : int, >= 8.  Runs on each data set.
+    delta : float in [0, 1).  For the choice of the pair.
+    pilot : int.  Runs of the pilot for each record, at most `runs`.
+
+    Raises
+    ------
+    ValueError
+        For runs < 8, a chain without noise, or a chain that clips the mean of a minibatch.
     """
     pilot = min(pilot, runs)
     _check(training, runs)
@@ -188,15 +226,29 @@ def all_iterates(
     pilot: int = PILOT_ALL,
     looks: int = LOOKS,
 ) -> Attack:
-    r"""Log-likelihood ratio of all iterates, for the noise N(0, s_k^2 I) of each step and the rate q = batch/records::
+    """Return the log-likelihood ratio of all iterates.
+
+    With the noise N(0, s_k^2 I) of each step and the rate q = batch/records it is::
 
         r = sum_k log((1 - q) + q e^(<m_k, a_k>/s_k^2 - |a_k|^2/(2 s_k^2))) - the same with b_k,
-        m_k = theta_(k+1) - (1 - eta_k lambda) theta_k,
+        m_k = theta_(k+1) - (1 - eta_k lambda) theta_k
 
-    with a_k and b_k the displacements by the record under D and D' at theta_k.  In runs of more than `looks` steps they
-    are kept for a few steps each: still a function of all iterates, so that the audit stays valid.  pair: None for the
-    one of `pairs` whose ratio tells most in a pilot.
-    Raises ValueError for runs < 8, a chain without noise, or one that is projected on a ball.
+    a_k and b_k are the displacements by the record under D and D' at theta_k.  In runs of more than `looks`
+    steps they are computed once and used for a few steps.  The ratio is still a function of all iterates, so
+    the audit stays valid.
+
+    Parameters
+    ----------
+    runs : int, >= 8.  Runs on each data set.
+    pair : Pair or None.  None: the one of `pairs` whose ratio separates D and D' best in a pilot.
+    pilot : int.  Runs of the pilot for each pair and data set, at most `runs`.
+    looks : int.  About how often a run computes the displacements.
+
+    Raises
+    ------
+    ValueError
+        For runs < 8, a chain without noise, a chain that clips the mean of a minibatch, or a projection on a
+        ball.
     """
     pilot = min(pilot, runs)
     _check(training, runs)
@@ -219,9 +271,10 @@ def all_iterates(
 
 
 def end_points(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
-    """theta_K ``(runs, d)`` with `record` among zeros; d = K, or K features where the chain is projected on a ball.
+    """Return theta_K ``(runs, d)`` of training on `record` among zeros.
 
-    Which steps use the record and all normals are the same for any record, given the state of rng.
+    d = K; if the chain is projected on a ball, d = K features.  The steps that use the record and all normals
+    depend only on the state of rng, not on the record.
     """
     each = _stepwise if training.chain.radius < math.inf else _jumped
     parts = [min(CHUNK, runs - at) for at in range(0, runs, CHUNK)]
@@ -229,20 +282,28 @@ def end_points(training: Training, record: Record, runs: int, rng: torch.Generat
 
 
 def _check(training: Training, runs: int) -> None:
+    """Raise ValueError for too few runs, or for a chain that cannot be attacked."""
     if runs < 8:
         raise ValueError(f"runs = {runs} must be at least 8, as an audit needs")
+    if training.chain.mean_clip < math.inf:
+        raise ValueError("a minibatch's mean is clipped, which `Glm.descent` does not do: no such attack")
     if not bool((training.chain.noise_std > 0).all()):
         raise ValueError("noise_std must be positive in every step: there is nothing to attack")
 
 
 class _Seen(NamedTuple):
-    """What a pilot shows of a pair: epsilon, then the distance of the means; direction: of theta, length 1."""
+    """What a pilot shows of a pair.
+
+    score is (epsilon, distance of the means in standard deviations).  direction is a direction of theta, of
+    length 1.
+    """
 
     score: tuple[float, float]
     direction: Tensor
 
 
 def _seen(first: Tensor, second: Tensor, delta: float) -> _Seen:
+    """Return the score and the direction of a pair, from theta_K ``(runs, d)`` under D and under D'."""
     shift = first.mean(0) - second.mean(0)
     direction = shift / shift.norm().clamp(min=torch.finfo(shift.dtype).tiny)
     along = first @ direction, second @ direction
@@ -251,12 +312,13 @@ def _seen(first: Tensor, second: Tensor, delta: float) -> _Seen:
 
 
 def _pooled(first: Tensor, second: Tensor, dim: int) -> Tensor:
+    """Return the pooled standard deviation along a dimension, which is never 0."""
     tiny = torch.finfo(first.dtype).tiny
     return ((first.var(dim) + second.var(dim)) / 2).sqrt().clamp(min=tiny)
 
 
 def _problem(training: Training, records: Sequence[Record]) -> Glm:
-    """The records, then one of zeros that stands for all others: rows ``(1, records + 1, p)``."""
+    """Return a problem with the records and one zero record for all others: rows ``(1, records + 1, p)``."""
     width = training.features if training.chain.radius < math.inf else 1
     x = torch.zeros(1, len(records) + 1, width)
     x[0, :-1, 0] = torch.tensor([record.x for record in records])
@@ -265,18 +327,22 @@ def _problem(training: Training, records: Sequence[Record]) -> Glm:
 
 
 def _displaced(descend: Descent, theta: Tensor, rows: Tensor) -> Tensor:
-    """How far a use of a record, by its row ``(R,)``, moves theta ``(R, 1, K)`` per unit of step size."""
+    """Return how far one use of a record moves theta ``(R, 1, K)``, per unit of step size.
+
+    `rows` ``(R,)`` are the rows of the records.
+    """
     moved, one = theta.clone(), torch.ones(1, 1)
     descend(moved, Batch(rows[:, None], torch.ones(len(rows), dtype=torch.long), one), one, one)
     return moved.sub_(theta)
 
 
 def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
-    """Steps that use the record one by one; those between are linear, and their noise is drawn as one Gaussian.
+    """Return theta_K, computing one by one only the steps that use the record.
 
-    After `done` steps theta has all but the noise of the last of them.  With P_k the product of the first k factors
-    1 - eta lambda, and C_k = sum_(m < k) s_m^2/P_(m+1)^2, the noise of steps m to k - 1 has variance
-    ``P_k^2 (C_k - C_m)`` after step k - 1; both are kept as logs.
+    The steps between them are linear, and their noise is drawn as one Gaussian.  After `done` steps theta
+    contains these steps except the noise of the last one.  Let P_k be the product of the first k factors 1 -
+    eta lambda, and C_k = sum_(m < k) s_m^2/P_(m+1)^2.  After step k - 1 the noise of steps m to k - 1 has
+    variance ``P_k^2 (C_k - C_m)``.  P_k and C_k are stored as logarithms.
     """
     chain = training.chain
     sizes, std = training.step_sizes, training.noise_std
@@ -308,7 +374,10 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
 
 
 def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
-    """The first step >= done that uses the record, ``(R,)``, or the number of steps; done: one after the last use."""
+    """Return the first step >= done that uses the record, ``(R,)``, or the number of steps if there is none.
+
+    done is one more than the step of the last use.
+    """
     rate, steps = training.rate, len(training.chain.step)
     if training.chain.sampling.scheme != "shuffled":
         uniform = 1 - torch.rand(len(done), generator=rng, dtype=torch.float64)  # in (0, 1]
@@ -316,10 +385,10 @@ def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
         return (done + gap.clamp(max=float(steps)).long()).clamp(max=steps)
     size, per_epoch = training.chain.sampling.size(training.records), training.per_epoch
     use = torch.full_like(done, steps)
-    epoch = (done + per_epoch - 1) // per_epoch  # the first without a use so far
+    epoch = (done + per_epoch - 1) // per_epoch  # the first epoch without a use so far
     lacking = torch.arange(len(done))
     while len(lacking):
-        place = torch.randint(training.records, (len(lacking),), generator=rng)  # in the order of the epoch
+        place = torch.randint(training.records, (len(lacking),), generator=rng)  # in the epoch's order
         at = epoch[lacking] * per_epoch + place // size
         found = (place < per_epoch * size) | (at >= steps)
         use[lacking[found]] = at[found].clamp(max=steps)
@@ -329,7 +398,10 @@ def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
 
 
 def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Generator) -> Iterator[Batch]:
-    """Batches of one row: the record's, `own` ``(R,)``, or `zeros`; of size 0 where a sample lacks the record."""
+    """Yield minibatches of one row: the record's row `own` ``(R,)`` or the row `zeros`.
+
+    In a Poisson sample the size is 1 with the record and 0 without it.
+    """
     place = torch.empty(0)
     for t in range(len(training.chain.step)):
         if training.chain.sampling.scheme == "shuffled":
@@ -343,7 +415,10 @@ def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Ge
 
 
 def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Descent) -> Tensor:
-    """theta_K ``(R, 1, d)``, every step as in `chains.chain`.  start: standard normals ``(R, 1, d)``."""
+    """Return theta_K ``(R, 1, d)``, with every step as in `chains.chain`.
+
+    `start` ``(R, 1, d)`` are standard normals.
+    """
     chain = training.chain
     theta = _projected(chain.start_std * start, chain.radius)
     sizes, stds = training.step_sizes.tolist(), training.noise_std.tolist()
@@ -354,13 +429,17 @@ def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend
 
 
 def _projected(theta: Tensor, radius: float) -> Tensor:
+    """Return theta, projected on the ball ``||theta|| <= radius``."""
     if radius == math.inf:
         return theta
     return theta * (radius / theta.norm(dim=-1, keepdim=True)).clamp_(max=1.0)
 
 
 def _stepwise(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
-    """Every step as in training, in full width: a projection on a ball sees the other features too."""
+    """Return theta_K with every step as in training, in full width.
+
+    A projection on a ball depends on all features.
+    """
     problem = _problem(training, [record])
     start = torch.randn(runs, 1, problem.d, generator=rng)
     stream = _uses(training, torch.zeros(runs, dtype=torch.long), 1, problem.d, rng)
@@ -368,9 +447,9 @@ def _stepwise(training: Training, record: Record, runs: int, rng: torch.Generato
 
 
 class _Watched:
-    """A `Descent` that sums the log-likelihood ratio of all iterates as it sees them; see `all_iterates`.
+    """A `Descent` that sums the log-likelihood ratio of all iterates during training; see `all_iterates`.
 
-    own, first, second: rows ``(R,)`` of the record that is there, and of those under D and D'.
+    `rows` are two tensors ``(R,)``: the rows of the records under D and under D'.
     """
 
     def __init__(self, training: Training, descend: Descent, rows: tuple[Tensor, Tensor], looks: int) -> None:
@@ -382,7 +461,7 @@ class _Watched:
         self.kept = self.by = self.squares = torch.empty(0)
 
     def __call__(self, theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
-        """A step; only runs that use their record need its gradient."""
+        """Make a step, and compute gradients only for runs that use their record."""
         if self.step:
             self.see(theta)
         if self.step % self.every == 0:
@@ -400,7 +479,7 @@ class _Watched:
         self.step += 1
 
     def see(self, theta: Tensor) -> None:
-        """The iterate after a step: its part of the ratio."""
+        """Add the share of the ratio that the iterate after a step contributes."""
         eta, std = self.etas[self.step - 1], self.stds[self.step - 1]
         along = torch.bmm(theta - self.kept, self.by)[:, 0]  # (R, 2)
         hit = along.mul_(eta / std**2).sub_(self.squares, alpha=eta**2 / (2 * std**2))
@@ -415,7 +494,7 @@ class _Watched:
 def _ratios(
     training: Training, tried: Sequence[Pair], each: Tensor, side: int, rng: torch.Generator, looks: int
 ) -> Tensor:
-    """Ratios ``(R,)`` of runs on D (side 0) or D' (side 1) of the pair ``tried[each]``, each ``(R,)``."""
+    """Return the ratios ``(R,)`` of runs on D (side 0) or D' (side 1) of the pairs ``tried[each]``."""
     problem = _problem(training, [record for pair in tried for record in pair[1:]])
     rows = 2 * each, 2 * each + 1
     descend = training.descent(problem)
@@ -429,17 +508,24 @@ def _ratios(
 
 @dataclass(frozen=True)
 class OnRow:
-    """The attack on the problem of a row of an experiment, as `prices.priced` takes it.
+    """The attack on the problem of a result row, as `prices.priced` takes it.
 
-    single: runs where the last iterate is seen, chain: where all are; confidence: of the bound.
+    Attributes
+    ----------
+    single : int.  Runs on each data set if the last iterate is released.
+    chain : int.  Runs on each data set if all iterates are released.
+    confidence : float in (0, 1).  Confidence of the bound.
     """
 
     single: int
     chain: int
     confidence: float = 0.95
 
-    def __call__(self, plan: Plan, facts: Facts, delta: float, rng: torch.Generator) -> dict[str, Any]:
-        """The columns of the row that say what the attack shows."""
+    def __call__(
+        self, method: Method, plan: Plan, problem: Problem, delta: float, rng: torch.Generator
+    ) -> dict[str, Any]:
+        """Return the columns of the result row that say what the attack shows."""
+        facts = problem.facts
         classes = facts.linear.classes
         training = Training(
             plan.work, facts.n, classes, facts.d // classes, facts.row_bound, facts.row_quantile

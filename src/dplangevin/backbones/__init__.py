@@ -1,4 +1,4 @@
-"""Networks that were trained on public images, whose last layer but one gives features of other images."""
+"""Networks trained on public images; the input of their last layer gives features of other images."""
 
 import zipfile
 from collections.abc import Callable, Mapping
@@ -19,11 +19,19 @@ Kind = TypeVar("Kind", bound=nn.Module)
 
 
 class Backbone(nn.Module):
-    """``logits = linear(features(x))``, x: images as `inputs` gives them, (B, 3, H, W) float32.
+    """A network ``logits = linear(features(x))`` for images x, (B, 3, H, W) float32, as `inputs` gives them.
 
-    A network defines `features`, (B, p), and `linear`, the layer from them to the classes of the public set; `layer`
-    says in words what the features are.  In every module a batch normalisation is registered right after the
-    convolution that it follows; `fused` relies on it.
+    A subclass defines `features`, (B, p), and `linear`. In every module, a batch normalisation is registered
+    right after its convolution. `fused` relies on this order.
+
+    Attributes
+    ----------
+    inputs : Inputs
+        The map from pixels to x.
+    linear : Linear
+        The layer from the features (B, p) to the classes of the public set.
+    layer : str
+        What the features are, in words.
     """
 
     inputs: Inputs
@@ -39,7 +47,10 @@ class Backbone(nn.Module):
 
 
 def empty(make: Callable[[], Kind]) -> Kind:
-    """A module whose parameters and statistics are 0, to be set: nothing is drawn from a global generator."""
+    """Return a module whose parameters and statistics are 0 and will be set later.
+
+    No number is drawn from a global generator.
+    """
     with torch.device("meta"):
         module = make()
     module = module.to_empty(device="cpu")
@@ -49,10 +60,21 @@ def empty(make: Callable[[], Kind]) -> Kind:
 
 
 def load(cfg: Mapping[str, Any], path: Path) -> tuple[Backbone, str]:
-    """The network of an entry of conf/backbone/ with the weights in `path`, in evaluation mode, and their sha256.
+    """Load a network in evaluation mode with its weights, and return it with the sha256 of its weights.
 
-    cfg: `_target_` and its arguments; `made_by`, the stage that makes the weights.  DataError
-    for a file that is missing, damaged or of another network, naming the parameters and the stage to repeat.
+    Parameters
+    ----------
+    cfg : mapping
+        An entry of conf/backbone/: `_target_`, its arguments, and `made_by`, the stage that makes the
+        weights.
+    path : Path
+        The file of the weights.
+
+    Raises
+    ------
+    DataError
+        The file is missing, damaged or of another network. The message names the parameters and the stage to
+        repeat.
     """
     stage = cfg["made_by"]
     module = network(cfg)
@@ -68,15 +90,20 @@ def load(cfg: Mapping[str, Any], path: Path) -> tuple[Backbone, str]:
 
 
 def network(cfg: Mapping[str, Any]) -> Backbone:
-    """The network of an entry of conf/backbone/ without its weights."""
+    """Return the network of an entry of conf/backbone/ without its weights."""
     made: Backbone = instantiate({k: v for k, v in cfg.items() if k != "made_by"})
     return made
 
 
 def set_weights(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
-    """Set every parameter and running statistic from arrays by name.  DataError unless names and shapes are its own.
+    """Set every parameter and running statistic from the array of the same name.
 
-    A single number may also come as an array of one, which `data.save_arrays` makes of it.
+    A single number may also come as an array of one element, because `data.save_arrays` writes it so.
+
+    Raises
+    ------
+    DataError
+        Names or shapes differ from those of the module, or a value is not finite.
     """
     own = module.state_dict()
     arrays = {k: v[0] if v.shape == (1,) and k in own and not own[k].ndim else v for k, v in arrays.items()}
@@ -89,7 +116,7 @@ def set_weights(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
             raise DataError(f"{name} has shape {arrays[name].shape}: need {tuple(value.shape)}")
         if not np.isfinite(arrays[name]).all():
             raise DataError(f"{name} has values that are not finite")
-    # copied: torch.from_numpy warns of arrays that cannot be written to
+    # Copied, because torch.from_numpy warns about read-only arrays.
     module.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in own})
 
 

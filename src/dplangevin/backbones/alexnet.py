@@ -1,7 +1,12 @@
-"""AlexNet (Krizhevsky et al. 2012) cut to images of 32x32, as ryffel2022 uses it: five convolutions, one linear layer.
+"""AlexNet (Krizhevsky et al. 2012) for images of 32x32, as ryffel2022 uses it.
 
-Differs from theirs: torchvision's channels, 2x2 pooling, the first convolution padded by 5, one linear layer instead of
-three, no local response normalisation, no dropout.
+It has five convolutions and one linear layer. It differs from Krizhevsky et al. (2012):
+
+Differs: torchvision's channels.
+Differs: 2x2 pooling.
+Differs: the first convolution is padded by 5.
+Differs: one linear layer, not three.
+Differs: no local response normalisation and no dropout.
 """
 
 from collections.abc import Sequence
@@ -11,17 +16,29 @@ from torch import Tensor, nn
 from dplangevin.backbones import Backbone, empty
 from dplangevin.backbones.inputs import Inputs
 
-# Of the convolutions: channels in units of width, kernel, stride; whether max pooling follows the ReLU.
+# Each convolution: channels in multiples of width, kernel, stride, and whether max pooling follows the ReLU.
 CONVOLUTIONS = (
     (1, 11, 4, True), (3, 5, 1, True), (6, 3, 1, False), (4, 3, 1, False), (4, 3, 1, True),
 )  # fmt: skip
-REDUCED = 32  # pixels a side of the image for one of the features
+REDUCED = 32  # pixels of the image's side for each pixel of the features' side
 
 
 class AlexNet(Backbone):
-    """Features (B, 4 width (H/32)^2) are the last pooling's.
+    """The network; its features (B, 4 width (H/32)^2) are the output of the last pooling.
 
-    width: channels of the first convolution, 64 in the paper.  ValueError for images whose side is no multiple of 32.
+    Parameters
+    ----------
+    classes : int
+        Classes of the public set.
+    width : int
+        Channels of the first convolution; 64 in ryffel2022.
+    inputs : Inputs
+        The map from pixels to the network's input; its size is a multiple of 32.
+
+    Raises
+    ------
+    ValueError
+        The side of the images is not a multiple of 32.
     """
 
     layer = "max pooling after the fifth convolution, before the linear layer"
@@ -46,5 +63,5 @@ class AlexNet(Backbone):
 
 
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> AlexNet:
-    """The network with parameters of 0; size, mean and std as for `Inputs`."""
+    """Return the network with parameters of 0; size, mean and std are as for `Inputs`."""
     return empty(lambda: AlexNet(classes, width, Inputs(size, list(mean), list(std))))

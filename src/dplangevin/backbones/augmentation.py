@@ -6,9 +6,18 @@ from torch.nn import functional as F
 
 
 def shifted(images: Tensor, padding: int, flip: bool, rng: torch.Generator) -> Tensor:
-    """Each image, framed by `padding` pixels of 0, cut to its size at a uniform place; with `flip`, half are mirrored.
+    """Return each image randomly shifted: padded with zeros, then cut to its size at a uniform place.
 
-    images: (B, C, H, W), any type and device.  rng: on the CPU; the draws do not depend on the device.
+    Parameters
+    ----------
+    images : Tensor (B, C, H, W)
+        Any type, on any device.
+    padding : int
+        Pixels of 0 on each side.
+    flip : bool
+        Whether each image is mirrored with probability 1/2.
+    rng : torch.Generator
+        On the CPU, so that the draws do not depend on the device.
     """
     count, _, height, width = images.shape
     places = torch.randint(2 * padding + 1, (2, count, 1), generator=rng)

@@ -1,7 +1,7 @@
-"""Features of images: what a network that was trained on public images makes of them, with its provenance.
+"""Features of images: the outputs of a network that was trained on public images, with their provenance.
 
-Nothing is read off the images that become features: the network, the normalisation of pixels and the norms of features
-that bounds may be taken from (`public`) all come from the public set.
+Nothing is read off the images that become features. The network, the normalisation of pixels and the norms of
+features from which bounds may be taken (`public`) all come from the public set.
 """
 
 import copy
@@ -22,17 +22,25 @@ from dplangevin.backbones.augmentation import shifted
 from dplangevin.checks import not_negative
 from dplangevin.data import Dataset, row_norms
 
-SHIFTED = 1000  # images that are cropped together; their draws depend on it
+SHIFTED = 1000  # images that are cropped together; the random draws depend on this number
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """How images become features: an entry of conf/features/, but for the names in it.
+    """The settings by which images become features: an entry of conf/features/ except the names in it.
 
-    resize: of images of another size than the backbone's, see `backbones.inputs`.  batch: images at once, which changes
-    nothing but speed and rounding.  public_images: of the public training set, from its start, whose features' norms
-    are kept (all, if it has fewer).  padding, flip: what `shifted` does, once, to each training image, before it is
-    resized; test and public images stay as they are.
+    Attributes
+    ----------
+    resize : str
+        How images are resized if their size differs from the backbone's, see `backbones.inputs`.
+    batch : int >= 1
+        Images that are computed at once. It changes only speed and rounding.
+    public_images : int >= 1
+        Number of images, from the start of the public training set, whose feature norms are kept (at most
+        all).
+    padding, flip : int >= 0, bool
+        Arguments of `shifted`, applied once to each training image before it is resized. Test images and
+        public images are not shifted.
     """
 
     resize: str
@@ -51,16 +59,21 @@ class Extraction:
     def features(
         self, backbone: Backbone, images: np.ndarray, device: torch.device, label: str = ""
     ) -> np.ndarray:
-        """Features ``(n, p)`` float32 of images ``(n, C, H, W)`` uint8, in order.
+        """Return the features ``(n, p)`` float32 of images ``(n, C, H, W)`` uint8, in order.
 
-        By convolutions without batch normalisation (`fused`), channels last and in full float32.  On a CPU as many
-        batches are under way as there are cores, one thread each: that waits less than threads that share a batch, and
-        the bytes do not depend on their number.  ValueError for images that do not fit the backbone.
+        Batch normalisations are merged into the convolutions (`fused`). Tensors are channels-last, in full
+        float32. On a CPU there are as many batches at the same time as cores, one thread each. Such threads
+        wait less than threads that share a batch, and the bytes do not depend on their number.
+
+        Raises
+        ------
+        ValueError
+            The images do not fit the backbone.
         """
         network = fused(backbone).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         found = np.empty((len(images), backbone.linear.in_features), np.float32)
 
-        @torch.inference_mode()  # of the thread that runs it
+        @torch.inference_mode()  # inside, because each thread has its own mode
         def fill(start: int) -> int:
             pixels = torch.from_numpy(images[start : start + self.batch]).to(device)
             x = backbone.inputs(pixels, self.resize).contiguous(memory_format=torch.channels_last)
@@ -91,11 +104,24 @@ class Extraction:
         device: torch.device,
         rng: torch.Generator,
     ) -> Dataset:
-        """The features of both parts of `images`, x (1, n, p) float32 and their labels; p of `backbone`.
+        """Return the features of both parts of `images`, x (1, n, p) float32, with their labels.
 
-        meta: `name`, `dataset`, `backbone` and `weights_sha256`, to which what was done to the images is added:
-        `classes`, `layer`, `preprocessing`, `augmentation` if there was any, and `public`, which `norms` tells.
-        DataError for images in repeats.
+        Parameters
+        ----------
+        backbone : Backbone
+            The network, with p features.
+        images : Dataset
+            The images, shared by all repeats.
+        public : Dataset
+            The public set of the backbone.
+        meta : mapping
+            `name`, `dataset`, `backbone` and `weights_sha256`. The result adds what was done to the images:
+            `classes`, `layer`, `preprocessing`, `augmentation` (if there was any) and `public` (see `norms`).
+
+        Raises
+        ------
+        DataError
+            Repeats have images of their own.
         """
         own = images.arrays()
         augmentation = {"padding": self.padding, "flip": self.flip} if self.padding or self.flip else {}
@@ -119,12 +145,12 @@ class Extraction:
         return Dataset.from_arrays(train, own.y_train, test, own.y_test, {**meta, **done})
 
     def augmented(self, images: np.ndarray, rng: torch.Generator) -> np.ndarray:
-        """Images ``(n, C, H, W)`` uint8, each cropped and mirrored at random."""
+        """Return images ``(n, C, H, W)`` uint8, each cropped and mirrored at random."""
         parts = torch.from_numpy(images).split(SHIFTED)
         return torch.cat([shifted(part, self.padding, self.flip, rng) for part in parts]).numpy()
 
     def norms(self, backbone: Backbone, public: Dataset, device: torch.device) -> dict[str, Any]:
-        """Mean, 99 % quantile and maximum of ``||f(x)||`` over the first training images of the public set."""
+        """Return mean, 99 % quantile and maximum of ``||f(x)||`` over the first public training images."""
         first = public.arrays().x_train[: self.public_images]
         norms = row_norms(self.features(backbone, first, device, "public"))
         return {
@@ -137,11 +163,16 @@ class Extraction:
 
 
 def fused(backbone: Backbone) -> Backbone:
-    """A copy, in evaluation mode, whose batch normalisations are part of the convolutions before them.
+    """Return a copy in evaluation mode whose batch normalisations are part of the convolutions before them.
 
-    ``gamma (W x - mu) / s + beta = (gamma W / s) x + (beta - gamma mu / s)``, s = sqrt(var + eps): the same function
-    but for rounding, with fewer passes over memory.  ValueError for a normalisation that is not registered right after
-    a convolution of as many channels, and for a backbone in training mode.
+    ``gamma (W x - mu) / s + beta = (gamma W / s) x + (beta - gamma mu / s)``, s = sqrt(var + eps). The
+    function is the same except for rounding, and passes over memory are fewer.
+
+    Raises
+    ------
+    ValueError
+        A normalisation is not registered right after a convolution with as many channels, or the backbone is
+        in training mode.
     """
     if backbone.training:
         raise ValueError("the backbone is in training mode, where statistics change: call .eval()")

@@ -1,4 +1,4 @@
-"""From the bytes of images to what a network was trained on: size, three channels and public normalisation.
+"""The map from the bytes of images to the inputs of a network: size, three channels, public normalisation.
 
 >>> Inputs(2, [0.0, 0.0, 0.0], [1.0, 0.5, 1.0])(torch.full((1, 1, 2, 2), 51, dtype=torch.uint8))[0, :, 0, 0]
 tensor([0.2000, 0.4000, 0.2000])
@@ -16,11 +16,20 @@ RESIZE = ("none", "antialias", "area")
 
 @dataclass(frozen=True)
 class Inputs:
-    """``(resized(x / 255) - mean_c) / std_c`` in channel c of three.
+    """The map ``(resized(x / 255) - mean_c) / std_c`` in channel c of three.
 
-    size: height and width that the network takes.  mean, std: of pixels in [0, 1], a number a channel; they belong to
-    the weights, being constants of the public set that these were trained on, and are read off no other images.
-    ValueError for numbers of them other than three and for a std that is not positive.
+    Attributes
+    ----------
+    size : int
+        Height and width that the network takes.
+    mean, std : sequence of 3 floats
+        Mean and standard deviation (> 0) of each channel, for pixels in [0, 1]. They belong to the weights:
+        they are constants of the public set on which these were trained. They are read off no other images.
+
+    Raises
+    ------
+    ValueError
+        There are not three numbers each, or an entry of std is not positive.
     """
 
     size: int
@@ -34,11 +43,21 @@ class Inputs:
             )
 
     def __call__(self, pixels: Tensor, resize: str = "none") -> Tensor:
-        """Images ``(B, C, H, W)`` uint8, C = 1 (grey, repeated) or 3, to ``(B, 3, size, size)`` float32.
+        """Map images ``(B, C, H, W)`` uint8 to ``(B, 3, size, size)`` float32.
 
-        resize, for images of another size: "antialias", bilinear with a triangle filter as wide as the reduction, or
-        "area", means over the pixels that a new one touches; "none" takes images of that size only.  ValueError for
-        another type or size, another number of channels and another word.
+        Parameters
+        ----------
+        pixels : Tensor (B, C, H, W), uint8
+            C = 1 (grey, repeated) or 3.
+        resize : {"none", "antialias", "area"}
+            For images of another size. "antialias": bilinear, with a triangle filter as wide as the
+            reduction. "area": the mean over the pixels that a new pixel touches. "none": only images of the
+            right size are accepted.
+
+        Raises
+        ------
+        ValueError
+            The type, the size, the number of channels or `resize` is not accepted.
         """
         if resize not in RESIZE:
             raise ValueError(f"resize = {resize!r} must be one of {', '.join(RESIZE)}")

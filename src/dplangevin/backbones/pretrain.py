@@ -1,4 +1,7 @@
-"""Training of a backbone on the public set.  Nothing here is private, and nothing needs to be."""
+"""Training of a backbone on the public set.
+
+Nothing here is private, and nothing needs to be.
+"""
 
 import json
 import math
@@ -22,19 +25,36 @@ from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
 
-AT_ONCE = 500  # test images whose logits are taken together
-DIGITS = 5  # after the decimal point, in curves
+AT_ONCE = 500  # test images whose logits are computed together
+DIGITS = 5  # digits after the decimal point in training curves
 
 
 @dataclass(frozen=True)
 class Pretraining:
-    """SGD with momentum on minibatches without replacement, each epoch in a new order, for `epochs` over the data.
+    """SGD with momentum on minibatches without replacement, each epoch in a new order.
 
-    ``v <- momentum v + g + weight_decay theta``, ``theta <- theta - eta_t v``, ``eta_t = step_size (1 + cos(pi t/T)) /
-    2``, t = 0, ..., T - 1; g: gradient of the mean cross entropy with label_smoothing in [0, 1).  What an epoch leaves
-    over after whole minibatches is left out.  padding, flip: see `shifted`.  bfloat16: convolutions and products of
-    matrices are in bfloat16, parameters in float32; else all is float32.  held_out: so many training images, the last
-    ones, are not trained on and take the place of the test images, for choosing among settings.
+    The updates are ``v <- momentum v + g + weight_decay theta`` and ``theta <- theta - eta_t v``. The step
+    size is ``eta_t = step_size (1 + cos(pi t/T)) / 2`` for t = 0, ..., T - 1. g is the gradient of the mean
+    cross entropy. Images that are left over after the last whole minibatch of an epoch are not used in this
+    epoch.
+
+    Attributes
+    ----------
+    epochs, batch : int >= 1
+        Passes over the data; images in a minibatch.
+    step_size : float > 0
+    momentum : float in [0, 1)
+    weight_decay : float >= 0
+    label_smoothing : float in [0, 1)
+        Label smoothing of the cross entropy.
+    padding, flip : int >= 0, bool
+        See `shifted`.
+    bfloat16 : bool
+        True: convolutions and matrix products are in bfloat16, parameters in float32. False: all is in
+        float32.
+    held_out : int >= 0
+        Number of training images, the last ones, that replace the test images, for choosing among settings.
+        They are not used for training.
     """
 
     epochs: int
@@ -64,10 +84,16 @@ class Pretraining:
         device: torch.device,
         checkpoint: Checkpoint,
     ) -> "Trained":
-        """The weights after the last epoch, whatever the test images said of the others.
+        """Train the backbone and return its weights after the last epoch.
 
-        The state is kept on disk now and then; a run that finds one goes on from it, on a CPU with as many threads to
-        the same bytes.  ValueError where classes or sizes differ, and when training diverges.
+        The test images do not choose the epoch. The state is saved on disk at intervals. A run that finds a
+        saved state continues from it. On a CPU with the same number of threads the result then has the same
+        bytes.
+
+        Raises
+        ------
+        ValueError
+            Classes or sizes differ, or training diverges.
         """
         classes, n = backbone.linear.out_features, images.n - self.held_out
         require(images.classes == classes, f"{images.classes} classes, but the backbone has {classes}")
@@ -90,8 +116,18 @@ class Pretraining:
 
 
 class Trained(NamedTuple):
-    """arrays: parameters and statistics by name, in float16.  accuracy: of these on the test images.  curve: after each
-    epoch `loss` and `train`, mean loss and accuracy of its minibatches, and `test`, the accuracy on the test images."""
+    """The result of a training run.
+
+    Attributes
+    ----------
+    arrays : dict
+        Parameters and statistics by name, in float16.
+    accuracy : float
+        Accuracy of these weights on the test images.
+    curve : dict
+        One number for each epoch: `loss` and `train` are mean loss and accuracy of its minibatches, `test` is
+        the accuracy on the test images.
+    """
 
     arrays: dict[str, np.ndarray]
     accuracy: float
@@ -99,14 +135,18 @@ class Trained(NamedTuple):
 
 
 def _half(value: Tensor) -> np.ndarray:
+    """Return a tensor as an array, in float16 if it has floating-point numbers."""
     array: np.ndarray = (value.half() if value.is_floating_point() else value).cpu().contiguous().numpy()
     return array
 
 
 class Session:
-    """A network in training, and all that its next step depends on.
+    """A network in training, with everything on which its next step depends.
 
-    train, test: images (n, C, H, W) uint8 and their classes.
+    Parameters
+    ----------
+    train, test : ndarray (n, C, H, W) uint8, ndarray (n,)
+        Images and their classes.
     """
 
     def __init__(
@@ -128,11 +168,11 @@ class Session:
         )
         self.step, self.order = 0, torch.empty(0, dtype=torch.int64)
         self.curve: dict[str, list[float]] = {"loss": [], "train": [], "test": []}
-        self.loss = torch.zeros((), device=device)  # sums over the steps of the epoch so far
+        self.loss = torch.zeros((), device=device)  # loss, right: sums over the epoch's steps so far
         self.right = torch.zeros((), dtype=torch.int64, device=device)
 
     def start(self, saved: dict[str, Any] | None) -> None:
-        """Begin with random weights, or go on from a snapshot."""
+        """Begin with random weights, or continue from a snapshot."""
         if saved is None:
             initialise(self.backbone, self.rng)
             return
@@ -156,14 +196,14 @@ class Session:
 
     @property
     def shown(self) -> str:
-        """The last epoch, for the progress bar."""
+        """The results of the last epoch, for the progress bar."""
         if not (done := len(self.curve["loss"])):
             return ""
         loss, train, test = (self.curve[name][-1] for name in ("loss", "train", "test"))
         return f"epoch {done}: loss {loss:.3f}, accuracy {train:.1%} in training, {test:.1%} in the test"
 
     def advance(self, total: int) -> None:
-        """One step of `total`; ValueError at the end of an epoch whose loss is not finite."""
+        """Do one step of `total`; raise ValueError at the end of an epoch whose loss is not finite."""
         at = self.step % self.per_epoch
         if at == 0:
             self.order = torch.randperm(len(self.x), generator=self.rng)
@@ -185,7 +225,7 @@ class Session:
             self.measure()
 
     def measure(self) -> None:
-        """The end of an epoch."""
+        """Record the loss and the accuracies at the end of an epoch."""
         mean, right = float(self.loss) / self.per_epoch, int(self.right) / (self.per_epoch * self.plan.batch)
         epoch = self.step // self.per_epoch
         require(math.isfinite(mean), f"epoch {epoch}: the loss is {mean}; lower step_size")
@@ -199,11 +239,17 @@ class Session:
 
 @torch.no_grad()
 def initialise(module: nn.Module, rng: torch.Generator) -> None:
-    """Random weights.
+    """Set random weights.
 
-    Convolutions without a bias: N(0, 2/(outputs a pixel has)) (He et al. 2015); others and linear layers: uniform on
-    ``+-1/sqrt(inputs)``, biases too; batch normalisation: the identity, with statistics 0 and 1.  ValueError for
-    parameters of other layers.
+    - Convolutions without a bias: N(0, 2/fan_out), with fan_out the number of outputs that one pixel reaches
+      (He et al. 2015).
+    - Other convolutions and linear layers: uniform on ``+-1/sqrt(inputs)``, biases too.
+    - Batch normalisations: the identity, with statistics 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        A layer of another type has parameters.
     """
     for name, layer in module.named_modules():
         if isinstance(layer, nn.Conv2d) and layer.bias is None:
@@ -222,7 +268,10 @@ def initialise(module: nn.Module, rng: torch.Generator) -> None:
 
 @torch.inference_mode()
 def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.device) -> float:
-    """Share of images ``(m, C, H, W)`` uint8 whose largest logit is the label's; leaves the backbone in eval mode."""
+    """Return the share of images ``(m, C, H, W)`` uint8 whose largest logit is that of the label.
+
+    The backbone is then in evaluation mode.
+    """
     network = backbone.to(device).eval()
     right = 0
     for start in range(0, len(x), AT_ONCE):
@@ -233,9 +282,18 @@ def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.dev
 
 
 def pretrain(cfg: DictConfig, name: str, data: Path, target: Path, inputs: str) -> None:
-    """Train the backbone of an entry of conf/pretrain/ on the prepared public set in `data`, and write its weights.
+    """Train the backbone of an entry of conf/pretrain/ on the prepared public set, and write its weights.
 
-    inputs: the hash of all that they are made of, for the file's header.
+    Parameters
+    ----------
+    cfg : DictConfig
+        The whole configuration.
+    name : str
+        The entry of conf/pretrain/ and of conf/backbone/.
+    data, target : Path
+        The prepared public set; the file of the weights.
+    inputs : str
+        Hash of everything from which the weights are made, for the header of the file.
     """
     entry, backbone, device = cfg.pretrain[name], cfg.backbone[name], pick()
     settings = {"pretrain": OmegaConf.to_container(entry), "backbone": OmegaConf.to_container(backbone)}

@@ -1,4 +1,4 @@
-"""What the blocks of the residual networks share (He et al. 2016, figure 2 left)."""
+"""The parts that the blocks of the residual networks share (He et al. 2016, figure 2 left)."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,10 @@ from torch import Tensor, nn
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions beside a shortcut, which is a 1x1 convolution where the shape changes, else the identity."""
+    """Two 3x3 convolutions beside a shortcut.
+
+    The shortcut is a 1x1 convolution where the shape changes, otherwise the identity.
+    """
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -20,7 +23,7 @@ class Residual(nn.Module):
             self.shortcut.append(nn.BatchNorm2d(channels))
 
     def added(self, x: Tensor) -> Tensor:
-        """``bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)``."""
+        """Return ``bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)``."""
         inner = self.bn1(self.conv1(x)).relu()
         total: Tensor = self.bn2(self.conv2(inner)) + self.shortcut(x)
         return total
@@ -29,6 +32,6 @@ class Residual(nn.Module):
 def stage(
     block: Callable[[int, int, int], Residual], blocks: int, before: int, channels: int, stride: int
 ) -> nn.Sequential:
-    """Blocks one after the other, of which the first changes the channels and takes the stride."""
+    """Return blocks one after the other; the first block changes the channels and has the stride."""
     first = block(before, channels, stride)
     return nn.Sequential(first, *(block(channels, channels, 1) for _ in range(blocks - 1)))

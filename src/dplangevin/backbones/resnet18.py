@@ -1,7 +1,7 @@
-"""ResNet-18 (He et al. 2016, table 1), torchvision's `resnet18`, and the weights that torchvision publishes for it.
+"""ResNet-18 (He et al. 2016, table 1): torchvision's `resnet18`, and its published weights.
 
-Images of 32x32 enter it as they are, as in ryffel2022: the stem, a 7x7 convolution with stride 2 and 3x3 max pooling
-with stride 2, leaves 8x8, and the four stages work on 8x8, 4x4, 2x2 and 1x1.
+Images of 32x32 enter it without resizing, as in ryffel2022. The stem is a 7x7 convolution with stride 2 and
+3x3 max pooling with stride 2. It leaves 8x8 pixels, and the four stages work on 8x8, 4x4, 2x2 and 1x1.
 """
 
 import pickle
@@ -18,15 +18,16 @@ from dplangevin.backbones.inputs import Inputs
 from dplangevin.backbones.residual import Residual, stage
 from dplangevin.data import DataError
 
-BLOCKS = 2  # of each of the four stages
+BLOCKS = 2  # blocks in each of the four stages
 RENAMED = {"downsample": "shortcut", "fc": "linear"}  # torchvision's names -> ours
 
 
 class Convolution(nn.Conv2d):
-    """3x3 with padding 1.
+    """A 3x3 convolution with padding 1.
 
-    Where a single pixel comes out it is a linear map of the image, whose matrix is the kernel without what lies on the
-    padding: the same function, of 1x1 images with a ninth of the products.
+    Where the output is a single pixel, it is a linear map of the image. The matrix is the kernel without the
+    entries that meet only padding. The function is the same. For 1x1 images it needs only a ninth of the
+    multiplications.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -38,7 +39,7 @@ class Convolution(nn.Conv2d):
 
 
 class Block(Residual):
-    """A ReLU follows the sum."""
+    """A residual block with a ReLU after the sum."""
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
         super().__init__(before, channels, stride)
@@ -50,11 +51,22 @@ class Block(Residual):
 
 
 class ResNet18(Backbone):
-    """``features(x) = tail(last_block(trunk(x)))``, x: (B, 3, H, W) as `inputs` gives it, H and W multiples of 32.
+    """A network ``features(x) = tail(last_block(trunk(x)))`` for images x as `inputs` gives them.
 
-    width: channels of the first of the four stages, whose channels double from one to the next; 64 in the paper.
-    last_block: the fourth stage (what ryffel2022 fine-tunes: five convolutions), from (B, 4 width, H/16, W/16) to (B, 8
-    width, H/32, W/32).  tail: means over all pixels, (B, 8 width), without parameters.
+    x is (B, 3, H, W), where H and W are multiples of 32.
+
+    - last_block: the fourth stage, five convolutions, which ryffel2022 fine-tunes. It maps (B, 4 width, H/16,
+      W/16) to (B, 8 width, H/32, W/32).
+    - tail: means over all pixels, (B, 8 width), without parameters.
+
+    Parameters
+    ----------
+    classes : int
+        Classes of the public set.
+    width : int
+        Channels of the first of the four stages; 64 in the paper. The channels double from stage to stage.
+    inputs : Inputs
+        The map from pixels to x.
     """
 
     layer = "means over the pixels of the fourth stage, before the linear layer"
@@ -87,15 +99,20 @@ class ResNet18(Backbone):
 
 
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet18:
-    """The network with parameters of 0; size, mean and std as for `Inputs`."""
+    """Return the network with parameters of 0; size, mean and std are as for `Inputs`."""
     return empty(lambda: ResNet18(classes, width, Inputs(size, list(mean), list(std))))
 
 
 def from_torchvision(folder: Path, file: str) -> dict[str, np.ndarray]:
-    """Parameters and statistics under our names, from torchvision's state_dict in `folder`.
+    """Return parameters and statistics under our names, from torchvision's state_dict in `folder`.
 
-    Nothing but tensors is unpickled.  Files of early versions do not count batches: these counts, which no answer
-    depends on, are then 0.  DataError for a file that holds anything else.
+    Only tensors are unpickled. Files of early versions do not count batches. These counts are then 0; no
+    output depends on them.
+
+    Raises
+    ------
+    DataError
+        The file is not a state_dict of tensors.
     """
     path = folder / file
     try:

@@ -1,8 +1,11 @@
 """The ResNet-20 for CIFAR-100 of the repository karanchahal/distiller, whose published weights we use.
 
-Differs from He et al. (2016), section 4.2, as the weights do: the first convolution has 64 channels, not 16; a 1x1
-convolution with batch normalisation is the shortcut where the shape changes, not padding by zeros; within a stage no
-ReLU follows the sum, one follows the stage; pooling is over 4x4, so that there are 256 features, not 64.
+The weights, and so the network, differ from He et al. (2016), section 4.2:
+
+Differs: the first convolution has 64 channels, not 16.
+Differs: a shortcut that changes the shape is a 1x1 convolution with batch normalisation, not zero padding.
+Differs: within a stage no ReLU follows the sum; one ReLU follows the stage.
+Differs: pooling is over 4x4, so that there are 256 features, not 64.
 """
 
 from collections.abc import Sequence
@@ -13,22 +16,25 @@ from dplangevin.backbones import Backbone, empty
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.backbones.residual import Residual, stage
 
-BLOCKS = 3  # of each stage
+BLOCKS = 3  # blocks in each stage
 FEATURES = 256
 
 
 class Block(Residual):
-    """No ReLU follows the sum."""
+    """A residual block without a ReLU after the sum."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.added(x)
 
 
 class ResNet20(Backbone):
-    """``features(x) = tail(last_block(trunk(x)))``, x: (B, 3, 32, 32) as `inputs` gives it.
+    """A network ``features(x) = tail(last_block(trunk(x)))`` for images x as `inputs` gives them.
 
-    trunk: to what enters the last of the nine blocks, (B, 64, 8, 8).  last_block: to (B, 64, 8, 8), no ReLU yet.  tail:
-    ReLU, means over 4x4 and flattening, to (B, 256), without parameters.
+    x is (B, 3, 32, 32).
+
+    - trunk: everything before the last of the nine blocks, to (B, 64, 8, 8).
+    - last_block: to (B, 64, 8, 8), without the final ReLU.
+    - tail: ReLU, means over 4x4 and flattening, to (B, 256), without parameters.
     """
 
     layer = "ReLU and means over 4x4 of the last block, before the linear layer"
@@ -61,7 +67,13 @@ class ResNet20(Backbone):
 
 
 def build(classes: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet20:
-    """The network with parameters of 0; size, mean and std as for `Inputs`, ValueError where size is not 32."""
+    """Return the network with parameters of 0; size, mean and std are as for `Inputs`.
+
+    Raises
+    ------
+    ValueError
+        `size` is not 32.
+    """
     if size != 32:
         raise ValueError(f"size = {size}: this network takes images of 32x32, for its 256 features")
     return empty(lambda: ResNet20(classes, Inputs(size, list(mean), list(std))))

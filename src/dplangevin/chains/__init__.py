@@ -1,1 +1,4 @@
-"""Chains of noisy clipped gradient steps: how rows are drawn (`sampling`) and the one loop (`chain`)."""
+"""Chains of noisy clipped gradient steps.
+
+`sampling` decides which rows a step uses, `steps` gives step sizes, and `chain` is the one loop.
+"""

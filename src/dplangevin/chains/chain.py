@@ -1,16 +1,23 @@
-r"""The one loop: noisy sums of clipped gradients of a `Problem`, and what a kernel makes of them.
+r"""The one loop that runs chains of noisy clipped gradient steps on a `Problem`.
 
-Chain (s, e), of seed s and variant e, with clipped gradients g_i of the loss of one record::
+Chain (s, e) has seed s and variant e.  Step t uses the minibatch B_t, and g_i is the clipped gradient of the
+loss of record i.  The noisy sum of the step is::
 
-    G_t   = sum_(i in B_t) g_i + N(0, noise_std_t^2 I)
-    theta = what the kernel makes of G_t and of what it has seen; by default gradient descent with momentum,
-            v <- momentum v + G_t/tau + l2 theta,    theta <- Proj(theta - step_t v),    Proj: onto ||theta|| <= radius
+    G_t = sum_(i in B_t) g_i + N(0, noise_std_t^2 I)
 
-A kernel is given G_t and the state that it made of earlier ones, not the records (but for that of DP-SGFS, which says
-so): whatever it does is post-processing, and so is what a problem does around it (`Problem.around`).  Chains of one
-run share batches and normal draws, so that variants are compared on the same noise.  The sum is divided by tau, a
-constant, whatever number of rows a Poisson sample has.  Only the part that depends on a record is clipped; l2 needs no
-data.
+`Chain.mean_clip` optionally clips the sum itself, too, before the noise is added.  A kernel computes the next
+theta from G_t and from its own state.  The default kernel is gradient descent with momentum::
+
+    v     <- momentum v + G_t/tau + l2 theta
+    theta <- Proj(theta - step_t v)
+
+Proj is the projection onto the ball ||theta|| <= radius, and the loop does it for every kernel.
+
+A kernel uses G_t and its own state, and no records.  The only exception is the kernel of DP-SGFS, and its
+docstring says so.  Without records a kernel is post-processing, and so is the update that a problem adds
+around it (`Problem.around`).  The chains of one run share minibatches and normal draws, so that variants are
+compared on the same noise.  The sum is divided by the constant tau, also where a Poisson sample has another
+number of rows.  Only the part of the gradient that depends on a record is clipped; the l2 term needs no data.
 """
 
 import math
@@ -31,16 +38,26 @@ from dplangevin.random import NORMALS, Batch, batches, epochs, noise
 AT_ONCE = {
     True: 64,
     False: 256,
-}  # steps whose random numbers are drawn together, with Poisson samples and without
-State = tuple[Tensor, ...]  # theta (S, E, d) first
+}  # steps whose random numbers are drawn together; the key says whether a chain has Poisson samples
+State = tuple[Tensor, ...]  # the first part is theta (S, E, d)
 
 
 class Chain(NamedTuple):
-    """One chain.  step: eta_t, noise_std: deviation of the noise on the sum of clipped gradients, both ``(T,)``.
+    """The settings of one chain.
 
-    clip: bound on the norm of one record's gradient, inf for none.  l2: weight of ``l2/2 ||theta||^2`` beside the mean
-    loss.  momentum: in [0, 1).  start_std: of N(0, start_std^2 I), added to the problem's start (and projected).  keep:
-    steps, 1-based, after which theta is kept; none: after the last.
+    Attributes
+    ----------
+    step : Tensor (T,), step sizes eta_t.
+    noise_std : Tensor (T,), standard deviation of the noise on the sum of clipped gradients.
+    sampling : Sampling, how minibatches are drawn.
+    clip : float > 0, bound on the norm of one record's gradient; inf for none.
+    l2 : float, weight of ``l2/2 ||theta||^2``, which is added to the mean loss.
+    momentum : float in [0, 1).
+    radius : float, of the ball that theta is projected onto; inf for no projection.
+    start_std : float; noise N(0, start_std^2 I) is added to the start, and the result is projected.
+    keep : tuple of int, steps (1-based) after which theta is kept; if empty, only the last step.
+    mean_clip : float > 0, bound on the norm of the minibatch's mean gradient ``sum_i g_i/tau`` before the
+        noise; inf for none.  With it, one record moves the sum by at most 2 tau mean_clip.
     """
 
     step: Tensor
@@ -52,36 +69,52 @@ class Chain(NamedTuple):
     radius: float = math.inf
     start_std: float = 0.0
     keep: tuple[int, ...] = ()
+    mean_clip: float = math.inf
+
+    def sensitivity(self, n: int) -> float:
+        """Return how far adding or removing one of n records moves a minibatch's sum, at most."""
+        return min(self.clip, 2 * self.sampling.size(n) * self.mean_clip)
 
 
 class Observer(Protocol):
-    """Sees every step and decides nothing; its `state` (tensors, numbers, lists) is part of a checkpoint."""
+    """A callback that sees every step and changes nothing.
+
+    Its `state` (tensors, numbers, lists) is part of a checkpoint.
+    """
 
     state: dict[str, Any]
 
     def __call__(self, step: int, theta: Tensor, rows: Tensor, sums: Sums) -> None:
-        """After step (1-based): theta ``(S, E, d)``, how many rows its minibatches had, ``(S, E)``, and their sums."""
+        """Look at the chains after a step.
+
+        Parameters
+        ----------
+        step : int, 1-based.
+        theta : Tensor (S, E, d), after the step.
+        rows : Tensor (S, E), the number of rows in each minibatch.
+        sums : Sums, of the minibatches, before `Chain.mean_clip` and noise.
+        """
         ...
 
     def shown(self) -> str:
-        """A text for the progress bar."""
+        """Return a text for the progress bar."""
         ...
 
 
 class Kernel(Protocol):
-    """What becomes of the noisy sums."""
+    """The rule that computes the next state of the chains from the noisy sums."""
 
     def init(self, theta: Tensor, rng: torch.Generator) -> State:
-        """The first state, from theta ``(S, E, d)``."""
+        """Return the first state for theta ``(S, E, d)``."""
         ...
 
     def step(self, state: Any, noisy: Tensor, t: int, batch: Batch) -> State:
-        """The state after step t = 0, 1, ...; noisy: G_t, ``(S, E, d)``."""
+        """Return the state after step t = 0, 1, ...; `noisy` is G_t, ``(S, E, d)``."""
         ...
 
 
 class Descent:
-    """Gradient descent with momentum, the module's equation without its projection."""
+    """Gradient descent with momentum: the equation in the module's docstring without its projection."""
 
     def __init__(self, chains: Sequence[Chain], size: int, device: torch.device) -> None:
         self.size, self.step_size = size, schedules(chains, "step", device)
@@ -98,11 +131,18 @@ class Descent:
 
 @dataclass(frozen=True)
 class Langevin:
-    """A kernel of `kernels` in units of ``U = sum of losses + n l2/2 ||theta||^2``, of whose gradient it has the
-    estimate ``(n/tau) G_t + n l2 theta``; the noise of the update is in G_t.
+    """A kernel of `dplangevin.kernels`, applied to the potential of the whole data set.
 
-    dynamics: of `kernels`.  start: the rest of its state, from theta and the generator.  step_size: of U,
-    ``(T, E, 1)``.  share: n/tau.  precision: n l2, ``(E, 1)``.
+    The potential is ``U = sum of losses + n l2/2 ||theta||^2``.  The estimate of its gradient is
+    ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.
+
+    Attributes
+    ----------
+    dynamics : Kernel of `dplangevin.kernels`.
+    start : function (theta, generator) -> the parts of the first state that follow theta.
+    step_size : Tensor (T, E, 1), step sizes for U.
+    share : float, n/tau.
+    precision : Tensor (E, 1), n l2.
     """
 
     dynamics: Dynamics
@@ -121,12 +161,12 @@ class Langevin:
 
 
 def columns(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
-    """A number of every chain, ``(E, 1)``."""
+    """Return the number `name` of every chain, ``(E, 1)``."""
     return torch.tensor([getattr(c, name) for c in chains], dtype=torch.float32, device=device)[:, None]
 
 
 def schedules(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
-    """A number of every step and chain, ``(T, E, 1)``."""
+    """Return the number `name` of every step and chain, ``(T, E, 1)``."""
     return torch.stack([getattr(c, name).float() for c in chains], 1)[..., None].to(device)
 
 
@@ -143,14 +183,34 @@ def run(
     checkpoint: Checkpoint | None = None,
     drawn_in: torch.dtype = NORMALS,
 ) -> Tensor:
-    """theta after the steps in ``keep``, ``(S, E, kept, d)``.
+    """Run the chains, and return theta after the steps in `Chain.keep`.
 
-    schemes: what the random stream is drawn for (and a random start), if more than what these chains need; with the
-    same, a chain sees the same rows and noise whatever it is run with.  start: theta_0 ``(S, E, d)``, that of the
-    problem by default.  drawn_in: precision that the noise is drawn in, see `random.noise`.
-    checkpoint: the state is kept there now and then, and a run that finds one goes on from it to the same bytes.
-    Raises ValueError for chains that cannot share batches, and, naming the step, when a network's chain diverges; that
-    of a linear model ends in nan.
+    Parameters
+    ----------
+    problem : Problem
+    chains : sequence of Chain, E of them, with equal numbers of steps, batch sizes and `keep`.
+    seeds : int, S.
+    rng : generator of all draws.
+    schemes : set of str, the sampling schemes that the random stream is drawn for; by default those of
+        `chains`.  With the same `schemes`, a chain sees the same rows and noise, whichever chains run beside
+        it.  A given set also draws the noise of a random start.
+    start : Tensor (S, E, d), theta_0; by default the problem's.
+    kernel : Kernel; by default gradient descent with momentum (`Descent`).
+    observe : Observer, which sees every step.
+    checkpoint : Checkpoint, where the state is saved from time to time.  A run that finds a saved state
+        continues from it, and its result is the same to the byte.
+    drawn_in : torch.dtype, precision in which the noise is drawn, see `random.noise`.
+
+    Returns
+    -------
+    Tensor (S, E, kept, d)
+
+    Raises
+    ------
+    ValueError
+        If the chains cannot share minibatches, if `clip` or `mean_clip` is not positive, or if a network's
+        chain diverges (the message names the step).  A linear model's chain that diverges ends in nan,
+        without an error.
     """
     n, d, first = problem.facts.n, problem.facts.d, chains[0]
     steps, size, device = len(first.step), first.sampling.size(n), problem.device
@@ -158,16 +218,20 @@ def run(
         raise ValueError(
             "chains that are run together need equally many steps, one batch size and one `keep`"
         )
-    if any(not c.clip > 0 for c in chains):
-        raise ValueError(f"clips {[c.clip for c in chains]} must be positive; inf for none")
+    for name in ("clip", "mean_clip"):
+        given = [getattr(c, name) for c in chains]
+        if not all(value > 0 for value in given):
+            raise ValueError(f"{name} {given} must be positive; inf for none")
     poisson = torch.tensor([c.sampling.scheme == "poisson" for c in chains], device=device)
     radius, clips = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
     clip = None if bool(clips.isinf().all()) else clips
     step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device)
     l2, wanted = columns(chains, "l2", device), set(first.keep or (steps,))
-    plain = kernel is None and observe is None and not any(c.momentum for c in chains)
+    longest = size * columns(chains, "mean_clip", device)  # bound on the norm of a minibatch's sum
+    cut = bool((longest < math.inf).any())
+    plain = kernel is None and observe is None and not cut and not any(c.momentum for c in chains)
     order = sorted(range(len(chains)), key=lambda e: chains[e].sampling.scheme == "poisson")
-    if plain and order != sorted(order):  # a descent of the problem's own wants Poisson samples last
+    if plain and order != sorted(order):  # `Problem.descent` needs the chains with Poisson samples last
         arranged, begin = [chains[e] for e in order], None if start is None else start[:, order]
         found = run(
             problem,
@@ -184,7 +248,7 @@ def run(
     shrunk, moved = (
         1 - step * l2,
         step * std / size,
-    )  # what a step keeps of theta, and the standard deviation of its noise
+    )  # the factor on theta in a step, and the standard deviation of its noise
     bounded = not bool((radius == math.inf).all())
     kernel = problem.around(kernel or Descent(chains, size, device), chains)
 
@@ -195,7 +259,7 @@ def run(
     if saved is None:
         if start is None:
             start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
-        theta = start.clone()  # a descent of the problem's own works in place
+        theta = start.clone()  # `Problem.descent` changes theta in place
         if paired or any(c.start_std for c in chains):
             drawn = noise(rng, seeds, 1, d, dtype=drawn_in).float()
             theta = theta + columns(chains, "start_std", torch.device("cpu")) * drawn
@@ -234,7 +298,8 @@ def run(
                     raise ValueError(
                         f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
                     ) from error
-                noisy = (std[t] * batch.normals).add_(sums.gradient)
+                gradient = _shortened(sums.gradient, longest) if cut else sums.gradient
+                noisy = (std[t] * batch.normals).add_(gradient)
                 state = kernel.step(state, noisy, t, batch)
             if bounded:
                 state = (_projected(state[0], radius), *state[1:])
@@ -253,19 +318,22 @@ def run(
 
 
 def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
-    """At most `samples` step numbers, evenly spaced after the burn-in share, the last step included."""
+    """Return at most `samples` step numbers (1-based), evenly spaced after the burn-in, with the last step.
+
+    `burn_in` is the share of the steps, in [0, 1), that is left out at the start.
+    """
     first = math.floor(burn_in * steps)
     return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))
 
 
 def _counts(batch: Batch, poisson: Tensor, size: int) -> Tensor:
-    """(S, E): how many rows, from the start, are a chain's minibatch."""
+    """Return how many of `batch.rows`, from the first on, are each chain's minibatch, ``(S, E)``."""
     fixed = torch.full((len(batch.rows), len(poisson)), size, device=batch.rows.device)
     return fixed if batch.sizes is None else torch.where(poisson, batch.sizes[:, None], fixed)
 
 
 def _mask(batch: Batch, poisson: Tensor, size: int) -> Tensor | None:
-    """(S, E, B), None where all rows take part."""
+    """Return True for the rows in each chain's minibatch, ``(S, E, B)``; None if all rows are in it."""
     if batch.sizes is None and batch.rows.shape[1] == size:
         return None
     place = torch.arange(batch.rows.shape[1], device=batch.rows.device)
@@ -273,6 +341,9 @@ def _mask(batch: Batch, poisson: Tensor, size: int) -> Tensor | None:
 
 
 def _projected(theta: Tensor, radius: Tensor) -> Tensor:
-    if bool((radius == math.inf).all()):
-        return theta
-    return theta * (radius / theta.norm(dim=-1, keepdim=True)).clamp_(max=1.0)
+    return theta if bool((radius == math.inf).all()) else _shortened(theta, radius)
+
+
+def _shortened(vectors: Tensor, longest: Tensor) -> Tensor:
+    """Return vectors ``(S, E, d)`` scaled down to norms of at most `longest` ``(E, 1)``."""
+    return vectors * (longest / vectors.norm(dim=-1, keepdim=True)).clamp_(max=1.0)

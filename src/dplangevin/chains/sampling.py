@@ -1,4 +1,7 @@
-"""Which rows a step sees: Poisson samples, uniform subsets, parts of shuffled epochs, or all rows."""
+"""Sampling schemes, which decide the rows that a step uses.
+
+There are four: Poisson samples, uniform subsets, parts of shuffled epochs, and all rows.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,17 +12,29 @@ Scheme = Literal["poisson", "subset", "shuffled", "full"]
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a step draws its minibatch, and for how many steps.
+    """A sampling scheme with its batch size and its number of epochs.
 
-    scheme: "poisson", each row is in the minibatch with probability batch/n (q), independently; "subset", a uniform
-    subset of `batch` rows, drawn without replacement and anew each step; "shuffled", the next `batch` rows of a random
-    order, which is drawn anew each epoch and whose rest, fewer than `batch`, is left out; "full", all rows (batch is
-    then n).
-    batch: tau, in 1..n, of Poisson samples the expected size; None: round(sqrt(n)).  epochs: passes over the rows, > 0;
-    None: sqrt(n), as wang2015 runs its experiments.  There are ``T = floor(n epochs/tau)`` steps, so never more passes
-    than are stated; of shuffled epochs ``floor(epochs floor(n/tau))``.
-    Differs: the code of ryffel2022 takes what is left over of an epoch as a smaller minibatch.
-    Raises ValueError, naming it, for a number out of its domain.
+    * "poisson": each row is in the minibatch with probability q = batch/n, independently of the others.
+    * "subset": each step draws a new uniform subset of `batch` rows, without replacement.
+    * "shuffled": each step takes the next `batch` rows of a random order.  Each epoch draws a new order.  The
+      rest of an order, fewer than `batch` rows, is left out.
+    * "full": each step takes all rows, so the batch size is n.
+
+    A run has ``T = floor(n epochs/tau)`` steps, so it never makes more passes than `epochs`.  With shuffled
+    epochs it has ``T = floor(epochs floor(n/tau))``.
+
+    Differs: the code of ryffel2022 uses the rest of an epoch as a smaller minibatch.
+
+    Attributes
+    ----------
+    scheme : "poisson", "subset", "shuffled" or "full".
+    batch : int in 1..n, tau; the expected size of a Poisson sample.  None: round(sqrt(n)).
+    epochs : float > 0, passes over the rows.  None: sqrt(n), as in the experiments of wang2015.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its domain; the message names it.
     """
 
     scheme: Scheme
@@ -37,7 +52,7 @@ class Sampling:
             raise ValueError(f"epochs must be positive and finite, not {self.epochs}")
 
     def size(self, n: int) -> int:
-        """tau, of n rows."""
+        """Return the batch size tau for n rows; raise ValueError if it is larger than n."""
         if self.scheme == "full":
             return n
         size = round(math.sqrt(n)) if self.batch is None else int(self.batch)
@@ -46,15 +61,15 @@ class Sampling:
         return size
 
     def rate(self, n: int) -> float:
-        """q = tau/n."""
+        """Return the sampling rate q = tau/n."""
         return self.size(n) / n
 
     def passes(self, n: int) -> float:
-        """Epochs, of n rows."""
+        """Return the number of epochs for n rows."""
         return math.sqrt(n) if self.epochs is None else self.epochs
 
     def steps(self, n: int) -> int:
-        """T."""
+        """Return the number of steps T for n rows; raise ValueError if it is 0."""
         each = self.per_epoch(n) if self.scheme == "shuffled" else n / self.size(n)
         steps = math.floor(each * self.passes(n))
         if steps < 1:
@@ -64,15 +79,18 @@ class Sampling:
         return steps
 
     def ends(self, n: int) -> tuple[int, ...]:
-        """The steps, 1-based, after which an epoch is over; the last step ends the last, whole or not."""
+        """Return the last step (1-based) of every epoch.
+
+        The last step of the run also ends the last epoch, whether that epoch is complete or not.
+        """
         steps, each = self.steps(n), self.per_epoch(n) if self.scheme == "shuffled" else n / self.size(n)
         return tuple(min(steps, math.floor(each * (k + 1))) for k in range(math.ceil(self.passes(n))))
 
     def per_epoch(self, n: int) -> int:
-        """Whole minibatches of an epoch, floor(n/tau)."""
+        """Return the number of whole minibatches in an epoch, floor(n/tau)."""
         return n // self.size(n)
 
 
-# The defaults of methods, of sqrt(n) rows each, so that they fit data of any size
-SUBSETS = Sampling("subset")  # for sqrt(n) epochs, as wang2015 runs its experiments
+# Defaults of the methods: a batch of sqrt(n) rows fits data of any size
+SUBSETS = Sampling("subset")  # sqrt(n) epochs, as in the experiments of wang2015
 POISSON = Sampling("poisson", epochs=10)

@@ -16,12 +16,26 @@ Schedule = Literal["constant", "cosine", "li2019", "ryffel2022"]
 
 @dataclass(frozen=True)
 class Steps:
-    """eta_k, k = 0, ..., T - 1, the first of which is ``step/unit``.
+    """A schedule of step sizes eta_k, k = 0, ..., T - 1, with ``eta_0 = step/unit``.
 
-    unit: "absolute", 1; "smoothness", that of one record's loss, below 2 over which descent is stable on any rows;
-    "mean_smoothness", that of the mean loss with its ridge, ``beta = mean_smoothness + l2``.
-    schedule: "constant"; "cosine", ``eta_0 (1 + cos(pi k/T))/2``; "li2019", ``eta_0 (k + 1)^(-1/3)``; "ryffel2022",
-    ``1/(1/eta_0 + l2 k/2)`` (section 5.2, where ``eta_0 = 1/(2 beta)``).
+    The units, with their values, are:
+
+    * "absolute": 1.
+    * "smoothness": the smoothness of one record's loss.  With step < 2, descent is stable on any rows.
+    * "mean_smoothness": the smoothness of the mean loss with its ridge, ``beta = mean_smoothness + l2``.
+
+    The schedules are:
+
+    * "constant": ``eta_k = eta_0``.
+    * "cosine": ``eta_k = eta_0 (1 + cos(pi k/T))/2``.
+    * "li2019": ``eta_k = eta_0 (k + 1)^(-1/3)``.
+    * "ryffel2022": ``eta_k = 1/(1/eta_0 + l2 k/2)`` (section 5.2, where ``eta_0 = 1/(2 beta)``).
+
+    Attributes
+    ----------
+    step : float > 0, the first step size times the unit.
+    unit : "absolute", "smoothness" or "mean_smoothness".
+    schedule : "constant", "cosine", "li2019" or "ryffel2022".
     """
 
     step: float
@@ -37,7 +51,7 @@ class Steps:
         require(self.schedule in known, f"schedule must be one of {', '.join(known)}, not {self.schedule!r}")
 
     def first(self, facts: Facts, l2: float = 0.0) -> float:
-        """eta_0.  ValueError for a unit that the problem does not have."""
+        """Return eta_0; raise ValueError if the unit needs a smoothness that the problem does not have."""
         if self.unit == "absolute":
             return self.step
         beta = facts.smoothness if self.unit == "smoothness" else facts.mean_smoothness + l2
@@ -47,7 +61,15 @@ class Steps:
         return self.step / beta
 
     def sizes(self, facts: Facts, steps: int, l2: float = 0.0, factor: float = 1.0) -> Tensor:
-        """``(T,)`` float64; factor: of all steps."""
+        """Return the step sizes eta_k, ``(T,)`` in float64.
+
+        Parameters
+        ----------
+        facts : Facts of the problem.
+        steps : int, T.
+        l2 : float, ridge of the mean loss.
+        factor : float, by which all step sizes are multiplied.
+        """
         first = self.first(facts, l2) * factor
         k = torch.arange(steps, dtype=torch.float64)
         if self.schedule == "cosine":
@@ -59,14 +81,20 @@ class Steps:
         return torch.full((steps,), first, dtype=torch.float64)
 
     def read(self, facts: Facts) -> tuple[str, ...]:
-        """What of the steps was read off the private rows."""
+        """Return what the step sizes depend on that was read off the private rows, as texts for a guarantee.
+
+        The tuple is empty if nothing was.
+        """
         return () if self.unit == "absolute" else facts.read(self.unit)
 
     def settings(self, facts: Facts, l2: float = 0.0) -> dict[str, float]:
-        """What a row states of the unit."""
+        """Return the columns about the unit in a row of results."""
         return {"smoothness": facts.mean_smoothness + l2} if self.unit == "mean_smoothness" else {}
 
 
 def shown(schedule: Schedule) -> str:
-    """How rows name a schedule: the papers' "decreasing" is each paper's own."""
+    """Return the name of a schedule in rows of results.
+
+    "li2019" and "ryffel2022" are both named "decreasing", as each paper names its own schedule.
+    """
     return "decreasing" if schedule in ("li2019", "ryffel2022") else schedule

@@ -1,2 +1,6 @@
-"""What a paper says, tested. Claims are entries of `conf/claim/`, each of which names one of the rules here as its
-`test`."""
+"""Tests of the papers' claims against our results.
+
+`conf/claim/` has one entry for each claim. Each entry names one rule of this package as its `test`. A rule
+takes the frame of results and returns a `verdicts.Verdict`. It raises `verdicts.NoRows` if the frame lacks
+the rows that the claim is about.
+"""

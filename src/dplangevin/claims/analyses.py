@@ -1,7 +1,17 @@
-"""Rules for claims on an analysis: what a printed guarantee costs, and numbers, ratios and growth that a paper states.
+"""Rules for claims on the rows of an analysis: privacy guarantees, printed numbers, ratios and exponents.
 
-`where` picks rows. Where several rows answer, ours is their median, low and high the extremes (not a confidence
-interval).
+The frame of a rule has the rows of one analysis, and `where` picks rows from it. A rule returns a `Verdict`,
+in which `ours` is our number and `low` and `high` are its limits. Where a rule uses several rows, ours is
+their median. Then low and high are their smallest and largest value, not a confidence interval.
+
+Parameters that several rules share:
+
+bounds
+    Lower and upper end of the range that is asked for, None for an open end.
+what
+    The tested quantity in words, for the reason of the verdict.
+measure
+    What the values are, one of `verdicts.MEASURES`.
 """
 
 from __future__ import annotations
@@ -39,10 +49,26 @@ from dplangevin.text import short
 
 
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
-    """A printed (epsilon, delta). ours: the price for replace-one neighbours (the papers' own) at the default choice,
-    nan where that is an upper bound alone; low: the lower bound by an attack on the theorem's hypotheses; high: the
-    price, or the larger one of both neighbours where ours is one. Verdict as
-    `verdicts.promised`, not testable without settings."""
+    """Test a printed (epsilon, delta) guarantee against the proven ε and the attack ε.
+
+    The verdict is that of `verdicts.promised`. A guarantee without settings is not testable.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of the analysis `privacy_claims` (see `analyses.promises`).
+    id : str
+        The value of the column `id` in the row of this guarantee.
+
+    Returns
+    -------
+    Verdict
+        ours: the proven ε for replace-one neighbours (the papers' relation) at the default choice. It is nan
+        where that ε is only an upper bound, which no known pair of data sets attains.
+        low: the attack ε (lower bound) under the theorem's hypotheses, with 95 % confidence or exact for one
+        pair of data sets.
+        high: the proven ε; the larger one of both neighbour relations where ours is not nan.
+    """
     row = rows_where(frame, {"id": id}).iloc[0]
     text = {
         key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
@@ -89,8 +115,22 @@ def printed(
     others: Where | None = None,
     names: Sequence[str] = (),
 ) -> Verdict:
-    """A printed number recomputed in the one row `where`: reproduced if equal to the printed significant digits; under
-    stated choices if a row of `others` equals it, which the reason names by its columns `names`; else contradicted."""
+    """Test a printed number by recomputing it in one row.
+
+    The claim is reproduced if our number equals the printed one to its significant digits. It is reproduced
+    under stated choices if a row of `others` equals it. Otherwise it is contradicted.
+
+    Parameters
+    ----------
+    where : Where
+        Conditions that exactly one row meets.
+    published : float
+        The printed number, in the unit of `column`.
+    digits : int
+        Number of significant digits that the paper prints.
+    others : Where, optional
+        Rows that hold the number under other choices; the reason names a row by its columns `names`.
+    """
     rows = rows_where(frame, where)
     if len(rows) != 1:
         raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
@@ -116,6 +156,7 @@ def printed(
 
 
 def _named(row: pd.Series, names: Sequence[str]) -> str:
+    """Return the row in words, by its columns `names`."""
     return words.named(dict(row), names)
 
 
@@ -129,9 +170,11 @@ def inside(
     what: str = "",
     measure: str = RANGE,
 ) -> Verdict:
-    """Every value of `column` lies in `bounds` (an end may be null). smallest: a column at whose smallest value alone
-    the rows count, such as a step size that stands for its limit. what: the values in words. measure: what they are,
-    of `verdicts.MEASURES`. Verdict as `verdicts.within`."""
+    """Test that every value of `column` lies in `bounds`; the verdict is that of `verdicts.within`.
+
+    `smallest` is a column whose smallest value stands for a limit, such as a step size. If it is given, only
+    rows at that value count.
+    """
     rows = rows_where(frame, where)
     at = ""
     if smallest:
@@ -153,8 +196,11 @@ def ratio(
     what: str = "",
     measure: str = RANGE,
 ) -> Verdict:
-    """The ratio of `column` between the rows `top` and `bottom`, matched on the columns `keys`, lies in `bounds`.
-    measure, and verdict: as for `inside`."""
+    """Test that a ratio of `column` between two sets of rows lies in `bounds`.
+
+    The rows `top` are divided by the rows `bottom`, matched on the columns `keys`. The verdict is that of
+    `verdicts.within`; `strict` lets one ratio outside the bounds contradict the claim.
+    """
     above, below = (rows_where(frame, where) for where in (top, bottom))
     pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
     pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
@@ -178,8 +224,11 @@ def growth(
     what: str = "",
     measure: str = RANGE,
 ) -> Verdict:
-    """The exponent p of y ~ x^p, between neighbouring x within each group of `by`, lies in `bounds`. measure, and
-    verdict: as for `inside`."""
+    """Test that the exponent p of y ~ x^p lies in `bounds`; the verdict is that of `verdicts.within`.
+
+    Each exponent is the slope on log scales between two neighbouring x. The columns `by` define the groups. x
+    and y are positive. Several y at one x enter by their median.
+    """
     slopes: list[float] = []
     for _, rows in rows_where(frame, where).dropna(subset=[y]).groupby(list(by)):
         means = rows.groupby(x)[y].median()
@@ -193,11 +242,17 @@ def growth(
 def exponent(
     frame: pd.DataFrame, *, where: Where, x: str, bounds: Bounds, first: float = 0.0, column: str = "value"
 ) -> Verdict:
-    """The exponent of `column` in x, fitted over the rows `where` with x >= first, lies in `bounds` (an end may be
-    null).
+    """Test that the exponent of `column` in x, fitted over all rows, lies in `bounds`.
 
-    Reproduced if its whole 95 % interval does, contradicted if none of it does, else not reproduced. Values without an
-    interval (another column than value) are fitted as exact.
+    The claim is reproduced if the whole 95 % interval of the exponent lies in the bounds. It is contradicted
+    if no part of the interval does. Otherwise it is not reproduced.
+
+    Parameters
+    ----------
+    x, first : str, float
+        Column of the variable, with positive values, and the smallest x that enters the fit.
+    column : str
+        Column of the positive values. "value" has 95 % limits; every other column is fitted as exact.
     """
     rows = rows_where(frame, where)
     rows = rows[rows[x].ge(first)].dropna(subset=[column])

@@ -1,4 +1,14 @@
-"""Rules for claims on exact computations, where nothing is drawn and one admissible case refutes a bound."""
+"""Rules for claims on exact computations.
+
+Nothing here is random, so that one admissible case refutes a bound.
+
+Parameters that several rules share:
+
+bounds
+    Lower and upper end of the range that is asked for, None for an open end.
+what
+    The tested quantity in words, for the reason of the verdict.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +47,23 @@ def every_case(
     choice: str = "",
     smallest: str = "",
 ) -> Verdict:
-    """Every exact value of `column` in the rows `where` lies in `bounds`: contradicted by one that does not, but
-    reproduced under stated choices where `others` names rows that all do, which `choice` says in words. smallest: a
-    column at whose smallest value alone rows count, as it stands for a limit. low, high: the smallest and largest
-    value. what: the column in words."""
+    """Test that every exact value of `column` lies in `bounds`.
+
+    One value outside contradicts the claim. The claim is reproduced under stated choices instead if all rows
+    of `others` lie in the bounds.
+
+    Parameters
+    ----------
+    others, choice : Where, str
+        Rows that hold the values under another choice, and that choice in words.
+    smallest : str
+        A column whose smallest value stands for a limit. Only rows at that value count.
+
+    Returns
+    -------
+    Verdict
+        ours: the median; low, high: the smallest and the largest value.
+    """
     rows = _at_smallest(rows_where(frame, where), smallest)
     asked = Asked.within(bounds)
     held = int(rows[column].between(*asked).sum())
@@ -56,9 +79,17 @@ def every_case(
 def order(
     frame: pd.DataFrame, *, where: Where, x: str, y: str, by: Sequence[str], bounds: Bounds, what: str
 ) -> Verdict:
-    """The exponent p of y ~ x^p between neighbouring x, within each group of `by`, lies in `bounds`; exact values.
-    Reproduced if all do, contradicted if none does, else not reproduced. ours: their median, low and high: the smallest
-    and largest. what: y as a function of x in words."""
+    """Test that the exponent p of y ~ x^p lies in `bounds`, from exact values.
+
+    Each exponent is the slope on log scales between two neighbouring x. The columns `by` define the groups.
+    `what` is y as a function of x in words. The claim is reproduced if all exponents lie in the bounds, and
+    contradicted if none does. Otherwise it is not reproduced.
+
+    Returns
+    -------
+    Verdict
+        ours: the median exponent; low, high: the smallest and the largest.
+    """
     slopes: list[float] = []
     for _, rows in rows_where(frame, where).groupby(list(by), dropna=False):
         line = rows.sort_values(x)
@@ -75,8 +106,16 @@ def order(
 def best_at(
     frame: pd.DataFrame, *, where: Where, x: str, y: str, published: float, within: float, what: str
 ) -> Verdict:
-    """Of the exact values of y in the rows `where`, the largest is at x = `published` (to `within`), else contradicted.
-    low, high: the x next to ours. what: y in words."""
+    """Test that the largest of the exact values of y lies at x = `published`.
+
+    The claim is contradicted if the x of the largest value is further than `within` from `published`. At
+    least three rows are needed. `what` is y in words.
+
+    Returns
+    -------
+    Verdict
+        ours: the x of the largest y; low, high: the two x next to it, nan at an end of the range.
+    """
     rows = rows_where(frame, where).sort_values(x).reset_index(drop=True)
     asked = Asked.near(published, within)
     if len(rows) < 3:
@@ -93,13 +132,15 @@ def best_at(
 
 
 def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
-    """Not testable, and why; the frame is not read."""
+    """Return "not testable" with a reason; the frame is not read."""
     return not_testable(reason)
 
 
 def _at_smallest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the rows at the smallest value of `column`, or all rows if `column` is ""."""
     return rows[rows[column].eq(rows[column].min())] if column else rows
 
 
 def _range(values: pd.Series) -> str:
+    """Return the smallest and the largest value as text."""
     return f"{values.min():.4g} to {values.max():.4g}" if len(values) > 1 else f"{values.iloc[0]:.4g}"

@@ -1,9 +1,13 @@
-"""Rules for claims on trained networks, on heads on features and on fine-tuning: printed test accuracies, one method
-above another, printed budgets and settings that methods are said to share.
+"""Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
-Rows are those of `exhibits.read.read_runs`, of which the accuracies count. What the runs of the paper's network and of
-a small one (in the column `problem`) say is judged by `verdicts.two_networks`. The data set of a softmax regression is
-features, such as cifar10_resnet18; rows on images themselves (fine-tuning) are of `stand_in`, the network of the runs.
+The claims are printed test accuracies, orderings of methods, printed budgets, and settings that methods
+share. The rows are those of `exhibits.read.read_runs`. A rule reads those of the metric "accuracy", unless it
+has a parameter `metric`.
+
+For networks trained from scratch, the column `problem` names the network: the paper's or a small one. `small`
+is the name of the small one. `verdicts.two_networks` combines the evidence of both. For a softmax regression,
+the column `dataset` names features, such as "cifar10_resnet18". For fine-tuning it names the images
+("cifar10"). Rows on images count as rows of the features `stand_in`, because these runs train that network.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from dplangevin.statistics import LEVEL, Interval, holm, t_interval, trusted, we
 from dplangevin.text import number, numbers, percent, points, short
 
 ADD_REMOVE = "all iterates, add/remove"
-PRINTED_AS_CLAIMED = 1.005  # times the claim: what prints as 1.00
+PRINTED_AS_CLAIMED = 1.005  # An ε up to this many times the claim prints as the claim, such as 1.00.
 
 
 # Networks trained from scratch
@@ -54,11 +58,18 @@ def accuracy(
     small: str = "",
     others: Mapping[str, Where] | None = None,
 ) -> Verdict:
-    """A printed test accuracy: our mean over seeds lies within `margin` (in [0, 1)) of it.
+    """Test that our mean accuracy over seeds lies within `margin` of a printed test accuracy.
 
-    Holds if the mean does; the opposite is shown if the whole 95 % t-interval lies outside. where: the rows, one
-    setting of each network. small: the name of the small network. others: name -> `where` of other settings to try; the
-    accuracy of one whose guarantee fails does not make the claim hold.
+    The claim holds if the mean lies within. The opposite is shown if the whole 95 % t-interval lies outside.
+
+    Parameters
+    ----------
+    where : Where
+        Rows of one setting of each network.
+    published, margin : float
+        The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
+    others : mapping of str to Where, optional
+        Other settings to try, by their name. A setting whose guarantee fails does not make the claim hold.
     """
     asked = Asked.near(published, margin)
     paper, stand_in = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
@@ -79,12 +90,19 @@ def accuracy(
 def above(
     frame: pd.DataFrame, *, first: Where, second: Where, small: str = "", margin: float = 0.0, by: str = ""
 ) -> Verdict:
-    """The accuracy of `first` less that of `second` is above -margin; margin: given away, in [0, 1).
+    """Test that the accuracy of `first` minus that of `second` is above -margin.
 
-    Shown if the 95 % interval of the difference (Welch, seeds are independent) lies above -margin and the difference is
-    significantly below it (Holm) at no value of `by`; the opposite if the mirror image holds. by: a column on whose
-    common values the two are compared, averaged over them within each seed; else each is one setting of each network.
-    small: as for `accuracy`.
+    The claim is shown under two conditions. The 95 % interval of the mean difference lies above -margin. The
+    difference is significantly below -margin at no value of `by` (Holm 1979). The opposite is shown by the
+    mirror image of both. Intervals are by Welch (1947), because seeds are independent.
+
+    Parameters
+    ----------
+    margin : float
+        Accuracy by which `first` may be lower, in [0, 1).
+    by : str
+        A column. The methods are compared at its common values, and the difference is averaged over them
+        within each seed. If "", each method has one setting of each network.
     """
     pair = [_by_network(_runs_where(frame, where), small) for where in (first, second)]
     evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
@@ -99,11 +117,17 @@ def above(
 def more_covered(
     frame: pd.DataFrame, *, first: Where, second: Where, metric: str, small: str, by: str = ""
 ) -> Verdict:
-    """What the generator of `first` covers, less that of `second`, is above 0.
+    """Test that the generator of `first` covers more than that of `second`.
 
-    metric: of `judge.Judge`, such as digits_covered.  Shown, and its opposite, by the 95 % interval of the difference
-    (Welch, seeds are independent), averaged within each seed over the common values of the column `by`, if one is
-    named.  small: the name of the network, which stands in for the paper's.
+    The network `small` is a stand-in for the paper's. The 95 % interval of the difference shows the claim or
+    its opposite (Welch 1947; seeds are independent).
+
+    Parameters
+    ----------
+    metric : str
+        A metric of `judge.Judge`, such as "digits_covered".
+    by : str
+        A column over whose common values the metric is averaged within each seed; "" for none.
     """
     rows = [_runs_where(frame, where, metric) for where in (first, second)]
     at: list[Any] = sorted(set(rows[0][by]) & set(rows[1][by])) if by else [None]
@@ -124,6 +148,7 @@ def more_covered(
 
 
 def _near(rows: pd.DataFrame, asked: Asked) -> NetworkEvidence | None:
+    """Return the evidence of one network on a printed accuracy, or None without rows."""
     if rows.empty:
         return None
     interval = t_interval(_by_seed(rows))
@@ -134,12 +159,13 @@ def _near(rows: pd.DataFrame, asked: Asked) -> NetworkEvidence | None:
 
 
 def _compared(interval: Interval, asked: Asked) -> tuple[bool, bool]:
-    """Whether the mean lies within what is asked, and whether the whole interval lies outside."""
+    """Return whether the mean lies in the range `asked`, and whether the whole interval lies outside."""
     outside = interval.low > asked.high or interval.high < asked.low
     return asked.low <= interval.mean <= asked.high, outside
 
 
 def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) -> NetworkEvidence | None:
+    """Return the evidence of one network on a difference of accuracies, or None if the two share nothing."""
     if one.empty or two.empty:
         return None
     at: list[Any] = sorted(set(one[by]) & set(two[by])) if by else [None]
@@ -174,7 +200,7 @@ def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) ->
 
 
 def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows of the paper's network and of the small one; either may be empty."""
+    """Return the rows of the paper's network and those of the small one; either may be empty."""
     rest = rows[~rows.problem.eq(small)]
     if rest.problem.nunique() > 1:
         raise ValueError(
@@ -184,7 +210,7 @@ def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFr
 
 
 def _prices(rows: pd.DataFrame) -> str:
-    """What one setting costs, for both kinds of neighbours."""
+    """Return the proven ε of one setting for both neighbours as text, with a note on failed conditions."""
     if not np.isfinite(rows.epsilon_add_remove).all():
         return ", not private"
     ones = f"{short(rows.epsilon_add_remove.max())} add/remove, {short(rows.epsilon_replace_one.max())} replace-one"
@@ -192,7 +218,7 @@ def _prices(rows: pd.DataFrame) -> str:
     return f" at tight ε {ones}, δ {number(rows.delta.iloc[0])}{failed}"
 
 
-# Heads on features, and fine-tuning
+# Softmax regressions on features, and fine-tuning
 
 
 def accuracy_on_features(
@@ -205,11 +231,20 @@ def accuracy_on_features(
     stand_in: str,
     metric: str = "accuracy",
 ) -> Verdict:
-    """A printed test accuracy of a network: our mean over seeds on the features `paper` lies within `margin` of it.
-    metric: accuracy, of the last iterate, or accuracy_best_epoch, of the epoch that is best on the test set.
+    """Test that our mean accuracy on the features `paper` lies within `margin` of a printed test accuracy.
 
-    Not testable where there are no such features; the reason then tells what those of `stand_in` give. Contradicted if
-    the whole 95 % t-interval lies further away, not reproduced if the mean alone does.
+    The claim is contradicted if the whole 95 % t-interval lies further away. It is not reproduced if the mean
+    lies further away but the interval does not. It is not testable without such features; the reason then
+    gives the accuracy on the features `stand_in`.
+
+    Parameters
+    ----------
+    published, margin : float
+        The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
+    paper, stand_in : str
+        Features of the paper's network and of the network that stands in for it.
+    metric : str
+        "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
     """
     asked = Asked.near(published, margin)
     ours = _on_features(frame, paper, stand_in, where, metric)
@@ -241,8 +276,10 @@ def weighted_methods(
     margin: float = 0.0,
     metric: str = "accuracy",
 ) -> Verdict:
-    """As `weighted_sum`, over the methods of one schedule; weights: method -> weight. calibration: that of the private
-    ones."""
+    """Test a weighted sum of accuracies of methods with one step schedule, as `weighted_sum` does.
+
+    `weights` has the weight of each method. `calibration` is that of the private methods.
+    """
     terms = [{"weight": weight, "method": method, "schedule": schedule} for method, weight in weights.items()]
     terms = [term if term["method"] == "sgd" else {**term, "calibration": calibration} for term in terms]
     return weighted_sum(
@@ -261,11 +298,25 @@ def weighted_sum(
     most: float = math.inf,
     metric: str = "accuracy",
 ) -> Verdict:
-    """The sum of `weight` times mean accuracy over `terms` ({weight, column: value}) is above -margin, at most `most`.
+    """Test that a weighted sum of mean accuracies is above -margin and at most `most`.
 
-    Shown if its 95 % interval (Welch-Satterthwaite: seeds are taken as independent) lies between these, the opposite if
-    it lies outside. paper: features of the paper's network, or several of them, of which the first that we have counts.
-    metric: as of `accuracy_on_features`, on the paper's network.
+    The claim is shown if the 95 % interval of the sum lies between these two ends. The opposite is shown if
+    the interval lies outside. The interval is by Welch-Satterthwaite, which takes seeds as independent.
+
+    Parameters
+    ----------
+    terms : sequence of mapping
+        Each has `weight` and the columns and values that pick its rows: {weight, column: value}.
+    paper : str or sequence of str
+        Features of the paper's network. If there are several, the first that we have counts.
+    stand_in : str
+        Features of the network that stands in for it.
+    margin : float
+        Accuracy that is given away, in [0, 1).
+    most : float
+        Upper end of the sum.
+    metric : str
+        As in `accuracy_on_features`, for the features `paper`. The features `stand_in` always use "accuracy".
     """
     names = [paper] if isinstance(paper, str) else list(paper)
     weighted = [(float(term["weight"]), {k: v for k, v in term.items() if k != "weight"}) for term in terms]
@@ -289,6 +340,7 @@ def _sum(
     most: float,
     metric: str = "accuracy",
 ) -> NetworkEvidence | None:
+    """Return the evidence of one set of features on a weighted sum, or None if a term has no rows."""
     parts = [(weight, _on_features(frame, name, stand_in, where, metric)) for weight, where in terms]
     kept = [(weight, rows) for weight, rows in parts if rows is not None]
     if len(kept) < len(parts):
@@ -309,7 +361,7 @@ def _sum(
 def _on_features(
     frame: pd.DataFrame, name: str, stand_in: str, where: Where, metric: str = "accuracy"
 ) -> pd.DataFrame | None:
-    """The rows of one features, None if there are none; of images where their network is `stand_in`."""
+    """Return the rows of the features `name`, or None; rows on images count where `name` is `stand_in`."""
     here = frame.dataset.eq(name) | (frame.dataset.eq(name.partition("_")[0]) & (name == stand_in))
     try:
         return _runs_where(frame[here], where, metric)
@@ -318,7 +370,7 @@ def _on_features(
 
 
 def _price(rows: pd.DataFrame) -> str:
-    """What one setting costs, and whether a condition of its guarantee fails."""
+    """Return the proven ε of one setting as text, with a note if a condition of its guarantee fails."""
     tight = float(rows.epsilon_tight.max())
     if not math.isfinite(tight):
         return ", not private"
@@ -327,12 +379,19 @@ def _price(rows: pd.DataFrame) -> str:
 
 
 def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
-    """A row that is printed as (claimed, delta)-private. low: the lower bound by an attack on a pair of records that
-    the problem admits; high: the smallest proven price for replace-one neighbours, of all iterates or of the last.
-    Neither is what the row costs, so that ours is nan.
+    """Test a table row that is printed as (claimed, delta)-private.
 
-    Verdict as `verdicts.promised`, of what rounds to the claim.  Rows at a larger delta, as a command has it, cost more
-    at that of the claim: of them an attack alone counts."""
+    The verdict is that of `verdicts.promised`; an ε that rounds to the claim meets it. Our rows may use a
+    larger delta, that of the authors' command. At the printed delta they then cost more than the proven ε
+    says. Only the attack counts in that case.
+
+    Returns
+    -------
+    Verdict
+        ours: nan, because neither bound is the exact cost.
+        low: the attack ε, on a pair of records that the problem admits.
+        high: the smallest proven ε for replace-one neighbours, of all iterates or of the last one.
+    """
     rows = _runs_where(frame, where)
     prices = {
         "all iterates, replace-one": float(rows.epsilon_tight.max()),
@@ -356,9 +415,9 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
         reason += "" if math.isnan(price) else f"; by the paper's formula with {name} {short(price)}"
     if not math.isnan(attack):
         confidence = 100 * rows.audit_confidence.iloc[0]
-        reason += (
-            "; an attack on a pair of records that this problem admits, all others zero, shows at least "
-        )
+        among = rows.audit_pair.str.contains("among the records").all()
+        others = "all others those of the data set" if among else "all others zero"
+        reason += f"; an attack on a pair of records that this problem admits, {others}, shows at least "
         reason += f"{short(attack)} ({confidence:g} % confidence)"
     if rows.sampling.eq("shuffled").any():
         reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
@@ -375,8 +434,15 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
 
 
 def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verdict:
-    """Every row of `where` has the same value in each of `columns`, by features; ours: the number of columns and
-    features in which they differ. Contradicted by one difference."""
+    """Test that methods have the same value in each of `columns`, on each set of features.
+
+    One difference contradicts the claim.
+
+    Returns
+    -------
+    Verdict
+        ours: the number of pairs of column and features in which the methods differ.
+    """
     rows = _runs_where(frame, where)
     differ = []
     for name, part in rows.groupby("dataset"):
@@ -394,15 +460,16 @@ def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verd
     return result(single(float(len(differ))), verdict, reason, EXACT, asked=Asked.near(0.0))
 
 
-# Common to both
+# Helpers of both parts
 
 
 def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> pd.DataFrame:
+    """Return the rows of one metric that match `where`; raise NoRows if none does."""
     return rows_where(frame[frame.metric.eq(metric)], where, f"no run with {_listed(where)}")
 
 
 def _listed(where: Where) -> str:
-    """`where` in short: (equal, dp_sgld, epsilon 0.99)."""
+    """Return `where` as short text, such as "(equal, dp_sgld, epsilon 0.99)"."""
     texts = []
     for key, value in where.items():
         text = " or ".join(map(str, value if isinstance(value, list) else [value]))
@@ -411,7 +478,7 @@ def _listed(where: Where) -> str:
 
 
 def _in_words(rows: pd.DataFrame, where: Where) -> str:
-    """What rows that were picked by `where` are: DP-SGLD at a tight ε of 0.99."""
+    """Return in words what the rows picked by `where` are, such as "DP-SGLD at a tight ε of 0.99"."""
     row = rows.iloc[0]
     parts = [words.method(row.method)]
     if "block" in where or "run" in where:
@@ -435,7 +502,7 @@ def _in_words(rows: pd.DataFrame, where: Where) -> str:
 
 
 def _by_seed(rows: pd.DataFrame) -> pd.Series:
-    """Accuracies by seed of one setting, without diverged chains; NoRows if all have diverged."""
+    """Return the values by seed of one setting without diverged chains; raise NoRows if all have diverged."""
     if rows.seed.duplicated().any():
         settings = rows[["run", "epsilon"]].drop_duplicates().to_dict("records")
         raise ValueError(f"a claim on one setting meets several, {settings}: narrow its `where`")
@@ -447,7 +514,7 @@ def _by_seed(rows: pd.DataFrame) -> pd.Series:
 
 
 def _limits(interval: Interval, *seeds: int) -> str:
-    """The interval in percent and the seeds behind it; says where there is none."""
+    """Return the interval in percent and the number of seeds as text, or a note that there is no interval."""
     if math.isnan(interval.low):
         return "(one seed: no interval)" if max(seeds) == 1 else "(one seed on one side: no interval)"
     return f"[{percent(interval.low)}, {percent(interval.high)}] over {numbers(seeds)} seeds"

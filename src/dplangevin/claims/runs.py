@@ -1,7 +1,19 @@
-"""Rules for claims on runs of convex problems: "method A beats method B" and its kin, a private method that turns into
-its baseline, chains that have mixed, and numbers about data and theorems. Comparisons are paired by repeat.
+"""Rules for claims on runs of convex problems.
 
-A claim that fails with the default choices is also tried in the settings of a sensitivity run.
+The claims are orderings of methods, private methods that reach their baseline, chains that have mixed, and
+numbers about data and theorems. Methods are compared by their paired difference within each repeat (one value
+of the column `seed`). A claim that fails with the default settings can also be tried with the settings of a
+sensitivity run.
+
+Parameters that many rules share:
+
+axis
+    "asked": methods are compared at the ε that they were asked for. "audited": at equal proven ε, where each
+    curve is interpolated linearly in ln ε.
+sensitivity
+    Name of an experiment that runs the methods with other settings, in which the claim is tried too.
+variant
+    The settings to use, for a method that was run with several.
 """
 
 from __future__ import annotations
@@ -50,14 +62,15 @@ from dplangevin.statistics import (
 )
 from dplangevin.text import number, points, short
 
-DIVERGED = "chains diverged"  # in the column violated
+DIVERGED = "chains diverged"  # a text in the column `violated`
 MIXED = 1.05  # split R-hat below which chains count as mixed
-ROUNDING = 1e-9  # relative
-BELOW_BUDGET = 0.01  # relative; calibration stops nearer than this to the budget
+ROUNDING = 1e-9  # relative rounding error that is allowed
+BELOW_BUDGET = 0.01  # relative; calibration ends nearer to the budget than this
 LEARNED = 0.01  # accuracy above the share of the majority class
-# paired difference, level -> its interval, and 1 if the claim is shown in it, -1 if its opposite is, 0 if neither
+# Maps a paired difference and a confidence level to its interval and a direction:
+# 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
 Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
-Tried = tuple[str, bool]  # what a search over settings says, and whether the claim is shown in any
+Tried = tuple[str, bool]  # the finding of a search in words, and whether any setting shows the claim
 DIRECTIONS = {REPRODUCED: 1, CONTRADICTED: -1}
 
 
@@ -77,15 +90,24 @@ def beats(
     sensitivity: str = "",
     printed: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
-    """First beats second in accuracy on one data set: the paired difference first - second, averaged over the budgets
-    within each repeat, is above -margin with 95 % confidence, and significantly below it at no budget (see
+    """Test that the first method is more accurate than the second on one data set.
+
+    The difference `first - second` is averaged over the budgets within each repeat. The claim is reproduced
+    if the average is above -margin with 95 % confidence and no budget is significantly below -margin (see
     `verdicts.ordering`).
 
-    margin: accuracy given away, in [0, 1); 0 asks for a strict win, more for "as well as". axis: "asked", or "audited"
-    for the comparison at equal tight epsilon, where curves are interpolated linearly in ln epsilon. factor: the
-    second method is read at factor * epsilon. sensitivity: an experiment with other settings of the methods, in which
-    the claim is tried as well (see `search_pairs`). printed: values of settings that the paper prints; other values
-    are no choices that it leaves open, and are not tried.
+    Parameters
+    ----------
+    margin : float
+        Accuracy by which the first method may be lower, in [0, 1). 0 asks for a strict win. A positive margin
+        asks for "as well as".
+    factor : float
+        The accuracy of the second method is taken at factor * ε.
+    sensitivity : str
+        An experiment with other settings, in which the claim is tried too (see `search_pairs`).
+    printed : mapping of str to str
+        Settings with the value that the paper prints. The paper does not leave them open: other values are
+        not tried.
     """
     asked = Asked.difference(margin)
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
@@ -120,10 +142,21 @@ def beats_all(
     sensitivity: str = "",
     printed: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
-    """First beats each of `others` (see `beats`): reproduced if it beats all, contradicted if it is beaten by one,
-    otherwise not reproduced. ours is the smallest mean difference, against the strongest of the others. An other whose
-    guarantee fails at a budget, or whose chains have diverged, does not count and is never the strongest. sensitivity,
-    printed: as for `beats`, one setting that beats all of them (see `search_against_all`)."""
+    """Test that the first method beats each of `others` (see `beats`).
+
+    The claim is reproduced if it beats all of them, and contradicted if one of them beats it. Otherwise it is
+    not reproduced. A method does not count if its guarantee fails at a budget or if its chains have diverged.
+
+    Parameters
+    ----------
+    sensitivity, printed : str, mapping
+        As in `beats`. One setting must beat all of the others (see `search_against_all`).
+
+    Returns
+    -------
+    Verdict
+        ours: the smallest mean difference, against the strongest of the others that count.
+    """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first, second=name, **where) for name in others}
     nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "strongest")
@@ -143,9 +176,17 @@ def worst_of_all(
     axis: str = "asked",
     experiment: str = "wang2015",
 ) -> Verdict:
-    """Each of `others` beats `last` (see `beats`): reproduced if all do, contradicted if `last` beats one of them (mean
-    difference below 0 with 95 % confidence), otherwise not reproduced. ours is the smallest mean difference other -
-    last, that of the next to last. Which others count is as for `beats_all`."""
+    """Test that each of `others` beats the method `last` (see `beats`).
+
+    The claim is reproduced if all do. It is contradicted if `last` beats one of them, that is if the mean
+    difference is below 0 with 95 % confidence. Otherwise it is not reproduced. Which of the others count is
+    decided as in `beats_all`.
+
+    Returns
+    -------
+    Verdict
+        ours: the smallest mean difference `other - last`, that of the second worst method.
+    """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=name, second=last, **where) for name in others}
     nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "nearest")
@@ -153,7 +194,7 @@ def worst_of_all(
 
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
-    """The runs without those whose variant has another value of a setting that the paper prints."""
+    """Return the runs without variants in which a setting differs from the value that the paper prints."""
     if not printed:
         return runs
     settings = {variant: variant_settings(variant) for variant in runs.variant.dropna().unique()}
@@ -166,7 +207,7 @@ def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _above(threshold: float) -> Shown:
-    """What `verdicts.ordering` says at a level."""
+    """Return a function that gives interval and direction of `verdicts.ordering` at a confidence level."""
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         comparison = compare(gap, threshold, level)
@@ -176,12 +217,12 @@ def _above(threshold: float) -> Shown:
 
 
 def _trusted(runs: pd.DataFrame, dataset: str, experiment: str, methods: Iterable[str]) -> set[str]:
-    """Those whose guarantee holds at every budget, without a diverged chain."""
+    """Return the methods whose guarantee holds at every budget and of which no chain has diverged."""
     return {name for name in methods if trusted(select(runs, dataset, name, experiment)).all()}
 
 
 def _of_all(each: dict[str, Verdict], counted: set[str], name: str) -> tuple[Verdict, str, str]:
-    """The one of those counted with the smallest difference, the verdict on all of them and its reason."""
+    """Return the verdict with the smallest difference, the verdict on all that count, and its reason."""
     said = {
         REPRODUCED: "the order is shown for",
         CONTRADICTED: "the opposite is shown for",
@@ -216,10 +257,22 @@ def equal_or_slightly_worse(
     experiment: str = "wang2015",
     sensitivity: str = "",
 ) -> Verdict:
-    """First is "often" equal to or slightly worse than second. A budget agrees if the first method is not significantly
-    better there and its mean is at most `slight` below. Reproduced if at least half of the budgets agree and the 95 %
-    interval of the difference averaged over them lies within +-slight; contradicted if fewer agree and the interval
-    lies above 0 or below -slight; otherwise not reproduced. sensitivity: as for `beats`."""
+    """Test that the first method is "often" equal to or slightly worse than the second.
+
+    A budget agrees under two conditions. The first method is not significantly better there. Its mean
+    accuracy is at most `slight` lower. Let I be the 95 % interval of the difference averaged over budgets:
+
+    - reproduced: at least half of the budgets agree, and I lies within [-slight, slight];
+    - contradicted: fewer agree, and I lies above 0 or below -slight;
+    - not reproduced: neither.
+
+    Parameters
+    ----------
+    slight : float
+        Largest accuracy that counts as slightly worse, in [0, 1).
+    sensitivity : str
+        As in `beats`.
+    """
     asked = Asked.near(0.0, slight)
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
@@ -244,18 +297,19 @@ def equal_or_slightly_worse(
 
 
 def _measure(runs: pd.DataFrame, dataset: str) -> str:
-    """What an interval over repeats is: those of Adult share one split."""
+    """Return what an interval over the repeats of a data set is; those of Adult share one split."""
     facts = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq("draws")]
     return ONE_SPLIT if len(facts) and facts.value.eq(1).all() else INTERVAL
 
 
 def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
-    """Points at which the first method is significantly better, equal or slightly worse, worse by more."""
+    """Return at how many points the first method is significantly better, agrees, or is worse by more."""
     better, worse = len(compare(gap).above), int((gap.mean() < -slight).sum())
     return better, gap.shape[1] - better - worse, worse
 
 
 def _often(interval: Interval, often: bool, asked: Asked) -> str:
+    """Return the verdict of `equal_or_slightly_worse`."""
     inside = interval.low >= asked.low and interval.high <= asked.high
     apart = interval.low > 0 or interval.high < asked.low
     return judged(often and inside, apart and not often)
@@ -276,14 +330,27 @@ def reaches_baseline(
     sensitivity: str = "",
     variant: str = "",
 ) -> Verdict:
-    """From budget `by` on, `first` has the accuracy of its non-private `baseline`: the 95 % interval of the paired
-    difference lies within +-margin at every asked budget >= by.
+    """Test that from budget `by` on, a private method is as accurate as its non-private baseline.
 
-    ours is the smallest asked budget from which on that holds (nan for none), low the next smaller one. Reproduced if
-    ours <= by; contradicted if at some budget >= by the interval lies outside +-margin altogether; otherwise not
-    reproduced. sensitivity: other settings of `first`, against the baseline in the same row scaling (`search_pairs`),
-    where that has learned something (`learned`).
-    variant: the settings in which a method counts that was run in several.
+    The method is as accurate at a budget if the 95 % interval of the paired difference lies within [-margin,
+    margin]. The claim is reproduced if this holds at every asked budget >= by. It is contradicted if the
+    interval lies entirely outside at some budget >= by. Otherwise it is not reproduced.
+
+    Parameters
+    ----------
+    margin : float
+        Largest difference of accuracy that counts as equal, in [0, 1).
+    by : float
+        Budget ε > 0.
+    sensitivity : str
+        An experiment with other settings of `first` (see `search_pairs`). Each is compared with the baseline
+        in the same row scaling, if that baseline has learned something (see `learned`).
+
+    Returns
+    -------
+    Verdict
+        ours: the smallest asked budget from which on the method is as accurate; nan if there is none.
+        low: the next smaller budget.
     """
     pair = [select(runs, dataset, method, experiment, variant=variant) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "asked")
@@ -312,8 +379,11 @@ def reaches_baseline(
 
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
-    """The rows, as a mask, of settings whose accuracy exceeds the share of the majority class by LEARNED or more in the
-    mean over all repeats and budgets."""
+    """Return a mask of the rows whose settings are more accurate than the majority class.
+
+    The mean accuracy over all repeats and budgets must exceed the share of the majority class by at least
+    LEARNED.
+    """
     share = runs[runs.dataset.eq(dataset) & runs.metric.eq(MAJORITY)].value.max()
     accuracy = runs.value.where(runs.metric.eq("accuracy"))
     keys = [runs[key] for key in ("experiment", "dataset", "method", "variant", "scaling")]
@@ -323,8 +393,11 @@ def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
 def _equivalence_threshold(
     gap: pd.DataFrame, margin: float, by: float, level: float
 ) -> tuple[float, float, bool]:
-    """The smallest budget from which on the interval is within +-margin (inf for none), the next smaller one (nan for
-    none), and whether the interval lies outside at some budget >= by."""
+    """Return the first budget of equivalence, the next smaller one, and whether an interval lies outside.
+
+    Equivalence holds from a budget on if there and at all larger budgets the interval lies within +-margin.
+    The first result is inf for no such budget, and the second is nan. The third looks only at budgets >= by.
+    """
     each = {
         float(np.exp(column).round(9)): t_interval(gap[column].dropna(), level)
         for column in sorted(gap.columns)
@@ -349,13 +422,28 @@ def price_of_standard_step(
     sensitivity: str = "",
     baseline: str = "",
 ) -> Verdict:
-    """From budget `by` on, the method takes the step size that it would take without privacy. It then costs less than
-    it was asked for (by more than 1 %), always the same: ours, the epsilon of the standard step by the accountant that
-    calibrates (nan where every budget is spent).
+    """Test that from budget `by` on, a method takes the step size that it would take without privacy.
 
-    Reproduced if ours <= by, otherwise contradicted, with no allowance for chance, since nothing here is random.
-    sensitivity: an experiment with other settings; under stated choices if one of them has a price <= by. baseline: the
-    method without privacy, whose run in the same variant must have learned something (`learned`) for that.
+    The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim is
+    reproduced if this ε is at most `by`. It is reproduced under stated choices if this is so in another
+    setting. Otherwise it is contradicted. Nothing here is random, so that no allowance is made for chance.
+
+    Parameters
+    ----------
+    by : float
+        Budget ε > 0.
+    sensitivity : str
+        An experiment with other settings of the method.
+    baseline : str
+        The method without privacy. Another setting counts only if the baseline has learned something in the
+        same variant (see `learned`). If "", all count.
+
+    Returns
+    -------
+    Verdict
+        ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
+        full.
+        low, high: the smallest and the largest such ε among the other settings.
     """
     rows = select(runs, dataset, method, experiment)
     ours, asked = _price(rows), Asked(high=by)
@@ -392,7 +480,7 @@ def price_of_standard_step(
 
 
 def _price(rows: pd.DataFrame) -> float:
-    """The paper's epsilon where it is below the budget asked for; nan where it never is."""
+    """Return the largest `epsilon_paper` that is below its budget; nan if none is."""
     capped = rows[np.isfinite(rows.epsilon) & (rows.epsilon_paper < rows.epsilon * (1 - BELOW_BUDGET))]
     return float(capped.epsilon_paper.max()) if len(capped) else math.nan
 
@@ -411,12 +499,18 @@ def better_where_mixed(
     larger: bool = True,
     variant: str = "",
 ) -> Verdict:
-    """Where both methods have mixed, a metric > 0 of `first` is larger (larger=False: smaller) than that of `second`.
+    """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
 
-    Mixed: at an asked budget the worst R-hat over repeats is below 1.05. ours: the smallest ratio first/second
-    (larger=False: second/first) of the means over repeats, low and high the range over these budgets; no interval,
-    since repeats that share data are the chains of one estimate. Reproduced if it is above 1 at all of them,
-    contradicted if at none, else not reproduced; not testable where no budget is left.
+    With `larger` False, test that it is smaller. Methods have mixed at an asked budget if the largest R-hat
+    over repeats is below MIXED. The claim is reproduced if the ratio is above 1 at all such budgets, and
+    contradicted if it is at none. Otherwise it is not reproduced. It is not testable if there is no such
+    budget.
+
+    Returns
+    -------
+    Verdict
+        ours, low: the smallest ratio first/second (second/first if not `larger`) of the means over repeats.
+        high: the largest. This is no interval: repeats that share data are chains of one estimate.
     """
     tables = {}
     for name in (first, second):
@@ -452,9 +546,15 @@ def better_where_mixed(
 def theorem_costs_more(
     runs: pd.DataFrame, *, dataset: str, method: str, experiment: str = "wang2015"
 ) -> Verdict:
-    """The theorem's constants cost privacy budget: the ratio of the theorem's epsilon to the tight accountant's, same
-    delta and adjacency. ours is the median over budgets, low and high the extremes (not a confidence interval).
-    Reproduced if every ratio exceeds 1, contradicted if none does."""
+    """Test that the theorem's ε exceeds the proven ε at the same delta and neighbour relation.
+
+    The claim is reproduced if the ratio of the two exceeds 1 at every budget, and contradicted if at none.
+
+    Returns
+    -------
+    Verdict
+        ours: the median ratio over budgets; low, high: the extremes, which are not a confidence interval.
+    """
     asked = Asked(low=1.0)
     rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
     rows = rows[np.isfinite(rows.epsilon_paper) & (rows.epsilon_tight > 0) & np.isfinite(rows.epsilon_tight)]
@@ -476,9 +576,16 @@ def theorem4_constant(
     bounds: tuple[float, float],
     experiment: str = "wang2015",
 ) -> Verdict:
-    """Constant and logarithms of wang2015 Theorem 4, `128 ln(2.5 N T / (tau delta)) ln(2 / delta)`, at T = tau, N
-    training rows and the runs' delta; unitless. Reproduced inside `bounds`; under stated choices if it is with another
-    delta in (0, 1); otherwise contradicted."""
+    """Test the size of the constant and the logarithms in Theorem 4 at T = tau.
+
+    The product is `128 ln(2.5 N T / (tau delta)) ln(2 / delta)`, unitless, for N training rows and the delta
+    of the runs. The claim is reproduced if it lies in `bounds`. It is reproduced under stated choices if it
+    does with another delta in (0, 1). Otherwise it is contradicted.
+
+    References
+    ----------
+    wang2015, Theorem 4.
+    """
     n = _fact(runs, dataset, "rows_train")
     delta = float(select(runs, dataset, method, experiment).delta.iloc[0])
 
@@ -497,8 +604,10 @@ def theorem4_constant(
 
 
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
-    """A count of the prepared data (features, rows_train, rows): reproduced if it equals the published one, else
-    contradicted."""
+    """Test that a count of the prepared data equals the published one; otherwise the claim is contradicted.
+
+    `metric` is "features", "rows_train" or "rows".
+    """
     ours = _fact(runs, dataset, metric)
     verdict = REPRODUCED if ours == published else CONTRADICTED
     reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
@@ -507,17 +616,18 @@ def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> V
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
+    """Return one number about a data set."""
     rows = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq(metric)]
     if rows.empty:
         raise ValueError(f"no fact {metric!r} about data set {dataset!r}: list it under data in conf/claim")
     return float(rows.value.iloc[0])
 
 
-# What a reason says about a comparison
+# Parts of the reason of a comparison
 
 
 def _points(axis: str, gap: pd.DataFrame) -> str:
-    """How many columns a paired difference has, and what they are."""
+    """Return how many columns a paired difference has, and what they are, as text."""
     if axis == "asked":
         return f"{gap.shape[1]} budgets"
     low, high = np.exp([gap.columns.min(), gap.columns.max()])
@@ -525,18 +635,19 @@ def _points(axis: str, gap: pd.DataFrame) -> str:
 
 
 def _mean_gap(first: str, second: str, mean: float) -> str:
-    """Which of two methods is more accurate, and by how much; second: in words."""
+    """Return in words which method is more accurate, and by how much; `second` is in words already."""
     side = "above" if mean >= 0 else "below"
     return f"the accuracy of {words.method(first)} is {points(abs(mean))} {side} that of {second}"
 
 
 def _incomparable(first: str, second: str, error: NoCommonRange, asked: Asked) -> Verdict:
+    """Return "not testable", because two methods have no budgets in common."""
     reason = f"{words.method(first)} and {words.method(second)} cannot be compared: {error}"
     return not_testable(reason, asked)
 
 
 def _significant(comparison: Comparison, threshold: float) -> str:
-    """At how many points the difference alone is significantly above or below the threshold."""
+    """Return at how many points the difference is significantly above or below the threshold, as text."""
 
     def at(budgets: list[float]) -> str:
         if len(budgets) in (0, comparison.points):
@@ -552,7 +663,7 @@ def _significant(comparison: Comparison, threshold: float) -> str:
 
 
 def _violations(pair: Iterable[pd.DataFrame]) -> str:
-    """Says at how many budgets of each method a condition of its guarantee fails, or chains have diverged."""
+    """Return at how many budgets of each method a condition fails or chains have diverged, as text."""
     text = ""
     for rows in pair:
         diverged = rows.violated.str.contains(DIVERGED)
@@ -567,7 +678,7 @@ def _violations(pair: Iterable[pd.DataFrame]) -> str:
 
 
 def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
-    """Says so where the budgets of two methods are for different neighbours."""
+    """Return a note if the budgets of two methods are for different neighbour relations, otherwise ""."""
     kinds = {rows.method.iloc[0]: rows.adjacency.iloc[0] for rows in pair if np.isfinite(rows.epsilon).any()}
     if len(set(kinds.values())) < 2:
         return ""
@@ -579,7 +690,7 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
 
 
 def _with_other_settings(verdict: str, reason: str, tried: Tried) -> tuple[str, str]:
-    """Verdict and reason after a search over other settings."""
+    """Return verdict and reason after a search; success in another setting is "under stated choices"."""
     text, holds = tried
     return UNDER_CHOICES if holds and verdict != REPRODUCED else verdict, reason + text
 
@@ -593,14 +704,30 @@ def search_pairs(
     shown: Shown,
     threshold: float | None = None,
 ) -> Tried:
-    """Try every pair of settings of two methods: in how many the claim is shown and in how many its opposite, by one
-    rule for both sides, with an example, and whether it is shown in any.
+    """Try every pair of settings of two methods, and count how many show the claim and how many its opposite.
 
-    experiments: the sensitivity run, and the run that supplies a method the former lacks. A pair shares row scaling and
-    adjacency. shown(gap, level): of the paired difference; the level is corrected for the number of pairs (Bonferroni).
-    threshold: say also in how many pairs the interval of the mean alone lies above it and below it, and which distance
-    from it the median pair could have shown. The example is, of those that agree, the one against the most accurate
-    second method, with the widest margin.
+    The same rule decides on both sides. Two settings form a pair if they share row scaling and neighbour
+    relation. The confidence level is corrected for the number of pairs (Bonferroni). The text gives one
+    example among the pairs that show the claim. It has the most accurate second method, then the widest
+    margin.
+
+    Parameters
+    ----------
+    methods : tuple of str
+        First and second method.
+    experiments : tuple of str
+        The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
+    shown : callable
+        shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
+    threshold : float, optional
+        If given, the text also counts the pairs whose interval of the mean alone lies above or below it. It
+        also gives the median half-width of the intervals, a difference that the median pair shows in half of
+        such searches.
+
+    Returns
+    -------
+    tuple of str and bool
+        What the search found in words, and whether any pair shows the claim.
     """
     if not _covers(runs, dataset, experiments[0], methods):
         return f"; no other settings were tried on {words.features(dataset)}", False
@@ -632,7 +759,7 @@ def search_pairs(
 
 
 def _both_sides(found: Sequence[tuple[Interval, int]]) -> str:
-    """In how many comparisons a claim is shown, and in how many its opposite."""
+    """Return in words how many comparisons show a claim and how many its opposite."""
     agree, contradict = (sum(direction == side for _, direction in found) for side in (1, -1))
     return f"{agree} agree with the claim beyond chance and {contradict} contradict it"
 
@@ -646,11 +773,25 @@ def search_against_all(
     experiments: tuple[str, str],
     shown: Shown,
 ) -> Tried:
-    """As `search_pairs`, for a claim about one method and each of several others: a setting of `first` agrees if the
-    claim is shown against every setting of every other in the same row scaling, and contradicts it if the opposite is
-    shown against one setting of one other. Budgets may be for different neighbours, as in the paper; the settings name
-    them. The level is corrected for the number of comparisons (Bonferroni). The example has the widest margin against
-    its strongest other.
+    """Try every setting of one method against all settings of several others, as `search_pairs` does.
+
+    A setting of `first` shows the claim if it does so against every setting of every other method in the same
+    row scaling. It shows the opposite if the opposite is shown against one setting of one other method.
+    Budgets may be for different neighbour relations, as in the paper; the settings name them. The confidence
+    level is corrected for the number of comparisons (Bonferroni). The example has the widest margin against
+    its strongest opponent.
+
+    Parameters
+    ----------
+    experiments : tuple of str
+        The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
+    shown : callable
+        shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
+
+    Returns
+    -------
+    tuple of str and bool
+        What the search found in words, and whether any setting shows the claim.
     """
     if not _covers(runs, dataset, experiments[0], [first]):
         return f"; no other settings were tried on {words.features(dataset)}", False
@@ -680,19 +821,22 @@ def search_against_all(
 
 
 def _corrected(interval: Interval) -> str:
-    """A paired difference with its interval, corrected for the number of settings."""
+    """Return a paired difference and its interval, corrected for the number of comparisons, as text."""
     low, high = 100 * interval.low, 100 * interval.high
     return f"{points(interval.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
 
 
 def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence[str]) -> bool:
-    """Whether a sensitivity run has one of the methods on the data set."""
+    """Return whether a sensitivity run has one of the methods on the data set."""
     return bool((runs.dataset.eq(dataset) & runs.experiment.eq(experiment) & runs.method.isin(methods)).any())
 
 
 def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
-    """Same row scaling, the same largest step size where both state one and, unless one of them has no budget, budgets
-    for the same neighbours."""
+    """Return whether two settings may form a pair.
+
+    They must have the same row scaling, and the same largest step size if both state one. Their budgets must
+    be for the same neighbour relation, unless one of them has no budget.
+    """
     nonprivate = any(np.isinf(rows.epsilon).all() for rows in (first, second))
     steps = {variant_settings(rows.variant.iloc[0]).get("step", "") for rows in (first, second)} - {""}
     neighbours = nonprivate or first.adjacency.iloc[0] == second.adjacency.iloc[0]
@@ -700,15 +844,19 @@ def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
 
 
 def _scaling(rows: pd.DataFrame) -> str:
+    """Return the row scaling of a setting."""
     return str(rows.scaling.iloc[0])
 
 
 def _settings(
     runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]
 ) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Rows by (variant, scaling, adjacency), from the first of `experiments` that has the method, of the repeats that
-    the first experiment has; without the budgets at which its guarantee fails or chains have diverged, since a setting
-    is not the best by those."""
+    """Return the rows of each setting of a method, by (variant, scaling, adjacency).
+
+    The rows are those of the first of `experiments` that has the method, for the repeats of the first
+    experiment. Budgets at which a guarantee fails or chains have diverged are left out: they must not make a
+    setting the best.
+    """
     on = runs.dataset.eq(dataset)
     repeats = runs.seed[on & runs.experiment.eq(experiments[0])].unique()
     rows = runs[on & runs.method.eq(method) & runs.metric.eq("accuracy") & runs.seed.isin(repeats)]

@@ -1,12 +1,21 @@
-"""Rules for ryffel2022 alone: bounds against exact cases, the numbers of Table 4 recomputed from what is printed, beta
-against the exact Hessian, and the ratio that says how the number of steps grows with n.
+"""Rules for claims of ryffel2022 alone.
 
-Theorem 4.2 (decreasing steps) takes K = max((beta/lambda) q, (lambda/beta) q^2), q = eps n^2/(alpha d), d the number of
-parameters: K is of order n^2 while q/(beta/lambda)^2 < 1 and of order n^4 above.
-The printed ratios come out with eps = 1 (epsilon itself, where the theorem has the Renyi divergence), with d the number
-of classes, and with alpha the integer order at which the paper's formula is smallest for the K, in epochs, of the
-epoch with the best test accuracy; their public code computes them in this way, and beta as the mean over minibatches
-of lambda_max(X^T X)/(2 m), without the + lambda of the lemma. A linear head has d = classes x features.
+They test bounds against exact cases, recompute Table 4 from printed numbers, and compare beta with the exact
+Hessian. They also test the ratio that says how the number of steps grows with n.
+
+Theorem 4.2 (decreasing steps) takes K = max((beta/lambda) q, (lambda/beta) q^2), where q = eps n^2/(alpha d)
+and d is the number of parameters. K is of order n^2 while the ratio q/(beta/lambda)^2 is below 1, and of
+order n^4 above. The printed ratios come out with these choices:
+
+- eps = 1 is epsilon itself, where the theorem has the Renyi divergence;
+- d is the number of classes, although a linear head has d = classes x features;
+- alpha is the integer order at which the paper's formula is smallest, for K in epochs, at the epoch with the
+  best test accuracy.
+
+The authors' public code computes the ratios in this way. It computes beta as the mean over minibatches of
+lambda_max(X^T X)/(2 m), without the + lambda of the lemma.
+
+Rules on printed numbers alone do not read the frame.
 """
 
 from __future__ import annotations
@@ -41,16 +50,21 @@ from dplangevin.claims.verdicts import (
 from dplangevin.statistics import Interval
 from dplangevin.text import short
 
-DELTA = 1e-5  # of the (epsilon, delta) version of Theorem 4.2
-ROUNDING = 1e-9  # relative, of exact values
-TRUNCATION = 0.01  # of a share that is printed in whole percent
+DELTA = 1e-5  # delta of the (epsilon, delta) version of Theorem 4.2
+ROUNDING = 1e-9  # relative rounding error that is allowed in exact values
+TRUNCATION = 0.01  # largest error of a share that is printed in whole percent
 
 
 def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
-    """An upper bound in the column `bound` is kept by the exact value in the column `exact`, in every row `where`.
+    """Test that the exact value never exceeds its upper bound.
 
-    ours: the largest exact/bound, low and high: the smallest and the largest.  One exact case above its bound
-    contradicts it; that none is there reproduces it on these cases.
+    Rows have the columns `exact` and `bound`. One exact case above its bound contradicts the claim. The claim
+    is reproduced on these cases if there is none.
+
+    Returns
+    -------
+    Verdict
+        ours, high: the largest exact/bound; low: the smallest.
     """
     rows = rows_where(frame, where).reset_index(drop=True)
     ratios = rows.exact / rows.bound
@@ -73,11 +87,22 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
 def bracketed(
     frame: pd.DataFrame, *, where: Where, claimed: str, proven: str, attack: str, keys: Sequence[str]
 ) -> Verdict:
-    """A claimed epsilon between a lower bound by an attack (95 %) and a proven upper bound, each a `quantity` of the
-    rows `where`, matched on `keys`.
+    """Test a promised ε that lies between an attack ε and a proven ε.
 
-    Reproduced where the claim is at least what is proven in all settings, contradicted where an attack exceeds it in
-    one, else undecided (not reproduced).  ours: the largest proven/claimed, low: the largest attack/claimed.
+    The claim is reproduced if in all settings the promised ε is at least the proven ε. It is contradicted if
+    in one setting the attack ε exceeds it. Otherwise it is not reproduced.
+
+    Parameters
+    ----------
+    claimed, proven, attack : str
+        Values of the column `quantity`: the promised ε, the proven ε, and the attack ε (95 % confidence).
+    keys : sequence of str
+        Columns on which the three are matched; each combination is one setting.
+
+    Returns
+    -------
+    Verdict
+        ours, high: the largest proven/claimed; low: the largest attack/claimed.
     """
     rows = rows_where(frame, where)
     wide = rows.pivot_table(index=list(keys), columns="quantity", values="epsilon", aggfunc="first")
@@ -94,8 +119,11 @@ def bracketed(
 
 
 def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> Verdict:
-    """eta = 1/(2 beta): 2 beta eta prints as 1, eta of a command and beta of Table 4; else not reproduced, since the
-    command may not be that of the paper's run.  frame: unused."""
+    """Test eta = 1/(2 beta), for the `step` of the authors' command and the `smoothness` of Table 4.
+
+    The claim is reproduced if 2 beta eta prints as 1. Otherwise it is not reproduced, because the command may
+    not be that of the paper's run.
+    """
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
     verdict = judged(equal_as_printed(ours, 1.0, 1), False)
@@ -103,7 +131,13 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
 
 
 def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
-    """beta/lambda on our features is at least `least`; ours: the smallest, high: the largest."""
+    """Test that beta/lambda is at least `least` on our features.
+
+    Returns
+    -------
+    Verdict
+        ours, low: the smallest ratio over our features; high: the largest.
+    """
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
@@ -115,8 +149,20 @@ def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
 
 
 def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping[str, float]) -> Verdict:
-    """Printed shares of classes, each within TRUNCATION of that of the counted images; ours: the largest difference.
-    frame: unused."""
+    """Test that printed shares of classes differ from the counted ones by less than TRUNCATION.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Number of training images of each class.
+    published : mapping of str to float
+        Printed share of each class, in [0, 1].
+
+    Returns
+    -------
+    Verdict
+        ours: the largest absolute difference.
+    """
     total = sum(counts.values())
     gaps = {name: counts[name] / total - share for name, share in published.items()}
     largest = max(map(abs, gaps.values()))
@@ -131,18 +177,24 @@ def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping
 def growth_ratio(
     beta: float, precision: float, records: float, parameters: float, order: float, epsilon: float = 1.0
 ) -> float:
-    """(epsilon n^2/(order parameters))/(beta/precision)^2, unitless; all positive."""
+    """Return (epsilon n^2/(order parameters))/(beta/precision)^2, unitless, for n = records; all > 0."""
     return epsilon * records**2 / (order * parameters) / (beta / precision) ** 2
 
 
 def growth_ratio_of_proof(beta: float, precision: float, records: float, parameters: float) -> float:
-    """The same with alpha = 1 + 2 ln(1/DELTA)/epsilon and the Renyi divergence epsilon/2 at epsilon = 1."""
+    """Return the growth ratio with the alpha of the proof.
+
+    At epsilon = 1, alpha is 1 + 2 ln(1/DELTA)/epsilon, and the Renyi divergence is epsilon/2.
+    """
     return growth_ratio(beta, precision, records, parameters, 1 - 2 * math.log(DELTA), 0.5)
 
 
 def best_order(epsilon: float, delta: float) -> float:
-    """The real order alpha at which a alpha + ln(1/delta)/(alpha - 1) is smallest, from that smallest value epsilon =
-    a + 2 sqrt(a ln(1/delta))."""
+    """Return the real order alpha at which a alpha + ln(1/delta)/(alpha - 1) is smallest.
+
+    That smallest value is epsilon = a + 2 sqrt(a ln(1/delta)) > 0, from which alpha is computed; delta is in
+    (0, 1).
+    """
     log = -math.log(delta)
     return 1 + math.sqrt(log) / (math.sqrt(log + epsilon) - math.sqrt(log))
 
@@ -153,10 +205,27 @@ def growth_ratios(
     paper: Sequence[Mapping[str, Any]],
     features: Mapping[str, Mapping[str, str]],
 ) -> pd.DataFrame:
-    """One row for each of `paper` (task, network, smoothness, l2, records, parameters, classes, order, delta,
-    ratio_published) and for each features of the frame, whose DP-Langevin run in the authors' settings with constant
-    steps gives the numbers: as they ran it, where it was run so. frame: runs of `exhibits.read`; features: name ->
-    {task, network}."""
+    """Return the growth ratios of the paper's networks and of our features, one row for each.
+
+    The numbers of our features come from their DP-Langevin run in the authors' settings with constant steps.
+    Where there is a run as the authors ran it (block "code"), it is used.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Runs of `exhibits.read`.
+    paper : sequence of mapping
+        Each has task, network, smoothness, l2, records, parameters, classes, order, delta and
+        ratio_published.
+    features : mapping
+        task and network of each of our features, by its name.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `paper`, and source, condition (beta/lambda), ratio_classes, ratio_theorem and
+        ratio_proof.
+    """
     rows = [{"source": "paper", **entry} for entry in paper]
     chosen = (
         frame.method.eq("dp_sgld_ryffel2022")
@@ -182,8 +251,14 @@ def growth_ratios(
 def printed(
     frame: pd.DataFrame, *, value: float, published: float, digits: int, others: Mapping[str, float]
 ) -> Verdict:
-    """A number recomputed from others that the paper prints: reproduced if `value` has the printed digits; under stated
-    choices if one of `others` (name -> value) has; else contradicted. frame: unused."""
+    """Test a number that is recomputed from other numbers that the paper prints.
+
+    The claim is reproduced if `value` has the printed digits. It is reproduced under stated choices if one of
+    `others` has them. Otherwise it is contradicted.
+
+    `digits` is the number of significant digits that the paper prints. `others` maps a choice in words to the
+    number under that choice.
+    """
     reason = f"{value:.3g} where the paper prints {published:g}"
     reason += "".join(f"; {name}: {other:.3g}" for name, other in others.items())
     every = [value, *others.values()]
@@ -197,8 +272,15 @@ def printed(
 
 
 def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdict:
-    """In every printed pair the first number is above the second. ours: the smallest difference, high: the largest;
-    contradicted if it is below in every pair, else not reproduced. frame: unused."""
+    """Test that in every printed pair the first number is above the second.
+
+    The claim is contradicted if the first is below in every pair. If neither holds, it is not reproduced.
+
+    Returns
+    -------
+    Verdict
+        ours, low: the smallest difference; high: the largest.
+    """
     gaps = [first - second for first, second in pairs]
     above, below = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
     interval = Interval(min(gaps), min(gaps), max(gaps))
@@ -220,8 +302,22 @@ def ratio(
     order: float,
     published: float,
 ) -> Verdict:
-    """A printed ratio (eps n^2/(alpha d))/(beta/lambda)^2. ours: with d = parameters and the alpha and eps of
-    the (eps, delta) version of Theorem 4.2; the other choices: alpha = `order` and eps = 1, and d = classes."""
+    """Test a printed ratio (eps n^2/(alpha d))/(beta/lambda)^2.
+
+    ours has d = parameters, and the alpha and eps of the (eps, delta) version of Theorem 4.2. The other
+    choices are alpha = `order` with eps = 1, and d = classes.
+
+    Parameters
+    ----------
+    smoothness, l2, records : float
+        beta, lambda and n; all positive.
+    order : float
+        The order alpha of the authors' code, > 1.
+
+    References
+    ----------
+    ryffel2022, Theorem 4.2 and Table 4.
+    """
     given = (smoothness, l2, records)
     others = {
         f"with α = {order:g}, ε = 1": growth_ratio(*given, parameters, order),
@@ -233,7 +329,11 @@ def ratio(
 
 
 def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: int) -> Verdict:
-    """A printed beta. Not testable without features of the paper's network; the reason then tells the beta of ours."""
+    """Test a printed beta against that of our features.
+
+    The claim is not testable without features of the paper's network. The reason then gives the beta of our
+    features.
+    """
     rows = frame[frame.dataset.eq(features) & frame.smoothness.notna()]
     if rows.empty:
         own = frame[frame.dataset.str.startswith(features.split("_")[0])]
@@ -247,8 +347,12 @@ def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: 
 
 
 def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
-    """The ratio is at most `most` on our features with their choice of alpha and eps: reproduced if with d = classes,
-    under stated choices if with d = classes x features only, contradicted if on no features, else not reproduced."""
+    """Test that the ratio is at most `most` on our features, with the paper's choice of alpha and eps.
+
+    The claim is reproduced if this holds with d = classes on all features. It is reproduced under stated
+    choices if it holds only with d = classes x features. It is contradicted if it holds on no features even
+    then. Otherwise it is not reproduced.
+    """
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
@@ -268,21 +372,39 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
 def lemma(
     frame: pd.DataFrame, *, problems: int, classes: Sequence[int], precision: float, end: str
 ) -> Verdict:
-    """The constants of the lemma against the exact Hessian of the regularised softmax loss, on `problems` random data
-    sets of each number of classes and at three W each (zero first). frame: unused.
+    """Test the constants of the lemma against the exact Hessian of the regularised softmax loss.
 
-    end "top": largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda, at most 1; "bottom": smallest over
-    lambda, at least 1. ours: the worst of these with the printed regulariser lambda |W|^2, low and high: the extremes.
-    Reproduced if it holds; under stated choices if it does with (lambda/2) |W|^2, whose Hessian is the proof's; else
+    The Hessian is computed on random data sets, at three W for each; the first W is zero. The claim is
+    reproduced if the constant holds with the printed regulariser lambda |W|^2. It is reproduced under stated
+    choices if it holds with (lambda/2) |W|^2, whose Hessian is that of the proof. Otherwise it is
     contradicted.
+
+    Parameters
+    ----------
+    problems, classes : int, sequence of int
+        Number of random data sets for each number of classes.
+    precision : float
+        lambda, > 0.
+    end : str
+        "top": the largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda must be at most 1.
+        "bottom": the smallest eigenvalue over lambda must be at least 1.
+
+    Returns
+    -------
+    Verdict
+        ours: the worst ratio with the printed regulariser; low, high: the extremes.
+
+    References
+    ----------
+    ryffel2022, Section 5.1, lemma on the convexity and smoothness constants.
     """
-    import torch  # here, so that what reads a verdict does not wait for it
+    import torch  # imported here, so that whoever only reads verdicts does not wait for it
 
     from dplangevin.random import generator
 
     rng = generator(0, "ryffel2022/lemma")
     top = end == "top"
-    ratios: dict[float, list[float]] = {2.0: [], 1.0: []}  # by the regulariser's second derivative, in lambda
+    ratios: dict[float, list[float]] = {2.0: [], 1.0: []}  # key: the regulariser's curvature / lambda
     for c in classes:
         for _ in range(problems):
             x = torch.randn(30, 3, generator=rng, dtype=torch.float64).numpy()
@@ -304,7 +426,10 @@ def lemma(
 
 
 def hessian(w: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Of the mean cross-entropy: (1/n) sum_j (D(p_j) - p_j p_j^T) kron x_j x_j^T, (C p, C p). w: (C, p), x: (n, p)."""
+    """Return the Hessian of the mean cross-entropy, of shape (C p, C p).
+
+    It is (1/n) sum_j (D(p_j) - p_j p_j^T) kron x_j x_j^T, for the weights w (C, p) and the rows x (n, p).
+    """
     p = softmax(x @ w.T, axis=1)
     inner = p[:, :, None] * np.eye(w.shape[0]) - p[:, :, None] * p[:, None, :]  # (n, C, C)
     full = np.einsum("nij,nk,nl->ikjl", inner, x, x) / len(x)

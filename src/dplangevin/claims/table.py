@@ -1,4 +1,7 @@
-"""The claims table: expand the entries of `conf/claim/`, test each against the runs, one row per claim."""
+"""The claims table: each claim of `conf/claim/` is tested against the results and becomes one row.
+
+`expand` turns the entries of a paper's file into claims. `evaluate` tests them.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,46 @@ COLUMNS = [
     "id", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
     "asked_low", "asked_high", "measure", "verdict", "reason", "exhibit", "evidence",
 ]  # fmt: skip
-# the paper's side of a claim, and how ours is to be judged
+# Keys of an entry: what the paper says, and how the verdict of the test is adjusted.
 QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")
-JUDGED = ("measure", "tuning", "capped", "outside")  # where an entry says so; see `verdicts.settled`
+JUDGED = ("measure", "tuning", "capped", "outside")  # optional keys of an entry; see `verdicts.settled`
 RUNS, ANALYSES = "results/runs", "results/analyses"
 
 Frames = Mapping[str, pd.DataFrame]
 
 
 def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) -> Iterator[dict[str, Any]]:
-    """The claims of one paper: id, paper, the keys QUOTED and JUDGED, exhibit, evidence, test, and for some the
-    analysis or the runs that they are about.
+    """Yield the claims of one paper.
 
-    exhibit: what shows them, names joined by "; ". evidence: the files that the numbers are recomputed from.
-    An entry with `over: {dataset: exhibit}` becomes one claim per data set (id ending in its name); with `audited:
-    true` each has a twin at equal tight epsilon (id ending in _audited), a question of ours. An entry with
-    `analysis: id` is tested on the rows of that analysis; one with `runs: [name, ...]` on those of the paper's
-    runs, its exhibit being that of the first one's experiment if it names no other; any other on all runs of the
-    paper. With `each: {id: {...}}` an analysis becomes one claim for every row of it that names this paper, with
-    the id, where, statement and published of the row and the keys of that id; null leaves one out. An entry with
-    `rows: {name: {...}}` becomes one claim per name (id ending in it), in which the row's keys, and those of its
-    test, stand in for the entry's.
+    The keys of an entry decide how many claims it becomes and which rows its test reads:
+
+    - `over: {dataset: exhibit}` gives one claim for each data set. Its id ends in the name of the data set.
+    - `audited: true` adds to each claim a second one at equal proven ε. Its id ends in "_audited", and its
+      kind is "extension", because the paper does not ask this question.
+    - `analysis: id` tests the claim on the rows of that analysis.
+    - `analysis` with `each: {id: {...}}` gives one claim for every row of the analysis that names this paper.
+      The row supplies id, where, statement and published. The keys under its id replace those of the entry.
+      An id that maps to null gives no claim.
+    - `runs: [name, ...]` tests the claim on those runs. Its default exhibit is the experiment of the first
+      run.
+    - An entry with neither `analysis` nor `runs` is tested on all runs of the paper.
+    - `rows: {name: {...}}` gives one claim for each name. Its id ends in that name. The row's keys, and the
+      keys of its `test`, replace those of the entry.
+
+    Parameters
+    ----------
+    paper : mapping
+        The content of one file of `conf/claim/`.
+    analyses : mapping of str to DataFrame
+        The rows of each analysis by its id. Entries with `each` need them.
+
+    Yields
+    ------
+    dict
+        id, paper, test, the keys in QUOTED, and those in JUDGED that the entry has.
+        exhibit: names of the exhibits that show the claim, joined by "; ".
+        evidence: files that the numbers are recomputed from, joined by "; ".
+        analysis or runs: what the claim is tested on, if the entry names it.
     """
     for name, entry in _by_row(paper["claims"]):
         if "analysis" in entry:
@@ -62,12 +84,16 @@ def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) ->
 
 
 def _keys(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the paper's side of an entry, and the keys that adjust its verdict."""
     return {key: entry[key] for key in QUOTED} | {key: entry[key] for key in JUDGED if key in entry}
 
 
 def _folders(paper: Mapping[str, Any], test: Mapping[str, Any]) -> str:
-    """The results that a test compares: on one data set, those of its experiment and of the settings that it tries;
-    else all that the paper's claims are about."""
+    """Return the result folders that a test compares, joined by "; ".
+
+    A test on one data set compares its experiment and its sensitivity run. Every other test has all runs of
+    the paper's claims.
+    """
     if "dataset" not in test:
         return "; ".join(f"{RUNS}/{name}" for name in paper["runs"])
     names = [test.get("experiment", paper["paper"]), test.get("sensitivity", "")]
@@ -75,6 +101,7 @@ def _folders(paper: Mapping[str, Any], test: Mapping[str, Any]) -> str:
 
 
 def _by_row(claims: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield name and entry of each claim, with one claim for each of the entry's `rows`."""
     for name, entry in claims.items():
         if "rows" not in entry:
             yield name, entry
@@ -88,6 +115,7 @@ def _by_row(claims: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
 def _on_analysis(
     paper: str, name: str, entry: Mapping[str, Any], analyses: Frames
 ) -> Iterator[dict[str, Any]]:
+    """Yield the claims of an entry that is tested on the rows of an analysis."""
     analysis = entry["analysis"]
     base = {"paper": paper, "analysis": analysis, "exhibit": entry.get("exhibit", analysis)}
     base["evidence"] = f"{ANALYSES}/{analysis}.csv"
@@ -106,9 +134,19 @@ def _on_analysis(
 
 
 def evaluate(paper: Mapping[str, Any], runs: Frames, analyses: Frames = MappingProxyType({})) -> pd.DataFrame:
-    """The claims table of one paper (columns COLUMNS): every claim of `conf/claim` against the runs that it names, or
-    all, or against the rows of its analysis; not testable where these lack what the claim is about, as at a smaller
-    scale. `runs` of the paper are name -> what to say where they are missing, None if they must be there.
+    """Return the claims table of one paper (columns COLUMNS), with one row for each claim.
+
+    A claim is not testable where the runs or the analysis lack its subject, for example at a smaller scale.
+
+    Parameters
+    ----------
+    paper : mapping
+        The content of one file of `conf/claim/`. Its `runs` map a name to the reason for "not testable" if
+        the runs are missing; null for runs that must exist.
+    runs : mapping of str to DataFrame
+        Runs by name. A claim is tested on the runs that it names, otherwise on all of them.
+    analyses : mapping of str to DataFrame
+        Rows of each analysis by its id.
     """
     everything = pd.concat([pd.DataFrame(), *runs.values()], ignore_index=True)
     rows = []
@@ -131,7 +169,7 @@ def evaluate(paper: Mapping[str, Any], runs: Frames, analyses: Frames = MappingP
 
 
 def _named(names: Sequence[str], paper: Mapping[str, Any], runs: Frames) -> pd.DataFrame:
-    """The runs that there are of these. NoRows where there is none."""
+    """Return the rows of those runs that exist; raise NoRows if none exists."""
     frames = [runs[name] for name in names if name in runs]
     if not frames:
         raise NoRows(paper["runs"][names[0]] or f"no run of {', '.join(names)} was read")

@@ -1,4 +1,4 @@
-"""The claims table as it was written, and how its verdicts are distributed."""
+"""Reader of the written claims table, with counts of its verdicts."""
 
 import csv
 from collections import Counter
@@ -9,7 +9,7 @@ Claim = Mapping[str, str]  # column of `claims.table.COLUMNS` -> text
 
 
 def read(path: Path) -> list[Claim]:
-    """Every row of claims.csv; none where there is no such file."""
+    """Return every row of claims.csv, or an empty list if the file does not exist."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -17,12 +17,12 @@ def read(path: Path) -> list[Claim]:
 
 
 def shown_by(claim: Claim) -> list[str]:
-    """The exhibits that show a claim."""
+    """Return the names of the exhibits that show a claim."""
     return [name for name in claim["exhibit"].split("; ") if name]
 
 
 def by_exhibit(claims: Iterable[Claim]) -> dict[str, Counter[str]]:
-    """Exhibit -> verdict -> number of claims that it shows."""
+    """Return, for each exhibit, how many of the claims that it shows have each verdict."""
     found: dict[str, Counter[str]] = {}
     for claim in claims:
         for name in shown_by(claim):

@@ -1,19 +1,25 @@
-"""The verdicts and how they follow from evidence. They are mechanical:
+"""The verdicts on claims, and the mechanical rules by which they follow from evidence.
 
-reproduced                       the rule holds in the runs with the default choices
-reproduced under stated choices  it fails there, but holds with settings that the paper leaves open or another reading
-                                 of its definitions, which the reason names; or it holds, but on a stand-in or on
-                                 invented data
-contradicted                     the opposite is shown, by an interval at 95 % in the paper's setting, or by a proof, an
-                                 exact computation or an attack at 95 %, there or where the paper is silent, and no
-                                 size of ours decides
-not reproduced                   neither
-not testable                     the rule cannot be applied, for example where two methods share no range of tight
-                                 epsilon
+reproduced
+    The rule of the claim holds in the runs with the default choices.
+reproduced under stated choices
+    The rule fails there. But it holds with settings that the paper leaves open, or with another reading of
+    its definitions, which the reason names. Or the rule holds, but on a stand-in or on invented data.
+contradicted
+    The opposite is shown, and no threshold of ours decides. In the paper's setting a 95 % interval shows it.
+    There, and where the paper is silent, a proof, an exact computation or an attack (95 % confidence) shows
+    it.
+not reproduced
+    Neither the claim nor its opposite is shown.
+not testable
+    The rule cannot be applied, for example because two methods share no range of proven ε.
 
-A question that the paper does not ask (kind: extension) holds, does not hold, is undecided or not testable: of what was
-run, stand-ins included, so that swapping the two methods of an ordering swaps the first two. A test says what the
-evidence shows; `settled` turns that into the verdict of a claim.
+A question that the paper does not ask (kind "extension") has its own verdicts: holds, does not hold,
+undecided or not testable. They refer to what was run, stand-ins included. If the two methods of an ordering
+are swapped, "holds" and "does not hold" are swapped too.
+
+A rule (the `test` of a claim) says what the evidence shows. `settled` turns that into the verdict of the
+claim. A `Verdict` is a dict with the keys of `result`.
 """
 
 from __future__ import annotations
@@ -32,9 +38,13 @@ NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE = "not reproduced", "contradicted", "
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 KINDS = ("paper", "reading", "extension")
 SETTINGS = ("paper", "chosen", "stand-in", "invented")
-# what low and high are: a 95 % interval over independent splits, the same over seeds on one split (without the sampling
-# error of the test rows), numbers of a proof or an exact computation, a lower bound by an attack and a proven price,
-# smallest and largest of several; "": there are none
+# What low and high of a verdict are, in the order below:
+# - a 95 % interval over independent splits;
+# - a 95 % interval over seeds on one split, without the sampling error of the test rows;
+# - numbers of a proof or an exact computation;
+# - an attack ε (lower bound) and a proven ε (upper bound);
+# - the smallest and the largest of several values.
+# The measure "" means that there are no limits.
 INTERVAL, ONE_SPLIT, EXACT, ATTACK, RANGE = (
     "interval",
     "interval, one split",
@@ -51,34 +61,36 @@ Bounds = Sequence[float | None]  # lower and upper end; None: no end
 
 
 class NoRows(ValueError):
-    """The rows that a rule is about are not there."""
+    """The error that the rows which a rule needs do not exist."""
 
 
 class Asked(NamedTuple):
-    """The range in which a claim asks our number to lie, in its unit; an open end is infinite, and a printed number is
-    both ends."""
+    """The range in which a claim asks our number to lie, in the unit of that number.
+
+    `low` and `high` are the ends; an open end is infinite. A printed number is both ends.
+    """
 
     low: float = -math.inf
     high: float = math.inf
 
     @classmethod
     def within(cls, bounds: Bounds) -> Asked:
-        """From lower and upper end, either of which may be None."""
+        """Return the range from a lower and an upper end, either of which may be None."""
         low, high = bounds
         return cls(-math.inf if low is None else low, math.inf if high is None else high)
 
     @classmethod
     def near(cls, value: float, margin: float = 0.0) -> Asked:
-        """At most `margin` (>= 0) from a value."""
+        """Return the range of values at most `margin` (>= 0) from a value."""
         return cls(value - margin, value + margin)
 
     @classmethod
     def difference(cls, margin: float) -> Asked:
-        """Above 0, or at most `margin` (>= 0) below it."""
+        """Return the range above 0, or down to `margin` (>= 0) below 0."""
         return cls(low=0.0 - margin)  # -margin would be -0.0 for 0
 
     def words(self, shown: Callable[[float], str] = "{:g}".format) -> str:
-        """As "at most 1", "at least 0.9" or "0.95 to 1.05". shown: what writes a number."""
+        """Return the range as "at most 1", "at least 0.9" or "0.95 to 1.05"; `shown` formats a number."""
         if math.isinf(self.low):
             return f"at most {shown(self.high)}"
         low = shown(self.low)
@@ -89,7 +101,19 @@ class Asked(NamedTuple):
 
 
 class NetworkEvidence(NamedTuple):
-    """What the runs of one network say. direction: 1 if the claim is shown, -1 if its opposite, 0 if neither."""
+    """What the runs of one network show about a claim.
+
+    Attributes
+    ----------
+    interval : Interval
+        Our number with its 95 % interval.
+    holds : bool
+        Whether the mean alone meets the claim.
+    direction : int
+        1 if the claim is shown, -1 if its opposite is shown, 0 if neither is.
+    text : str
+        The evidence in words.
+    """
 
     interval: Interval
     holds: bool
@@ -100,9 +124,17 @@ class NetworkEvidence(NamedTuple):
 def result(
     interval: Interval, verdict: str, reason: str, measure: str = INTERVAL, *, asked: Asked | None
 ) -> Verdict:
-    """One verdict with our number and its limits (nan where there are none). measure: what the limits are, of
-    MEASURES; one that needs limits is "" where there are none. asked: what the claim asks of our number; None, in the
-    table nan, where that is no range."""
+    """Return a verdict with our number and its limits.
+
+    Parameters
+    ----------
+    interval : Interval
+        Our number and its limits; nan where there is none.
+    measure : str
+        What the limits are, one of MEASURES. It becomes "" if it needs limits and there are none.
+    asked : Asked or None
+        What the claim asks of our number; None (nan in the table) if that is no range.
+    """
     limits = {"ours": interval.mean, "low": interval.low, "high": interval.high}
     bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high)
     asked_low, asked_high = asked or (math.nan, math.nan)
@@ -126,16 +158,37 @@ def settled(
     capped: str = "",
     outside: str = "",
 ) -> Verdict:
-    """The verdict of a claim, from what its test found.
+    """Return the verdict of a claim from the finding of its test; raise ValueError for an unknown word.
 
-    A contradiction that does not stand, or that a stand-in alone shows, becomes "not reproduced", and the reason says
-    why: a conclusive measure is missing, the size is our reading, the setting is a stand-in or invented, an interval is
-    of runs in settings that we chose, methods were tuned unequally (tuning: "unequal", which the reason says whatever
-    was found), or another reason is given (capped).
-    A success on a stand-in or on invented data is "under stated choices".  kind "extension": holds, does not hold,
-    undecided (also where it holds in some of several settings), by the test's direction (see `two_networks`) where it
-    has one.  measure: in place of the test's own.  outside: why what was run cannot test it, for want of means: then it
-    is not testable, and what was found is said.
+    A contradiction becomes "not reproduced", and the reason says why, in each of these cases:
+
+    - the measure is not conclusive (see CONCLUSIVE);
+    - the methods were not tuned alike (`tuning`);
+    - the entry gives another reason (`capped`);
+    - the kind is "reading": the threshold is our reading of the words;
+    - the kind is "paper", and the setting is "stand-in" or "invented";
+    - the kind is "paper", the setting is "chosen", and the measure is an interval;
+    - only a stand-in shows the opposite.
+
+    A success on a stand-in or on invented data becomes "reproduced under stated choices". The kind
+    "extension" gives "holds", "does not hold" or "undecided", also if the claim holds in only some of several
+    settings. It follows the direction of the test if the test has one (see `two_networks`).
+
+    Parameters
+    ----------
+    found : Verdict
+        What the test returned.
+    kind, setting : str
+        One of KINDS, and one of SETTINGS.
+    measure : str
+        Replaces the measure of the test if it is not "".
+    tuning : str
+        "unequal" if the methods were not tuned alike; the reason says so, unless the claim is not testable.
+    capped : str
+        Another reason why the evidence cannot contradict the claim.
+    outside : str
+        Why our means do not suffice to test the claim. It is then not testable, and the reason says what was
+        found.
     """
     for name, value, known in (
         ("kind", kind, KINDS),
@@ -182,8 +235,11 @@ def settled(
 
 
 def with_power(row: Verdict, unit: str) -> Verdict:
-    """The verdict, with what could have been seen where an interval decides and shows neither side: the distance from
-    what is asked that shows in half of such runs, which is half the width of the interval."""
+    """Add to an undecided verdict the difference that such runs could have shown.
+
+    This is done where an interval decides and shows neither side. The difference is half the width of the
+    interval: at that distance from what is asked, half of such runs show it.
+    """
     undecided = row["verdict"] in (NOT_REPRODUCED, UNDECIDED) and row["measure"] in (INTERVAL, ONE_SPLIT)
     half = (row["high"] - row["low"]) / 2
     outside = row["high"] < row["asked_low"] or row["low"] > row["asked_high"]
@@ -194,22 +250,22 @@ def with_power(row: Verdict, unit: str) -> Verdict:
 
 
 def not_testable(reason: str, asked: Asked | None = None) -> Verdict:
-    """The verdict where a rule has nothing to compare. asked: as for `result`; None also where no rule was applied."""
+    """Return the verdict "not testable"; `asked` is as in `result`, or None if no rule was applied."""
     return result(Interval(math.nan, math.nan, math.nan), NOT_TESTABLE, reason, asked=asked)
 
 
 def single(value: float) -> Interval:
-    """A number without limits."""
+    """Return a number without limits."""
     return Interval(value, math.nan, math.nan)
 
 
 def extremes(values: pd.Series) -> Interval:
-    """The median between smallest and largest: not a confidence interval."""
+    """Return the median with the smallest and the largest value, which are not a confidence interval."""
     return Interval(float(values.median()), float(values.min()), float(values.max()))
 
 
 def rows_where(frame: pd.DataFrame, where: Where, missing: str = "") -> pd.DataFrame:
-    """The rows that match `where`. Raises NoRows, saying `missing` or the columns asked for, if there are none."""
+    """Return the rows that match `where`; raise NoRows with the text `missing` if there are none."""
     rows = frame[matches(frame, where)]
     if rows.empty:
         raise NoRows(
@@ -219,27 +275,42 @@ def rows_where(frame: pd.DataFrame, where: Where, missing: str = "") -> pd.DataF
 
 
 def judged(holds: bool, opposite: bool) -> str:
-    """Reproduced if the claim holds, contradicted if its opposite does, otherwise not reproduced."""
+    """Return reproduced if the claim holds, contradicted if its opposite does, otherwise not reproduced."""
     if holds:
         return REPRODUCED
     return CONTRADICTED if opposite else NOT_REPRODUCED
 
 
 def promised(claimed: float, *, replaced: float, added: float, attack: float, elsewhere: bool = False) -> str:
-    """Verdict on a promised epsilon from the prices where a record is replaced, as the papers define neighbours, and
-    where one is added or removed, and an attack's lower bound on the former; nan where there is none.
+    """Return the verdict on a promised ε from its proven ε and its attack ε.
 
-    Reproduced if `replaced` is at most the claim; contradicted if the attack exceeds it, unless the promise is kept
-    with settings that the paper leaves open (elsewhere); under stated choices if it is kept there or for records that
-    are added or removed; otherwise not reproduced."""
+    - reproduced: the proven ε for replaced records, the papers' neighbour relation, is at most the promise.
+    - contradicted: the attack ε exceeds the promise, and no setting that the paper leaves open meets it.
+    - reproduced under stated choices: such a setting meets it, or it holds for added or removed records.
+    - not reproduced: none of these.
+
+    Parameters
+    ----------
+    claimed : float
+        The promised ε.
+    replaced, added : float
+        The proven ε if a record is replaced, and if one is added or removed; nan if unknown.
+    attack : float
+        The attack ε (lower bound) for replaced records; nan if unknown.
+    elsewhere : bool
+        Whether the promise holds with settings that the paper leaves open.
+    """
     verdict = judged(replaced <= claimed, attack > claimed and not elsewhere)
     return UNDER_CHOICES if verdict == NOT_REPRODUCED and (elsewhere or added <= claimed) else verdict
 
 
 def ordering(comparison: Comparison, threshold: float) -> str:
-    """Verdict on `first - second > threshold`: reproduced if the interval of the mean difference lies above it and no
-    budget is significantly below it; contradicted if the interval lies below it and no budget is significantly above
-    it; otherwise not reproduced."""
+    """Return the verdict on `first - second > threshold`.
+
+    - reproduced: the interval of the mean difference lies above it, and no budget is significantly below it.
+    - contradicted: the interval lies below it, and no budget is significantly above it.
+    - not reproduced: neither.
+    """
     interval = comparison.interval
     return judged(
         interval.low > threshold and not comparison.below, interval.high < threshold and not comparison.above
@@ -247,15 +318,25 @@ def ordering(comparison: Comparison, threshold: float) -> str:
 
 
 def all_of(verdicts: Sequence[str]) -> str:
-    """Verdict on several claims at once: reproduced if all are, otherwise the worst of them."""
+    """Return reproduced if all verdicts are, otherwise the worst of them."""
     return next((v for v in (CONTRADICTED, NOT_TESTABLE, NOT_REPRODUCED) if v in verdicts), REPRODUCED)
 
 
 def within(
     values: pd.Series, bounds: Bounds, reason: str, strict: bool = False, measure: str = RANGE
 ) -> Verdict:
-    """Reproduced if all values lie in the bounds, contradicted if none does, otherwise not reproduced; `strict`, for a
-    statement that one exception refutes: contradicted unless all do."""
+    """Return reproduced if all values lie in the bounds, contradicted if none does, otherwise not reproduced.
+
+    Parameters
+    ----------
+    reason : str
+        Beginning of the reason: the values in words.
+    strict : bool
+        True for a statement that one exception refutes. It is then contradicted unless all values lie in the
+        bounds.
+    measure : str
+        What the values are, one of MEASURES.
+    """
     asked = Asked.within(bounds)
     held = int(values.between(*asked).sum())
     interval = extremes(values)
@@ -266,7 +347,7 @@ def within(
 
 
 def equal_as_printed(ours: float, published: float, digits: int) -> bool:
-    """Whether two numbers have the same first `digits` significant digits."""
+    """Return whether two numbers agree when both are rounded to `digits` significant digits."""
     return f"{ours:.{digits - 1}e}" == f"{published:.{digits - 1}e}"
 
 
@@ -279,19 +360,36 @@ def two_networks(
     *,
     asked: Asked,
 ) -> Verdict:
-    """A verdict from the paper's network and a small one that stands in where it can afford more seeds. At least one of
-    them was trained.
+    """Return a verdict from the evidence of the paper's network and of a small one.
 
-    reproduced      the claim is shown on the paper's network
-    under choices   it is shown on the small network only, where the paper's says nothing else, or in other settings
-                    that the reason names
-    contradicted    the opposite is shown on the paper's network
-    not reproduced  none of these; what a stand-in shows contradicts nothing
+    The small network stands in for the paper's, because we can afford more seeds of it. At least one of them
+    was trained.
 
-    Shown: with 95 % confidence, unless a rule says otherwise. ours, low and high are those of the paper's network where
-    it was trained, else of the small one; low and high are nan for one seed. text, asked: what was asked in words and
-    as a range. others: what other settings give, and elsewhere: the claim holds in one of them. direction, for an
-    extension: that of the paper's network; of the small one where the former shows neither and its mean says the same.
+    - reproduced: the claim is shown on the paper's network.
+    - reproduced under stated choices: the claim is shown on the small network, and the mean of the paper's
+      network meets it too, if that was trained. Or it is shown in other settings, which the reason names.
+    - contradicted: the opposite is shown on the paper's network, and no other setting shows the claim.
+    - not reproduced: none of these. What a stand-in shows contradicts nothing.
+
+    "Shown" means with 95 % confidence, unless a rule says otherwise.
+
+    Parameters
+    ----------
+    paper, small : NetworkEvidence or None
+        Evidence of each network; None if it was not trained.
+    text, asked : str, Asked
+        What is asked, in words and as a range.
+    others, elsewhere : str, bool
+        What other settings give, in words, and whether the claim holds in one of them.
+
+    Returns
+    -------
+    Verdict
+        ours, low, high: of the paper's network if it was trained, otherwise of the small one. low and high
+        are nan for one seed.
+        direction: for an extension. If the paper's network shows the claim or its opposite, it is that
+        direction. Otherwise it is that of the small network, unless the mean of the paper's network
+        disagrees; then 0.
     """
     present = [evidence for evidence in (paper, small) if evidence is not None]
     reason = "; ".join([text, *(evidence.text for evidence in present)]) + others

@@ -1,5 +1,15 @@
-"""Rules for claims of wang2015: on exact rows (`analyses.wang2015_bounds`, `analyses.temperature`), and on rows that
-carry 95 % intervals (`analyses.wang2015_fig2`)."""
+"""Rules for claims of wang2015.
+
+Some rules read exact rows (`analyses.wang2015_bounds`, `analyses.temperature`). Others read rows that carry
+95 % intervals in the columns value, low and high (`analyses.wang2015_fig2`).
+
+Parameters that several rules share:
+
+bounds
+    Lower and upper end of the range that is asked for, None for an open end.
+what
+    The tested quantity in words, for the reason of the verdict.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +39,12 @@ LIMITS = ["value", "low", "high"]
 def exact(
     frame: pd.DataFrame, *, of: Callable[[pd.DataFrame], Verdict], what: str, strict: bool = False
 ) -> Verdict:
-    """Another rule on rows whose values are closed forms, enumerations or converged quadratures: its verdict, measured
-    exactly, with `what` the values are before its reason. strict: for a bound, which one case above it refutes: what is
-    not reproduced is contradicted."""
+    """Apply another rule to exact values, and mark its verdict as exact.
+
+    The values are closed forms, enumerations or converged quadratures. `of` is the other rule; it takes the
+    frame alone. `strict` is for a bound, which one case above it refutes. Then "not reproduced" becomes
+    "contradicted".
+    """
     found = of(frame)
     if strict and found["verdict"] == NOT_REPRODUCED:
         found = {**found, "verdict": CONTRADICTED}
@@ -39,8 +52,16 @@ def exact(
 
 
 def covered(frame: pd.DataFrame, *, where: Where, bounds: Bounds, what: str) -> Verdict:
-    """The 95 % interval of each row `where` lies within `bounds` (ends may be null). Contradicted if none meets them,
-    else not reproduced. ours: the value that is furthest from the middle of its bounds, with its own interval."""
+    """Test that the 95 % interval of each row lies within `bounds`.
+
+    The claim is contradicted if every interval lies entirely outside the bounds. Otherwise, if not all lie
+    within, it is not reproduced.
+
+    Returns
+    -------
+    Verdict
+        ours, low, high: the row whose interval reaches furthest from the middle of the bounds.
+    """
     rows = rows_where(frame, where).dropna(subset=LIMITS)
     return _covered([Interval(*row) for row in rows[LIMITS].to_numpy(float)], bounds, what)
 
@@ -48,8 +69,12 @@ def covered(frame: pd.DataFrame, *, where: Where, bounds: Bounds, what: str) -> 
 def covered_ratio(
     frame: pd.DataFrame, *, top: Where, bottom: Where, keys: Sequence[str], bounds: Bounds, what: str
 ) -> Verdict:
-    """As `covered`, of the ratio of two positive rows matched on `keys`. Its interval divides the ends of the two 95 %
-    intervals crosswise, so that it covers at least 90 %, and 95 % where their errors are not opposed."""
+    """Test that the interval of the ratio of two positive rows lies within `bounds`, as `covered` does.
+
+    The rows `top` are divided by the rows `bottom`, matched on the columns `keys`. The interval of a ratio
+    divides the lower end of one 95 % interval by the upper end of the other, and the reverse. It covers at
+    least 90 %. It covers 95 % where the two errors do not oppose each other.
+    """
     above, below = (rows_where(frame, where).dropna(subset=LIMITS) for where in (top, bottom))
     pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
     upper, lower = (pairs[[f"{name}_{end}" for name in LIMITS]].to_numpy(float) for end in ("top", "bottom"))
@@ -58,6 +83,7 @@ def covered_ratio(
 
 
 def _covered(found: Sequence[Interval], bounds: Bounds, what: str) -> Verdict:
+    """Return the verdict on intervals that all should lie within `bounds`."""
     low, high = asked = Asked.within(bounds)
     inside = [low <= one.low and one.high <= high for one in found]
     apart = [one.high < low or one.low > high for one in found]
@@ -74,9 +100,18 @@ def _covered(found: Sequence[Interval], bounds: Bounds, what: str) -> Verdict:
 def nearer_to_one(
     frame: pd.DataFrame, *, first: Where, second: Where, keys: Sequence[str], what: str
 ) -> Verdict:
-    """In each group of `keys` the largest distance of `first` from 1 is below that of `second`. Shown where it is so
-    for all values within their 95 % intervals; contradicted if the opposite is shown in each group. ours: first over
-    second, where that is largest; low and high: from the ends of the intervals."""
+    """Test that in each group the values of `first` are nearer to 1 than those of `second`.
+
+    The columns `keys` define the groups. The distance of a set of rows is the largest distance of its values
+    from 1. A group shows the claim if the order holds for all values within their 95 % intervals. The claim
+    is reproduced if every group shows it, and contradicted if every group shows the opposite.
+
+    Returns
+    -------
+    Verdict
+        ours: the distance of `first` over that of `second`, in the group where it is largest.
+        low, high: that ratio from the ends of the intervals.
+    """
     ratios = []
     one, other = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
     groups = dict(list(other.groupby(list(keys))))
@@ -98,16 +133,24 @@ def nearer_to_one(
 
 
 def _distance(rows: pd.DataFrame) -> Interval:
-    """The largest |value - 1| of the rows, and the least and the most that it can be within their intervals."""
+    """Return the largest |value - 1|, with its smallest and largest possible size within the intervals."""
     least = [max(low - 1, 1 - high, 0.0) for low, high in rows[["low", "high"]].to_numpy(float)]
     most = [max(abs(low - 1), abs(high - 1)) for low, high in rows[["low", "high"]].to_numpy(float)]
     return Interval(float((rows.value - 1).abs().max()), max(least), max(most))
 
 
 def together(frame: pd.DataFrame, *, first: str, second: str, small: float, large: float) -> Verdict:
-    """In each case, at the largest x, the values of the kinds `first` and `second` are both at most `small` or both at
-    least `large`; contradicted if in some case one is small and the other large. ours: the largest difference, of which
-    no range is asked."""
+    """Test that two kinds of values are both small or both large in each case, at the largest x.
+
+    Small means at most `small`, and large means at least `large`. `first` and `second` are values of the
+    column `kind`, matched on the column `case`. The claim is contradicted if in some case one value is small
+    and the other is large.
+
+    Returns
+    -------
+    Verdict
+        ours: the largest difference between the two values. The claim asks no range of it.
+    """
     last = frame[frame.x.eq(rows_where(frame, {"kind": first}).x.max())]
     pairs = rows_where(last, {"kind": first}).merge(rows_where(last, {"kind": second}), on="case")
     low, high = pairs[["value_x", "value_y"]].min(axis=1), pairs[["value_x", "value_y"]].max(axis=1)

@@ -1,4 +1,4 @@
-"""Methods, settings and data in the words of a sentence, for the reasons of verdicts."""
+"""Names of methods, settings and data as they appear in the sentences of a verdict's reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dplangevin.text import number, short
 
-# as `exhibits.style.LOOKS` labels them, shorter where a sentence says the rest
+# These are the labels of `exhibits.style.LOOKS`, shortened where the sentence gives the context.
 METHODS = {
     "nonprivate": "the non-private fit",
     "majority": "the majority class",
@@ -83,12 +83,15 @@ COLUMNS = {
 
 
 def method(name: str) -> str:
-    """A method inside a sentence; one that METHODS lacks, as of another package, has its own name."""
+    """Return the name of a method for a sentence.
+
+    A method that METHODS lacks, such as one of another package, keeps its own name.
+    """
     return METHODS.get(name, name)
 
 
 def features(of: object) -> str:
-    """Features of a data set by a network, cifar10_resnet20, or a data set or network alone."""
+    """Return the name of a data set, of a network, or of features such as "cifar10_resnet20"."""
     name = str(of)
     if name in NETWORKS:
         return NETWORKS[name]
@@ -98,17 +101,18 @@ def features(of: object) -> str:
 
 
 def column(name: str) -> str:
-    """A column inside a sentence; "" for one whose name says nothing."""
+    """Return the name of a column for a sentence, or "" for a column whose name tells nothing."""
     return COLUMNS.get(name, name.replace("_", " "))
 
 
 def variant(settings: Mapping[str, object], scaling: str = "") -> str:
-    """The settings of a variant, {bound: range, radius: 5.0}, and how rows are scaled."""
+    """Return the settings of a variant, such as {bound: range, radius: 5.0}, and the row scaling in words."""
     parts = [_setting(key, str(value)) for key, value in settings.items()] or ["the default settings"]
     return ", ".join([*parts, *([SCALINGS.get(scaling, f"rows scaled {scaling}")] if scaling else [])])
 
 
 def _setting(key: str, value: str) -> str:
+    """Return one setting in words."""
     if known := VALUES.get((key, value)):
         return known
     try:
@@ -118,7 +122,7 @@ def _setting(key: str, value: str) -> str:
 
 
 def named(row: Mapping[str, object], names: Iterable[str]) -> str:
-    """A row by some of its columns: "curve b, n 100"."""
+    """Return a row in words by some of its columns, such as "curve b, n 100"."""
     parts = []
     for name in names:
         value = row[name]
@@ -134,5 +138,5 @@ def named(row: Mapping[str, object], names: Iterable[str]) -> str:
 
 
 def listed(texts: Sequence[str]) -> str:
-    """a, b and c."""
+    """Return the texts joined as "a, b and c"."""
     return ", ".join(texts[:-1]) + f" and {texts[-1]}" if len(texts) > 1 else "".join(texts)

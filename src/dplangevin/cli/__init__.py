@@ -13,13 +13,13 @@ from typer.core import TyperGroup
 
 from dplangevin.cli import compare, privacy, results
 
-DEBUG = "DPL_DEBUG"  # environment: show the traceback of an error
-# What a user can put right
+DEBUG = "DPL_DEBUG"  # environment variable: show the traceback of an error
+# Errors that a user can correct
 WRONG = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 
 
 class Commands(TyperGroup):
-    """The one place where errors end: one line on stderr, exit status 2."""
+    """Group of commands that ends on every error with one line on stderr and exit status 2."""
 
     def main(
         self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any
@@ -37,7 +37,7 @@ class Commands(TyperGroup):
 
 
 def _said(error: Exception) -> str:
-    """The error in one line."""
+    """Return the error message in one line."""
     text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}"
@@ -71,5 +71,5 @@ for command, example in EXAMPLES.items():
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     app()

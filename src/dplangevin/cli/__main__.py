@@ -1,4 +1,4 @@
-"""`python -m dplangevin.cli`."""
+"""Entry point of `python -m dplangevin.cli`."""
 
 from dplangevin.cli import main
 

@@ -1,4 +1,4 @@
-"""`dplangevin compare`, all methods on a table of one's own, and `dplangevin schema`, what is public of its columns."""
+"""The commands `dplangevin compare` (all methods on a user's table) and `dplangevin schema` (its columns)."""
 
 import os
 import re
@@ -50,8 +50,8 @@ Task = Annotated[
     ),
 ]
 TRAIN_SHARE, REPEATS, QUICK_REPEATS = 0.8, 10, 3
-SPLITS = 0  # seed of splits and folds where none is given: public, so that pages can be compared
-LARGE = 2e8  # bytes of all splits as text, beyond which all repeats share one split
+SPLITS = 0  # default seed of splits and folds: public, so that pages can be compared
+LARGE = 2e8  # bytes of all splits as text; if there are more, all repeats share one split
 
 
 def schema(
@@ -233,7 +233,7 @@ def compare(
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it."""
+    """Return a time in a suitable unit."""
     from dplangevin.cli.output import counted
 
     for limit, unit, size in ((90, "second", 1), (5400, "minute", 60)):
@@ -243,7 +243,7 @@ def duration(seconds: float) -> str:
 
 
 def _print(found: Any) -> None:
-    """The tables and the sentences, and where the rest is."""
+    """Print the tables, the sentences, and the place of the page."""
     from dplangevin.cli.output import Column, line, table
 
     for axis in found.AXES:
@@ -272,7 +272,7 @@ def _print(found: Any) -> None:
 
 
 def _read(table: Path, how: dict[str, str | None], na: list[str] | None) -> Any:
-    """The columns of a table, as the options say that it is written."""
+    """Return the columns of a table, read with the format that the options give."""
     from dplangevin.data import columns
 
     names = {"tab": "\t", "\\t": "\t"}
@@ -287,7 +287,7 @@ def _read(table: Path, how: dict[str, str | None], na: list[str] | None) -> Any:
 
 
 def _read_test(test: Path, table: Path, stated: Any) -> str:
-    """What was read of the table to test on, which is written as the other."""
+    """Return a sentence about the test table, which must have the format of the other table."""
     from dplangevin.data import columns
     from dplangevin.data.table import listed
 
@@ -299,6 +299,7 @@ def _read_test(test: Path, table: Path, stated: Any) -> str:
 
 
 def _task(task: str | None) -> str | None:
+    """Return the task after checking that it is known."""
     from dplangevin.data.schema import TASKS
 
     if task is not None and task not in TASKS:
@@ -309,8 +310,11 @@ def _task(task: str | None) -> str | None:
 def _schema(
     table: Path, target: str, path: Path | None, from_data: bool, words: dict[str, Any]
 ) -> tuple[Any, Any, dict[str, str]]:
-    """The schema that is stated, or with `from_data` completed from the rows; the columns as they were read; and why
-    some are dropped.  words: options that a schema has, too."""
+    """Return the schema, the columns of the table, and the reasons why some columns are dropped.
+
+    With `from_data`, missing parts of the schema are read off the rows. `words` are the options that repeat
+    something that a schema says.
+    """
     from dplangevin.data import DataError, columns
     from dplangevin.data import schema as schemas
     from dplangevin.data.table import no_column
@@ -361,7 +365,7 @@ def _schema(
 
 
 def _told(function: Any, *args: Any) -> Any:
-    """`function(*args)`; its DataError as ValueError, which the command line shows in one line."""
+    """Return `function(*args)`; raise its DataError as a ValueError, which the user sees in one line."""
     from dplangevin.data import DataError
 
     try:
@@ -371,6 +375,7 @@ def _told(function: Any, *args: Any) -> Any:
 
 
 def _there(path: Path) -> Path:
+    """Return the path after checking that it is a regular file."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name the file of the table")
     if path.exists() and not path.is_file():
@@ -381,7 +386,7 @@ def _there(path: Path) -> Path:
 
 
 def _ours(out: Path, schema: Path | None) -> None:
-    """ValueError for a folder with files of somebody else, which results would replace."""
+    """Raise ValueError for a folder with files of other programs, which the results would replace."""
     names = {
         "config.yaml",
         "schema.yaml",

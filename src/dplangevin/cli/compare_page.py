@@ -20,12 +20,22 @@ from dplangevin.exhibits.style import image_bytes, look
 from dplangevin.statistics import finite_interval, sort_by
 from dplangevin.text import distinct, epsilon, number, short, weak_delta
 
-LONG = 30.0  # seconds, of which it is said where they went
-EVERY = 0.999  # share of the rows that have an assumption, from which it is one of all
+LONG = 30.0  # seconds; from here on the page says which methods took them
+EVERY = 0.999  # an assumption of more than this share of rows counts as common to all
 
 
 class Cell(NamedTuple):
-    """kind: best, equal, worse, away (not reached), hollow, free (not private) or none."""
+    """A cell of the table of scores.
+
+    Attributes
+    ----------
+    mean, interval : str
+        Mean over repeats, and its 95 % interval or the ε that it is for.
+    kind : str
+        One of best, equal, worse, away (ε not reached), hollow, free (not private) and none.
+    mark : str
+        Sign beside the mean, see `Page.LEGEND`.
+    """
 
     mean: str
     interval: str
@@ -38,13 +48,15 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
+    """A row of the table of scores: the label of a method, and one cell for each ε."""
+
     label: str
     cells: list[Cell]
 
 
 @dataclass(frozen=True)
 class Page:
-    """What is shown of a comparison, on a terminal and as a page."""
+    """What a terminal and the page show of a comparison."""
 
     AXES: ClassVar = ("audited", "asked")
     LEGEND: ClassVar = (
@@ -55,12 +67,12 @@ class Page:
     asked: Comparison
     schema: Schema
     outcome: Outcome
-    predicted: str  # classes or a number, and how to choose the other
+    predicted: str  # whether classes or a number are predicted, and how to choose the other
     read: Sequence[str]  # sentences about the table
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """Private methods from the best to the worst, then the others."""
+        """The runs: private methods from the best to the worst, then the others."""
         runs = self.outcome.runs
         table = compare.at_epsilon(runs, epsilons=self.asked.epsilons)
         means = self.scores.sign * table[self.scores.main].where(table.reach.ne(compare.NOT_PRIVATE))
@@ -73,7 +85,7 @@ class Page:
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Axis -> `compare.at_epsilon`."""
+        """Axis -> table of `compare.at_epsilon`."""
         return {
             axis: compare.at_epsilon(self.runs, epsilons=self.asked.epsilons, axis=axis) for axis in self.AXES
         }
@@ -108,7 +120,7 @@ class Page:
 
     @property
     def how(self) -> str:
-        """The model, and what was made equal."""
+        """The model, and the settings that all methods share."""
         linear = "Huber regression" if self.schema.range is not None else "Logistic regression"
         if self.schema.classes is not None and len(self.schema.classes) > 2:
             linear = "Softmax regression"
@@ -120,7 +132,7 @@ class Page:
 
     @property
     def priors(self) -> str:
-        """The ridges of methods that have another than `PRIOR`: of a theorem, of the fit without privacy."""
+        """The ridges that differ from `PRIOR`: those that a theorem needs, and the non-private fit's."""
         n, other = self.outcome.rows[0], {}
         for name, config in self.asked.methods.items():
             ridge = config.get("ridge", 0.0) if name == "nonprivate" else n * config.get("l2", 0.0)
@@ -140,7 +152,7 @@ class Page:
         return "Accuracy" if self.scores.sign > 0 else "Mean absolute error (less is better)"
 
     def rows(self, axis: str) -> list[Row]:
-        """One for each method, and the best constant answer."""
+        """Return one row for each method, and one for the best constant answer."""
         table = self.tables[axis]
         found = [
             Row(look(str(method)).label, [self._cell(row) for row in block.to_dict("records")])
@@ -180,7 +192,7 @@ class Page:
 
     @property
     def warnings(self) -> list[str]:
-        """What every guarantee leaves out, and how to mend that."""
+        """What no guarantee covers, and how to correct that."""
         weak = weak_delta(self.asked.delta, self.outcome.rows[0])
         found = []
         if self.schema.ranges_from_data:
@@ -193,7 +205,7 @@ class Page:
 
     @property
     def released(self) -> list[str]:
-        """Where the noise comes from, and what is no private release."""
+        """Where the noise comes from, and which numbers are no private release."""
         if self.asked.seed is not None:
             noise = [
                 f"The noise follows from seed {self.asked.seed} and can be recomputed by anyone who reads this page: "
@@ -214,7 +226,7 @@ class Page:
 
     @property
     def time(self) -> list[str]:
-        """Which methods took the time, if it was more than a few seconds."""
+        """Which methods took most of the time, if all took at least `LONG` seconds."""
         seconds = self.outcome.seconds
         total = sum(seconds.values())
         if total < LONG:
@@ -237,7 +249,7 @@ class Page:
 
     @property
     def headroom(self) -> str:
-        """How far the best private method is from the fit without privacy, at the largest epsilon."""
+        """Distance from the best private method to the non-private fit, at the largest ε."""
         table = self.tables["audited"]
         last = table[table.epsilon.eq(max(self.asked.epsilons))]
         free, best = last[last.reach.eq(compare.NOT_PRIVATE)], last[last.best.astype(bool)]
@@ -258,24 +270,24 @@ class Page:
 
     @property
     def clipped(self) -> list[str]:
-        """Private counts, for the terminal alone."""
+        """Private counts of clipped values, which only the terminal shows."""
         found = [f"{count} of {column}" for column, count in self.outcome.clipped.items()]
         return [f"Values outside their range, clipped: {', '.join(found)}."] if found else []
 
     @property
     def notes(self) -> list[tuple[str, str]]:
-        """Label and reason of what has no result."""
+        """Label of each method without a result, and the reason."""
         return [(look(name).label, "; ".join(why)) for name, why in self.outcome.notes.items()]
 
     @property
     def common(self) -> list[str]:
-        """What the guarantee of every private method rests on."""
+        """Assumptions that the guarantees of all private methods rest on."""
         private = self._private.assumptions
         return [each for each in distinct(private) if private.str.contains(each, regex=False).mean() > EVERY]
 
     @property
     def assumptions(self) -> Iterator[tuple[str, list[str]]]:
-        """Label, and what its guarantee rests on beyond that."""
+        """Label of each method with further assumptions, and these."""
         for method, block in self._private.groupby("method", sort=False):
             own = [each for each in distinct(block.assumptions) if each not in self.common]
             if own:
@@ -288,7 +300,7 @@ class Page:
 
     @property
     def budgets(self) -> Iterator[dict[str, str]]:
-        """Every budget, and what it costs."""
+        """Every budget, and its price."""
         rows: list[Any] = [*self._private.sort_values(["method", "epsilon"], key=self._order).itertuples()]
         for row in rows:
             steps = "" if np.isnan(row.steps) else f"{row.steps:g} × {row.batch:g} rows"
@@ -308,7 +320,7 @@ class Page:
         return column.map(places) if column.name == "method" else column
 
     def figures(self) -> dict[str, bytes]:
-        """File name -> a dot plot for each axis."""
+        """Return file name -> a dot plot, for each axis."""
         found = {}
         for axis in self.AXES:
             figure = compare.dot_plot(
@@ -323,7 +335,7 @@ class Page:
         return found
 
     def files(self) -> dict[str, bytes]:
-        """The figures, the page with the figures in it, and its numbers."""
+        """Return the figures, the page that contains them, and the numbers behind it."""
         figures = self.figures()
         images = {
             name.partition(".")[0]: base64.b64encode(content).decode() for name, content in figures.items()

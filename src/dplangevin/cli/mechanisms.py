@@ -1,4 +1,7 @@
-"""From the options of `dplangevin price` and `calibrate` to events, by the methods' own plans."""
+"""Events for the options of `dplangevin price` and `calibrate`.
+
+The plan of a method gives the event, as in an experiment. Without a method, the event is Gaussian steps.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 WHAT, DATA, STEPS, NOISE = "What is priced", "The data (public)", "Steps", "Noise and settings"
-# where an option goes in a method's settings
+# option -> the setting of a method that it sets
 SETTINGS = {
     "batch": "sampling.batch",
     "epochs": "sampling.epochs",
@@ -24,8 +27,8 @@ SETTINGS = {
     "teachers": "teachers",
     "queries": "vote.queries",
 }
-PLAIN = ("batch", "epochs", "noise", "schedule")  # what Gaussian steps take of these
-MOST_STEPS = 10**8  # that prices were checked up to, see docs/privacy.md
+PLAIN = ("batch", "epochs", "noise", "schedule")  # the options among these that Gaussian steps have
+MOST_STEPS = 10**8  # prices were checked up to this number, see docs/privacy.md
 SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers that `calibrated` tries
 
 
@@ -124,11 +127,20 @@ class Asked:
 
 
 class Mechanism(NamedTuple):
-    """What is priced.
+    """A mechanism to price.
 
-    event: of `dp_accounting`.  paper: what Theorem 3.1 of ryffel2022 is told, where that differs.  settings: what the
-    plan states, and what followed from the budget.  promised: by the method's own theorem, with its name.  delta: of
-    the promise.
+    Attributes
+    ----------
+    event : DpEvent
+        Event of `dp_accounting`.
+    paper : DpEvent or None
+        Event that Theorem 3.1 of ryffel2022 prices, if it differs.
+    settings : mapping
+        Settings that the plan states, and numbers that follow from the budget.
+    promised : (float, str) or None
+        Promised ε of the method's own theorem at `delta`, and the theorem's name.
+    assumptions, violated : sequence of str
+        Conditions of the guarantee, and those that fail.
     """
 
     title: str
@@ -141,7 +153,10 @@ class Mechanism(NamedTuple):
 
 
 def taking(options: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The command's first argument is an instance of `options`, each field of which is an option."""
+    """Return a decorator that turns each field of `options` into an option of a command.
+
+    The decorated command receives an instance of `options` as its first argument.
+    """
     import functools
     import inspect
     import typing
@@ -173,7 +188,7 @@ def taking(options: type) -> Callable[[Callable[..., None]], Callable[..., None]
 
 
 def checked(asked: Asked) -> None:
-    """ValueError for numbers that no mechanism has."""
+    """Raise ValueError for numbers that no mechanism can have."""
     from dplangevin.checks import require
 
     require(
@@ -220,11 +235,12 @@ def checked(asked: Asked) -> None:
 
 
 def option(name: str) -> str:
+    """Return the command-line option of a field, such as --noise-std."""
     return "--" + name.replace("_", "-")
 
 
 def needed(asked: Asked, **examples: float) -> None:
-    """ValueError naming the options that are missing, with an example."""
+    """Raise ValueError naming the missing options, with an example value for each."""
     missing = [name for name in examples if getattr(asked, name) is None]
     if missing:
         example = " ".join(f"{option(name)} {examples[name]}" for name in missing)
@@ -232,14 +248,24 @@ def needed(asked: Asked, **examples: float) -> None:
 
 
 class Steps(NamedTuple):
-    """Gaussian steps whose noise is open.  sampling: with its size and number."""
+    """Gaussian steps whose noise is not yet chosen.
+
+    Attributes
+    ----------
+    sampling : Sampling
+        Sampling scheme, with batch size and number of steps.
+    records : int
+        Number of rows.
+    schedule : {"fixed", "decreasing"}
+        "decreasing": the noise multiplier grows as t^(1/6) (li2019).
+    """
 
     sampling: Any
     records: int
     schedule: Literal["fixed", "decreasing"]
 
     def event(self, noise: float) -> Any:
-        """Of a noise multiplier, of the first step where the schedule decreases."""
+        """Return the event for a noise multiplier: that of the first step, if the schedule is decreasing."""
         import numpy as np
         from dp_accounting import SelfComposedDpEvent
 
@@ -254,6 +280,7 @@ class Steps(NamedTuple):
         return composed_steps(self.records, size, noise * np.arange(1, steps + 1) ** (1 / 6))
 
     def mechanism(self, noise: float) -> Mechanism:
+        """Return the mechanism for a noise multiplier."""
         drawn = {"poisson": "Poisson samples", "subset": "uniform subsets", "full": "all rows"}[
             self.sampling.scheme
         ]
@@ -270,7 +297,7 @@ class Steps(NamedTuple):
 
 
 def gaussian(asked: Asked) -> Steps:
-    """Gaussian steps as the options have them."""
+    """Return the Gaussian steps that the options describe; raise ValueError for options of a method."""
     from dplangevin.chains.sampling import Sampling
     from dplangevin.checks import require
     from dplangevin.text import meant
@@ -305,7 +332,7 @@ def gaussian(asked: Asked) -> Steps:
 
 
 def passes(steps: int, sampling: Any, records: int) -> float:
-    """The number of epochs that `Sampling.steps` makes so many steps of."""
+    """Return the number of epochs for which `Sampling.steps` returns `steps`."""
     each = sampling.per_epoch(records) if sampling.scheme == "shuffled" else records / sampling.size(records)
     epochs = steps / each
     while math.floor(each * epochs) < steps:
@@ -314,9 +341,19 @@ def passes(steps: int, sampling: Any, records: int) -> float:
 
 
 def method_of(asked: Asked, **more: Any) -> Any:
-    """The method with the settings that were asked for; more: dotted settings beside them.
+    """Return the method with the settings from the options.
 
-    ValueError for a method, or a setting of it, that there is not, with the near ones.
+    Parameters
+    ----------
+    asked : Asked
+        The options.
+    **more : object
+        Further settings, by dotted name.
+
+    Raises
+    ------
+    ValueError
+        A method or a setting does not exist; the message suggests similar names.
     """
     from omegaconf import OmegaConf
 
@@ -365,7 +402,17 @@ def method_of(asked: Asked, **more: Any) -> Any:
 
 
 def changed(thing: Any, tree: Any, where: str) -> Any:
-    """A dataclass with the settings of a tree of names in place of its own."""
+    """Return a dataclass with some settings replaced.
+
+    Parameters
+    ----------
+    thing : dataclass
+        The object.
+    tree : mapping
+        New settings by name; those of a nested dataclass are a mapping.
+    where : str
+        Name of the object, for messages.
+    """
     from dplangevin import typed
     from dplangevin.privacy.survey import ACCOUNTANTS
     from dplangevin.text import meant
@@ -393,6 +440,7 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
 
 
 def unknown_accountant(name: str) -> str:
+    """Return the error message for an accountant that does not exist."""
     from dplangevin.privacy.survey import ACCOUNTANTS
     from dplangevin.text import meant
 
@@ -402,7 +450,7 @@ def unknown_accountant(name: str) -> str:
 
 
 def facts_of(asked: Asked) -> Any:
-    """What a method may know of the data, for its plan."""
+    """Return the facts about the data that a method may use in its plan."""
     from dplangevin.losses import LOGISTIC, huber, softmax
     from dplangevin.problems import Facts
     from dplangevin.problems.glm import linear_facts
@@ -420,7 +468,7 @@ def facts_of(asked: Asked) -> Any:
 
 
 def planned(asked: Asked) -> Mechanism:
-    """What the method plans for --epsilon, or with the noise that is stated."""
+    """Return what the method plans for --epsilon, or for the noise that the options give."""
     from dplangevin.privacy import Budget
 
     method, facts = method_of(asked), facts_of(asked)
@@ -446,11 +494,12 @@ def _or_noise(method: Any) -> str:
 
 
 def _noises(method: Any) -> list[str]:
-    """The settings by which its noise can be stated."""
+    """Return the settings that can give the noise of the method."""
     return [each.name for each in fields(method) if each.name in ("noise_multiplier", "noise_std")]
 
 
 def of_plan(asked: Asked, method: Any, plan: Any, facts: Any, stated: bool) -> Mechanism:
+    """Return the mechanism of a plan; if the options give the noise (`stated`), nothing is promised."""
     from dplangevin.methods import chain_columns
     from dplangevin.prices import violated
 
@@ -463,14 +512,14 @@ def of_plan(asked: Asked, method: Any, plan: Any, facts: Any, stated: bool) -> M
 
 
 def _follows(event: Any) -> dict[str, float]:
-    """Numbers of events that no plan states."""
+    """Return the numbers of an event that no plan states."""
     return {
         name: getattr(event, name) for name in ("rho", "ridge", "answers", "queries") if hasattr(event, name)
     }
 
 
 def described(event: Any) -> str:
-    """The mechanism in a few words, with its numbers."""
+    """Return the mechanism in a few words, with its numbers."""
     from dplangevin.analyses.mechanisms import described as in_words
     from dplangevin.privacy import events
 
@@ -491,9 +540,9 @@ def described(event: Any) -> str:
 
 
 def calibrated(asked: Asked, key: str, adjacency: Any) -> Mechanism:
-    """The mechanism with the least noise that costs at most --epsilon by this accountant.
+    """Return the mechanism with the least noise whose ε by this accountant is at most --epsilon.
 
-    Of a method: at the largest epsilon that its own theorem can be asked for, to a relative 1e-4.
+    With a method, its theorem is given the largest ε that satisfies this, to a relative 1e-4.
     """
     from dplangevin import library
     from dplangevin.privacy import Budget, calibrate

@@ -1,4 +1,4 @@
-"""Tables by rich on a terminal, aligned text in a pipe, and JSON."""
+"""Output of the commands: tables (by rich on a terminal, aligned text in a pipe) and JSON."""
 
 import json
 import math
@@ -12,7 +12,19 @@ from rich.text import Text
 
 
 class Column(NamedTuple):
-    """number: right-aligned.  whole: never wrapped, as numbers are not.  style: of rich, on a terminal."""
+    """Format of a column.
+
+    Attributes
+    ----------
+    title : str
+        Heading.
+    number : bool
+        Whether the text is right-aligned and never wrapped.
+    whole : bool
+        Whether the text is never wrapped.
+    style : str
+        Style of rich, used on a terminal.
+    """
 
     title: str
     number: bool = False
@@ -21,12 +33,12 @@ class Column(NamedTuple):
 
 
 def terminal() -> bool:
-    """Whether a person looks at the output."""
+    """Return whether the output goes to a terminal."""
     return Console().is_terminal
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], indent: int = 0) -> None:
-    """Rows of text under titles; in a pipe each row is one line."""
+    """Print rows of text under titles; in a pipe each row is one line."""
     console, cells = Console(), [[*row] for row in rows]
     if not console.is_terminal:
         lines = [[column.title for column in columns], *([" ".join(c.split()) for c in row] for row in cells)]
@@ -53,7 +65,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], indent: int 
 
 
 def line(text: str = "", style: str = "", indent: int = 0) -> None:
-    """A paragraph, wrapped on a terminal alone; lines after the first are `indent` further in."""
+    """Print a paragraph; on a terminal it is wrapped, and `indent` shifts all lines except the first."""
     console = Console()
     if not console.is_terminal:
         print(text)
@@ -65,12 +77,12 @@ def line(text: str = "", style: str = "", indent: int = 0) -> None:
 
 
 def counted(count: int, noun: str) -> str:
-    """ "1 fit", "2 fits"."""
+    """Return a count with its noun, such as "1 fit" or "2 fits"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def document(value: Any) -> None:
-    """One JSON document. What is not a number is null, infinity the text "inf"."""
+    """Print one JSON document, with nan as null and infinity as the text "inf"."""
     print(json.dumps(_plain(value), indent=1, allow_nan=False, ensure_ascii=False))
 
 

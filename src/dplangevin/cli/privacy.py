@@ -1,4 +1,7 @@
-"""`dplangevin price` and `dplangevin calibrate`: one mechanism by every accountant, and the inverse."""
+"""The commands `dplangevin price` and `dplangevin calibrate`.
+
+`price` computes ε of one mechanism by every accountant. `calibrate` finds the least noise for a given ε.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,19 @@ Neighbours = Annotated[
 
 
 class Bound(NamedTuple):
-    """What an attack shows for one kind of neighbours: epsilon at least, at 95 %; or why there is none."""
+    """Lower bound on ε that an attack shows for one neighbour relation.
+
+    Attributes
+    ----------
+    adjacency : {"add_remove", "replace_one"}
+        The neighbour relation.
+    epsilon : float or None
+        Attack ε (lower bound, 95 %). None: the attack cannot run.
+    runs : int
+        Runs of the mechanism on either data set.
+    reason : str
+        Why the attack cannot run.
+    """
 
     adjacency: Adjacency
     epsilon: float | None
@@ -80,7 +95,7 @@ def calibrate(
     mechanisms.checked(asked)
     with unlogged() as logged:
         mechanism = mechanisms.calibrated(asked, accountant, neighbours)
-        logged.clear()  # of noises that were tried
+        logged.clear()  # messages about noises that were only tried
         found = survey(mechanism.event, asked.delta, mechanism.paper)
     goal = f"Least noise for epsilon {asked.epsilon:g} by {accountant}, {NEIGHBOURS[neighbours]}."
     shown(mechanism, asked, found, [], json, logged, goal)
@@ -88,7 +103,10 @@ def calibrate(
 
 @contextmanager
 def unlogged() -> Iterator[list[str]]:
-    """Keep the log of dp_accounting, which goes to absl's, off the screen; what it said."""
+    """Hide the log of dp_accounting, which it writes to absl's logger, from the screen.
+
+    Yield the list that collects the hidden messages.
+    """
     said: list[str] = []
 
     def keep(record: logging.LogRecord) -> bool:
@@ -104,7 +122,7 @@ def unlogged() -> Iterator[list[str]]:
 
 
 def remarks(said: list[str]) -> list[str]:
-    """What dp_accounting logged, each once; orders of a Rényi divergence in one line."""
+    """Return each hidden log message once, with all orders of a Rényi divergence in one line."""
     others = list(dict.fromkeys(text for text in said if "failed to converge" not in text))
     matches = (re.search(r"failed to converge.*alpha=(\d+\.\d+)", text) for text in said)
     orders = {float(match[1]) for match in matches if match}
@@ -118,7 +136,10 @@ def remarks(said: list[str]) -> list[str]:
 
 
 def attacked(mechanism: Mechanism, asked: Asked, runs: int, seed: int) -> list[Bound]:
-    """Lower bounds at 95 % on the hypotheses of the prices: any loss that they admit."""
+    """Return attack ε (lower bounds, 95 %) for each neighbour relation.
+
+    The attack may choose any loss that the hypotheses of the prices allow.
+    """
     from dp_accounting import DpEvent
 
     from dplangevin import random
@@ -157,7 +178,7 @@ def shown(
     logged: list[str],
     goal: str = "",
 ) -> None:
-    """The mechanism and its prices, as tables or as a document."""
+    """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
         output.document(_document(mechanism, asked, found, bounds) | {"remarks": remarks(logged)})
         return
@@ -211,7 +232,7 @@ def shown(
 
 
 def _failed(mechanism: Mechanism, found: Survey) -> list[str]:
-    """Of the method's own theorem, and of the formulas in the table."""
+    """Return the conditions that fail: of the method's own theorem, and of the formulas in the table."""
     own = [text for text in mechanism.violated if text]
     formulas = [f"{row.name}: {text}" for row in found.prices for text in row.violated if text not in own]
     return list(dict.fromkeys([*own, *formulas]))

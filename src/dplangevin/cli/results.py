@@ -1,4 +1,4 @@
-"""`dplangevin claims`, `exhibits` and `experiments`: what is in a checkout."""
+"""The commands `dplangevin claims`, `exhibits` and `experiments`, which show the contents of a checkout."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dplangevin.cli import output
 from dplangevin.text import meant, short
 
 CLAIMS, EXHIBITS, PIPELINES = "claims.csv", "exhibits", "conf/pipeline"
-KINDS = {  # of claims: the column `kind` of claims.csv
+KINDS = {  # kinds of claims: the column `kind` of claims.csv
     "paper": "in the papers' own words",
     "reading": "in words whose size we had to read",
     "extension": "that are questions of ours",
 }
-SHOWN = 3  # runs of an experiment whose numbers changed, unless all are asked for
+SHOWN = 3  # changed methods shown for each experiment, without --all
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 Results = Annotated[
@@ -75,7 +75,10 @@ def claims(
 
 
 def summary(kind: str, rows: Sequence[tally.Claim]) -> None:
-    """The verdicts on the claims of a kind: how many of each paper and in all, and of how many distinct facts."""
+    """Print the verdicts on the claims of one kind.
+
+    A row counts the claims of each paper, all claims, and the distinct facts behind them.
+    """
     counts = counted(rows, "paper")
     output.line(f"Claims {KINDS[kind]} (--kind {kind})", "bold")
     titles = (*counts, "all", "distinct facts")
@@ -112,7 +115,10 @@ def exhibits(results: Results = None, json: Json = False) -> None:
 
 
 def found(results: Path | None, name: str) -> Path:
-    """`name` in the results that are meant. FileNotFoundError says where these are looked for."""
+    """Return the path of `name` in the folder of results.
+
+    Raise FileNotFoundError, naming the folders that were searched, if it is not there.
+    """
     here = Path.cwd()
     folders = [results] if results is not None else [each / "results" for each in (here, *here.parents)]
     for folder in folders:
@@ -125,7 +131,7 @@ def found(results: Path | None, name: str) -> Path:
 
 
 def chosen(rows: Sequence[tally.Claim], name: str, value: str, of: Any) -> list[tally.Claim]:
-    """The rows of that value. ValueError, with the values that there are, where there is none."""
+    """Return the rows with this value; raise ValueError, with the known values, if there are none."""
     known = sorted({each for row in rows for each in of(row)})
     if value not in known:
         raise ValueError(
@@ -135,7 +141,7 @@ def chosen(rows: Sequence[tally.Claim], name: str, value: str, of: Any) -> list[
 
 
 def counted(rows: Iterable[tally.Claim], name: str) -> dict[str, Counter[str]]:
-    """Value of a column -> verdict -> number of claims."""
+    """Return value of a column -> verdict -> number of claims."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         counts.setdefault(row[name], Counter())[row["verdict"]] += 1
@@ -143,15 +149,27 @@ def counted(rows: Iterable[tally.Claim], name: str) -> dict[str, Counter[str]]:
 
 
 def number(text: str) -> float | None:
+    """Return the text of a cell as a number; None if it is empty."""
     return float(text) if text else None
 
 
 def shown(text: str) -> str:
+    """Return the number in a cell with few digits; "" if it is empty."""
     return short(float(text)) if text else ""
 
 
 class Exhibit(NamedTuple):
-    """state: "made", or "missing: " and why.  source: the results that it shows.  files: in its folder."""
+    """A figure or table, and whether it exists.
+
+    Attributes
+    ----------
+    state : str
+        "made", or "missing: " and the reason.
+    source : str
+        The results that it shows.
+    files : list of str
+        Names of the files in its folder.
+    """
 
     exhibit: str
     state: str
@@ -160,7 +178,10 @@ class Exhibit(NamedTuple):
 
 
 def stated(top: Path, folder: Path) -> Iterator[Exhibit]:
-    """The exhibits of all pipelines in conf/pipeline, the default one first, and others that are there."""
+    """Yield the exhibits of all pipelines in conf/pipeline, those of the default one first.
+
+    Then yield exhibits that have a folder but belong to no pipeline.
+    """
     from dplangevin.yaml_file import read
 
     paths = sorted((top / PIPELINES).glob("*.yaml"), key=lambda path: path.stem != "default")
@@ -227,7 +248,7 @@ def experiments(
 
 
 class Outcome(NamedTuple):
-    """Of one method in one run, at its budgets in ascending order."""
+    """Accuracy and proven ε of one method in one run, at its budgets in ascending order."""
 
     run: str
     method: str
@@ -246,7 +267,10 @@ class Outcome(NamedTuple):
 
 
 class Result(NamedTuple):
-    """An output that is not the commit's. Of a run, by name: the points that are new, have other numbers, are gone."""
+    """An output that differs from the commit's.
+
+    For a run, it names the points that are new, have other numbers, or are gone.
+    """
 
     path: str
     new: list[str]
@@ -260,8 +284,17 @@ class Result(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """changed: parameters that differ from the commit that it started from.  outcomes: numbers in short that do, of the
-    experiments that have these.  results: files that do."""
+    """A run of `dvc exp`.
+
+    Attributes
+    ----------
+    changed : dict
+        Parameters that differ from the commit that the experiment started from.
+    outcomes : list of Outcome
+        Methods whose accuracy or price differs, for experiments with `metrics: true`.
+    results : list of Result
+        Files in results/ that differ.
+    """
 
     name: str
     changed: dict[str, Any]
@@ -272,7 +305,10 @@ class Experiment(NamedTuple):
 
 
 def exp_show() -> list[dict[str, Any]]:
-    """What `dvc exp show --json` prints. FileNotFoundError without DVC; ValueError, in its words, where it fails."""
+    """Return what `dvc exp show --json` prints.
+
+    Raise FileNotFoundError without DVC, and ValueError with DVC's own message if DVC fails.
+    """
     if shutil.which("dvc") is None:
         raise FileNotFoundError(
             "the command dvc is not on PATH: activate the environment (. .venv/bin/activate)"
@@ -288,7 +324,7 @@ def exp_show() -> list[dict[str, Any]]:
 
 
 def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]:
-    """The experiments in what `dvc exp show --json` prints, newest first as there."""
+    """Yield the experiments in the output of `dvc exp show --json`, in its order: newest first."""
     from dplangevin.config import flatten
 
     for base in shown:
@@ -309,7 +345,10 @@ def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]
 
 
 def _asked(changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what follows by interpolation: keys of a name and value that a key nearer the top has."""
+    """Return the changes without those that only follow by interpolation.
+
+    A key is left out if a key nearer the top has the same last name and the same value.
+    """
     found: dict[str, Any] = {}
     for key in sorted(changed, key=lambda key: key.count(".")):
         leaf = key.rpartition(".")[2]
@@ -325,7 +364,7 @@ def _of(data: Mapping[str, Any], kind: str, path: str) -> dict[str, Any]:
 
 
 def _outcomes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Outcome]:
-    """Of every method whose numbers are not those of the commit."""
+    """Yield every method whose numbers differ from those of the commit."""
     for path in after.get("metrics") or {}:
         known = _of(before, "metrics", path)
         for method, budgets in _of(after, "metrics", path).items():
@@ -339,7 +378,7 @@ def _outcomes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[O
 
 
 def _results(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Result]:
-    """Of every output in results/ that is not the commit's, except the numbers in short."""
+    """Yield every output in results/ that differs from the commit's, except results/metrics/."""
     known, outs = (((each["data"] or {}).get("outs") or {}) for each in (before, after))
     for path, out in outs.items():
         if path.startswith("results/") and not path.startswith("results/metrics/") and out != known.get(path):
@@ -354,7 +393,7 @@ def _results(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Re
 
 
 def _points(revision: str, path: str) -> dict[str, list[list[str]]]:
-    """The scores of every point of a run as git has them in a revision; empty where there are none."""
+    """Return the scores of every point of a run in a git revision; empty if there are none."""
     command = ["git", "show", f"{revision}:{path}/scores.csv"]
     found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     points: dict[str, list[list[str]]] = {}

@@ -1,9 +1,14 @@
-"""Prepared data: one frozen value per data set, whatever its rows are, with its public bounds.
+"""Prepared data: one frozen `Dataset` per data set, with the public bounds of its rows.
 
-Prepared files hold the rows of a table after one-hot coding, z-scores and bias, in float32, the pixels of images as
-the bytes of the raw files, and features as a network gives them; rows are scaled or clipped after loading, so that
-one file serves every scaling. Files have the same bytes on any machine: stored numbers come from elementwise IEEE
-operations only (features excepted: from a network) and the archive carries no dates.
+A prepared file holds rows of one of three kinds:
+
+- tables: rows after one-hot coding, z-scores and bias, in float32;
+- images: pixels, as the bytes of the raw files;
+- features: the outputs of a network.
+
+Rows are scaled or clipped after loading, so that one file serves every scaling. A file has the same bytes on
+any machine: its numbers come from elementwise IEEE operations only, and the archive contains no dates. Files
+of features are the exception, because a network computes them.
 
 >>> x = np.array([[[3.0, 4.0], [0.0, 0.5]]])
 >>> data = Dataset(x, np.array([[1.0, -1.0]]), x, np.array([[1.0, -1.0]]), {"row_norm_bound": 2.0})
@@ -29,9 +34,10 @@ import numpy as np
 from dplangevin.cache import atomic_path
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-# Shrinks scaled rows by 2.4e-7, so that their norm stays <= 1 in float64 and after rounding to float32.
+# Scaled rows are divided by this factor and so become shorter by 2.4e-7. Their norm then stays <= 1 in
+# float64 and after rounding to float32.
 MARGIN = 1.0 + 2.0**-22
-SMALLEST = 1e-140  # norm whose square float64 holds with all its digits
+SMALLEST = 1e-140  # the square of this norm still has full precision in float64
 FLOATS = (np.float32, np.float64)
 
 
@@ -40,7 +46,13 @@ class DataError(RuntimeError):
 
 
 class Arrays(NamedTuple):
-    """One data set without repeats: x_train (n, *shape), y_train (n,), x_test (m, *shape), y_test (m,)."""
+    """One data set without the axis of repeats.
+
+    Attributes
+    ----------
+    x_train, x_test : ndarray (n, *shape) and (m, *shape)
+    y_train, y_test : ndarray (n,) and (m,)
+    """
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -52,16 +64,30 @@ class Arrays(NamedTuple):
 class Dataset:
     """Training and test examples of every repeat.
 
-    x_train: (R, n, *shape), y_train: (R, n); x_test: (R, m, *shape) and y_test: (R, m) with a leading axis of their
-    own. A leading axis of length 1 means that all repeats share the array (it broadcasts). The rows x are images, uint8
-    of shape (C, H, W), or the d numbers of a table or of features, float32 (float64 as `scaled` returns them). Labels
-    are -1 and +1 in floating point, or the classes 0, ..., K - 1 in int64, or for regression numbers in [-1, 1].
-    meta: `name`; `classes`, K, for labels 0, ..., K - 1; `labels`, names of the classes; `target`, of regression: the
-    public {low, high} that -1 and 1 stand for; `features`, d names;
-    `row_norm_bound`, the public constant that `scaled` takes; `public`, of features: the norms that the network gives
-    images of a public set, which `clipped` takes; `row_bound`, what rows were scaled or clipped to.
-    Raises DataError, naming the array, for types and shapes that do not fit, an empty part, values that are not finite
-    and labels that are not of the classes.
+    A leading axis of length 1 means that all repeats share the array (it broadcasts). The training arrays and
+    the test arrays have leading axes of their own.
+
+    Attributes
+    ----------
+    x_train, x_test : ndarray (R, n, *shape) and (R, m, *shape)
+        Images: uint8, shape (C, H, W). Tables and features: d numbers, float32 (float64 after `scaled`).
+    y_train, y_test : ndarray (R, n) and (R, m)
+        Labels -1 and +1 as floats; classes 0, ..., K - 1 in int64; for regression, numbers in [-1, 1].
+    meta : dict
+        `name`: name of the data set.
+        `classes`: K, for labels 0, ..., K - 1.
+        `labels`: names of the classes.
+        `target`: for regression, the public {low, high} that the labels -1 and 1 stand for.
+        `features`: the d names.
+        `row_norm_bound`: the public constant that `scaled` uses.
+        `public`: for features, the norms of the network's features of public images. `clipped` uses them.
+        `row_bound`: the norm to which the rows were scaled or clipped.
+
+    Raises
+    ------
+    DataError
+        The types or shapes do not fit, a part is empty, a value is not finite, or a label is no class. The
+        message names the array.
     """
 
     x_train: np.ndarray
@@ -109,22 +135,25 @@ class Dataset:
 
     @property
     def repeats(self) -> int:
-        """R, the repeats that have rows of their own; 1 where all share them."""
+        """R, the number of repeats that have rows of their own; 1 if all repeats share the rows."""
         return max(len(self.x_train), len(self.x_test))
 
     def first(self, repeats: int) -> "Dataset":
-        """The first repeats, or what all share; all there are where there are fewer."""
+        """Return the data set with its first `repeats` repeats.
+
+        Arrays that all repeats share stay as they are. If there are fewer repeats, all are returned.
+        """
         parts: dict[str, Any] = {name: getattr(self, name)[:repeats] for name in ARRAYS}
         return replace(self, **parts)
 
     @property
     def n(self) -> int:
-        """Training rows of a repeat."""
+        """Number of training rows in one repeat."""
         return int(self.x_train.shape[1])
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One row: (d,) of a table or of features, (channels, height, width) of images."""
+        """Shape of one row: (d,) for tables and features, (channels, height, width) for images."""
         return self.x_train.shape[2:]
 
     @property
@@ -134,13 +163,16 @@ class Dataset:
 
     @property
     def target(self) -> tuple[float, float] | None:
-        """What the labels -1 and 1 of regression stand for; None for classes."""
+        """For regression, the numbers that the labels -1 and 1 stand for; None for classes."""
         found = self.meta.get("target")
         return None if found is None else (found["low"], found["high"])
 
     def constant(self) -> dict[str, np.ndarray]:
-        """Test score of the best constant answer, (R,): `majority_accuracy`, or `constant_absolute_error`, of always
-        answering the median of the training targets, in the target's units."""
+        """Return the test score (R,) of the best constant prediction.
+
+        The key is `majority_accuracy` for classes and `constant_absolute_error` for regression. The constant
+        of regression is the median of the training targets. Its error is in the units of the target.
+        """
         if self.target is None:
             return {"majority_accuracy": self.majority_accuracy}
         low, high = self.target
@@ -149,9 +181,9 @@ class Dataset:
 
     @property
     def majority_accuracy(self) -> np.ndarray:
-        """Test accuracy of always answering the largest class of the training set, (R,).
+        """Test accuracy (R,) of always predicting the largest class of the training set.
 
-        Ties: +1 of -1 and +1, else the first class.
+        If classes are equally large, the prediction is +1 (labels -1 and +1) or the first class.
         """
         if self.y_train.dtype == np.int64:
             answer = np.array([np.bincount(y).argmax() for y in self.y_train])
@@ -168,13 +200,26 @@ class Dataset:
         y_test: np.ndarray,
         meta: dict[str, Any],
     ) -> "Dataset":
-        """A data set that all repeats share, from arrays without the leading axis: x (n, *shape), y (n,)."""
+        """Return a data set that all repeats share.
+
+        Parameters
+        ----------
+        x_train, x_test : ndarray (n, *shape) and (m, *shape)
+        y_train, y_test : ndarray (n,) and (m,)
+        meta : dict
+            As for `Dataset`.
+        """
         return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
 
     def arrays(self) -> Arrays:
-        """The arrays without the leading axis, as `from_arrays` takes them; nothing is copied.
+        """Return the arrays without the leading axis, as `from_arrays` takes them.
 
-        Raises DataError where repeats have rows of their own.
+        Nothing is copied.
+
+        Raises
+        ------
+        DataError
+            The repeats have rows of their own.
         """
         if self.repeats > 1:
             name = self.meta.get("name", "the data set")
@@ -182,13 +227,26 @@ class Dataset:
         return Arrays(self.x_train[0], self.y_train[0], self.x_test[0], self.y_test[0])
 
     def scaled(self, how: str) -> "Dataset":
-        """Copy in float64 with every row of norm at most 1, or B for "raw" (which is asserted).
+        """Return a copy in float64 whose rows have a norm of at most 1, or of at most B for "raw".
 
-        how = "unit": x / ||x||, zero rows unchanged; "global": x / B clipped to norm 1, x / max(B, ||x||),
-        with the public constant B = meta["row_norm_bound"]; "raw": x clipped to norm B, x / max(1, ||x|| / B),
-        and meta["row_bound"] = B, from which a `Problem` learns the bound. Rows come out shorter by a factor
-        1 + 2^-22 ("raw": those that are clipped), so that neither float64 nor float32 rounding takes them
-        over the bound. Raises ValueError for any other `how`, DataError for images.
+        An assertion checks the bound. Rows are shortened by a further factor 1 + 2^-22, for "raw" only those
+        that are clipped. Rounding in float64 or float32 then never takes a row over the bound.
+
+        Parameters
+        ----------
+        how : {"unit", "global", "raw"}
+            The map of a row x, with the public constant B = meta["row_norm_bound"].
+            "unit": x / ||x||; zero rows stay as they are.
+            "global": x / max(B, ||x||), which is x / B clipped to norm 1.
+            "raw": x / max(1, ||x|| / B), which is x clipped to norm B.
+            "raw" also sets meta["row_bound"] = B, from which a `Problem` learns the bound.
+
+        Raises
+        ------
+        ValueError
+            `how` is not one of these words.
+        DataError
+            The rows are images.
         """
         if how not in ("unit", "global", "raw"):
             raise ValueError(f'scaling must be "unit", "global" or "raw", not {how!r}')
@@ -222,11 +280,23 @@ class Dataset:
         return replace(self, x_train=rescale(self.x_train), x_test=rescale(self.x_test), meta=meta)
 
     def clipped(self, norm: float | str | None, bound: float | None) -> "Dataset":
-        """Copy in float32 with rows clipped to `norm`, then multiplied by bound/norm: see `clip_rows`.
+        """Return a copy in float32 with rows clipped to `norm`, then multiplied by bound/norm.
 
-        norm: > 0, or the name of a norm in meta["public"]; None, no clipping. bound: > 0, None for norm itself.
-        meta["row_bound"] is the bound, inf where rows are as they were. Raises ValueError as `clip_rows` does and
-        DataError for images.
+        `clip_rows` gives the formula. meta["row_bound"] becomes the bound, or inf if the rows are unchanged.
+
+        Parameters
+        ----------
+        norm : float > 0, str or None
+            The norm, or its name in meta["public"]. None: the rows are not clipped.
+        bound : float > 0 or None
+            Largest norm of a row after the multiplication. None: `norm`.
+
+        Raises
+        ------
+        ValueError
+            As for `clip_rows`.
+        DataError
+            The rows are images.
         """
         self._need_vectors()
         most = math.inf if norm is None else float(self.meta.get("public", {}).get(norm, norm))
@@ -235,7 +305,7 @@ class Dataset:
         return replace(self, x_train=x_train, x_test=x_test, meta={**self.meta, "row_bound": bound})
 
     def with_bias(self) -> "Dataset":
-        """Copy whose rows have a feature 1 more.  DataError for images."""
+        """Return a copy whose rows have one more feature, which is always 1; raise DataError for images."""
         self._need_vectors()
         x_train, x_test = (
             np.concatenate([x, np.ones((*x.shape[:-1], 1), x.dtype)], -1) for x in (self.x_train, self.x_test)
@@ -250,7 +320,13 @@ class Dataset:
             )
 
     def limited(self, limit: int | None) -> "Dataset":
-        """The first `limit` rows of each part; None: all. Raises ValueError for a limit below 1."""
+        """Return the first `limit` rows of each part; None means all rows.
+
+        Raises
+        ------
+        ValueError
+            `limit` is below 1.
+        """
         if limit is None:
             return self
         if limit < 1:
@@ -260,7 +336,7 @@ class Dataset:
     def save(self, path: str | Path) -> None:
         """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all.
 
-        A part with labels 0, ..., K - 1 that all repeats share is stored without the leading axis.
+        If labels are 0, ..., K - 1 and all repeats share the part, it is stored without the leading axis.
         """
         header = json.dumps(self.meta, sort_keys=True).encode()
         members: dict[str, np.ndarray] = {}
@@ -272,7 +348,13 @@ class Dataset:
 
     @classmethod
     def load(cls, path: str | Path) -> "Dataset":
-        """Read a file written by `save`, holding each array once. Raises DataError when it is missing or damaged."""
+        """Read a file that `save` wrote; each array is in memory only once.
+
+        Raises
+        ------
+        DataError
+            The file is missing or damaged. The message names the stage that makes it again.
+        """
         try:
             with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
                 meta = json.loads(archive["meta"].tobytes())
@@ -288,7 +370,15 @@ class Dataset:
 
 
 def stage(kind: str, name: str) -> str:
-    """The stage that makes a prepared file of a kind of `manifest.PLACES`."""
+    """Return the name of the DVC stage that makes a prepared file.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `manifest.PLACES`.
+    name : str
+        Name of the file without its ending.
+    """
     if kind == "features":  # data set and network, as DVC names a matrix
         name = "-".join(name.rsplit("_", 1))
     return f"{'prepare' if kind == 'dataset' else kind}@{name}"
@@ -305,9 +395,9 @@ def save_arrays(path: str | Path, members: Mapping[str, np.ndarray]) -> None:
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:
-    """||x||_2 over the last axis in float64, (..., d) -> (...).
+    """Return ||x||_2 over the last axis in float64: (..., d) to (...).
 
-    Columns are added one after the other: the order, hence every bit, is the same on any machine.
+    Columns are added one after the other. The order, hence every bit, is the same on any machine.
     """
     total = np.zeros(x.shape[:-1])
     for j in range(x.shape[-1]):
@@ -316,20 +406,23 @@ def row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
-    """Return rows ``x bound/max(norm, ||x||)`` in float32, shorter by a factor 1 + 2^-22: none exceeds `bound`.
+    """Return the rows ``x bound/max(norm, ||x||)`` in float32.
+
+    Rows are shortened by a further factor 1 + 2^-22, so that no row exceeds `bound`.
 
     Parameters
     ----------
     x : ndarray (..., d)
         Finite numbers; their squares may overflow.
-    norm, bound : float
-        Public constants > 0.  Both inf leaves rows as they are; else bound is in [1e-18, 1e18], where float32 has
-        squares.
+    norm, bound : float > 0
+        Public constants. If both are inf, rows stay as they are. Otherwise bound is in [1e-18, 1e18], because
+        float32 can hold the squares of numbers in this range.
 
     Raises
     ------
     ValueError
-        For other constants, and for rows that are not finite, in float32 where they are left as they are.
+        The constants are outside their domain, or a row is not finite. A row that stays as it is must be
+        finite in float32.
     """
     if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
         raise ValueError(
@@ -351,7 +444,8 @@ def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
     wide = x.astype(np.float64)
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(wide, axis=-1, keepdims=True)
-    # rows whose squares overflow, or underflow to a length that is too short: they are measured by their largest number
+    # The squares of these rows overflow, or underflow to a length that is too short. Such rows are first
+    # divided by their largest number.
     odd = (~np.isfinite(lengths) | ((lengths < SMALLEST) & (norm < SMALLEST)))[..., 0]
     largest = np.abs(wide[odd]).max(-1, keepdims=True, initial=0.0)
     if not np.isfinite(largest).all():
@@ -367,17 +461,36 @@ def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
-    """PCG64 seeded with SeedSequence([seed, crc32(name)]): one independent stream per name."""
+    """Return the random stream of a name: PCG64 seeded with SeedSequence([seed, crc32(name)]).
+
+    Streams of different names are independent.
+    """
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(name.encode())])))
 
 
 def split(
     n: int, repeats: int, train_share: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Random splits into n_train = floor(train_share * n) and n - n_train rows.
+    """Draw random splits of n rows into n_train = floor(train_share * n) training rows and the other rows.
 
-    Returns row indices (repeats, n_train) and (repeats, n - n_train). Each split sorts n uniform draws, so
-    the first splits do not depend on how many follow. Raises ValueError when either part would be empty.
+    Each split sorts n uniform draws. So the first splits do not depend on the number of later splits.
+
+    Parameters
+    ----------
+    repeats : int
+        Number of splits.
+    train_share : float in (0, 1)
+        Share of the rows to train on.
+
+    Returns
+    -------
+    ndarray (repeats, n_train), ndarray (repeats, n - n_train)
+        Indices of the training rows and of the other rows.
+
+    Raises
+    ------
+    ValueError
+        Either part would be empty.
     """
     n_train = int(train_share * n)
     if not 0 < n_train < n:
@@ -387,10 +500,24 @@ def split(
 
 
 def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Row indices (folds, n - m) to train and (folds, m) to test on, m = floor(n / folds), in random order.
+    """Draw the folds of a cross-validation, with m = floor(n / folds) test rows each, in random order.
 
-    Every row is tested on once, but for the n mod folds last ones, which are always trained on.  ValueError unless
-    2 <= folds <= n.
+    Every row is a test row once, except the last n mod folds rows, which are training rows in every fold.
+
+    Parameters
+    ----------
+    folds : int in [2, n]
+        Number of folds.
+
+    Returns
+    -------
+    ndarray (folds, n - m), ndarray (folds, m)
+        Indices of the training rows and of the test rows.
+
+    Raises
+    ------
+    ValueError
+        `folds` is outside [2, n].
     """
     if not 2 <= folds <= n:
         raise ValueError(f"folds = {folds} of {n} rows: need at least 2, and a row for each")
@@ -400,7 +527,13 @@ def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.n
 
 
 def raw_file(path: str | Path) -> Path:
-    """`path`, a file of data/raw/<key>/. Raises DataError, naming the stage that fetches it, when it is missing."""
+    """Return `path`, which is a file in data/raw/<key>/.
+
+    Raises
+    ------
+    DataError
+        The file is missing. The message names the stage that fetches it.
+    """
     path = Path(path)
     if not path.is_file():
         raise DataError(

@@ -1,5 +1,8 @@
-"""What the rows of a table hold, column by column: numbers or texts, ranges, missing values, and the value that does
-not fit."""
+"""What the rows of a table contain, column by column.
+
+For each column a `Reading` records its numbers or texts, its range, its missing values, and the first value
+that does not fit.
+"""
 
 import unicodedata
 from collections import Counter
@@ -27,26 +30,38 @@ from dplangevin.data.table import (
 )
 
 MARKS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?")
-OTHER_MARKS = {  # missing values where all other values of a column are numbers
+OTHER_MARKS = {  # these mean "missing" if all other values of the column are numbers
     ".", "-", "--", "---", "–", "—", "*", "None", "none", "N.A.", "n.a.", "na", "nil", "missing", "unknown", "Unknown",
     "#VALUE!", "#DIV/0!", "#REF!", "#NUM!", "#NAME?",
 }  # fmt: skip
-LEAST_ROWS = 20  # from which a column with another text in every row has no categories
-RARE = 5  # rows of a class; of classes with fewer it is said
-MANY = 100  # different texts; more are no categories
+LEAST_ROWS = 20  # a column with at least this many values, all of them different, has no categories
+RARE = 5  # a class with fewer rows is reported
+MANY = 100  # a column with more different texts has no categories
 
 
 @dataclass
 class Numbers:
-    """The values of a column that are numbers in one format.  count: of rows; low, high: of values.  others:
-    how many rows have no number."""
+    """The values of a column that are numbers in one format.
+
+    Attributes
+    ----------
+    form : Format
+    count : int
+        Number of rows whose value is a number.
+    low, high : float
+        Smallest and largest number.
+    others : int
+        Number of rows whose value is not a number.
+    texts : dict
+        The texts that are not numbers -> line; at most MANY different texts.
+    """
 
     form: Format
     count: int = 0
     low: float = inf
     high: float = -inf
     others: int = 0
-    texts: dict[str, int] = field(default_factory=dict)  # those -> line, at most MANY different ones
+    texts: dict[str, int] = field(default_factory=dict)
 
     def add(self, values: Counter[str], lines: dict[str, int]) -> None:
         for text, n in values.items():
@@ -62,16 +77,36 @@ class Numbers:
 
     @property
     def first(self) -> tuple[str, int]:
-        """The first text that is no number, and its line."""
+        """The first text that is not a number, and its line."""
         return next(iter(self.texts.items()))
 
 
 @dataclass
 class Column:
-    """rows: that there are; missing: of these, with the first line; texts: different values -> line, in the order of
-    the file, at most MANY + 1; counts: of these.  found: the marks of missing values that it has.  points: how many
-    numbers have a point that may stand between thousands, -1 where one shows that it does not.  counting: every value
-    is the number of its row, from 0 or 1 on."""
+    """What the rows read so far contain in one column.
+
+    Attributes
+    ----------
+    name : str
+    numbers : Numbers
+        The values that are numbers.
+    rows : int
+        Number of rows.
+    missing : int
+        Number of rows whose value is missing.
+    first_missing : int or None
+        Line of the first missing value.
+    texts : dict
+        Different values -> line, in the order of the file; at most MANY + 1 values.
+    counts : Counter
+        Number of rows that have each value in `texts`.
+    found : set
+        The marks of missing values that occur in the column.
+    points : int
+        Number of values whose point may be a mark between thousands. -1: one value shows that it is not.
+    starts : set of {0, 1}
+        Each start for which every value so far is start + its row index.
+    """
 
     name: str
     numbers: Numbers
@@ -115,22 +150,23 @@ class Column:
 
     @property
     def counting(self) -> bool:
+        """Whether every value is the number of its row, counted from 0 or 1."""
         return bool(self.starts) and self.rows > 2
 
     @property
     def numeric(self) -> bool:
-        """Whether every value that there is is a number."""
+        """Whether every value that is not missing is a number."""
         return self.numbers.count == self.present > 0
 
     @property
     def constant(self) -> bool:
-        """Whether all rows are alike."""
+        """Whether all rows have the same value."""
         same = self.numbers.low == self.numbers.high if self.numeric else len(self.texts) < 2
         return same and not (self.missing and self.present)
 
     @property
     def many(self) -> bool:
-        """Whether there are more different texts than categories can be."""
+        """Whether there are more different texts than categories are allowed."""
         return len(self.texts) > MANY
 
 
@@ -144,8 +180,21 @@ def _first_lines(values: Sequence[str], lines: Sequence[int]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Reading:
-    """A table that was read once.  lines: number of the last one.  marks: of missing values.  notes: what was decided
-    by looking at the rows, each a sentence."""
+    """A table that was read once.
+
+    Attributes
+    ----------
+    path : Path
+    form : Format
+    rows : int
+    lines : int
+        Number of the last line.
+    marks : tuple of str
+        The texts that stand for missing values.
+    columns : dict of str to Column
+    notes : tuple of str
+        The decisions that were made by looking at the rows; each note is a sentence.
+    """
 
     path: Path
     form: Format
@@ -156,7 +205,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def at(self, line: int, column: str) -> str:
-        """File, line and column in a message."""
+        """Return file, line and column for a message."""
         return f"{self.path}, line {line}, column {shown(column)}"
 
 
@@ -169,10 +218,21 @@ def read(
     thousands: str = "",
     marks: Sequence[str] = MARKS,
 ) -> Reading:
-    """Every column of a table, read a piece at a time.
+    """Read every column of a table, one chunk of rows at a time.
 
-    delimiter, decimal: None finds them.  marks: what stands for a missing value.  DataError, naming line, column and
-    value, for numbers that can be read in two ways.
+    Parameters
+    ----------
+    delimiter, decimal : str or None
+        See `data.table.Format`. None: found from the file.
+    encoding, thousands : str
+        See `data.table.Format`.
+    marks : sequence of str
+        The texts that stand for missing values.
+
+    Raises
+    ------
+    DataError
+        A number can be read in two ways. The message names line, column and value.
     """
     found = delimiter_of(path, encoding) if delimiter is None else delimiter
     form = Format(found, encoding, decimal or ".", thousands).check()
@@ -197,12 +257,12 @@ def _read(path: Path, form: Format, marks: tuple[str, ...]) -> Reading:
 
 
 def _better(column: Column, before: Column) -> bool:
-    """Whether more values are numbers than before, and at least half of all."""
+    """Return whether more values are numbers than before, and at least half of all values are numbers."""
     return column.numbers.count > before.numbers.count and 2 * column.numbers.count >= column.present
 
 
 def _chosen(points: Reading, commas: Reading, better: Sequence[Column]) -> Reading:
-    """The reading with a decimal comma.  DataError where it is not the only one that makes sense."""
+    """Return the reading with a decimal comma; raise DataError if another reading also makes sense."""
     texts = {
         text: (column, line)
         for column in better
@@ -227,10 +287,13 @@ def _chosen(points: Reading, commas: Reading, better: Sequence[Column]) -> Readi
 
 
 def kind(reading: Reading, column: Column) -> str:
-    """ "number", "category" or "empty".
+    """Return the kind of a column: "number", "category" or "empty".
 
-    DataError, naming the line and what to do, where at least half of the values are numbers and others are not, and
-    where all others are numbers in groups of digits.
+    Raises
+    ------
+    DataError
+        At least half of the values are numbers and the others are not. Or the only texts that are not numbers
+        have their digits in groups. The message names the line and what to do.
     """
     if not column.present:
         return "empty"
@@ -247,7 +310,7 @@ def kind(reading: Reading, column: Column) -> str:
 
 
 def with_other_marks(reading: Reading) -> Reading:
-    """The table read again, where a column of numbers has texts that can only stand for missing values."""
+    """Read the table again if a column of numbers has texts that can only stand for missing values."""
     found: dict[str, str] = {}
     for column in reading.columns.values():
         texts = column.numbers.texts
@@ -263,7 +326,15 @@ def with_other_marks(reading: Reading) -> Reading:
 
 
 def why_dropped(column: Column, of_kind: str, rows_shown: bool) -> str:
-    """Why a column is not learned from; "" for one that can be.  rows_shown: what only rows show counts, too."""
+    """Return why a column cannot be used as a feature, or "" if it can.
+
+    Parameters
+    ----------
+    of_kind : str
+        Kind of the column, see `kind`.
+    rows_shown : bool
+        True: reasons that only the rows show also count.
+    """
     if column.name.endswith(NO_NAME):
         return "it has no name"
     if column.counting:
@@ -282,7 +353,10 @@ def why_dropped(column: Column, of_kind: str, rows_shown: bool) -> str:
 
 
 def mixed(column: Column, labels: bool = False) -> list[str]:
-    """What may be wrong with the texts of a column that has categories, or classes, a sentence each."""
+    """Return what may be wrong with the texts of a column of categories or, with `labels`, of classes.
+
+    The list has at most SHOWN sentences.
+    """
     found, name = [], shown(column.name)
     if not column.numeric and column.numbers.count:
         found.append(
@@ -309,7 +383,7 @@ def mixed(column: Column, labels: bool = False) -> list[str]:
 
 
 def doubtful(reading: Reading) -> list[str]:
-    """Numbers that may mean something else, a sentence each."""
+    """Return at most SHOWN sentences about numbers that may mean something else."""
     found = []
     for column in reading.columns.values():
         if column.numeric and column.points > 1 and reading.form.decimal == ".":
@@ -323,7 +397,7 @@ def doubtful(reading: Reading) -> list[str]:
 
 
 def header_of_numbers(names: Sequence[str]) -> bool:
-    """Whether all names of a header are numbers, but not 0, 1, 2, ... in order."""
+    """Return whether all names of a header are numbers, except the sequences 0, 1, 2, ... and 1, 2, 3, ..."""
     try:
         values = [PLAIN.number(name) for name in names]
     except ValueError:

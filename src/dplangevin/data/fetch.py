@@ -1,9 +1,15 @@
-"""Raw files, each from the first source that yields the right bytes.
+"""Raw files: each comes from the first source that provides the right bytes.
 
-Sources of a file, in this order: every entry of the environment variable DATA_MIRROR, the copy bundled with
-the project (xz), the official URL, public mirrors, the official archive that it is a member of. At scale=smoke the
-only URL of an image set is the word miniature: a stand-in that is made here. Whatever the source, the file must have
-the size and the sha256 of the data set's config: no more bytes than that are taken, and nothing reads them before.
+The sources of a file are tried in this order:
+
+1. every entry of the environment variable DATA_MIRROR;
+2. the copy bundled with the project (xz);
+3. the official URL, then public mirrors;
+4. the official archive that contains the file.
+
+At scale=smoke the only URL of an image set is the word miniature, and a stand-in is made here. Whatever the
+source, the file must have the size and the sha256 of the data set's config. No more bytes than that size are
+taken, and nothing reads the bytes before they are checked.
 """
 
 import lzma
@@ -26,13 +32,13 @@ import pooch
 from dplangevin.cache import atomic_path, describe, remove_leftovers, temporary_path
 from dplangevin.data import DataError, miniature
 
-TIMEOUT = (10, 60)  # seconds to connect, and without a byte
-PATIENCE, LEAST = 60, 50_000  # a download may take so many seconds, and one for so many bytes
+TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
+PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes
 UNPACKING = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, BadGzipFile)
 
 
 class DataUnavailable(DataError):
-    """No source of a file can be reached and has it."""
+    """Every source of a file is out of reach or does not have the file."""
 
 
 class _Absent(Exception):
@@ -40,14 +46,22 @@ class _Absent(Exception):
 
 
 class _Failure(NamedTuple):
-    """What was tried.  absent: nothing is wrong but that no source can be reached and has the file."""
+    """What was tried for a file that could not be fetched.
+
+    Attributes
+    ----------
+    text : str
+        The message.
+    absent : bool
+        Whether the only problem is that every source is out of reach or does not have the file.
+    """
 
     text: str
     absent: bool
 
 
 def mirrors(value: str) -> list[str]:
-    """Entries of DATA_MIRROR: folders or URL prefixes, separated by spaces or commas.
+    """Return the entries of DATA_MIRROR: folders or URL prefixes, separated by spaces or commas.
 
     A value that is itself a folder is one entry, so that a single folder may have spaces in its name.
 
@@ -60,8 +74,11 @@ def mirrors(value: str) -> list[str]:
 
 
 def raw_files(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The files of an entry of conf/dataset, each with the `archive` that they all are members of, if there is one, and
-    after its own URLs those that it has in the folders of the entry's `urls`."""
+    """Return the files of an entry of conf/dataset, with all their URLs and their `archive` (if any).
+
+    All files of an entry are members of its archive. The URLs are those of the file, then the file's place in
+    each folder of the entry's `urls`.
+    """
     archive = {"archive": entry["archive"]} if entry.get("archive") else {}
     folders = entry.get("urls") or []
     return [
@@ -77,22 +94,44 @@ def fetch(
     mirror: Sequence[str] = (),
     stage: str | None = None,
 ) -> None:
-    """Make `folder` hold every file of the data set `key`; a file with the right sha256 is kept.
+    """Make `folder` hold every file of the data set `key`.
 
-    files: entries with `name`, `sha256`, `size` (bytes), and perhaps `bundled` (path of an xz file) and `urls`;
-    of a mirror entry M the file `M/<key>/<name>` is tried. Files appear whole or not at all, and a file that is
-    already there is only ever replaced by the right one.
-    An entry may also have an `archive`, the tar file whose member `<folder>/<name>` it is: `name`, `sha256`,
-    `size`, `folder` and `urls`. Of M then `M/<key>/<folder>/<name>` and `M/<folder>/<name>` are tried too, and
-    members without a source of their own are taken, each checked by sha256, from the first archive with the
-    right sha256 among every `M/<key>/<archive>` and the URLs. No archive is left behind.
-    stage: the stage to run again, in messages (None = prepare@<key>).
+    A file that already has the right sha256 stays as it is. Files appear whole or not at all. A file that is
+    already there is only ever replaced by the right one. If a source has other bytes and another source then
+    serves the file, a line on stderr names the first source.
 
-    Raises, after trying all files, naming for each that cannot be had the expected and found sha256, every source
-    with its error, and how to set DATA_MIRROR: DataUnavailable where sources cannot be reached, or do not have it,
-    and nothing else is wrong; DataError where one has other bytes or cannot be read, or the file that is here is
-    another. OSError where files cannot be written here. A line on stderr names a source with other bytes before
-    another is taken.
+    For a mirror entry M, the file `M/<key>/<name>` is tried. For a member of an archive,
+    `M/<key>/<folder>/<name>` and `M/<folder>/<name>` are tried too. Members that have no source of their own
+    are taken from the archive. It comes from the first place with the right sha256 among every
+    `M/<key>/<archive>` and the URLs of the archive. Each member is checked by sha256. No archive is left
+    behind.
+
+    An error is raised after all files were tried. For each missing file its message names the expected and
+    the found sha256, every source with its error, and how to set DATA_MIRROR.
+
+    Parameters
+    ----------
+    key : str
+        Name of the data set.
+    files : sequence of mappings
+        `name`, `sha256`, `size` (bytes); optional: `bundled` (path of an xz file), `urls` and `archive`.
+        `archive` is the tar file whose member `<folder>/<name>` the file is: `name`, `sha256`, `size`,
+        `folder` and `urls`.
+    folder : str or Path
+        Where the files go.
+    mirror : sequence of str
+        Folders or URL prefixes, see `mirrors`.
+    stage : str or None
+        The stage that messages tell the user to run again. None: prepare@<key>.
+
+    Raises
+    ------
+    DataUnavailable
+        Sources cannot be reached or do not have the file, and nothing else is wrong.
+    DataError
+        A source has other bytes or cannot be read, or the file in `folder` is a different one.
+    OSError
+        Files cannot be written here.
     """
     folder, stage = Path(folder), stage or f"prepare@{key}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +157,7 @@ def fetch(
 
 
 def _fetch_file(key: str, entry: Mapping[str, Any], folder: Path, mirror: Sequence[str]) -> _Failure | None:
-    """Fetch one file; what was tried if no source has it."""
+    """Fetch one file; return what was tried if no source has it."""
     target, places = folder / entry["name"], [key]
     if archive := entry.get("archive"):
         remove_leftovers(folder / archive["name"])
@@ -155,7 +194,7 @@ def _fetch_file(key: str, entry: Mapping[str, Any], folder: Path, mirror: Sequen
 def _fetch_members(
     key: str, entries: Sequence[Mapping[str, Any]], folder: Path, mirror: Sequence[str]
 ) -> _Failure | None:
-    """Fetch files from the archive that holds them all; what was tried if it cannot be had."""
+    """Fetch files from the archive that holds them; return what was tried if no source has the archive."""
     archive, tried = entries[0]["archive"], _Tried()
     for source in [*(f"{prefix.rstrip('/')}/{key}/{archive['name']}" for prefix in mirror), *archive["urls"]]:
         try:
@@ -184,7 +223,7 @@ def _fetch_members(
 
 
 class _Tried:
-    """Sources that did not have a file, and why."""
+    """The sources that did not provide a file, and the reasons."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -203,13 +242,13 @@ class _Tried:
         return "\n".join(f"  {text}" for text in self.texts or [none])
 
     def warn(self, target: Path) -> None:
-        """Say which sources have something else than the file that now came from another."""
+        """Print which sources have other bytes than the file, which has now come from another source."""
         for text in self.wrong:
             print(f"{target} came from another source: {text}", file=sys.stderr)
 
 
 def _unpack(path: Path, entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Take the members that `entries` name, and no others, out of a tar file, each checked before it appears."""
+    """Extract only the members that `entries` name from a tar file; each is checked before it appears."""
     wanted = {f"{entry['archive']['folder']}/{entry['name']}": entry for entry in entries}
     try:
         with tarfile.open(path) as tar:
@@ -233,9 +272,9 @@ def _unpack(path: Path, entries: Sequence[Mapping[str, Any]], folder: Path) -> N
 
 
 def _obtain(source: str, target: Path, entry: Mapping[str, Any], compressed: bool = False) -> None:
-    """Write what a URL, an xz file or a plain file has to `target`, or a stand-in for it, and check it.
+    """Write the content of a source (URL, xz file, plain file or stand-in) to `target`, and check it.
 
-    Raises _Absent, DataError for what is wrong with the source, OSError for what is wrong here.
+    Raises _Absent or DataError for a fault of the source, OSError for a fault on this machine.
     """
     with open(target, "wb") as file:
         out = _Bounded(file, entry["size"])
@@ -260,11 +299,12 @@ def _obtain(source: str, target: Path, entry: Mapping[str, Any], compressed: boo
 
 
 def _download(url: str, out: "_Bounded") -> None:
-    """Write the body of an answer, as it is sent.  _Absent if that takes too long, or fails.
+    """Write the body of an HTTP response as it is sent; raise _Absent if that fails or takes too long.
 
-    It is left to a thread, since a server can also be slow with its name, or with what comes before the body.
+    A thread does this, because a server can also be slow to resolve its name or to send what precedes the
+    body.
     """
-    failed: list[Exception] = []  # without their frames, which hold the connection
+    failed: list[Exception] = []  # new exceptions without frames, because frames would hold the connection
 
     def work() -> None:
         try:
@@ -272,7 +312,7 @@ def _download(url: str, out: "_Bounded") -> None:
             pooch.HTTPDownloader(progressbar=True, timeout=TIMEOUT, headers=as_it_is)(url, out, None)
         except DataError as error:
             failed.append(DataError(str(error)))
-        except (OSError, ValueError) as error:  # all that requests raises
+        except (OSError, ValueError) as error:  # requests raises only these
             failed.append(error if error is out.error else _Absent(f"{type(error).__name__}: {error}"))
         except Exception as error:
             failed.append(error)
@@ -289,7 +329,15 @@ def _download(url: str, out: "_Bounded") -> None:
 
 
 class _Bounded:
-    """A file that takes no more than `size` bytes.  error: of the disk; ended: nothing is to be written."""
+    """A file that accepts at most `size` bytes.
+
+    Attributes
+    ----------
+    error : OSError or None
+        An error of the disk.
+    ended : bool
+        Whether further writes are refused.
+    """
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self.file, self.size, self.taken = file, size, 0
@@ -314,11 +362,13 @@ class _Bounded:
 
 
 def _right(path: Path, entry: Mapping[str, Any]) -> bool:
+    """Return whether the file exists and has the size and the sha256 of its entry."""
     if not path.is_file() or path.stat().st_size != entry["size"]:
         return False
     return describe(path)["sha256"] == entry["sha256"]
 
 
 def _said(path: Path) -> str:
+    """Return sha256 and size of a file, for a message."""
     found = describe(path)
     return f"sha256 {found['sha256']} ({found['size']} bytes)"

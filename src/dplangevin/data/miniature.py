@@ -1,11 +1,13 @@
-"""Small stand-ins for the image data sets and weights, in their official formats, which scale=smoke runs on.
+"""Small stand-ins for the image data sets and weights, in their official formats, used by scale=smoke.
 
-The images are scikit-learn's 8 x 8 digits, enlarged; the weights are random. No byte depends on the machine: nothing is
-compressed, since compressed bytes differ between builds of zlib, and nothing is dated; random numbers go through
-elementwise IEEE operations only.
+The images are scikit-learn's 8 x 8 digits, enlarged. The weights are random. No byte depends on the machine:
 
-`python -m dplangevin.data.miniature FOLDER` writes them all, as a DATA_MIRROR has them, and prints the `files` of
-conf/scale/smoke.yaml.
+- nothing is compressed, because compressed bytes differ between builds of zlib;
+- nothing has a date;
+- random numbers go through elementwise IEEE operations only.
+
+`python -m dplangevin.data.miniature FOLDER` writes all files in the layout of a DATA_MIRROR, and prints the
+`files` of conf/scale/smoke.yaml.
 """
 
 import struct
@@ -23,16 +25,22 @@ import numpy as np
 from dplangevin.cache import sha256
 from dplangevin.data import generator
 
-SOURCE = "miniature"  # among the urls of a file
+SOURCE = "miniature"  # the word among the urls of a file that asks for a stand-in
 PARTS = {"train": slice(0, 600), "test": slice(600, 800), "extra": slice(800, 1000)}  # of 1,797 digits
 GROUPS = ("mnist", "svhn", "cifar10", "cifar100", "pneumonia", "weights")
-CIFAR = ((60,) * 5, 100)  # images of each training batch, and of the test batch; CIFAR-100 has one of 300
-PNEUMONIA = {"train": 120, "val": 6, "test": 60}  # images of each folder
+CIFAR = ((60,) * 5, 100)  # images in each training batch, in the test batch; CIFAR-100 has one batch of 300
+PNEUMONIA = {"train": 120, "val": 6, "test": 60}  # images in each folder
 
 
 @cache
 def files(group: str) -> dict[str, bytes]:
-    """The files of a data set, or of "weights", by name.  ValueError for a group that has no stand-in."""
+    """Return the files of a data set, or of "weights", by name.
+
+    Raises
+    ------
+    ValueError
+        The group has no stand-in.
+    """
     makers = {
         "mnist": mnist,
         "svhn": svhn,
@@ -47,7 +55,15 @@ def files(group: str) -> dict[str, bytes]:
 
 
 def write(folder: str | Path, parts: Mapping[str, slice] = PARTS) -> None:
-    """All files, as a mirror has them; mnist/ and svhn/ of the given rows of the digits."""
+    """Write all files in the layout of a mirror.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The root of the mirror.
+    parts : mapping of str to slice
+        Rows of the digits for mnist/ and svhn/.
+    """
     for group in GROUPS:
         content = (
             files(group) if group not in ("mnist", "svhn") else {"mnist": mnist, "svhn": svhn}[group](parts)
@@ -58,7 +74,7 @@ def write(folder: str | Path, parts: Mapping[str, slice] = PARTS) -> None:
 
 
 def digits(rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-    """Ink ``(n, 8, 8)``, 0 to 16, and labels."""
+    """Return the ink (n, 8, 8) of the digits, from 0 to 16, and their labels (n,)."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -66,6 +82,7 @@ def digits(rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mnist(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
+    """Return the four idx files of MNIST, from the given rows of the digits."""
     found = {}
     for part, name in (("train", "train"), ("test", "t10k")):
         ink, y = digits(parts[part])
@@ -76,6 +93,7 @@ def mnist(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
 
 
 def svhn(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
+    """Return the MATLAB files of SVHN, one for each part."""
     found = {}
     for part, rows in parts.items():
         ink, y = digits(rows)
@@ -84,14 +102,14 @@ def svhn(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
 
 
 def cifar() -> tuple[np.ndarray, list[int], int]:
-    """Pixels ``(n + m, 3072)``, digits, and the number n of training images."""
+    """Return the pixels (n + m, 3072), the digits, and the number n of training images."""
     n, m = sum(CIFAR[0]), CIFAR[1]
     ink, y = digits(slice(n + m))
     return coloured(ink).transpose(3, 2, 0, 1).reshape(-1, 3072), y.astype(int).tolist(), n
 
 
 def cifar10() -> dict[str, bytes]:
-    """The label is the digit."""
+    """Return the files of CIFAR-10; the label is the digit."""
     pixels, y, _ = cifar()
     batches, test = CIFAR
     found = {}
@@ -110,7 +128,7 @@ def cifar10() -> dict[str, bytes]:
 
 
 def cifar100() -> dict[str, bytes]:
-    """The fine label is 10 times the digit plus the row mod 10."""
+    """Return the files of CIFAR-100; the fine label is 10 times the digit plus the row mod 10."""
     pixels, y, n = cifar()
     fine = [10 * digit + row % 10 for row, digit in enumerate(y)]
     found = {}
@@ -129,7 +147,10 @@ def cifar100() -> dict[str, bytes]:
 
 
 def pneumonia() -> dict[str, bytes]:
-    """The archive of pictures, here PGM, which no encoder can change; the label is the digit modulo 3."""
+    """Return the archive of X-rays; the label is the digit modulo 3.
+
+    The pictures are PGM, because no encoder can change their bytes.
+    """
     n = sum(PNEUMONIA.values())
     ink, y = digits(slice(n))
     pictures = [
@@ -148,10 +169,10 @@ def pneumonia() -> dict[str, bytes]:
 
 
 def resnet20() -> dict[str, np.ndarray]:
-    """Random parameters under the names and with the shapes of conf/weights/resnet20_cifar100.yaml.
+    """Return random parameters with the names and shapes of conf/weights/resnet20_cifar100.yaml.
 
-    Convolutions and the last layer are uniform with the variance 1 / fan-in; batch norms, as before
-    any training, change nothing.
+    Convolutions and the last layer are uniform with the variance 1 / fan-in. Batch normalisations are the
+    identity, as before any training.
     """
     rng, arrays = generator(0, "resnet20"), {}
 
@@ -185,12 +206,12 @@ def resnet20() -> dict[str, np.ndarray]:
 
 
 def enlarged(images: np.ndarray, factor: int) -> np.ndarray:
-    """Every pixel as a square of factor x factor: (n, h, w) to (n, factor h, factor w)."""
+    """Return images whose pixels became squares of factor x factor: (n, h, w) to (n, factor h, factor w)."""
     return images.repeat(factor, axis=1).repeat(factor, axis=2)
 
 
 def coloured(ink: np.ndarray) -> np.ndarray:
-    """Digits of a light colour on a dark one, other colours each: (n, 8, 8) to (32, 32, 3, n) uint8."""
+    """Return light digits on dark ground, each in its own two colours: (n, 8, 8) to (32, 32, 3, n) uint8."""
     seed = np.arange(3)[:, None] * 89 + np.arange(len(ink)) * 37  # (3, n)
     dark, light = seed % 96, 160 + seed * 5 % 96
     cover = enlarged(ink, 4).transpose(1, 2, 0)[:, :, None]  # (32, 32, 1, n)
@@ -201,13 +222,16 @@ def coloured(ink: np.ndarray) -> np.ndarray:
 
 
 def idx(array: np.ndarray) -> bytes:
-    """The idx format of bytes: magic number, lengths of the axes, values."""
+    """Return an array of bytes in the idx format: magic number, lengths of the axes, values."""
     header = struct.pack(f">{array.ndim + 1}I", 0x0800 + array.ndim, *array.shape)
     return header + array.astype(np.uint8).tobytes()
 
 
 def stored_gzip(content: bytes) -> bytes:
-    """A gzip file of stored blocks, without name or time: compressed bytes differ between builds of zlib."""
+    """Return a gzip file of stored blocks, without name or time.
+
+    Nothing is compressed, because compressed bytes differ between builds of zlib.
+    """
     packed = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
     for start in range(0, len(content), 0xFFFF):
         block = content[start : start + 0xFFFF]
@@ -217,7 +241,10 @@ def stored_gzip(content: bytes) -> bytes:
 
 
 def mat(images: np.ndarray, labels: np.ndarray) -> bytes:
-    """A MATLAB 5 file of X and y, not compressed; its text of 116 bytes says neither machine nor date."""
+    """Return an uncompressed MATLAB 5 file of X and y.
+
+    Its header text of 116 bytes names neither machine nor date.
+    """
     from scipy.io import savemat
 
     file = BytesIO()
@@ -226,20 +253,23 @@ def mat(images: np.ndarray, labels: np.ndarray) -> bytes:
 
 
 def npz(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An .npz of arrays of any number of axes, neither compressed nor dated."""
+    """Return an .npz of arrays with any number of axes, uncompressed and without dates."""
     file = BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             member = BytesIO()
             np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
-            info = zipfile.ZipInfo(f"{name}.npy")  # dated 1980
+            info = zipfile.ZipInfo(f"{name}.npy")  # its default date is in 1980
             info.create_system = 3
             archive.writestr(info, member.getvalue())
     return file.getvalue()
 
 
 def pickled(value: object) -> bytes:
-    """A dictionary as Python 2 pickled it (protocol 2, NumPy 1), without the memo, which nothing here refers to."""
+    """Return a dictionary as Python 2 pickled it (protocol 2, NumPy 1).
+
+    The memo is left out, because nothing here refers to it.
+    """
     return b"\x80\x02" + _opcodes(value) + b"."
 
 
@@ -265,6 +295,7 @@ def _opcodes(value: object) -> bytes:
 
 
 def main(argv: Sequence[str]) -> None:
+    """Write all files to the folder argv[0] and print their entries for conf/scale/smoke.yaml."""
     folder = Path(argv[0])
     write(folder)
     print("dataset:")
@@ -276,6 +307,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def print_files(key: str, paths: Sequence[Path]) -> None:
+    """Print the `files` of one entry of conf/scale/smoke.yaml: names, sizes and sha256."""
     print(f"  {key}:\n    files:")
     for path in paths:
         print(f"      - {{name: {path.name}, size: {path.stat().st_size}, urls: [{SOURCE}],")

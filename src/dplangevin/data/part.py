@@ -1,4 +1,4 @@
-"""The part of a data set that an experiment learns from: fewer training rows, some of them held out to be scored."""
+"""The rows that an experiment uses: fewer training rows, some of them held out as test rows."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,11 +9,22 @@ from dplangevin.data import ARRAYS, Dataset
 
 
 def part(data: Dataset, train_rows: int | None, held_out: float | None, rng: np.random.Generator) -> Dataset:
-    """`train_rows` of the training rows, None for all; with `held_out` in (0, 1) that share of them stands in for the
-    test rows, which are then not looked at.
+    """Return a random subset of the training rows; with `held_out`, take the test rows from them, too.
 
-    Rows are drawn at random, in each repeat if it has rows of its own. Fewer rows are among more of them, and held-out
-    ones do not depend on `train_rows`. ValueError for more rows than there are, or an empty part.
+    If repeats have rows of their own, rows are drawn in each repeat. A smaller subset is contained in a
+    larger one. The held-out rows do not depend on `train_rows`.
+
+    Parameters
+    ----------
+    train_rows : int or None
+        Number of training rows. None: all.
+    held_out : float in (0, 1) or None
+        Share of the training rows that replace the test rows. The original test rows are then not used.
+
+    Raises
+    ------
+    ValueError
+        `train_rows` exceeds the number of available rows, or a part would be empty.
     """
     if train_rows is None and held_out is None:
         return data

@@ -1,4 +1,6 @@
-"""Pixels as networks see them: through a public map that reads nothing off the images, a batch at a time.
+"""Pixels in the range that networks take, one batch at a time.
+
+The map is public and reads nothing off the images.
 
 >>> scaled(torch.tensor([0, 51, 255], dtype=torch.uint8))
 tensor([-1.0000, -0.6000,  1.0000])
@@ -9,9 +11,17 @@ from torch import Tensor
 
 
 def scaled(x: Tensor) -> Tensor:
-    """x / 127.5 - 1 in float32, elementwise: the public map of pixels 0, ..., 255 to [-1, 1].
+    """Return x / 127.5 - 1 in float32, elementwise: the public map from pixels 0, ..., 255 to [-1, 1].
 
-    x: any shape, uint8, on any device; the result is new. Raises ValueError for another type.
+    Parameters
+    ----------
+    x : Tensor, uint8
+        Any shape, on any device. The result is a new tensor.
+
+    Raises
+    ------
+    ValueError
+        `x` is not uint8.
     """
     if x.dtype != torch.uint8:
         raise ValueError(f"pixels are {x.dtype}: give them as uint8, unscaled")

@@ -1,6 +1,7 @@
-"""What the owner of a table states in public about its columns: `schema.yaml`, the template of one, and the rows.
+"""`schema.yaml`: what the owner of a table states in public about its columns.
 
-A schema says for every column of a table what is known of it without looking at the rows::
+This module reads schemas, writes templates of them, and loads the rows of a table as its schema says. A
+schema gives, for every column, what is known without looking at the rows::
 
     target: diagnosis
     classes: [benign, malignant]       # or range: {low: 0, high: 350}, of a target that is a number
@@ -17,10 +18,11 @@ A schema says for every column of a table what is known of it without looking at
       nurse: {values: [x, y], missing: category}
       id: drop
 
-Every value is taken as it is written: yes, 1.50 and ${x} are texts.  Only a whole entry of ??? is open.
+Every value is read as it is written: yes, 1.50 and ${x} are texts. An entry is open if it is exactly ???; the
+owner must still state it.
 
-Ranges and categories that are read off private rows can give them away, so that a guarantee no longer holds: a schema
-with `ranges_from_data: true` says so, and every result that rests on it repeats it.
+Ranges and categories that are read off private rows can reveal these rows. A guarantee then no longer holds.
+A schema with `ranges_from_data: true` says so, and every result that depends on it repeats it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,8 +49,8 @@ from dplangevin.data.loaders import table
 from dplangevin.data.loaders.table import Filling, Unlabelled, filling
 from dplangevin.data.table import SHOWN, Format, listed, meant, no_column, no_number, number, quoted, shown
 
-OPEN = "???"  # what the owner has still to say
-FEW = 10  # different whole numbers that are classes, at most
+OPEN = "???"  # an entry that the owner must still state
+FEW = 10  # a target with at most this many different whole numbers has classes
 LEFT_OUT = "rows without a label left out: which rows have one is taken as public"
 FROM_DATA = "ranges and categories read off the data, not accounted"
 FORMAT = Format._fields
@@ -59,10 +61,23 @@ TASKS = "classification", "regression"
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema whose values are all stated.
+    """A schema in which no entry is open.
 
-    columns: name -> {low, high}, {values} or "drop", in the order of the features.  classes, or range (low, high): of
-    the target.  marks, missing_as: see `loaders.table.load`.
+    Attributes
+    ----------
+    target : str
+        The column of the labels.
+    columns : mapping
+        Name -> {low, high}, {values} or "drop", in the order of the features.
+    classes : sequence of str or None
+        The classes of the target.
+    range : mapping or None
+        {low, high} of the target. Exactly one of `classes` and `range` is given.
+    form : Format
+    marks, missing_as, unlabelled
+        See `missing`, `missing_as` and `unlabelled` of `loaders.table.load`.
+    ranges_from_data : bool
+        Whether ranges or categories were read off the rows.
     """
 
     target: str
@@ -77,7 +92,20 @@ class Schema:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], where: str) -> "Schema":
-        """ValueError, naming `where` and the column, for what is open, unknown or out of its domain."""
+        """Check a schema as it was read from a file, and return it.
+
+        Parameters
+        ----------
+        given : mapping
+            The content of the file.
+        where : str
+            The name of the file, for messages.
+
+        Raises
+        ------
+        ValueError
+            An entry is open, unknown or outside its domain. The message names `where` and the column.
+        """
         if unknown := sorted(map(str, set(given) - {*WORDS})):
             raise ValueError(f"{where}: unknown word {unknown[0]!r}{meant(unknown[0], WORDS)}")
         target, columns = given.get("target"), given.get("columns")
@@ -138,16 +166,16 @@ class Schema:
 
     @property
     def assumptions(self) -> list[str]:
-        """What every result that rests on this schema repeats."""
+        """The assumptions that every result from this schema must repeat."""
         return [*[FROM_DATA] * self.ranges_from_data, *[LEFT_OUT] * (self.unlabelled == "drop")]
 
     @property
     def used(self) -> dict[str, Any]:
-        """The columns that are learned from."""
+        """The columns that become features."""
         return {name: entry for name, entry in self.columns.items() if entry != "drop"}
 
     def given(self) -> dict[str, Any]:
-        """The schema as `to_yaml` takes it."""
+        """Return the schema as a mapping, in the form that `to_yaml` takes."""
         outcome = {"classes": self.classes} if self.range is None else {"range": self.range}
         columns = {
             name: entry if entry == "drop" else {**entry, "missing": self.missing_as[name]}
@@ -158,7 +186,7 @@ class Schema:
         return {"target": self.target, **outcome, **self.form._asdict(), **how, "columns": columns}
 
     def loader(self) -> dict[str, Any]:
-        """The arguments of `dplangevin.data.loaders.table.load` that it decides."""
+        """Return the arguments of `dplangevin.data.loaders.table.load` that this schema decides."""
         return {
             "label": self.target,
             **({"classes": self.classes} if self.range is None else {"target": self.range}),
@@ -173,7 +201,7 @@ class Schema:
 
 
 def form_of(given: Mapping[str, Any], where: str) -> tuple[Format, list[str]]:
-    """How a table is written, and what stands for missing values there.  ValueError as `Schema.of`."""
+    """Return the format of a table and its marks of missing values; raise ValueError as `Schema.of` does."""
     missing = given.get("missing") or {}
     if not isinstance(missing, Mapping) or set(missing) - {"marks", "as"}:
         raise ValueError(f"{where}: missing = {missing!r} must be {{marks: [...], as: ...}}")
@@ -185,10 +213,22 @@ def form_of(given: Mapping[str, Any], where: str) -> tuple[Format, list[str]]:
 
 
 def load(folder: str | Path, name: str, file: str | Sequence[str], schema: str | Path, **how: Any) -> Dataset:
-    """The rows of a table as the schema in a file says.
+    """Load the rows of a table as the schema in a file says.
 
-    schema: its path, from the folder on.  how: train_share, repeats, seed, folds, test_file, limit and bias of
-    `dplangevin.data.loaders.table.load`.  What a schema says passes through no interpolation of conf/.
+    The values of a schema do not go through the interpolation of conf/.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of the table and the schema.
+    name : str
+        Name of the data set.
+    file : str or sequence of str
+        The table, see `dplangevin.data.loaders.table.load`.
+    schema : str or Path
+        Path of the schema, relative to `folder`.
+    **how
+        train_share, repeats, seed, folds, test_file, limit and bias of `dplangevin.data.loaders.table.load`.
     """
     stated = Schema.of(read(Path(folder) / schema), str(schema))
     return table.load(folder, name, file, **stated.loader(), **how)
@@ -199,7 +239,7 @@ def _open(entry: Any) -> bool:
 
 
 def _texts(values: Any, where: str) -> list[str]:
-    """Texts without blanks around them.  ValueError for anything but a list of different texts."""
+    """Return stripped texts; raise ValueError unless `values` is a list of different texts."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise ValueError(f"{where}: {values!r} must be a list, such as [a, b]")
     if wrong := [value for value in values if isinstance(value, (Mapping, list, tuple)) or value is None]:
@@ -211,7 +251,7 @@ def _texts(values: Any, where: str) -> list[str]:
 
 
 def _numbers(entry: Any, where: str) -> dict[str, float]:
-    """low and high as numbers."""
+    """Return low and high as numbers."""
     if not isinstance(entry, Mapping) or set(entry) != {"low", "high"}:
         raise ValueError(f"{where}: {entry!r} must be {{low: ..., high: ...}}")
     if why := next(filter(None, (yaml_file.inexact(str(value)) for value in entry.values())), ""):
@@ -226,7 +266,13 @@ def _numbers(entry: Any, where: str) -> dict[str, float]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The file as texts, lists and mappings of them.  ValueError, with the line, for what is no sound YAML mapping."""
+    """Return the content of the file as texts, and as lists and mappings of texts.
+
+    Raises
+    ------
+    ValueError
+        The file is not a valid YAML mapping. The message names the line.
+    """
     return yaml_file.texts(path)
 
 
@@ -239,13 +285,29 @@ def template(
     drop: Sequence[str] = (),
     unlabelled: Unlabelled = "error",
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """A schema of the table: names and kinds of its columns; ranges and categories open, or with `fill` read off the
-    rows.  Beside it column -> why it is dropped.
+    """Return a schema of the table, and why each dropped column is dropped.
 
-    task: of `TASKS`, else classes are texts or at most FEW whole numbers.  categories: columns of numbers that are
-    codes.  drop: columns that are not to be used.  unlabelled: what is done with rows without a label.
-    DataError, with what may have been meant, for a column that is not
-    there; naming line and value for a column of numbers with other values; for a target without two different values.
+    The schema has the names and kinds of the columns. Ranges and categories are open, or with `fill` read off
+    the rows.
+
+    Parameters
+    ----------
+    fill : bool
+        Whether ranges and categories are read off the rows.
+    task : str or None
+        A member of `TASKS`. None: a target of texts, or of at most FEW different whole numbers, has classes.
+    categories : sequence of str
+        Columns of numbers that are codes of categories.
+    drop : sequence of str
+        Columns that are not used.
+    unlabelled : {"error", "drop"}
+        What is done with rows without a label.
+
+    Raises
+    ------
+    DataError
+        A column is not in the table; the message suggests another name. Or a column of numbers has other
+        values; the message names line and value. Or the target does not have two different values.
     """
     path, columns = reading.path, dict(reading.columns)
     for name in (target, *categories, *drop):
@@ -307,7 +369,7 @@ def template(
 
 
 def classes_of(reading: Reading, outcome: Column, task: str | None) -> bool:
-    """Whether a target has classes, and not numbers."""
+    """Return whether a target has classes; otherwise it is a number."""
     if task is not None:
         if task == "regression" and not outcome.numeric:
             text, line = outcome.numbers.first
@@ -322,7 +384,7 @@ def classes_of(reading: Reading, outcome: Column, task: str | None) -> bool:
 
 
 def classes(reading: Reading, outcome: Column) -> list[str]:
-    """The classes that the rows have, in order.  DataError for two that are one number."""
+    """Return the classes in the rows, in order; raise DataError if two classes are the same number."""
     if not outcome.numeric:
         return _sorted(outcome)
     known: dict[float, str] = {}
@@ -335,7 +397,7 @@ def classes(reading: Reading, outcome: Column) -> list[str]:
 
 
 def _limits(reading: Reading, column: Column) -> dict[str, float]:
-    """The smallest and the largest value.  DataError, naming what is none, for a column that is not of numbers."""
+    """Return the smallest and the largest value; raise DataError, naming a value that is not a number."""
     if not column.numeric:
         if not column.present:
             raise DataError(
@@ -357,12 +419,24 @@ def _only(column: Column) -> str:
 
 
 def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], dict[str, str]]:
-    """The schema with what is open read off the rows, and marked so: what it asks for, whatever the rows look like.
-    Beside it column -> why it is dropped.
+    """Return the schema with open entries read off the rows, and why each dropped column is dropped.
 
-    DataError, naming the column, for one that is not in the table, and for rows that do not have what is asked for.
+    Each open entry gets what it asks for (a range, values or classes), whatever the rows look like.
+    `ranges_from_data` of the result is True.
+
+    Parameters
+    ----------
+    given : mapping
+        The schema as read from its file.
+    reading : Reading
+        The table.
+
+    Raises
+    ------
+    DataError
+        A column is not in the table, or the rows do not have what an entry needs. The message names the
+        column.
     """
-
     dropped: dict[str, str] = {}
 
     def close(name: str, entry: Any) -> Any:
@@ -387,7 +461,7 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
                 raise DataError(f"{reading.path}, column {shown(name)}: {many}: drop it, or state its values")
             return {**entry, "values": _sorted(column)}
         limits = _limits(reading, column)
-        if name != target and limits["low"] == limits["high"]:  # beside missing values
+        if name != target and limits["low"] == limits["high"]:  # one value beside missing values
             return {
                 **{key: value for key, value in entry.items() if key == "missing"},
                 "values": _sorted(column),
@@ -412,7 +486,17 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
 
 
 def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | None = None) -> str:
-    """The schema as a commented file.  reasons: column -> why it is dropped."""
+    """Return the schema as the text of a commented file.
+
+    Parameters
+    ----------
+    given : mapping
+        A schema, for example from `Schema.given` or `template`.
+    source : str
+        Name of the table, for the first comment.
+    reasons : mapping or None
+        Column -> why it is dropped.
+    """
     how = (
         "# Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them by public knowledge."
         if given["ranges_from_data"]
@@ -438,7 +522,7 @@ def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | 
 
 
 def _flow(value: Any) -> str:
-    """YAML on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name}: {_flow(each)}" for name, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -453,11 +537,11 @@ def _flow(value: Any) -> str:
     return text.removesuffix("...\n").strip()
 
 
-# What was read, in words
+# Sentences about what was read
 
 
 def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
-    """Whether the target has classes or is a number, and how to choose the other."""
+    """Say whether the target has classes or is a number, and how to choose the other."""
     column, name = reading.columns[target], shown(target)
     if "range" in given:
         low, high = (given["range"][key] for key in ("low", "high"))
@@ -471,7 +555,7 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
 
 
 def summary(reading: Reading, stated: Schema, dropped: Mapping[str, str]) -> list[str]:
-    """What was read of a table, what is learned from, and what is not, a sentence each."""
+    """Return sentences about the table, the columns that become features, and the columns that do not."""
     form, columns = reading.form, reading.columns
     where = f"{reading.rows:,} rows"
     if reading.lines != reading.rows + 1:
@@ -508,7 +592,13 @@ def summary(reading: Reading, stated: Schema, dropped: Mapping[str, str]) -> lis
 
 
 def check_labels(reading: Reading, stated: Schema) -> None:
-    """DataError, with their number, for rows without a label that are not to be left out."""
+    """Check that every row has a label, unless the schema leaves out rows without one.
+
+    Raises
+    ------
+    DataError
+        Rows have no label and are not left out. The message gives their number.
+    """
     column = reading.columns[stated.target]
     if column.found - {*(stated.classes or ())} and stated.unlabelled == "error":
         assert column.first_missing is not None

@@ -1,7 +1,8 @@
-"""A table of text: its rows with their line numbers, or one line that names file, line, column and value.
+"""A table of text: either its rows with their line numbers, or a one-line error.
 
-Rows are cut by the standard library's `csv`, which counts lines and refuses what it cannot cut.  pandas and polars fill
-a short row, drop the end of a long one, or take a first column for an index, without a word.
+The error names file, line, column and value. The standard library's `csv` splits the rows, because it counts
+lines and refuses a line that it cannot split. In contrast, pandas and polars silently fill a short row, drop
+the end of a long row, or take a first column for an index.
 """
 
 import codecs
@@ -20,32 +21,32 @@ import numpy as np
 from dplangevin.data import DataError, raw_file
 
 LARGEST = float(np.finfo(np.float32).max)
-NO_NAME = "(no name)"  # ends what a column without a name is called
-SHOWN = 10  # names in a message
-LONGEST = 500  # characters of a name
+NO_NAME = "(no name)"  # end of the name that is given to a column without one
+SHOWN = 10  # at most this many names in a message
+LONGEST = 500  # at most this many characters in a name
 CHUNK = 50_000  # rows held as text at a time
 BLOCK = 2**20  # bytes decoded at a time
-SAMPLE = 2**16  # bytes that an encoding is guessed from
+SAMPLE = 2**16  # bytes from which an encoding is guessed
 DELIMITERS = (",", ";", "\t", "|")
 SPACES = re.compile(r"[\s\u00a0\u202f\u2009]")
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:([\s\u00a0\u202f\u2009'’.,_])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 POINT_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+")
 UNITS = re.compile(r"[€$£¥]?\s*[-+]?\d[\d.,' ]*\s*(?:[%€$£¥°]|[^\W\d_]{1,3})|[€$£¥]\s*[-+]?\d[\d.,' ]*")
 COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?|[-+]?\d+,")
-NOT_TEXT = {  # first bytes of files that are no tables of text
+NOT_TEXT = {  # first bytes of files that are not text
     b"PK\x03\x04": "an Excel workbook or another zip archive",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
     b"\x1f\x8b": "a gzip archive",
     b"PAR1": "a Parquet file",
     b"SQLite format 3": "a SQLite database",
 }
-MARKED = {  # first bytes that name an encoding
+MARKED = {  # first bytes (byte order marks) that identify an encoding
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-USUAL = (  # encodings that are suggested
+USUAL = (  # the only encodings that a message suggests
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
     *("cp932", "euc_jp", "gb18030", "big5", "euc_kr"),
 )
@@ -55,8 +56,16 @@ NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-
 class Format(NamedTuple):
     """How a file writes a table.
 
-    delimiter: the character between values.  encoding: of the bytes.  decimal: the mark before the digits after the
-    point, "." or ",".  thousands: between groups of three digits, "" for none; " " stands for all kinds of blanks.
+    Attributes
+    ----------
+    delimiter : str
+        The character between values.
+    encoding : str
+        The encoding of the bytes.
+    decimal : {".", ","}
+        The decimal mark.
+    thousands : str
+        The mark between groups of three digits; "" for none; " " stands for all kinds of blanks.
     """
 
     delimiter: str = ","
@@ -65,7 +74,13 @@ class Format(NamedTuple):
     thousands: str = ""
 
     def check(self) -> "Format":
-        """The format.  ValueError, naming the word, for what cannot be used."""
+        """Return the format, after a check of its domain.
+
+        Raises
+        ------
+        ValueError
+            A value cannot be used. The message names the word.
+        """
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum():
             raise ValueError(f"delimiter = {self.delimiter!r} must be one character, such as ; or a tab")
         if self.decimal not in (".", ","):
@@ -78,7 +93,7 @@ class Format(NamedTuple):
         return self
 
     def number(self, text: str) -> float:
-        """A finite number that float32 can hold.  ValueError for any other text."""
+        """Return a finite number that float32 can hold; raise ValueError for any other text."""
         if self.thousands:
             text = SPACES.sub(" ", text)
             if self.thousands in text:
@@ -91,13 +106,13 @@ class Format(NamedTuple):
                 raise ValueError(text)
             text = text.replace(",", ".")
         value = float(text)
-        if not abs(value) <= LARGEST or "_" in text:  # as float takes nan and 1_000
+        if not abs(value) <= LARGEST or "_" in text:  # because float accepts nan and 1_000
             raise ValueError(text)
         return value
 
     @property
     def plain(self) -> bool:
-        """Whether numbers are written as Python writes them."""
+        """Whether numbers are written as in Python."""
         return self.decimal == "." and not self.thousands
 
 
@@ -105,12 +120,18 @@ PLAIN = Format()
 
 
 def number(text: str) -> float:
-    """A finite number that float32 can hold, as Python writes it.  ValueError for any other text."""
+    """Return a finite number, written as in Python, that float32 can hold.
+
+    Raises
+    ------
+    ValueError
+        The text is not such a number.
+    """
     return PLAIN.number(text)
 
 
 def no_number(text: str, form: Format) -> str:
-    """Why a text is not a number, and what to do."""
+    """Return why a text is not a number, and what to do."""
     try:
         value = float(text)
     except ValueError:
@@ -130,23 +151,23 @@ def no_number(text: str, form: Format) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a shell takes it for one word."""
+    """Return a text in the form that a shell reads as one word."""
     return text if re.fullmatch(r"[\w./-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def shown(name: str) -> str:
-    """A name in a message; in quotes, with escapes, if it would not be seen as it is."""
+    """Return a name for a message; quoted, with escapes, if the reader could not see it as it is."""
     return name if name.isprintable() and name == name.strip() and name else repr(name)
 
 
 def listed(names: Sequence[str]) -> str:
-    """At most SHOWN names."""
+    """Return at most SHOWN names and the number of the others."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(map(shown, names[:SHOWN]))}{more}"
 
 
 def meant(name: str, known: Sequence[str]) -> str:
-    """ ": did you mean ...?" with the name that is nearest, or those that there are."""
+    """Return ": did you mean ...?" with the nearest known name, or else ": there are" and the known names."""
     same = [each for each in known if each.casefold() == name.casefold()]
     if close := same or get_close_matches(name, known, 1):
         return f": did you mean {close[0]!r}?"
@@ -157,7 +178,7 @@ def meant(name: str, known: Sequence[str]) -> str:
 
 
 def encoded(name: str) -> str:
-    """The name of an encoding of text.  ValueError for any other."""
+    """Return the name of a text encoding; raise ValueError for any other name."""
     try:
         found = codecs.lookup(name)
     except (LookupError, ValueError):
@@ -170,9 +191,12 @@ def encoded(name: str) -> str:
 
 
 def check_text(path: Path, encoding: str) -> str:
-    """The codec that reads a file, every byte of which is a character in it.
+    """Return the codec for a file, after a check that every byte of the file is valid in it.
 
-    DataError, with line and byte, for one that is not, and for files that are no text.
+    Raises
+    ------
+    DataError
+        A byte is not valid; the message names line and byte. Or the file is not text.
     """
     codec = encoded(encoding)
     wide = codec.startswith(("utf-16", "utf-32"))
@@ -207,7 +231,7 @@ def check_text(path: Path, encoding: str) -> str:
 
 
 def _undecoded(path: Path, codec: str) -> str:
-    """The message for the first byte that is no character."""
+    """Return the message for the first byte that is not valid."""
     from charset_normalizer import from_bytes
 
     content = path.read_bytes()
@@ -222,7 +246,7 @@ def _undecoded(path: Path, codec: str) -> str:
     guesses = [*from_bytes(near, cp_isolation=[*USUAL])]
     likely = [
         each.encoding for each in guesses if each.chaos == guesses[0].chaos
-    ]  # of few bytes there are many
+    ]  # a few bytes allow many guesses
     name = "cp1252" if "cp1252" in likely or not likely else likely[0]
     try:
         before = content[content.rfind(b"\n", 0, at) + 1 : at].decode(name)
@@ -242,7 +266,11 @@ def _undecoded(path: Path, codec: str) -> str:
 
 
 def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
-    """The character that cuts the first lines into most values, as many in each as in the header."""
+    """Return the character that splits the first 50 lines into the most values.
+
+    A character that splits all these lines into equally many values takes precedence. The last line may
+    differ.
+    """
     with open(raw_file(path), newline="", encoding=check_text(path, encoding)) as handle:
         lines = [line for line, _ in zip(handle, range(50), strict=False)]
 
@@ -258,8 +286,18 @@ def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """n rows as text.  lines: the n line numbers in the file (from 1), of the first line of each row; columns: name ->
-    n values, without blanks around them.  A column without a name is called by its place, "column 3 (no name)"."""
+    """The n rows of a table as text.
+
+    Attributes
+    ----------
+    path : Path
+    lines : sequence of int, length n
+        Line in the file (from 1) at which each row begins.
+    columns : mapping
+        Name -> n values, without blanks around them. A column without a name is called "column 3 (no name)",
+        after its position.
+    form : Format
+    """
 
     path: Path
     lines: Sequence[int]
@@ -275,10 +313,24 @@ class Table:
         limit: int | None = None,
         form: Format = PLAIN,
     ) -> "Table":
-        """At most `limit` rows after `skip` lines. names: of the columns; None, the first row has them.
+        """Read at most `limit` rows after `skip` lines.
 
-        Raises DataError for a missing file, one without rows, bytes that are no text, a row that has not one value per
-        name, and a name that a header has twice.
+        Parameters
+        ----------
+        names : sequence of str or None
+            Names of the columns. None: the first row contains them.
+        skip : int
+            Number of lines that are passed over.
+        limit : int or None
+            Largest number of rows. None: all.
+        form : Format
+            How the file is written.
+
+        Raises
+        ------
+        DataError
+            The file is missing or has no rows, bytes are not text, a row does not have one value per name, or
+            a header has a name twice.
         """
         return next(cls.chunks(path, names, skip, limit, form, None))
 
@@ -292,7 +344,10 @@ class Table:
         form: Format = PLAIN,
         size: int | None = CHUNK,
     ) -> Iterator["Table"]:
-        """As `read`, `size` rows at a time (None: all), so that a large file is never held as text."""
+        """Read as `read` does, but yield `size` rows at a time (None: all).
+
+        A large file is then never held as text.
+        """
         path = raw_file(path)
         codec = check_text(path, form.encoding)
         rows: list[list[str]] = []
@@ -333,16 +388,16 @@ class Table:
         return cls(path, lines, dict(zip(names, zip(*rows, strict=True), strict=True)), form)
 
     def of(self, which: np.ndarray) -> "Table":
-        """The rows where the mask (n,) is True."""
+        """Return the rows where the mask (n,) is True."""
         columns = {name: [*compress(values, which)] for name, values in self.columns.items()}
         return Table(self.path, [*compress(self.lines, which)], columns, self.form)
 
     def at(self, row: int, column: str) -> str:
-        """File, line and column of a value."""
+        """Return file, line and column of a value."""
         return f"{self.path}, line {self.lines[row]}, column {shown(column)}"
 
     def numbers(self, column: str) -> np.ndarray:
-        """The values as numbers, (n,) float64. Raises DataError for one that is no number of this format."""
+        """Return the values as numbers, (n,) float64; raise DataError for one that `form` cannot read."""
         texts = self.columns[column]
         if self.form.plain:
             try:
@@ -356,7 +411,7 @@ class Table:
         )
 
     def require(self, names: Sequence[str]) -> None:
-        """Raises DataError for the first of `names` that is no column, with the one that may be meant."""
+        """Raise DataError, suggesting another name, for the first of `names` that is not a column."""
         for name in names:
             if name not in self.columns:
                 raise DataError(no_column(self.path, name, [*self.columns]))
@@ -364,8 +419,22 @@ class Table:
     def convert(
         self, column: str, function: Callable[[str], float], wrong: str | Callable[[str], str]
     ) -> np.ndarray:
-        """`function` of every value, (n,) float64.  Its KeyError and ValueError become DataError, which says what is
-        `wrong` with the value."""
+        """Return `function` of every value, (n,) float64.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        function : callable
+            From a text to a number; raises KeyError or ValueError for a text that it does not accept.
+        wrong : str or callable
+            What is wrong with such a text: a phrase for the message, or a function from the text to it.
+
+        Raises
+        ------
+        DataError
+            `function` raised KeyError or ValueError.
+        """
         out = np.empty(len(self.lines))
         for i, text in enumerate(self.columns[column]):
             try:
@@ -376,23 +445,23 @@ class Table:
         return out
 
     def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
-        """(value - mean) / sd, shape (n, 1)."""
+        """Return (value - mean) / sd, shape (n, 1)."""
         return ((self.numbers(column) - mean) / sd)[:, None]
 
     def code(self, column: str, codes: Mapping[str, float]) -> np.ndarray:
-        """The number that stands for each value, shape (n,). Raises DataError for a value without a code."""
+        """Return the code of each value, shape (n,); raise DataError for a value without a code."""
         return self.convert(
             column, codes.__getitem__, f"is not one of {listed([*codes])}: correct it, or add it"
         )
 
     def one_hot(self, column: str, categories: Sequence[str]) -> np.ndarray:
-        """Indicator of each category, shape (n, k). Raises DataError for an unknown category."""
+        """Return indicators of the k categories, shape (n, k); raise DataError for an unknown category."""
         position = {category: float(k) for k, category in enumerate(categories)}
         return np.eye(len(categories))[self.code(column, position).astype(int)]
 
 
 def _parsed(reader: Any, path: Path, skip: int) -> Iterator[tuple[int, list[str]]]:
-    """Line number and values of every row of a csv.reader, whose errors become DataError."""
+    """Yield line number and values of every row of a csv.reader; its errors become DataError."""
     while True:
         line = reader.line_num + skip + 1
         try:
@@ -412,7 +481,7 @@ def _parsed(reader: Any, path: Path, skip: int) -> Iterator[tuple[int, list[str]
 
 
 def _header(cells: Sequence[str], where: str) -> list[str]:
-    """The names in a first row."""
+    """Return the names in a first row."""
     if (len(cells) == 1 and re.fullmatch(r"(?i)sep=.?", cells[0])) or [*map(str.lower, cells)] == [
         "sep=",
         "",
@@ -433,7 +502,7 @@ def _header(cells: Sequence[str], where: str) -> list[str]:
 
 
 def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: Format, first: bool) -> str:
-    """The message for a row, perhaps the first, that has not one value for each name."""
+    """Return the message for a row whose number of values differs from the number of names."""
     text = f"{where}: {len(cells)} values, expected {len(names)}"
     if len(names) == 1 and len(cells) > 1:
         return f"{text}: is the first line a title? Remove it, so that the header is the first line"
@@ -453,7 +522,7 @@ def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: F
 
 
 def no_column(path: Path, name: str, names: Sequence[str]) -> str:
-    """The message for a column that is not there."""
+    """Return the message for a column that is not in the table."""
     text = f"{path}: no column {name!r} in the header{meant(name, names)}"
     if len(names) == 1:
         how = (

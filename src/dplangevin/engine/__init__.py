@@ -1,1 +1,1 @@
-"""Layers run by hand, forward and backward, with the gradients of single examples: see clipped.py."""
+"""Layers that are run by hand, forward and backward, for the gradients of single examples: see clipped.py."""

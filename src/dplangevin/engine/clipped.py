@@ -1,9 +1,12 @@
-"""The sum of the clipped gradients of single examples, for networks: what DP-SGD and DP-SGLD add their noise to.
+"""The sum of the clipped gradients of single examples, for networks.
 
-One forward and one backward pass, of layers run by hand, keep each layer's inputs and output gradients; from these come
-the norms of the examples' gradients and then, once the clipping weights are known, the weighted sum, without a second
-backward pass (Bu et al. 2022, arXiv 2210.00038).  For a single linear layer this is the closed form, ``softmax(z) -
-e_y`` times the input.  Modules that the engine does not know go through torch.func, see recognise.py.
+DP-SGD and DP-SGLD add their noise to this sum.
+
+One forward and one backward pass run the layers by hand.  They keep each layer's inputs and output gradients,
+from which the norms of the examples' gradients follow.  The norms give the clipping weights.  Then the
+weighted sum follows from the same tensors, without a second backward pass (Bu et al. 2022, arXiv 2210.00038).
+For a single linear layer this is the closed form, ``softmax(z) - e_y`` times the input.  Modules that the
+engine does not know go through torch.func, see recognise.py.
 """
 
 import math
@@ -21,14 +24,14 @@ memory.keep_heap()
 
 
 class Classifier(Protocol):
-    """What the engine needs of a network, see `networks.Network`: a template module and its sizes."""
+    """The properties of a network that the engine needs; see `networks.Network`."""
 
     @property
     def module(self) -> nn.Module: ...
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one example: channels, height, width."""
+        """Channels, height and width of one example."""
 
     @property
     def classes(self) -> int: ...
@@ -39,12 +42,18 @@ class Classifier(Protocol):
 
 
 class Sums(NamedTuple):
-    """Of S networks and B examples.
+    """Sums and values for S networks and B examples.
 
-    gradient: ``sum_i mask_si min(1, clip / ||g_si||) g_si``, (S, d).
-    loss: in nats, (S, B); 0 where masked out.
-    norm: ``||g_si||`` before clipping, (S, B); 0 where masked out, nan if clip is infinite.
-    right: whether the largest logit is the label's, (S, B); False where masked out.
+    Attributes
+    ----------
+    gradient : Tensor (S, d)
+        ``sum_i mask_si min(1, clip/||g_si||) g_si``.
+    loss : Tensor (S, B)
+        Losses in nats; 0 where masked out.
+    norm : Tensor (S, B)
+        ``||g_si||`` before clipping; 0 where masked out, nan if clip is infinite.
+    right : Tensor (S, B) of bool
+        Whether the largest logit is that of the label; False where masked out.
     """
 
     gradient: Tensor
@@ -65,17 +74,36 @@ def clipped_sum(
     loss_of: passes.Loss = passes.cross_entropy,
     micro_batch: int | None = None,
 ) -> Sums:
-    """The sum over examples of gradients of the loss, each scaled to a norm of at most clip.
+    """Return the sum over examples of the gradients of the loss, each scaled to a norm of at most clip.
 
-    theta: (S, d), of S networks.  x: (S or 1, B, C, H, W), of theta's dtype; one set of examples is shared by all.
-    y: (S or 1, B) labels 0, ..., K - 1; of a loss other than the cross entropy, its targets.  mask: (S, B), False for
-    examples that take no part.  clip: in (0, inf]; inf: the plain sum, for which no norms are computed.  loss_of: see
-    `passes.Loss`.  micro_batch: examples that go through the network at once, all networks together; None: as many as
-    the bound on memory allows (DPL_MEMORY, see memory.py).  The result does not depend on it but for rounding.
+    An example contributes nothing if its loss or its gradient is not finite.  No error or message reports
+    this: it would reveal that a record is there.
 
-    An example with a loss or a gradient that is not finite contributes nothing, and nothing is said of it: an error, or
-    an end of the run, would tell that a record is there.  ValueError for parameters that are not finite, which is told
-    by them alone, and for layers that mix examples.
+    Parameters
+    ----------
+    network : Classifier
+        Template of the S networks.
+    theta : Tensor (S, d)
+        Parameters of the networks.
+    x : Tensor (S or 1, B, C, H, W)
+        Examples, of theta's dtype; with 1, all networks share one set of examples.
+    y : Tensor (S or 1, B)
+        Labels 0, ..., K - 1; for a loss other than the cross entropy, its targets.
+    mask : Tensor (S, B) of bool
+        False for examples that take no part.
+    clip : float
+        Bound on each norm, in (0, inf].  With inf the sum is not clipped and no norms are computed.
+    loss_of : callable
+        See `passes.Loss`.
+    micro_batch : int or None
+        Number of examples that go through the network at once, all networks together.  None: as many as the
+        bound on memory allows (DPL_MEMORY, see memory.py).  The result depends on it only by rounding.
+
+    Raises
+    ------
+    ValueError
+        For parameters that are not finite, which reveals nothing beyond the parameters; for layers that mix
+        examples; for arguments that do not fit.
     """
     known = network.classes if loss_of is passes.cross_entropy else None
     _check(network, theta, x, y, mask, clip, micro_batch, known)
@@ -87,7 +115,7 @@ def clipped_sum(
     if not bool(theta.isfinite().all()):
         lost = int((~theta.isfinite().all(-1)).nonzero()[0])
         raise ValueError(f"the parameters of network {lost} are not finite: lower the step size")
-    # without a clip the norms that find an example are not there
+    # the norms identify the example; without a clip they were not computed
     found = sums if clip < math.inf else made(mask, 1.0)
     bad = ~(found.loss.isfinite() & found.norm.isfinite())
     return made(mask & ~bad, clip)
@@ -104,7 +132,7 @@ def _sums(
     loss_of: passes.Loss,
     micro_batch: int | None,
 ) -> Sums:
-    """What `clipped_sum` returns, where all is finite."""
+    """Return what `clipped_sum` returns if all losses and gradients are finite."""
     seeds, batch = mask.shape
     if not bool(mask.all()):
         shape = (seeds, batch, 1, 1, 1)
@@ -134,7 +162,7 @@ def _sums(
 
 
 def _finite(sums: Sums, clip: float) -> bool:
-    """True where all of a sum is finite; norms are not known without a clip."""
+    """Return True if all of a sum is finite; without a clip the norms are unknown and not checked."""
     checked = sums.gradient.sum() + sums.loss.sum() + (0 if clip == math.inf else sums.norm.sum())
     if bool(torch.isfinite(checked)):
         return True
@@ -143,7 +171,7 @@ def _finite(sums: Sums, clip: float) -> bool:
 
 
 def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
-    """Logits (S, B, K) without a graph; see `networks.Network.logits`."""
+    """Return the logits (S, B, K) without a graph; see `networks.Network.logits`."""
     with torch.no_grad():
         theta = theta.contiguous()
         seeds, batch = len(theta), x.shape[1]
@@ -162,8 +190,11 @@ def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
 
 
 def _blocks(seeds: int, batch: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Cuts S x B into blocks of at most size examples: of one network's, or of all examples of several networks."""
-    rows = math.ceil(batch / math.ceil(batch / size)) if batch else 1  # blocks of about one size
+    """Yield blocks of S x B with at most `size` examples.
+
+    A block holds examples of one network, or all examples of several networks.
+    """
+    rows = math.ceil(batch / math.ceil(batch / size)) if batch else 1  # blocks of about equal size
     networks = max(1, size // rows)
     for s in range(0, seeds, networks):
         for b in range(0, batch, rows):
@@ -180,7 +211,10 @@ def _check(
     micro_batch: int | None,
     labels: int | None,
 ) -> None:
-    """ValueError for shapes, types and numbers that do not go together; labels: how many there are, None for any."""
+    """Raise ValueError for shapes, types and numbers that do not fit together.
+
+    labels: the number of classes; None accepts any y.
+    """
     seeds, batch = mask.shape
     if theta.shape != (seeds, network.d):
         raise ValueError(

@@ -1,4 +1,7 @@
-"""Conv2d of stacked networks: see layers.py.  Its input's patches are the rows of a matrix, as in im2col."""
+"""The layer Conv2d of stacked networks; see layers.py.
+
+As in im2col, the patches of the layer's input are the rows of a matrix.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,14 +12,15 @@ from torch import Tensor, nn
 from dplangevin.engine import ghost
 from dplangevin.engine.layers import Parameters, PerExampleGradients, weighted_sum
 
-CACHED = 2**18  # numbers in a block of columns: 1 MB, which the cache of a core holds
+CACHED = 2**18  # numbers in a block of columns: 1 MB, which fits into the cache of a core
 
 
 class Columns:
     """Patches of images x (n, C, H, W): T places, each with the D = c kh kw inputs of a filter, c = C/groups.
 
-    Patches overlap, so that they are one strided view; a block of it is copied when it is asked for.  Copies go in runs
-    of neighbours: a patch's row, all channels of it, or with few channels the pixels of one row of outputs.
+    Patches overlap, so all of them are one strided view, and `block` copies a part of it.  A copy moves runs
+    of neighbouring numbers.  A run is one row of a patch with all its channels.  If there are few channels
+    (`by_pixel`), a run is one row of output pixels.
     """
 
     def __init__(
@@ -40,7 +44,7 @@ class Columns:
         if any(padding) or any(rest):
             x = F.pad(x, (padding[1], padding[1] + rest[1], padding[0], padding[0] + rest[0]))
         if self.by_pixel:
-            # every stride-th row and column into a plane of their own, in which the outputs of a row are neighbours
+            # every stride-th row and column goes into a plane, in which the outputs of a row are neighbours
             x = (
                 x.unflatten(3, (-1, stride[1]))
                 .unflatten(2, (-1, stride[0]))
@@ -58,7 +62,7 @@ class Columns:
             self.view = x.as_strided((n, *output, *kernel, channels), (example, *steps, channel))
 
     def block(self, examples: slice) -> Tensor:
-        """The patches of some examples, (examples groups, T, D); by_pixel: (examples groups, D, T)."""
+        """Return the patches of examples, (examples groups, T, D); if by_pixel, (examples groups, D, T)."""
         view = self.view[examples]
         if self.by_pixel:
             return view.reshape(len(view) * self.groups, self.inputs, self.places)
@@ -68,14 +72,25 @@ class Columns:
         return parts.reshape(len(view) * self.groups, self.places, self.inputs)
 
     def filters(self, product: Tensor) -> Tensor:
-        """Gradients (S, groups, p/groups, D) as of the filters, (S, p, c, kh, kw); by_pixel: of D and p in turn."""
+        """Return gradients in the shape of the filters, (S, p, c, kh, kw).
+
+        product: (S, groups, p/groups, D); if by_pixel, D comes before p/groups.
+        """
         if self.by_pixel:
             return product.mT.flatten(1, 2).unflatten(2, (-1, *self.kernel))
         return product.flatten(1, 2).unflatten(2, (*self.kernel, -1)).movedim(4, 2)
 
 
 class Conv2d:
-    """Cross-correlation with zero padding.  padding: rows and columns added on each side."""
+    """A cross-correlation with zero padding.
+
+    Parameters
+    ----------
+    layer : nn.Conv2d
+        The layer of PyTorch.
+    padding : (int, int)
+        Rows and columns that are added on each side.
+    """
 
     def __init__(self, layer: nn.Conv2d, padding: tuple[int, int]) -> None:
         self.sizes: Sequence[tuple[int, ...]] = [tuple(p.shape) for p in layer.parameters()]
@@ -125,14 +140,18 @@ class Conv2d:
     def _gradients(
         self, weight: Tensor, x: Tensor, g: Tensor, which: tuple[bool, bool, bool]
     ) -> Iterator[Sequence[Tensor]]:
-        """PyTorch's gradients in input and weight, network by network."""
+        """Yield PyTorch's gradients in input and weight, network by network."""
         for part, w, out in zip(x.chunk(len(weight)), weight, g.chunk(len(weight)), strict=True):
             yield torch.ops.aten.convolution_backward(
                 out, part, w, None, *self.geometry, False, (0, 0), self.groups, which
             )
 
     def _by_blocks(self, columns: Columns, rows: Tensor, gram: bool) -> tuple[Tensor, Tensor]:
-        """``||dW_i||^2``, (S B,), and unless gram dW_i itself, (S B, groups, p/groups, D) or as `filters` has it."""
+        """Return ``||dW_i||^2``, (S B,), and dW_i itself.
+
+        dW_i has shape (S B, groups, p/groups, D), or the order of axes that `Columns.filters` takes.  If
+        `gram`, an empty tensor takes its place.
+        """
         (n, places, p), groups, inputs = rows.shape, self.groups, columns.inputs
         squares = rows.new_empty(n)
         shape = (inputs, p // groups) if columns.by_pixel else (p // groups, inputs)
@@ -154,4 +173,5 @@ class Conv2d:
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
+    """Return the concatenation of the parts, without a copy if there is only one."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)

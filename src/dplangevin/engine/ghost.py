@@ -1,43 +1,58 @@
-"""Norms of the gradients of single examples, from what a layer saw.
+"""Norms of the gradients of single examples, from the inputs and output gradients of a layer.
 
-Where a layer computes ``y_t = W a_t + b`` at T places of each example (T = 1: a linear layer on a vector; the pixels of
-a convolution's output, whose a_t are then the columns of its input), the gradient of example i is, for g the gradient
-in y::
+A layer computes ``y_t = W a_t + b`` at T places of each example.  For a linear layer on a vector T = 1.  For
+a convolution the places are the pixels of its output, and a_t are the columns of its input.  Let g be the
+gradient in y.  Then the gradient of example i is::
 
     dW_i = sum_t g_it a_it^T  (p, D),   db_i = sum_t g_it
 
-Either it is written out, and the products of the weight gradient serve the norms too; or it never is, by
-``||dW_i||^2 = sum_{t,t'} (a_it . a_it') (g_it . g_it')``, the Gram form, and the sum is left to a second product
-(Goodfellow 2015, arXiv 1510.01799; Li et al. 2022, arXiv 2110.05679).  That sum takes the same tensors again instead
-of a second backward pass: the book-keeping of Bu et al. (2022, arXiv 2210.00038).
+There are two ways to get its norm.  One writes dW_i out; then the products of the weight gradient serve the
+norms, too.  The other uses the Gram form ``||dW_i||^2 = sum_{t,t'} (a_it . a_it') (g_it . g_it')`` and never
+writes dW_i out (Goodfellow 2015, arXiv 1510.01799; Li et al. 2022, arXiv 2110.05679).  Then a second product
+computes the weighted sum.  It uses the same tensors again instead of a second backward pass, which is the
+book-keeping of Bu et al. (2022, arXiv 2210.00038).
 """
 
 import torch
 from torch import Tensor
 
-SLACK = 4  # roundings that a norm of the Gram form is raised by
+SLACK = 4  # rounding errors by which a norm of the Gram form is raised
 
 
 def gram_is_cheaper(places: int, inputs: int, outputs: int) -> bool:
-    """Whether the Gram form costs less than gradients written out, for T places, D inputs and p outputs.
+    """Return True if the Gram form costs less than writing the gradients out.
 
-    Multiplications: ``2 T^2 (D + p)``, as double precision costs twice, and ``T D p`` by a library's own weight
-    gradient at about twice the speed of batched products, against ``T D p`` of those and some ten times ``D p`` for
-    writing gradients, reading them for the norm and again for the sum.
+    The Gram form takes ``2 T^2 (D + p)`` multiplications, because double precision costs twice.  It also
+    takes ``T D p`` for the library's own weight gradient, which is about twice as fast as batched products.
+    Writing out takes ``T D p`` multiplications in batched products.  It also costs some ten times ``D p``:
+    gradients are written, read for the norm, and read for the sum.
+
+    Parameters
+    ----------
+    places, inputs, outputs : int
+        T, D and p.
     """
     return 2 * places**2 * (inputs + outputs) < inputs * outputs * (places / 2 + 10)
 
 
 def squared_norms(rows: Tensor) -> Tensor:
-    """Squared norms of the n entries of (n, ...), (n,)."""
+    """Return the squared norms ``(n,)`` of the n entries of rows ``(n, ...)``."""
     return torch.linalg.vector_norm(rows.flatten(1), dim=1).square_()
 
 
 def gram_squared_norms(a: Tensor, g: Tensor) -> Tensor:
-    """``||sum_t g_t a_t^T||^2`` of n examples, (n,).  a: (n, T, D).  g: (n, T, p).
+    """Return ``||sum_t g_t a_t^T||^2`` for n examples, ``(n,)``.
 
-    Products in float64, because terms may cancel.  The norm is raised by `SLACK` times the rounding that a sum made of
-    the same tensors may have, ``eps sum_t ||a_t|| ||g_t||``, so that what is contributed stays within the clip.
+    The products are in float64, because terms may cancel.  A sum that is made from the same tensors may have
+    a rounding error of ``eps sum_t ||a_t|| ||g_t||``.  The norm is raised by `SLACK` times this error, so
+    that the contribution of an example stays within the clip.
+
+    Parameters
+    ----------
+    a : Tensor (n, T, D)
+        Inputs of the layer.
+    g : Tensor (n, T, p)
+        Gradients in its outputs.
     """
     wide_a, wide_g = a.double(), g.double()
     aa, gg = wide_a @ wide_a.mT, wide_g @ wide_g.mT

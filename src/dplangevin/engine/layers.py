@@ -1,8 +1,9 @@
-"""Layers of stacked networks, run forward and backward by hand so that each example's gradient can be had.
+"""Layers of stacked networks, run forward and backward by hand to get the gradient of each example.
 
-S networks of one shape are stacked: parameters are ``(S, ...)``, activations are folded, ``(S B, ...)``, the examples
-of the first network first.  Examples are not mixed, so that the gradient in y of the sum of the losses holds each
-example's own.  Layers without parameters that are used most run by hand, `BY_HAND`, the others under autograd.
+S networks of one shape are stacked.  Their parameters are ``(S, ...)``.  Activations are folded to
+``(S B, ...)``: the first axis has S times B entries, and the examples of the first network come first.  No
+layer mixes examples.  So the gradient of the summed losses in y contains the gradient of each example.
+`BY_HAND` lists the common layers without parameters that run by hand; the others run under autograd.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +20,14 @@ Parameters = Sequence[Tensor]
 
 
 class PerExampleGradients(NamedTuple):
-    """Gradients ``g_si`` of S x B examples in one layer's parameters.
+    """Gradients ``g_si`` of S x B examples in the parameters of one layer.
 
-    squares: ``||g_si||^2``, (S B,); None if no norms were asked for.
-    weighted: ``sum_i w_si g_si`` for weights (S, B), one tensor (S, ...) for each parameter.
+    Attributes
+    ----------
+    squares : Tensor (S B,) or None
+        ``||g_si||^2``; None if no norms were requested.
+    weighted : callable
+        Takes weights (S, B) and returns ``sum_i w_si g_si``, one tensor (S, ...) for each parameter.
     """
 
     squares: Tensor | None
@@ -30,22 +35,27 @@ class PerExampleGradients(NamedTuple):
 
 
 class Layer(Protocol):
-    """A layer.  sizes: the shapes of its parameters in one network; none without parameters.
+    """A layer of stacked networks.
 
     A layer with parameters, Linear or Conv2d, also has ``per_example_gradients(parameters, kept, g, norms)``.
+
+    Attributes
+    ----------
+    sizes : sequence of tuples
+        Shapes of its parameters in one network; empty without parameters.
     """
 
     sizes: Sequence[tuple[int, ...]]
 
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Any]:
-        """The outputs y for x (S B, ...), and what the backward pass needs."""
+        """Return the outputs y for x (S B, ...), and the tensors that the backward pass needs."""
 
     def backward(self, parameters: Parameters, kept: Any, g: Tensor) -> Tensor:
-        """Gradient in x, for g that in y."""
+        """Return the gradient in x, for the gradient g in y; kept comes from `forward`."""
 
 
 class Linear:
-    """``y = x W^T + b`` along the last axis of x."""
+    """The map ``y = x W^T + b`` along the last axis of x."""
 
     def __init__(self, layer: nn.Linear) -> None:
         self.sizes: Sequence[tuple[int, ...]] = [tuple(p.shape) for p in layer.parameters()]
@@ -88,7 +98,7 @@ class Linear:
 
 
 def materialised(gradients: Sequence[Tensor]) -> PerExampleGradients:
-    """`PerExampleGradients` of gradients that are there, (S B, ...) for each parameter."""
+    """Return `PerExampleGradients` for gradients that are written out, (S B, ...) for each parameter."""
 
     def weighted(weight: Tensor) -> list[Tensor]:
         return [weighted_sum(weight, g) for g in gradients]
@@ -97,7 +107,7 @@ def materialised(gradients: Sequence[Tensor]) -> PerExampleGradients:
 
 
 def weighted_sum(weight: Tensor, g: Tensor) -> Tensor:
-    """``sum_i w_si g_si``.  weight: (S, B).  g: (S B, ...), contiguous.  Returns (S, ...)."""
+    """Return ``sum_i w_si g_si``, (S, ...), for weight (S, B) and a contiguous g (S B, ...)."""
     return (weight[:, None] @ g.view(*weight.shape, -1)).view(-1, *g.shape[1:])
 
 
@@ -111,6 +121,8 @@ class ParameterFree:
 
 
 class Relu(ParameterFree):
+    """The engine's layer for nn.ReLU."""
+
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
         y = x.clamp_min(0)
         return y, y
@@ -120,6 +132,8 @@ class Relu(ParameterFree):
 
 
 class LeakyRelu(ParameterFree):
+    """The engine's layer for nn.LeakyReLU."""
+
     def __init__(self, layer: nn.LeakyReLU) -> None:
         super().__init__(layer)
         self.slope = layer.negative_slope
@@ -132,6 +146,8 @@ class LeakyRelu(ParameterFree):
 
 
 class Tanh(ParameterFree):
+    """The engine's layer for nn.Tanh."""
+
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
         y = x.tanh()
         return y, y
@@ -141,6 +157,8 @@ class Tanh(ParameterFree):
 
 
 class Flatten(ParameterFree):
+    """The engine's layer for nn.Flatten."""
+
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, torch.Size]:
         return x.flatten(1), x.shape
 
@@ -149,6 +167,8 @@ class Flatten(ParameterFree):
 
 
 class MaxPool2d(ParameterFree):
+    """The engine's layer for nn.MaxPool2d."""
+
     def __init__(self, layer: nn.MaxPool2d) -> None:
         sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
         self.geometry = ([_pair(size) for size in sizes], layer.ceil_mode)
@@ -164,7 +184,7 @@ class MaxPool2d(ParameterFree):
 
 
 class Differentiated(ParameterFree):
-    """Any layer of PyTorch that works on each example by itself, by autograd."""
+    """A layer of PyTorch that works on each example separately, differentiated by autograd."""
 
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         with torch.enable_grad():
@@ -186,4 +206,5 @@ BY_AUTOGRAD = {
 
 
 def _pair(size: int | tuple[int, ...]) -> list[int]:
+    """Return a size as two numbers, for height and width."""
     return [size, size] if isinstance(size, int) else list(size)

@@ -1,4 +1,7 @@
-"""How many examples go through a network at once, from a bound on memory in the environment."""
+"""The number of examples that go through a network at once, from a bound on memory.
+
+The environment variable DPL_MEMORY sets the bound.
+"""
 
 import functools
 import math
@@ -10,22 +13,31 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NAME = "DPL_MEMORY"
-CPU, GPU = 64, 2048  # MB where nothing is set; on a CPU larger blocks leave the caches and run slower
+CPU, GPU = 64, 2048  # default in MB; on a CPU larger blocks do not fit the caches and run slower
 HEAP = 30 * 2**20  # bytes
 
 
 def keep_heap() -> None:
-    """Has the C library keep what is freed, for the next step, instead of giving it back to the system.
+    """Make the C library keep freed memory for the next step, instead of returning it to the system.
 
-    glibc takes blocks larger than the largest one yet freed straight from the system, and gives the top of its heap
-    back once that is twice as large; each step would then have its pages cleared anew, a quarter of the time of a
-    small network.  The block is never written to, so that it takes no memory.
+    glibc takes a block straight from the system if it is larger than the largest block freed so far.  It
+    returns the top of its heap once the top is twice as large as that block.  Each step would then have its
+    pages cleared again, which takes a quarter of the time of a small network.  The block that is allocated
+    here is never written to, so it takes no memory.
     """
     torch.empty(HEAP, dtype=torch.uint8)
 
 
 def bound(device: torch.device) -> int:
-    """Bytes that the tensors of one micro-batch may take: environment variable DPL_MEMORY, in MB."""
+    """Return how many bytes the tensors of one micro-batch may take.
+
+    The environment variable DPL_MEMORY gives the bound in MB.
+
+    Raises
+    ------
+    ValueError
+        If DPL_MEMORY is not a positive number.
+    """
     text = os.environ.get(NAME, "").strip()
     if not text:
         return (CPU if device.type == "cpu" else GPU) * 2**20
@@ -41,9 +53,18 @@ def bound(device: torch.device) -> int:
 
 
 def micro_batch(module: nn.Module, shape: tuple[int, int, int], written: int, theta: Tensor) -> int:
-    """Examples whose tensors fit into the bound, at least 1.
+    """Return the number of examples whose tensors fit into the bound, at least 1.
 
-    shape: of one example, channels, height, width.  written: numbers in a gradient that is written out.
+    Parameters
+    ----------
+    module : nn.Module
+        Template of the network.
+    shape : (int, int, int)
+        Channels, height and width of one example.
+    written : int
+        How many numbers of an example's gradient are written out.
+    theta : Tensor (S, d)
+        Its dtype and device count.
     """
     numbers = 2 * _activations(module, shape) + written  # activations and their gradients
     return max(1, bound(theta.device) // (numbers * theta.element_size()))
@@ -51,7 +72,7 @@ def micro_batch(module: nn.Module, shape: tuple[int, int, int], written: int, th
 
 @functools.lru_cache(maxsize=32)
 def _activations(module: nn.Module, shape: tuple[int, int, int]) -> int:
-    """Numbers in all that a forward pass computes from one example."""
+    """Return how many numbers a forward pass computes from one example."""
     kind = next(module.parameters()).dtype
     with torch.no_grad(), _Counter() as counter:
         module(torch.zeros(1, *shape, dtype=kind))
@@ -59,7 +80,7 @@ def _activations(module: nn.Module, shape: tuple[int, int, int]) -> int:
 
 
 class _Counter(TorchDispatchMode):
-    """Counts the numbers in the results of all operations."""
+    """A counter of the numbers in the results of all operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +88,8 @@ class _Counter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
-        given = {a.untyped_storage().data_ptr() for a in args if isinstance(a, Tensor)}  # what a view returns
+        # the result of a view is memory of an argument and is not counted
+        given = {a.untyped_storage().data_ptr() for a in args if isinstance(a, Tensor)}
         for result in results if isinstance(results, tuple) else (results,):
             if isinstance(result, Tensor) and result.untyped_storage().data_ptr() not in given:
                 self.numbers += result.numel()

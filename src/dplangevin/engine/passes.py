@@ -1,7 +1,7 @@
-"""Forward and backward passes of stacked networks that keep what the examples' gradients are made of.
+"""Forward and backward passes of stacked networks, which keep the tensors that give the examples' gradients.
 
-By the engine's own layers (`logits`, `per_example_gradients`), or by torch.func for modules that these do not make up
-(`functional_logits`, `functional_gradients`).
+`logits` and `per_example_gradients` use the engine's own layers.  For modules that contain other layers,
+`functional_logits` and `functional_gradients` use torch.func.
 """
 
 import math
@@ -18,15 +18,23 @@ from dplangevin.engine.convolution import Conv2d
 from dplangevin.engine.layers import Linear, Parameters, PerExampleGradients
 from dplangevin.engine.recognise import Plan
 
-# Of logits z (n, K) and targets y (n,): the losses of n examples (n,), and their gradients in z (n, K)
+# From logits z (n, K) and targets y (n,) to the losses of n examples (n,) and their gradients in z (n, K)
 Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class Block(NamedTuple):
-    """Gradients of some examples of some networks.
+    """Results for some examples of some networks.
 
-    logits: (S, B, K).  loss: (S, B).  squares: ``||g_si||^2``, (S, B), or None.
-    add: adds ``sum_i w_si g_si`` for weights (S, B) to its second argument, (S, d).
+    Attributes
+    ----------
+    logits : Tensor (S, B, K)
+        Logits.
+    loss : Tensor (S, B)
+        Losses.
+    squares : Tensor (S, B) or None
+        ``||g_si||^2``; None if no norms were requested.
+    add : callable
+        Takes weights (S, B) and a tensor (S, d); adds ``sum_i w_si g_si`` to that tensor.
     """
 
     logits: Tensor
@@ -36,7 +44,7 @@ class Block(NamedTuple):
 
 
 def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
-    """(S, B, K) of x (S, B, C, H, W)."""
+    """Return the logits (S, B, K) for x (S, B, C, H, W)."""
     h = _folded(x)
     for layer, own in zip(layers, _split(layers, theta), strict=True):
         h, _ = layer.forward(own, h)
@@ -44,7 +52,10 @@ def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
 
 
 def cross_entropy(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """``log sum_k e^(z_k) - z_y``, whose gradient in the logits z is ``softmax(z) - e_y``; see `Loss`."""
+    """Return ``log sum_k e^(z_k) - z_y`` and its gradient in the logits z; see `Loss`.
+
+    The gradient is ``softmax(z) - e_y``.
+    """
     log_p, chosen = z.log_softmax(1), y[:, None]
     loss = log_p.gather(1, chosen).neg_()[:, 0]
     return loss, log_p.exp_().scatter_add_(1, chosen, log_p.new_full(chosen.shape, -1.0))
@@ -53,9 +64,10 @@ def cross_entropy(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def per_example_gradients(
     layers: Plan, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
 ) -> Block:
-    """x: (S, B, C, H, W).  y: (S, B).
+    """Return the `Block` of examples x (S, B, C, H, W) with targets y (S, B), by the engine's layers.
 
-    The backward pass ends at the first layer with parameters, whose input needs no gradient.
+    norms: whether `Block.squares` is computed.  The backward pass ends at the first layer with parameters,
+    because its input needs no gradient.
     """
     h, own = _folded(x), _split(layers, theta)
     kept: list[Any] = []
@@ -85,7 +97,7 @@ def per_example_gradients(
 
 
 def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
-    """(S, B, K) of x (S, B, C, H, W), each example by itself."""
+    """Return the logits (S, B, K) for x (S, B, C, H, W), each example separately."""
     each = vmap(partial(_call, module), in_dims=(None, 0))
     return torch.stack([each(t, images) for t, images in zip(theta, x, strict=True)])
 
@@ -93,7 +105,10 @@ def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
 def functional_gradients(
     module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
 ) -> Block:
-    """x: (S, B, C, H, W).  y: (S, B).  Writes every example's gradient out, (S, B, d)."""
+    """Return the `Block` of examples x (S, B, C, H, W) with targets y (S, B), by torch.func.
+
+    norms: whether `Block.squares` is computed.  The gradient of every example is written out, (S, B, d).
+    """
 
     def loss(t: Tensor, image: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         z = _call(module, t, image)
@@ -117,7 +132,7 @@ def functional_gradients(
 
 
 def _split(layers: Plan, theta: Tensor) -> list[Parameters]:
-    """The parameters of each layer, (S, ...), as views of theta (S, d)."""
+    """Return the parameters of each layer, (S, ...), as views of theta (S, d)."""
     parts: list[Parameters] = []
     start = 0
     for layer in layers:
@@ -131,15 +146,15 @@ def _split(layers: Plan, theta: Tensor) -> list[Parameters]:
 
 
 def _folded(x: Tensor) -> Tensor:
-    """(S B, C, H, W), the channels last: convolutions and pooling run faster so."""
+    """Return x as (S B, C, H, W) with channels last, which makes convolutions and pooling faster."""
     return x.flatten(0, 1).to(memory_format=torch.channels_last)
 
 
 def _call(module: nn.Module, theta: Tensor, image: Tensor) -> Tensor:
-    """Logits (K,) of one image (C, H, W) by the network with parameters theta (d,).
+    """Return the logits (K,) of one image (C, H, W) by the network with parameters theta (d,).
 
-    Parameters that are shared are one slice of theta; a module in two places is replaced in one, as PyTorch would
-    otherwise leave it changed.
+    Parameters that are shared are one slice of theta.  A module that occurs in two places is replaced in only
+    one of them; otherwise PyTorch would leave it changed.
     """
     slices, start = {}, 0
     for parameter in module.parameters():

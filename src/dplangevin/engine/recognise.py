@@ -1,4 +1,7 @@
-"""Which networks the engine runs by its own layers, which by torch.func, and which have no gradient of one example."""
+"""The choice between the engine's own layers and torch.func for a network.
+
+A network whose examples have no gradients of their own is an error.
+"""
 
 import logging
 import math
@@ -11,14 +14,20 @@ from dplangevin.engine.layers import BY_AUTOGRAD, BY_HAND, Differentiated, Layer
 
 log = logging.getLogger(__name__)
 Plan = list[Layer]
+# The reason that was last logged for a module, so that each reason is logged once
 _told: "weakref.WeakKeyDictionary[nn.Module, str]" = weakref.WeakKeyDictionary()
 
 
 def plan(module: nn.Module) -> Plan | None:
-    """The engine's layers for a module; None, with one log line, where torch.func is to differentiate it.
+    """Return the engine's layers for a module, or None if torch.func is to differentiate it.
 
-    ValueError for layers whose output for one example depends on the others or on random numbers, and for frozen
-    parameters.
+    In the second case one log line gives the reason.
+
+    Raises
+    ------
+    ValueError
+        For layers whose output for one example depends on other examples or on random numbers, and for frozen
+        parameters.
     """
     check_supported(module)
     try:
@@ -31,16 +40,16 @@ def plan(module: nn.Module) -> Plan | None:
 
 
 def materialised_size(layers: Plan | None, d: int) -> int:
-    """Numbers in the gradient of an example that are written out for its norm, at most."""
+    """Return an upper bound on how many numbers of an example's gradient are written out for its norm."""
     return d if layers is None else sum(math.prod(m.sizes[0]) for m in layers if isinstance(m, Conv2d))
 
 
 class UnsupportedLayer(Exception):
-    """Why the engine's own layers do not make up a module."""
+    """The reason why the engine's own layers cannot run a module."""
 
 
 def check_supported(module: nn.Module) -> None:
-    """ValueError if examples have no gradient of their own in a module, or a parameter is not trained."""
+    """Raise ValueError if examples have no gradient of their own in a module, or if a parameter is frozen."""
     for name, layer in module.named_modules():
         who = f"layer {name or 'itself'} ({type(layer).__name__})"
         if isinstance(layer, nn.modules.batchnorm._NormBase) and (
@@ -65,11 +74,17 @@ def check_supported(module: nn.Module) -> None:
 
 
 def layers_of(module: nn.Module) -> Plan:
-    """The engine's layers in order.  `UnsupportedLayer` if it does not know them all.
+    """Return the engine's layers of a module, in order.
 
-    An activation h that grows, before max-pooling, is applied after it, to fewer numbers: max and h commute, and the
-    gradient goes to the same place.  Where h rounds different inputs to one value, as beyond ReLU's kink and in tanh's
-    tails, the place may differ, but there h' is 0 or of the size of rounding.
+    A non-decreasing activation h before max-pooling is applied after it instead, to fewer numbers.  Maximum
+    and h commute, and the gradient goes to the same place.  The place may differ where h rounds different
+    inputs to one value, as beyond the kink of ReLU and in the tails of tanh.  There h' is 0 or of the size of
+    rounding errors.
+
+    Raises
+    ------
+    UnsupportedLayer
+        If the engine does not know one of the layers, or if a parameter is used twice.
     """
     named = _flat(module, "")
     if (shared := len(list(module.parameters()))) != sum(len(list(m.parameters())) for _, m in named):
@@ -81,7 +96,10 @@ def layers_of(module: nn.Module) -> Plan:
 
 
 def _flat(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
-    """Layers with their names, in the order in which they run, those of Sequentials within a Sequential too."""
+    """Return the layers with their names, in the order in which they run.
+
+    A Sequential inside a Sequential is replaced by its layers.
+    """
     if type(module) is not nn.Sequential:
         return [(name or "itself", module)]
     _untouched(module, f"layer {name or 'itself'} (Sequential)")
@@ -94,12 +112,14 @@ def _flat(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
 
 
 def _untouched(layer: nn.Module, who: str) -> None:
+    """Raise UnsupportedLayer for a layer with hooks or a replaced forward."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     if any(getattr(layer, hook) for hook in hooks) or "forward" in vars(layer):
         raise UnsupportedLayer(f"{who} has hooks or a forward of its own")
 
 
 def _layer(layer: nn.Module, who: str) -> Layer:
+    """Return the engine's layer for a layer of PyTorch; `who` names it in errors."""
     _untouched(layer, who)
     kind = type(layer)
     if isinstance(layer, nn.Linear) and kind is nn.Linear:
@@ -118,6 +138,7 @@ def _layer(layer: nn.Module, who: str) -> Layer:
 
 
 def _padding(layer: nn.Conv2d, who: str) -> tuple[int, int]:
+    """Return how many rows and columns a convolution adds on each side."""
     if layer.padding_mode != "zeros":
         raise UnsupportedLayer(f"{who} pads with something other than zeros")
     if not isinstance(layer.padding, str):

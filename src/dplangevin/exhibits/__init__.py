@@ -1,1 +1,4 @@
-"""From results to figures and tables. `read` reads; the others are pure functions of the frames that it gives."""
+"""Figures and tables made from results.
+
+`read` reads the result files. The other modules are pure functions of the frames that `read` returns.
+"""

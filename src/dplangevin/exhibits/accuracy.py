@@ -1,9 +1,11 @@
-"""Figures of accuracy on convex problems against epsilon and against hyperparameters: pure functions of a run frame and
-of settings from `conf/exhibit`.
+"""Figures of accuracy on convex problems, against epsilon and against hyperparameters.
 
-Every point is a mean over repeats with a 95 % Student interval. The x axis is logarithmic in epsilon, with ln epsilon,
-the papers' axis, along the top; `audited=True` puts the epsilon of the tight accountant there instead of the one asked
-for.
+All functions are pure functions of a frame of runs (`read.read_runs`) and of settings from `conf/exhibit`.
+Every point is a mean over repeats with a 95 % Student interval.
+
+The x axis is logarithmic in epsilon. The axis along the top shows ln epsilon, which the papers use. By
+default epsilon is the promised ε (column `epsilon`, the budget of the run). With `audited=True` it is the
+proven ε (column `epsilon_tight`, from the tight accountant).
 """
 
 from __future__ import annotations
@@ -34,10 +36,22 @@ VERTICAL: dict[str, Any] = {"color": "#AAAAAA", "ls": "-", "lw": 3.0, "zorder": 
 def over_epsilon(
     runs: pd.DataFrame, *, methods: Sequence[str], title: str = "", audited: bool = False
 ) -> Figure:
-    """One panel: test accuracy against privacy loss on the data set of `runs`, which must be one.
+    """Draw test accuracy against epsilon on one data set, in one panel.
 
-    methods: those drawn, in the order of the legend; nonprivate and the majority class are drawn as lines where `runs`
-    has them.
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs` on one data set. The reference methods in it (non-private, SGLD without
+        privacy, majority class) are drawn as horizontal lines.
+    methods : Sequence of str
+        Methods to draw, in the order of the legend.
+    audited : bool
+        Use the proven ε for the x axis instead of the promised ε.
+
+    Raises
+    ------
+    ValueError
+        `runs` has several data sets, or a method has no rows.
     """
     names = runs.dataset.unique()
     if len(names) != 1:
@@ -55,7 +69,15 @@ def over_epsilon_by_dataset(
     title: str = "",
     audited: bool = False,
 ) -> Figure:
-    """One panel per data set, `panels`: data set -> panel title; otherwise as `over_epsilon`."""
+    """Draw test accuracy against epsilon, with one panel for each data set.
+
+    The other arguments are those of `over_epsilon`.
+
+    Parameters
+    ----------
+    panels : Mapping of str to str
+        Data set -> title of its panel.
+    """
     return _panels(runs, panels, methods, title, audited, (10.5, 4.0))
 
 
@@ -67,6 +89,7 @@ def _panels(
     audited: bool,
     size: tuple[float, float],
 ) -> Figure:
+    """Return the figure of `over_epsilon` or of `over_epsilon_by_dataset`; `size` is in inches."""
     table = require(summary(runs), methods)
     x = "ln_epsilon_tight" if audited else "ln_epsilon"
     with style.settings():
@@ -93,11 +116,26 @@ def against_baseline(
     title: str = "",
     audited: bool = False,
 ) -> Figure:
-    """Test accuracy against privacy loss on one data set; `panels`: panel title -> methods drawn in it.
+    """Draw test accuracy against epsilon on one data set, with one panel for each group of methods.
 
-    Bars and the bands of the references are one standard deviation over repeats, as li2019 reports them. mark: the
-    epsilon of a vertical line, in the units of the axis asked for and drawn on both. Raises ValueError for runs of
-    several data sets, or methods without accuracy rows.
+    Bars, and the bands of the references, are one standard deviation over repeats, as li2019 reports them.
+    `audited` is as for `over_epsilon`.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs` on one data set.
+    panels : Mapping of str to Sequence of str
+        Panel title -> methods in the panel.
+    mark : float
+        Promised ε of a vertical line, > 0. An axis of proven ε has the line at the same value.
+    mark_label : str
+        Legend entry of that line.
+
+    Raises
+    ------
+    ValueError
+        `runs` has several data sets, or a method has no accuracy rows.
     """
     if len(names := runs.dataset.unique()) != 1:
         raise ValueError(f"the panels show one data set, found {list(names)}")
@@ -132,9 +170,23 @@ def by_setting(
     title: str = "",
     audited: bool = False,
 ) -> Figure:
-    """One panel per data set; in each, `method` at every one of `values` of `setting`, rows scaled by `scaling`.
+    """Draw one method at several values of one setting, with one panel for each data set.
 
-    The look of a curve is that of "<method>:<value>" in `style.LOOKS`.
+    `audited` is as for `over_epsilon`.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    method : str
+    setting : str
+        Name of the setting in the column `variant`.
+    values : Sequence of str
+        Values of the setting. `style.LOOKS` has the look of each curve under "<method>:<value>".
+    scaling : str
+        Only runs with this scaling of the rows are drawn.
+    panels : Mapping of str to str
+        Data set -> title of its panel.
     """
     rows = runs[runs.method.eq(method) & runs.scaling.eq(scaling)].copy()
     rows["method"] = [f"{method}:{variant_settings(variant)[setting]}" for variant in rows.variant]
@@ -152,7 +204,21 @@ def panel_by_setting(
     title: str = "",
     audited: bool = False,
 ) -> Figure:
-    """One panel per value of `setting` (value -> panel title) with all methods at that value, on one data set."""
+    """Draw several methods on one data set, with one panel for each value of a setting.
+
+    `audited` is as for `over_epsilon`.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs` on one data set.
+    setting : str
+        Name of the setting in the column `variant`.
+    methods : Sequence of str
+        Methods to draw in every panel.
+    panels : Mapping of str to str
+        Value of the setting -> title of its panel.
+    """
     rows = runs.copy()
     rows["dataset"] = [variant_settings(variant)[setting] for variant in rows.variant]
     rows["variant"] = ""
@@ -160,8 +226,11 @@ def panel_by_setting(
 
 
 def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
-    """Draw the summary `table` of one data set; x: the column ln_epsilon or ln_epsilon_tight. Intervals narrow in
-    drawing order, so that those at the same x stay apart to the eye."""
+    """Draw the summary `table` of one data set against the column `x` (ln_epsilon or ln_epsilon_tight).
+
+    Each method has narrower interval bars than the method drawn before it. Bars at the same x thus stay
+    visible.
+    """
     for i, method in enumerate(methods):
         rows = table[table.method.eq(method) & np.isfinite(table[x]) & table["mean"].notna()].sort_values(x)
         if rows[["variant", "scaling"]].drop_duplicates().shape[0] > 1:
@@ -176,7 +245,7 @@ def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> No
 
 
 def epsilon_axis(ax: Axes) -> None:
-    """Label an axis of ln epsilon by epsilon, and along the top by ln epsilon, as the papers do."""
+    """Label an axis of ln epsilon: below with epsilon, and along the top with ln epsilon as in the papers."""
     ax.set_xlim(*ax.get_xlim())
     low, high = ax.get_xlim()
     inside = [e for e in TICKS if low <= np.log(e) <= high]
@@ -185,7 +254,7 @@ def epsilon_axis(ax: Axes) -> None:
     ax.set_xticks(np.log(inside), [number(e) for e in inside])
     top = ax.secondary_xaxis("top")
     whole = MaxNLocator(7, integer=True).tick_values(low, high)
-    free = high - 0.08 * (high - low)  # what is right of it is under "ln ε"
+    free = high - 0.08 * (high - low)  # the label "ln ε" covers what is to the right of this
     top.set_xticks([value for value in whole if low <= value < free])
     top.tick_params(colors=style.GREY, length=2, labelsize=7)
     top.spines["top"].set_color(style.GREY)
@@ -196,7 +265,7 @@ def epsilon_axis(ax: Axes) -> None:
 
 ADJACENCIES = {"replace_one": ("-", "replace-one"), "add_remove": ("--", "add/remove")}
 CLIPPED_REFERENCES = ("sgld", "majority")
-APART = 0.06  # in ln(clip), so that the intervals of the methods do not lie on each other
+APART = 0.06  # shift between methods in ln(clip), so that their intervals do not overlap
 
 
 def clipping(
@@ -206,11 +275,25 @@ def clipping(
     scalings: Mapping[str, str],
     title: str = "",
 ) -> Figure:
-    """Grid of panels: rows are scalings (name -> what it does), columns the budgets asked for; x the clip norm (log
-    scale), y test accuracy; a curve per method (colour) and adjacency that the budget is meant for (line).
+    """Draw test accuracy against the clip norm, as a grid of scalings (rows) and budgets (columns).
 
-    runs: variants "clip=...;adjacency=..." of the methods on one data set; non-private SGLD and the majority class are
-    drawn as lines in the rows of the scaling that they were run with. Raises ValueError where a method has no rows.
+    A budget is a promised ε. The x axis is logarithmic. There is one curve for each method (colour) and each
+    adjacency that the budget is meant for (line style). Non-private SGLD and the majority class are
+    horizontal lines in the row of the scaling that they were run with.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs` on one data set. Variants of the methods are "clip=...;adjacency=...".
+    methods : Sequence of str
+        Methods to draw.
+    scalings : Mapping of str to str
+        Scaling -> description of what it does.
+
+    Raises
+    ------
+    ValueError
+        A method has no rows, or its variants do not name clip and adjacency.
     """
     table = _with_clips(runs, methods)
     references = summary(runs)
@@ -247,7 +330,7 @@ def clipping(
 
 
 def _with_clips(runs: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
-    """The summary of `methods` with the columns clip and adjacency that their variants name."""
+    """Return the summary of `methods`, with columns clip and adjacency taken from the variants."""
     table = require(summary(runs[runs.method.isin(methods)]), methods)
     settings = [variant_settings(variant) for variant in table.variant]
     if any("clip" not in setting or "adjacency" not in setting for setting in settings):
@@ -257,6 +340,7 @@ def _with_clips(runs: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
 
 
 def _over_clip(ax: Axes, panel: pd.DataFrame, methods: Sequence[str]) -> None:
+    """Draw one panel of `clipping`."""
     ax.set_xscale("log")
     for (method, adjacency), rows in panel.groupby(["method", "adjacency"], sort=False):
         rows = rows.sort_values("clip")
@@ -282,14 +366,27 @@ def sensitivity(
     adjacency: str,
     title: str = "",
 ) -> Figure:
-    """Grid of panels: rows are data set x row scaling, columns budgets; x the radius D of OPS's ball (log scale), y
-    test accuracy.
+    """Draw test accuracy of OPS against the radius D of its ball, beside ObjPert with several ridges.
 
-    OPS has one curve per `bounds` entry (variant "bound=...;radius=..."), ObjPert one line with band per ridge (variant
-    "ridge=..."), both for neighbours as `adjacency` says; ObjPert calibrated for another adjacency is one grey line, at
-    its best ridge. Markers under the curves tell at which radii OPS's better bound beats ObjPert. Settings that are not
-    `statistics.trusted` are drawn, but are no best ridge, and neither beat nor are beaten. datasets: data set -> name
-    in the panel title.
+    The figure is a grid. Rows are pairs of data set and row scaling; columns are budgets. The x axis is
+    logarithmic. OPS has one curve for each bound. ObjPert has one horizontal line with a band for each ridge.
+    Both are for neighbours of the kind `adjacency`. For every other adjacency, ObjPert at its best ridge is
+    one grey line.
+
+    Markers below the curves show the radii at which some bound of OPS is significantly more accurate than ObjPert.
+    Settings that are not trusted (`statistics.trusted`) are drawn. They are never the best ridge and enter no
+    comparison.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`. Variants are "bound=...;radius=..." for OPS and "ridge=..." for ObjPert.
+    bounds : Sequence of str
+        Bounds of OPS to draw.
+    datasets : Mapping of str to str
+        Data set -> its name in the panel titles.
+    adjacency : str
+        "replace_one" or "add_remove".
     """
     everything = _with_radii_and_ridges(runs, bounds)
     table = everything[everything.adjacency.eq(adjacency)]
@@ -329,7 +426,7 @@ def sensitivity(
 
 
 def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.DataFrame:
-    """The summary of private runs with the columns radius, ridge, bound (from their variants) and adjacency."""
+    """Return the summary of the private runs with columns radius, ridge, bound and adjacency."""
     table = summary(runs)
     settings = [variant_settings(variant) for variant in table.variant]
     for key in ("radius", "ridge"):
@@ -349,6 +446,7 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
 
 
 def _over_radius(ax: Axes, panel: pd.DataFrame, bounds: Sequence[str], ridges: Sequence[float]) -> None:
+    """Draw one panel of `sensitivity`, without the markers of `_mark_wins`."""
     for bound in bounds:
         rows, of = panel[panel.bound.eq(bound)].sort_values("radius"), _bound_look(bound)
         ax.plot(rows.radius, rows["mean"], color=of.colour, ls=of.line, zorder=3)
@@ -364,8 +462,11 @@ def _over_radius(ax: Axes, panel: pd.DataFrame, bounds: Sequence[str], ridges: S
 
 
 def _mark_wins(ax: Axes, runs: pd.DataFrame, panel: pd.DataFrame) -> None:
-    """Mark the radii at which some bound of OPS beats ObjPert: filled against its most accurate ridge, hollow against
-    any."""
+    """Mark the radii at which some bound of OPS is significantly more accurate than ObjPert.
+
+    A filled mark means more accurate than the best ridge; a hollow mark means more accurate than at least one
+    ridge.
+    """
     epsilon, panel = panel.epsilon.iloc[0], panel[trusted(panel, "mean")]
     rivals = panel[panel.ridge.notna()].sort_values("mean", ascending=False).variant
     accuracy = runs[runs.metric.eq("accuracy") & runs.epsilon.eq(epsilon)]
@@ -385,33 +486,53 @@ def _mark_wins(ax: Axes, runs: pd.DataFrame, panel: pd.DataFrame) -> None:
 
 
 def _bound_look(bound: str) -> Look:
+    """Return the look of OPS with one bound."""
     line, marker = BOUND_LINES[bound]
     return Look(f"OPS, bound: {bound}", look("ops").colour, marker, line, 4)
 
 
 def _ridge_look(ridges: Sequence[float], ridge: float) -> Look:
+    """Return the look of ObjPert with one ridge."""
     colour, line = RIDGE_LINES[list(ridges).index(ridge) % len(RIDGE_LINES)]
     return Look(f"ObjPert, ridge {number(ridge)}", colour, "", line)
 
 
-# What the runs say about themselves
+# Checks and captions, from the runs
 
 
 def require(table: pd.DataFrame, methods: Iterable[str], what: str = "accuracy rows") -> pd.DataFrame:
-    """The table. Raises ValueError naming the methods that it does not have."""
+    """Return the table, after a check that it has rows of every method.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Has a column `method`.
+    methods : Iterable of str
+        Methods that must be present.
+    what : str
+        What the rows are, for the error message.
+
+    Raises
+    ------
+    ValueError
+        A method has no rows. The message names all such methods.
+    """
     if absent := [method for method in methods if method not in set(table.method)]:
         raise ValueError(f"no {what} for {absent}: list their runs under files in conf/exhibit")
     return table
 
 
 def of_private(runs: pd.DataFrame, column: str) -> str:
-    """The one value of `column` over the private rows; several are joined, so that a figure never hides a mixture."""
+    """Return the value of `column` in the private rows, as text.
+
+    Several values are joined by " / ", so that a figure never hides a mixture.
+    """
     values = runs[np.isfinite(runs.epsilon)][column].unique()
     return " / ".join(number(v) if isinstance(v, float) else str(v) for v in values)
 
 
 def epsilon_label(runs: pd.DataFrame, audited: bool) -> str:
-    """Name of the axis of epsilon, read off the runs."""
+    """Return the label of the epsilon axis, with adjacency and δ of the runs if it shows the proven ε."""
     if not audited:
         return "privacy loss ε"
     adjacency = of_private(runs, "adjacency_tight").replace("_", "-")
@@ -419,7 +540,17 @@ def epsilon_label(runs: pd.DataFrame, audited: bool) -> str:
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
-    """Repeats, delta and adjacency in one line, read off the runs."""
+    """Return one line with the number of repeats, δ and the adjacency of the runs.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    table : DataFrame
+        Summary of `runs` with the column `repeats`.
+    spread : str
+        What the bars show.
+    """
     return (
         f"Mean and {spread} over {span(table.repeats)} repeats. δ = {of_private(runs, 'delta')} where the method uses "
         f"one, adjacency {of_private(runs, 'adjacency').replace('_', '-')}."
@@ -427,7 +558,17 @@ def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-inter
 
 
 def not_drawn(rows: pd.DataFrame, x: str) -> str:
-    """Says how many points of each method have no place on a logarithmic axis."""
+    """Return a line that counts the points of each method that are not drawn, or "" if all are drawn.
+
+    A logarithmic axis cannot show a point without a finite, positive epsilon.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Summary of the private methods.
+    x : str
+        Column of ln epsilon.
+    """
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
     listed = ", ".join(f"{look(str(method)).label} {n}" for method, n in counts.items())
     return f"\nPoints without a finite, positive tight ε are not drawn: {listed}." if listed else ""

@@ -1,5 +1,8 @@
-"""Methods side by side at equal epsilon, tight or asked for: the numbers, a page of tables, a dot plot and sentences
-(exhibit `compare`, and the command of that name)."""
+"""Methods side by side at equal epsilon: the numbers, a page of tables, a dot plot and sentences.
+
+Epsilon is the proven ε (axis "audited") or the promised ε (axis "asked"). The exhibit `compare` and the
+command `compare` use this module.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,21 @@ from dplangevin.text import fixed, number, short
 
 
 class Scores(NamedTuple):
-    """metrics: column -> metric; methods are ranked by the first. sign: +1 where more of that is better, -1 where less
-    is. label: of its axis. constant: metric of the best constant answer, which is called `answer`."""
+    """The metrics by which methods are compared.
+
+    Attributes
+    ----------
+    metrics : Mapping of str to str
+        Column of the table -> metric of the runs. The first is the main score, by which methods are ranked.
+    sign : int
+        +1 if a larger main score is better, -1 if a smaller one is better.
+    label : str
+        Label of the axis of the main score.
+    constant : str
+        Metric of the best constant answer.
+    answer : str
+        Name of that answer.
+    """
 
     metrics: Mapping[str, str]
     sign: int
@@ -34,24 +50,31 @@ class Scores(NamedTuple):
 
     @property
     def main(self) -> str:
+        """Column of the main score."""
         return next(iter(self.metrics))
 
     def within(self, low: float, high: float) -> tuple[float, float]:
-        """An interval of the main score, as far as that goes: t-intervals of few repeats go beyond."""
+        """Return an interval of the main score, cut at the score's own limits.
+
+        t-intervals of few repeats can exceed these limits: [0, 1] for a share, [0, inf) for an error.
+        """
         return max(low, 0.0), min(high, 1.0 if self.sign > 0 else math.inf)
 
     def alone(self, name: str) -> Scores:
-        """One of the metrics, by which methods are then ranked."""
+        """Return the scores with only the metric `name`, by which methods are then ranked."""
         return self._replace(metrics={name: self.metrics[name]}, sign=self.sign if name == self.main else -1)
 
     def text(self, value: float) -> str:
-        """The main score: a share to three decimals, an error to four digits, never as a power of ten."""
+        """Return a main score as text, without a power of ten.
+
+        A share has three decimals. An error has four significant digits.
+        """
         digits = 3 if self.sign > 0 or value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
         return f"{value:.{digits}f}"
 
     @property
     def columns(self) -> list[str]:
-        """Of `at_epsilon`."""
+        """Columns of `at_epsilon`."""
         first, *others = self.metrics
         before = [
             "dataset",
@@ -86,9 +109,9 @@ TARGETS = Scores(
 COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
 DIVERGED, UNPRICED = "diverged", "no tight ε"
-AXES = {"audited": ("a", "tight ε"), "asked": ("an", "asked ε")}  # axis -> article, what it is called
-CHARACTERS = 20  # of a caption, per inch
-FAMILY_WISE = 0.05  # error of the significance in a block
+AXES = {"audited": ("a", "tight ε"), "asked": ("an", "asked ε")}  # axis -> article, name in texts
+CHARACTERS = 20  # characters of a caption per inch
+FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
 NOTES = """\
 Each repeat is read off at the tight ε (PLD accountant, {adjacency}, δ = {delta}; steps without replacement, those
 of wang2015's samplers, by the larger of both directions, up to 25 % above each alone), linearly in ln ε between the
@@ -112,26 +135,52 @@ KINDS = {
 
 
 def scores_of(runs: pd.DataFrame) -> Scores:
-    """Those of classes, or of numeric targets, whichever the runs have."""
+    """Return the scores that the runs have: those of classes, or those of numeric targets."""
     return TARGETS if runs.metric.eq(TARGETS.metrics[TARGETS.main]).any() else CLASSES
 
 
 def at_epsilon(
     runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited", scores: Scores | None = None
 ) -> pd.DataFrame:
-    """One row per data set, epsilon and method: mean accuracy with its 95 % interval, log score (nats), Brier score and
-    expected calibration error (of regression: mean absolute and squared error, in the target's units), seconds, and
-    the paired difference in accuracy (absolute error) to the best method.
+    """Compare methods at given values of epsilon, with one row for each data set, epsilon and method.
 
-    runs: rows of an experiment, and of `read.read_timings`; one variant and scaling per method. axis: "audited" or
-    "asked". scores: None for all that the runs have. Every repeat is interpolated linearly in ln epsilon between
-    neighbouring budgets. Where a method's budgets end below or begin above the epsilon (`reach`), `accuracy` and the
-    scores are those at `epsilon_end`, its nearest, and it is not compared; nor are methods without a budget. best: the
-    best by the first score of the methods whose guarantee holds and none of whose chains has diverged; none where there
-    is no such method. difference: to the best, with a plain 95 % Student interval. p_adjusted: of the paired t-test, by
-    Holm over all pairs of methods that are compared on the data set at this epsilon, so that it also holds for a best
-    that the same data have chosen; significant: p_adjusted <= .05. violated: a condition of the guarantee fails at one
-    of the budgets used. Repeats of diverged chains (nan) are left out.
+    Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Repeats of
+    diverged chains (nan) are left out. Main score: test accuracy, or mean absolute error for regression.
+
+    A method takes part in the comparison only if it has a budget and its budgets reach the epsilon. The best
+    method is the best of them by the main score, among those whose guarantee holds and whose chains have not
+    diverged. If there is no such method, none is the best and none is compared.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of an experiment and of `read.read_timings`, with one variant and one scaling for each method.
+    epsilons : Sequence of float
+        Each > 0.
+    axis : {"audited", "asked"}
+        Whether `epsilons` are proven ε or promised ε.
+    scores : Scores, optional
+        None takes all scores that the runs have.
+
+    Returns
+    -------
+    DataFrame
+        Columns `Scores.columns`:
+
+        - the main score with its 95 % interval (low, high), `seconds` and `repeats`;
+        - the other scores: log score (nats), Brier score and expected calibration error of classes, or the
+          mean squared error of regression; errors are in units of the target;
+        - reach: whether the budgets reach the epsilon, one of REACHED, BELOW, ABOVE, NOT_PRIVATE, DIVERGED and
+          UNPRICED. If they end below it or begin above it, the scores are those at `epsilon_end`, the method's
+          nearest epsilon;
+        - best: the method is the best one;
+        - difference: paired difference of the main score to that of the best, with a plain 95 % Student
+          interval;
+        - p_adjusted: p-value of the paired t-test, adjusted by Holm's method over all pairs of methods
+          compared on the data set at this epsilon. It is thus valid although the same data have chosen the
+          best;
+        - significant: p_adjusted <= 0.05;
+        - violated: a condition of the guarantee fails at one of the budgets used.
     """
     trained, scores = runs[~runs.metric.eq("seconds")], scores or scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
@@ -156,7 +205,10 @@ def at_epsilon(
 def _one(
     part: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
 ) -> dict[str, Any]:
-    """The row of one method; `values`: its main score by repeat; `trusted`: it may be the best."""
+    """Return the row of one method, with two more entries for `_against_best`: `values` and `trusted`.
+
+    `values` is the main score by repeat. `trusted` says whether the method may be the best.
+    """
     ends = np.exp(curves[scores.main].columns.to_numpy(float))
     row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
     used = epsilon
@@ -180,7 +232,7 @@ def _one(
 
 
 def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
-    """Whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
+    """Return whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
     points = part[part.metric.eq(scores.metrics[scores.main])]
     at = points["epsilon_tight" if axis == "audited" else "epsilon"].to_numpy(float)
     usable = (at > 0) & np.isfinite(at)
@@ -190,7 +242,7 @@ def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> 
 
 
 def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
-    """Fill in the differences to the best of the trusted `rows`; none is compared where there is none."""
+    """Mark the best of the trusted `rows` and add all differences to it, if there is a trusted row."""
     trusted = (i for i, row in enumerate(rows) if row["trusted"])
     place = max(trusted, key=lambda i: scores.sign * rows[i][scores.main], default=None)
     if place is None:
@@ -210,7 +262,17 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
 def page(
     runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
 ) -> str:
-    """Markdown: accuracy of every method on every data set at every epsilon, then the other scores of each block."""
+    """Return a Markdown page: accuracy of all methods, then all scores for each data set and epsilon.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As for `at_epsilon`.
+    epsilons : Sequence of float
+        Proven ε, each > 0.
+    datasets : Mapping of str to str
+        Data set -> its name on the page.
+    """
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
     lines = [_notes(runs), "", "## Accuracy", "", *_overview(table, epsilons, datasets)]
     for dataset, name in datasets.items():
@@ -221,7 +283,7 @@ def page(
 
 
 def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
-    """Those that were run."""
+    """Return those of `datasets` that the runs have."""
     return {dataset: name for dataset, name in datasets.items() if runs.dataset.eq(dataset).any()}
 
 
@@ -232,6 +294,7 @@ def _notes(runs: pd.DataFrame) -> str:
 
 
 def _overview(table: pd.DataFrame, epsilons: Sequence[float], datasets: Mapping[str, str]) -> list[str]:
+    """Return the table of accuracy: a row for each method, a column for each data set and epsilon."""
     columns = ["method"]
     for name in datasets.values():
         columns += [f"{name}, ε = {number(e)}" for e in epsilons] + ["seconds"]
@@ -249,6 +312,7 @@ def _overview(table: pd.DataFrame, epsilons: Sequence[float], datasets: Mapping[
 
 
 def _block(block: pd.DataFrame) -> list[str]:
+    """Return the table of all scores on one data set at one epsilon."""
     columns = ["method", "accuracy (95 %)", "difference to the best (95 %)", "p (Holm)"]
     columns += ["log score", "Brier", "ECE", "seconds"]
     order = block.reach.map({REACHED: 0, BELOW: 1, ABOVE: 1, NOT_PRIVATE: 2})
@@ -266,6 +330,7 @@ def _block(block: pd.DataFrame) -> list[str]:
 
 
 def _accuracy(row: Any) -> str:
+    """Return the accuracy of a row as text, marked as explained in NOTES."""
     if np.isnan(row.accuracy):
         return row.reach
     text = f"{row.accuracy:.4f}" + ("†" if row.violated else "")
@@ -290,10 +355,22 @@ def dot_plot(
     axis: str = "audited",
     constant: pd.Series | None = None,
 ) -> Figure:
-    """Grid of panels, data sets x epsilons: accuracy (absolute error) of every method that reaches it, with its
-    interval.
+    """Draw the main score of every method with its 95 % interval, in a grid of data sets and epsilons.
 
-    axis: "audited" or "asked". constant: scores of the best constant answer, which is then drawn too.
+    A panel shows only the methods that reach its epsilon.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As for `at_epsilon`.
+    epsilons : Sequence of float
+        Each > 0.
+    datasets : Mapping of str to str
+        Data set -> its name in the panel titles.
+    axis : {"audited", "asked"}
+        Whether `epsilons` are proven ε or promised ε.
+    constant : Series, optional
+        Scores of the best constant answer by repeat. Their mean is drawn as a line.
     """
     table, datasets = at_epsilon(runs, epsilons=epsilons, axis=axis), _present(runs, datasets)
     scores, names = scores_of(runs), table.method.unique()
@@ -327,7 +404,7 @@ def dot_plot(
 
 
 def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) -> None:
-    """rows: of one block, by method."""
+    """Draw one panel of `dot_plot`. The rows have the method as index."""
     for method in rows.index[rows.reach.eq(NOT_PRIVATE)]:
         of = look(method)
         ax.axvline(rows[scores.main][method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
@@ -345,10 +422,22 @@ def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) 
 def sentences(
     runs: pd.DataFrame, *, epsilons: Sequence[float], constant: pd.Series, axis: str = "audited"
 ) -> list[str]:
-    """For every epsilon in plain words: which method is best, whether it beats a constant answer, which cannot be told
-    from it, which are worse, and which are not compared and why.
+    """Return one text for each epsilon that compares the methods in plain words.
 
-    runs: of one data set.  constant: scores of the best constant answer by repeat.
+    Each text says which method is best and whether it beats a constant answer. It then names the methods that
+    cannot be distinguished from the best, those that are worse, and those that are not compared, with the
+    reason.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As for `at_epsilon`, on one data set.
+    epsilons : Sequence of float
+        Each > 0.
+    constant : Series
+        Scores of the best constant answer by repeat.
+    axis : {"audited", "asked"}
+        Whether `epsilons` are proven ε or promised ε.
     """
     table = at_epsilon(runs, epsilons=epsilons, axis=axis)
     return [
@@ -357,6 +446,7 @@ def sentences(
 
 
 def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str, constant: pd.Series) -> str:
+    """Return the text for one epsilon."""
     scores = scores_of(runs)
     block = block.sort_values(scores.main, ascending=scores.sign < 0)
     block = block.assign(**{name: block[name].astype(bool) for name in ("best", "violated", "significant")})
@@ -369,7 +459,7 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
         first: dict[Any, Any] = reached[reached.best].iloc[0].to_dict()
         rows = runs[runs.metric.eq(scores.metrics[scores.main])]
         values = {name: read_off(curve(rows[rows.method.eq(name)], axis), epsilon) for name in sure.method}
-        # the best of several: all of them are compared
+        # Holm's method over all methods, because the same data chose the best of them
         p = holm([paired_p(each, constant) for each in values.values()])
         tested = dict(zip(values, p, strict=True))
         gap = scores.sign * (values[first["method"]] - constant).mean()
@@ -409,4 +499,5 @@ def _name(method: str) -> str:
 
 
 def _names(rows: pd.DataFrame) -> str:
+    """Return the labels of the methods in `rows`, joined by "; "."""
     return "; ".join(map(_name, rows.method))

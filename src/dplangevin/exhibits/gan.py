@@ -1,5 +1,8 @@
-"""The GAN of li2019, section 4.3: accuracy beside prices, what generators make, pictures of it, and what the noise of
-SGHMC hides by itself. Pure functions; the frames are those of `exhibits.read`."""
+"""Exhibits of the semi-supervised GAN of li2019, section 4.3.
+
+They show accuracy beside privacy prices, scores and pictures of the generated images, and the privacy of the
+noise that SGHMC adds by itself. All functions are pure functions of the frames of `exhibits.read`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from dplangevin.exhibits.tables import Published
 from dplangevin.statistics import finite_interval, sort_by
 from dplangevin.text import distinct, epsilon, number, numbers, percent, short
 
-BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", tight ε {}"}  # how a row says its budget
-COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # of `judge.Judge`
+BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", tight ε {}"}  # block -> text of the budget
+COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `judge.Judge`
 SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
 PRICES = ["epsilon_paper", "epsilon_add_remove", "epsilon_replace_one"]
 COLUMNS = [
@@ -37,7 +40,7 @@ nothing more."""
 
 
 def by_labels(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with the problem of each variant as its name: "gan labels=public"."""
+    """Return the rows with the variant of the problem added to its name, such as "gan labels=public"."""
     of = frame.variant.str.removeprefix("problem.")
     return frame.assign(problem=(frame.problem + " " + of).str.strip())
 
@@ -45,10 +48,22 @@ def by_labels(frame: pd.DataFrame) -> pd.DataFrame:
 def summary(
     frame: pd.DataFrame, *, published: Published = (), names: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """One row per problem, run and budget: label, published accuracy, ours with its 95 % interval over seeds, that of
-    the last sample, coverage with 95 % t-intervals, prices, settings.
+    """Return one row for each problem, run and budget, with accuracy, coverage, prices and settings.
 
-    frame, published, names: as for `tables.training_summary`, whose numbers these are.
+    The numbers are those of `tables.training_summary`. Coverage scores have 95 % t-intervals over seeds.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+    published, names
+        As for `tables.training_summary`.
+
+    Returns
+    -------
+    DataFrame
+        Columns COLUMNS, as far as the frame has them. accuracy: our mean over seeds, with its 95 % interval.
+        accuracy_single: accuracy of the last sample. accuracy_paper: published accuracy.
     """
     named = by_labels(frame)
     table = tables.training_summary(named, published=published, names=names)
@@ -74,7 +89,17 @@ def accuracy(
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> Figure:
-    """`networks.training`, a panel for each of `problems` (name as of `by_labels` -> title)."""
+    """Draw accuracy against the proven ε, with one panel for each problem, by `networks.training`.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+    published, names
+        As for `tables.training_summary`.
+    problems : Mapping of str to str
+        Name of a problem as `by_labels` writes it -> title of its panel.
+    """
     named = by_labels(frame)
     return networks.training(
         named[named.problem.isin(list(problems))],
@@ -93,7 +118,17 @@ def page(
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> str:
-    """Markdown: a table for each of `problems`."""
+    """Return a Markdown page with a table for each problem.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+    published, names
+        As for `tables.training_summary`.
+    problems : Mapping of str to str
+        Name of a problem as `by_labels` writes it -> its heading.
+    """
     table = summary(frame, published=published, names=names)
     lines = [NOTES.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))]
     for problem, heading in problems.items():
@@ -150,7 +185,17 @@ PICTURES_TEXT = (
 def pictures_summary(
     frame: pd.DataFrame, *, problems: Mapping[str, str], names: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """One row per learner whose images are shown: its label and coverage.  frame: rows of `read.read_samples`."""
+    """Return one row for each learner whose images are shown, with its label and coverage scores.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_samples`.
+    problems : Mapping of str to str
+        Its keys are the problems to show, as `by_labels` writes them.
+    names : Mapping of str to str, optional
+        Run -> label. Other runs have the label of their method.
+    """
     named = by_labels(frame)
     keys = ["problem", "block", "run", "method", "epsilon"]
     table = named[named.problem.isin(list(problems))].drop_duplicates(keys)[[*keys, *COVERAGE]]
@@ -168,7 +213,10 @@ def pictures(
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> Figure:
-    """A column for each of `problems`, a row of ten images for each learner and budget."""
+    """Draw ten generated images for each learner and budget (rows) and each problem (columns).
+
+    The arguments are those of `pictures_summary`; the values of `problems` are the headings of the columns.
+    """
     table, named = pictures_summary(frame, problems=problems, names=names), by_labels(frame)
     rows = table.groupby("problem").size().max()
     with style.settings():
@@ -190,7 +238,7 @@ def pictures(
         return lay_out(figure, title, PICTURES_TEXT, [])
 
 
-# The noise of SGHMC by itself
+# The noise that SGHMC adds by itself
 
 NOISE_LINES = {
     "epsilon_add_remove": ("add_remove", "o", "-", "proven, add/remove"),
@@ -206,8 +254,12 @@ NOISE_TEXT = (
 
 
 def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """ε of SGHMC's own noise against the norm of a record's gradient, by proof and by attack.  frame: of the analysis
-    `sghmc_noise`."""
+    """Draw the ε of SGHMC's own noise against the norm of a record's gradient.
+
+    The curves are the proven ε, the ε of the moments accountant and the attack ε.
+
+    `frame` has the rows of the analysis `sghmc_noise`.
+    """
     rows, first = frame.sort_values("norm"), frame.iloc[0]
     with style.settings():
         figure = Figure(figsize=(8.4, 4.9), layout="constrained")
@@ -233,7 +285,7 @@ def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
 
 
 def noise_page(frame: pd.DataFrame, *, title: str = "") -> str:
-    """Markdown: a row for each norm."""
+    """Return a Markdown page with a row for each gradient norm of the analysis `sghmc_noise`."""
     columns = ["L", "σ", *(of[3] for of in NOISE_LINES.values())]
     cells = [
         [number(row.norm), short(row.noise_multiplier), *(epsilon(row[name]) for name in NOISE_LINES)]
@@ -247,7 +299,7 @@ def noise_page(frame: pd.DataFrame, *, title: str = "") -> str:
 
 
 def image(pixels: str) -> np.ndarray:
-    """A square image in [0, 1] of a text of hexadecimal digits, 0 black.
+    """Return a square image, given as a text of hexadecimal digits, as an array in [0, 1]; 0 is black.
 
     >>> image("0f80").tolist()
     [[0.0, 1.0], [0.5333333333333333, 0.0]]

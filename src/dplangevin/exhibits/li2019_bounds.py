@@ -1,5 +1,7 @@
-"""The figure and the page of li2019's formulas beside exact computations. Pure functions of the rows of
-`analyses.li2019_bounds`."""
+"""The figure and the page that compare li2019's formulas with exact computations.
+
+All functions are pure functions of the rows of `analyses.li2019_bounds`.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,17 @@ of Algorithm 1. average: terms of the bound on the mean squared error. Propositi
 
 
 def figure(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Six panels: Lemma 2 over q, Theorems 3 and 4 over epsilon, the conditions as printed over c_1, the decreasing
-    steps' bound over the fixed step's against T, Proposition 7's two forms against ln T, and (8) over Proposition 5."""
+    """Draw six panels of exact values over the paper's bounds.
+
+    The panels are:
+
+    - Lemma 2 against the sampling rate q;
+    - Theorems 3 and 4 against epsilon;
+    - conditions 1 and 2 as printed, against c_1;
+    - bound (8) of decreasing steps over that of a fixed step, at equal privacy, against T;
+    - bound (8) over Proposition 5, against T;
+    - the ratio of the two forms of Proposition 7, against ln T.
+    """
     with style.settings():
         drawn = Figure(figsize=(11.0, 7.0), layout="constrained")
         axes = drawn.subplots(2, 3)
@@ -66,6 +77,7 @@ def figure(frame: pd.DataFrame, *, title: str = "") -> Figure:
 
 
 def _points(ax: Axes, rows: pd.DataFrame, x: str, by: str, looks: dict[str, Look], line: str = "") -> None:
+    """Draw the ratios against column `x` on log axes: one series for each value of column `by` in `looks`."""
     ax.axhline(1.0, color=GREY, lw=1.0, zorder=1)
     for name, of in looks.items():
         part = rows[rows[by].eq(name)].sort_values(x)
@@ -74,7 +86,7 @@ def _points(ax: Axes, rows: pd.DataFrame, x: str, by: str, looks: dict[str, Look
 
 
 def page(frame: pd.DataFrame, *, title: str = "") -> str:
-    """Markdown: one line for each panel, case, schedule, neighbours and term."""
+    """Return a Markdown page with one line for each panel, case, schedule, neighbour relation and term."""
     keys = ["panel", "case", "schedule", "adjacency", "term"]
     lines = []
     for key, rows in frame.fillna(dict.fromkeys(keys, "")).groupby(keys, sort=False):

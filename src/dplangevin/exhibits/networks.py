@@ -1,5 +1,8 @@
-"""Figures of trained networks (li2019, Table 1) and of heads and blocks on features (ryffel2022, section 5): accuracy
-beside prices, learning curves, calibration. Pure functions; the frames are those of `exhibits.read`."""
+"""Figures of trained networks: accuracy beside privacy prices, learning curves and calibration.
+
+The networks are those of li2019 (Table 1), and the heads and blocks on features of ryffel2022 (section 5).
+All functions are pure functions of the frames of `exhibits.read`.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ from dplangevin.exhibits.tables import Published
 from dplangevin.statistics import matches, seed_summaries
 from dplangevin.text import number, numbers, percent, short, span
 
-# Accuracy against the tight price: Table 1 of li2019
+# Accuracy against the proven ε: Table 1 of li2019
 
 ACCURACY_TICKS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
-LOGIT = (0.005, 0.9995)  # the ends of the axis: accuracies 0 and 1 have no place on it
-SINGLES = {"printed": "^", "moments": "^", "reference": "p"}  # marker of a run that is one point, by block
-UNPRINTED = "X"  # and of one for which no number was published
+LOGIT = (0.005, 0.9995)  # ends of the axis; a logit axis cannot show accuracies 0 and 1
+SINGLES = {"printed": "^", "moments": "^", "reference": "p"}  # block -> marker of runs that are single points
+UNPRINTED = "X"  # marker of such a run if no number was published for it
 STAR: dict[str, Any] = {"marker": "*", "ms": 12.0, "mfc": "none", "ls": "", "mew": 1.2}
 TRAINING_TEXT = (
     "Mean over seeds; bars: standard deviation (none for one seed). x: the tight price under add/remove, δ = {delta}; "
@@ -43,8 +46,16 @@ def training(
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> Figure:
-    """Accuracy against tight ε (add/remove, log axis), a panel for each network of the frame. frame, published, names:
-    as for `tables.training_summary`; networks: name of a network in the frame -> title of its panel."""
+    """Draw accuracy against the proven ε (add/remove, log axis), with one panel for each network.
+
+    Parameters
+    ----------
+    frame, published, names
+        As for `tables.training_summary`.
+    networks : Mapping of str to str
+        Name of a network in the frame -> title of its panel. Other networks of the frame have their name as
+        title.
+    """
     table = tables.training_summary(frame, published=published, names=names)
     table["accuracy"] = table.accuracy.clip(*LOGIT)
     present = [*dict.fromkeys([n for n in networks if n in set(table.problem)] + list(table.problem))]
@@ -67,7 +78,7 @@ def training(
 
 
 def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
-    """Curves of equal tight ε, lone points and non-private lines; returns their legend entries by label."""
+    """Draw curves of equal proven ε, single points and non-private lines; return legend entries by label."""
     handles: dict[str, Line2D] = {}
     for method, part in rows[rows.block.eq("equal")].groupby("method", sort=False):
         part, of = part.sort_values("epsilon_add_remove"), look(str(method), "network")
@@ -84,7 +95,10 @@ def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
 
 
 def _points(ax: Axes, rows: pd.DataFrame, of: Look) -> Line2D:
-    """Means with bars of one sd, hollow where a condition of the guarantee fails; returns the legend entry."""
+    """Draw means with bars of one standard deviation; return the legend entry.
+
+    Markers are hollow where a condition of the guarantee fails.
+    """
     spread = rows[rows.sd.notna()]
     low, high = ((spread.accuracy + sign * spread.sd).clip(*LOGIT) for sign in (-1, 1))
     ax.vlines(spread.epsilon_add_remove, low, high, color=of.colour, lw=1.6, zorder=2)
@@ -93,9 +107,12 @@ def _points(ax: Axes, rows: pd.DataFrame, of: Look) -> Line2D:
 
 
 def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, Line2D]:
-    """Published numbers: open stars at the published ε, a dotted line from there to the tight price of the same
-    settings, and a line for that without privacy. A number of a run is drawn where the run is, one of a method in every
-    panel."""
+    """Draw the published numbers; return their legend entries.
+
+    An open star stands at the published ε. A dotted line leads from it to the proven ε of the same settings.
+    A published number without privacy is a horizontal line. A number of a run is drawn only in the panel of
+    that run. A number of a method is drawn in every panel.
+    """
     handles: dict[str, Line2D] = {}
     for printed in published:
         where, accuracy, here = printed["where"], printed["accuracy"], rows[matches(rows, printed["where"])]
@@ -114,7 +131,7 @@ def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, 
 
 
 def _accuracy_axis(ax: Axes, table: pd.DataFrame) -> None:
-    """Ticks in %, from the one below what is drawn to the one above."""
+    """Label the accuracy axis in %, between the ticks just below and just above all drawn values."""
     ends = [table.accuracy + sign * table.sd for sign in (-1, 1)]
     drawn = pd.concat([table.accuracy, table.accuracy_paper, *ends]).dropna()
     low, high = drawn.clip(*LOGIT).min(), drawn.clip(*LOGIT).max()
@@ -137,7 +154,20 @@ CURVES_TEXT = (
 
 
 def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
-    """The rows at the budget nearest to epsilon in ln ε; all where none is asked for, which must then be one budget."""
+    """Return the rows at the budget nearest to `epsilon` in ln ε.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one run.
+    epsilon : float or None
+        > 0. None returns all rows, which must have one budget.
+
+    Raises
+    ------
+    ValueError
+        `epsilon` is None and there are several budgets, or `epsilon` is a number and a budget is infinite.
+    """
     budgets = rows.epsilon.unique()
     if epsilon is None:
         if len(budgets) > 1:
@@ -153,9 +183,21 @@ def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
 
 
 def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row per curve and epoch: label, run, mean accuracy, sd over seeds, number of seeds, both tight prices.
+    """Return one row for each curve and epoch, with mean accuracy, its sd over seeds, and two proven ε.
 
-    frame: rows of `read.read_curve`. curves: {run, label, epsilon (where the run has several budgets)}.
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_curve`.
+    curves : Sequence of Mapping
+        {run, label, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
+        {epsilon} in a label is replaced by that budget.
+
+    Returns
+    -------
+    DataFrame
+        Columns label, run, method, epsilon, epoch, accuracy, sd, seeds (their number), epsilon_add_remove and
+        epsilon_replace_one.
     """
     parts = []
     for curve in curves:
@@ -175,7 +217,11 @@ def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str,
 
 
 def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
-    """Two panels with one epoch axis: accuracy in %, and ε spent (tight, at the δ of the runs) for both neighbours."""
+    """Draw test accuracy in % (top) and the ε spent (bottom) against the epoch.
+
+    The ε spent is the proven ε at the δ of the runs, for both neighbour relations. The arguments are those of
+    `learning_curve_summary`.
+    """
     table = learning_curve_summary(frame, curves=curves)
     with style.settings():
         figure = Figure(figsize=(7.2, 6.2), layout="constrained")
@@ -196,8 +242,9 @@ def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]],
 
 
 def _learning_curve(top: Axes, bottom: Axes, rows: pd.DataFrame, order: int) -> Line2D:
+    """Draw one curve in both panels; return its legend entry."""
     of = look(rows.method.iloc[0], "network")
-    again = any(other.get_color() == of.colour for other in top.lines)  # a second curve of a method
+    again = any(other.get_color() == of.colour for other in top.lines)  # another curve of this method exists
     marker, every = "D" if again else of.marker, max(1, len(rows) // 7)
     places: dict[str, Any] = {"marker": marker, "ms": 4.5, "markevery": (order % every, every)}
     top.plot(rows.epoch, 100 * rows.accuracy, color=of.colour, zorder=3 + order, **places)
@@ -210,8 +257,10 @@ def _learning_curve(top: Axes, bottom: Axes, rows: pd.DataFrame, order: int) -> 
 
 
 def _late_accuracies(ax: Axes, table: pd.DataFrame) -> None:
-    """Limits from a little below the accuracies after the first tenth of the epochs, so that the ends can be told
-    apart."""
+    """Set the limits of the accuracy axis from the accuracies after the first tenth of the epochs.
+
+    Differences at the end of training are visible then.
+    """
     late = table[table.epoch.ge(0.1 * table.epoch.max())]
     low = 100 * (late.accuracy - late.sd.fillna(0)).min()
     high = 100 * (table.accuracy + table.sd.fillna(0)).max()
@@ -231,16 +280,27 @@ RELIABILITY_TEXT = (
     "predictions are left out.\nECE (expected calibration error, {bins} bins) and log loss (nats): means over seeds. "
     "Below the diagonal: over-confident."
 )
-LEAST = 20  # predictions in a bin that is drawn
-BINS = 15  # of `scores.reliability`, numbered from 1
+LEAST = 20  # smallest number of predictions in a bin that is drawn
+BINS = 15  # number of bins of `scores.reliability`, numbered from 1
 
 
 def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row per panel, predictor and bin, pooled over seeds: confidence and accuracy weighted by count, count, share
-    of all predictions, and the predictor's ECE and log loss, means over seeds.
+    """Return one row for each panel, predictor and confidence bin, pooled over seeds.
 
-    frame: rows of `read.read_reliability`. panels: {run, title, epsilon (where the run
-    has several budgets)}; {epsilon} in a title is the budget found.
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_reliability`.
+    panels : Sequence of Mapping
+        {run, title, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
+        {epsilon} in a title is replaced by that budget.
+
+    Returns
+    -------
+    DataFrame
+        Columns panel, title, run, epsilon, predictor and bin; confidence and accuracy (means weighted by
+        count); count; share (of all predictions); ece and log_loss of the predictor (means over seeds); seeds
+        (their number).
     """
     parts = []
     for order, panel in enumerate(panels):
@@ -262,7 +322,10 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, An
 
 
 def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
-    """A column for each panel: the reliability diagram, below it the share of predictions in every bin (log axis)."""
+    """Draw a reliability diagram for each panel, and below it the share of predictions in every bin.
+
+    The shares have a log axis. The arguments are those of `reliability_summary`.
+    """
     table = reliability_summary(frame, panels=panels)
     groups = list(table.groupby("panel", sort=False))
     with style.settings():
@@ -295,7 +358,7 @@ def _diagram(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _shares(ax: Axes, rows: pd.DataFrame) -> None:
-    """Bars of the two predictors side by side within each bin."""
+    """Draw the shares of the two predictors as bars side by side within each bin."""
     width = 1 / BINS
     for i, (predictor, of) in enumerate(PREDICTORS.items()):
         part = rows[rows.predictor.eq(predictor)]
@@ -314,8 +377,15 @@ BACKBONES_TEXT = (
 def training_curves(
     frame: pd.DataFrame, *, networks: Mapping[str, Mapping[str, Any]], title: str = ""
 ) -> Figure:
-    """Accuracy of every network by epoch.  frame: of `read.read_training`.  networks: name -> {label, published}, the
-    latter in [0, 1], or None where nothing is printed."""
+    """Draw the accuracy of every backbone network against the epoch.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_training`.
+    networks : Mapping
+        Name -> {label, published}. `published` is an accuracy in [0, 1], or None if the paper prints none.
+    """
     with style.settings():
         figure = Figure(figsize=(7.4, 4.6), layout="constrained")
         ax, handles = figure.subplots(), []
@@ -331,9 +401,9 @@ def training_curves(
         return lay_out(figure, title, BACKBONES_TEXT, handles)
 
 
-# Rows with their accuracy and their epsilons: Tables 1 to 3 of ryffel2022
+# Accuracy and ε of each row: Tables 1 to 3 of ryffel2022
 
-EPSILON_ENDS = (1e-2, 1e4)  # of the axis
+EPSILON_ENDS = (1e-2, 1e4)  # largest possible range of the axis
 CLAIMED = Look("the paper's ε", "#CC79A7", "", "--")
 EPSILONS = {
     "epsilon_formula_epochs": Look("their formula, K = epochs", "#E69F00", "s", "", 5.0),
@@ -348,7 +418,7 @@ PAPER_ACCURACIES = {
     "paper_alexnet": Look("the paper, AlexNet", "#555555", "P", "", 6.5),
 }
 BEST = Look("ours, best epoch on the test set", "#555555", "|", "", 11.0)
-HOLLOW = "hollow: a condition is not met"  # of the paper's theorem or of the price
+HOLLOW = "hollow: a condition is not met"  # a condition of the paper's theorem or of the price
 CALIBRATIONS = {"published": "", "formula": ", noise by their formula", "tight": ", proven price", "": ""}
 HEADS_TEXT = (
     "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of the\n"
@@ -361,8 +431,16 @@ FINETUNE_TEXT = (
 
 
 class Panel(NamedTuple):
-    """One panel. table: one row each with label, group (rows of one group stand under its name), method, accuracy, low,
-    high (shares), violated, and the columns of EPSILONS and PAPER_ACCURACIES that there are."""
+    """One panel of the figures for Tables 1 to 3 of ryffel2022.
+
+    Attributes
+    ----------
+    title : str
+    table : DataFrame
+        One row for each row of the panel. Columns: label, group, method, delta, accuracy, low and high
+        (shares), violated, and those columns of EPSILONS and PAPER_ACCURACIES that exist. Rows of one group
+        stand under its name.
+    """
 
     title: str
     table: pd.DataFrame
@@ -376,7 +454,10 @@ def heads(
     features: Mapping[str, Mapping[str, str]],
     title: str = "",
 ) -> Figure:
-    """One panel per features; arguments as for `tables.heads_page`."""
+    """Draw accuracy and ε of heads trained on features, with one panel for each set of features.
+
+    The arguments are those of `tables.heads_page`.
+    """
     table = tables.heads_summary(frame, schedule=schedule, published=published)
     kinds = zip(table.method, table.calibration, strict=True)
     labels = [look(method, "features").label + CALIBRATIONS[kind] for method, kind in kinds]
@@ -391,7 +472,10 @@ def heads(
 def finetune(
     frame: pd.DataFrame, *, published: Published, networks: Mapping[str, str], title: str = ""
 ) -> Figure:
-    """A panel a network, the runs below each other; arguments as for `tables.finetune_page`."""
+    """Draw accuracy and ε of fine-tuned networks, with one panel for each network.
+
+    The arguments are those of `tables.finetune_page`.
+    """
     table = tables.finetune_summary(frame, published=published)
     labels = [look(method, "features").label for method in table.method]
     groups = table.problem.map(tables.TRAINED_PARTS)
@@ -405,10 +489,11 @@ def finetune(
 
 
 def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figure:
-    """Panels below each other, accuracy on the left and epsilon on the right of each; text: the caption."""
+    """Return a figure with accuracies on the left and ε on the right; `text` is the caption."""
     sizes = [len(panel.table) + panel.table.group.nunique() for panel in panels]
 
     def present(columns: Mapping[str, Look]) -> dict[str, Look]:
+        """Return those columns that have a finite value in some panel."""
         has = {column for column in columns for panel in panels if _finite(panel.table, column).size}
         return {column: of for column, of in columns.items() if column in has}
 
@@ -443,7 +528,7 @@ def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figur
 
 
 def _epsilon_limits(panels: Sequence[Panel], columns: Mapping[str, Look]) -> tuple[float, float]:
-    """The ends of the axis of epsilon, the same in all panels: at least from .1 to 10, at most EPSILON_ENDS."""
+    """Return the limits of the ε axis for all panels: at least 0.1 to 10, at most EPSILON_ENDS."""
     drawn = [_finite(panel.table, column) for panel in panels for column in columns]
     values = np.concatenate([[0.1, 10.0], *drawn]).clip(*EPSILON_ENDS)
     return float(values.min()) / 1.6, float(values.max()) * 1.6
@@ -455,7 +540,7 @@ def _finite(table: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def _place_rows(ax: Axes, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows in the order of their groups with their place `y`; the groups' names above them and the rows' beside."""
+    """Return the rows by group with their vertical position `y`; write the names of groups and rows."""
     parts, y = [], 0
     for group, rows in table.groupby("group", sort=False):
         place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
@@ -469,6 +554,7 @@ def _place_rows(ax: Axes, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> None:
+    """Draw our accuracies with intervals, and those of the paper."""
     for _, row in table.iterrows():
         of = look(row.method, "features")
         ax.hlines(row.y, 100 * row.low, 100 * row.high, color=of.colour, lw=2.0, zorder=2)
@@ -480,6 +566,7 @@ def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> No
 
 
 def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
+    """Draw the ε of every row. "<" and ">" mark values beyond the axis."""
     ax.set(xscale="log")
     for claim in np.unique(_finite(table, "epsilon_claimed")):
         ax.axvline(claim, color=CLAIMED.colour, ls=CLAIMED.line, lw=1.2, zorder=1)
@@ -505,9 +592,27 @@ OVER_EPSILON_TEXT = (
 
 
 def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row per method and budget of the figure's runs (block "figure"), and the non-private one: accuracy with its
-    95 % interval over seeds, epsilon as asked and tight. A non-private run with constant steps of another experiment
-    counts where the figure has none of its own."""
+    """Return one row for each method and budget of the runs in block "figure", and the non-private row.
+
+    The figure may have no non-private run of its own. A non-private run with constant steps on the same data
+    set, from another experiment, then takes its place.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+
+    Returns
+    -------
+    DataFrame
+        accuracy with its 95 % interval over seeds, the budget (epsilon), the proven ε (epsilon_tight), and
+        more.
+
+    Raises
+    ------
+    ValueError
+        No run has block "figure".
+    """
     kept = frame[frame.block.eq("figure")]
     if kept.empty:
         raise ValueError(f"no run of block 'figure': the runs have {sorted(set(frame.block))}")
@@ -520,8 +625,17 @@ def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") -> Figure:
-    """Test accuracy against tight epsilon on a log axis, a curve per method and a line without privacy. network: what
-    the caption calls the network behind the features."""
+    """Draw test accuracy against the proven ε on a log axis, with one curve for each method.
+
+    Accuracy without privacy is a horizontal line.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+    network : str
+        Name in the caption of the network that computed the features.
+    """
     table = heads_over_epsilon_summary(frame)
     private = table[table.method.ne("sgd")]
     with style.settings():
@@ -571,7 +685,10 @@ def growth_ratios(
     features: Mapping[str, Mapping[str, str]],
     title: str = "",
 ) -> Figure:
-    """The ratios of every row on a log axis; arguments as for `claims.ryffel2022.growth_ratios`."""
+    """Draw the ratios (ε n²/(α d))/(β/λ)² of Theorem 4.2 on a log axis.
+
+    The arguments are those of `claims.ryffel2022.growth_ratios`.
+    """
     table = ryffel2022.growth_ratios(frame, paper=paper, features=features)
     with style.settings():
         figure = Figure(figsize=(8.4, 0.42 * len(table) + 1.9), layout="constrained")

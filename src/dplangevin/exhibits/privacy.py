@@ -1,5 +1,9 @@
-"""Figures and a page about privacy alone: printed guarantees priced and attacked, the last iterate of ryffel2022 and
-its counterexample, and the step sizes that a budget allows. Pure functions of the rows of an analysis."""
+"""Figures and a page about privacy alone.
+
+They show the papers' promises with their proven ε and attack ε, the last iterate of ryffel2022 with its
+counterexample, and the step sizes that a budget allows. All functions are pure functions of the rows of an
+analysis.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ from dplangevin.exhibits import style, tables
 from dplangevin.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
 from dplangevin.text import epsilon, number
 
-# Printed guarantees beside what they cost
+# The papers' promises beside proven ε and attack ε
 
-PRICES = {  # drawn in this order
+PRICES = {  # in the order of drawing
     "epsilon_claimed": Look("claimed", PRICE_COLOURS["claimed"], "|", "", 13.0),
     "epsilon_formula": Look("the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.5),
     "epsilon_add_remove": Look("tight, add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5),
@@ -34,7 +38,7 @@ ATTACKS = (
     "direction up to the clip (any loss); on posterior samples, the logistic loss with any other records; these have "
     "95 % confidence. On the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth loss; it is exact."
 )
-OUTCOMES = {  # of the numbers alone; the verdict on the sentence is that of results/claims.csv
+OUTCOMES = {  # verdict on the numbers alone; results/claims.csv has the verdict on the sentence of the paper
     verdicts.REPRODUCED: ("kept", "#009E73"),
     verdicts.UNDER_CHOICES: ("kept in part", "#6B6B00"),
     verdicts.NOT_REPRODUCED: ("not shown", "#B35900"),
@@ -46,9 +50,15 @@ PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2
 
 
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
-    """One row per guarantee on a log epsilon axis, grouped by paper: markers for what is claimed and what it costs, a
-    bar up to the lower bound by an attack on the hypotheses, and at the right what came out. Guarantees without
-    settings show the claim alone; what lies beyond the axis is drawn at its end, hollow."""
+    """Draw the promised, proven and attack ε of every guarantee, one row each, grouped by paper.
+
+    The axis is logarithmic. Markers show the promised ε, the ε of the paper's formula and the proven ε. A bar
+    ends at the attack ε. The attack is on the hypotheses of the guarantee. The text at the right is the
+    verdict. A guarantee without settings shows only its promise. Values beyond the axis are hollow markers at
+    its end.
+
+    `frame` has the rows of `analyses.promises`.
+    """
     rows = frame[np.isfinite(frame.epsilon_claimed)]
     lines: list[tuple[str, pd.Series | None]] = []
     for paper, group in rows.groupby("paper", sort=False):
@@ -95,7 +105,10 @@ def _guarantee(ax: Axes, y: int, row: pd.Series) -> None:
 
 
 def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
-    """Markdown: per paper one row per guarantee, then for each its settings and the numbers behind what came out."""
+    """Return a Markdown page with one table for each paper, and the reason of every verdict below it.
+
+    `frame` has the rows of `analyses.promises`.
+    """
     columns = [
         "promise",
         "where",
@@ -130,7 +143,7 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
     return tables.page(title, lines)
 
 
-# The price of the last iterate, against the number of steps: Theorem 3.1 of ryffel2022
+# The ε of the last iterate against the number of steps: Theorem 3.1 of ryffel2022
 
 STEP_CURVES = {
     "theorem": Look("Theorem 3.1, K = steps (claimed)", PRICE_COLOURS["formula"], "", "-"),
@@ -148,10 +161,18 @@ LOW, HIGH = 0.01, 1e4
 
 
 def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
-    """Rows are settings (`panels`: setting -> name), columns batch sizes; both axes are logarithmic.
+    """Draw the ε of the last iterate against the number of steps K, both on log axes.
 
-    table: rows of `analyses.langevin.LangevinPrivacy`; those of kind "curve" are drawn. Epsilon is cut at 0.01 and 1e4:
-    curves that lie above are named at the top of their panel, and attacks that show less than 0.01 are not drawn.
+    The figure is a grid: rows are settings, columns are batch sizes. Epsilon is cut at 0.01 and 1e4. A curve
+    that lies above is named at the top of its panel. An attack ε below 0.01 is not drawn.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `analyses.ryffel2022_privacy.LangevinPrivacy`. Curves are rows of kind "curve"; rows of kind
+        "published" have the authors' batch size, epochs and steps.
+    panels : Mapping of str to str
+        Setting -> its name in the panel titles.
     """
     curves = table[table.kind.eq("curve")]
     columns = {name: sorted(curves[curves.setting.eq(name)].batch.unique()) for name in panels}
@@ -198,7 +219,8 @@ def _over_steps(ax: Axes, rows: pd.DataFrame, published: pd.Series) -> None:
 
 
 def _step_curve(of: Look) -> dict[str, Any]:
-    wide = of is STEP_CURVES["all_iterates"]  # the last iterate's bound is drawn on top of it
+    """Return the arguments of `Axes.plot` for a curve of `last_iterate`."""
+    wide = of is STEP_CURVES["all_iterates"]  # because the bound of the last iterate covers it
     return of.shape | ({"color": tint(of.colour), "lw": 3.0} if wide else {"lw": 1.3})
 
 
@@ -211,7 +233,7 @@ def _last_iterate_text() -> str:
     )
 
 
-# The pair of data sets that breaks the theorem
+# The pair of data sets that contradicts Theorem 3.1 of ryffel2022
 
 PAIR = {
     "first": Look("θ on the data set", "#0072B2", "", "-"),
@@ -223,9 +245,12 @@ PAIR = {
 
 
 def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
-    """Left the densities of theta_K (log scale), middle the Renyi divergence against K, right epsilon against delta.
+    """Draw the pair of data sets that contradicts Theorem 3.1 of ryffel2022, in three panels.
 
-    table: rows of `analyses.counterexample.Counterexample`. Points at which epsilon is 0 are not drawn.
+    Left: densities of theta_K (log scale). Middle: Rényi divergence against K. Right: epsilon against delta.
+    Points with epsilon 0 are not drawn.
+
+    `table` has the rows of `analyses.counterexample.Counterexample`.
     """
     parts = {kind: table[table.kind.eq(kind)] for kind in ("density", "renyi", "profile", "hypotheses")}
     setting = parts["density"].note.iloc[0]
@@ -248,6 +273,7 @@ def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
 
 
 def _pair_curves(ax: Axes, rows: pd.DataFrame, marked: tuple[str, ...] = ("claimed", "exact")) -> None:
+    """Draw one curve for each quantity; only those in `marked` have markers."""
     for name, part in rows.groupby("quantity", sort=False):
         of = PAIR[str(name)]
         ax.plot(part.x, part.value, **(of if name in marked else of._replace(marker="")).shape)
@@ -287,9 +313,11 @@ STEP, FIRST_STEP = "largest step size η", "largest step size η\n(first step wh
 
 
 def step_size_budgets(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Figure 1: step size against epsilon, against N and L, and against the minibatch, beside the printed numbers.
+    """Draw Figure 1 of li2019: the largest step size that a budget allows, beside the printed numbers.
 
-    frame: the rows of `analyses.stepsize.Budgets`.
+    The panels show the step size against epsilon, against N for several L, and against the minibatch size.
+
+    `frame` has the rows of `analyses.li2019_fig1.Budgets`.
     """
     (example,) = frame[frame.panel.eq("example")].epsilon.unique()
     setting = frame[frame.panel.eq("budget")].iloc[0]
@@ -315,9 +343,11 @@ def step_size_budgets(frame: pd.DataFrame, *, title: str = "") -> Figure:
 
 
 def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Figure 2: step size against epsilon, for several N (top) and L (bottom); decreasing and fixed steps side by side.
+    """Draw Figure 2 of li2019: the largest step size against epsilon, for several N (top) and L (bottom).
 
-    frame: the rows of `analyses.stepsize.Sizes`.
+    Decreasing steps are on the left and fixed steps on the right.
+
+    `frame` has the rows of `analyses.li2019_fig2.Sizes`.
     """
     with style.settings():
         figure = Figure(figsize=(9.6, 7.4), layout="constrained")
@@ -351,6 +381,7 @@ def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
 
 
 def _steps_over_epsilon(ax: Axes, frame: pd.DataFrame, delta: float) -> None:
+    """Draw the step size against epsilon, with the printed numbers."""
     rows = frame[frame.panel.eq("budget")]
     for name, of in ACCOUNTANTS.items():
         for schedule, line in SCHEDULES.items():
@@ -388,6 +419,7 @@ def _steps_over_records(ax: Axes, frame: pd.DataFrame, epsilon: float) -> None:
 
 
 def _steps_over_batch(ax: Axes, frame: pd.DataFrame, epsilon: float, used: int) -> None:
+    """Draw the step size against the minibatch size. `used` is the size of the other panels."""
     rows = frame[frame.panel.eq("batch")]
     for name in ("tight", "tight_replace_one", "moments_256"):
         for schedule, line in SCHEDULES.items():
@@ -408,7 +440,7 @@ def _steps_over_batch(ax: Axes, frame: pd.DataFrame, epsilon: float, used: int) 
 
 
 def _step_sizes(ax: Axes, rows: pd.DataFrame, x: str, of: Look, width: float = 1.4) -> None:
-    """One curve, where it exists."""
+    """Draw one curve of step sizes, without the points at which the accountant gives no bound."""
     rows = rows[rows.reachable.eq(1)].sort_values(x)
     ax.plot(rows[x], rows.step_size, **(of.shape | {"ms": 3.5}), lw=width, zorder=3)
 

@@ -1,9 +1,14 @@
-"""Results as tidy frames: the only reading behind the exhibits and the claims.
+"""The only reader of result files for the exhibits and the claims. It returns tidy frames.
 
-A folder results/runs/EXPERIMENT/DATASET has `runs.csv`, a row for every run, variant, scaling and epsilon with its
-settings and prices, and `scores.csv`, what each seed of these came to; networks trained from scratch also have
-`curve.csv` and `reliability.csv`. Empty text stays "", numbers that do not apply are nan. A file that is missing raises
-FileNotFoundError naming it and the stage that makes it; columns other than the agreed ones raise ValueError.
+A folder results/runs/EXPERIMENT/DATASET holds these files:
+
+- `runs.csv`: one row for each run, variant, scaling and epsilon, with its settings and privacy prices;
+- `scores.csv`: the scores of each seed of these rows;
+- `curve.csv` and `reliability.csv`: only for networks trained from scratch;
+- `samples.csv`: only for generators of images.
+
+Empty text stays "". Numbers that do not apply are nan. A missing file raises FileNotFoundError; the message
+names the file and the stage that makes it. Columns other than those of `plan.TABLES` raise ValueError.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from dplangevin.plan import KEYS, RUN_COLUMNS, TABLES
 RUNS = Path("results/runs")
 ANALYSES = Path("results/analyses")
 MANIFESTS = Path("data/manifest/weights")
-COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of both together
+COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of runs.csv merged with scores.csv
 TEXT = {
     "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "accountant_paper",
     "accountant_tight", "adjacency", "adjacency_tight", "audit_pair", "released", "sampling", "schedule", "calibration",
@@ -31,39 +36,86 @@ WHOLE = {"seed", "bin", "count", "image"}
 
 
 def existing(path: Path, stage: str) -> Path:
-    """The path. Raises FileNotFoundError, naming the stage that makes it, where nothing is there."""
+    """Return the path, after a check that the file exists.
+
+    Parameters
+    ----------
+    path : Path
+    stage : str
+        DVC stage that makes the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        The file is missing. The message names the stage.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: make it with `dvc repro {stage}`")
     return path
 
 
 def folders(exhibit: Mapping[str, Any], cfg: DictConfig) -> list[str]:
-    """The folders "experiment/dataset" that an exhibit shows: its `folders` under `source`, else the source."""
+    """Return the folders "experiment/dataset" that an exhibit shows.
+
+    Parameters
+    ----------
+    exhibit : Mapping
+        `source` is a path under results/runs. `folders` are names under it; without them, the source is the
+        folder.
+    cfg : DictConfig
+        Configuration. It lists the data sets of each experiment.
+    """
     source = Path(exhibit["source"]).relative_to(RUNS)
     names = [(source / name).as_posix() for name in exhibit.get("folders", [""])]
     return [folder for name in names for folder in of_experiment(name, cfg)]
 
 
 def of_experiment(name: str, cfg: DictConfig) -> list[str]:
-    """The folder itself, or those of all data sets of an experiment that is named alone."""
+    """Return the folders that `name` stands for.
+
+    Parameters
+    ----------
+    name : str
+        "experiment/dataset" stands for itself. "experiment" stands for the folders of all its data sets.
+    cfg : DictConfig
+        Configuration. It lists the data sets of each experiment.
+    """
     return [name] if "/" in name else [f"{name}/{dataset}" for dataset in cfg.experiment[name].datasets]
 
 
 def read_runs(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """The runs in the folders "experiment/dataset" as one long frame (columns COLUMNS), a row per seed and metric.
+    """Return runs as one long frame with a row for each seed and metric.
 
-    runs: those wanted of every folder, in this order; all where none is named.
+    Parameters
+    ----------
+    names : Iterable of str
+        Folders "experiment/dataset".
+    runs : Sequence of str
+        Runs to take from every folder, in this order. An empty sequence means all runs.
+    root : Path
+        Folder that holds the experiments.
+
+    Returns
+    -------
+    DataFrame
+        Columns `COLUMNS`.
     """
     return _each(names, lambda name: _long(root, name, runs))
 
 
 def read_seeds(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """As `read_runs`, a row per seed and a column per metric."""
+    """Return runs as a frame with a row for each seed and a column for each metric.
+
+    The arguments are those of `read_runs`.
+    """
     return by_seed(read_runs(names, runs, root))
 
 
 def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """The learning curves in the folders, with the column method."""
+    """Return the learning curves in the folders, with the method of each run (column `method`).
+
+    The arguments are those of `read_runs`.
+    """
 
     def curve(name: str) -> pd.DataFrame:
         methods = _read(root, name, "runs", runs)[["run", "epsilon", "method"]]
@@ -73,7 +125,11 @@ def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS
 
 
 def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """The bins of confidence in the folders, with the log loss and the ECE of their predictor."""
+    """Return the confidence bins in the folders, with the log loss and the ECE of each predictor.
+
+    The arguments are those of `read_runs`. Predictors are the posterior average ("average") and one posterior
+    sample ("single").
+    """
 
     def bins(name: str) -> pd.DataFrame:
         seeds = by_seed(_long(root, name, runs))
@@ -90,8 +146,11 @@ def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path 
 
 
 def read_samples(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """The generated images in the folders, with the columns problem, block and method, and the means over seeds of what
-    was made of them."""
+    """Return the generated images in the folders, with problem, block, method and scores of their run.
+
+    The arguments are those of `read_runs`. The scores `recognised`, `digits_covered` and `digit_entropy` are
+    means over seeds.
+    """
 
     def samples(name: str) -> pd.DataFrame:
         seeds = by_seed(_long(root, name, runs))
@@ -103,7 +162,7 @@ def read_samples(names: Iterable[str], runs: Sequence[str] = (), root: Path = RU
 
 
 def by_seed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A long frame with a row per seed and a column per metric."""
+    """Return a long frame as a frame with a row for each seed and a column for each metric."""
     keys = ["experiment", "dataset", *KEYS, "seed"]
     values = frame.pivot(index=keys, columns="metric", values="value").reset_index()
     return frame.drop(columns=["metric", "value"]).drop_duplicates(keys).merge(values, on=keys)
@@ -114,6 +173,7 @@ def _each(names: Iterable[str], read: Callable[[str], pd.DataFrame]) -> pd.DataF
 
 
 def _long(root: Path, name: str, runs: Sequence[str]) -> pd.DataFrame:
+    """Return the runs of one folder, with a row for each seed and metric."""
     settings, scores = _read(root, name, "runs", runs), _read(root, name, "scores")
     found = settings.merge(scores, on=KEYS, validate="one_to_many")
     if not runs and len(found) < len(scores):
@@ -122,7 +182,7 @@ def _long(root: Path, name: str, runs: Sequence[str]) -> pd.DataFrame:
 
 
 def _read(root: Path, name: str, part: str, runs: Sequence[str] = ()) -> pd.DataFrame:
-    """A file of a folder, the rows of `runs` in this order."""
+    """Return one file of a folder: the rows of `runs` in this order, or all rows."""
     path, columns, stage = root / name / f"{part}.csv", TABLES[part], f"run@{name.replace('/', '-')}"
     types = {c: str if c in TEXT else int if c in WHOLE else float for c in columns}
     absent = {column: ["", "nan"] for column, kind in types.items() if kind is float}
@@ -138,13 +198,26 @@ def _read(root: Path, name: str, part: str, runs: Sequence[str] = ()) -> pd.Data
 
 
 def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
-    """The rows of an analysis."""
+    """Return the rows of an analysis."""
     return pd.read_csv(existing(root / f"{name}.csv", f"analysis@{name}"))
 
 
 def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFrame:
-    """Curves of networks that were trained here, from the manifests of their weights: columns network, epoch, loss and
-    accuracy on the training images, accuracy on the test images, and accuracy_kept, of the weights as they are kept."""
+    """Return the training curves of networks that this project trained, from the manifests of their weights.
+
+    Parameters
+    ----------
+    names : Iterable of str
+        Networks.
+    folder : Path
+        Folder of the manifests.
+
+    Returns
+    -------
+    DataFrame
+        Columns network, epoch, loss, accuracy_training (training images), accuracy (test images) and
+        accuracy_kept (that of the saved weights).
+    """
     frames = []
     for name in names:
         of = json.loads(existing(folder / f"{name}.json", f"pretrain@{name}").read_bytes())["training"]
@@ -156,8 +229,16 @@ def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFram
 
 
 def read_timings(path: Path) -> pd.DataFrame:
-    """Seconds that each method takes (`benchmarks/methods.py`), as rows like those of a run: experiment "benchmark",
-    metric "seconds". No rows where nothing has been measured."""
+    """Return the seconds that each method takes, as rows like those of a run.
+
+    `benchmarks/methods.py` measures them. The rows have experiment "benchmark" and metric "seconds". A
+    missing file gives a frame without rows.
+
+    Parameters
+    ----------
+    path : Path
+        CSV file of the measurements.
+    """
     columns = ["experiment", "dataset", "method", "metric", "value"]
     if not path.is_file():
         return pd.DataFrame(columns=columns).astype({"value": float})
@@ -166,5 +247,5 @@ def read_timings(path: Path) -> pd.DataFrame:
 
 
 def read_claims(path: Path) -> pd.DataFrame:
-    """The claims table."""
+    """Return the claims table."""
     return pd.read_csv(existing(path, "claims"))

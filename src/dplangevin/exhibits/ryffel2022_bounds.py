@@ -1,5 +1,8 @@
-"""The exact cases of `analyses.ryffel2022_bounds`: each statement's exact values over its bound, as points and as a
-table. Pure functions of the rows of the analysis."""
+"""The figure and the page that compare ryffel2022's bounds with exact cases.
+
+They show each statement's exact values divided by its bound, as points and as a table. All functions are pure
+functions of the rows of `analyses.ryffel2022_bounds`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from dplangevin.exhibits.style import Look, entry
 from dplangevin.statistics import matches
 from dplangevin.text import short
 
-SMALLEST = 1e-4  # exact/bound; smaller ratios are drawn at this end
+SMALLEST = 1e-4  # left end of the axis of exact/bound; smaller ratios are drawn here
 KEPT = Look("exact case, bound kept", "#0072B2", "o", "", 4.0)
 EXCEEDED = Look("exact case above the bound", "#D55E00", "D", "", 5.0)
 TEXT = (
@@ -23,17 +26,26 @@ TEXT = (
     "that is printed for it\n(of the theorems' utility: the bound of the proof). Nothing is estimated, so there are no "
     "error bars; ratios below 1e-4 are drawn there."
 )
-Lines = Sequence[Mapping[str, Any]]  # label, where
+Lines = Sequence[Mapping[str, Any]]  # {label, where}; `where` selects rows, see `statistics.matches`
 
 
 def _parts(frame: pd.DataFrame, lines: Lines) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows behind each line; none where the analysis has none."""
+    """Return the label and the rows of each line. A line may have no rows."""
     for line in lines:
         yield line["label"], frame[matches(frame, line["where"])]
 
 
 def figure(frame: pd.DataFrame, *, lines: Lines, title: str = "") -> Figure:
-    """One row per line on a log axis of exact/bound, with the bound at 1."""
+    """Draw the ratios exact/bound on a log axis, with one row for each line and the bound at 1.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `analyses.ryffel2022_bounds`.
+    lines : Sequence of Mapping
+        {label, where}, from top to bottom. `where` selects the rows of a line: column -> value or list of
+        values.
+    """
     with style.settings():
         drawn = Figure(figsize=(9.0, 1.8 + 0.3 * len(lines)), layout="constrained")
         ax = drawn.subplots()
@@ -48,7 +60,11 @@ def figure(frame: pd.DataFrame, *, lines: Lines, title: str = "") -> Figure:
 
 
 def page(frame: pd.DataFrame, *, lines: Lines, title: str = "") -> str:
-    """Markdown: cases, how many exceed the bound, the smallest, median and largest exact/bound."""
+    """Return a Markdown page with one row for each line.
+
+    A row has the number of cases, the number of cases above the bound, and the smallest, median and largest
+    exact/bound. The arguments are those of `figure`.
+    """
     rows = [
         [label, str(len(part)), str(int(part.ratio.gt(1).sum())), *_spread(part.ratio)]
         for label, part in _parts(frame, lines)
@@ -58,6 +74,7 @@ def page(frame: pd.DataFrame, *, lines: Lines, title: str = "") -> str:
 
 
 def _spread(ratios: pd.Series) -> list[str]:
+    """Return the smallest, median and largest ratio as texts."""
     if ratios.empty:
         return ["", "", ""]
     return [short(value) for value in (ratios.min(), ratios.median(), ratios.max())]

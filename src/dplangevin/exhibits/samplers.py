@@ -1,5 +1,8 @@
-"""Figures and pages about what samplers sample: temperature, trajectories, errors of averages and of single draws,
-distances to the exact posterior. Pure functions of the rows of an analysis, or of runs."""
+"""Figures and pages about the distributions that samplers sample.
+
+They show temperatures, trajectories, errors of averages and of single draws, and distances to the exact
+posterior. All functions are pure functions of the rows of an analysis, or of runs.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,25 @@ TEMPERATURE_TEXT = (
 def temperatures(
     frame: pd.DataFrame, *, labels: Mapping[str, str], densities: Mapping[str, str], title: str = ""
 ) -> Figure:
-    """Left: the normal density with the variance measured on N(0, 1), smallest step, of the samplers in `densities`
-    (sampler: short name), under those of exp(-U), exp(-2U) and exp(-4U).  Right: temperature of every sampler of
-    `labels` (sampler: name of its row, in which {setting}, {first} and {last} are filled in from the frame: what is
-    chosen, largest and smallest step), in that order.
+    """Draw which power of the posterior each sampler targets.
 
-    frame: rows of `analyses.temperature`.  Raises ValueError naming samplers that it does not have.
+    Left: the normal density with the variance that a sampler has on N(0, 1) at its smallest step, beside
+    those of exp(-U), exp(-2U) and exp(-4U). Right: the temperature of every sampler, one row each.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `analyses.temperature`.
+    labels : Mapping of str to str
+        Sampler -> name of its row on the right, in this order. {setting}, {first} and {last} in a name are
+        replaced by the frame's values: the chosen setting, the largest and the smallest step.
+    densities : Mapping of str to str
+        Sampler on the left -> its short name.
+
+    Raises
+    ------
+    ValueError
+        The frame lacks a sampler. The message names all such samplers.
     """
     if absent := sorted({*labels, *densities} - set(frame.sampler)):
         raise ValueError(f"no temperature rows for {absent}: known are {sorted(set(frame.sampler))}")
@@ -68,7 +84,7 @@ def temperatures(
 
 
 def _densities(ax: Axes, frame: pd.DataFrame, samplers: Mapping[str, str]) -> None:
-    """Densities on N(0, 1); those of the targets in black."""
+    """Draw the densities on N(0, 1); those of the targets are black."""
     theta = np.linspace(-3.2, 3.2, 401)
     for variance, line in TARGETS.values():
         ax.plot(theta, _normal(theta, variance), color="black", ls=line, lw=0.9, zorder=4)
@@ -76,7 +92,7 @@ def _densities(ax: Axes, frame: pd.DataFrame, samplers: Mapping[str, str]) -> No
         ours = [name for name in samplers if frame[frame.sampler.eq(name)].limit.iloc[0] == peak]
         for i, sampler in enumerate(ours):
             variance = float(_measured(frame, sampler, "1-d").value.iloc[-1])
-            dashes: Any = "-" if i == 0 else (6 * i, (6, 6))  # so that both colours of a pair show
+            dashes: Any = "-" if i == 0 else (6 * i, (6, 6))  # the line below stays visible in the gaps
             colour = tint(SAMPLER_COLOURS[sampler], 0.75)
             ax.plot(theta, _normal(theta, variance), color=colour, lw=3.6, ls=dashes, zorder=3)
         at = 0.45 * peak**0.5
@@ -89,7 +105,7 @@ def _densities(ax: Axes, frame: pd.DataFrame, samplers: Mapping[str, str]) -> No
 
 
 def _temperatures(ax: Axes, frame: pd.DataFrame, labels: Mapping[str, str]) -> None:
-    """One row per sampler, the first on top."""
+    """Draw the temperatures, one row for each sampler, the first at the top."""
     names = []
     for temperature, line in TARGETS.values():
         ax.axvline(temperature, color="black", ls=line, lw=0.9, zorder=1)
@@ -117,7 +133,7 @@ def _temperatures(ax: Axes, frame: pd.DataFrame, labels: Mapping[str, str]) -> N
 
 
 def _measured(frame: pd.DataFrame, sampler: str, problem: str, kind: str = "simulated") -> pd.DataFrame:
-    """Rows of one sampler on one problem, the smallest step last."""
+    """Return the rows of one sampler on one problem, from the largest to the smallest step."""
     rows = frame[frame.sampler.eq(sampler) & frame.problem.eq(problem) & frame.kind.eq(kind)]
     return rows.sort_values("step", ascending=False)
 
@@ -130,14 +146,26 @@ def _normal(theta: np.ndarray | float, variance: float) -> np.ndarray:
 
 CHAIN_COLOURS = {"sgld": "#E69F00", "sgnht": "#0072B2"}
 PROPER_COLOUR = "#D55E00"
-ELLIPSE = 2.0  # standard deviations of the ellipse of a sampler
+ELLIPSE = 2.0  # size of a sampler's ellipse in standard deviations
 
 
 def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
-    """One column per variant of `panels` (variant: label), without privacy and with: above the whole path of one chain,
-    below its second half on the contours of the exact posterior, with the ellipse of all chains.
+    """Draw chains on a two-dimensional normal posterior.
 
-    A variant `<name>_proper`, where the frame has it, adds its ellipse.  frame: rows of `analyses.wang2015_fig2`.
+    There is one column for each variant without privacy and one with it. Above: the whole path of one chain.
+    Below: its second half on the contours of the exact posterior, with the ellipse of all chains. If the
+    frame has a variant "<name>_proper" (noise N(0, 2η)), its ellipse is drawn too.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `analyses.wang2015_fig2`.
+    panels : Mapping of str to str
+        Variant -> label.
+
+    References
+    ----------
+    wang2015, Figure 2 of the supplement.
     """
     exact = frame[frame.variant.eq("exact")]
     mean, covariance = _moments(exact)
@@ -175,14 +203,24 @@ def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str =
 
 
 def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Mean ``(2,)`` and covariance ``(2, 2)`` of one variant and epsilon."""
+    """Return mean ``(2,)`` and covariance ``(2, 2)`` of one variant at one epsilon."""
     at = ["theta_1", "theta_2"]
     lines = rows[rows.kind.eq("covariance")].sort_values("axis")
     return rows.loc[rows.kind.eq("mean"), at].to_numpy(float)[0], lines[at].to_numpy(float)
 
 
 def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **drawn: Any) -> None:
-    """Where a normal distribution is `size` standard deviations away. mean: (2,), covariance: (2, 2)."""
+    """Draw the points that lie `size` standard deviations from the mean of a normal distribution.
+
+    Parameters
+    ----------
+    ax : Axes
+    mean : ndarray, shape (2,)
+    covariance : ndarray, shape (2, 2)
+    size : float
+    **drawn
+        Arguments of `Axes.plot`.
+    """
     angle = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     x, y = mean[:, None] + size * np.linalg.cholesky(covariance) @ circle
@@ -190,7 +228,7 @@ def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **d
 
 
 def _whole_path(ax: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
-    """The path from the start at 0."""
+    """Draw the whole path, from its start at 0."""
     colour = CHAIN_COLOURS[rows.sampler.iloc[0]]
     path = rows[rows.kind.eq("path")].sort_values("step")
     x, y = (np.append(0.0, path[name]) for name in ("theta_1", "theta_2"))
@@ -201,7 +239,7 @@ def _whole_path(ax: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.n
 
 
 def _second_half(ax: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
-    """The second half of the path, on the contours."""
+    """Draw the second half of the path on the contours of the posterior."""
     colour = CHAIN_COLOURS[rows.sampler.iloc[0]]
     path = rows[rows.kind.eq("path") & rows.step.gt(0.5)].sort_values("step")
     ax.plot(path.theta_1, path.theta_2, color=tint(colour, 0.4), lw=0.5, zorder=1)
@@ -213,7 +251,7 @@ def _second_half(ax: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.
 
 
 def _ratios(rows: pd.DataFrame) -> str:
-    """Ratios of standard deviations and distance of means."""
+    """Return the title of a panel: ratios of standard deviations and distance of the means."""
     ratio, within = (rows[rows.kind.eq(kind)].sort_values("axis") for kind in ("ratio", "within"))
     intervals = ratio[["value", "low", "high"]].to_numpy(float)
     parts = [f"{value:.2f} ± {(high - low) / 2:.2f}" for value, low, high in intervals]
@@ -253,10 +291,22 @@ LIMIT: dict[str, Any] = {"color": GREY, "ls": ":"}
 
 
 def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Figure:
-    """Two rows of panels, above with the proper noise and below as printed: the error against T for theta and for
-    theta^2, and right against the privacy constant (above), and the best constant against T (below).
+    """Draw the mean squared error of posterior averages against T and against the privacy constant.
 
-    frame: rows of `analyses.li2019_mse`.  first: the T from which the exponents in the panels are fitted.
+    Left and middle: the error against the number of steps T, for theta and for theta^2. The noise there is
+    the proper one, N(0, 2η/N), in the upper row and the printed one, N(0, η/N), in the lower row. Right: the
+    error against the privacy constant (above), and the best privacy constant against T (below).
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `analyses.li2019_mse`.
+    first : float
+        Smallest T of the fit of the exponents.
+
+    References
+    ----------
+    li2019, Propositions 5 and 6.
     """
     with style.settings():
         figure = Figure(figsize=(11.0, 7.0), layout="constrained")
@@ -280,7 +330,7 @@ def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Fig
 
 
 def _errors_over_steps(ax: Axes, part: pd.DataFrame, first: float) -> None:
-    """Error against T by schedule: simulated points with intervals on the closed-form line."""
+    """Draw the error against T by schedule: simulated points with intervals, and closed forms as lines."""
     texts = []
     for name, of in SCHEDULES.items():
         rows = part[part.schedule.eq(name)].sort_values("steps")
@@ -309,6 +359,7 @@ def _corner(ax: Axes, text: str) -> None:
 
 
 def _error_curve(ax: Axes, rows: pd.DataFrame, x: str, of: Look, line: str = "-") -> None:
+    """Draw the closed form as a line and the simulation as points with intervals."""
     exact, run = (rows[rows.kind.eq(kind)] for kind in ("closed form", "simulated"))
     ax.plot(exact[x], exact.value, color=of.colour, lw=1.1, ls=line, zorder=2)
     ax.vlines(run[x], run.low, run.high, color=of.colour, lw=1.6, zorder=3)
@@ -317,7 +368,7 @@ def _error_curve(ax: Axes, rows: pd.DataFrame, x: str, of: Look, line: str = "-"
 
 
 def _errors_over_constant(ax: Axes, part: pd.DataFrame) -> None:
-    """Error of theta^2 at one T against the privacy constant; hollow and dashed as printed."""
+    """Draw the error of theta^2 against the privacy constant; the printed noise is hollow and dashed."""
     for name in ("private_fixed", "private_decreasing"):
         for noise, line in (("proper", "-"), ("printed", "--")):
             rows = part[part.schedule.eq(name) & part.temperature.eq(noise)].sort_values("eta")
@@ -333,7 +384,7 @@ def _errors_over_constant(ax: Axes, part: pd.DataFrame) -> None:
 
 
 def _best_constant(ax: Axes, part: pd.DataFrame) -> None:
-    """The best privacy constant against T, beside T^(2/9) as the paper says and T^(2/3)."""
+    """Draw the best privacy constant against T, beside T^(2/9), which the paper states, and T^(2/3)."""
     rows = part.dropna(subset=["eta"]).sort_values("steps")
     of, x = SCHEDULES["private_decreasing"], rows.steps.to_numpy(float)
     ax.plot(x, rows.eta, color=of.colour, marker=of.marker, ms=of.size, zorder=3)
@@ -369,9 +420,19 @@ ERROR_TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10]
 
 
 def efficiency(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Left: mean squared error over ``(1 + 4B/eps) I^-1/n`` against n; right: its two parts over theirs against n rho.
+    """Draw the mean squared error of one posterior sample (OPS) over its asymptotic formula.
 
-    frame: rows of `analyses.wang2015_are`, at most four epsilons.
+    Left: the error over ``(1 + 4B/eps) I^-1/n`` against n. Right: its two parts, the spread of the posterior
+    and the error of its mean, each over its own formula, against n rho.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `analyses.wang2015_are`, with at most four values of epsilon.
+
+    References
+    ----------
+    wang2015, Propositions 2 and 4.
     """
     epsilons = sorted(frame.epsilon.unique())
     with style.settings():
@@ -383,7 +444,7 @@ def efficiency(frame: pd.DataFrame, *, title: str = "") -> Figure:
             _error_ratio(left, rows[rows.kind.eq("exact")], "records", colour, "-", "")
             _error_ratio(left, rows[rows.kind.eq("sample")], "records", colour, "", marker)
             ours = rows[rows.kind.eq("hmc")]
-            shifted = ours.assign(records=ours.records * 1.15)  # beside the point of the exact draws
+            shifted = ours.assign(records=ours.records * 1.15)  # the exact draws would cover it otherwise
             _error_ratio(left, shifted, "records", colour, "", marker, hollow=True)
             _error_ratio(right, rows[rows.kind.eq("spread")], "tempered", colour, "-", marker)
             _error_ratio(right, rows[rows.kind.eq("mean")], "tempered", colour, ":", marker, hollow=True)
@@ -415,7 +476,7 @@ def efficiency(frame: pd.DataFrame, *, title: str = "") -> Figure:
 def _error_ratio(
     ax: Axes, rows: pd.DataFrame, x: str, colour: str, line: str, marker: str, hollow: bool = False
 ) -> None:
-    """Values with their intervals against x."""
+    """Draw values with their intervals against x."""
     rows = rows.sort_values(x)
     at, values = rows[x].to_numpy(float), rows.value.to_numpy(float)
     if marker:
@@ -425,7 +486,15 @@ def _error_ratio(
 
 
 def asymptotic_from(rows: pd.DataFrame, tolerance: float) -> float:
-    """The smallest n rho from which on all exact errors are within `tolerance` of the formula; nan if none is."""
+    """Return the smallest n rho from which on all exact errors are close to the formula, or nan.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `analyses.wang2015_are` at one epsilon.
+    tolerance : float
+        Largest relative difference from the formula.
+    """
     rows = rows[rows.kind.eq("exact")].sort_values("tempered")
     off = np.flatnonzero((rows.value - 1).abs().gt(tolerance))
     first = off[-1] + 1 if len(off) else 0
@@ -446,7 +515,7 @@ def _efficiency_text(frame: pd.DataFrame) -> str:
     )
 
 
-# Released draws of OPS against the exact posterior
+# Draws that OPS releases, against the exact posterior
 
 OPS_SAMPLERS = {
     "ball": Look("ball, pure ε: HMC on the sphere", "#0072B2", "o", "-"),
@@ -469,7 +538,15 @@ OPS_TEXT = (
 
 
 def ops_distance(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> Figure:
-    """frame: rows of `analyses.ops_distance`."""
+    """Draw the distance of released draws from the exact posterior: total variation and largest log ratio.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `analyses.ops_distance`.
+    tv : str
+        Unused here. `ops_distance_page` has the same arguments.
+    """
     rows = frame.reset_index(drop=True)
     with style.settings():
         figure = Figure(figsize=(9.5, 0.24 * len(rows) + 2.2), layout="constrained")
@@ -495,7 +572,15 @@ def ops_distance(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> Figur
 
 
 def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> str:
-    """Markdown. tv: the total variation that rejection sampling is allowed."""
+    """Return a Markdown page with a row for each case.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `analyses.ops_distance`.
+    tv : str
+        Total variation that rejection sampling is allowed.
+    """
     columns = [
         "sampler",
         "dimension",
@@ -536,14 +621,27 @@ posterior: of the mean in posterior standard deviations, of the covariance relat
 density (log score minus the posterior's) in nats per test row. Log score, Brier and expected calibration error (ECE):
 smaller is better. Repeats without a finite value are left out (their number after a /). †: a condition of the guarantee
 fails, or chains have diverged."""
-WORST = {"r_hat": "max", "ess": "min"}  # over repeats, as a diagnostic is read
-WIDE = 3.0  # ratio between values from which on their axis is logarithmic
+WORST = {"r_hat": "max", "ess": "min"}  # worst value over repeats, because these are diagnostics
+WIDE = 3.0  # largest over smallest value, above which an axis is logarithmic
 
 
 def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
-    """Summary of every metric of METRICS, one row per method, variant, budget and metric.
+    """Return the summary of all metrics of METRICS, one row for each method, variant, budget and metric.
 
-    temperature: as the variant says, "printed" where the method has no such choice.
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+
+    Returns
+    -------
+    DataFrame
+        Columns POSTERIOR_COLUMNS. temperature: from the variant; "printed" for methods without this choice.
+
+    Raises
+    ------
+    ValueError
+        The runs have no such metric.
     """
     parts = [
         summary(runs, metric).assign(metric=metric) for metric in METRICS if runs.metric.eq(metric).any()
@@ -565,10 +663,27 @@ def against_posterior(
     title: str = "",
     audited: bool = False,
 ) -> Figure:
-    """One panel per metric of `panels` (metric -> axis name) against privacy loss; wide distances on a log axis.
+    """Draw the metrics of private samplers against epsilon, with one panel for each metric.
 
-    A curve per method and temperature, solid as printed, dashed where the posterior is the target; the non-private
-    SGLD as horizontal lines. Means with 95 % Student intervals. Raises ValueError where a method has no rows.
+    There is one curve for each method and temperature. It is solid for noise as printed, dashed for noise
+    that targets the posterior. Non-private SGLD is a horizontal line. Points are means with 95 % Student
+    intervals. A metric with a wide range has a log axis, except accuracy.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    methods : Sequence of str
+        Private methods to draw.
+    panels : Mapping of str to str
+        Metric -> label of its axis.
+    audited : bool
+        Use the proven ε for the x axis instead of the promised ε.
+
+    Raises
+    ------
+    ValueError
+        A method has no rows.
     """
     table = accuracy.require(posterior_summary(runs), methods, "rows")
     x = "ln_epsilon_tight" if audited else "ln_epsilon"
@@ -599,12 +714,12 @@ def against_posterior(
 
 
 def _metric_curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
-    """The curves of one metric, and the level of non-private SGLD."""
+    """Draw the curves of one metric and the level of non-private SGLD."""
     for method in methods:
         for temperature, line in TEMPERATURES.items():
             kept = table.method.eq(method) & table.temperature.eq(temperature) & np.isfinite(table[x])
             rows = table[kept & table["mean"].notna()].sort_values(x)
-            low = np.maximum(rows.low, 0.01 * rows["mean"])  # a log axis has no place for less than 0
+            low = np.maximum(rows.low, 0.01 * rows["mean"])  # a log axis cannot show values of 0 or less
             style.curve(ax, rows[x], rows.assign(low=low), look(method)._replace(line=line), width=2.2)
     nonprivate = table[table.method.eq("sgld")]
     for temperature, mean in zip(nonprivate.temperature, nonprivate["mean"].astype(float), strict=True):
@@ -612,6 +727,7 @@ def _metric_curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str
 
 
 def _diverged(table: pd.DataFrame, panels: Mapping[str, str]) -> str:
+    """Return a line with the numbers of diverged repeats by method, or "" if there are none."""
     bad = table[table.metric.isin(list(panels)) & table.diverged.gt(0)]
     counts = bad.groupby("method", sort=False).diverged.max()
     listed = ", ".join(f"{look(str(m)).label} {int(n)}" for m, n in counts.items())
@@ -619,8 +735,17 @@ def _diverged(table: pd.DataFrame, panels: Mapping[str, str]) -> str:
 
 
 def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], title: str = "") -> str:
-    """Markdown: every metric of METRICS for every method, temperature and budget; R-hat is the largest and ESS the
-    smallest over the repeats, the others are means."""
+    """Return a Markdown page with all metrics of METRICS for every method, temperature and budget.
+
+    R-hat is the largest and ESS the smallest value over the repeats. The other metrics are means.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    methods : Sequence of str
+        Methods on the page, in this order.
+    """
     table = posterior_summary(runs)
     present = [metric for metric in METRICS if table.metric.eq(metric).any()]
     worst = runs[np.isfinite(runs.value)].groupby(["method", "variant", "epsilon", "metric"]).value
@@ -646,10 +771,12 @@ def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], title:
 
 
 def _budget(epsilon: float) -> str:
+    """Return an epsilon as text, "none" if it is infinite."""
     return "none" if np.isinf(epsilon) else short(epsilon)
 
 
 def _metric(metric: str, value: float) -> str:
+    """Return the value of a metric as text, "" if it is nan."""
     if np.isnan(value):
         return ""
     return f"{value:.4f}" if metric in FOUR_DIGITS else short(value)

@@ -1,9 +1,11 @@
-"""What every figure shares: one colour, marker, line and label per method, the matplotlib settings, markers that tell
-where a guarantee fails, the layout around the panels, and figures as bytes.
+"""The style that all figures share: looks of methods, settings, markers, layout and export.
 
-Colours are those of Okabe and Ito (2008), then of Paul Tol, readable with every common colour-vision deficiency and,
-with the markers and line styles, in black and white; variants of a method share its colour. A hollow marker is reserved
-for points at which a condition of the theorem behind the guarantee fails, or chains have diverged.
+A method has the same colour, marker, line and label in every figure. Variants of a method share its colour.
+The colours are those of Okabe and Ito (2008), then those of Paul Tol. They are readable with every common
+colour-vision deficiency. With the markers and line styles they are readable in black and white too.
+
+A hollow marker has one meaning: at this point a condition of the theorem behind the guarantee fails, or
+chains have diverged.
 """
 
 from __future__ import annotations
@@ -24,7 +26,21 @@ from dplangevin.text import number
 
 
 class Look(NamedTuple):
-    """How one method is drawn."""
+    """Label, colour, marker and line style of one method.
+
+    Attributes
+    ----------
+    label : str
+        Text of the legend entry.
+    colour : str
+        Hexadecimal colour.
+    marker : Any
+        Matplotlib marker. "" draws none.
+    line : Any
+        Matplotlib line style. "" draws none.
+    size : float
+        Size of the marker in points.
+    """
 
     label: str
     colour: str
@@ -34,7 +50,7 @@ class Look(NamedTuple):
 
     @property
     def shape(self) -> dict[str, Any]:
-        """Arguments of `Axes.plot` and `Line2D`."""
+        """Keyword arguments of `Axes.plot` and `Line2D`."""
         return {"color": self.colour, "ls": self.line or "none", "marker": self.marker, "ms": self.size}
 
 
@@ -64,16 +80,16 @@ LOOKS: dict[str, Look] = {
     "dp_sgfs": Look("DP-SGFS", "#117733", "D", "-.", 4.0),
     "sgd": Look("SGD, not private", "#000000", "", "-"),
     "dp_sgld_ryffel2022": Look("DP-Langevin", "#E69F00", "d", "-", 6.5),
-    # of networks trained from scratch; a star would be taken for a published number
+    # Networks trained from scratch. They have no star, because a star marks a published number.
     "dp_sgld_li2019:network": Look("DP-SGLD", "#E69F00", "v", "-", 6.0),
     "dp_sghmc_li2019:network": Look("DP-SGHMC", "#332288", "o", "-", 5.0),
     "pate:network": Look("Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0),
-    "sgd:features": Look("No privacy", "#000000", "o", "-"),  # and in fine-tuning
+    "sgd:features": Look("No privacy", "#000000", "o", "-"),  # also in figures of fine-tuning
 }
-# of methods that LOOKS does not have, as of another package; none of them is in LOOKS
+# For methods that are not in LOOKS, such as those of another package. LOOKS uses none of these.
 FALLBACK_COLOURS = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#6699CC", "#994455", "#997700")
 FALLBACK_MARKERS = ("H", "8", (4, 1, 45), (3, 1, 0), (8, 1, 0))
-# what an epsilon is, the same in every figure of prices; no two share a colour
+# One colour for each kind of epsilon, the same in every figure of privacy prices.
 PRICE_COLOURS = {
     "claimed": "#000000",
     "formula": "#E69F00",
@@ -108,8 +124,18 @@ RC: Any = {
 
 
 def look(method: str, on: str = "") -> Look:
-    """The Look of `method`, that of "method:on" where LOOKS has one. A method that LOOKS lacks is called by its name,
-    and its colour and marker depend on that name alone, so that it looks the same in every figure."""
+    """Return the look of a method.
+
+    A method that is not in LOOKS has its name as label. Its colour and marker depend only on its name, so
+    that it looks the same in every figure.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    on : str
+        Kind of figure, such as "network". The entry "method:on" of LOOKS goes before the entry "method".
+    """
     if found := LOOKS.get(f"{method}:{on}", LOOKS.get(method)):
         return found
     place = zlib.crc32(method.encode())
@@ -118,19 +144,41 @@ def look(method: str, on: str = "") -> Look:
 
 
 def tint(colour: str, strength: float = 0.55) -> tuple[float, float, float]:
-    """`colour` mixed with white, opaque, so that what lies on top of it keeps its own colour. strength: in [0, 1]."""
+    """Return `colour` mixed with white.
+
+    The mixture is opaque. What is drawn on top of it therefore keeps its own colour.
+
+    Parameters
+    ----------
+    colour : str
+        Any matplotlib colour.
+    strength : float
+        Share of `colour` in the mixture, in [0, 1].
+
+    Returns
+    -------
+    tuple of float
+        Red, green and blue in [0, 1].
+    """
     red, green, blue = (1 - strength + strength * part for part in to_rgb(colour))
     return red, green, blue
 
 
 def settings() -> Any:
-    """The context in which a figure is made and saved."""
+    """Return the context in which every figure is made and saved."""
     return matplotlib.rc_context(RC)
 
 
 def image_bytes(figure: Figure, kind: str) -> bytes:
-    """A figure as png or pdf with nothing in the file that depends on the time, so that the same input gives the same
-    bytes.  Its layout is worked out once, for the first file."""
+    """Return a figure as the bytes of a file. The same input gives the same bytes.
+
+    The file contains nothing that depends on the time. The layout is computed once, for the first file.
+
+    Parameters
+    ----------
+    figure : Figure
+    kind : {"png", "pdf"}
+    """
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}[kind]
     buffer = io.BytesIO()
     with settings():
@@ -143,17 +191,17 @@ def image_bytes(figure: Figure, kind: str) -> bytes:
 
 
 def entry(of: Look, **other: Any) -> Line2D:
-    """The legend entry of a Look; `other` replaces what it says."""
+    """Return the legend entry of a look; `other` replaces arguments of `Line2D`."""
     return Line2D([], [], **{**of.shape, "label": of.label, **other})
 
 
 def hollow_entry(label: str = HOLLOW) -> Line2D:
-    """The legend entry that says what a hollow marker means."""
+    """Return the legend entry that explains hollow markers."""
     return Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=label)
 
 
 def hollow_entries(violated: pd.Series, label: str = HOLLOW) -> list[Line2D]:
-    """That entry where any of the texts `violated` is not empty."""
+    """Return a list with the legend entry for hollow markers, empty if all texts `violated` are empty."""
     return [hollow_entry(label)] if violated.ne("").any() else []
 
 
@@ -161,15 +209,25 @@ def hollow_entries(violated: pd.Series, label: str = HOLLOW) -> list[Line2D]:
 
 
 def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
-    """A line through the means of `rows` (columns mean, low, high, violated) at x, their intervals as bars of `width`
-    points, and `markers`."""
+    """Draw a line through means, with their intervals as bars and with markers (see `markers`).
+
+    Parameters
+    ----------
+    ax : Axes
+    x : Series, shape (n,)
+    rows : DataFrame, n rows
+        Columns mean, low, high and violated.
+    of : Look
+    width : float
+        Width of the bars in points.
+    """
     ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
     ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=width, zorder=2)
     markers(ax, x, rows["mean"], rows.violated, of)
 
 
 def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
-    """Markers without a line, hollow where the text `violated` is not empty."""
+    """Draw markers without a line. A marker is hollow where the text `violated` is not empty."""
     for hollow in sorted(set(violated.ne(""))):
         at = violated.ne("").eq(hollow)
         face = "white" if hollow else of.colour
@@ -177,7 +235,17 @@ def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look)
 
 
 def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) -> Line2D:
-    """A horizontal line at a mean with the band of its interval (mean, low, high), if that has a width."""
+    """Draw a horizontal line at a mean, with a band for its interval if low < high. Return the line.
+
+    Parameters
+    ----------
+    ax : Axes
+    interval : Iterable of float
+        Mean, low, high.
+    of : Look
+    **other
+        Arguments of `Axes.axhline`.
+    """
     mean, low, high = interval
     line = ax.axhline(mean, color=of.colour, ls=of.line, **{"lw": 1.1, "zorder": 1, **other})
     if high > low:
@@ -186,7 +254,7 @@ def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) 
 
 
 def epsilon_ticks(ax: Axes) -> None:
-    """Those of EPSILON_TICKS inside the limits of the x axis, as numbers, and no others."""
+    """Set the ticks of the x axis to the values of EPSILON_TICKS inside its limits, written as numbers."""
     low, high = ax.get_xlim()
     inside = [value for value in EPSILON_TICKS if low <= value <= high]
     ax.set_xticks(inside, [number(value) for value in inside])
@@ -194,8 +262,20 @@ def epsilon_ticks(ax: Axes) -> None:
 
 
 def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
-    """The figure with its title above and, below the panels of a constrained layout, the legend (or right of them:
-    `side`) and the caption `text`."""
+    """Return the figure with its title, caption and legend around panels in a constrained layout.
+
+    Parameters
+    ----------
+    figure : Figure
+    title : str
+        Text above the panels.
+    text : str
+        Caption below the panels.
+    handles : Sequence of Line2D
+        Entries of the legend.
+    side : bool
+        Put the legend to the right of the panels instead of below them.
+    """
     height, columns = figure.get_figheight(), 4
     room = (0.10 + 0.14 * (text.count("\n") + 1)) / height
     figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)

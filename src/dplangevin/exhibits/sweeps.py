@@ -1,8 +1,9 @@
-"""A sweep: a metric against what an experiment varies (`vary:`), at the epsilon asked for and at the tight one.
+"""A sweep: one metric against the fields that an experiment varies (`vary:`), at fixed promised or proven ε.
 
-The table has every point as it was run, with what it costs, and every point read off at a tight epsilon, linearly in ln
-epsilon between its budgets, seed by seed; the figure shows rows of that table and no other numbers. Means are over
-seeds, with a 95 % Student interval.
+The table has two kinds of rows. Rows on the axis "asked" are points as they were run, with their prices. Rows
+on the axis "tight" are values at a given proven ε: each seed is interpolated linearly in ln epsilon between
+the budgets of the point. The figure shows only numbers of that table. Means are over seeds, with a 95 %
+Student interval.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ POINT = ["experiment", "dataset", "scaling", "run", "method", "variant"]
 PRICES = ["epsilon_asked", "epsilon_tight", "epsilon_audit"]
 SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#8C510A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
-APART = 0.008  # of the width of an axis
+APART = 0.008  # shift between lines, as a share of the width of the axis
 OTHER = {"asked": "epsilon_tight", "tight": "epsilon_asked"}
 ATTACK: dict[str, Any] = {
     "color": PRICE_COLOURS["attack"],
@@ -41,16 +42,34 @@ ATTACK: dict[str, Any] = {
     "zorder": 5,
 }
 SAME: dict[str, Any] = {"color": style.GREY, "ls": "--", "lw": 0.9, "zorder": 1}
-LOG = 8.0  # largest over smallest positive value, from which on an axis is logarithmic
+LOG = 8.0  # largest over smallest positive value at which an axis becomes logarithmic
 
 
 def table(
     runs: pd.DataFrame, *, metric: str = "accuracy", epsilons: Sequence[float] = (1.0,)
 ) -> pd.DataFrame:
-    """A row for every point of the sweep: at the budgets asked for (axis "asked"), and at each of `epsilons` that is
-    between its tight prices (axis "tight"); fields that are varied are columns.
+    """Return a row for every point of the sweep, at its budgets and at given values of the proven ε.
 
-    ValueError for a metric that was not scored, or where nothing is varied.
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    metric : str
+        Metric of the runs.
+    epsilons : Sequence of float
+        Values of the proven ε, each > 0. A point has a row for those inside the range of its proven ε.
+
+    Returns
+    -------
+    DataFrame
+        Columns: the point and its varied fields; axis ("asked": at a budget, "tight": at one of `epsilons`);
+        promised, proven and attack ε (epsilon_asked, epsilon_tight, epsilon_audit); mean with sd and 95 %
+        interval; repeats, diverged and violated.
+
+    Raises
+    ------
+    ValueError
+        The runs lack the metric, or nothing is varied.
     """
     rows = runs[runs.metric.eq(metric)]
     if rows.empty:
@@ -74,6 +93,7 @@ def table(
 
 
 def _asked(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a row for every budget of a point."""
     for epsilon, rows in group.groupby("epsilon", sort=True):
         first = rows.iloc[0]
         prices = {"epsilon_asked": epsilon, **{name: first[name] for name in PRICES[1:]}}
@@ -81,7 +101,10 @@ def _asked(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _tight(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """Nothing of a run without privacy, whose budget is infinite on both axes."""
+    """Yield a row for each of `epsilons` inside the range of the proven ε of a point.
+
+    A run without privacy gives no row here, because its budget is infinite on both axes.
+    """
     if np.isinf(group.epsilon).all():
         return
     by_price, first = curve(group, "audited"), group.drop_duplicates("epsilon")
@@ -103,13 +126,17 @@ def _tight(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str,
 
 
 def _interval(values: pd.Series) -> dict[str, Any]:
+    """Return mean, 95 % interval, sd and counts of the finite values."""
     finite = values[np.isfinite(values)]
     found = {**finite_interval(values)._asdict(), "sd": float(finite.std(ddof=1))}
     return {**found, "repeats": len(finite), "diverged": len(values) - len(finite)}
 
 
 def _typed(values: pd.Series) -> pd.Series:
-    """Numbers where all that is there is a number, else texts; nothing is nan or ""."""
+    """Return a varied field as numbers if all its values are numbers, else as text.
+
+    Missing values become nan in a column of numbers, "" in a column of text.
+    """
     there = values.dropna()
     try:
         there.astype(float)
@@ -119,7 +146,10 @@ def _typed(values: pd.Series) -> pd.Series:
 
 
 class _Layout:
-    """Which varied field is on the x axis, which has colours, which have rows of panels."""
+    """The roles of the varied fields.
+
+    One field is on the x axis, one may have colours, and the others have rows of panels.
+    """
 
     def __init__(self, points: pd.DataFrame, x: str | None) -> None:
         self.points, names = points, list(points.columns)
@@ -140,7 +170,7 @@ class _Layout:
         self.panels = [panel for panel in self.panels if len(self.of(panel))]
         self.values = fields[self.x]
         self.colours = dict(zip(_distinct(points[self.hue]), itertools.cycle(SHADES))) if self.hue else {}
-        self.without: list[str] = []  # runs that are not drawn
+        self.without: list[str] = []  # runs that are not drawn, because they vary other fields
         flat: list[str] = []
         for run, rows in points.groupby("run", sort=False):
             if not _there(rows[self.x]).any():
@@ -149,20 +179,23 @@ class _Layout:
         self.dashes = dict(zip(flat, itertools.cycle((":", "--", "-."))))
 
     def of(self, panel: Mapping[str, Any]) -> pd.DataFrame:
-        """The points of a panel; a run that does not have a field is in all of them."""
+        """Return the points of a panel. A run that lacks a field of the panels is in all of them."""
         keep = pd.Series(True, index=self.points.index)
         for name, value in panel.items():
             keep &= self.points[name].eq(value) | ~_there(self.points[name])
         return self.points[keep]
 
     def name(self, panel: Mapping[str, Any]) -> str:
-        """What sets a panel apart."""
+        """Return the title of a panel: the values by which it differs from the other panels."""
         words = [f"{_label(name)} {_text(value)}" for name, value in panel.items() if name not in POINT]
         apart = [name for name in ("dataset", "scaling") if len({each[name] for each in self.panels}) > 1]
         return ", ".join([*(f"{name} {panel[name]}" for name in apart), *words])
 
     def lines(self, rows: pd.DataFrame) -> Iterator[tuple[Look, pd.DataFrame, float]]:
-        """The lines of a panel, and how far they stand apart; a run without the field x is a horizontal one."""
+        """Yield the lines of a panel: look, rows and offset in units of the distance between lines.
+
+        A run that lacks the field x is a horizontal line, with offset 0.
+        """
         keys = ["run", *([self.hue] if self.hue else [])]
         groups = [(key, line) for key, line in rows.groupby(keys, sort=False, dropna=False)]
         curves = [key for key, line in groups if _there(line[self.x]).any()]
@@ -177,7 +210,7 @@ class _Layout:
             yield of._replace(line=self.dashes.get(str(run), of.line)), line, apart
 
     def entries(self) -> list[Line2D]:
-        """The legend."""
+        """Return the legend entries."""
         found = {of.label: of for of, line, _ in self.lines(self.points) if _there(line[self.x]).any()}
         handles = [entry(of) for of in found.values()]
         for run, dash in self.dashes.items():
@@ -197,12 +230,25 @@ def figure(
     scale: str | None = None,
     title: str = "",
 ) -> Figure:
-    """The metric against the varied field `x`, by default that with the most values, at each of `epsilons` as it was
-    asked for and as the tight one; in the last row what the points above cost, or what had to be asked for.
+    """Draw the metric against a varied field, at fixed promised ε and at fixed proven ε.
 
-    Lines are runs where several have the field, else the values of a second field; what else is varied has rows of
-    panels, and runs without the field are horizontal. scale: of x, "linear" or "log"; by default what its values
-    suggest. Values that are no numbers stand side by side.
+    If several runs have the field, each run is a line. Otherwise each value of a second varied field is a
+    line. Every other varied field has rows of panels. A run without the field is a horizontal line. The last
+    row of panels shows the proven ε of the points above, or the promised ε that gives the proven ε above.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    metric : str
+        Metric of the runs.
+    epsilons : Sequence of float
+        Values of the promised and of the proven ε, each > 0. Each has its own columns of panels.
+    x : str, optional
+        Field on the x axis. None takes the field with the most values. Values that are not numbers stand side
+        by side.
+    scale : {"linear", "log"}, optional
+        Scale of the x axis. None takes the scale that fits its values.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
     layout, columns = _Layout(points, x), list(_columns(points, epsilons))
@@ -266,7 +312,7 @@ def figure(
 
 
 def _draw(ax: Axes, at: pd.Series, y: pd.Series, rows: pd.DataFrame, of: Look, joined: bool) -> None:
-    """Points with their intervals, if rows have any; joined: by a line, of values that are numbers."""
+    """Draw points with their intervals if `rows` have any; `joined` adds a line through them."""
     order = at[y.notna()].sort_values().index
     at, y, rows = at[order], y[order], rows.loc[order]
     if joined:
@@ -279,7 +325,7 @@ def _draw(ax: Axes, at: pd.Series, y: pd.Series, rows: pd.DataFrame, of: Look, j
 
 
 def _epsilon_ticks(ax: Axes) -> None:
-    """Of a y axis, which spans at least a factor of 5."""
+    """Set the ticks of a y axis of epsilon, and extend it to a factor of at least 5."""
     low, high = ax.get_ylim()
     more = max(1.15, math.sqrt(5 * low / high))
     low, high = low / more, high * more
@@ -292,7 +338,7 @@ def _epsilon_ticks(ax: Axes) -> None:
 
 
 class _Axis:
-    """Where the values of the swept field stand."""
+    """The x axis of the figure: positions of the values of the varied field, scale, limits and ticks."""
 
     def __init__(self, values: Sequence[Any], scale: str | None) -> None:
         if scale not in (None, "linear", "log"):
@@ -304,7 +350,11 @@ class _Axis:
         self.log = low > 0 and scale != "linear" and (scale == "log" or self.values[-1] / low >= LOG)
 
     def place(self, values: pd.Series, apart: float = 0.0) -> pd.Series:
-        """Of values of the field; lines stand `apart`, so that their intervals do not lie on each other."""
+        """Return the positions of values on the axis.
+
+        `apart` is an offset in units of the distance between lines, so that the intervals of lines do not
+        overlap.
+        """
         if self.names is not None:
             return values.map({value: i + 0.08 * apart for i, value in enumerate(self.values)}).astype(float)
         to = np.log if self.log else np.asarray
@@ -313,7 +363,7 @@ class _Axis:
         return pd.Series(np.exp(moved) if self.log else moved, index=values.index)
 
     def apply(self, ax: Axes) -> None:
-        """Scale, limits and ticks."""
+        """Set scale, limits and ticks of the axis."""
         if self.names is not None:
             long = sum(map(len, self.names)) > 36
             turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if long else {}
@@ -324,7 +374,7 @@ class _Axis:
         low, high = to(self.values[0]), to(self.values[-1])
         room, shown = 0.05 * (high - low) or 0.5, self.values[:1]
         for value in self.values[1:]:
-            if to(value) - to(shown[-1]) >= 0.09 * (high - low):  # so that their names do not touch
+            if to(value) - to(shown[-1]) >= 0.09 * (high - low):  # closer labels would overlap
                 shown.append(value)
         if self.log:
             ax.set_xscale("log")
@@ -336,7 +386,10 @@ class _Axis:
 
 
 def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[str, float, str]]:
-    """Axis, epsilon and title of the panels side by side; the middle budget where none of `epsilons` was asked for."""
+    """Yield axis, epsilon and title of each column of panels.
+
+    If no promised ε is among `epsilons`, the middle budget has a column.
+    """
     budgets = points.epsilon_asked[points.axis.eq("asked") & np.isfinite(points.epsilon_asked)]
     asked = sorted(budgets.unique())
     for epsilon in [e for e in epsilons if e in asked] or asked[len(asked) // 2 :][:1] or [math.inf]:
@@ -347,23 +400,24 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
 
 
 def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
-    """The points of a column of panels, those without privacy in each."""
+    """Return the points of a column of panels. Points without privacy are in every column."""
     column = "epsilon_asked" if kind == "asked" else "epsilon_tight"
     free = points.axis.eq("asked") & np.isinf(points.epsilon_asked)
     return points[(points.axis.eq(kind) & points[column].eq(epsilon)) | free]
 
 
 def _there(values: pd.Series) -> pd.Series:
-    """Where a run has the field."""
+    """Return a mask of the rows whose run has the field."""
     return values.notna() & values.ne("")
 
 
 def _distinct(values: pd.Series) -> list[Any]:
+    """Return the distinct values of a field, or [""] if no run has it."""
     return list(values[_there(values)].unique()) or [""]
 
 
 def _label(name: str) -> str:
-    """A field without its group, as words."""
+    """Return the name of a field as words, without the prefix "dataset." or "problem."."""
     return name.removeprefix("dataset.").removeprefix("problem.").replace("_", " ")
 
 

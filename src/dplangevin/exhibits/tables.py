@@ -1,5 +1,8 @@
-"""Every Markdown table, and the pages of the trained networks; the summaries are the numbers behind the figures as
-well. Functions are pure: frames of `exhibits.read` in, a frame or text out."""
+"""Helpers for all Markdown tables, and the summaries and pages of the trained networks.
+
+The summaries are also the numbers behind the figures. All functions are pure functions of the frames of
+`exhibits.read`. They return a frame or text.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,18 @@ Published = Sequence[Mapping[str, Any]]
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
-    """The lines of a Markdown table: the first `left` columns to the left, the others to the right; without `left` none
-    says how it is aligned."""
+    """Return the lines of a Markdown table.
+
+    Parameters
+    ----------
+    columns : Sequence of str
+        Names of the columns.
+    rows : Iterable of Iterable of str
+        Cells.
+    left : int, optional
+        Number of first columns that are aligned to the left; the others are aligned to the right. None sets
+        no alignment.
+    """
     if left is None:
         rule = f"|{'|'.join(['---'] * len(columns))}|"
     else:
@@ -33,12 +46,20 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def page(title: str, lines: Iterable[str]) -> str:
-    """A page of Markdown."""
+    """Return a Markdown page."""
     return "\n".join([f"# {title}", "", *lines]) + "\n"
 
 
 def hyperparameters(row: pd.Series, names: Mapping[str, str]) -> str:
-    """What a row was trained with, in short; names: column -> symbol. What its method lacks is left out."""
+    """Return the hyperparameters of a row as short text; those that its method lacks are left out.
+
+    Parameters
+    ----------
+    row : Series
+        Row of a summary.
+    names : Mapping of str to str
+        Column -> symbol.
+    """
     return ", ".join(
         f"{name} {setting(row[column])}"
         for column, name in names.items()
@@ -47,23 +68,25 @@ def hyperparameters(row: pd.Series, names: Mapping[str, str]) -> str:
 
 
 def _accuracy(row: pd.Series) -> str:
+    """Return the accuracy of a row in %, with † if a condition of the guarantee fails."""
     return percent(row.accuracy) + ("†" if row.violated else "")
 
 
 def _interval(row: pd.Series) -> str:
-    """The 95 % interval of an accuracy in %, or why there is none."""
+    """Return the 95 % interval of an accuracy in %, or the reason why there is none."""
     if row.seeds < 2:
         return "one seed" if row.seeds else "diverged"
     return f"{percent(row.low)} to {percent(row.high)}"
 
 
 def _failed(table: pd.DataFrame) -> list[str]:
-    """A line on what † means, with the distinct texts of `violated`; none where nothing is."""
+    """Return a line that explains † with the conditions that fail, or no line if all hold."""
     texts = distinct(table.violated)
     return [f"†: not met: {'; '.join(texts)}."] if texts else []
 
 
 def _assumed(texts: pd.Series, indent: str = "") -> list[str]:
+    """Return a line with the assumptions, or no line if there are none."""
     listed = distinct(texts)
     return [f"{indent}Assumed, in all rows or some: {'; '.join(listed)}."] if listed else []
 
@@ -87,6 +110,7 @@ TRAINING_BLOCKS = {
     "nonprivate": "Without privacy",
     "printed": "The paper's printed settings",
     "equal": "At equal tight ε",
+    "readings": "Printed settings, with the mean gradient of a minibatch clipped in place of each record's",
     "reference": "A published number for the small network",
 }
 TRAINING_NOTES = """\
@@ -103,11 +127,23 @@ TRAINING_VIOLATED = "†: a condition of the guarantee is not met."
 def training_summary(
     frame: pd.DataFrame, *, published: Published = (), names: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """One row per run and budget: label, settings, published accuracy, ours with its 95 % interval over seeds, prices.
+    """Return one row for each run and budget, with settings, accuracy, published accuracy and prices.
 
-    frame: rows of `read.read_seeds`. published: printed numbers as {where: {column: value or list}, accuracy,
-    epsilon (may be absent), source (may be absent)}; `where` picks the rows that a number stands beside. names: run ->
-    label, where that of its method does not say enough. sd, low and high are nan for one seed.
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+    published : Sequence of Mapping
+        Printed numbers {where, accuracy, epsilon, source}; `epsilon` and `source` may be absent. `where`
+        (column -> value or list of values) selects the rows beside which a number stands.
+    names : Mapping of str to str, optional
+        Run -> label. Other runs have the label of their method.
+
+    Returns
+    -------
+    DataFrame
+        Columns TRAINING_COLUMNS, as far as the frame has them. accuracy: our mean over seeds, with sd and 95
+        % interval (low, high), which are nan for one seed. accuracy_paper: published accuracy.
     """
     rows = []
     for row, group in seed_summaries(frame, TRAINING_KEYS):
@@ -133,8 +169,17 @@ def training_page(
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> str:
-    """Markdown: a table for each block; for that of equal tight ε first the methods side by side. networks: name of a
-    network in the frame -> what the page calls it."""
+    """Return a Markdown page with a table for each block of runs.
+
+    The block of equal proven ε begins with a table that has the methods side by side.
+
+    Parameters
+    ----------
+    frame, published, names
+        As for `training_summary`.
+    networks : Mapping of str to str
+        Name of a network in the frame -> its name on the page.
+    """
     table = training_summary(frame, published=published, names=names)
     table["problem"] = [networks.get(name, name) for name in table.problem]
     lines = [_training_notes(table)]
@@ -162,7 +207,10 @@ def _training_notes(table: pd.DataFrame) -> str:
 
 
 def _side_by_side(rows: pd.DataFrame) -> list[str]:
-    """Networks x budgets down, methods across; a printed number stands in brackets beside ours."""
+    """Return a table with networks and budgets as rows and methods as columns.
+
+    A published number stands in brackets beside ours.
+    """
     methods = rows.method.unique()
     order = rows.problem.map({network: i for i, network in enumerate(rows.problem.unique())})
     lines = []
@@ -187,6 +235,7 @@ def _beside(row: pd.Series) -> str:
 
 
 def _training_block(rows: pd.DataFrame) -> list[str]:
+    """Return the table of one block."""
     columns = ["network", "method", "settings", "published", "ours", "sd", "seeds", "paper's ε", "formula ε"]
     lines = []
     for _, row in rows.iterrows():
@@ -221,6 +270,7 @@ HEAD_SYMBOLS = {
 HEAD_BLOCKS = {
     "code": "As the authors ran it",
     "published": "Their noise and clips, the paper's steps",
+    "records": "Their noise and clips, attacked among the records of the data set",
     "equal": "At ε = 1, proven or by their formula",
     "public": "At ε = 1, step sizes from a public bound",
 }
@@ -248,21 +298,42 @@ our features, so it is not quite 1), and with K = steps, as the theorem says (no
 full batches); the smallest ε that we can prove with all iterates visible (for DP-Langevin's subsets by the larger of
 both directions of a step, up to 25 % above each alone; for shuffled epochs, as the authors ran it, without what
 shuffling may hide, so that the truth lies between the attack and it); a bound for the last iterate alone (Bok, Su,
-Altschuler 2024), where it applies; what an attack on a pair that this problem admits
-shows to be lost at least ({confidence} confidence): the best of a flipped label, x and -x, and pairs of other
-lengths, all other records zero (no record of the data; where the authors' code has no bound on the rows, no longer
-than 99 % of the public rows, and without the bias), through the step that trains; an attack on the theorem's
+Altschuler 2024), where it applies; and a lower
+bound ({confidence} confidence) by an attack on a pair of records that this problem admits, through the step that
+trains. The attack takes the best of a flipped label, x and -x, and pairs of other lengths. All other records are zero,
+which is no record of the data. Where the authors' code has no bound on the rows, the pair is no longer than 99 % of the
+public rows, and the bias is left out. In the block "attacked among the records of the data set" all other records are
+those of the data set, and the pair is x and -x along the direction in which these have the smallest second moment;
+each run of this attack is a whole training. An attack on the theorem's
 hypotheses, any loss with gradients as long, shows more of the same start, steps and noise (the authors' code starts
 closer to a known point than the theorem does). Add/remove: the price for the other kind of neighbours with Poisson
 batches, which is what the authors' accountant for DP-SGD computes."""
 
 
 def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:
-    """One row per features and run of one schedule: accuracy with its 95 % interval over seeds, prices, settings.
+    """Return one row for each set of features and run with one schedule: accuracy, prices and settings.
 
-    frame: rows of `read.read_seeds`, whose data sets are features. published: printed accuracies as {dataset, method,
-    network, accuracy}, which stand beside the rows of these features, <dataset>_<network>, and beside those of networks
-    that the paper does not have (columns paper_<network>).
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`. Their data sets are sets of features, named <dataset>_<network>.
+    schedule : {"constant", "decreasing"}
+        Schedule of the step sizes.
+    published : Sequence of Mapping
+        Printed accuracies {dataset, method, network, accuracy}. A number stands beside the rows of its own
+        features (columns paper_<network>). It also stands beside features of networks that the paper does not
+        have.
+
+    Returns
+    -------
+    DataFrame
+        Accuracy with its 95 % interval over seeds (low, high), accuracy of the best epoch, prices and
+        settings.
+
+    Raises
+    ------
+    ValueError
+        No run has this schedule.
     """
     kept = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
     if kept.empty:
@@ -286,7 +357,7 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
 
 
 def of_features(features: Mapping[str, Mapping[str, str]], name: str) -> Mapping[str, str]:
-    """What a page calls the task and the network of some features, and where these are from."""
+    """Return task, network and source of a set of features, as `heads_page` describes them."""
     return features.get(name, {"task": name, "network": name, "source": ""})
 
 
@@ -298,8 +369,16 @@ def heads_page(
     features: Mapping[str, Mapping[str, str]],
     title: str = "",
 ) -> str:
-    """Markdown: a table for each block. features: name in the frame -> {task, network, source}: the classification
-    task, the network behind the features, and in words where images and weights are from."""
+    """Return a Markdown page with a table for each block of runs.
+
+    Parameters
+    ----------
+    frame, schedule, published
+        As for `heads_summary`.
+    features : Mapping
+        Set of features -> {task, network, source}: the classification task, the network that computed the
+        features, and the source of images and weights in words.
+    """
     table = heads_summary(frame, schedule=schedule, published=published)
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
     confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.audit_confidence.dropna().unique()))
@@ -319,6 +398,7 @@ def heads_page(
 
 
 def _heads_block(rows: pd.DataFrame, features: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the table of one block."""
     papers = {
         column: name
         for column, name in PAPER_NETWORKS.items()
@@ -344,13 +424,13 @@ def _heads_block(rows: pd.DataFrame, features: Mapping[str, Mapping[str, str]]) 
 
 
 def _prices(row: pd.Series, columns: Iterable[str]) -> list[str]:
-    """Delta and prices; nothing where there is no privacy."""
+    """Return δ and the prices of a row, empty texts for a run without privacy."""
     if row.method == "sgd":
         return [""] * (1 + len([*columns]))
     return [number(row.delta), *(epsilon(row[column]) for column in columns)]
 
 
-# The last block trained as well: Table 3 of ryffel2022
+# The last block is trained too: Table 3 of ryffel2022
 
 FINETUNE_PRICES = {
     "epsilon_paper": "paper's ε",
@@ -383,8 +463,15 @@ clip were chosen with images held out."""
 
 
 def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.DataFrame:
-    """One row per run: accuracy with its 95 % interval over seeds, prices, settings. frame: rows of
-    `read.read_seeds`. published: printed accuracies as {run, accuracy}."""
+    """Return one row for each run, with accuracy and its 95 % interval over seeds, prices and settings.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+    published : Sequence of Mapping
+        Printed accuracies {run, accuracy}.
+    """
     printed = {entry["run"]: entry["accuracy"] for entry in published}
     rows = []
     for row, group in seed_summaries(frame, ["run", "problem", "method"]):
@@ -407,7 +494,15 @@ def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.Da
 def finetune_page(
     frame: pd.DataFrame, *, published: Published, networks: Mapping[str, str], title: str = ""
 ) -> str:
-    """Markdown: one table. networks: problem -> what the page calls its network."""
+    """Return a Markdown page with one table.
+
+    Parameters
+    ----------
+    frame, published
+        As for `finetune_summary`.
+    networks : Mapping of str to str
+        Problem -> name of its network on the page.
+    """
     summary = finetune_summary(frame, published=published)
     notes = [FINETUNE_NOTES, *_assumed(frame.assumptions), *_failed(summary), ""]
     columns = [
@@ -450,7 +545,10 @@ def ratios_page(
     features: Mapping[str, Mapping[str, str]],
     title: str = "",
 ) -> str:
-    """Markdown: one table; arguments as for `claims.ryffel2022.growth_ratios`."""
+    """Return a Markdown page with one table of the ratios of Theorem 4.2.
+
+    The arguments are those of `claims.ryffel2022.growth_ratios`.
+    """
     columns = ["source", "task", "network", "n", "classes", "features", "β", "λ", "β/λ", "α", "printed"]
     ratios = ["ratio_published", "ratio_classes", "ratio_theorem", "ratio_proof"]
     lines = []
@@ -464,6 +562,6 @@ def ratios_page(
 
 
 def _power(value: float) -> str:
-    """To two digits, as the paper prints them: 5.5e4; nan is empty."""
+    """Return a number with two digits, as the paper prints it (5.5e4); "" for nan."""
     mantissa, _, exponent = f"{value:.1e}".partition("e")
     return "" if math.isnan(value) else f"{mantissa}e{int(exponent)}"

@@ -1,4 +1,7 @@
-"""Bounds, rates and limits of wang2015 in small cases: a figure and a table of `analyses.wang2015_bounds`."""
+"""The figure and the page that compare wang2015's bounds, rates and limits with computations in small cases.
+
+All functions are pure functions of the rows of `analyses.wang2015_bounds`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dplangevin.exhibits import tables
 from dplangevin.exhibits.style import Look, entry, lay_out, settings
 from dplangevin.text import short
 
-UPPER = {  # kind -> the statement; value over bound is at most 1 where it holds
+UPPER = {  # kind -> statement. The statement holds in a case if value/bound is at most 1.
     "theorem 1, 4LR": "Theorem 1: 4LR",
     "proposition 3": "Proposition 3: (1 + e^ε)δ",
     "lemma 4": "Lemma 4: 2γε",
@@ -55,7 +58,10 @@ that it is not violated there is no proof."""
 
 
 def figure(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """frame: rows of `analyses.wang2015_bounds`."""
+    """Draw four panels: ratios to upper bounds, bias of SGLD, largest coordinate, and SGNHT.
+
+    The caption TEXT describes them.
+    """
     with settings():
         drawn = Figure(figsize=(9.5, 8.0), layout="constrained")
         (bounds, bias), (largest, thermostat) = drawn.subplots(2, 2)
@@ -80,6 +86,7 @@ def figure(frame: pd.DataFrame, *, title: str = "") -> Figure:
 
 
 def _bounds(ax: Axes, frame: pd.DataFrame) -> None:
+    """Draw the range and the cases of value/bound for each statement of UPPER."""
     for y, kind in enumerate(UPPER):
         ratios = frame[frame.kind.eq(kind)].ratio
         ax.hlines(y, max(ratios.min(), 1e-3), ratios.max(), color="#888888", lw=1.2)
@@ -93,12 +100,13 @@ def _bounds(ax: Axes, frame: pd.DataFrame) -> None:
 
 
 def _curve(ax: Axes, rows: pd.DataFrame, column: str, of: Look) -> None:
+    """Draw `column` of the rows against x."""
     rows = rows.sort_values("x")
     ax.plot(rows.x, rows[column], color=of.colour, marker=of.marker, ls=of.line, ms=of.size)
 
 
 def page(frame: pd.DataFrame, *, title: str = "") -> str:
-    """Markdown: the smallest and largest ratio of each statement, then all rows."""
+    """Return a Markdown page with the smallest and largest ratio of each statement, then all rows."""
     summary = []
     for kind, name in (UPPER | OTHERS).items():
         ratios = frame[frame.kind.eq(kind)].ratio

@@ -1,7 +1,8 @@
-"""Markov kernels on batched chains, one per file: `Kernel(init, step)` over explicit NamedTuple states.
+"""Markov kernels on batched chains, one kernel in each file.
 
-Chains are tensor axes: every state holds ``theta`` of shape ``(S, C, d)``.  The randomness is an argument of
-`step`, never drawn inside, so that the caller decides what chains share.
+A kernel is a pair `Kernel(init, step)` of functions on explicit states, which are NamedTuples.  Chains are
+tensor axes: every state holds ``theta`` of shape ``(S, C, d)``.  `step` takes its random numbers as arguments
+and draws none, so that the caller decides what chains share.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,13 @@ from typing import Any, NamedTuple
 
 
 class Kernel(NamedTuple):
-    """init: ``theta -> state``; step: ``(state, ...) -> state``."""
+    """A Markov kernel.
+
+    Attributes
+    ----------
+    init : function (theta, ...) -> state.
+    step : function (state, ...) -> state.
+    """
 
     init: Callable[..., Any]
     step: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo on a ball with elastic reflection at its surface."""
+"""Hamiltonian Monte Carlo (HMC) on a ball, with elastic reflection at its surface."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,15 @@ Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class HmcState(NamedTuple):
-    """theta ``(S, C, d)``, potential ``(S, C)``, gradient ``(S, C, d)``, acceptance probability ``(S, C)``."""
+    """The state of HMC.
+
+    Attributes
+    ----------
+    theta : Tensor (S, C, d).
+    potential : Tensor (S, C), U(theta).
+    gradient : Tensor (S, C, d), of U at theta.
+    accepted : Tensor (S, C), acceptance probability of the last step.
+    """
 
     theta: Tensor
     potential: Tensor
@@ -21,16 +29,30 @@ class HmcState(NamedTuple):
 
 
 def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounces: int = 100) -> Kernel:
-    r"""HMC that leaves ``exp(-U(theta))`` on the ball ``||theta|| <= radius`` invariant; radius inf: plain HMC.
+    r"""Return an HMC kernel that leaves ``exp(-U(theta))`` on the ball ``||theta|| <= radius`` invariant.
 
-    potential: ``theta -> (U, grad U)``.  scale: ``(..., C, d)``, diagonal of the preconditioner, ``theta' = scale p``.
-    Half kick, drift, half kick (Neal 2011, section 5.2).  A drift that meets the sphere is split there and the momentum
-    mirrored in the preconditioner's metric (Mohasel Afshar and Domke 2015), ``p <- p - 2 <p, m>/<m, m> m`` with
-    ``m = scale * theta``, which keeps the kinetic energy.  The Metropolis test uses the exact energy, so any step size
-    is valid.  A drift that bounces more than `max_bounces` times is refused; its reverse does the same, so detailed
-    balance holds.
+    A leapfrog step is half a kick, a drift, and half a kick.  A drift that meets the sphere is split there,
+    and the momentum is mirrored in the metric of the preconditioner: ``p <- p - 2 <p, m>/<m, m> m`` with
+    ``m = scale * theta``.  This keeps the kinetic energy.  The Metropolis test uses the exact energy, so any
+    step size is valid.  A drift that bounces more than `max_bounces` times is rejected.  The reverse of that
+    drift is rejected, too, so detailed balance holds.
 
-    step(state, momentum, uniform, step_size, leapfrogs): standard normal ``(S, C, d)``, uniform ``(S, C)``, ``(C,)``.
+    Parameters
+    ----------
+    potential : function theta -> (U, grad U).
+    scale : Tensor (..., C, d), diagonal of the preconditioner: ``theta' = scale p``.
+    radius : float; inf gives HMC without a ball.
+    max_bounces : int
+
+    Returns
+    -------
+    Kernel
+        ``init(theta)`` and ``step(state, momentum, uniform, step_size, leapfrogs)``.  momentum is standard
+        normal, ``(S, C, d)``; uniform is ``(S, C)``; step_size is ``(C,)``; leapfrogs is a number of steps.
+
+    References
+    ----------
+    Neal (2011), section 5.2, for HMC; Mohasel Afshar and Domke (2015) for the reflection.
     """
 
     def init(theta: Tensor) -> HmcState:
@@ -56,7 +78,15 @@ def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounc
 
 
 def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) -> HmcState:
-    """Accept or refuse, chain by chain; ``new.accepted`` holds the log acceptance ratio."""
+    """Accept or reject a proposal, chain by chain.
+
+    Parameters
+    ----------
+    old : HmcState
+    new : HmcState, the proposal; its `accepted` holds the log of the acceptance ratio.
+    failed : Tensor (S, C), True where the proposal is rejected in any case.
+    uniform : Tensor (S, C), uniform on (0, 1).
+    """
     log_ratio = torch.where(failed | ~new.accepted.isfinite(), -torch.inf, new.accepted)
     take = uniform.log() < log_ratio
     return HmcState(
@@ -70,7 +100,21 @@ def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) ->
 def drift_in_ball(
     theta: Tensor, p: Tensor, scale: Tensor, time: Tensor, radius: float, max_bounces: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Free flight ``theta + t scale p`` for a given time, mirrored at the sphere; returns theta, p and who got lost."""
+    """Move theta by ``t scale p`` for a given time t, with mirror reflection at the sphere.
+
+    Parameters
+    ----------
+    theta, p : Tensor (S, C, d), position and momentum.
+    scale : Tensor (..., C, d), see `reflective_hmc`.
+    time : Tensor (C, 1), t.
+    radius : float, of the ball; inf for none.
+    max_bounces : int
+
+    Returns
+    -------
+    theta, p : Tensor (S, C, d)
+    lost : Tensor (S, C), True where `max_bounces` reflections did not suffice.
+    """
     if radius == float("inf"):
         return theta + time * scale * p, p, torch.zeros(theta.shape[:-1], dtype=torch.bool)
     left = time.expand(*theta.shape[:-1], 1)
@@ -80,7 +124,7 @@ def drift_in_ball(
         a = velocity.square().sum(-1, keepdim=True).clamp(min=1e-30)
         b = (theta * velocity).sum(-1, keepdim=True)
         c = (theta.square().sum(-1, keepdim=True) - radius**2).clamp(max=0)
-        hit = (-b + (b * b - a * c).clamp(min=0).sqrt()) / a  # time until the sphere, >= 0
+        hit = (-b + (b * b - a * c).clamp(min=0).sqrt()) / a  # time until theta meets the sphere, >= 0
         bounce = hit < left
         theta = theta + torch.minimum(hit, left) * velocity
         if not bool(bounce.any()):

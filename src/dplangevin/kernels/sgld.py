@@ -1,4 +1,4 @@
-"""Stochastic gradient Langevin dynamics."""
+"""Stochastic gradient Langevin dynamics (SGLD)."""
 
 from typing import NamedTuple
 
@@ -8,16 +8,26 @@ from dplangevin.kernels import Kernel
 
 
 class SgldState(NamedTuple):
-    """theta ``(S, C, d)``."""
+    """The state of SGLD: theta ``(S, C, d)``."""
 
     theta: Tensor
 
 
 def sgld() -> Kernel:
-    """``theta <- theta - eta grad + z`` (Welling and Teh 2011; Wang, Fienberg and Smola 2015, eq. 4.1 and Algorithm 2).
+    """Return the kernel of SGLD, ``theta <- theta - eta grad + z``.
 
-    step(state, gradient, noise, step_size): estimate of grad U and noise z, both ``(S, C, d)``; eta ``(C, 1)``.
-    With ``z ~ N(0, eta)`` as wang2015 prints it the chain targets exp(-2U); with ``N(0, 2 eta)`` exp(-U).
+    With ``z ~ N(0, eta)``, as printed in wang2015, the chain targets exp(-2U).  With ``z ~ N(0, 2 eta)`` it
+    targets exp(-U).
+
+    Returns
+    -------
+    Kernel
+        ``init(theta)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of grad U,
+        and noise is z; both are ``(S, C, d)``.  step_size is eta, ``(C, 1)``.
+
+    References
+    ----------
+    Welling and Teh (2011); wang2015, eq. 4.1 and Algorithm 2.
     """
 
     def step(state: SgldState, gradient: Tensor, noise: Tensor, step_size: Tensor) -> SgldState:

@@ -1,4 +1,7 @@
-"""Hamiltonian Monte Carlo on a ball without a boundary: the ball is the shadow of a sphere in two more dimensions."""
+"""Hamiltonian Monte Carlo (HMC) on a ball, without a boundary.
+
+The ball is the projection of a sphere in two more dimensions, and the chain moves on that sphere.
+"""
 
 import torch
 from torch import Tensor
@@ -8,20 +11,36 @@ from dplangevin.kernels.hmc import HmcState, Potential, metropolis
 
 
 def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Kernel:
-    r"""HMC on the unit sphere of R^(d+2) whose first d coordinates, times radius, follow ``exp(-U)`` on the ball.
+    r"""Return an HMC kernel on the unit sphere of R^(d+2).
+
+    The first d coordinates of its target, times radius, follow ``exp(-U)`` on the ball.
 
     The first d coordinates of a uniform point on the sphere S^(d+1) are uniform in the unit ball (Archimedes'
-    theorem for d = 1), so a density on the ball becomes one on the sphere, ``exp(-U(radius q[:d]))``, which has no
-    boundary: mass pressed against the ball's surface turns into a smooth Gaussian in the two extra coordinates (compare
-    Lan, Zhou and Shahbaba 2014).  With ``S = diag(scale^2)`` as the inverse mass matrix the dynamics is integrated by
-    RATTLE (Andersen 1983); because the update is linear in the Lagrange multiplier and the constraint quadratic, the
-    multiplier is the smaller root of a quadratic.  Choosing that root makes ``q'^T S q > 0`` in both directions of
-    time, so the map is its own reverse whenever the root exists; a step without a root is refused.
-    Constrained dynamics with mass matrix ``S^-1`` samples with respect to the surface measure of that metric, which is
-    ``sqrt(q^T S q)`` times the uniform one (up to a constant); ``log(q^T S q)/2`` is added to the potential to undo it.
+    theorem for d = 1).  So a density on the ball becomes the density ``exp(-U(radius q[:d]))`` on the sphere,
+    which has no boundary.  Mass close to the ball's surface becomes a smooth Gaussian in the two extra
+    coordinates (compare Lan, Zhou and Shahbaba 2014).
 
-    scale: ``(..., C, d + 2)``.  State and arguments as in `reflective_hmc`, except that ``theta`` is the point q on the
-    sphere, ``(S, C, d + 2)``, and the momentum has d + 2 coordinates (it is projected to the tangent space here).
+    The inverse mass matrix is ``S = diag(scale^2)``, and the integrator is RATTLE (Andersen 1983).  The
+    update is linear in the Lagrange multiplier and the constraint is quadratic.  So the multiplier is the
+    smaller root of a quadratic.  That root makes ``q'^T S q > 0`` in both directions of time, so the map is
+    its own reverse whenever the root exists.  A step without a root is rejected.
+
+    Constrained dynamics with mass matrix ``S^-1`` samples with respect to the surface measure of that metric.
+    This measure is ``sqrt(q^T S q)`` times the uniform one, up to a constant.  The kernel adds
+    ``log(q^T S q)/2`` to the potential to correct for it.
+
+    Parameters
+    ----------
+    potential : function theta -> (U, grad U), on the ball.
+    scale : Tensor (..., C, d + 2), diagonal of the preconditioner.
+    radius : float, of the ball, finite.
+
+    Returns
+    -------
+    Kernel
+        State and arguments are those of `reflective_hmc`, with two exceptions.  ``theta`` is the point q on
+        the sphere, ``(S, C, d + 2)``.  The momentum has d + 2 coordinates, and `step` projects it to the
+        tangent space.
     """
     d = scale.shape[-1] - 2
     metric = scale.square()
@@ -60,7 +79,7 @@ def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Kernel:
             multiplier = (along - discriminant.clamp(min=0).sqrt()) / square
             p = p - multiplier / h * scale * q
             q = free - multiplier * pull
-            q = q / q.norm(dim=-1, keepdim=True)  # against rounding only
+            q = q / q.norm(dim=-1, keepdim=True)  # corrects rounding errors only
             value, grad = on_sphere(q)
             p = tangent(p - 0.5 * h * scale * grad, q)
         energy = energy - value - 0.5 * p.square().sum(-1)

@@ -1,7 +1,9 @@
-"""Private learners, one algorithm a file, for every problem that it is defined for.
+"""Private learners: one algorithm a file, for every problem that the algorithm is defined for.
 
-A method's constructor has its hyperparameters.  `plan` works out what a budget buys from public facts alone, so that it
-can be priced, printed and attacked without data; `release` carries plans out.
+The constructor of a method takes its hyperparameters.  `plan` computes what a budget allows from public facts
+only.  So a plan can be priced, printed and attacked without data.  `release` carries out plans on the data.
+
+Shapes: S seeds, E plans (one for each budget), d parameters, m test rows, K classes.
 """
 
 import math
@@ -22,17 +24,21 @@ from dplangevin.privacy.events import Released, Sampling
 from dplangevin.problems import Facts, Problem
 from dplangevin.random import NORMALS
 
-SLACK = 1e-6  # relative; rounding when a claimed epsilon is recomputed from its event
+SLACK = 1e-6  # relative; covers rounding when a claimed epsilon is recomputed from its event
 
 
 class Plan(NamedTuple):
-    """What a method does for a budget, worked out without data.
+    """What a method does for one budget, computed without data.
 
-    guarantee: what is promised, with the event that it prices.  work: what `release` needs: a `Chain`, or the method's
-    own.  settings: numbers and names that a row states (noise_multiplier, noise_std, l2, calibration ...).  stated: the
-    noise was given, not worked out: the budget is what is claimed for it, and the event may cost more.  violated: what
-    the guarantee needs and these facts do not have.  paper: what the paper's theorem is told, where that is not
-    the event that the guarantee prices.
+    Attributes
+    ----------
+    guarantee : Guarantee.  The promise, with the event that it prices.
+    work : What `release` needs: a `Chain`, or an object of the method's own.
+    settings : Numbers and names for the result row, e.g. noise_multiplier, noise_std, l2, calibration.
+    stated : True if the caller gave the noise.  Then the budget is what is claimed, and the event may cost
+        more.
+    violated : Conditions that the guarantee needs and that do not hold for these facts.
+    paper : Event for the paper's theorem if it differs from the event that the guarantee prices, else None.
     """
 
     guarantee: Guarantee
@@ -45,15 +51,21 @@ class Plan(NamedTuple):
 
 @dataclass
 class Release:
-    """What a method gives out.
+    """The output of a method.
 
-    theta: ``(S, E, kept, d)``.  predicted: probabilities ``(S, E, m, K)`` of the test rows, where they are not those of
-    theta.  rows: the test rows that count, None for all.  guarantees: one per plan, in place of the plans' own, where
-    the data settled what is promised.
+    `not_private` and `not_reached` are NOT private.  They are no part of what may be published.
 
-    Two attributes are NOT private and not part of what may be given out.  not_private: diagnostics by name, ``(S, E)``.
-    not_reached: one text per plan naming what its guarantee needs and this run did not reach, "" (for all, by default)
-    if nothing.
+    Attributes
+    ----------
+    theta : Tensor (S, E, kept, d).  Parameters; the third axis counts iterates or draws.
+    predicted : Tensor (S, E, m, K) or None.  Probabilities of the test rows, if they do not follow from
+        theta.
+    rows : Tensor or None.  Indices of the test rows that are scored; None for all.
+    guarantees : One for each plan, replacing the plan's own, if what is promised depends on the data; else
+        None.
+    not_private : Diagnostics by name, each ``(S, E)``.
+    not_reached : One text for each plan: what its guarantee needs and this run did not reach.  "" if nothing
+        (the default for all plans).
     """
 
     theta: Tensor
@@ -68,12 +80,13 @@ class Release:
 
 
 class Workspace(NamedTuple):
-    """Where unfinished work is kept: checkpoints under `folder`, named by `key`, a hash of all that decides it."""
+    """Where unfinished work is stored: checkpoints in `folder`, named by `key`, a hash of all its inputs."""
 
     folder: Path
     key: str
 
     def checkpoint(self, name: str = "") -> Checkpoint:
+        """Return the checkpoint for one piece of the work."""
         stem = f"{self.key}-{name}" if name else self.key
         return Checkpoint(self.folder / f"{stem}.pt", stem)
 
@@ -81,9 +94,15 @@ class Workspace(NamedTuple):
 class Execution(NamedTuple):
     """How plans are carried out.
 
-    seeds: S, how many answers to each.  observe: sees the steps of a chain.  workspace: for what takes long.  start:
-    theta_0 of chains ``(S, E, d)``, independent of the data or itself private; by default the problem's.  schemes,
-    drawn_in: see `chains.chain.run`.
+    Attributes
+    ----------
+    seeds : int.  S, the number of independent runs of each plan.
+    rng : The generator of all random draws.
+    observe : Called after every step of a chain.
+    workspace : Where methods that take long store checkpoints and results.
+    start : Tensor (S, E, d).  theta_0 of chains; it must be independent of the data, or private itself.
+        None: the problem's start.
+    schemes, drawn_in : As in `chains.chain.run`.
     """
 
     seeds: int
@@ -96,14 +115,17 @@ class Execution(NamedTuple):
 
     @property
     def checkpoint(self) -> Checkpoint | None:
+        """The checkpoint of the work, None without a workspace."""
         return self.workspace.checkpoint() if self.workspace else None
 
 
 class Method(Protocol):
     """A private learner.
 
-    accountant: the paper's own theorem, by which the method calibrates itself.  budgeted: False for one that has no
-    privacy to spend.
+    Attributes
+    ----------
+    accountant : The paper's own theorem, with which the method calibrates itself.
+    budgeted : False for a method that spends no privacy budget.
     """
 
     budgeted: ClassVar[bool]
@@ -112,17 +134,25 @@ class Method(Protocol):
     def accountant(self) -> Accountant: ...
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        """What the budget buys; ValueError where it is out of reach, or the facts are not those of a problem that the
-        method is defined for."""
+        """Return what the budget allows for a problem with these facts.
+
+        Raises
+        ------
+        ValueError
+            If the budget is out of reach, or the method is not defined for such a problem.
+        """
         ...
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        """One answer per seed and plan."""
+        """Return one result for each seed and plan."""
         ...
 
 
 def refuse(name: str, plan: Plan, budget: Budget) -> None:
-    """ValueError where a plan costs more than its budget, unless its noise was stated: the one place that refuses."""
+    """Raise ValueError if a plan costs more than its budget, unless the caller gave the noise.
+
+    No other function refuses a plan for its cost.
+    """
     guarantee = plan.guarantee
     if plan.stated or (guarantee.epsilon <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta):
         return
@@ -133,7 +163,17 @@ def refuse(name: str, plan: Plan, budget: Budget) -> None:
 
 
 def planned(method: Method, facts: Facts, budgets: Sequence[Budget], name: str = "") -> list[Plan]:
-    """A plan for every budget, none of which costs more.  name: of the method in errors, by default its class's."""
+    """Return one plan for each budget; refuse plans that cost more.
+
+    Parameters
+    ----------
+    name : Name of the method in error messages; by default the name of its class.
+
+    Raises
+    ------
+    ValueError
+        If the method cannot plan for a budget, or the plan costs more than its budget.
+    """
     plans = [method.plan(facts, budget) for budget in budgets]
     for budget, plan in zip(budgets, plans, strict=True):
         refuse(name or type(method).__name__, plan, budget)
@@ -141,7 +181,7 @@ def planned(method: Method, facts: Facts, budgets: Sequence[Budget], name: str =
 
 
 def settled(release: Release, plans: Sequence[Plan]) -> list[Plan]:
-    """The plans with what is promised now that they are carried out."""
+    """Return the plans with their final guarantees, which are known only after the release."""
     guarantees = release.guarantees or [plan.guarantee for plan in plans]
     return [plan._replace(guarantee=own) for plan, own in zip(plans, guarantees, strict=True)]
 
@@ -149,16 +189,26 @@ def settled(release: Release, plans: Sequence[Plan]) -> list[Plan]:
 def released(
     method: Method, problem: Problem, budgets: Sequence[Budget], seeds: int, rng: torch.Generator
 ) -> tuple[Release, list[Plan]]:
-    """Plan for every budget, and carry it out; over-budget plans are refused."""
+    """Plan for every budget and carry out the plans; refuse plans that cost more than their budgets.
+
+    Returns
+    -------
+    release : Release
+    plans : list of Plan, one for each budget, with final guarantees.
+    """
     plans = planned(method, problem.facts, budgets)
     release = method.release(problem, plans, Execution(seeds, rng))
     return release, settled(release, plans)
 
 
 class ChainMethod:
-    """A method whose plans are `Chain`s, run by the one loop; `kernel` where it is not gradient descent."""
+    """A method whose plans are `Chain`s; `chains.chain.run` runs them.
+
+    A subclass overrides `kernel` if its update is not gradient descent.
+    """
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel | None:
+        """Return the update of the chains; None for gradient descent."""
         return None
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
@@ -187,9 +237,13 @@ def guaranteed(
     assumptions: Sequence[str],
     delta: float | None = None,
 ) -> Guarantee:
-    """What the accountant charges for an event, None for one without privacy, which rests on no assumptions.
+    """Return the guarantee with the epsilon that the accountant charges for an event.
 
-    delta: that is spent, the budget's by default.
+    Parameters
+    ----------
+    event : DpEvent or None.  None for a release without privacy, which needs no assumptions.
+    assumptions : Conditions that the guarantee needs and that the code cannot enforce.
+    delta : float in [0, 1).  The delta that is spent; by default the budget's.
     """
     spent = budget.delta if delta is None else delta
     texts = () if event is None else tuple(assumptions)
@@ -199,18 +253,23 @@ def guaranteed(
 
 
 def no_budget(budget: Budget, name: str) -> None:
-    """ValueError for a finite epsilon, which a method without privacy cannot keep."""
+    """Raise ValueError for a finite epsilon, which a method without privacy cannot keep."""
     if budget.epsilon < math.inf:
         raise ValueError(f"{name} keeps no budget: epsilon must be inf, not {budget.epsilon}")
 
 
 def of_works(plans: Sequence[Plan], name: str, dtype: torch.dtype = torch.float64) -> Tensor:
-    """A number of every plan's work, ``(E,)``."""
+    """Return the attribute `name` of every plan's work, ``(E,)``."""
     return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype)
 
 
 def chain_columns(plan: Plan, n: int) -> dict[str, float]:
-    """What a row states of a chain."""
+    """Return the columns of a result row that describe a chain; none for other plans.
+
+    Parameters
+    ----------
+    n : int.  Number of records.
+    """
     if not isinstance(chain := plan.work, Chain):
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Differentially private SGD (Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang 2016, Algorithm 1)."""
+"""Differentially private SGD (Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang 2016, Algorithm 1)."""
 
 import math
 from dataclasses import dataclass
@@ -23,22 +23,45 @@ from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
 from dplangevin.problems import Facts
 
 CHOSEN = "number of records public", "step size, clip, batch, epochs and prior chosen without accounting"
-MOMENTS = Li2019(max_order=2048)  # for eps down to .01, where the best order is about 2 ln(1/delta)/eps
+MOMENTS = Li2019(max_order=2048)  # for eps down to 0.01, because the best order is about 2 ln(1/delta)/eps
 
 
 @dataclass(frozen=True)
 class DpSgd(ChainMethod):
-    r"""``v <- momentum v + (sum_S clipped(g_i) + N(0, (sigma C)^2 I))/tau + l2 theta``, ``theta <- theta - eta_k v``.
+    """DP-SGD with momentum, an L2 penalty and a choice of step sizes.
 
-    S is a Poisson sample at q = tau/n, clipped gradients of one record have norm at most C (`clip`).  noise_multiplier:
-    sigma; None: the smallest that `accountant` allows for the budget, 0 without one.  On shuffled epochs, as much code
-    runs, sigma must be stated: accountants are for the samples, and what is proven of the epochs is the event of
-    `ShuffledEpochsDpEvent`.  Momentum and ridge act on what is
-    private already.  step, unit, schedule: see `chains.steps`; all steps are shortened by ``min(1,
-    full_step_noise/sigma)``: the more noise, the shorter the steps.
-    l2: of the mean loss; precision: of a Gaussian prior, which adds precision/n to it; both >= 0 and free of data.  All
-    iterates are released, of which `samples` after the `burn_in` share are kept: 1 is the last.
-    Differs: linear models start at 0, the paper at random.
+    One step is::
+
+        v     <- momentum v + (sum_S clipped(g_i) + N(0, (sigma C)^2 I))/tau + l2 theta
+        theta <- theta - eta_k v
+
+    S is a Poisson sample with rate q = tau/n.  The clipped gradient of one record has norm at most C.
+    Momentum and L2 penalty act on values that are already private.  All iterates are released.
+
+    On shuffled epochs, which much code uses, `noise_multiplier` must be given, because the accountants are
+    for Poisson samples.  The proven epsilon of shuffled epochs is the price of the event
+    `ShuffledEpochsDpEvent`.
+
+    Differs: linear models start at 0; the paper starts at random.
+
+    Attributes
+    ----------
+    step, unit, schedule : Step sizes, as in `chains.steps`.
+    clip : float, > 0.  C, the largest norm of a record's gradient.
+    noise_multiplier : float, > 0, or None.  sigma; None: the smallest that `accountant` allows for the
+        budget, and 0 without a budget.
+    full_step_noise : float, > 0.  All steps are multiplied by ``min(1, full_step_noise/sigma)``: more noise
+        makes shorter steps.
+    momentum : float in [0, 1).
+    l2 : float, >= 0.  Weight of the L2 penalty on the mean loss; chosen without the data.
+    precision : float, >= 0.  Precision of a Gaussian prior, which adds precision/n to l2; chosen without the
+        data.
+    samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps; 1
+        keeps only the last.
+
+    References
+    ----------
+    abadi2016, Algorithm 1.
     """
 
     budgeted: ClassVar[bool] = True
@@ -71,6 +94,7 @@ class DpSgd(ChainMethod):
 
     @property
     def steps(self) -> Steps:
+        """The step sizes as one object."""
         return Steps(self.step, self.unit, self.schedule)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
@@ -115,7 +139,7 @@ class DpSgd(ChainMethod):
 
 @dataclass(frozen=True)
 class Sgd(ChainMethod):
-    """`DpSgd` without noise and clip, on samples of any kind."""
+    """`DpSgd` without noise and without clipping, on minibatches of any sampling scheme."""
 
     budgeted: ClassVar[bool] = False
     step: float = 0.5
@@ -133,6 +157,7 @@ class Sgd(ChainMethod):
 
     @property
     def steps(self) -> Steps:
+        """The step sizes as one object."""
         return Steps(self.step, self.unit, self.schedule)
 
     @property
@@ -153,7 +178,7 @@ class Sgd(ChainMethod):
 
 
 def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
-    """What a chain promises whose gradients are not bounded: nothing."""
+    """Return the guarantee of a chain whose gradients are not bounded: it promises nothing."""
     drawn: Drawn = "without_replacement" if sampling.scheme == "subset" else sampling.scheme
     return guaranteed(accountant, None, budget, "replace_one", "all_iterates", drawn, ())
 
@@ -161,7 +186,12 @@ def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) 
 def on_subsets(
     accountant: Accountant, event: DpEvent | None, budget: Budget, facts: Facts, steps: Steps
 ) -> Guarantee:
-    """What chains on uniform subsets promise that release all iterates (Wang, Fienberg and Smola 2015)."""
+    """Return the guarantee of a chain on uniform subsets that releases all iterates (wang2015).
+
+    Parameters
+    ----------
+    event : DpEvent or None.  What the chain does to the data; None without privacy.
+    """
     assumptions = *facts.rows, *steps.read(facts), "step size, prior and scaling chosen without accounting"
     return guaranteed(
         accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
@@ -169,13 +199,13 @@ def on_subsets(
 
 
 def check_chain(l2: float, precision: float, samples: int = 1, burn_in: float = 0.0) -> None:
-    """ValueError, naming it, for a setting of a chain out of its domain."""
+    """Raise ValueError, naming the setting, if a setting of a chain is out of its domain."""
     positive(samples=samples)
     not_negative(l2=l2, precision=precision)
     require(0 <= burn_in < 1, f"burn_in must be in [0, 1), not {burn_in}")
 
 
 def check_scheme(method: str, sampling: Sampling, *schemes: str) -> None:
-    """ValueError for minibatches that a method is not priced for."""
+    """Raise ValueError for a sampling scheme for which the method has no price."""
     known = " or ".join(schemes)
     require(sampling.scheme in schemes, f"{method} is priced for {known} samples, not {sampling.scheme!r}")

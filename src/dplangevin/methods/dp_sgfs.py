@@ -22,31 +22,50 @@ from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
-HEAT = {"printed": 1.0, "proper": 4.0}  # variance of the sampler's own noise in units of F F^T/eta
+HEAT = {"printed": 1.0, "proper": 4.0}  # variance of the sampler's own noise, in units of F F^T/eta
 
 
 @dataclass(frozen=True)
 class DpSgfs(ChainMethod):
-    r"""Algorithm 4 with ``F = L I``, L the Lipschitz constant of one row's loss::
+    """DP-SGFS with ``F = L I``, where L is the Lipschitz constant of one row's loss; for linear models only.
 
-        gradient    = N (mean of the minibatch's gradients + F Z) + grad r,    Z ~ N(0, max(sigma^2, 1/(N^2 eta)) I)
-        V           = PSD(their sample covariance + W),                        W_ij ~ N(0, 49 L^4 sigma^2)
+    One step is::
+
+        gradient    = N (mean of minibatch gradients + F Z) + grad r,    Z ~ N(0, max(sigma^2, 1/(N^2 eta)) I)
+        V           = PSD(their sample covariance + W),                  W_ij ~ N(0, 49 L^4 sigma^2)
         I           = (1 - kappa) I + kappa V
         theta_{t+1} = theta_t - 2 ((tau + N) N/tau I + 4 F F^T/eta)^-1 gradient
 
-    PSD drops negative eigenvalues of the symmetric part.  Gradients and covariances cost (eps', delta') each by Theorem
-    5, so each gets half of the budget, ``eps' = eps/2, delta' = delta/2``:
+    PSD takes the symmetric part and drops its negative eigenvalues.  theta_1 = 0, and I starts at 0.
+
+    By Theorem 5, gradients and covariances cost (eps', delta') each.  So each gets half of the budget,
+    ``eps' = eps/2, delta' = delta/2``:
     ``sigma^2 = 32 T/(N tau eps'^2) ln(2.5 N T/(tau delta')) ln(2/delta')``.
-    step, unit: as in `chains.steps`, ``eta = 2 L^2 step/N``; where I is 0 the drift is then that of DP-SGLD with the
-    same `step`, and up to twice 1/smoothness it is stable whatever I is.  I starts at 0; kappa is 1/j at the j-th of
-    the steps 1, 1 + refresh, 1 + 2 refresh, ..., so that I is the mean of the V seen, and 0 at all others,
-    where V is not computed.
-    temperature "printed": as above, which targets exp(-4U); "proper": ``max(sigma^2, 4/(N^2 eta))``, exp(-U).
-    Differs: the paper leaves kappa open; with refresh > 1 fewer covariances are released than the event counts.
-    Differs: Theorem 5 asks of F a bound on the loss's curvature; its proof needs, and section C.2 says, that F times
-    the unit ball holds all gradients.  That is what F = L I does.
-    Differs: the printed sign of the update, see `kernels.sgfs`.
-    Linear models only.  theta_1 = 0; memory is ``S E d^2``; the rest as in DpSgldWang2015.
+
+    V is computed at the steps 1, 1 + refresh, 1 + 2 refresh, ... only.  At the j-th of these steps kappa =
+    1/j, so that I is the mean of all V so far.  At all other steps kappa = 0.
+
+    The step size is ``eta = 2 L^2 step/N``.  While I = 0 the drift is that of DP-SGLD with the same `step`.
+    The chain is stable for every I if `step` is at most 2 in units of 1/smoothness.  Memory grows as
+    ``S E d^2``.
+
+    Differs: the paper leaves kappa open; with refresh > 1 fewer covariances are released than the event
+    counts.
+    Differs: Theorem 5 asks that F bounds the loss's curvature.  Its proof needs, and section C.2 says, that F
+    times the unit ball contains all gradients.  F = L I satisfies this.
+    Differs: the sign of the update is not the printed one, see `kernels.sgfs`.
+
+    Attributes
+    ----------
+    step, unit : Step size, as in `chains.steps`.
+    refresh : int, >= 1.  Number of steps between two computations of V.
+    temperature : "printed": the noise above, which targets exp(-4U).  "proper": the variance of Z is
+        ``max(sigma^2, 4/(N^2 eta))``, which targets exp(-U).
+    precision, samples, burn_in, sampling : As in `DpSgldWang2015`.
+
+    References
+    ----------
+    wang2015, Algorithm 4, Theorem 5 and section C.2.
     """
 
     budgeted: ClassVar[bool] = True
@@ -89,12 +108,20 @@ class DpSgfs(ChainMethod):
         return Plan(guarantee, chain, {"noise_std": sigma})
 
     def noise_std(self, facts: Facts, budget: Budget) -> float:
-        """sigma for half of the budget, unitless (F carries the gradients' unit); 0 for eps = inf."""
+        """Return sigma for half of the budget, 0 for eps = inf.
+
+        sigma has no unit, because F carries the unit of the gradients.
+
+        Raises
+        ------
+        ValueError
+            For delta = 0.
+        """
         if budget.epsilon == math.inf:
             return 0.0
         require(budget.delta > 0, f"Theorem 5 of wang2015 needs delta > 0, not {budget.delta}")
         steps, epsilon, delta = self.sampling.steps(facts.n), budget.epsilon / 2, budget.delta / 2
-        logs = math.log(2.5 * steps / delta) * math.log(2 / delta)  # N T/tau counted in whole steps
+        logs = math.log(2.5 * steps / delta) * math.log(2 / delta)  # steps is N T/tau, rounded down
         return math.sqrt(32 * steps * logs) / (facts.n * epsilon)
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
@@ -104,10 +131,10 @@ class DpSgfs(ChainMethod):
 
 
 class _Scoring:
-    """`kernels.sgfs` with the covariances of Algorithm 4.
+    """The kernel `kernels.sgfs` with the covariances of Algorithm 4.
 
-    It is given the rows of a minibatch beside the noisy sum: what it takes from them is V, with noise of its own, which
-    the event counts.
+    Other kernels see only the noisy sum.  This one also receives the rows of the minibatch, from which it
+    computes V.  V has noise of its own, and the event counts it.
     """
 
     def __init__(
@@ -138,7 +165,7 @@ class _Scoring:
         return found.theta, found.fisher, found.cholesky
 
     def covariance(self, theta: Tensor, rows: Tensor) -> Tensor:
-        """V ``(S, E, d, d)`` in float64 of the minibatch `rows` ``(S, tau)``; W is shared along the budget axis."""
+        """Return V ``(S, E, d, d)`` in float64 for the minibatch `rows` ``(S, tau)``; all budgets share W."""
         d = self.problem.d
         grads = self.problem.example_grads(theta, rows)  # (S, E, tau, d)
         grads = grads - grads.mean(2, keepdim=True)

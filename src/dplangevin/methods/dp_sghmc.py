@@ -1,7 +1,8 @@
-"""Differentially private stochastic gradient Hamiltonian Monte Carlo, and SGHMC without privacy.
+"""Stochastic gradient Hamiltonian Monte Carlo, twice with differential privacy and once without privacy.
 
-`DpSghmc`        uniform subsets, noise by Theorem 4 (Wang, Fienberg and Smola 2015, eq. 4.4)
-`DpSghmcLi2019`  Poisson samples of clipped gradients, noise that step size and friction set
+- `DpSghmc`: uniform subsets, noise by Theorem 4 (Wang, Fienberg and Smola 2015, eq. 4.4)
+- `DpSghmcLi2019`: Poisson samples of clipped gradients; step size and friction determine the noise
+- `Sghmc`: no privacy
 """
 
 import math
@@ -31,15 +32,29 @@ from dplangevin.problems import Facts, Problem
 
 @dataclass(frozen=True)
 class DpSghmc(ChainMethod):
-    r"""Eq. 4.4 with minibatch gradients ``n/tau sum_S grad l + grad r`` and ``N(0, 2 (a - b) eta I)`` on the velocity.
+    """DP-SGHMC: eq. 4.4 on uniform subsets, with noise ``N(0, 2 (a - b) eta I)`` on the velocity.
 
-    b, the guess of the gradient's own noise, is 0, so all the noise that 4.4 asks for is there to hide behind, and
-    Theorem 4 makes it private at ``eta = min(2 a/C, step/n)``, step and unit as in `chains.steps`: that is when
-    ``2 a eta >= C eta^2``.  (The paper prints ``2 a >= C eta``, the same with eta divided out.)  friction: a in (0,
-    1).  The step in units of 1/smoothness has to be in (0, a), for then ``eta h < a`` for all curvatures h of the
-    data's loss, and the chain is stable on them.
-    The minibatch's noise heats the chain, which without a thermostat does not notice; it vanishes with eta.
-    Velocity starts from N(0, eta I), theta_1 = 0 unless `start` is given; the rest as in DpSgldWang2015.
+    The gradient of a minibatch S is ``n/tau sum_S grad l + grad r``.  b is a guess of the gradient's own
+    noise; here b = 0.  So all the noise of eq. 4.4 protects the records.
+
+    Theorem 4 makes the chain private if ``2 a eta >= C eta^2``.  So the step size is
+    ``eta = min(2 a/C, step/n)``.  (The paper prints ``2 a >= C eta``, which is the same condition divided by
+    eta.)
+
+    In units of 1/smoothness the step must be in (0, a).  Then ``eta h < a`` for every curvature h of the
+    data's loss, and the chain is stable.  The noise of the minibatches heats the chain, and no thermostat
+    corrects this.  The effect vanishes with eta.  The velocity starts from N(0, eta I), and theta_1 = 0
+    unless `start` is given.
+
+    Attributes
+    ----------
+    friction : float in (0, 1).  a.
+    step, unit : Step size, as in `chains.steps`.
+    precision, samples, burn_in, clip : As in `DpSgldWang2015`.
+
+    References
+    ----------
+    wang2015, eq. 4.4 and Theorem 4.
     """
 
     budgeted: ClassVar[bool] = True
@@ -61,7 +76,7 @@ class DpSghmc(ChainMethod):
         check_scheme(self.name, self.sampling, "subset")
 
     def check_step(self) -> None:
-        """ValueError for a step at which the chain is unstable on some rows."""
+        """Raise ValueError for a step at which the chain is unstable on some rows."""
         require(
             self.unit != "smoothness" or self.step < self.friction,
             f"step must be in (0, friction) = (0, {self.friction}), not {self.step}: the chain is unstable above",
@@ -75,7 +90,7 @@ class DpSghmc(ChainMethod):
         eta = size_of.first(facts) / n
         if variance > 0:
             eta = min(eta, 2 * self.friction / variance)
-        # the velocity's noise is -eta (n/tau) times that on the sum
+        # the noise on the velocity is -eta (n/tau) times the noise on the minibatch's sum
         noise = torch.full((steps,), math.sqrt(2 * self.friction / eta) * size / n, dtype=torch.float64)
         event = subset_event(n, size, noise / bound) if budget.epsilon < math.inf else None
         chain = Chain(
@@ -93,25 +108,36 @@ class DpSghmc(ChainMethod):
         return hamiltonian(self.dynamics(), problem, plans, self.rest)
 
     def dynamics(self) -> kernels.Kernel:
+        """Return the update of theta and velocity."""
         return sghmc(self.friction)
 
     def rest(self, theta: Tensor) -> State:
-        """The state beside theta and the velocity, at the start."""
+        """Return the initial state beside theta and the velocity; here nothing."""
         return ()
 
 
 @dataclass(frozen=True)
 class DpSghmcLi2019(DpSgldLi2019):
-    r"""SGHMC (Chen, Fox and Guestrin 2014) on Poisson samples of clipped gradients, its own noise priced as Algorithm 1
-    of Li, Chen, Liu and Carin (2019) prices that of SGLD::
+    """SGHMC on Poisson samples of clipped gradients, priced as in Algorithm 1 of Li et al. (2019).
+
+    The dynamics are those of Chen, Fox and Guestrin (2014), with ``z ~ N(0, 2 a eta_t/n I)``::
 
         theta <- theta + v
-        v     <- v - a v - eta_t ((1/tau) sum_S clipped(grad l) + precision/n theta) + z,    z ~ N(0, 2 a eta_t/n I)
+        v     <- v - a v - eta_t ((1/tau) sum_S clipped(grad l) + precision/n theta) + z
 
-    which targets exp(-U) where no gradient is clipped.  friction: a in (0, 1).  The noise multiplier is ``sigma_t =
-    tau/(L sqrt(eta_t n/(2 a)))``; all else, calibrations and schedules among it, is as of `DpSgldLi2019`, whose
-    `temperature` has no part in this.  The velocity starts from N(0, eta_1/n I).
+    They target exp(-U) if no gradient is clipped.  The noise multiplier is
+    ``sigma_t = tau/(L sqrt(eta_t n/(2 a)))``.  The velocity starts from N(0, eta_1/n I).  Everything else is
+    as in `DpSgldLi2019`, including calibration and schedules; `temperature` has no effect.
+
     Differs: li2019 prints no DP-SGHMC; section 4.3 says only that a GAN was trained by SGHMC at a budget.
+
+    Attributes
+    ----------
+    friction : float in (0, 1).  a.
+
+    References
+    ----------
+    li2019, Algorithm 1 and section 4.3; chen2014.
     """
 
     name: ClassVar[str] = "dp_sghmc_li2019"
@@ -124,6 +150,7 @@ class DpSghmcLi2019(DpSgldLi2019):
 
     @property
     def heat(self) -> float:
+        """The variance of a step's noise on the velocity, in units of eta_t/n."""
         return 2 * self.friction
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
@@ -132,8 +159,10 @@ class DpSghmcLi2019(DpSgldLi2019):
 
 @dataclass(frozen=True)
 class Sghmc(ChainMethod):
-    """`DpSghmcLi2019` without a budget and without clipping, eta = step/unit at every step; it releases samples of its
-    chain as they are."""
+    """`DpSghmcLi2019` without a budget and without clipping, with eta = step/unit at every step.
+
+    The samples of the chain are released as they are.
+    """
 
     budgeted: ClassVar[bool] = False
     friction: float = 0.1
@@ -173,7 +202,13 @@ def hamiltonian(
     plans: Sequence[Plan],
     rest: Callable[[Tensor], State] = lambda theta: (),
 ) -> Langevin:
-    """A kernel with velocities in units of U, which start from N(0, eta I); rest: of the state, at the start."""
+    """Return a kernel with velocities, in units of U, that start from N(0, eta I).
+
+    Parameters
+    ----------
+    dynamics : The update of `kernels`.
+    rest : Returns the initial state beside theta and the velocity, for theta ``(S, E, d)``.
+    """
     chains, n = [plan.work for plan in plans], problem.facts.n
     eta = schedules(chains, "step", problem.device) / n
 
@@ -186,4 +221,5 @@ def hamiltonian(
 
 
 def check_friction(friction: float) -> None:
+    """Raise ValueError unless friction is in (0, 1)."""
     require(0 < friction < 1, f"friction must be in (0, 1), not {friction}")

@@ -1,10 +1,10 @@
-"""Differentially private stochastic gradient Langevin dynamics, as three papers have it, and SGLD without privacy.
+"""SGLD with differential privacy, as three papers define it, and SGLD without privacy.
 
-They differ in what a step is, where its noise comes from and how it is sampled:
+The papers differ in the step size, in the source of the noise and in the sampling of minibatches:
 
     `DpSgldWang2015`     uniform subsets, noise by Theorem 4, units of the summed loss
-    `DpSgldLi2019`       Poisson samples of clipped gradients, noise that the step size sets
-    `DpSgldRyffel2022`   uniform subsets, the last iterate alone is released, noise sqrt(2 eta) sigma
+    `DpSgldLi2019`       Poisson samples of clipped gradients, noise determined by the step size
+    `DpSgldRyffel2022`   uniform subsets, only the last iterate is released, noise sqrt(2 eta) sigma
 """
 
 import math
@@ -35,28 +35,48 @@ from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, s
 from dplangevin.problems import Facts
 
 Temperature = Literal["printed", "proper"]
-HEAT = {"printed": 1.0, "proper": 2.0}  # noise variance in units of the step size (of the summed loss)
-# minibatches whose last iterate has no bound of its own
+HEAT = {"printed": 1.0, "proper": 2.0}  # noise variance in units of the step size of the summed loss
+# sampling schemes for which no bound on the last iterate alone is known
 WITHOUT_LAST = {"shuffled": "epochs are shuffled", "poisson": "minibatches are Poisson samples"}
 
 
 @dataclass(frozen=True)
 class DpSgldWang2015(ChainMethod):
-    r"""Algorithm 2 of Wang, Fienberg and Smola (2015), ``z ~ N(0, max(C eta_t^2, eta_t) I)``::
+    """DP-SGLD, Algorithm 2 of Wang, Fienberg and Smola (2015).
+
+    One step is, with ``z ~ N(0, max(C eta_t^2, eta_t) I)``::
 
         theta <- theta - eta_t (grad r + n/tau sum_S grad l) + z
 
-    C is Theorem 4's gradient noise (`wang2015_noise.gradient_variance`); below the step 1/C Langevin noise alone pays.
-    Schedules of section 4.1, with ``eta_0 = min(1/C, most)`` and ``most = step/n``, step and unit as in `chains.steps`:
-    "phase": ``eta_t = alpha (n T/tau)/(C t)``, so that the last (1 - alpha) of the steps are plain SGLD;
-    "constant": eta_0;
-    "harmonic": ``max(1/(t + 1), eta_0)`` as printed, which is far from stable for losses summed over n rows.
-    Differs: the phase schedule, which has no finite value at eps = inf, is cut at `most`.
-    clip: bound on a record's gradient where the problem has none; L is the smaller of both.
-    temperature "printed": as above, and the noise N(0, eta) makes exp(-2U) the target, not the posterior; "proper": the
-    variance is ``max(C eta_t^2, 2 eta_t)``, which targets exp(-U) and costs no more.
-    theta_1 = 0 unless `start` is given; precision: of the Gaussian prior, >= 0; all iterates are released, of which
-    `samples` after the `burn_in` share are kept.
+    C is the gradient noise of Theorem 4 (`wang2015_noise.gradient_variance`).  If eta_t is below 1/C, the
+    Langevin noise alone is enough for privacy.  theta_1 = 0 unless `start` is given.  All iterates are
+    released.
+
+    The schedules are those of section 4.1, with ``eta_0 = min(1/C, most)`` and ``most = step/n``:
+
+    - "phase": ``eta_t = alpha (n T/tau)/(C t)``; the last (1 - alpha) of the steps are then plain SGLD.
+    - "constant": eta_0.
+    - "harmonic": ``max(1/(t + 1), eta_0)`` as printed, which is far from stable for losses summed over n
+      rows.
+
+    Differs: the phase schedule is cut at `most`; without the cut it has no finite value at eps = inf.
+
+    Attributes
+    ----------
+    schedule : "phase", "constant" or "harmonic".
+    step, unit : Largest step size, as in `chains.steps`.
+    precision : float, >= 0.  Precision of the Gaussian prior.
+    samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
+    alpha : float in (0, 1).  Share of the steps in the first phase.
+    temperature : "printed": the noise above; N(0, eta) makes exp(-2U) the target, not the posterior.
+        "proper": the variance is ``max(C eta_t^2, 2 eta_t)``, which targets exp(-U) and costs no more
+        privacy.
+    clip : float, > 0, or None.  Bound on a record's gradient if the problem has none.  L is the smaller of
+        both bounds.
+
+    References
+    ----------
+    wang2015, Algorithm 2, Theorem 4 and section 4.1.
     """
 
     budgeted: ClassVar[bool] = True
@@ -101,7 +121,13 @@ class DpSgldWang2015(ChainMethod):
         return Plan(guarantee, chain, {"schedule": self.schedule, "noise_std": float(noise[0])})
 
     def step_sizes(self, most: float, steps: int, variance: float) -> torch.Tensor:
-        """eta_t, ``(steps,)``, for the noise constant C."""
+        """Return eta_t, ``(steps,)``.
+
+        Parameters
+        ----------
+        most : float.  Largest step size of "phase" and "constant".
+        variance : float.  C, the gradient noise of Theorem 4; 0 without privacy.
+        """
         t = torch.arange(1, steps + 1, dtype=torch.float64)
         largest = min(most, 1 / variance) if variance > 0 else most  # eta_0
         if self.schedule == "phase":
@@ -117,22 +143,43 @@ class DpSgldWang2015(ChainMethod):
 
 @dataclass(frozen=True)
 class DpSgldLi2019(ChainMethod):
-    r"""Algorithm 1 of Li, Chen, Liu and Carin (2019)::
+    """DP-SGLD, Algorithm 1 of Li, Chen, Liu and Carin (2019).
+
+    One step is::
 
         theta <- theta - eta_t ((1/tau) sum_S clipped(grad l) + precision/n theta) + z,    z ~ N(0, eta_t/n I)
 
-    S is a Poisson sample at q = tau/n and clipped gradients have norm at most L (`clip`), so the noise multiplier is
-    ``sigma_t = tau/(L sqrt(eta_t n))``.  calibrated, to the smallest sigma_1 that `accountant` allows: "step", eta_1 is
-    the largest that the budget allows and no larger than `step` (None: no limit; where it is the limit the chain is
-    standard SGLD and costs less than the budget); "clip", L follows from `step`; None: both are stated, and the budget
-    is what is claimed for them.
-    step: ``step/unit`` as in `chains.steps`.  schedule: "fixed", or "decreasing", ``eta_t = eta_1 t^(-1/3)``.
-    temperature "printed": as above, which targets exp(-2U); "proper": z ~ N(0, 2 eta_t/n), which targets exp(-U), so
-    that ``sigma_t = tau/(L sqrt(eta_t n/2))``.  (Where a gradient is clipped neither is the target.)
-    Differs: the paper prints ``- eta grad log``; read as minus the gradient of the loss and of -log prior.
-    Differs: without a budget (eps = inf) gradients are clipped all the same; `Sgld` does not.
-    precision: of the Gaussian prior, >= 0; all iterates are released, of which `samples` after the `burn_in` share are
-    kept.  adjacency: what the accountant is asked for.
+    S is a Poisson sample with rate q = tau/n.  Clipped gradients have norm at most L.  So the noise
+    multiplier is ``sigma_t = tau/(L sqrt(eta_t n))``.  All iterates are released.
+
+    Differs: the paper prints ``- eta grad log``; we read it as minus the gradient of the loss and of -log
+    prior.
+    Differs: without a budget (eps = inf) gradients are clipped all the same; `Sgld` does not clip.
+    Differs: clipped = "minibatch" does not follow Algorithm 1, whose privacy needs "record"; we price what it
+    does.
+
+    Attributes
+    ----------
+    schedule : "fixed", or "decreasing": ``eta_t = eta_1 t^(-1/3)``.
+    step, unit : The step size ``step/unit``, as in `chains.steps`; step None: no limit on the step size.
+    clip : float, > 0, or None.  L.
+    precision : float, >= 0.  Precision of the Gaussian prior.
+    samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
+    calibrated : What is fitted to the smallest sigma_1 that `accountant` allows.  "step": eta_1 is the
+        largest step size that the budget allows, and at most `step`; at this limit the chain is standard SGLD
+        and costs less than the budget.  "clip": L follows from `step`.  None: step and clip are both given.
+        Then the budget is what is claimed, and the event may cost more.
+    temperature : "printed": the noise above, which targets exp(-2U).  "proper": z ~ N(0, 2 eta_t/n), which
+        targets exp(-U), with ``sigma_t = tau/(L sqrt(eta_t n/2))``.  Neither is the target if a gradient is
+        clipped.
+    adjacency : The neighbour relation for which the accountant calibrates.
+    clipped : What has norm at most `clip`.  "record": each record's gradient, as in the algorithm.
+        "minibatch": the mean gradient of a minibatch, as many implementations clip.  Then one record moves
+        the mean by up to 2 L instead of L/tau, and sigma is 2 tau times smaller.
+
+    References
+    ----------
+    li2019, Algorithm 1.
     """
 
     budgeted: ClassVar[bool] = True
@@ -149,6 +196,7 @@ class DpSgldLi2019(ChainMethod):
     unit: Unit = "smoothness"
     temperature: Temperature = "printed"
     adjacency: Adjacency = "add_remove"
+    clipped: Literal["record", "minibatch"] = "record"
 
     def __post_init__(self) -> None:
         check_schedule(self.schedule)
@@ -160,6 +208,8 @@ class DpSgldLi2019(ChainMethod):
         for name in ("step", "clip"):
             if (value := getattr(self, name)) is not None:
                 positive(**{name: value})
+        by = ("record", "minibatch")
+        require(self.clipped in by, f"clipped must be one of {by}, not {self.clipped!r}")
         wanted = {"step": ("clip",), "clip": ("step",), None: ("step", "clip")}[self.calibrated]
         for name in wanted:
             require(
@@ -179,9 +229,15 @@ class DpSgldLi2019(ChainMethod):
         private = budget.epsilon < math.inf
         event = steps_event(sigma, rate=rate, steps=steps, schedule=self.schedule) if private else None
         keep = thinned(steps, self.burn_in, self.samples)
-        chain = Chain(eta, noise, self.sampling, clip, self.precision / n, keep=keep)
+        bounds = {"clip": clip} if self.clipped == "record" else {"mean_clip": clip}
+        chain = Chain(eta, noise, self.sampling, l2=self.precision / n, keep=keep, **bounds)
         read = () if self.step is None else Steps(self.step, self.unit).read(facts)
-        assumptions = *CHOSEN, *facts.rows, *read
+        by = (
+            ()
+            if self.clipped == "record"
+            else ("the mean gradient of a minibatch is clipped, not each record's",)
+        )
+        assumptions = *CHOSEN, *by, *facts.rows, *read
         guarantee = guaranteed(
             self.accountant, event, budget, self.adjacency, "all_iterates", "poisson", assumptions
         )
@@ -191,15 +247,25 @@ class DpSgldLi2019(ChainMethod):
             "calibration": "published" if stated else self.calibrated or "",
             "noise_multiplier": sigma,
             "noise_std": float(noise[0]),
+            "clip": clip,
         }
         return Plan(guarantee, chain, settings, stated)
 
     def settled(self, facts: Facts, budget: Budget) -> tuple[float, float, float]:
-        """eta_1, L and sigma_1."""
+        """Return the step size eta_1, the clip L and the noise multiplier sigma_1 for a budget.
+
+        Raises
+        ------
+        ValueError
+            Without a budget if step or clip is None or `calibrated` is "clip"; or if no noise multiplier fits
+            the budget.
+        """
         n, batch, heat = facts.n, self.sampling.size(facts.n), self.heat
+        # one record moves a minibatch's sum by at most `moved` clips
+        moved = 1.0 if self.clipped == "record" else 2.0 * batch
         most = None if self.step is None else Steps(self.step, self.unit).first(facts)
         if self.clip is not None and most is not None:
-            least = multiplier_of(most / heat, records=n, batch=batch, lipschitz=self.clip)
+            least = multiplier_of(most / heat, records=n, batch=batch, lipschitz=moved * self.clip)
             if self.calibrated is None or (budget.epsilon == math.inf and self.calibrated == "step"):
                 return most, self.clip, least
         require(budget.epsilon < math.inf, "without a budget give both step and clip")
@@ -214,17 +280,20 @@ class DpSgldLi2019(ChainMethod):
         )
         if self.calibrated == "clip":
             assert most is not None
-            return most, batch / (sigma * math.sqrt(most * n / heat)), sigma
+            return most, batch / (moved * sigma * math.sqrt(most * n / heat)), sigma
         assert self.clip is not None
         if most is not None and sigma == least:
             return most, self.clip, sigma
-        return heat * step_of(sigma, records=n, batch=batch, lipschitz=self.clip), self.clip, sigma
+        return heat * step_of(sigma, records=n, batch=batch, lipschitz=moved * self.clip), self.clip, sigma
 
 
 @dataclass(frozen=True)
 class Sgld(ChainMethod):
-    """`DpSgldLi2019` without a budget, with eta_1 = step/unit and no clipping; it releases samples of its chain as they
-    are.  The paper calls its baseline "standard SGLD" and states neither step size nor minibatches."""
+    """`DpSgldLi2019` without a budget and without clipping, with eta_1 = step/unit.
+
+    The samples of the chain are released as they are.  The paper calls its baseline "standard SGLD" and gives
+    neither its step size nor its minibatches.
+    """
 
     budgeted: ClassVar[bool] = False
     schedule: Schedule = "fixed"
@@ -260,25 +329,40 @@ class Sgld(ChainMethod):
 
 @dataclass(frozen=True)
 class DpSgldRyffel2022(ChainMethod):
-    r"""Algorithm 1 of Ryffel, Bach and Pointcheval (2022), of which the last iterate alone is released::
+    """DP-Langevin, Algorithm 1 of Ryffel, Bach and Pointcheval (2022), which releases only the last iterate.
+
+    One step is::
 
         theta <- Proj_C(theta - eta_k (mean of clipped gradients + l2 theta) + sqrt(2 eta_k) sigma N(0, I))
 
-    The mean is over a uniform subset of tau rows, drawn anew each step, or the next tau of a shuffled epoch; on Poisson
-    samples it is the sum over tau; with a clip and initial "zero" this is then DP-SGD with an l2, step for step.  The
-    steps are those of section 5.2 where `step` is 1/2 in units of the smoothness of the mean loss.
-    clip: None for none; L is the smaller of it and of the problem's own bound, which no gradient exceeds.
-    radius: of the ball C, None for the whole space.
-    initial: "theorem", theta_0 ~ Proj_C N(0, 2 sigma^2/l2 I); "code", as in the authors' code, where 2 sigma^2/l2 is
-    the standard deviation; or "zero".  The theorem covers the first alone.
-    noise_std: sigma; None: the smallest that `accountant` allows: Theorem 3.1 with K in steps (`Ryffel2022`), or the
-    smaller of PLD of all iterates and the last-iterate bound (`Tight`).
-    Differs: the theorem bounds gradients of the whole loss.  Here only the part that depends on the record is clipped;
-    the ridge needs no data and cancels in the difference of two neighbours.
+    The mean is over a uniform subset of tau rows, drawn anew at each step, or over the next tau rows of a
+    shuffled epoch.  On Poisson samples it is the sum divided by tau; with a clip and initial = "zero", each
+    step is then one of DP-SGD with an L2 penalty.  `step` = 1/2 in units of the smoothness of the mean loss
+    gives the steps of section 5.2.
 
-    The last-iterate bound (Bok2024) needs the loss of every record convex and smooth: with smoothness row_bound^2/2 +
-    l2 it holds while no gradient is clipped.  A clipped softmax gradient need not be the gradient of any convex
-    function; then there is no such bound.
+    The last-iterate bound (Bok2024) needs every record's loss to be convex and smooth.  While no gradient is
+    clipped, it holds with smoothness row_bound^2/2 + l2.  A clipped softmax gradient need not be the gradient
+    of any convex function; then there is no such bound.
+
+    Differs: the theorem bounds gradients of the whole loss.  Here only the part that depends on the record is
+    clipped.  The L2 penalty needs no data and cancels in the difference of two neighbours.
+
+    Attributes
+    ----------
+    l2 : float, > 0.  Weight of the L2 penalty on the mean loss.
+    accountant : `Ryffel2022`, Theorem 3.1 with K counted in steps; or `Tight`, the smaller of the privacy
+        loss distribution of all iterates and the last-iterate bound.
+    step, unit, schedule : Step sizes, as in `chains.steps`.
+    clip : float, > 0, or None for no clipping.  L is the smaller of `clip` and the problem's bound on
+        gradients.
+    noise_std : float, > 0, or None.  sigma; None: the smallest that `accountant` allows.
+    radius : float, > 0, or None.  Radius of the ball C; None for the whole space.
+    initial : "theorem": theta_0 ~ Proj_C N(0, 2 sigma^2/l2 I).  "code": the standard deviation is 2
+        sigma^2/l2, as in the authors' code.  "zero": theta_0 = 0.  The theorem covers only the first.
+
+    References
+    ----------
+    ryffel2022, Algorithm 1, Theorem 3.1 and section 5.2; bok2024.
     """
 
     budgeted: ClassVar[bool] = True
@@ -293,7 +377,7 @@ class DpSgldRyffel2022(ChainMethod):
     radius: float | None = None
     initial: Literal["theorem", "code", "zero"] = "theorem"
 
-    FAINT: ClassVar[float] = 1e-2  # noise multipliers that calibrations search
+    FAINT: ClassVar[float] = 1e-2  # calibration searches noise multipliers from FAINT to LOUD
     LOUD: ClassVar[float] = 1e5
 
     def __post_init__(self) -> None:
@@ -311,6 +395,7 @@ class DpSgldRyffel2022(ChainMethod):
 
     @property
     def steps(self) -> Steps:
+        """The step sizes as one object."""
         return Steps(self.step, self.unit, self.schedule)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
@@ -356,19 +441,30 @@ class DpSgldRyffel2022(ChainMethod):
         )
 
     def limit(self, facts: Facts) -> float:
-        """No gradient is longer: the clip, or what the rows allow if that is less."""
+        """Return L, which no gradient exceeds: the clip or the bound from the rows, whichever is smaller.
+
+        Raises
+        ------
+        ValueError
+            If there is neither a clip nor a bound.
+        """
         limit = min(facts.lipschitz, math.inf if self.clip is None else self.clip)
         require(limit < math.inf, "gradients without a bound need a clip: set clip, or bound the rows")
         return limit
 
     def clips(self, facts: Facts) -> bool:
-        """Whether a gradient can be longer than the clip."""
+        """Return True if a gradient can be longer than the clip."""
         return facts.lipschitz > self.limit(facts) * (1 + 1e-9)
 
     def event(self, facts: Facts, noise: float) -> LangevinDpEvent:
-        """The last iterate, with the smoothness of the mean loss as the paper has it; noise: sigma.
+        """Return the event of the last iterate, with the smoothness of the mean loss as in the paper.
 
-        Of a network, which has none, that of which `step` would be the step of section 5.2.
+        A network has no known smoothness.  Its event has the smoothness for which `step` is the step of
+        section 5.2.
+
+        Parameters
+        ----------
+        noise : float, > 0.  sigma.
         """
         first, beta = self.steps.first(facts, self.l2), facts.mean_smoothness + self.l2
         return LangevinDpEvent(
@@ -384,7 +480,14 @@ class DpSgldRyffel2022(ChainMethod):
         )
 
     def provable(self, facts: Facts, noise: float) -> DpEvent:
-        """What `Tight` may price: the last iterate with every record's smoothness, or all iterates."""
+        """Return the event that `Tight` may price: the last iterate if it has a bound, else all iterates.
+
+        The event of the last iterate has the smoothness of every record's loss, not of the mean loss.
+
+        Parameters
+        ----------
+        noise : float, > 0.  sigma.
+        """
         event = self.event(facts, noise)
         if self.sampling.scheme == "shuffled":
             return ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), event.multipliers())
@@ -395,7 +498,7 @@ class DpSgldRyffel2022(ChainMethod):
         return attr.evolve(event, smoothness=facts.smoothness + self.l2)
 
     def calibrated(self, facts: Facts, budget: Budget) -> float:
-        """sigma."""
+        """Return sigma: `noise_std`, or the smallest that the accountant allows for the budget."""
         if self.noise_std is not None:
             return self.noise_std
         unit = float(1 / self.event(facts, 1.0).multipliers()[0])  # sigma at noise multiplier 1
@@ -404,7 +507,7 @@ class DpSgldRyffel2022(ChainMethod):
         return calibrate(self.accountant, lambda sigma: make(facts, sigma), budget, low=low, high=high)
 
     def violated(self, facts: Facts, event: LangevinDpEvent, delta: float) -> list[str]:
-        """What Theorem 3.1 needs and this run does not have."""
+        """Return the conditions of Theorem 3.1 that this run does not satisfy."""
         notes = list(Ryffel2022().violated(event, delta))
         if facts.loss is None:
             notes.append("Theorem 3.1 is proved for convex losses")
@@ -419,15 +522,17 @@ class DpSgldRyffel2022(ChainMethod):
 
 
 def langevin_steps(first: float, steps: int, schedule: Schedule) -> torch.Tensor:
-    """eta_t, ``(steps,)``, from eta_1."""
+    """Return eta_t, ``(steps,)``, starting at eta_1 = `first`."""
     t = torch.arange(1, steps + 1, dtype=torch.float64)
     return first * t ** (-1 / 3) if schedule == "decreasing" else torch.full_like(t, first)
 
 
 def check_temperature(temperature: str) -> None:
+    """Raise ValueError for an unknown temperature."""
     require(temperature in HEAT, f"temperature must be one of {tuple(HEAT)}, not {temperature!r}")
 
 
 def check_schedule(schedule: str) -> None:
+    """Raise ValueError for an unknown schedule of step sizes."""
     known = get_args(Schedule)
     require(schedule in known, f"schedule must be one of {known}, not {schedule!r}")

@@ -1,4 +1,4 @@
-"""Differentially private stochastic gradient Nose-Hoover thermostat (Wang, Fienberg and Smola 2015, eq. 4.5)."""
+"""Differentially private stochastic gradient Nose-Hoover thermostat (wang2015, eq. 4.5)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,23 +15,31 @@ from dplangevin.methods.dp_sghmc import DpSghmc
 
 @dataclass(frozen=True)
 class DpSgnht(DpSghmc):
-    r"""Eq. 4.5 with minibatch gradients ``n/tau sum_S grad l + grad r`` and ``N(0, 2 a eta I)`` on the velocity.
+    """DP-SGNHT: eq. 4.5 on uniform subsets, with noise ``N(0, 2 a eta I)`` on the velocity.
 
-    Private as `DpSghmc` is; the friction a < 1/2 is also the thermostat's start.  It has an equilibrium where
-    2 a + eta V < 1, with V the variance of a coordinate of the minibatch gradient; beyond that it climbs, and the chain
+    The gradient of a minibatch S is ``n/tau sum_S grad l + grad r``.  The chain is private in the same way as
+    `DpSghmc`.  The thermostat starts at the friction a < 1/2.  It has an equilibrium where 2 a + eta V < 1,
+    with V the variance of a coordinate of the minibatch gradient.  Beyond that it grows, and the chain
     diverges.
+
+    References
+    ----------
+    wang2015, eq. 4.5.
     """
 
     name: ClassVar[str] = "dp_sgnht"
     step: float = 0.1
 
     def check_step(self) -> None:
+        """Raise ValueError for a friction at which the thermostat has no equilibrium."""
         require(
             self.friction < 0.5, f"friction must be below 1/2, not {self.friction}: there is no equilibrium"
         )
 
     def dynamics(self) -> kernels.Kernel:
+        """Return the update of theta, velocity and thermostat."""
         return sgnht()
 
     def rest(self, theta: Tensor) -> State:
+        """Return the thermostat's start, ``(S, E, 1)``."""
         return (torch.full((*theta.shape[:2], 1), self.friction, device=theta.device),)

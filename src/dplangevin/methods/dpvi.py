@@ -23,24 +23,40 @@ from dplangevin.problems.glm import Glm
 
 @dataclass(frozen=True)
 class Dpvi:
-    r"""Mean-field Gaussian ``q = N(m, diag e^(2s))``, fitted by DP-SGD on ``-ELBO = KL(q || prior) + E_q U``.
+    """Mean-field Gaussian ``q = N(m, diag e^(2s))``, fitted by DP-SGD; for linear models of one margin.
 
-    One draw ``theta = m + e^s eps``, ``eps ~ N(0, I)``, serves a whole minibatch.  A record's gradients, g_i in m and
-    ``g_i eps e^s`` in s, the latter times kappa/u, are clipped jointly to norm `clip`, summed over a Poisson sample of
-    rate q and blurred by ``N(0, (clip sigma)^2 I)``; sigma comes from the accountant.  Prior ``N(0, I/precision)`` and
-    entropy need no data.  With g the clipped sum and z, z' the noise:
+    The loss is ``-ELBO = KL(q || prior) + E_q U``.  A whole minibatch uses one draw ``theta = m + e^s eps``,
+    ``eps ~ N(0, I)``.  A record has a gradient g_i in m and a gradient ``g_i eps e^s`` in s.  The latter is
+    multiplied by kappa/u.  Both are clipped jointly to norm `clip` and summed over a Poisson sample of rate
+    q.  The sum gets noise ``N(0, (clip sigma)^2 I)``, with sigma from the accountant.  Prior
+    ``N(0, I/precision)`` and entropy need no data.  With g the clipped sum and z, z' the noise:
 
         m <- m - eta_t u^2 ((g + z)/q + precision m)
         s <- s - eta_t ((g eps e^s + (u/kappa) z')/q + precision e^(2s) - 1)
 
-    u is the smallest standard deviation that the posterior can have, ``u^2 = 1/(beta n + precision)``, beta the
-    smoothness.  m starts at 0, s at log u, and s is kept where its optimum is, in ``[log u, -log(precision)/2]``.
-    kappa: `spread`, the weight of the gradient in s beside that in m when e^s = u: larger values blur s less, and clip
-    more once e^s > u.  eta_t falls linearly to 0 from `step`, stable up to about 1, or from where the noise alone would
-    carry m to the prior's standard deviation if that is less: ``sqrt(3/(T precision)) q/(u^2 clip sigma)``.  The last
-    iterate is used; `samples` draws from q, which need no further privacy, are given out.
-    precision, spread: > 0.  clip: inf only without privacy.  Linear models of one margin.
-    Differs: the paper's optimiser is Adagrad, and it clips with kappa = u.
+    u is the smallest standard deviation that the posterior can have, ``u^2 = 1/(beta n + precision)``, with
+    beta the smoothness.  m starts at 0 and s at log u.  s is restricted to ``[log u, -log(precision)/2]``,
+    which contains its optimum.
+
+    eta_t falls linearly to 0.  It starts at `step`, or at ``sqrt(3/(T precision)) q/(u^2 clip sigma)`` if
+    that is less: there the noise alone would move m by the prior's standard deviation.  The last iterate is
+    used.  The release is `samples` draws from q, which cost no further privacy.
+
+    Differs: the paper optimises with Adagrad.
+    Differs: the paper clips with kappa = u.
+
+    Attributes
+    ----------
+    clip : float, > 0; inf only without privacy.
+    step : float, > 0.  First step size; stable up to about 1.
+    precision : float, > 0.  Precision of the Gaussian prior.
+    spread : float, > 0.  kappa, the weight of the gradient in s relative to that in m when e^s = u.  Larger
+        values add less noise to s, and clip more gradients once e^s > u.
+    samples : int, >= 1.  Number of draws from q.
+
+    References
+    ----------
+    jalko2017.
     """
 
     budgeted: ClassVar[bool] = True
@@ -93,7 +109,7 @@ class Dpvi:
         return Plan(guarantee, chain, {"noise_multiplier": sigma, "noise_std": noise})
 
     def unit(self, facts: Facts) -> float:
-        """u."""
+        """Return u, the smallest standard deviation that the posterior can have."""
         return float((facts.smoothness * facts.n + self.precision) ** -0.5)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
@@ -117,10 +133,10 @@ class Dpvi:
 
 
 class _Elbo:
-    """m and s of a linear model's q, ``(S, E, 2 d)``, as a problem.
+    """The parameters m and s of q for a linear model, ``(S, E, 2 d)``, as a problem.
 
-    A record's gradient is that in m, and that in s over `scale` = u/kappa.  `clipped_sum` draws the eps
-    of its minibatch.
+    A record's gradient is its gradient in m, followed by its gradient in s divided by `scale` = u/kappa.
+    `clipped_sum` draws the eps of its minibatch.
     """
 
     def __init__(self, model: Glm, scale: float, low: float, rng: torch.Generator) -> None:
@@ -156,7 +172,7 @@ class _Elbo:
 
 
 class _MeanField:
-    """The steps of m and s."""
+    """The updates of m and s as a kernel."""
 
     def __init__(self, elbo: _Elbo, chains: Sequence[Chain], precision: float, unit: float) -> None:
         self.scale, self.low, self.precision, self.unit = elbo.scale, elbo.low, precision, unit

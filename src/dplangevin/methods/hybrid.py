@@ -19,11 +19,20 @@ from dplangevin.problems import Facts, Problem
 
 @dataclass(frozen=True)
 class Hybrid:
-    """A posterior sample at ``share * eps``, then a chain, such as DP-SGNHT or DP-SGLD, from there at the rest; all
-    samples are released.
+    """One posterior sample at ``share * eps``, then a chain that starts there and spends the rest.
 
-    first: `Ops` with bound "paper" or "range" (pure, so delta goes to the second).  second: a method of chains.  The
-    event composes both and is priced as one: by basic composition as in the paper, and by the tight accountant.
+    The chain is, for example, DP-SGNHT or DP-SGLD.  All samples are released.  The event composes both stages
+    and is priced as one event: by basic composition as in the paper, and by the tight accountant.
+
+    Attributes
+    ----------
+    first : `Ops` with bound "paper" or "range".  It is pure, so the second stage gets all of delta.
+    second : A `ChainMethod`.
+    share : float in (0, 1).  Share of epsilon for the first stage.
+
+    References
+    ----------
+    wang2015, Algorithm 3.
     """
 
     budgeted: ClassVar[bool] = True

@@ -27,24 +27,36 @@ from dplangevin.privacy.calibrate import calibrate
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
-TAIL = 40.0  # a standard normal vector is so much longer than sqrt(d) with a probability below e^-800
+TAIL = 40.0  # a standard normal vector is longer than sqrt(d) + TAIL with probability below e^-800
 
 
 @dataclass(frozen=True)
 class ObjPert:
-    r"""Minimise ``sum_i phi(theta x_i, y_i) + Lambda/2 ||theta||^2 + <b, theta>`` with ``b ~ N(0, s^2 I)``.
+    """Minimise ``sum_i phi(theta x_i, y_i) + Lambda/2 ||theta||^2 + <b, theta>`` with ``b ~ N(0, s^2 I)``.
 
-    By the paper, Algorithm 1 times n: ``s^2 = L^2 (8 ln(2/delta) + 4 eps)/eps^2`` and ``Lambda = max(2 beta/eps,
-    ridge)``.  Their proof is for adding or removing a record; under replace_one the same with eps/1.5 for eps.
-    Differs: they have one margin.  For K margins the loss's `rank` r times `mean_curvature` stands for beta and
-    `log_tail` for ``ln(2/delta)`` (see accountants/objective).
-    share, where the accountant is `Tight`: ``Lambda = max(ridge, beta/(e^(share eps/r) - 1))``, so that the
-    determinants cost at most that share of epsilon, and s is the smallest that it allows for the rest.
-    ridge: >= 0, and l2 of the mean loss: what the user wants at least.
+    With the paper's accountant this is Algorithm 1, multiplied by n:
+    ``s^2 = L^2 (8 ln(2/delta) + 4 eps)/eps^2`` and ``Lambda = max(2 beta/eps, ridge)``.  The paper proves it
+    for adding or removing a record.  Under replace_one we use eps/1.5 for eps.
 
-    Released is a point near the minimum, with Gaussian noise that covers the distance (approximate-minima perturbation,
-    Iyengar et al. 2019): `perturbed_fits` has the proof.  It is charged 1 % of epsilon and of delta; the formulas above
-    get the rest.
+    With the accountant `Tight`, ``Lambda = max(ridge, beta/(e^(share eps/r) - 1))``.  Then the determinants
+    cost at most that share of epsilon, and s is the smallest value that the accountant allows for the rest.
+
+    The release is a point near the minimum, with Gaussian noise that covers the distance (approximate-minima
+    perturbation, Iyengar et al. 2019).  `perturbed_fits` has the proof.  This noise is charged 1 % of epsilon
+    and of delta; the formulas above get the rest.
+
+    Differs: the paper has one margin.  For K margins, the loss's `rank` r times `mean_curvature` replaces
+    beta, and `log_tail` replaces ``ln(2/delta)`` (see accountants/objective).
+
+    Attributes
+    ----------
+    ridge : float, >= 0.  Smallest Lambda, on the summed loss.
+    l2 : float, >= 0.  The same for the mean loss: Lambda is at least n l2.
+    share : float in (0, 1), only for the accountant `Tight`; otherwise None.
+
+    References
+    ----------
+    kifer2012, Algorithm 1; iyengar2019, Algorithm 1.
     """
 
     budgeted: ClassVar[bool] = True

@@ -19,7 +19,7 @@ from dplangevin.problems.glm import Glm
 
 
 class _Tempered(NamedTuple):
-    """``exp(-rho U(theta) - precision/2 ||theta||^2)``."""
+    """The density ``exp(-rho U(theta) - precision/2 ||theta||^2)``, up to a factor."""
 
     rho: float
     precision: float
@@ -27,19 +27,37 @@ class _Tempered(NamedTuple):
 
 @dataclass(frozen=True)
 class Ops:
-    r"""One draw from the posterior whose log-likelihood is scaled by rho: ``exp(-rho U(theta)) prior(theta)``.
+    """One draw from the posterior with its log-likelihood times rho: ``exp(-rho U(theta)) prior(theta)``.
 
-    bound, with theta in the ball ``||theta|| <= D = radius`` and pure eps:
-    "paper": ``rho = min(1, eps/4B)``, B the largest loss of one record on the ball (Theorem 1), for the logistic loss
-    ``B = ln(1 + e^D)`` (Algorithm 1); "range": ``rho = min(1, eps/2W)``, W the range of one record's loss on the ball,
-    for the logistic loss exactly D.  Prior: uniform on the ball, times N(0, I/precision) tempered by rho as the
-    algorithm says; precision >= 0.
-    "gdp": no ball, prior ``N(0, I/precision)`` not tempered, precision > 0; the sample is mu-GDP with
-    ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4), and rho follows from (eps, delta).
-    Differs: the paper samples by SGNHT "long enough"; here HMC until split R-hat < 1.05 on all coordinates.  A release
-    says in `not_reached`, which is not private, where that was not reached.
-    Either way the promise is that of an exact sample.  With "gdp" and `posterior.Rejection` the sample is within a
-    known total variation tv of it, for which delta pays (1 + e^eps) tv (Proposition 3); a pure promise cannot pay.
+    With bound "paper" or "range", theta is in the ball ``||theta|| <= D = radius``, and the promise is pure
+    eps.  The prior is uniform on the ball, times N(0, I/precision), which is also raised to the power rho, as
+    in the algorithm.
+
+    - "paper": ``rho = min(1, eps/4B)``, with B the largest loss of one record on the ball (Theorem 1).  For
+      the logistic loss ``B = ln(1 + e^D)`` (Algorithm 1).
+    - "range": ``rho = min(1, eps/2W)``, with W the range of one record's loss on the ball.  For the logistic
+      loss W = D.
+    - "gdp": there is no ball.  The prior ``N(0, I/precision)`` is not raised to a power.  The sample is
+      mu-GDP with ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4).  rho follows from
+      (eps, delta).
+
+    The promise is that of an exact sample.  With "gdp" and `posterior.Rejection`, the law of the sample is
+    within a known total variation tv of the posterior.  delta includes (1 + e^eps) tv for this distance
+    (Proposition 3).  A pure promise has no delta for it.
+
+    Differs: the paper samples by SGNHT "long enough".  Here HMC runs until split R-hat < 1.05 on all
+    coordinates.  If a run does not reach this, its release says so in `not_reached`, which is not private.
+
+    Attributes
+    ----------
+    bound : "paper", "range" or "gdp".
+    radius : float, > 0.  D; "gdp" ignores it.
+    precision : float, >= 0, and > 0 for "gdp".  Precision of the Gaussian prior.
+    sampler : How the draw is computed.
+
+    References
+    ----------
+    wang2015, Theorem 1, Algorithm 1 and Proposition 3; gopi2022, Theorem 4.
     """
 
     budgeted: ClassVar[bool] = True
@@ -67,7 +85,7 @@ class Ops:
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         rho, event = self.calibrated(facts, budget)
-        # a posterior sample within the ball is pure: delta is not spent
+        # a posterior sample on the ball is purely eps-private, so it spends no delta
         delta = budget.delta if self.bound == "gdp" else 0.0
         chosen = "radius, prior and scaling chosen without accounting"
         assumptions = self.sampler.assumption, *facts.rows, chosen
@@ -84,7 +102,7 @@ class Ops:
         posterior = self.sampler.sample(problem, scale, precision, radius, how.seeds, how.rng)
         theta = posterior.draws[-1, :, 0, :, None]  # the last draw of each seed's first chain: (S, E, 1, d)
         r_hat = posterior.mixing.r_hat
-        chains = not self.sampler.total_variation  # draws by rejection are independent and need no R-hat
+        chains = not self.sampler.total_variation  # draws by rejection are independent: no R-hat
         not_reached = [
             f"R-hat {value:.3f} >= {R_HAT}" if chains and not value < R_HAT else ""
             for value in r_hat.amax(0).tolist()
@@ -94,7 +112,7 @@ class Ops:
         return Release(theta, not_private=mixed, not_reached=not_reached)
 
     def calibrated(self, facts: Facts, budget: Budget) -> tuple[float, DpEvent | None]:
-        """The scale rho that spends the budget, and the event it makes; None without a budget."""
+        """Return the factor rho that spends the budget, and its event; (1, None) without a budget."""
         facts.need_linear()
         if budget.epsilon == math.inf:
             return 1.0, None
@@ -108,6 +126,9 @@ class Ops:
         return rho, PosteriorSampleDpEvent(rho, self.radius, most, spread)
 
     def _gaussian(self, multiplier: float) -> DpEvent:
-        """What a sample under the Gaussian prior costs: mu-GDP with mu = 2/multiplier, and the sampler's distance."""
+        """Return the event of a sample under the Gaussian prior, with the sampler's total variation.
+
+        An exact sample is mu-GDP with mu = 2/multiplier.
+        """
         event, away = GaussianDpEvent(multiplier), self.sampler.total_variation
         return NearbyDpEvent(event, away) if away else event

@@ -1,4 +1,4 @@
-"""Ridge fits: as they are, what every private method is compared with, and with the noise of the Gaussian mechanism."""
+"""Ridge fits: without privacy, as a baseline, and with the noise of the Gaussian mechanism."""
 
 import math
 from collections.abc import Sequence
@@ -23,15 +23,24 @@ from dplangevin.problems.glm import Glm
 
 @dataclass(frozen=True)
 class OutPert:
-    r"""Ridge fit plus noise: ``argmin sum_i phi + n l2/2 ||theta||^2 + N(0, s^2 I)``.
+    """Ridge fit plus noise: ``argmin sum_i phi + n l2/2 ||theta||^2 + N(0, s^2 I)``.
 
-    The minimiser moves by at most ``2L/(n l2)`` when one record is replaced, ``L/(n l2)`` is one record's share
-    (Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8), and ``s`` comes from the analytic Gaussian mechanism (Balle
-    and Wang 2018).
-    The fit that is computed leaves a gradient of norm gamma at most (`perturbed_fits`), so it moves by at most
-    ``2(L + gamma)/(n l2)``, and s is that much larger.
-    Differs: wang2015 (Theorem 2) quotes the classical ``sqrt(2 ln(1.25/delta))/eps``, which holds for
-    eps < 1 only.  l2: > 0, of the mean loss.
+    The minimiser moves by at most ``2L/(n l2)`` when one record is replaced; one record's share is
+    ``L/(n l2)`` (Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8).  ``s`` comes from the analytic
+    Gaussian mechanism (Balle and Wang 2018).  The computed fit leaves a gradient of norm at most gamma
+    (`perturbed_fits`).  So it moves by at most ``2(L + gamma)/(n l2)``, and s is larger in the same
+    proportion.
+
+    Differs: wang2015 (Theorem 2) quotes the classical ``sqrt(2 ln(1.25/delta))/eps``, which holds only for
+    eps < 1.
+
+    Attributes
+    ----------
+    l2 : float, > 0.  Weight of the L2 penalty on the mean loss.
+
+    References
+    ----------
+    chaudhuri2011, Corollary 8; balle2018gaussian.
     """
 
     budgeted: ClassVar[bool] = True
@@ -68,7 +77,12 @@ class OutPert:
 
 @dataclass(frozen=True)
 class Ridge:
-    """``argmin_theta sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``; ridge >= 0 (0 needs a unique minimum)."""
+    """Fit without privacy: ``argmin_theta sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``.
+
+    Attributes
+    ----------
+    ridge : float, >= 0.  On the summed loss; 0 needs a unique minimum.
+    """
 
     budgeted: ClassVar[bool] = False
     ridge: float = 0.01

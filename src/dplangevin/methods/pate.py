@@ -29,12 +29,20 @@ FROM_VOTES = (
     "number of answers chosen from the votes",
     "epsilon is an unbiased estimate of a bound, for this run's answers",
 )
-FINER = 1.2  # ratio between the numbers of answers that "data_dependent" tries
-NOISE = 1e-3, 1e9  # in votes: where the noise is searched
+FINER = 1.2  # "data_dependent" tries numbers of answers in this ratio
+NOISE = 1e-3, 1e9  # in votes: the interval in which calibration searches the noise
 
 
 class Votes(NamedTuple):
-    """Votes of the teachers ``(S, Q, K)`` float64, and the standard normals that every budget of a run shares."""
+    """The teachers' votes, and the standard normals that all budgets of a run share.
+
+    Attributes
+    ----------
+    counts : Tensor (S, Q, K), float64.  Number of votes for each query and class.
+    tests : Tensor (S, Q).  Normals of the threshold tests.
+    answers : Tensor (S, Q, K).  Normals of the answers.
+    release : Tensor (S, 1).  Normals of the published epsilon.
+    """
 
     counts: Tensor
     tests: Tensor  # (S, Q)
@@ -43,7 +51,15 @@ class Votes(NamedTuple):
 
 
 class Caps(NamedTuple):
-    """The most tests and answers, sigma_2, and the budget that they are for."""
+    """Limits for one budget.
+
+    Attributes
+    ----------
+    queries : int.  The largest number of threshold tests.
+    answers : int.  The largest number of answers.
+    answer_std : float.  sigma_2, in votes.
+    budget : Budget.  The budget of these limits.
+    """
 
     queries: int
     answers: int
@@ -53,18 +69,37 @@ class Caps(NamedTuple):
 
 @dataclass(frozen=True)
 class Confident:
-    r"""Algorithm 1: for a query with votes n_j, until A labels are given or A `asked` queries were tested,
+    """Confident-GNMax, Algorithm 1: a noisy threshold test, then a noisy vote.
+
+    For a query with n_j votes for class j::
 
         if max_j n_j + N(0, sigma_1^2) >= threshold:  label argmax_j (n_j + N(0, sigma_2^2)),  else none
 
-    sigma_1 = ratio sigma_2.  A is the largest number that the budget affords at sigma_2 = `answer_std`, between
-    `fewest` and queries/asked; then sigma_2 is the least that the budget affords for A.  Without a budget all `queries`
-    are tested without noise, and answered where they pass.
-    bound: "data_independent" prices both caps, which looks at no vote.  "data_dependent" takes the most answers, at
-    sigma_2 = answer_std, whose released epsilon (`Run.release`), the largest over the seeds, is within the budget, as
-    the published experiments do: that choice looks at the votes and is not accounted for.  It needs an accountant that
-    reads the release (papernot2018).
-    queries: the most that may be tested.  threshold, answer_std: in votes, > 0.  decay, share: of the release.
+    with sigma_1 = `ratio` times sigma_2.  It stops when A labels were given, or A times `asked` queries were
+    tested.
+
+    A is the largest number that the budget allows at sigma_2 = `answer_std`, between `fewest` and
+    queries/asked.  Then sigma_2 is the smallest that the budget allows for A.  Without a budget all `queries`
+    are tested without noise, and those that pass are answered.
+
+    Attributes
+    ----------
+    queries : int, >= 1.  The largest number of queries that may be tested.
+    fewest : int, >= 1.  The smallest A.
+    asked : float, >= 1.  Number of tested queries for each answer.
+    threshold : float, > 0, in votes.
+    answer_std : float, > 0, in votes.  sigma_2 at which A is chosen.
+    ratio : float, > 0.  sigma_1/sigma_2.
+    bound : "data_independent": the caps on tests and answers are priced, without a look at the votes.
+        "data_dependent": at sigma_2 = answer_std, take the most answers whose released epsilon
+        (`Run.release`), the largest over the seeds, is within the budget, as the published experiments do.
+        This choice looks at the votes and is not accounted for.  It needs an accountant that reads the
+        released epsilon (papernot2018).
+    decay, share : float, > 0.  As in `privacy.votes.Run.release`; decay < 1/2.
+
+    References
+    ----------
+    papernot2018, Algorithm 1.
     """
 
     queries: int = 1000
@@ -106,16 +141,17 @@ class Confident:
 
     @property
     def from_votes(self) -> bool:
+        """True if the number of answers is chosen from the votes."""
         return self.bound == "data_dependent"
 
     def among(self, rows: int) -> "Confident":
-        """The same of so many rows: no more queries than those, and no more answers than they allow."""
+        """Return the same vote for `rows` public rows, with no more queries and answers than they allow."""
         require(rows >= self.asked, f"pate has {rows} public rows and asks {self.asked:g} for an answer")
         queries = min(self.queries, rows)
         return replace(self, queries=queries, fewest=min(self.fewest, int(queries / self.asked)))
 
     def event(self, budget: Budget) -> PateDpEvent:
-        """The caps and the noise that spend a finite budget without a look at the votes."""
+        """Return the caps and the noise that spend a finite budget, without a look at the votes."""
 
         def fits(answers: int) -> bool:
             event = self._event(answers, self.answer_std)
@@ -137,7 +173,7 @@ class Confident:
         return self._event(few, std)
 
     def event_of(self, votes: Votes, budget: Budget) -> PateDpEvent | None:
-        """The most answers whose released epsilon is within the budget, None where there are no such."""
+        """Return the event with the most answers whose released epsilon fits the budget, or None."""
         answers = self.most
         while answers >= self.fewest:
             event = self._event(answers, self.answer_std)
@@ -150,7 +186,7 @@ class Confident:
         return None
 
     def label(self, votes: Votes, caps: Sequence[Caps]) -> Labels:
-        """Algorithm 1 with each of these caps."""
+        """Run Algorithm 1 with each of these caps."""
         queries, answers = (torch.tensor([cap[i] for cap in caps])[:, None] for i in (0, 1))
         std = torch.tensor([cap.answer_std for cap in caps], dtype=torch.float64)[:, None]
         counts = votes.counts[:, None]  # (S, 1, Q, K)
@@ -161,7 +197,7 @@ class Confident:
         return Labels(asked, asked & passed, winner)
 
     def run(self, votes: Votes, caps: Caps, labels: Labels, e: int) -> Run:
-        """What happened at the e-th of the caps, to be priced."""
+        """Return what happened with the e-th caps, so that it can be priced."""
         counts, (asked, answered, _) = votes.counts[:, : caps.queries], (part[:, e] for part in labels)
         teachers = round(float(counts[0, 0].sum()))
         limits = Settings(teachers, self.threshold, self.ratio * caps.answer_std, caps.answer_std)
@@ -169,22 +205,33 @@ class Confident:
         return Run(limits, counts.numpy(), *seen)
 
     def _event(self, answers: int, std: float) -> PateDpEvent:
-        queries = min(self.queries, math.ceil(answers * self.asked))  # rounding may ask for one too many
+        queries = min(self.queries, math.ceil(answers * self.asked))  # rounding could give one query too many
         return PateDpEvent(queries, answers, self.ratio * std, std)
 
 
 @dataclass(frozen=True)
 class Pate:
-    """Teachers on disjoint records label public rows by a noisy vote; a student learns from these labels alone.
+    """Teachers on disjoint records label public rows by noisy votes; a student learns from these labels only.
 
-    teachers: their number, K; record i is that of teacher i mod K.  teacher, student: how they learn, `Ridge` for
-    linear models, `Descent` for networks.  The public rows are test rows without their labels; each seed asks about
-    `vote.queries` of them, or all if there are fewer, in an order of its own.  scored: "odd", even rows are public and
-    odd ones count, so none that a student has seen; "all", all rows are public and count.  Budgets share teachers,
-    queries and standard normals.
-    Differs: Papernot et al. train the student semi-supervised, with virtual adversarial training, on all public rows;
-    here it is supervised, on those with a label, and of the teachers' kind.  They halve the test rows in their order,
-    in which the second half of MNIST's is the harder one.
+    Record i belongs to teacher i mod K.  The public rows are test rows without their labels.  Each seed asks
+    about `vote.queries` of them, or about all if there are fewer, in an order of its own.  All budgets share
+    teachers, queries and standard normals.
+
+    Differs: Papernot et al. train the student semi-supervised, with virtual adversarial training, on all
+    public rows.  Here it learns supervised, on the labelled rows, and it is a model of the teachers' kind.
+    Differs: they halve the test rows in their stored order; in MNIST the second half is the harder one.
+
+    Attributes
+    ----------
+    teachers : int, >= 1.  Number of teachers, K.
+    teacher, student : How they learn: `Ridge` for linear models, `Descent` for networks.
+    vote : The vote and its noise.
+    scored : "odd": even rows are public and odd rows are scored, so a student is never scored on a row that
+        it has seen.  "all": all rows are public and all are scored.
+
+    References
+    ----------
+    papernot2018.
     """
 
     budgeted: ClassVar[bool] = True
@@ -207,7 +254,11 @@ class Pate:
         return self.vote.accountant
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        """With "data_dependent" what is promised without a look at the votes, which a release may better."""
+        """Return the plan.
+
+        With "data_dependent" its guarantee is what holds without a look at the votes.  A release may improve
+        it.
+        """
         self.teacher.check(facts)
         self.student.check(facts)
         vote = self._vote(facts)
@@ -223,9 +274,10 @@ class Pate:
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         """Return the students.
 
-        `not_private` has how many labels were given, what share of them was right, and what share of the teachers'
-        votes.  It has the data-dependent epsilon of this run and its release, and with "data_dependent" sigma_2.  That
-        epsilon is by Renyi divergence: a tight price that looks at no vote can be below it.
+        `not_private` contains the number of labels, the share of correct labels and the share of correct
+        teacher votes.  It also contains the data-dependent epsilon of this run and its released value, and
+        with "data_dependent" sigma_2.  The data-dependent epsilon comes from a Renyi divergence.  So a tight
+        price that does not look at the votes can be smaller.
         """
         vote = self._vote(problem.facts)
         seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)
@@ -249,10 +301,11 @@ class Pate:
         )
 
     def _public(self, facts: Facts) -> Tensor:
-        """The test rows that may be asked about."""
+        """Return the indices of the test rows that may be queries."""
         return torch.arange(0, facts.public, 1 if self.scored == "all" else 2)
 
     def _vote(self, facts: Facts) -> Confident:
+        """Return the vote for the number of public rows of this problem."""
         require(
             facts.public > 0, "pate needs public rows for its queries: give the problem test rows, `x_test`"
         )
@@ -261,10 +314,10 @@ class Pate:
     def _draws(
         self, problem: Problem, seeds: int, rng: torch.Generator, size: int
     ) -> tuple[int, Tensor, list[Tensor]]:
-        """The name of the learners' streams, queries ``(S, Q)`` and normals of `Votes`.
+        """Return the seed of the learners' streams, the queries ``(S, Q)`` and the normals of `Votes`.
 
-        Of networks a seed has streams of its own, so that the first do not depend on how many follow; linear models,
-        which may be run by the thousand, share the generator's.
+        For networks, each seed has its own streams, so that the first seeds do not depend on how many follow.
+        Linear models, of which there may be thousands, share the stream of the generator.
         """
         public, shapes = self._public(problem.facts), ((size,), (size, problem.facts.classes), (1,))
         if isinstance(problem, Glm):
@@ -279,7 +332,7 @@ class Pate:
     def _settled(
         self, facts: Facts, vote: Confident, votes: Votes, plans: Sequence[Plan]
     ) -> tuple[list[Caps], list[Guarantee]]:
-        """What is done for each plan: as planned, or as the votes afford."""
+        """Return each plan's caps and guarantee: as planned, or as the votes allow."""
         caps, guarantees = [], []
         for plan in plans:
             cap, guarantee = plan.work, plan.guarantee
@@ -294,6 +347,7 @@ class Pate:
     def _guarantee(
         self, facts: Facts, event: DpEvent | None, budget: Budget, more: tuple[str, ...] = ()
     ) -> Guarantee:
+        """Return the guarantee for an event, with PATE's assumptions and `more`."""
         which = "the test rows" if self.scored == "all" else "the even test rows; the odd ones are scored"
         which = which if facts.tested else f"{len(self._public(facts))} that the problem was given"
         assumptions = (
@@ -307,7 +361,7 @@ class Pate:
     def _accuracies(
         self, problem: Problem, queries: Tensor, votes: Votes, labels: Labels
     ) -> dict[str, Tensor]:
-        """Shares that are right, ``(S, E)``; nothing without labels of the test rows."""
+        """Return the shares of correct labels and votes, ``(S, E)``; nothing without labels of test rows."""
         if not problem.y_test.shape[1]:
             return {}
         truth = problem.y_test.expand(len(queries), -1).gather(1, queries)
@@ -320,7 +374,10 @@ class Pate:
 
 
 def _prices(vote: Confident, votes: Votes, labels: Labels, caps: Sequence[Caps]) -> dict[str, Tensor]:
-    """How many labels, and the data-dependent epsilon and its release, inf without a budget: ``(S, E)``."""
+    """Return the number of labels and the data-dependent epsilon, exact and released, ``(S, E)``.
+
+    Both epsilons are inf without a budget.
+    """
     answered = labels.answered.sum(-1).double()
     spent, released = torch.full_like(answered, math.inf), torch.full_like(answered, math.inf)
     for e, cap in enumerate(caps):

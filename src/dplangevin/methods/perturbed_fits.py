@@ -1,14 +1,18 @@
-r"""Perturbed fits as they are computed: the minimum up to rounding, and noise that covers what is left of the gradient.
+"""Perturbed fits as computed: a point near the minimum, and noise that covers the remaining distance.
 
-A solver stops at a point theta~ near the minimum theta* of an objective that is Lambda-strongly convex.  Its theorem
-is about theta*; what theta~ shows beyond it (a precision, a number of steps, gaps between possible values) is not
-priced by that theorem.  So noise eta is added, and the release is theta~ + eta (Iyengar et al. 2019, Algorithm 1).
+A solver stops at a point theta~ near the minimum theta* of an objective that is Lambda-strongly convex.  The
+theorem of the method is about theta*.  It does not price what else theta~ shows: a precision, a number of
+steps, gaps between possible values.  So noise eta is added, and the release is theta~ + eta (Iyengar et al.
+2019, Algorithm 1).
 
-Proof.  The perturbation b is a function of theta* and the data, hence so is theta~ - theta*, since the solver draws
-nothing.  Given theta*, theta~ - theta* has norm at most gamma/Lambda on either data set, where gamma bounds the
-gradient at theta~.  Releasing theta*, which its theorem prices, and then theta~ - theta* + eta, of sensitivity
-2 gamma/Lambda, composes adaptively, whatever path the solver took; their sum is post-processing.
-The proof needs gamma on every data set, so it is one that float64 reaches on all of them: `minimise.reachable`.
+Proof.  The perturbation b is a function of theta* and the data.  The solver draws nothing, so theta~ - theta*
+is such a function, too.  Given theta*, theta~ - theta* has norm at most gamma/Lambda on either data set,
+where gamma bounds the gradient at theta~.  Consider the release of theta*, which its theorem prices, and then
+of theta~ - theta* + eta, whose sensitivity is 2 gamma/Lambda.  The two compose adaptively, whatever path the
+solver took.  Their sum is post-processing.
+
+The proof needs the same gamma on every data set.  So gamma is a bound that float64 reaches on all of them:
+`minimise.reachable`.
 
 Differs: Iyengar et al. let the user choose gamma.
 """
@@ -26,18 +30,18 @@ from dplangevin.privacy.accountants.objective import SHARE
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 
-GRID = 1024  # points of the grid of released numbers in one scale of their noise
+GRID = 1024  # grid points of released numbers in one scale of their noise
 
 
 class Fit(NamedTuple):
-    """Work of a plan.
+    """What a plan of a perturbed fit has to compute.
 
     Attributes
     ----------
-    ridge : Lambda, on the summed loss; > 0 where there is noise.
-    scale : of the perturbation b, 0 without privacy.
-    gradient_bound : gamma, on the norm of the gradient of the summed objective where the solver stops.
-    output_scale : of the noise on the fit, in units of theta, 0 without privacy.
+    ridge : Lambda, on the summed loss; > 0 if there is noise.
+    scale : Scale of the perturbation b; 0 without privacy.
+    gradient_bound : gamma, the largest norm of the gradient of the summed objective where the solver stops.
+    output_scale : Scale of the noise on the fit, in units of theta; 0 without privacy.
     """
 
     ridge: float
@@ -47,7 +51,10 @@ class Fit(NamedTuple):
 
 
 def shares(budget: Budget) -> tuple[Budget, Budget]:
-    """What the objective's noise may spend, and what the noise on the fit may: `SHARE` of epsilon and of delta."""
+    """Split a budget: return the part for the objective's noise and the part for the noise on the fit.
+
+    The second part is `SHARE` of epsilon and of delta.
+    """
     return (
         Budget((1 - SHARE) * budget.epsilon, (1 - SHARE) * budget.delta),
         Budget(SHARE * budget.epsilon, SHARE * budget.delta),
@@ -55,25 +62,21 @@ def shares(budget: Budget) -> tuple[Budget, Budget]:
 
 
 def output_multiplier(budget: Budget) -> float:
-    """Return the noise multiplier, standard deviation over sensitivity, that a Gaussian on the fit needs."""
+    """Return the noise multiplier (standard deviation/sensitivity) that Gaussian noise on the fit needs."""
     return calibrate(
         AnalyticGaussian(), GaussianDpEvent, budget, low=1e-3, high=1e9, adjacency="add_remove", rtol=1e-10
     )
 
 
 def fitted(problem: Glm, works: list[Fit], linear: Tensor, noise: Tensor) -> Tensor:
-    """Return the fits ``(S, E, d)``, with their noise on them.
+    """Return the fits ``(S, E, d)``, with the noise on them.
 
     Parameters
     ----------
-    problem : Glm
-        Its rows are private.
-    works : list of Fit
-        One for each budget.
-    linear : Tensor (S, E, d)
-        The perturbation b.
-    noise : Tensor (S, E, d)
-        Of scale 1, for the fits.
+    problem : Glm.  Its rows are private.
+    works : list of Fit, one for each budget.
+    linear : Tensor (S, E, d).  The perturbation b.
+    noise : Tensor (S, E, d).  Noise of scale 1 for the fits.
     """
     ridge, scale, bound, output = torch.tensor(works, dtype=torch.float64).unbind(-1)
     theta, private = torch.empty_like(noise), scale > 0
@@ -87,14 +90,15 @@ def fitted(problem: Glm, works: list[Fit], linear: Tensor, noise: Tensor) -> Ten
 
 
 def on_grid(theta: Tensor, scale: Tensor) -> Tensor:
-    """Round theta ``(S, E, d)`` to multiples of a power of two, at most `scale` ``(E,)`` over `GRID`; 0 leaves it.
+    """Round theta ``(S, E, d)`` to multiples of a power of two, at most `scale` ``(E,)`` divided by `GRID`.
 
-    The last bits of a float64 sum depend on both of its parts (Mironov 2012); the grid, which is public, drops them.
+    theta is unchanged where scale is 0.  The last bits of a float64 sum depend on both summands (Mironov
+    2012).  The grid is public, and rounding to it drops these bits.
     """
     grid = torch.exp2(torch.floor(torch.log2(scale / GRID)))[:, None]
     return torch.where(grid > 0, torch.round(theta / grid) * grid, theta)
 
 
 def assumptions(facts: Facts) -> tuple[str, ...]:
-    """Return what a perturbed fit needs beyond its event."""
+    """Return the assumptions of a perturbed fit that its event does not express."""
     return *facts.rows, "ridge and scaling chosen without accounting"

@@ -45,12 +45,12 @@ METHODS: Mapping[str, Callable[..., Method]] = {
 
 
 def named(method: str | Method) -> Method:
-    """Return the method of that name; a `Method` is itself.
+    """Return the method of that name; return a `Method` unchanged.
 
     Raises
     ------
     ValueError
-        For a name that there is not, with names that are near, and for what is no method.
+        For an unknown name, with similar names in the message; and for an object that is no method.
 
     >>> named("dpvi").clip
     1.0

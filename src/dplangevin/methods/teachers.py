@@ -1,4 +1,4 @@
-"""Who votes, and who learns from the votes: ridge fits of linear models, and networks trained side by side."""
+"""How teachers and students learn: ridge fits of linear models, or networks trained side by side."""
 
 import hashlib
 import math
@@ -25,11 +25,18 @@ from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.network import NetworkProblem, as_inputs
 
-AT_ONCE = 200  # queries that a stack of networks classifies at once
+AT_ONCE = 200  # number of queries that a stack of networks classifies together
 
 
 class Labels(NamedTuple):
-    """Which of Q queries were tested and which answered, and the noisy winners, each ``(S, E, Q)``."""
+    """The result of the votes on Q queries, each tensor ``(S, E, Q)``.
+
+    Attributes
+    ----------
+    asked : Tensor, bool.  True for queries that were tested.
+    answered : Tensor, bool.  True for queries that were answered.
+    winner : Tensor, int.  The class that won the noisy vote.
+    """
 
     asked: Tensor
     answered: Tensor
@@ -40,35 +47,50 @@ class Learner(Protocol):
     """How a teacher learns from its share of the records, and a student from labelled queries."""
 
     def check(self, facts: Facts) -> None:
-        """ValueError for a problem that it is not defined for."""
+        """Raise ValueError for a problem for which the learner is not defined."""
         ...
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """How many of `count` teachers name each class, ``(S, Q, K)``, for test rows `queries` ``(S, Q)``.
+        """Return how many of `count` teachers vote for each class, ``(S, Q, K)``.
 
-        Record i belongs to teacher i mod count, fixed beforehand, as the guarantee needs.  seed: of random streams.
+        Record i belongs to teacher i mod count.  This is fixed beforehand, as the guarantee needs.
+
+        Parameters
+        ----------
+        queries : Tensor (S, Q).  Indices of test rows.
+        seed : int.  Seed of the random streams.
         """
         ...
 
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
-        """Fits ``(S, E, d)`` to the answered queries alone; without any it stays where it began, but for a penalty."""
+        """Return fits ``(S, E, d)`` to the answered queries only.
+
+        Without an answered query, theta stays at its start, except for the effect of a penalty.
+        """
         ...
 
 
 def first(answered: Tensor) -> Tensor:
-    """Where answers are, in order, then where none is: ``(..., A)``, A their largest number, and at least 1."""
+    """Return the indices of the answered queries in order, then of unanswered ones, ``(..., A)``.
+
+    A is the largest number of answers, and at least 1.
+    """
     most = max(1, int(answered.sum(-1).max()))
     return (~answered).long().argsort(dim=-1, stable=True)[..., :most]
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """``argmin sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2`` of a linear model; 0 where there is no record.
+    """Ridge fits of a linear model: ``argmin sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``.
 
-    A fit depends on its own rows alone, bit for bit, whatever is fitted beside it: see `private_minimum`.
-    ridge: > 0.
+    The fit is 0 if there is no record.  A fit depends only on its own rows, bit for bit, whatever is fitted
+    beside it: see `private_minimum`.
+
+    Attributes
+    ----------
+    ridge : float, > 0.
     """
 
     ridge: float = 0.1
@@ -87,7 +109,7 @@ class Ridge:
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
         assert isinstance(problem, Glm)
         size = math.ceil(problem.n / count)
-        pad = size * count - problem.n  # rows of zeros, which change no fit
+        pad = size * count - problem.n  # rows of zeros, which do not change a fit
         x = F.pad(problem.x, (0, 0, 0, pad)).unflatten(1, (size, count)).transpose(1, 2)
         y = F.pad(problem.y, (0, pad)).unflatten(1, (size, count)).transpose(1, 2)
         found = self._fit(problem, x.flatten(0, 1).contiguous(), y.flatten(0, 1).contiguous())
@@ -100,14 +122,14 @@ class Ridge:
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
         assert isinstance(problem, Glm)
-        here = labels.answered[..., None]  # (S, E, Q, 1): rows without an answer are 0, which changes no fit
+        here = labels.answered[..., None]  # (S, E, Q, 1): unanswered rows become 0, which changes no fit
         x = _asked(problem, queries)[:, None] * here
         y = 2 * labels.winner - 1 if problem.classes == 1 else labels.winner
         y = y * labels.answered
         return self._fit(problem, x.flatten(0, 1), y.flatten(0, 1).to(x.dtype)).view(*here.shape[:2], -1)
 
     def _fit(self, problem: Glm, x: Tensor, y: Tensor) -> Tensor:
-        """``(R, d)``, of rows ``(R, n, features)``."""
+        """Return the fits ``(R, d)`` to rows ``(R, n, features)``."""
         each = Glm(x, y, problem.loss, row_bound=problem.row_bound)
         ridge = torch.tensor([self.ridge], dtype=torch.float64)
         bound = torch.tensor([reachable(each.facts, self.ridge, 0.0)], dtype=torch.float64)
@@ -116,14 +138,14 @@ class Ridge:
 
 
 def _asked(problem: Glm, queries: Tensor) -> Tensor:
-    """The rows that are asked about, ``(S, Q, features)``."""
+    """Return the rows that are queries, ``(S, Q, features)``."""
     assert problem.x_test is not None
     rows = problem.x_test.expand(len(queries), -1, -1)
     return rows.gather(1, queries[..., None].expand(-1, -1, problem.features))
 
 
 class State(NamedTuple):
-    """After `step` steps: parameters and velocities, ``(S, d)``."""
+    """The state of training after `step` steps: parameters and velocities, ``(S, d)``."""
 
     step: int
     theta: Tensor
@@ -131,21 +153,30 @@ class State(NamedTuple):
 
     @classmethod
     def load(cls, saved: dict[str, Any], device: torch.device) -> "State":
+        """Return the state from a checkpoint."""
         return cls(saved["step"], saved["theta"].to(device), saved["velocity"].to(device))
 
     def saved(self, **more: Any) -> dict[str, Any]:
-        """The state, and what else there is to keep, as a checkpoint takes it."""
+        """Return the state and the values `more` in the form that a checkpoint takes."""
         return {"step": self.step, "theta": self.theta.cpu(), "velocity": self.velocity.cpu(), **more}
 
 
 @dataclass(frozen=True)
 class Descent:
-    """SGD with momentum: ``v <- momentum v + mean of the minibatch's gradients + decay theta``, ``theta -= eta_t v``.
+    """SGD with momentum, for a stack of networks.
 
-    eta_t falls from `step` to 0 along a cosine.  Every network of a stack makes `steps` steps on its own examples, in
-    minibatches of `batch` of them, shuffled anew each epoch; the last one of an epoch may be smaller, or empty where
-    others have more examples.  momentum in [0, 1); decay >= 0, the weight of an L2 penalty.
-    chunk: teachers trained at once, as one stack; no more than a rounding of the result depends on it.
+    One step is ``v <- momentum v + mean of the minibatch's gradients + decay theta``, then
+    ``theta -= eta_t v``, where eta_t falls from `step` to 0 along a cosine.  Every network of the stack makes
+    `steps` steps on its own examples.  Minibatches have `batch` examples, and the order is shuffled anew in
+    each epoch.  The last minibatch of an epoch may be smaller.  It may be empty if other networks have more
+    examples.
+
+    Attributes
+    ----------
+    momentum : float in [0, 1).
+    decay : float, >= 0.  Weight of an L2 penalty.
+    chunk : int, >= 1.  Number of teachers trained together, as one stack; it affects the result only by
+        rounding.
     """
 
     step: float
@@ -166,10 +197,15 @@ class Descent:
     def run(
         self, problem: NetworkProblem, state: State, own: Tensor, keys: Callable[[int], Tensor]
     ) -> Iterator[State]:
-        """The states after each step that is left.  own: each network's examples, ``(S, size)``, -1 for none; keys:
-        numbers in [0, 1), ``(S, size)``, that order an epoch.
+        """Yield the state after each remaining step.
 
-        A network whose step is not finite stays where it was, at rest: an error would end all for the records of one.
+        If a step of a network is not finite, the network stays where it was, with velocity 0.  An error would
+        stop all networks because of the records of one.
+
+        Parameters
+        ----------
+        own : Tensor (S, size).  Indices of each network's examples; -1 for none.
+        keys : Returns numbers in [0, 1), ``(S, size)``, whose order is the order of the examples in an epoch.
         """
         theta, velocity = state.theta, state.velocity
         rates = Steps(self.step, schedule="cosine").sizes(problem.facts, self.steps)
@@ -190,9 +226,12 @@ class Descent:
             yield State(t + 1, theta, velocity)
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """The first ensembles do not depend on how many follow.  Votes are kept in the workspace under a hash of
-        all that decides them, so that one set of teachers serves every budget; what is unfinished has a checkpoint
-        there."""
+        """Return the votes, as `Learner.votes`, from the workspace if they are there.
+
+        The first ensembles do not depend on how many follow.  The votes are stored in the workspace under a
+        hash of all that determines them, so one set of teachers serves every budget.  Unfinished training has
+        a checkpoint there.
+        """
         assert isinstance(problem, NetworkProblem)
         key = self._key(problem, count, queries, seed)
 
@@ -208,7 +247,7 @@ class Descent:
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
-        """Each budget's by itself, so that it does not depend on the others."""
+        """Return the students, as `Learner.students`; those of each budget are trained independently."""
         assert isinstance(problem, NetworkProblem)
         found = []
         for e in range(labels.answered.shape[1]):
@@ -237,6 +276,7 @@ class Descent:
     def _count(
         self, problem: NetworkProblem, count: int, queries: Tensor, seed: int, checkpoint: Checkpoint
     ) -> Tensor:
+        """Return the votes of newly trained teachers, ``(S, Q, K)``."""
         network, n = problem.network, len(problem.x)
         parts = torch.arange(-(-n // count) * count).view(-1, count).T  # (count, size)
         parts = parts.masked_fill(parts >= n, -1)
@@ -272,6 +312,7 @@ class Descent:
         return votes
 
     def _key(self, problem: NetworkProblem, count: int, queries: Tensor, seed: int) -> str:
+        """Return the hash of all that determines the votes."""
         module = problem.network.module
         template = nn.utils.parameters_to_vector(module.parameters()).detach()
         digest = hashlib.sha256()

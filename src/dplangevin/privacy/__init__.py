@@ -1,4 +1,4 @@
-"""Privacy as a value: what was promised, what was done to the data, and what that costs."""
+"""Budgets, events and guarantees: what was promised, what was done to the data, and what it costs."""
 
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import (

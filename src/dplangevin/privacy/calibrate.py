@@ -1,4 +1,7 @@
-"""The generic inverse of an accountant: how much noise a budget needs; prices are remembered by content."""
+"""Search for the smallest noise that fits a privacy budget.
+
+The search inverts any accountant. An accountant's answer is cached by content (`remembered`).
+"""
 
 import math
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from dp_accounting import DpEvent
 from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.events import Adjacency, Budget
 
-FINEST = 1e-12
+FINEST = 1e-12  # smallest rtol
 LEAP = 2.0
 
 
@@ -24,15 +27,37 @@ def calibrate(
     adjacency: Adjacency = "replace_one",
     rtol: float = 1e-4,
 ) -> float:
-    """The smallest noise in [low, high] whose event fits the budget, to a relative rtol; never above it.
+    """Return the smallest noise in [low, high] whose event fits the budget.
 
-    A bracket around the answer is kept in log(noise) and narrowed by secants of log(cost), or by halving
-    where those are slow; accountant.epsilon(make_event(noise), budget.delta) must not increase with noise.
-    Small noise, whose price can be slow to compute, is asked for last. Prices are remembered (`remembered`).
-    make_event: noise -> DpEvent. low, high: ends of the search, 0 < low < high. rtol: >= 1e-12. Returns
-    `low` if that already fits, as everything does at epsilon = inf.
-    Raises ValueError if even `high` costs more than the budget, or if the arguments are out of their
-    domain.
+    The search keeps a bracket around the answer in log(noise). It narrows the bracket by secants of
+    log(cost), or by halving where secants are slow. Small noise can be slow to price, so it is tried last.
+    Prices are cached (`remembered`).
+
+    Parameters
+    ----------
+    accountant : Accountant
+        accountant.epsilon(make_event(noise), budget.delta) must not increase with the noise.
+    make_event : callable
+        Maps a noise to the DpEvent of the mechanism with this noise.
+    budget : Budget
+        The epsilon and delta that the event must not exceed.
+    low, high : float
+        Ends of the search, 0 < low < high < inf.
+    adjacency : {"replace_one", "add_remove"}
+        Neighbour relation.
+    rtol : float
+        Relative tolerance of the noise, at least 1e-12.
+
+    Returns
+    -------
+    float
+        A noise that fits the budget, larger than the smallest such noise by a factor of at most 1 + rtol.
+        `low` if that already fits, as it always does at epsilon = inf.
+
+    Raises
+    ------
+    ValueError
+        If even `high` costs more than the budget, or if an argument is outside its domain.
     """
     if not 0 < low < high < math.inf:
         raise ValueError(f"low = {low}, high = {high}: need 0 < low < high < inf")
@@ -42,7 +67,7 @@ def calibrate(
         return low
 
     def excess(noise: float) -> float:
-        """log(cost / budget): <= 0 where the event fits; never more than 0 by rounding of the log."""
+        """Return log(cost / budget): at most 0 where the event fits, above 0 elsewhere, despite rounding."""
         cost = remembered(accountant, make_event(noise), budget.delta, adjacency)
         if cost <= budget.epsilon:
             return min(0.0, math.log(cost / budget.epsilon)) if cost > 0 else -math.inf
@@ -53,8 +78,8 @@ def calibrate(
         raise _out_of_reach(accountant, budget, adjacency, high, make_event)
     outside, above = low, math.nan
     leap = 0.05
-    while math.isnan(above):  # downwards from high until the budget is broken, or low is reached
-        if math.isfinite(below):  # as if cost fell as 1/noise; faster where it has not risen
+    while math.isnan(above):  # go down from high until the budget is exceeded, or to low
+        if math.isfinite(below):  # guess that cost falls as 1/noise; leaps at least double, up to LEAP
             leap = max(min(2 * leap, LEAP), -below * (1.05 if below > -0.5 else 0.9))
         else:
             leap = math.log(inside / low) / 2
@@ -74,20 +99,23 @@ def calibrate(
 def _narrowed(
     excess: Callable[[float], float], outside: tuple[float, float], inside: tuple[float, float], width: float
 ) -> float:
-    """The inside end, once log(inside / outside) <= width. Ends: (noise, excess), > 0 outside, <= 0 inside."""
+    """Return the end that fits the budget, once log(inside / outside) <= width.
+
+    Each end is a pair (noise, excess). The excess is above 0 at `outside` and at most 0 at `inside`.
+    """
     (left, above), (right, below) = outside, inside
     last, slow, span = 0, 0, math.log(right / left)
     while span > width:
         share = above / (above - below) if math.isfinite(above) and math.isfinite(below) else 0.5
         if slow >= 4:
             share, slow = 0.5, 0
-        edge = min(0.5, 0.9 * width / span)  # a good guess then closes the bracket from the other side
+        edge = min(0.5, 0.9 * width / span)  # a good guess then narrows the bracket from the other side
         noise = left * math.exp(span * min(max(share, edge), 1 - edge))
         found = excess(noise)
         side = 1 if found > 0 else -1
         if found > 0:
             left, above = noise, found
-            below /= 2 if side == last else 1  # Illinois: an end that stays counts half
+            below /= 2 if side == last else 1  # Illinois method: halve the value at an end that stays
         else:
             right, below = noise, found
             above /= 2 if side == last else 1
@@ -103,6 +131,7 @@ def _out_of_reach(
     high: float,
     make_event: Callable[[float], DpEvent],
 ) -> ValueError:
+    """Return the error that says why no noise up to `high` fits the budget."""
     wanted = f"epsilon = {budget.epsilon} at delta = {budget.delta} is out of reach: "
     floor = getattr(accountant, "least", None)
     if floor is not None and floor(budget.delta) > budget.epsilon:
@@ -119,7 +148,10 @@ def _out_of_reach(
 
 @dataclass(frozen=True)
 class _Question:
-    """Two questions are one if accountant, steps (leaves and counts), delta and adjacency are equal values."""
+    """A question to an accountant, comparable by content.
+
+    Two questions are equal if accountant, steps (leaves and counts), delta and adjacency are equal.
+    """
 
     accountant: Accountant
     content: tuple[tuple[DpEvent, int], ...]
@@ -134,9 +166,10 @@ def _answer(question: _Question) -> float:
 
 
 def remembered(accountant: Accountant, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
-    """accountant.epsilon(event, delta, adjacency), computed once per content; errors are not remembered.
+    """Return accountant.epsilon(event, delta, adjacency), cached by content.
 
-    The accountant must be a value (a frozen dataclass); whatever cannot be hashed is priced each time.
+    Errors are not cached. The accountant must be a value (a frozen dataclass). A question that cannot be
+    hashed is computed each time.
     """
     question = _Question(accountant, tuple(leaves(event)), delta, adjacency, event)
     try:

@@ -1,9 +1,9 @@
-"""What was promised (`Budget`), what was done (`DpEvent`s) and both together (`Guarantee`).
+"""What was promised (`Budget`), what was done to the data (`DpEvent`s), and both together (`Guarantee`).
 
-dp_accounting's events are used wherever they fit. The classes here say what they cannot. In this
-project the `noise_multiplier` of a `GaussianDpEvent` is the noise's standard deviation divided by the bound
-on *one record's* norm (L, or the clip), whatever the adjacency; it is not relative to the replace-one
-sensitivity 2L.
+We use dp_accounting's events wherever they fit. The classes here describe the other mechanisms. In this
+project the `noise_multiplier` of a `GaussianDpEvent` is the standard deviation of the noise divided by the
+bound on *one record's* norm (L, or the clip). This holds for both neighbour relations. It is not relative to
+the replace-one sensitivity 2L.
 
 >>> Budget(1.0, 1e-5)
 Budget(epsilon=1.0, delta=1e-05)
@@ -30,7 +30,15 @@ Sampling = Literal["poisson", "without_replacement", "shuffled", "full"]
 
 @dataclass(frozen=True)
 class Budget:
-    """An (epsilon, delta) to be spent. epsilon: in (0, inf], inf meaning no privacy. delta: in [0, 1)."""
+    """An (epsilon, delta) that a method may spend.
+
+    Attributes
+    ----------
+    epsilon : float
+        In (0, inf]; inf means no privacy.
+    delta : float
+        In [0, 1).
+    """
 
     epsilon: float
     delta: float
@@ -44,12 +52,22 @@ class Budget:
 
 
 class Guarantee(NamedTuple):
-    """What a release promises and why; one per budget.
+    """What a release promises and why; one for each budget.
 
-    epsilon, delta: what the paper's own theorem promises. event: what was done to the data, so that any
-    accountant can price it. adjacency: neighbouring data sets differ by replacing or by adding/removing one
-    record. released: what crosses the privacy boundary. sampling: how minibatches were drawn. assumptions:
-    conditions that the guarantee needs and the code cannot enforce, e.g. "number of records public".
+    Attributes
+    ----------
+    epsilon, delta : float
+        What the paper's own theorem promises.
+    event : DpEvent
+        What was done to the data, so that any accountant can price it.
+    adjacency : {"replace_one", "add_remove"}
+        Whether neighbouring data sets differ by replacing one record, or by adding or removing one.
+    released : {"final", "all_iterates", "sample"}
+        What crosses the privacy boundary.
+    sampling : {"poisson", "without_replacement", "shuffled", "full"}
+        How minibatches were drawn.
+    assumptions : tuple of str
+        Conditions that the guarantee needs and the code cannot enforce, e.g. "number of records public".
     """
 
     epsilon: float
@@ -70,25 +88,25 @@ def check_delta(delta: float) -> None:
 def check_adjacency(
     adjacency: str, supported: tuple[str, ...] = get_args(Adjacency), who: str = "dplangevin"
 ) -> None:
-    """Raise ValueError unless adjacency is one of `supported`."""
+    """Raise ValueError unless `adjacency` is one of `supported`."""
     if adjacency not in supported:
         raise ValueError(f"{who} cannot price adjacency {adjacency!r}; it supports {', '.join(supported)}")
 
 
 def positive(instance: object, attribute: attr.Attribute, value: float) -> None:
-    """Validator of an attrs class: positive and finite."""
+    """Check that an attrs field is positive and finite; raise ValueError otherwise."""
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be positive and finite")
 
 
 def not_negative(instance: object, attribute: attr.Attribute, value: float) -> None:
-    """Validator of an attrs class: finite and >= 0."""
+    """Check that an attrs field is finite and >= 0; raise ValueError otherwise."""
     if not (value >= 0 and math.isfinite(value)):
         raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be finite and >= 0")
 
 
 def whole(least: int) -> Callable[[object, attr.Attribute, int], None]:
-    """Validator of an attrs class: a whole number >= least."""
+    """Return an attrs validator for whole numbers >= least."""
 
     def check(instance: object, attribute: attr.Attribute, value: int) -> None:
         if not (isinstance(value, int | np.integer) and value >= least):
@@ -110,10 +128,24 @@ def _at_most_records(instance: Any, attribute: attr.Attribute, value: int) -> No
 class PosteriorSampleDpEvent(DpEvent):
     """One exact draw from exp(-rho sum_i l(theta, z_i)) prior(theta), normalised, on ||theta|| <= radius.
 
-    wang2015 Algorithm 1. rho: scale of the log-likelihood, > 0. radius: D > 0. largest_loss: bound on |l| on
-    the ball; loss_range: how far one record's l can vary over the ball. Both default to those of the logistic
-    loss log(1 + exp(-y x.theta)) with ||x|| <= 1: log(1 + e^D) and, since it falls with the margin, which
-    lies in [-D, D], log(1 + e^D) - log(1 + e^-D) = D exactly.
+    The defaults of largest_loss and loss_range are for the logistic loss log(1 + exp(-y x.theta)) with
+    ||x|| <= 1. Its margin lies in [-D, D], and the loss falls with the margin. So largest_loss is
+    log(1 + e^D), and loss_range is log(1 + e^D) - log(1 + e^-D) = D exactly.
+
+    Attributes
+    ----------
+    rho : float
+        Scale of the log-likelihood, > 0.
+    radius : float
+        D > 0.
+    largest_loss : float
+        Bound on |l| on the ball.
+    loss_range : float
+        Bound on how far one record's l can vary over the ball.
+
+    References
+    ----------
+    wang2015, Algorithm 1.
     """
 
     rho: float = attr.ib(validator=positive)
@@ -128,28 +160,46 @@ class PosteriorSampleDpEvent(DpEvent):
 
     @property
     def range(self) -> float:
-        """Replace-one bounded range: how far log p(theta|X) - log p(theta|X') can vary over theta.
+        """The replace-one bounded range: how far log p(theta|X) - log p(theta|X') can vary over theta.
 
-        Twice rho times `loss_range`, the range of the difference of two records' losses.  (A loss that is
-        only known to be 1-Lipschitz in the margin has a loss_range of 2 D.)
+        It is rho times the range of the difference of two records' losses, which is twice `loss_range`. (A
+        loss that is only known to be 1-Lipschitz in the margin has a loss_range of 2 D.)
         """
         return 2.0 * self.rho * self.loss_range
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ObjectivePerturbationDpEvent(DpEvent):
-    """The minimiser of sum_i l(theta, z_i) + ridge/2 ||theta||^2 + b.theta, b ~ N(0, noise_std^2 I), with noise on it.
+    """The noisy minimiser of an objective with a random linear term.
 
-    Sum scale throughout (Kifer, Smith, Thakurta 2012, Algorithm 1, times n). l is a convex function of the
-    margins of the record, with a Lipschitz gradient. noise_std: > 0. lipschitz: L >= ||grad l||, > 0. rank: of
-    the space that a record's gradients span, so at least that of its Hessian; 1 for one margin. smoothness:
-    beta, >= 0; a record's Hessian has trace at most rank beta (at rank 1 beta bounds its largest eigenvalue;
-    1/4 for the logistic loss with ||x|| <= 1). ridge: Lambda, > 0. one_sided: a record's gradients are all
-    multiples >= 0 of one vector, as for the logistic loss.
+    The objective is sum_i l(theta, z_i) + ridge/2 ||theta||^2 + b.theta, with b ~ N(0, noise_std^2 I). All
+    quantities are on the sum scale: Algorithm 1 of Kifer, Smith, Thakurta (2012), times n. The loss l is a
+    convex function of the margins of the record, with a Lipschitz gradient.
 
-    gradient_bound: gamma, >= 0; the release is theta~ + N(0, output_std^2 I) for a point theta~ at which the
-    gradient of the whole objective has norm at most gamma (Iyengar et al. 2019). 0, the default: the exact
-    minimiser, without more noise.
+    The release is theta~ + N(0, output_std^2 I). At the point theta~ the gradient of the whole objective has
+    norm at most gradient_bound (Iyengar et al. 2019). At gradient_bound = 0, the default, the release is the
+    exact minimiser, without this noise.
+
+    Attributes
+    ----------
+    noise_std : float
+        Standard deviation of b, > 0.
+    lipschitz : float
+        L >= ||grad l||, > 0.
+    smoothness : float
+        beta >= 0. A record's Hessian has trace at most rank beta. At rank 1 beta bounds its largest
+        eigenvalue. For the logistic loss with ||x|| <= 1, beta is 1/4.
+    ridge : float
+        Lambda > 0.
+    rank : int
+        Dimension of the space that a record's gradients span, so at least the rank of its Hessian; 1 for one
+        margin.
+    one_sided : bool
+        Whether a record's gradients are all multiples >= 0 of one vector, as for the logistic loss.
+    gradient_bound : float
+        gamma >= 0.
+    output_std : float
+        Standard deviation of the noise on theta~, >= 0.
     """
 
     noise_std: float = attr.ib(validator=positive)
@@ -163,12 +213,15 @@ class ObjectivePerturbationDpEvent(DpEvent):
 
     @property
     def log_determinant(self) -> float:
-        """rank log(1 + beta/Lambda): what one record can add to the log-determinant of the Hessian."""
+        """The most that one record adds to the log-determinant of the Hessian: rank log(1 + beta/Lambda)."""
         return self.rank * math.log1p(self.smoothness / self.ridge)
 
     @property
     def output_mu(self) -> float:
-        """mu of the Gaussian mechanism that theta~ is released by, given the minimiser: 2 gamma/(Lambda output_std)."""
+        """The mu of the Gaussian mechanism that releases theta~, given the minimiser.
+
+        It is 2 gamma/(Lambda output_std).
+        """
         if self.gradient_bound == 0:
             return 0.0
         return 2 * self.gradient_bound / (self.ridge * self.output_std) if self.output_std else math.inf
@@ -176,10 +229,21 @@ class ObjectivePerturbationDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureObjectivePerturbationDpEvent(DpEvent):
-    """As `ObjectivePerturbationDpEvent`, with b of density proportional to exp(-rate ||b||).
+    """The same as `ObjectivePerturbationDpEvent`, except for the laws of the two noises.
 
-    Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n. rate: > 0. The noise on the fit has density
-    proportional to exp(-||eta||/output_scale). The rest as there.
+    b has a density proportional to exp(-rate ||b||). The noise eta on theta~ has a density proportional to
+    exp(-||eta||/output_scale). The other attributes are those of `ObjectivePerturbationDpEvent`.
+
+    Attributes
+    ----------
+    rate : float
+        Rate of the density of b, > 0.
+    output_scale : float
+        Scale of the noise on theta~, >= 0.
+
+    References
+    ----------
+    Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n.
     """
 
     rate: float = attr.ib(validator=positive)
@@ -192,12 +256,12 @@ class PureObjectivePerturbationDpEvent(DpEvent):
 
     @property
     def log_determinant(self) -> float:
-        """As of `ObjectivePerturbationDpEvent`."""
+        """The same as `ObjectivePerturbationDpEvent.log_determinant`."""
         return self.rank * math.log1p(self.smoothness / self.ridge)
 
     @property
     def output_epsilon(self) -> float:
-        """Pure epsilon of the noise on the fit, given the minimiser: 2 gamma/(Lambda output_scale)."""
+        """The pure epsilon of the noise on theta~, given the minimiser: 2 gamma/(Lambda output_scale)."""
         if self.gradient_bound == 0:
             return 0.0
         return 2 * self.gradient_bound / (self.ridge * self.output_scale) if self.output_scale else math.inf
@@ -205,11 +269,21 @@ class PureObjectivePerturbationDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class NearbyDpEvent(DpEvent):
-    """A release whose law is within `total_variation` of what `event` describes, on every data set.
+    """A release whose law is within `total_variation` of the law that `event` describes, on every data set.
 
-    If the event is (eps, delta)-DP, the release is (eps, delta + (1 + e^eps) total_variation)-DP: P'(E) <= P(E)
-    + tv <= e^eps Q(E) + delta + tv <= e^eps (Q'(E) + tv) + delta + tv (wang2015, Proposition 3, in L1 distance).
-    total_variation: in [0, 1).
+    If the event is (eps, delta)-DP, the release is (eps, delta + (1 + e^eps) total_variation)-DP. Proof:
+    P'(E) <= P(E) + tv <= e^eps Q(E) + delta + tv <= e^eps (Q'(E) + tv) + delta + tv.
+
+    Attributes
+    ----------
+    event : DpEvent
+        The event that the release approximates.
+    total_variation : float
+        In [0, 1).
+
+    References
+    ----------
+    wang2015, Proposition 3, which states it in L1 distance.
     """
 
     event: DpEvent
@@ -218,16 +292,33 @@ class NearbyDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class LangevinDpEvent(DpEvent):
-    """The last iterate alone, theta_K, of ryffel2022 Algorithm 1, for k = 0, ..., K - 1:
+    """The last iterate alone, theta_K, of DP-Langevin (ryffel2022, Algorithm 1).
+
+    For k = 0, ..., K - 1:
 
         theta_(k+1) = Proj_C(theta_k - eta_k grad L_(B_k)(theta_k) + sqrt(2 eta_k) sigma N(0, I)),
         eta_k = step_size/(1 + decay step_size k).
 
-    L_B is the mean of the losses over B, a uniform subset of `batch` of `records` records drawn anew each
-    step; batch == records is the full batch. C is convex. Constant steps: decay 0; the paper's decreasing
-    steps 1/(2 beta + lambda k/2): step_size 1/(2 beta), decay lambda/2. steps: K >= 1. step_size, noise_std
-    (sigma), lipschitz (L >= ||grad l||): > 0. strong_convexity, smoothness: of *every* record's loss l,
-    0 <= lambda <= beta. decay: >= 0.
+    L_B is the mean of the losses over B, a uniform subset of `batch` of `records` records. Each step draws a
+    new subset. batch == records is the full batch. C is convex. Constant steps have decay 0. The paper's
+    decreasing steps 1/(2 beta + lambda k/2) have step_size 1/(2 beta) and decay lambda/2.
+
+    Attributes
+    ----------
+    records, batch : int
+        Number of records, and size of a minibatch, 1 <= batch <= records.
+    steps : int
+        K >= 1.
+    step_size : float
+        eta_0 > 0.
+    noise_std : float
+        sigma > 0.
+    lipschitz : float
+        L >= ||grad l||, > 0.
+    strong_convexity, smoothness : float
+        lambda and beta of *every* record's loss l, 0 <= lambda <= beta.
+    decay : float
+        Decay of the step sizes, >= 0.
     """
 
     records: int = attr.ib(validator=whole(1))
@@ -248,25 +339,39 @@ class LangevinDpEvent(DpEvent):
             )
 
     def step_sizes(self) -> np.ndarray:
-        """eta_k, (steps,)."""
+        """Return the step sizes eta_k, (steps,)."""
         return self.step_size / (1 + self.decay * self.step_size * np.arange(self.steps))
 
     def multipliers(self) -> np.ndarray:
-        """Noise over one record's share eta_k L/batch of a step: sigma batch sqrt(2/eta_k)/L, (steps,)."""
+        """Return the noise of each step divided by one record's share eta_k L/batch, (steps,).
+
+        This is sigma batch sqrt(2/eta_k)/L.
+        """
         return self.noise_std * self.batch * np.sqrt(2 / self.step_sizes()) / self.lipschitz
 
     def all_iterates(self) -> DpEvent:
-        """The same steps with every iterate visible; never cheaper than the last iterate alone."""
+        """Return the same steps with every iterate visible; they never cost less than the last iterate."""
         return composed_steps(self.records, self.batch, self.multipliers())
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FisherScoringDpEvent(DpEvent):
-    """All iterates of DP-SGFS (wang2015 Algorithm 4).
+    """All iterates of DP-SGFS (wang2015, Algorithm 4).
 
-    Each step draws `batch` (tau) of `records` without replacement and releases the mean gradient plus F Z,
-    Z ~ N(0, sigma^2 I), and the sample covariance of the gradients plus W, W_ij ~ N(0, 49 ||F||^4 sigma^2).
-    Every gradient lies in F times the unit ball. steps: >= 1. batch: >= 2. noise_std: sigma > 0, unitless.
+    Each step draws `batch` (tau) of `records` without replacement. It releases the mean gradient plus F Z,
+    with Z ~ N(0, sigma^2 I). It also releases the sample covariance of the gradients plus W, with W_ij ~
+    N(0, 49 ||F||^4 sigma^2). Every gradient lies in F times the unit ball.
+
+    Attributes
+    ----------
+    records : int
+        Number of records.
+    batch : int
+        tau, 2 <= tau <= records.
+    steps : int
+        Number of steps, >= 1.
+    noise_std : float
+        sigma > 0, unitless.
     """
 
     records: int = attr.ib(validator=whole(1))
@@ -275,11 +380,12 @@ class FisherScoringDpEvent(DpEvent):
     noise_std: float = attr.ib(validator=positive)
 
     def gaussian_steps(self) -> DpEvent:
-        """Gradient and covariance of one minibatch as one Gaussian step, sampled, `steps` times.
+        """Return `steps` sampled Gaussian steps, each for the gradient and covariance of one minibatch.
 
-        In F's norm a record moves the mean gradient by 1/tau: multiplier z_g = sigma tau. Replacing one moves
-        the covariance by at most 7 ||F||^2/(tau - 1) (Lemma 6), so mu = 1/(sigma (tau - 1)) = 2/z_c with z_c
-        = 2 sigma (tau - 1). Both at once: 1/z^2 = 1/z_g^2 + 1/z_c^2. Replace-one only.
+        In F's norm a record moves the mean gradient by 1/tau, so the multiplier is z_g = sigma tau. Replacing
+        a record moves the covariance by at most 7 ||F||^2/(tau - 1) (Lemma 6). So mu = 1/(sigma
+        (tau - 1)) = 2/z_c with z_c = 2 sigma (tau - 1). Both together have 1/z^2 = 1/z_g^2 + 1/z_c^2. This
+        holds for replace_one only.
         """
         gradient, covariance = self.noise_std * self.batch, 2 * self.noise_std * (self.batch - 1)
         joint = gradient * covariance / math.hypot(gradient, covariance)
@@ -288,34 +394,55 @@ class FisherScoringDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledEpochsDpEvent(DpEvent):
-    """Gaussian steps on shuffled epochs with every result visible; replace-one neighbours only.
+    """Gaussian steps on shuffled epochs with every result visible, for replace-one neighbours only.
 
-    Given the orders, a replaced record is in at most one minibatch of an epoch, and no other step looks at it: one
-    Gaussian an epoch.  A mixture over orders tells no more than the worst of them.  What shuffling may hide is not
-    counted.  An added record also moves others from minibatch to minibatch, which this says nothing of.
-    epochs: the Gaussians, one for each epoch.
+    Given the orders, a replaced record is in at most one minibatch of an epoch, and no other step uses it. So
+    an epoch is one Gaussian mechanism. A mixture over orders reveals no more than the worst order. Privacy
+    that shuffling may add is not counted. Under add_remove, an added record also moves other records between
+    minibatches. This event does not cover that.
+
+    Attributes
+    ----------
+    epochs : DpEvent
+        The Gaussian mechanisms, one for each epoch.
     """
 
     epochs: DpEvent
 
     @classmethod
     def of(cls, per_epoch: int, multipliers: np.ndarray) -> "ShuffledEpochsDpEvent":
-        """per_epoch: steps of an epoch, whose least noise counts; multipliers: ``(steps,)``, > 0, noise over the bound
-        on one record's norm."""
+        """Return the event of given steps; the least noise of an epoch counts.
+
+        Parameters
+        ----------
+        per_epoch : int
+            Number of steps in an epoch.
+        multipliers : ndarray, shape (steps,)
+            Noise divided by the bound on one record's norm, > 0.
+        """
         starts = np.arange(0, len(multipliers), per_epoch)
         return cls(composed_steps(1, 1, np.minimum.reduceat(multipliers, starts)))
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PateDpEvent(DpEvent):
-    """At most `queries` threshold tests and `answers` answers (Papernot et al. 2018, Algorithm 1).
+    """At most `queries` threshold tests and `answers` answers of PATE (Papernot et al. 2018, Algorithm 1).
 
-    A test releases whether max_j n_j + N(0, threshold_std^2) >= T, an answer argmax_j (n_j + N(0, answer_std^2)), where
-    n_j teachers vote for class j.  A record reaches one teacher, so adding, removing or replacing it moves at most one
-    vote: max_j n_j by at most 1, the counts by at most sqrt(2), whatever the adjacency.  queries, answers: caps fixed
-    beforehand, >= 0.  threshold_std, answer_std: in votes, > 0.
-    order, released_rdp: an order lambda > 1 and the published value, its own cost included, of the Renyi divergence of
-    that order (`votes`); order 0 where nothing was published.
+    n_j teachers vote for class j. A test releases whether max_j n_j + N(0, threshold_std^2) >= T. An answer
+    releases argmax_j (n_j + N(0, answer_std^2)). A record reaches one teacher, so adding, removing or
+    replacing it moves at most one vote. It moves max_j n_j by at most 1 and the counts by at most sqrt(2),
+    under both neighbour relations.
+
+    Attributes
+    ----------
+    queries, answers : int
+        Limits that are fixed beforehand, >= 0.
+    threshold_std, answer_std : float
+        Standard deviations of the noise, in votes, > 0.
+    order : float
+        An order lambda > 1 of the Renyi divergence, or 0 if no value was published.
+    released_rdp : float
+        The published Renyi divergence of this order, which includes the cost of publishing it (see `votes`).
     """
 
     queries: int = attr.ib(validator=not_negative)
@@ -331,12 +458,13 @@ class PateDpEvent(DpEvent):
         return self.queries / (2 * self.threshold_std**2) + self.answers / self.answer_std**2
 
     def gaussian_steps(self, adjacency: Adjacency) -> DpEvent:
-        """The Gaussian mechanisms that tests and answers are functions of: mu = 1/threshold_std, sqrt(2)/answer_std.
+        """Return the Gaussian mechanisms that determine the tests and the answers.
 
-        Which query is answered depends on earlier results, but the sum of mu^2 is at most that of the caps on every
-        path, so they compose as if fixed (Smith and Thakurta 2022; for `rho` Feldman and Zrnic 2021).
+        A test has mu = 1/threshold_std, an answer mu = sqrt(2)/answer_std. Earlier results decide which query
+        is answered. On every path the sum of mu^2 is at most that of the limits. So the mechanisms compose as
+        if they were fixed (Smith and Thakurta 2022; for `rho` Feldman and Zrnic 2021).
         """
-        share = 2.0 if adjacency == "replace_one" else 1.0  # mu = share/noise multiplier, as `mu_of` has it
+        share = 2.0 if adjacency == "replace_one" else 1.0  # `mu_of`: mu = share/noise multiplier
         tests = SelfComposedDpEvent(GaussianDpEvent(share * self.threshold_std), self.queries)
         votes = SelfComposedDpEvent(GaussianDpEvent(share * self.answer_std / math.sqrt(2)), self.answers)
         return ComposedDpEvent([tests, votes])

@@ -1,5 +1,7 @@
-"""Step sizes that Li, Chen, Liu, Carin (2019) print: Theorems 3 and 4 with their constants computed, where their proofs
-hold, and wang2015's bound.
+"""Step sizes that Li, Chen, Liu, Carin (2019) print, with the constants and the range of their proofs.
+
+The module computes the constants of Theorems 3 and 4, the range in which their proofs hold, and wang2015's
+bound.
 
 >>> f"{wang_step(Budget(0.1, 1e-5), records=50_000, steps=10_000, lipschitz=1.0):.3e}"
 '1.479e-06'
@@ -15,24 +17,34 @@ from scipy.optimize import brentq
 from dplangevin.privacy.events import Budget
 from dplangevin.privacy.stepsize import Schedule
 
-POWERS: dict[Schedule, float] = {"fixed": 1.0, "decreasing": 2 / 3}  # T^p in Theorems 4 and 3
+POWERS: dict[Schedule, float] = {"fixed": 1.0, "decreasing": 2 / 3}  # p of T^p in Theorems 4, 3
 
 
 def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> float:
-    """wang2015's bound as li2019 prints it: eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta)).
+    """Return wang2015's bound on the step size as li2019 prints it.
 
-    Differs: the paper's worked example, 1.54e-6, is this without the 2.5.
+        eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta))
+
+    Differs: the paper's worked example, 1.54e-6, is this formula without the 2.5.
+
+    Parameters
+    ----------
+    budget : Budget
+        eps and delta.
+    records, steps, lipschitz : float
+        N, T, and L, the bound on one record's gradient.
     """
     logs = math.log(2.5 * steps / budget.delta) * math.log(2 / budget.delta)
     return budget.epsilon**2 * records / (128 * lipschitz**2 * steps * logs)
 
 
 def printed_constant(budget: Budget, *, steps: int, schedule: Schedule) -> float:
-    """c, or c_2, that conditions (2) of the printed proof give in closed form, with Remark 1's moments.
+    """Return c of Theorem 4 (fixed step) or c_2 of Theorem 3 (decreasing step) in closed form.
 
-    exp(-lambda eps/2) <= delta gives lambda = 2 ln(1/delta)/eps, and sum_t q^2 lambda (lambda + 1)/sigma_t^2
-    <= lambda eps/2 then c^2 = 2 (S/T') (2 + eps/ln(1/delta)), with S = T' = T for the fixed step, and S =
-    sum_t t^(-1/3) < 1.5 T', T' = T^(2/3), for the decreasing one.
+    The constant follows from conditions (2) of the printed proof with Remark 1's moments.
+    exp(-lambda eps/2) <= delta gives lambda = 2 ln(1/delta)/eps. Then sum_t q^2 lambda
+    (lambda + 1)/sigma_t^2 <= lambda eps/2 gives c^2 = 2 (S/T') (2 + eps/ln(1/delta)). The fixed step has
+    S = T' = T. The decreasing step has T' = T^(2/3) and S = sum_t t^(-1/3) < 1.5 T'.
     Differs: the proof of Theorem 4 writes lambda^2 for lambda (lambda + 1), which would give c = 2.
     """
     total = float((np.arange(1, steps + 1) ** (-1 / 3)).sum()) if schedule == "decreasing" else float(steps)
@@ -42,9 +54,15 @@ def printed_constant(budget: Budget, *, steps: int, schedule: Schedule) -> float
 
 
 class Reach(NamedTuple):
-    """Where the printed proof holds: smallest < epsilon < largest. largest = c_1 q^2 T^(2/3), or c_1 q^2 T.
+    """The range of epsilon in which the printed proof holds.
 
-    c_1 is 0, and both ends nan, where Lemma 2's conditions hold for no epsilon.
+    Attributes
+    ----------
+    c_1 : float
+        The constant c_1; 0 where Lemma 2's conditions hold for no epsilon.
+    smallest, largest : float
+        The proof holds for smallest < epsilon < largest. largest is c_1 q^2 T^(2/3) for the decreasing step
+        and c_1 q^2 T for the fixed one. Both are nan where c_1 is 0.
     """
 
     c_1: float
@@ -53,11 +71,19 @@ class Reach(NamedTuple):
 
 
 def printed_reach(delta: float, *, rate: float, steps: int, schedule: Schedule) -> Reach:
-    """c_1: the largest eps/(q^2 T^(2/3)), or eps/(q^2 T), at which Lemma 2 holds as the printed proof uses it.
+    """Return c_1 and the range of epsilon in which Lemma 2 holds as the printed proof uses it.
 
-    There lambda = 2 ln(1/delta)/eps and sigma_1 = c q sqrt(T' ln(1/delta))/eps with `printed_constant`'s c.
-    sigma_1 >= 1 and lambda <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above; q < 1/(16 sigma_T) bounds it
+    c_1 is the largest such eps/(q^2 T^(2/3)) (decreasing step) or eps/(q^2 T) (fixed step). The proof uses
+    lambda = 2 ln(1/delta)/eps and sigma_1 = c q sqrt(T' ln(1/delta))/eps, with c from `printed_constant`.
+    sigma_1 >= 1 and lambda <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above. q < 1/(16 sigma_T) bounds it
     from below, which the theorems do not mention.
+
+    Parameters
+    ----------
+    delta : float
+        In (0, 1).
+    rate, steps : float
+        Sampling rate q, and T.
     """
     scale, log = steps ** POWERS[schedule], math.log(1 / delta)
     growth = steps ** (1 / 6) if schedule == "decreasing" else 1.0
@@ -85,9 +111,14 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: Schedule) 
 
 
 class Conditions(NamedTuple):
-    """Conditions 1 and 2 of Theorem 3, and what Lemma 2 asks for; all bounds on eta.
+    """Bounds on eta: conditions 1 and 2 of Theorem 3, and what Lemma 2 requires.
 
-    printed_low, printed_high: as printed. needed_low, needed_high: from 1 <= sigma < 1/(16 q).
+    Attributes
+    ----------
+    printed_low, printed_high : float
+        The bounds as printed.
+    needed_low, needed_high : float
+        The bounds that follow from 1 <= sigma < 1/(16 q).
     """
 
     printed_low: float
@@ -97,11 +128,17 @@ class Conditions(NamedTuple):
 
 
 def conditions(*, records: int, batch: int, lipschitz: float) -> Conditions:
-    """What Theorem 3 prints, q^2 N/(256 L^2) < eta <= N/L^2, beside what its proof needs.
+    """Return the bounds on eta that Theorem 3 prints, and those that its proof needs.
 
-    With sigma^2 = q^2 N/(L^2 eta), sigma >= 1 is eta <= q^2 N/L^2 = tau^2/(N L^2), and q < 1/(16 sigma) is
-    eta > 256 q^4 N/L^2. The printed proof writes sigma^2 = N/(L^2 eta), without q^2, and has 256 as a
-    divisor where its own sigma gives a factor. At the printed limit eta = N/L^2 the multiplier is q.
+    The printed bounds are q^2 N/(256 L^2) < eta <= N/L^2. The needed ones follow from Lemma 2. With
+    sigma^2 = q^2 N/(L^2 eta), sigma >= 1 is eta <= q^2 N/L^2 = tau^2/(N L^2), and q < 1/(16 sigma) is
+    eta > 256 q^4 N/L^2. At the printed limit eta = N/L^2 the multiplier is q. The printed proof writes
+    sigma^2 = N/(L^2 eta), without q^2. It has 256 as a divisor, where its own sigma gives 256 as a factor.
+
+    Parameters
+    ----------
+    records, batch, lipschitz : float
+        N, tau = q N, and L, the bound on one record's gradient.
     """
     rate, scale = batch / records, records / lipschitz**2
     return Conditions(

@@ -1,9 +1,13 @@
-"""From step size to noise multiplier and back: Li, Chen, Liu, Carin (2019), Algorithm 1.
+"""Conversion between step size and noise multiplier for DP-SGLD (li2019, Algorithm 1).
 
-A step moves by (eta/tau) times the minibatch sum of clipped gradients and adds N(0, (eta/N) I), so its noise
-is sqrt(eta/N), one record moves it by at most eta L/tau, and the noise multiplier is
+A step moves by (eta/tau) times the minibatch sum of clipped gradients and adds N(0, (eta/N) I). So its noise
+is sqrt(eta/N), and one record moves it by at most eta L/tau. The noise multiplier is
 
     sigma = sqrt(eta/N) / (eta L/tau) = tau / (L sqrt(eta N)).
+
+References
+----------
+Li, Chen, Liu, Carin (2019), Algorithm 1.
 
 >>> round(multiplier_of(0.3, records=60_000, batch=128, lipschitz=0.3), 3)
 3.18
@@ -32,23 +36,40 @@ SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers searched by `smallest_multipl
 
 
 def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) -> float:
-    """sigma = tau/(L sqrt(eta N)). step: eta > 0. records: N. batch: tau. lipschitz: L, or the clip."""
+    """Return the noise multiplier sigma = tau/(L sqrt(eta N)) of a step size.
+
+    Parameters
+    ----------
+    step : float
+        Step size eta > 0.
+    records, batch, lipschitz : float
+        N, tau, and L (the bound on one record's gradient, or the clip).
+    """
     _check(step=step, records=records, batch=batch, lipschitz=lipschitz)
     return batch / (lipschitz * math.sqrt(step * records))
 
 
 def step_of(multiplier: float, *, records: int, batch: float, lipschitz: float) -> float:
-    """eta = tau^2/(N L^2 sigma^2), the inverse of `multiplier_of`."""
+    """Return the step size eta = tau^2/(N L^2 sigma^2), the inverse of `multiplier_of`."""
     _check(multiplier=multiplier, records=records, batch=batch, lipschitz=lipschitz)
     return batch**2 / (records * (lipschitz * multiplier) ** 2)
 
 
 def steps_event(multiplier: float, *, rate: float, steps: int, schedule: Schedule) -> DpEvent:
-    """T Poisson-sampled Gaussian steps whose first has noise multiplier sigma_1.
+    """Return the event of T Poisson-sampled Gaussian steps.
 
-    "fixed": sigma_t = sigma_1. "decreasing": eta_t = eta_1 t^(-1/3), so sigma_t = sigma_1 t^(1/6); sigma_t
-    is rounded down to sigma_1 CLOSEST^k, so that the event never claims more noise than there is.
-    rate: q = tau/N in (0, 1]. steps: T >= 1.
+    The "fixed" schedule has sigma_t = sigma_1. The "decreasing" schedule has eta_t = eta_1 t^(-1/3), so
+    sigma_t = sigma_1 t^(1/6). Here sigma_t is rounded down to sigma_1 CLOSEST^k, so the event never claims
+    more noise than there is.
+
+    Parameters
+    ----------
+    multiplier : float
+        Noise multiplier sigma_1 of the first step, > 0.
+    rate : float
+        Sampling rate q = tau/N in (0, 1].
+    steps : int
+        T >= 1.
     """
     _check(multiplier=multiplier, rate=rate, steps=steps)
     if schedule not in get_args(Schedule):
@@ -79,10 +100,26 @@ def smallest_multiplier(
     high: float = LARGEST,
     rtol: float = 1e-4,
 ) -> float:
-    """The smallest noise multiplier in [low, high] (of the first step) whose T steps fit the budget.
+    """Return the smallest noise multiplier of the first step in [low, high] whose T steps fit the budget.
 
-    To a relative rtol, from above; `low` if that fits. rate: q in (0, 1]. Raises ValueError where `high` does not fit,
-    as `calibrate` does.
+    Parameters
+    ----------
+    rate, steps, schedule
+        See `steps_event`.
+    low, high : float
+        Ends of the search, 0 < low < high < inf.
+    rtol : float
+        Relative tolerance. The result is never below the smallest multiplier.
+
+    Returns
+    -------
+    float
+        The noise multiplier; `low` if that already fits.
+
+    Raises
+    ------
+    ValueError
+        If `high` does not fit, as in `calibrate`.
     """
 
     def event(sigma: float) -> DpEvent:

@@ -1,4 +1,4 @@
-"""Compositions of subsampled Gaussian mechanisms as few events, where each step has a noise multiplier of its own."""
+"""Compositions of subsampled Gaussian steps with different noise multipliers, written as few events."""
 
 import math
 from collections import Counter
@@ -15,17 +15,27 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-MAX_LEVELS = 100  # noise multipliers in an event, about: numerical composition takes a transform for each
-CLOSEST = 1.02  # ratio of two of them, at least
+MAX_LEVELS = 100  # about; numerical composition needs a Fourier transform for each noise multiplier
+CLOSEST = 1.02  # least ratio of two noise multipliers of an event
 
 
 def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: bool = False) -> DpEvent:
-    """The event of Gaussian steps with every result visible, on fresh uniform batches of `batch` of `records`, or on
-    Poisson samples of so many records in the mean.
+    """Return the event of Gaussian steps on random batches, with every result visible.
 
-    multipliers: ``(steps,)``, > 0, noise over sensitivity.  batch == records: no sampling.  Different multipliers are
-    rounded down, which overstates the cost, to at most MAX_LEVELS + 1 levels, a factor of CLOSEST apart or more; equal
-    ones are kept as they are.
+    Different multipliers are rounded down to at most MAX_LEVELS + 1 levels, which overstates the cost.
+    Neighbouring levels differ by a factor of at least CLOSEST. Equal multipliers are not rounded.
+
+    Parameters
+    ----------
+    records : int
+        Number of records.
+    batch : int
+        Size of a uniform batch, or mean size of a Poisson sample. There is no sampling if batch == records,
+        except with `poisson`.
+    multipliers : ndarray, shape (steps,)
+        Noise divided by sensitivity, > 0.
+    poisson : bool
+        Draw Poisson samples. Otherwise draw uniform batches without replacement, afresh in each step.
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()
@@ -47,21 +57,26 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
 
 
 def rounding(multipliers: Collection[float]) -> float:
-    """By what factor at most `composed_steps` and `stepsize.steps_event` round noise down to such levels; of one, 1.
+    """Return the largest factor by which `composed_steps` and `stepsize.steps_event` rounded noise down.
 
-    multipliers: the levels of an event, > 0, whose spread is up to one level less than that of the noise itself.
+    The factor is 1 if there is a single level.
+
+    Parameters
+    ----------
+    multipliers : collection of float
+        The levels of an event, > 0. Their spread is up to one level less than that of the noise itself.
     """
     spread = max(multipliers, default=1.0) / min(multipliers, default=1.0)
     return max(CLOSEST, spread ** (1 / (MAX_LEVELS - 1))) if spread > 1 else 1.0
 
 
 def is_subsampled(leaf: DpEvent) -> bool:
-    """Whether the event is a sampled one."""
+    """Return whether the event is a sampled one."""
     return isinstance(leaf, PoissonSampledDpEvent | SampledWithoutReplacementDpEvent)
 
 
 def rate_and_multiplier(leaf: DpEvent) -> tuple[float, float]:
-    """Sampling rate q in (0, 1] and noise multiplier of a Gaussian step; q = 1 without sampling."""
+    """Return the sampling rate q in (0, 1] (1: no sampling) and the noise multiplier of a Gaussian step."""
     if isinstance(leaf, PoissonSampledDpEvent):
         return leaf.sampling_probability, leaf.event.noise_multiplier
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
@@ -70,10 +85,15 @@ def rate_and_multiplier(leaf: DpEvent) -> tuple[float, float]:
 
 
 def coarsened(parts: Counter[DpEvent]) -> Counter[DpEvent]:
-    """The same events; of more than MAX_LEVELS, subsampled ones at noise rounded down to about MAX_LEVELS levels.
+    """Return the same events with at most about MAX_LEVELS noise levels.
 
-    Levels are a factor of CLOSEST apart or more, and rounding down overstates the cost.  parts: how often each event
-    happens.
+    If there are more than MAX_LEVELS events, the noise of the subsampled ones is rounded down, which
+    overstates the cost. Neighbouring levels differ by a factor of at least CLOSEST.
+
+    Parameters
+    ----------
+    parts : Counter
+        How often each event happens.
     """
     if len(parts) <= MAX_LEVELS:
         return parts

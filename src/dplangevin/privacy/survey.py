@@ -1,4 +1,7 @@
-"""One mechanism by every accountant: who prices it, for which neighbours, by what argument, and how loosely.
+"""Comparison of all accountants on one mechanism.
+
+For each accountant the comparison says which neighbours its epsilon holds for, by what argument, and how
+loose it is.
 
 >>> from dp_accounting import GaussianDpEvent
 >>> found = survey(GaussianDpEvent(4.0), 1e-5)
@@ -31,15 +34,24 @@ from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_delta
 from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multiplier
 from dplangevin.text import short
 
-MOST_BYTES = 1e9  # of all grids of an accountant; they take up to 7 seconds
+MOST_BYTES = 1e9  # for all grids of an accountant; such grids take up to 7 seconds
 Status = Literal["tight", "proven", "claim", "reference"]
 Scope = Literal["last iterate", "all iterates"]
 
 
 class Entry(NamedTuple):
-    """An accountant as it is asked for, and what it rests on.
+    """An accountant with its hyperparameters, and the argument that it rests on.
 
-    scopes: which events of a chain whose last iterate alone is released it is asked about.
+    Attributes
+    ----------
+    accountant : Accountant
+        The accountant.
+    argument : str
+        The theorem or method, in words.
+    status : {"tight", "proven", "claim", "reference"}
+        Certainty of its epsilon, see `Row`.
+    scopes : tuple of {"last iterate", "all iterates"}
+        For a `LangevinDpEvent`: whether the accountant prices the last iterate alone, all iterates, or both.
     """
 
     accountant: Accountant
@@ -102,11 +114,28 @@ ACCOUNTANTS: Mapping[str, Entry] = {
 
 
 class Row(NamedTuple):
-    """What an accountant charges. name: with the argument that gave the number, where it has several.
+    """The epsilon that one accountant reports for the mechanism.
 
-    ratio: to the tight price for the same neighbours, nan where that is 0 or infinite.  status: "tight", the smallest
-    that we can prove; "proven", a bound; "claim", a formula some condition of which does not hold here (`violated`);
-    "reference", a bound by other people's code.  scope: what is released.
+    Attributes
+    ----------
+    key : str
+        Key in ACCOUNTANTS.
+    name : str
+        Name of the accountant. It includes the argument that gave the number, if the accountant has several.
+    adjacency : {"replace_one", "add_remove"}
+        Neighbour relation.
+    epsilon : float
+        The reported epsilon.
+    ratio : float
+        epsilon divided by the smallest proven epsilon for the same neighbours; nan where that is 0 or
+        infinite.
+    status : {"tight", "proven", "claim", "reference"}
+        "tight": the smallest epsilon that we can prove. "proven": an upper bound. "claim": a formula with a
+        condition that fails here (`violated`). "reference": an upper bound by other people's code.
+    scope : {"last iterate", "all iterates"}
+        What is released.
+    violated : tuple of str
+        The conditions that fail.
     """
 
     key: str
@@ -124,7 +153,17 @@ class Row(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why an accountant has no price.  adjacency: for these neighbours, "" for either."""
+    """The reason why an accountant reports no epsilon.
+
+    Attributes
+    ----------
+    name : str
+        Name of the accountant.
+    adjacency : {"replace_one", "add_remove", ""}
+        The neighbour relation that is refused; "" for both.
+    reason : str
+        The reason.
+    """
 
     name: str
     adjacency: Adjacency | Literal[""]
@@ -133,18 +172,34 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """prices: for each kind of neighbours the tight one first, the others from low to high."""
+    """The epsilons and the refusals of all accountants.
+
+    Attributes
+    ----------
+    prices : list of Row
+        For each neighbour relation, the smallest proven epsilon first, then the others in increasing order.
+    refusals : list of Refusal
+        One for each accountant and reason.
+    """
 
     prices: list[Row]
     refusals: list[Refusal]
 
 
 def survey(event: DpEvent, delta: float, paper: LangevinDpEvent | None = None) -> Survey:
-    """The event by all of ACCOUNTANTS, for both kinds of neighbours.
+    """Price the event by all of ACCOUNTANTS, for both neighbour relations.
 
-    event: a `LangevinDpEvent` is also priced with all its iterates visible.  delta: in (0, 1).  paper: what Theorem 3.1
-    is told, where that is not the event.  Identical prices of two variants of one accountant are given once.  An
-    accountant whose grids would take more than MOST_BYTES is skipped: a `Refusal` says so.
+    Two variants of one accountant with the same epsilon give one row. An accountant whose grids would take
+    more than MOST_BYTES is skipped, and a `Refusal` says so.
+
+    Parameters
+    ----------
+    event : DpEvent
+        The mechanism. A `LangevinDpEvent` is also priced with all its iterates visible.
+    delta : float
+        In (0, 1).
+    paper : LangevinDpEvent, optional
+        The event that ryffel2022's Theorem 3.1 prices, if it differs from `event`.
     """
     check_delta(delta)
     rows: list[Row] = []
@@ -163,12 +218,12 @@ def survey(event: DpEvent, delta: float, paper: LangevinDpEvent | None = None) -
 
 
 def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
-    """What ACCOUNTANTS[key] is asked about: the last iterate where it has an argument for that."""
+    """Return the event that ACCOUNTANTS[key] prices: the last iterate alone if it has a theorem for that."""
     return next(priced for name, _, priced in _asked(event, paper) if name == key)
 
 
 def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, DpEvent]]:
-    """Accountant, scope, and the event that it is asked about."""
+    """Yield each accountant's key, a scope, and the event that the accountant prices in this scope."""
     for key, entry in ACCOUNTANTS.items():
         if key == "ryffel2022" and paper is not None:
             yield key, "last iterate", paper
@@ -180,6 +235,7 @@ def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, 
 
 
 def _row(key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjacency) -> Row:
+    """Return the accountant's epsilon as a row, or raise ValueError if its grids would be too large."""
     accountant, _, status, _ = ACCOUNTANTS[key]
     size = grid_bytes(accountant, event, adjacency)
     if size > MOST_BYTES:
@@ -195,10 +251,10 @@ def _row(key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjace
 
 
 def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> float:
-    """About how many bytes the accountant's grids take, added up over Gaussian steps that differ; 0 where it has none.
+    """Return about how many bytes the accountant's grids take, summed over distinct Gaussian steps.
 
-    As measured, with the arrays that it makes on the way.  What it refuses itself counts as 0.  `Tight` and `Bok2024`
-    bound their own grids.
+    The sizes were measured and include intermediate arrays. The result is 0 for an accountant without grids
+    and for steps that it refuses itself. `Tight` and `Bok2024` limit their own grids.
     """
     if not isinstance(accountant, Li2019 | Rdp | DpAccounting):
         return 0.0
@@ -223,7 +279,10 @@ def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> 
 
 
 def _pld_bytes(leaf: DpEvent, count: int, adjacency: Adjacency) -> float:
-    """Bytes of `PLDAccountant`'s grid of 1e-4: 430 for each multiple that a step's loss spans, 100 for the sum's."""
+    """Return the bytes of `PLDAccountant`'s grid, whose spacing is 1e-4.
+
+    A step takes 430 bytes for each grid point that its loss spans. The sum takes 100 bytes for each point.
+    """
     rate, multiplier = rate_and_multiplier(leaf)
     if isinstance(leaf, PoissonSampledDpEvent):
         pair = profiles.poisson(rate, multiplier, adjacency)[0]
@@ -236,11 +295,11 @@ def _pld_bytes(leaf: DpEvent, count: int, adjacency: Adjacency) -> float:
 
 
 def conditions(accountant: Accountant, event: DpEvent, delta: float) -> tuple[str, ...]:
-    """What the accountant's theorem needs and the event does not have, as text with the values."""
+    """Return the conditions of the accountant's theorem that the event fails, as text with the values."""
     check = getattr(accountant, "violated", None)
     try:
         found = tuple(check(event, delta)) if check else ()
-    except ValueError:  # an event that it has no price for: `epsilon` says so
+    except ValueError:  # the accountant refuses the event, and its `epsilon` says why
         found = ()
     if isinstance(accountant, Ryffel2022):
         found += tuple(
@@ -256,20 +315,20 @@ def _ratio(epsilon: float, tight: float) -> float:
 
 
 def _distinct(rows: list[Row]) -> list[Row]:
-    """The first of the rows of one kind of accountant with one price."""
+    """Return the rows without repetitions of the same kind of accountant, epsilon and scope."""
     seen = {(type(ACCOUNTANTS[row.key].accountant), row.epsilon, row.scope): row for row in reversed(rows)}
     return [row for row in rows if row in seen.values()]
 
 
 def _refusals(errors: Mapping[tuple[str, Adjacency], ValueError]) -> list[Refusal]:
-    """One for each reason; variants of an accountant that have the same share it."""
+    """Return one refusal for each reason; variants of an accountant with the same reason share it."""
     found: dict[tuple[object, str], Refusal] = {}
     for (key, adjacency), error in errors.items():
         accountant, both = ACCOUNTANTS[key].accountant, (key, _other(adjacency)) in errors
-        if both:  # the event itself is refused, by the error that says so
+        if both:  # then the event itself is refused; choose the error that says so
             each = [errors[key, other] for other in get_args(Adjacency)]
             error = max(each, key=lambda e: ("skipped" in str(e), "cannot price adjacency" not in str(e)))
-        reason = str(error).partition("; ")[2] or str(error)  # after the event, see `protocol.refuse`
+        reason = str(error).partition("; ")[2] or str(error)  # see `protocol.refuse`
         found.setdefault(
             (type(accountant), reason), Refusal(accountant.name, "" if both else adjacency, reason)
         )

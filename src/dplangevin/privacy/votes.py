@@ -1,14 +1,22 @@
-r"""Data-dependent Renyi privacy of noisy votes, and its release by smooth sensitivity (Papernot et al. 2018).
+"""Data-dependent Renyi privacy of noisy votes, and its publication by smooth sensitivity.
 
-The noisy vote argmax_j (n_j + N(0, s^2)) has Renyi divergence of order lambda at most lambda/s^2 (Proposition 8).
-Where the teachers agree it is less, by q >= Pr[not the winner]; `renyi` gives it.  A threshold test at T on a count
-with noise N(0, s1^2) is the vote of two classes that are 2 |count - T| apart, with s = sqrt(2) s1: the same Renyi
-divergence lambda/(2 s1^2), the same q and the same change of q with one vote.  So both are priced by one function.
+The noisy vote is argmax_j (n_j + N(0, s^2)), where n_j teachers vote for class j. Its Renyi divergence of
+order lambda is at most lambda/s^2 (Proposition 8). The divergence is smaller where the teachers agree.
+`renyi` computes it from a bound q >= Pr[the noisy winner is not the true winner].
 
-The sum over all queries depends on the private votes.  To publish it, noise is scaled to its smooth sensitivity
-(Nissim, Raskhodnikova and Smith 2007).  In z, with q = (m - 1) erfc(z)/2, one vote moves z by at most 1/s, since
-erfc(erfc^-1(p) - 1/s) is concave in p: these are the paper's B_U and B_L.  The line of z is cut into cells of width
-1/(CELLS s) and the cost is that of a cell's left end, an upper bound; sensitivities are then maxima over windows.
+A threshold test at T adds N(0, s1^2) to a count. It is the vote between two classes whose counts differ by 2
+|count - T|, with s = sqrt(2) s1. Both have the same Renyi divergence lambda/(2 s1^2), the same q, and the
+same change of q with one vote. So one function prices tests and votes.
+
+The sum over all queries depends on the private votes. To publish it, noise is scaled to its smooth
+sensitivity (Nissim, Raskhodnikova and Smith 2007). The coordinate z is defined by q = (m - 1) erfc(z)/2. One
+vote moves z by at most 1/s, because erfc(erfc^-1(p) - 1/s) is concave in p. These are the paper's B_U and
+B_L. The line of z is cut into cells of width 1/(CELLS s). Each cell costs what its left end costs, which is
+an upper bound. Sensitivities are then maxima over windows of cells.
+
+References
+----------
+Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson (2018). All propositions and theorems are theirs.
 """
 
 import math
@@ -23,41 +31,70 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from dplangevin.privacy.events import Budget, PateDpEvent
 
-CELLS = 4  # cells of z per vote; gaps of two classes then fall on the ends of cells
+CELLS = 4  # cells of z for each vote; two-class gaps then lie on cell ends
 ORDERS = np.geomspace(1.5, 4096, 30)  # tried by `Run.epsilon`
 
 
 def log_error(counts: np.ndarray, noise_std: float) -> np.ndarray:
-    """log q of Proposition 7, q = sum_{j != j*} erfc((n_j* - n_j)/(2 s))/2 >= Pr[the noisy winner is not j*].
+    """Return log q of Proposition 7, where q bounds the probability of a wrong noisy winner.
 
-    counts: votes (..., m), m >= 2.  noise_std: s.  Returns (...); q may exceed 1 for m > 2.
+        q = sum_{j != j*} erfc((n_j* - n_j)/(2 s))/2 >= Pr[the noisy winner is not j*]
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., m)
+        Votes for each class, m >= 2.
+    noise_std : float
+        s, in votes.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        log q. q may exceed 1 for m > 2.
     """
     ordered = np.sort(counts, axis=-1)
     return logsumexp(log_ndtr((ordered[..., :-1] - ordered[..., -1:]) / (math.sqrt(2) * noise_std)), axis=-1)
 
 
 def renyi(log_q: np.ndarray, noise_std: float, order: np.ndarray | float) -> np.ndarray:
-    r"""Bound on D_lambda(M(D) || M(D')), Theorem 6 with Proposition 10's mu_2 = s sqrt(-log q), mu_1 = mu_2 + 1::
+    """Return a bound on the Renyi divergence D_lambda(M(D) || M(D')) of one noisy vote.
+
+    The bound is Theorem 6 with Proposition 10's mu_2 = s sqrt(-log q) and mu_1 = mu_2 + 1::
 
         1/(lambda - 1) log((1 - q) A^(lambda - 1) + q B^(lambda - 1)),
-        A = (1 - q)/(1 - (q e^(mu_2/s^2))^((mu_2 - 1)/mu_2)),      B = e^(mu_1/s^2)/q^(1/mu_2),
+        A = (1 - q)/(1 - (q e^(mu_2/s^2))^((mu_2 - 1)/mu_2)),      B = e^(mu_1/s^2)/q^(1/mu_2).
 
-    where 1 < lambda <= mu_1, mu_2 > 1 and q <= e^((mu_2 - 1) mu_2/s^2) (mu_1/(mu_1 - 1) mu_2/(mu_2 - 1))^(-mu_2);
-    lambda/s^2 elsewhere, and wherever that is less.  log_q and order broadcast.  It holds for the votes of D as the
-    first argument only; D_lambda(M(D') || M(D)) may exceed it.
+    It applies where 1 < lambda <= mu_1, mu_2 > 1 and q <= e^((mu_2 - 1) mu_2/s^2) (mu_1/(mu_1 - 1)
+    mu_2/(mu_2 - 1))^(-mu_2). Elsewhere, and wherever it is smaller, the bound is lambda/s^2.
+
+    The bound holds only with the votes of D as the first argument. D_lambda(M(D') || M(D)) may exceed it.
+
+    Parameters
+    ----------
+    log_q : ndarray
+        log q of the votes of D, see `log_error`. It broadcasts with `order`.
+    noise_std : float
+        s, in votes.
+    order : ndarray or float
+        lambda > 1.
+
+    Returns
+    -------
+    ndarray
+        The bound, in the common shape of log_q and order.
     """
     log_q, order = np.broadcast_arrays(np.asarray(log_q, float), np.asarray(order, float))
     variance = noise_std**2
     flat = order / variance
     inside = log_q < -1 / variance  # mu_2 > 1
-    log_q = np.where(inside, log_q, -4 / variance - 1)  # any value within the domain of the formulas below
+    log_q = np.where(inside, log_q, -4 / variance - 1)  # any value for which the formulas below are defined
     second = noise_std * np.sqrt(-log_q)  # mu_2
     first = second + 1
     most = (second - 1) * second / variance - second * np.log(first / (first - 1) * second / (second - 1))
     inside = inside & (order <= first) & (log_q <= most)
     other = np.minimum(
         (second - 1) / second * (log_q + second / variance), -1e-12
-    )  # of p' = Pr[not j*] on D'
+    )  # log of a bound on p' = Pr[not j*] on D'
     log_a = np.log1p(-np.exp(log_q)) - np.log(-np.expm1(other))
     log_b = first / variance - log_q / second
     stay = np.log1p(-np.exp(log_q)) + (order - 1) * log_a
@@ -66,13 +103,16 @@ def renyi(log_q: np.ndarray, noise_std: float, order: np.ndarray | float) -> np.
 
 
 def cell(log_q: np.ndarray, noise_std: float, classes: int) -> np.ndarray:
-    """The cell of z >= 0, q = (m - 1) erfc(z)/2: integers of the shape of log_q."""
+    """Return the cell of z >= 0, where q = (m - 1) erfc(z)/2: integers of the shape of log_q."""
     z = -ndtri_exp(np.minimum(log_q - math.log(classes - 1), -math.log(2))) / math.sqrt(2)
-    return np.floor(np.maximum(z, 0) * noise_std * CELLS + 1e-6).astype(int)  # rounding must not cost a cell
+    return np.floor(np.maximum(z, 0) * noise_std * CELLS + 1e-6).astype(int)  # rounding must not lower it
 
 
 def cell_costs(cells: int, noise_std: float, classes: int, order: float) -> np.ndarray:
-    """Renyi divergence in each of `cells` cells, (cells,): not increasing, an upper bound on `renyi` there."""
+    """Return the Renyi divergence in each of the first `cells` cells, (cells,).
+
+    The costs do not increase with the cell. They are upper bounds on `renyi` in the cell.
+    """
     z = np.arange(cells) / (CELLS * noise_std)
     log_q = np.minimum(math.log(classes - 1) + log_ndtr(-math.sqrt(2) * z), 0.0)
     return np.maximum.accumulate(renyi(log_q, noise_std, order)[::-1])[::-1]
@@ -81,12 +121,25 @@ def cell_costs(cells: int, noise_std: float, classes: int, order: float) -> np.n
 def smooth_sensitivity(
     groups: Sequence[tuple[np.ndarray, np.ndarray]], decay: float, distances: int
 ) -> np.ndarray:
-    """max_d e^(-decay d) LS_d, (R,), of the sum of costs; d = 0..distances, the number of teachers.
+    """Return max_d e^(-decay d) LS_d, the smooth sensitivity of a sum of costs.
 
-    groups: pairs of costs (cells,) and of how many queries are in each cell (R, cells).  A change of one teacher moves
-    every query by at most CELLS cells, so LS_d sums, over the queries, the largest change of cost by one vote within d
-    votes: it bounds the local sensitivity of every data set at distance d, and smoothness follows from LS_d on a
-    neighbour being at most LS_(d + 1) here.
+    A change of one teacher moves every query by at most CELLS cells. LS_d adds up, over the queries, the
+    largest change of cost by one vote within d votes. So LS_d bounds the local sensitivity of every data set
+    at distance d. The bound is smooth because LS_d at a neighbour is at most LS_(d + 1) here.
+
+    Parameters
+    ----------
+    groups : sequence of (ndarray, ndarray)
+        Pairs of the costs, (cells,), and the number of queries in each cell, (R, cells).
+    decay : float
+        The logarithm of the smooth sensitivity changes by at most this much between neighbours.
+    distances : int
+        Largest d, the number of teachers.
+
+    Returns
+    -------
+    ndarray, shape (R,)
+        Smooth sensitivity for each repeat.
     """
     spans = [_steps(costs) for costs, _ in groups]
     best = np.zeros(len(groups[0][1]))
@@ -98,23 +151,33 @@ def smooth_sensitivity(
 
 
 def _steps(costs: np.ndarray) -> np.ndarray:
-    """The largest change of cost by one vote, from each cell; costs are constant beyond both ends."""
+    """Return the largest change of cost by one vote, from each cell; costs are constant beyond both ends."""
     padded = np.pad(costs, CELLS, mode="edge")
     middle = slice(CELLS, -CELLS)
     return np.maximum(padded[: -2 * CELLS] - padded[middle], padded[middle] - padded[2 * CELLS :])
 
 
 def release_cost(order: float, decay: float, multiplier: float) -> float:
-    """Renyi divergence of order lambda of publishing f(D) + multiplier SS(D) N(0, 1), SS e^decay-smooth.
+    """Return the Renyi divergence of publishing f(D) + multiplier SS(D) N(0, 1), where SS is e^decay-smooth.
 
-    With the other data set's standard deviation r times this one's, e^-decay <= r <= e^decay, and means at most
-    min(1, r) SS apart, Gaussians of unequal variance have divergence
+    Let r be the other data set's standard deviation divided by this one's: e^-decay <= r <= e^decay. The
+    means differ by at most min(1, r) SS. Gaussians of unequal variance then have the divergence
 
-        (lambda log r - log(v)/2)/(lambda - 1) + lambda min(1, r)^2/(2 multiplier^2 v),   v = 1 - lambda + lambda r^2,
+        (lambda log r - log(v)/2)/(lambda - 1) + lambda min(1, r)^2/(2 multiplier^2 v),
 
-    inf where v <= 0.  Its first part grows with |log r|, its second falls with r: the worst is at one of the ends.
-    Differs: exact, where the paper (GNSS) bounds it by lambda e^(2 decay)/multiplier^2 + (decay lambda - log(1 - 2
-    lambda decay)/2)/(lambda - 1).
+    with v = 1 - lambda + lambda r^2, which is inf where v <= 0. The first term grows with |log r|, the second
+    falls with r. So the worst r is one of the two ends.
+    Differs: this is exact. The paper (GNSS) bounds it by lambda e^(2 decay)/multiplier^2 + (decay
+    lambda - log(1 - 2 lambda decay)/2)/(lambda - 1).
+
+    Parameters
+    ----------
+    order : float
+        lambda > 1.
+    decay : float
+        Logarithm of the smoothness of SS.
+    multiplier : float
+        Standard deviation of the noise divided by SS(D).
     """
     found = []
     for r, largest in ((math.exp(-decay), math.exp(-decay)), (math.exp(decay), 1.0)):
@@ -128,7 +191,19 @@ def release_cost(order: float, decay: float, multiplier: float) -> float:
 
 
 class Settings(NamedTuple):
-    """teachers: their number, K.  threshold: T, in votes, at most K.  threshold_std, answer_std: in votes, > 0."""
+    """Settings of PATE's threshold tests and noisy votes.
+
+    Attributes
+    ----------
+    teachers : int
+        Number of teachers, K.
+    threshold : float
+        T, in votes, at most K.
+    threshold_std : float
+        Standard deviation of the noise of a test, in votes, > 0.
+    answer_std : float
+        Standard deviation of the noise of a vote, in votes, > 0.
+    """
 
     teachers: int
     threshold: float
@@ -137,7 +212,17 @@ class Settings(NamedTuple):
 
 
 class Release(NamedTuple):
-    """The published Renyi divergence (R,) of this order, the cost of publishing it included, and as epsilon (R,)."""
+    """The published price of a run, including the cost of publishing it.
+
+    Attributes
+    ----------
+    order : float
+        Order lambda of the Renyi divergence.
+    rdp : ndarray, shape (R,)
+        Renyi divergence of this order.
+    epsilon : ndarray, shape (R,)
+        The same divergence, converted to epsilon.
+    """
 
     order: float
     rdp: np.ndarray
@@ -145,7 +230,17 @@ class Release(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Votes of one kind: s and m as above, and how many of a repeat's votes are in each cell, (R, cells)."""
+    """The votes of one kind (tests or answers), counted by cell.
+
+    Attributes
+    ----------
+    noise_std : float
+        s of these votes, see the module docstring.
+    classes : int
+        m, the number of classes.
+    tally : ndarray, shape (R, cells)
+        Number of a repeat's votes in each cell.
+    """
 
     noise_std: float
     classes: int
@@ -157,10 +252,21 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What happened to each query: votes (R, Q, m); whether its test was made, and whether it was answered, (R, Q).
+    """The queries of R repeats, with the tests that were made and the answers that were given.
 
-    The price is that of the tests that were made and the answers that were given, as in the published experiments: it
-    is a statement about this run, not a bound that held before it.
+    The price covers these tests and answers, as in the published experiments. It is a statement about this
+    run. It is not a bound that held before the run.
+
+    Attributes
+    ----------
+    settings : Settings
+        Settings of the tests and votes.
+    counts : ndarray, shape (R, Q, m)
+        Votes for each class, for each repeat and query.
+    asked : ndarray of bool, shape (R, Q)
+        Whether the query's threshold test was made.
+    answered : ndarray of bool, shape (R, Q)
+        Whether the query was answered.
     """
 
     settings: Settings
@@ -169,25 +275,35 @@ class Run:
     answered: np.ndarray
 
     def spent(self, order: float) -> np.ndarray:
-        """Renyi divergence of order lambda, (R,): the sum of `renyi`, each rounded up to the end of its cell."""
+        """Return the Renyi divergence of order lambda, (R,): the sum of `renyi`, rounded up to cell costs."""
         return sum((group.tally @ group.costs(order) for group in self._groups), np.zeros(len(self.counts)))
 
     def epsilon(self, delta: float) -> np.ndarray:
-        """Epsilon (R,) at the best order; it depends on the votes, so it is private itself."""
+        """Return epsilon (R,) at the best order; it depends on the votes, so it is private itself."""
         log = math.log(1 / delta)
         counts = self.asked.sum(1).max(), self.answered.sum(1).max()
         flat = PateDpEvent(*counts, self.settings.threshold_std, self.settings.answer_std).rho
-        best = 1 + math.sqrt(log / flat) if flat > 0 else 2.0  # of the data-independent bound
+        best = 1 + math.sqrt(log / flat) if flat > 0 else 2.0  # best order of the data-independent bound
         return np.min([self.spent(order) + log / (order - 1) for order in (*ORDERS, best)], axis=0)
 
     def release(self, budget: Budget, normals: np.ndarray, decay: float, share: float) -> Release:
-        """The epsilon that may be published: noise scaled to the smooth sensitivity, and the cost of publishing added.
+        """Return the epsilon that may be published, with the cost of publishing it.
 
-        Order: lambda = 1 + 2 ln(1/delta)/epsilon, which leaves half of the budget to the divergence.  The sensitivity
-        is e^(decay/lambda)-smooth, decay < 1/2, and the noise costs about share * epsilon/(1 - 2 decay).  None of these
-        looks at the votes.
-        normals: (R,), standard.
-        Differs: as in the paper, the published number is an unbiased estimate of a bound, not a bound.
+        Noise is scaled to the smooth sensitivity. The order is lambda = 1 + 2 ln(1/delta)/epsilon, which
+        leaves half of the budget to the divergence. The sensitivity is e^(decay/lambda)-smooth. The noise
+        costs about share * epsilon/(1 - 2 decay). None of these choices depends on the votes.
+        Differs: as in the paper, the published number is an unbiased estimate of a bound. It is not a bound.
+
+        Parameters
+        ----------
+        budget : Budget
+            Sets the order and the noise.
+        normals : ndarray, shape (R,)
+            Standard normal draws.
+        decay : float
+            lambda times the logarithm of the smoothness, < 1/2.
+        share : float
+            About the share of epsilon that the noise costs, see above.
         """
         log = math.log(1 / budget.delta)
         order = 1 + 2 * log / budget.epsilon
@@ -200,10 +316,10 @@ class Run:
 
     @cached_property
     def _groups(self) -> list[Group]:
-        """The tests and the answers."""
+        """Return the votes of the tests and of the answers, as two groups."""
         teachers, threshold, threshold_std, answer_std = self.settings
         away = np.abs(self.counts.max(-1) - threshold)
-        test_std = math.sqrt(2) * threshold_std  # a test is a vote of two classes 2 |count - T| apart
+        test_std = math.sqrt(2) * threshold_std  # a test is a vote of two classes, see the module docstring
         kinds = (
             (self.asked, test_std, 2, log_ndtr(-away / threshold_std)),
             (self.answered, answer_std, self.counts.shape[-1], log_error(self.counts, answer_std)),

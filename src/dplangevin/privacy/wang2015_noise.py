@@ -1,4 +1,4 @@
-"""Theorem 4 of Wang, Fienberg and Smola (2015): how much noise steps on uniform subsets need, and their event."""
+"""Noise of Theorem 4 of Wang, Fienberg and Smola (2015), and the event of steps on uniform subsets."""
 
 import math
 
@@ -11,16 +11,42 @@ from dplangevin.problems import Facts
 
 
 def record_bound(facts: Facts, clip: float | None, method: str, budget: Budget) -> float:
-    """L: the clip, or the problem's own bound if that is less; 0 without a budget.  ValueError for neither."""
+    """Return L, the bound on one record's gradient: the clip, or the problem's own bound if that is smaller.
+
+    Returns 0 at budget.epsilon = inf. Raises ValueError if there is neither a clip nor a bound.
+    """
     if budget.epsilon == math.inf:
         return 0.0
     return facts.bounded(method) if clip is None else min(clip, facts.lipschitz)
 
 
 def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:
-    """``C = 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta)) ln(2/delta)``, 0 for eps = inf.
+    """Return the variance of the noise that Algorithm 2 adds to ``(N/tau) sum_S grad``.
 
-    The noise that Algorithm 2 adds to ``(N/tau) sum_S grad``.  steps: N T/tau, counted whole.
+    ``C = 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta)) ln(2/delta)``, and 0 for eps = inf.
+
+    Parameters
+    ----------
+    steps : int
+        N T/tau, the number of minibatch steps, a whole number.
+    lipschitz : float
+        L, the bound on the norm of one record's gradient.
+    budget : Budget
+        eps and delta.
+
+    Returns
+    -------
+    float
+        C.
+
+    Raises
+    ------
+    ValueError
+        If eps is finite and delta is 0.
+
+    References
+    ----------
+    wang2015, Theorem 4 and Algorithm 2.
     """
     if budget.epsilon == math.inf:
         return 0.0
@@ -31,5 +57,13 @@ def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:
 
 
 def subset_event(records: int, batch: int, multipliers: Tensor) -> DpEvent:
-    """What the steps do to the data; multipliers ``(steps,)``: noise on the minibatch's sum over L."""
+    """Return the event of the steps.
+
+    Parameters
+    ----------
+    records, batch : int
+        Number of records, and size of each uniform subset.
+    multipliers : Tensor, shape (steps,)
+        Standard deviation of the noise on the minibatch's sum, divided by L.
+    """
     return composed_steps(records, batch, multipliers.double().numpy())

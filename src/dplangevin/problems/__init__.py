@@ -1,4 +1,8 @@
-"""What is learned from private rows: one interface for linear models, networks and the last block of a network."""
+"""Problems: private rows and the parameters that are learned from them, behind one interface.
+
+Linear models, networks and the last block of a network all implement `Problem`.  `Facts` holds what a method
+may know about a problem before a run.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +19,40 @@ if TYPE_CHECKING:
     from dplangevin.chains.chain import Chain, Kernel
     from dplangevin.random import Batch
 
-# A step without its noise, in place: theta (S, E, d), the batch, step sizes (E, 1) and what l2 keeps of theta, (E, 1)
+# A step without its noise; it changes theta in place.  Arguments: theta (S, E, d), the batch, the step sizes
+# (E, 1), and the factor (E, 1) by which l2 shrinks theta
 Descent = Callable[[Tensor, "Batch", Tensor, Tensor], None]
 
 
 class Facts(NamedTuple):
-    """What a method may know of a problem when it plans: no row, and no number read off the private rows but those that
-    `private` names.
+    """The facts about a problem that a method may use when it plans.
 
-    n: records.  d: parameters.  classes: of a prediction, 1 of regression.  lipschitz: bound on the norm of a record's
-    gradient, inf where there is none.  smoothness: of one record's loss, mean_smoothness: of the mean loss; inf where
-    unknown.  row_bound: on the norm of a record's features.  row_quantile: a length that 99 % of public rows do not
-    exceed; no bound.  public: how many unlabelled rows need no privacy; tested: they are the test rows, not rows of
-    their own.  loss: of a linear model, with its constants; None for a network.  private: fact -> where it was read off
-    the private rows, as a guarantee names it.
+    They contain no row.  They contain a number that was read off the private rows only if `private` names it.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    d : int
+        Number of parameters.
+    classes : int
+        Number of classes of a prediction; 1 for regression.
+    lipschitz : float
+        Bound on the norm of the gradient of one record's loss; inf where there is no bound.
+    smoothness, mean_smoothness : float
+        Smoothness constant of one record's loss, and of the mean loss; inf where unknown.
+    row_bound : float
+        Bound on the norm of a record's features; inf where there is no bound.
+    public : int
+        Number of rows that need no privacy and whose labels are not used.
+    loss : Loss or None
+        Loss of a linear model, with its constants; None for a network.
+    private : mapping of str to str
+        Names of the facts that were read off the private rows.  The value is how a guarantee states this.
+    tested : bool
+        True if the public rows are the test rows; False if they are separate rows.
+    row_quantile : float
+        A length that 99 % of the public rows do not exceed.  It is not a bound.
     """
 
     n: int
@@ -46,31 +70,43 @@ class Facts(NamedTuple):
 
     @property
     def linear(self) -> Loss:
-        """The loss of a linear model.  ValueError for a network, which perturbed fits and posteriors are not for."""
+        """The loss of a linear model.
+
+        Raises
+        ------
+        ValueError
+            For a network: perturbed fits and posterior sampling need a linear model.
+        """
         if self.loss is None:
             raise ValueError("this method needs a linear model with a convex loss, not a network")
         return self.loss
 
     def need_linear(self) -> None:
-        """ValueError for a network."""
+        """Raise ValueError for a network."""
         _ = self.linear
 
     @property
     def mean_curvature(self) -> float:
-        """Bound on the mean of the eigenvalues that are not 0 of the Hessian of one record's loss."""
+        """Bound on the mean of the non-zero eigenvalues of the Hessian of one record's loss."""
         return self.linear.mean_curvature * self.row_bound**2
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The bound on the rows, as a guarantee names it."""
+        """The bound on the rows, in the words of a guarantee; empty where there is no bound."""
         return (f"||x|| <= {self.row_bound:g}",) if self.row_bound < math.inf else ()
 
     def read(self, *names: str) -> tuple[str, ...]:
-        """Those of the facts `names` that were read off the private rows, as a guarantee names them."""
+        """Return how a guarantee states those of the facts `names` that were read off the private rows."""
         return tuple(self.private[name] for name in names if name in self.private)
 
     def bounded(self, method: str) -> float:
-        """`lipschitz`.  ValueError, naming the fix, where it is not finite."""
+        """Return `lipschitz`.
+
+        Raises
+        ------
+        ValueError
+            Where `lipschitz` is not finite; the message names `method` and the fix.
+        """
         if not self.lipschitz < math.inf:
             what = f"the {self.loss.name} loss on these rows has none" if self.loss else "a network has none"
             raise ValueError(
@@ -80,23 +116,47 @@ class Facts(NamedTuple):
         return self.lipschitz
 
     def on_ball(self, radius: float) -> tuple[float, float]:
-        """The largest loss of one row, and the range of one row's loss, over the ball ``||theta|| <= radius``."""
+        """Return the largest loss of one row and the largest range of one row's loss on a ball.
+
+        Parameters
+        ----------
+        radius : float
+            The ball is ``||theta|| <= radius``.
+
+        Raises
+        ------
+        ValueError
+            Where the loss has no bound on a ball, and for a network.
+        """
         if self.linear.on_ball is None:
             raise ValueError(f"the {self.linear.name} loss has no bound on a ball: use the huber loss")
         return self.linear.on_ball(radius * self.row_bound)
 
 
 class Sums(NamedTuple):
-    """Of a minibatch: the sum of clipped gradients ``(S, E, d)``, and of losses in nats ``(S, E)`` or None."""
+    """Sums over the records of a minibatch.
+
+    Attributes
+    ----------
+    gradient : Tensor (S, E, d)
+        Sum of the clipped gradients.
+    loss : Tensor (S, E) or None
+        Sum of the losses, in nats.
+    """
 
     gradient: Tensor
     loss: Tensor | None = None
 
 
 class Problem(Protocol):
-    """Private rows and what is learned from them.  S seeds, E chains on the same rows, d parameters, m test rows.
+    """Private rows and the parameters that are learned from them.
 
-    y_test: ``(1 or S, m)``, classes 0, ..., K - 1 of the test rows; of regression (K = 1) their targets.
+    Shapes: S seeds, E chains on the same rows, d parameters, m test rows, K classes.
+
+    Attributes
+    ----------
+    y_test : Tensor (1 or S, m)
+        Classes 0, ..., K - 1 of the test rows; for regression (K = 1) their targets.
     """
 
     @property
@@ -107,34 +167,52 @@ class Problem(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where theta lives; random numbers are drawn on the CPU whatever it is."""
+        """The device on which theta lives.
+
+        Random numbers are drawn on the CPU, whatever this device is.
+        """
         ...
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        """Where chains start, ``(S, d)``."""
+        """Return the parameters at which chains start, ``(S, d)``."""
         ...
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """``sum_i mask_i min(1, clip_e/||g_i||) g_i`` at theta ``(S, E, d)``.
+        """Return ``sum_i mask_i min(1, clip_e/||g_i||) g_i`` for the gradients g_i of the records' losses.
 
-        rows ``(S, B)``; mask ``(S, E, B)``, False for rows that take no part, None where all do; clip ``(E,)``, in
-        (0, inf], None for inf.
+        Parameters
+        ----------
+        theta : Tensor (S, E, d)
+            Parameters at which the gradients are taken.
+        rows : Tensor (S, B)
+            Indices of the records of the minibatch.
+        mask : Tensor (S, E, B) or None
+            False for rows that take no part; None where all take part.
+        clip : Tensor (E,) or None
+            Bounds on the norm of a record's gradient, in (0, inf]; None means inf.
         """
         ...
 
     def predict(self, theta: Tensor) -> Tensor:
-        """Probabilities of the test rows, ``(S, E, m, K)`` on the CPU, at theta ``(S, E, d)``; of regression the
-        predicted targets, K = 1."""
+        """Return the predictions for the test rows, ``(S, E, m, K)`` on the CPU, at theta ``(S, E, d)``.
+
+        They are the probabilities of the classes; for regression they are the predicted targets, with K = 1.
+        """
         ...
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        """A faster step of the problem's own, for chains without momentum, those with Poisson samples last, or None."""
+        """Return a faster step that the problem implements itself, or None.
+
+        The step is for chains without momentum.  In `chains`, those that draw Poisson samples come last.
+        """
         ...
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
-        """The kernel, or one around it that takes steps of the problem's own beside, as of a generator.
+        """Return the kernel, or a wrapper of it that also takes steps of the problem's own.
 
-        theta may then have coordinates after the d of `facts`, which neither noise nor `clipped_sum` reaches: what they
-        become is post-processing, as all that a kernel does.  Its state is part of a checkpoint.
+        An example of such steps is the training of a generator.  Then theta may have coordinates after the d
+        of `Facts`.  Neither noise nor `clipped_sum` reaches these coordinates.  Their values are
+        post-processing, like everything that a kernel computes.  The state of the kernel or wrapper is part
+        of a checkpoint.
         """
         ...

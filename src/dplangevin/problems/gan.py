@@ -1,21 +1,26 @@
-r"""Semi-supervised learning by a generative adversarial network (li2019, section 4.3) as a problem.
+r"""Semi-supervised learning by a generative adversarial network (li2019, section 4.3), as a problem.
 
-The discriminator has K + 1 classes, of which the last is "generated" (Salimans, Goodfellow, Zaremba, Cheung, Radford
-and Chen 2016; Saatchi and Wilson 2017).  With p its softmax, R the first K classes and g the generator, it minimises
-the mean over records of
+The discriminator has K + 1 classes; the last class means "generated" (Salimans, Goodfellow, Zaremba, Cheung,
+Radford and Chen 2016; Saatchi and Wilson 2017).  Let p be its softmax, R the first K classes and g the
+generator.  The discriminator minimises the mean over records of
 
-    -w log p(y | x, R)            of an image x with label y
-    -log p(R | x)                 of an unlabelled one
+    -w log p(y | x, R)            for an image x with label y
+    -log p(R | x)                 for an image x without a label
 
-plus the mean of ``-log p(K + 1 | g(z))`` over generated images; the weight w >= 0 makes up for labelled records being
-few, before a clip bounds the gradient of each.  The generator, after each step of the discriminator, takes one of Adam
-down the mean of ``-log p(R | g(z))``.  **What is private**: records enter the discriminator's sum of clipped
-gradients alone.  Generated images are made of what is private already, so that their gradient needs no noise, and the
-generator learns from the discriminator alone.  It is clipped like a record's all the same: on one side of the game
-alone, a clip would tip it.
+plus the mean of ``-log p(K + 1 | g(z))`` over generated images.  The weight w >= 0 compensates for the small
+number of labelled records.  It multiplies the loss before the clip bounds the gradient of each record.
 
-Differs: the generator does not match features (Salimans et al.), which are means of real minibatches and would be
-part of the mechanism.  Differs: it is one point estimate; Saatchi and Wilson sample generators by SGHMC, too.
+After each step of the discriminator, the generator takes one step of Adam on the mean of
+``-log p(R | g(z))``.
+
+**What is private**: records enter only the discriminator's sum of clipped gradients.  Generated images are
+computed from parameters that are private already, so their gradient needs no noise.  The generator learns
+only from the discriminator.  The gradient of each generated image is clipped like the gradient of a record,
+although privacy does not need it: a clip on only one side of the game would tip the game.
+
+Differs: the generator does not match features (Salimans et al.).  Features are means of real minibatches and
+would be part of the mechanism.
+Differs: the generator is one point estimate; Saatchi and Wilson sample generators by SGHMC, too.
 """
 
 from __future__ import annotations
@@ -43,12 +48,23 @@ if TYPE_CHECKING:
     from dplangevin.random import Batch
 
 Labels = Literal["private", "public", "alone"]
-BETAS, TINY = (0.5, 0.999), 1e-8  # of Adam; Radford, Metz and Chintala 2016
+# Adam's decay rates and its guard against a division by 0; Radford, Metz and Chintala 2016
+BETAS, TINY = (0.5, 0.999), 1e-8
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """The generator, and how it learns.  step: of Adam, > 0.  batch: generated images of a step."""
+    """The generator and how it learns.
+
+    Attributes
+    ----------
+    generator : Generator
+        Template of the generator.
+    step : float
+        Step size of Adam, > 0.
+    batch : int
+        Number of images that are generated for one step, > 0.
+    """
 
     generator: Generator
     step: float
@@ -60,18 +76,32 @@ class Adversary:
 
 @dataclass(frozen=True)
 class GanProblem:
-    """The parameters of a discriminator, d of them, learned from images few of which have labels.
+    """The d parameters of a discriminator, learned from images of which only a few have labels.
 
-    theta has the generator's parameters after the discriminator's d: the noise and `clipped_sum` are of the first d,
-    and what follows is post-processing of these.
+    After the discriminator's d parameters, theta has those of the generator.  The noise and `clipped_sum`
+    concern only the first d; the rest is post-processing of these.
 
-    network: the discriminator, of K + 1 logits.  adversary: None for none, which leaves supervised learning.
-    x: ``(N, C, H, W)`` training images, uint8.  rows: ``(S, n)``, which of these are the records, in each seed.
-    y: ``(S, n)``, their labels 0, ..., K - 1, or K + 1 of an unlabelled one.  public: ``(S, L)``, images that all steps
-    see with their labels y_public ``(S, L)``, without noise, as their mean loss beside the mean over records; None for
-    none.  weight, >= 0: w, of the loss of a labelled record.
-    every_label: ``(N,)``, of all training images, which nothing is learned from here (`judge`).
-    x_test, y_test: as of `NetworkProblem`.
+    Attributes
+    ----------
+    network : Network
+        The discriminator, with K + 1 logits.
+    adversary : Adversary or None
+        The generator and how it learns; None leaves supervised learning.
+    x : Tensor (N, C, H, W) of uint8
+        Training images.
+    rows : Tensor (S, n)
+        Indices of the training images that are the records, for each seed.
+    y : Tensor (S, n)
+        Labels 0, ..., K - 1 of the records; K + 1 for a record without a label.
+    x_test, y_test : Tensor
+        As in `NetworkProblem`.
+    public, y_public : Tensor (S, L) or None
+        Indices and labels of images that every step sees without noise.  Their mean loss is added to the mean
+        over records.  None where there are none.
+    weight : float
+        The weight w >= 0 of the loss of a labelled record.
+    every_label : Tensor (N,) or None
+        Labels of all training images.  This problem learns nothing from them; only `judge` does.
     """
 
     network: Network
@@ -104,11 +134,24 @@ class GanProblem:
         batch: int = 32,
         weight: float = 1.0,
     ) -> GanProblem:
-        """channels, latent: of `networks.adversaries`.  labelled: images of each class that have a label, another draw
-        for each seed, from streams of `seed`.  step, batch: see `Adversary`.
+        """Return the problem for an image set.
 
-        labels: "private", they are records like the others; "public", no record but seen in every step; "alone", they
-        are the only records, without a generator: supervised learning.
+        Parameters
+        ----------
+        labels : {"private", "public", "alone"}
+            "private": labelled images are records like the others.  "public": they are no records, but every
+            step sees them.  "alone": they are the only records and there is no generator, which is supervised
+            learning.
+        seed : int
+            Seed of the random streams that choose the labelled images.
+        labelled : int
+            Number of images of each class that have a label, > 0.  Each of the `seeds` has its own draw.
+        channels, latent
+            See `networks.adversaries`.
+        step, batch
+            See `Adversary`.
+        weight
+            See `GanProblem`.
         """
         known = get_args(Labels)
         require(labels in known, f"labels must be one of {', '.join(known)}, not {labels!r}")
@@ -138,7 +181,7 @@ class GanProblem:
 
     @property
     def classes(self) -> int:
-        """K."""
+        """The number K of classes, without the class "generated"."""
         return self.network.classes - 1
 
     @property
@@ -150,14 +193,14 @@ class GanProblem:
         return self.x.device
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        """Discriminator and generator at random, see `networks.initial`."""
+        """Draw the parameters of discriminator and generator, see `networks.initial`."""
         theta = self.network.init(rng, seeds)
         if self.adversary is None:
             return theta
         return torch.cat([theta, self.adversary.generator.init(rng, seeds)], 1)
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """See `Problem`: of the records, in the discriminator's parameters."""
+        """Return the sum over records, in the discriminator's parameters; see `Problem`."""
         at = self.rows.gather(1, rows)
         x, y = as_inputs(self.x[at]), self.y.gather(1, rows)
         seeds, chains = theta.shape[:2]
@@ -174,13 +217,24 @@ class GanProblem:
     def _sum(
         self, theta: Tensor, x: Tensor, y: Tensor, mask: Tensor, clip: float, loss: Loss
     ) -> tuple[Tensor, Tensor]:
-        """Sums ``(S, d)`` and ``(S,)`` over images of one chain of each seed, by `engine.clipped.clipped_sum`."""
+        """Return sums of clipped gradients ``(S, d)`` and losses ``(S,)``, for one chain of each seed."""
         sums = clipped_sum(self.network, theta[:, : self.network.d], x, y, mask, clip, loss_of=loss)
         return sums.gradient, sums.loss.sum(-1)
 
     def public_mean(self, theta: Tensor, x: Tensor, y: Tensor, clips: Sequence[float]) -> Tensor:
-        """The mean of clipped gradients of images that are no records, ``(S, E, d)``: x ``(S or S E, B, C, H, W)``, y
-        ``(S, B)``."""
+        """Return the mean clipped gradient of images that are not records, ``(S, E, d)``.
+
+        Parameters
+        ----------
+        theta : Tensor (S, E, at least d)
+            Only the first d coordinates are used.
+        x : Tensor (S or S E, B, C, H, W)
+            Images in [-1, 1].
+        y : Tensor (S, B)
+            Targets of `Loss`.
+        clips : sequence of E floats
+            Bound on the norm of each image's gradient, for each chain.
+        """
         mask = torch.ones_like(y, dtype=torch.bool)
         x = x.unflatten(0, (len(theta), -1)).expand(-1, len(clips), *[-1] * 4)
         loss = Loss(self.classes)
@@ -188,7 +242,7 @@ class GanProblem:
         return torch.stack(each, 1) / y.shape[1]
 
     def predict(self, theta: Tensor) -> Tensor:
-        """``p(y | x, R)`` of the test rows, ``(S, E, m, K)`` on the CPU."""
+        """Return ``p(y | x, R)`` for the test rows, ``(S, E, m, K)`` on the CPU."""
         found = []
         for each in theta[..., : self.network.d].unbind(1):
             parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
@@ -200,14 +254,25 @@ class GanProblem:
         return None
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
-        """See `Against`; without a generator the kernel as it is."""
+        """Return `Against` around the kernel; without a generator, return the kernel itself."""
         return kernel if self.adversary is None else Against(self, self.adversary, kernel, chains)
 
     @torch.no_grad()
     def generated(self, theta: Tensor, z: Tensor) -> Tensor:
-        """g(z) in [-1, 1], ``(S, E, B, C, H, W)`` at theta ``(S, E, d + generator's)``; z ``(B, latent)``.
+        """Return generated images g(z) in [-1, 1], ``(S, E, B, C, H, W)``.
 
-        ValueError where there is no generator."""
+        Parameters
+        ----------
+        theta : Tensor (S, E, d + parameters of the generator)
+            Parameters of discriminator and generator.
+        z : Tensor (B, latent)
+            Latent variables.
+
+        Raises
+        ------
+        ValueError
+            Where there is no generator.
+        """
         if self.adversary is None:
             raise ValueError("supervised learning has no generator")
         flat = theta[..., self.network.d :].flatten(0, 1)
@@ -217,11 +282,20 @@ class GanProblem:
 
 @dataclass(frozen=True)
 class Loss:
-    r"""The module's losses of logits z ``(n, K + 1)`` and their gradients, see `engine.passes.Loss`.
+    r"""The losses of this module for logits z ``(n, K + 1)``, and their gradients; see `engine.passes.Loss`.
 
-    Targets: 0, ..., K - 1, a label, ``log sum_(k <= K) e^(z_k) - z_y``, times `weight`, >= 0; K, a generated image,
-    ``log sum_k e^(z_k) - z_(K+1)``; K + 1, an image without a label,
-    ``log sum_k e^(z_k) - log sum_(k <= K) e^(z_k)``.
+    The target of an image selects its loss::
+
+        0, ..., K - 1, a label:             weight (log sum_(k <= K) e^(z_k) - z_y)
+        K, a generated image:               log sum_k e^(z_k) - z_(K+1)
+        K + 1, an image without a label:    log sum_k e^(z_k) - log sum_(k <= K) e^(z_k)
+
+    Attributes
+    ----------
+    classes : int
+        K.
+    weight : float
+        Weight >= 0 of the loss of a labelled image.
     """
 
     classes: int
@@ -231,7 +305,7 @@ class Loss:
         real = z.clone()
         real[:, -1] = -math.inf
         every, real_sum = z.logsumexp(1), real.logsumexp(1)
-        within = (real - real_sum[:, None]).exp()  # p(. | R), 0 of the last
+        within = (real - real_sum[:, None]).exp()  # p(. | R), 0 for the last class
         label, made = (y < self.classes)[:, None], (y == self.classes)[:, None]
         target = (torch.arange(z.shape[1], device=z.device) == y[:, None]).to(z.dtype)
         known = torch.where(label | made, target, within)
@@ -243,13 +317,16 @@ class Loss:
 
 
 class Against:
-    """A kernel of the discriminator, and after each of its steps one of the generator.
+    """A kernel that alternates steps of the discriminator's kernel with steps of the generator.
 
-    The kernel is given the noisy sum of the records' clipped gradients plus tau times the mean clipped gradient of
-    generated images, and that of public labelled ones; it has theta's first d coordinates.  Then the generator takes a
-    step of Adam with the same images at the discriminator's new parameters.  State: theta, what is drawn from, Adam's
-    two means ``(S, E, generator's)``, and the rest of the kernel's own.  Chains of a seed share z, which is
-    drawn anew each step.
+    The discriminator's kernel sees only theta's first d coordinates.  It receives the noisy sum of the
+    records' clipped gradients.  To this is added tau times the mean clipped gradient of the generated images,
+    and tau times that of the public labelled images.  Then the generator takes a step of Adam with the same
+    images, at the discriminator's new parameters.
+
+    The state is theta, the seed of the latent variables, Adam's two means
+    ``(S, E, parameters of the generator)``, and the rest of the discriminator kernel's state.  Chains of one
+    seed share z, which is drawn anew at each step.
     """
 
     def __init__(
@@ -292,7 +369,7 @@ class Against:
         return torch.cat([discriminator, parameters.detach() - move], -1), seed, mean, square, *rest
 
     def public(self, theta: Tensor, images: Sequence[Sequence[Tensor]]) -> Tensor:
-        """The gradient of what no record is part of, ``(S, E, d)``."""
+        """Return the gradient of the loss of all images that are not records, ``(S, E, d)``."""
         problem = self.problem
         x = torch.stack([image for own in images for image in own])
         made = torch.full((len(theta), x.shape[1]), problem.classes, device=theta.device)
@@ -303,14 +380,14 @@ class Against:
         return found
 
     def fooled(self, theta: Tensor, images: Tensor) -> Tensor:
-        """The mean of ``-log p(R | x)``, autograd goes through it."""
+        """Return the mean of ``-log p(R | x)`` over the images; autograd goes through it."""
         module = self.problem.network.module
         z = functional_call(module, named(module, theta), (images,))
         return (z.logsumexp(1) - z[:, :-1].logsumexp(1)).mean()
 
 
 def _labelled(y: Tensor, classes: int, each: int, seed: int, s: int) -> Tensor:
-    """Indices of `each` images of every class, ``(classes each,)``."""
+    """Return the indices of `each` labelled images of every class, ``(classes * each,)``."""
     order = torch.randperm(len(y), generator=random.generator(seed, f"labelled images of {s}"))
     found = [order[y[order] == k][:each] for k in range(classes)]
     few = min(map(len, found))
@@ -319,4 +396,5 @@ def _labelled(y: Tensor, classes: int, each: int, seed: int, s: int) -> Tensor:
 
 
 def _all(seeds: int, n: int, device: torch.device) -> Tensor:
+    """Return the indices of all n images for every seed, ``(seeds, n)``."""
     return torch.arange(n, device=device).expand(seeds, -1)

@@ -1,13 +1,15 @@
 """Generalised linear models on bounded rows: logistic, softmax and Huber regression.
 
-With a loss ``phi(m, y)`` convex in the margins m::
+For a loss ``phi(m, y)`` that is convex in the margins m, the objective is::
 
     U(theta) = sum_i phi(theta x_i, y_i)
 
-where theta is a vector, ``theta x = <x, theta>``, or for a loss of K margins a matrix ``(K, features)`` kept as a
-vector, class after class.  Every method works on tensors ``theta`` of shape ``(S, E, d)``, of S seeds and E budgets;
-each entry ``[s, e]`` is one chain or one solve.  Rows have shape ``(1, n, features)`` when all seeds share one data set
-and ``(S, n, features)`` otherwise; shapes with S' are of either kind.
+For a loss of one margin theta is a vector and ``theta x = <x, theta>``.  For a loss of K margins theta is a
+matrix ``(K, features)``, stored as a vector, class after class.
+
+Every method works on tensors theta of shape ``(S, E, d)``, for S seeds and E budgets.  Each entry ``[s, e]``
+is one chain or one solve.  Rows have shape ``(1, n, features)`` if all seeds share one data set, and
+``(S, n, features)`` otherwise.  S' in a shape stands for 1 or S.
 """
 
 from __future__ import annotations
@@ -34,18 +36,25 @@ if TYPE_CHECKING:
     from dplangevin.chains.chain import Chain, Kernel
     from dplangevin.data import Dataset
 
-CELLS = 2**20  # of drawn rows that are gathered at a time
+CELLS = 2**20  # numbers of drawn rows that are gathered at a time
 TESTED = 2**22  # margins of test rows that are computed at a time
 NO_TEST = torch.zeros(1, 0)
-LONGEST = 1e18  # of a number to predict: the square of its slope is finite in single precision
-SLACK = 1e-6  # relative; of norms that rounding takes over their bound
+LONGEST = 1e18  # targets are clipped to it, so that the square of a slope is finite in float32
+SLACK = 1e-6  # relative tolerance: rounding may take a norm above its bound
 
 
 class Rows(NamedTuple):
-    r"""How a user's rows become those of a problem.
+    r"""The rule that turns a user's rows into the rows of a problem.
 
-    bound: B, on their norm, public, > 0.  bias: a constant feature is added within that bound, ``x -> (x, B)/sqrt(2)``,
-    whose norm is at most B where that of x is.  cut: longer rows become ``x B/||x||``; else they are an error.
+    Attributes
+    ----------
+    bound : float
+        The public bound B > 0 on the norm of a row.
+    bias : bool
+        Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``.  Its norm is at most B where that of
+        x is.
+    cut : bool
+        Replace longer rows by ``x B/||x||``.  Otherwise longer rows are an error.
     """
 
     bound: float
@@ -53,18 +62,23 @@ class Rows(NamedTuple):
     cut: bool = False
 
     def of(self, x: Any, features: int | None = None, strict: bool = True, name: str = "X") -> Tensor:
-        """Return rows as the problem has them, ``(1, n, features)`` float32.
+        """Return the rows as the problem uses them, ``(1, n, features)`` float32.
 
         Parameters
         ----------
         x : array, tensor, data frame or nested lists (n, features)
             Finite numbers.
         features : int, optional
-            That the rows must have, before the bias.
+            Number of features that the rows must have, without the bias.
         strict : bool
-            Longer rows that are not cut are an error.
+            Longer rows that are not cut are an error; False leaves them as they are.
         name : str
-            Of the argument, in errors.
+            Name of the argument, for error messages.
+
+        Raises
+        ------
+        ValueError
+            For x that does not fit; the message names the row and the fix.
         """
         rows = _floats(x, name)
         require(
@@ -103,9 +117,10 @@ class Rows(NamedTuple):
 
 
 class Space:
-    """Memory that steps use again: `space(name, *shape)` is what it was given last time, grown as needed.
+    """Memory that steps reuse.
 
-    like: a tensor of the type and on the device wanted.
+    ``space(name, *shape)`` returns the memory that the last call with this name returned, and grows it as
+    needed.  The tensor `like` sets the type and the device.
     """
 
     def __init__(self, like: Tensor) -> None:
@@ -122,17 +137,44 @@ class Space:
 class Glm:
     """A generalised linear model with rows ``||x_i||_2 <= row_bound``.
 
-    x: ``(1 or S, n, features)``, y: ``(1 or S, n)``.  theta has length ``d = classes features``, classes being the
-    margins of a row.  row_bound is public.  x_test, y_test: test rows ``(1 or S, m, features)`` and their classes
-    0, ..., K - 1; without labels the rows are public.  target: of regression, the public low and high that the labels
-    -1 and 1 stand for; y_test and predictions are in its units.
-    row_quantile: a length that 99 % of public rows do not exceed, where there are any; no bound on these rows.
-    mean_smoothness: of the mean loss, None for that of one record; private: see `Facts`;
-    notes: how the rows were made, as a result names it.  names: of the classes, in order, where they have any.
-    made: how rows were made by `from_arrays`.
-    One row's gradient is ``phi' x^T``, of norm at most `lipschitz`; its Hessian, the Kronecker product of ``phi''`` and
-    ``x x^T``, has norm at most `smoothness` (Chaudhuri, Monteleoni and Sarwate 2011, section 3) and ``loss.rank``
-    eigenvalues with a mean of at most `mean_curvature`, which at rank one is `smoothness`.
+    The parameter theta has length ``d = classes * features``, where `classes` is the number of margins of a
+    row.
+
+    The gradient of one row's loss is ``phi' x^T``; its norm is at most `lipschitz`.  The Hessian is the
+    Kronecker product of ``phi''`` and ``x x^T``; its norm is at most `smoothness` (Chaudhuri, Monteleoni and
+    Sarwate 2011, section 3).  The Hessian has ``loss.rank`` eigenvalues that can be non-zero.  Their mean is
+    at most `mean_curvature`, which at rank one is `smoothness`.
+
+    Attributes
+    ----------
+    x : Tensor (1 or S, n, features)
+        Private rows.
+    y : Tensor (1 or S, n)
+        Labels in the form that the loss takes.
+    loss : Loss
+        phi and its constants.
+    row_bound : float
+        Public bound on the norm of a row.
+    row_quantile : float
+        A length that 99 % of public rows do not exceed; inf where there are none.  It does not bound the
+        private rows.
+    x_test : Tensor (1 or S, m, features) or None
+        Test rows.  Without `y_test` they are public rows.
+    y_test : Tensor (1 or S, m)
+        Classes 0, ..., K - 1 of the test rows, or numbers in the units of `target`.
+    mean_smoothness : float or None
+        Smoothness constant of the mean loss; None for that of one record's loss.
+    private : tuple of (name, text)
+        See `Facts`.
+    notes : tuple of str
+        How the rows were prepared, in the words of a result.
+    target : (float, float) or None
+        For regression, the public numbers low and high for which the labels -1 and 1 stand.  Predictions are
+        in the same units.
+    names : tuple
+        Names of the classes, in order; empty where they have none.
+    made : Rows or None
+        The rule by which `from_arrays` made the rows.
     """
 
     x: Tensor
@@ -165,21 +207,43 @@ class Glm:
         bias: bool = False,
         clip_rows: bool = False,
     ) -> Glm:
-        """Private rows X ``(n, features)`` and labels y ``(n,)`` of one data set: arrays, tensors or lists.
+        """Return the problem for the private rows and labels of one data set.
 
-        row_bound: public, in [1e-18, 1e18]; a row of X that is longer is an error, or cut to it with `clip_rows`, which
-        looks at each row alone and costs no privacy.  bias: a constant feature within the bound, ``x -> (x,
-        B)/sqrt(2)``, see `Rows`.
-        loss: "logistic" (two classes), "softmax" (two or more), "huber" (y are numbers), or a `Loss`; None: "logistic"
-        or "softmax", by the number of classes.
-        classes: all that there can be, public, two or more distinct labels of any type, in order; None: those that y
-        has, sorted, of which the guarantee then says that they were read off the data.
-        label_bound: Y > 0, public, with ``|y| <= Y``, for "huber"; threshold: at which it clips residuals, None for Y.
-        Priors and step sizes are made for numbers of about 1, so scale y by a public constant.
-        public: rows ``(m, features)`` that need no privacy, which PATE asks about; no other method looks at them.  Of
-        two data frames X and public must have the same columns in the same order.
-        ValueError, naming the argument and the fix, for whatever does not fit.
+        Parameters
+        ----------
+        X : array, tensor, data frame or lists (n, features)
+            Private rows.
+        y : array, tensor or lists (n,)
+            Private labels.
+        row_bound : float
+            Public bound B on the norm of a row, in [1e-18, 1e18].
+        loss : {"logistic", "softmax", "huber"} or Loss, optional
+            "logistic" has two classes, "softmax" two or more.  For "huber" y holds numbers.  None: "logistic"
+            for two classes, "softmax" for more.
+        classes : sequence, optional
+            All possible classes: public, two or more distinct labels of any type, in order.  None: the labels
+            in y, sorted.  The guarantee then says that the classes were read off the data.
+        label_bound : float, optional
+            Public Y > 0 with ``|y| <= Y``.  "huber" needs it; other losses do not accept it.  Priors and step
+            sizes are made for numbers of about 1, so scale y by a public constant.
+        threshold : float, optional
+            Size at which "huber" clips residuals; None for Y.
+        public : array, tensor, data frame or lists (m, features), optional
+            Rows that need no privacy.  Only PATE uses them, for its queries.  If X and public are data
+            frames, they must have the same columns in the same order.
+        bias : bool
+            Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``, see `Rows`.
+        clip_rows : bool
+            Cut a longer row of X to the bound; otherwise it is an error.  The cut looks at each row
+            separately and costs no privacy.
 
+        Raises
+        ------
+        ValueError
+            For arguments that do not fit; the message names the argument and the fix.
+
+        Examples
+        --------
         >>> problem = Glm.from_arrays([[0.6, 0.8], [0.0, 0.5]], ["no", "yes"], row_bound=1.0, classes=["no", "yes"])
         >>> problem.n, problem.d, problem.names
         (2, 2, ('no', 'yes'))
@@ -242,10 +306,10 @@ class Glm:
         )
 
     def asking(self, X: Any) -> Glm:
-        """Return the same problem with these rows ``(m, features)`` to predict.
+        """Return the same problem with the rows X ``(m, features)`` to predict.
 
-        Longer ones are cut where private ones are.  Margins are float64, so that a prediction does not depend on the
-        rows beside it by more than 1e-12.
+        Longer rows are cut if the private rows are.  Margins are float64.  So the other rows of X
+        change a prediction by at most 1e-12.
         """
         require(
             self.made is not None, "give the rows to predict as x_test: this problem is not made from_arrays"
@@ -255,12 +319,28 @@ class Glm:
         return replace(self, x_test=self.made.of(X, features, strict=False).double(), y_test=NO_TEST)
 
     def without_rows(self) -> Glm:
-        """What predictions need, and no row: n is 0."""
+        """Return the problem without rows (n is 0); it holds what predictions need."""
         return replace(self, x=self.x[:, :0].clone(), y=self.y[:, :0].clone(), x_test=None, y_test=NO_TEST)
 
     @classmethod
     def from_dataset(cls, dataset: Dataset, seeds: int, loss: str | Loss = "logistic") -> Glm:
-        """Training and test rows of a scaled `dataset` in float32; loss: a `Loss` or its name."""
+        """Return the problem for the training and test rows of a scaled data set, in float32.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            One repeat, which all seeds share, or as many repeats as seeds.
+        seeds : int
+            S.
+        loss : Loss or str
+            The loss or its name.
+
+        Raises
+        ------
+        ValueError
+            For another number of repeats, rows longer than the data set's bound, numbers that float32 does
+            not hold, and a loss for classes where labels are numbers.
+        """
         loss = named(loss)
         if len(dataset.x_train) not in (1, seeds):
             raise ValueError(
@@ -298,11 +378,21 @@ class Glm:
         smoothness: Literal["private", "public"],
         bias: bool = False,
     ) -> Glm:
-        """Softmax regression on features that all seeds share; row_norm, row_bound: see `Dataset.clipped`.
+        """Return softmax regression on features that all seeds share.
 
-        smoothness: of the mean loss (ryffel2022, Lemma of section 5.1, after Boehning 1992), ``lambda_max(X^T X/n)/2``:
-        "private", from the rows, or "public", its bound row_bound^2/2.  bias: a feature 1 is added to rows that are not
-        cut.
+        Parameters
+        ----------
+        row_norm, row_bound
+            See `Dataset.clipped`.
+        smoothness : {"private", "public"}
+            How the smoothness of the mean loss, ``lambda_max(X^T X/n)/2``, is obtained.  "private": computed
+            from the rows.  "public": its bound ``row_bound^2/2``.
+        bias : bool
+            Add a feature 1 to rows that are not cut.
+
+        References
+        ----------
+        ryffel2022, Lemma of section 5.1, after Boehning 1992: the smoothness.
         """
         if smoothness not in ("private", "public"):
             raise ValueError(f"smoothness = {smoothness!r} must be private or public")
@@ -346,7 +436,7 @@ class Glm:
 
     @property
     def shared(self) -> bool:
-        """True when all seeds have one and the same data set."""
+        """True if all seeds have the same data set."""
         return self.x.shape[0] == 1
 
     @property
@@ -378,21 +468,21 @@ class Glm:
         return self.x.device
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        """0, without a draw."""
+        """Return 0; nothing is drawn."""
         return torch.zeros(seeds, self.d)
 
     def to(self, dtype: torch.dtype) -> Glm:
         return replace(self, x=self.x.to(dtype), y=self.y.to(dtype))
 
     def value_and_grad(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """``U`` of shape ``(S, E)`` and its gradient ``(S, E, d)`` at theta ``(S, E, d)``."""
+        """Return ``U``, ``(S, E)``, and its gradient, ``(S, E, d)``, at theta ``(S, E, d)``."""
         margins = self._margins(self._fold(theta), self.x)
         value = self.loss.value(margins, self.y[:, None]).sum(-1)
         grad = _times(self.loss.slope(margins, self.y[:, None]), self.x)
         return value.reshape(theta.shape[:-1]), grad.reshape(theta.shape)
 
     def grad(self, theta: Tensor) -> Tensor:
-        """The gradient of ``U``, ``(S, E, d)``, at theta ``(S, E, d)``."""
+        """Return the gradient of ``U``, ``(S, E, d)``, at theta ``(S, E, d)``."""
         slope = self.loss.slope(self._margins(self._fold(theta), self.x), self.y[:, None])
         return _times(slope, self.x).reshape(theta.shape)
 
@@ -404,12 +494,14 @@ class Glm:
         clip: Tensor | None,
         weight: Tensor | None = None,
     ) -> Sums:
-        """See `Problem`, in closed form: the norm of a record's gradient is ``||phi'|| ||x||``.
+        """Return the sum in closed form; see `Problem`.
 
-        weight: ``(S, E, d)``, >= 0, of the squared coordinates in the norm, for one margin; None for ones.
+        The norm of a record's gradient is ``||phi'|| ||x||``.  With `weight` ``(S, E, d)``, >= 0, the norm
+        weights the squared coordinates of the gradient; this is for losses of one margin.  None means weights
+        of 1.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
-        if not bool(theta.isfinite().all()):  # as in `descent`
+        if not bool(theta.isfinite().all()):  # a chain has diverged, as in `descent`
             slope = slope.nan_to_num(0.0, 0.0, 0.0)
         scale = None if mask is None else mask.to(slope.dtype)
         if clip is not None:
@@ -422,8 +514,11 @@ class Glm:
         return Sums(_times(slope, x).reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:
-        """See `Problem`; of a single margin m the classes are -1 and +1, with sigmoid(m) that of +1.  With a `target`
-        the margins, clipped to [-1, 1], in its units."""
+        """Return the predictions; see `Problem`.
+
+        For a single margin m the classes are -1 and +1, and sigmoid(m) is the probability of +1.  With a
+        `target` the predictions are the margins, clipped to [-1, 1], in the units of the target.
+        """
         if self.target is not None:
             return in_units(self.predict_margins(theta).double().clamp(-1, 1), self.target)
         found = []
@@ -434,11 +529,17 @@ class Glm:
         return torch.cat(found, 1)
 
     def predict_margins(self, theta: Tensor) -> Tensor:
-        """theta x of the test rows, ``(S, E, m, K)``, of a single margin K = 1: what a regression predicts."""
+        """Return the margins theta x of the test rows, ``(S, E, m, K)``, with K = 1 for a single margin.
+
+        For a regression the margins are the predictions.
+        """
         return torch.cat([margins.mT for margins in self._asked(theta)], 1)
 
     def _asked(self, theta: Tensor) -> Iterator[Tensor]:
-        """Margins of the test rows, ``(S, some of E, K, m)``: as many budgets in one product as memory is kept for."""
+        """Yield the margins of the test rows, ``(S, part of E, K, m)``.
+
+        Each product takes as many budgets at once as `TESTED` allows, to save memory.
+        """
         if self.x_test is None:
             raise ValueError("there are no test rows to predict: give the problem x_test")
         at_once = max(1, TESTED // (len(theta) * self.classes * self.x_test.shape[1]))
@@ -451,10 +552,12 @@ class Glm:
         return kernel
 
     def descent(self, chains: Sequence[Chain]) -> Descent:
-        """``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``, in one gather and two products a step.
+        """Return ``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``.
 
-        chains: those that draw Poisson samples last.  Where ``phi'(m, y) = -y u(-y m)``, as of the logistic loss, the
-        gathered rows are ``z = -y x``: then ``g = u(<z, theta>) z``, and u is cut at ``clip/||x||``.
+        A step takes one gather and two products.  In `chains`, those that draw Poisson samples come last.
+
+        If the loss has ``phi'(m, y) = -y u(-y m)``, as the logistic loss has, the gathered rows are
+        ``z = -y x``.  Then ``g = u(<z, theta>) z``, and clipping bounds u by ``clip/||x||``.
         """
         features, n, size, signed = self.features, self.n, chains[0].sampling.size(self.n), self.loss.signed
         table = self._gathered(signed is not None)
@@ -489,14 +592,17 @@ class Glm:
         def into(
             theta: Tensor, rows: Tensor, sizes: Tensor | None, share: Tensor, part: slice, keep: Tensor
         ) -> None:
-            """rows: ``(S, B, width)``, of which `sizes` take part, ``(S, 1)``, None for all; share: eta/tau."""
+            """Update theta in place, for rows ``(S, B, width)``.
+
+            sizes: how many rows take part, from the first, ``(S, 1)``; None for all.  share: eta/tau.
+            """
             x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
             lost = not bool(theta.isfinite().all())
             folded = theta.view(len(theta), -1, features)  # (S, E K, p)
             slope = torch.bmm(folded, x.mT, out=space("margins", *folded.shape[:2], x.shape[1]))
             outside = None if sizes is None else (torch.arange(x.shape[1]) >= sizes)[:, None]  # (S, 1, B)
             limit = (clips[:1] if common else clips[part]) / norm if clipped and signed else None
-            if lost:  # a chain that has diverged: no row may turn its infinite numbers into nan
+            if lost:  # a chain has diverged: no row may turn its infinite numbers into nan
                 slope.nan_to_num_(0.0, 0.0, 0.0)
             if signed:
                 signed(slope)  # (S, E, B)
@@ -519,21 +625,30 @@ class Glm:
         return descend
 
     def _gathered(self, signed: bool) -> Tensor:
-        """What a step gathers of a row: x, or -y x, its label and its length, in whole cache lines of 16 numbers."""
+        """Return the table from which a step gathers rows: x (or -y x if `signed`), label and length.
+
+        A row fills whole cache lines of 16 numbers.
+        """
         rows, labels = self.x.flatten(0, 1), self.y.expand(len(self.x), -1).flatten()
         sides = torch.stack([labels, rows.norm(dim=-1)], -1)
         filling = rows.new_zeros(len(rows), -(self.features + 2) % 16)
         return torch.cat([rows * -labels[:, None] if signed else rows, filling, sides], -1)
 
     def example_grads(self, theta: Tensor, rows: Tensor) -> Tensor:
-        """Each row's own gradient over a minibatch, ``(S, E, tau, d)``; theta ``(S, E, d)``, rows ``(S, tau)``."""
+        """Return the gradient of each row of a minibatch, ``(S, E, tau, d)``.
+
+        Shapes: theta ``(S, E, d)``, rows ``(S, tau)``.
+        """
         slope, x = self._slope(theta, rows)
         if self.classes == 1:
             return slope[..., None] * x[:, None]
         return (slope.mT[..., None] * x[:, None, :, None]).flatten(-2)
 
     def hessian(self, theta: Tensor) -> Tensor:
-        """``sum_i phi''(theta x_i) (x) x_i x_i^T`` of shape ``(S, E, d, d)``, one solve at a time to save memory."""
+        """Return the Hessian ``sum_i phi''(theta x_i) (x) x_i x_i^T``, ``(S, E, d, d)``.
+
+        Here (x) is the Kronecker product.  The method computes one solve at a time, to save memory.
+        """
         flat = self._fold(theta)
         shape = self.classes, self.features
         out = flat.new_empty(*flat.shape[:2], *shape, *shape)
@@ -548,18 +663,27 @@ class Glm:
 
     @cached_property
     def gram(self) -> Tensor:
-        """``sum_i x_i x_i^T``, ``(1 or S, features, features)``; I (x) that times ``loss.smoothness`` bounds U''."""
+        """The matrix ``G = sum_i x_i x_i^T``, ``(1 or S, features, features)``.
+
+        The Kronecker product ``I (x) G``, times ``loss.smoothness``, bounds the Hessian of U.
+        """
         return self.x.mT @ self.x
 
     def _margins(self, theta: Tensor, x: Tensor) -> Tensor:
-        """theta x of theta ``(S', C, d)``, x ``(S', n, features)``: ``(S', C, n)``, of K margins ``(S', C, K, n)``."""
+        """Return the margins ``(S', C, n)`` or ``(S', C, K, n)``.
+
+        Shapes: theta ``(S', C, d)``, x ``(S', n, features)``.
+        """
         if self.classes == 1:
             return theta @ x.mT
         margins = theta.reshape(len(theta), -1, self.features) @ x.mT
         return margins.unflatten(1, (-1, self.classes))
 
     def _slope(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """phi' of a minibatch, ``(S, E, tau)`` or ``(S, E, K, tau)``, and its x ``(S, tau, features)``."""
+        """Return phi' of a minibatch, ``(S, E, tau)`` or ``(S, E, K, tau)``, and the rows.
+
+        The rows have shape ``(S, tau, features)``.
+        """
         at = rows if self.shared else rows + self._offsets
         both = self._table.index_select(0, at.reshape(-1)).view(*rows.shape, -1)  # the label last
         x, y = both[..., :-1], both[..., -1]
@@ -567,29 +691,43 @@ class Glm:
 
     @cached_property
     def _table(self) -> Tensor:
+        """Rows and labels in one table, ``(1 or S times n, features + 1)``."""
         return torch.cat([self.x, self.y[..., None]], -1).reshape(-1, self.features + 1)
 
     @cached_property
     def _offsets(self) -> Tensor:
+        """Index in `_table` of each seed's first row."""
         return torch.arange(len(self.x))[:, None] * self.n
 
     def _fold(self, theta: Tensor) -> Tensor:
+        """Return theta with seeds and budgets in one axis if all seeds share the rows."""
         return theta.reshape(1, -1, self.d) if self.shared else theta
 
 
 def in_units(y: Tensor, target: tuple[float, float]) -> Tensor:
-    """``low + (high - low)(y + 1)/2``: labels in [-1, 1] in the units of the target (low, high)."""
+    """Return ``low + (high - low)(y + 1)/2``: labels y in [-1, 1], in the units of the target (low, high)."""
     low, high = target
     return low + (high - low) * (y + 1) / 2
 
 
 def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: int = 0) -> Facts:
-    """Return what is public of a linear model on n rows ``||x|| <= row_bound`` of so many features, without the rows.
+    """Return the facts of a linear model that are public, without its rows.
+
+    Parameters
+    ----------
+    loss : Loss
+        phi and its constants.
+    n, features : int
+        Number of records, >= 0, and of features, >= 1.
+    row_bound : float
+        Bound on the norm of a row, > 0.
+    public : int
+        Number of public rows, >= 0.
 
     Raises
     ------
     ValueError
-        For n or public that is no whole number >= 0, features that is none >= 1, and row_bound that is no number > 0.
+        For a number outside its domain.
     """
     for name, count, least in (("records", n, 0), ("features", features, 1), ("public", public, 0)):
         whole = isinstance(count, Integral) and not isinstance(count, bool) and count >= least
@@ -619,7 +757,7 @@ def _flag(**named: Any) -> bool:
 
 
 def _floats(x: Any, name: str) -> np.ndarray:
-    """Return an array of float64."""
+    """Return the numbers as a float64 array."""
     try:
         given = np.asarray(x)
         if (odd := _no_number(given)) is not None:
@@ -631,14 +769,14 @@ def _floats(x: Any, name: str) -> np.ndarray:
 
 
 def _no_number(given: np.ndarray) -> Any:
-    """Return a value that is a text or a complex number, which numpy would cast; None where there is none."""
+    """Return a value that is text or a complex number, which numpy would cast, or None."""
     if given.dtype.kind == "O":
         return next((each for each in given.flat if isinstance(each, str | bytes | complex)), None)
     return None if given.dtype.kind in "buif" or not given.size else given.flat[0].item()
 
 
 def _lengths(rows: np.ndarray) -> np.ndarray:
-    """Return the norms ``(n,)`` of rows, inf only for a norm that float64 does not hold."""
+    """Return the norms ``(n,)`` of rows; a norm is inf only if float64 does not hold it."""
     with np.errstate(over="ignore"):
         norms = np.linalg.norm(rows, axis=1)
         large = np.isinf(norms)
@@ -647,7 +785,7 @@ def _lengths(rows: np.ndarray) -> np.ndarray:
 
 
 def _public_rows(public: Any, X: Any, made: Rows) -> Tensor:
-    """Return the public rows ``(1, m, features)``, which have the columns of X."""
+    """Return the public rows ``(1, m, features)``; they must have the columns of X."""
     columns = [list(frame.columns) for frame in (public, X) if hasattr(frame, "columns")]
     if len(columns) == 2 and columns[0] != columns[1]:
         order = " in another order" if sorted(map(str, columns[0])) == sorted(map(str, columns[1])) else ""
@@ -658,7 +796,7 @@ def _public_rows(public: Any, X: Any, made: Rows) -> Tensor:
 
 
 def _one_type(labels: Any, name: str) -> None:
-    """ValueError for a list of texts and others, which numpy would make texts of."""
+    """Raise ValueError for a list that mixes text and other types, which numpy would turn into text."""
     if isinstance(labels, list | tuple):
         texts = {isinstance(label, str) for label in labels}
         require(
@@ -718,12 +856,12 @@ def _numbers(y: np.ndarray) -> Tensor:
 
 
 def _times(slope: Tensor, x: Tensor) -> Tensor:
-    """``sum_i phi'_i x_i^T``, ``(S', C, d)``: slopes ``(S', C, n)`` or ``(S', C, K, n)``."""
+    """Return ``sum_i phi'_i x_i^T``, ``(S', C, d)``, for slopes ``(S', C, n)`` or ``(S', C, K, n)``."""
     return slope @ x if slope.dim() == 3 else (slope.flatten(1, 2) @ x).reshape(*slope.shape[:2], -1)
 
 
 def _rows_note(features: Dataset, norm: float | str | None) -> str:
-    """Where the bound on the rows of features comes from."""
+    """Return a sentence on where the bound on the rows of features comes from."""
     if norm is None:
         return "rows as they are"
     public, source = features.meta.get("public", {}), f"norm {norm}, chosen without accounting"

@@ -1,8 +1,8 @@
 """The last block of a public network, or a new head for it, as a problem (ryffel2022, Table 3).
 
-What enters the last block is computed once and kept.  The block is a chain of layers, in which a `Branch` remembers
-what a `Shortcut` or a `Projection` adds later, so that its examples' gradients come from the engine's own forward and
-backward passes instead of torch.func, at a fraction of the time.
+The inputs of the last block are computed once and stored.  The block is a chain of layers, in which a
+`Branch` remembers the tensor that a `Shortcut` or a `Projection` adds later.  So the engine's own forward and
+backward passes give the gradients of single examples, in a fraction of the time that torch.func takes.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from dplangevin.networks import Network
 from dplangevin.problems.network import NetworkProblem
 
 ResNet = ResNet18 | ResNet20
-AT_ONCE = 500  # images whose features are taken together
+AT_ONCE = 500  # images whose features are computed together
 BATCH = 250  # images that go through the trunk together
 
 
@@ -44,11 +44,31 @@ def of_images(
     padding: int = 0,
     flip: bool = False,
 ) -> NetworkProblem:
-    """The problem of a part of a public network on an image set.
+    """Return the problem of training a part of a public network on an image set.
 
-    backbone: its entry of conf/backbone.  inputs: the files "weights" and "data", of the images, whose hashes name what
-    is kept in `folder`.  limit: images of each part to keep, None for all.  padding, flip: what `shifted` does, once,
-    to each training image.
+    Parameters
+    ----------
+    images : Dataset
+        Training and test images.
+    seeds : int
+        Not used: all seeds share the images and the start.
+    part : Part
+        `LastBlock` or `Head`.
+    backbone : mapping
+        The network's entry in conf/backbone.
+    limit : int or None
+        Number of training images, and of test images, to use; None for all.
+    inputs : mapping of str to File
+        The files "weights" and "data" (the images).  Their hashes are part of the name of the stored file.
+    folder : Path
+        Where the inputs of the last block are stored.
+    padding, flip
+        Arguments of `shifted`, which is applied once to each training image.
+
+    Raises
+    ------
+    ValueError
+        For a network that is not a ResNet18 or ResNet20.
     """
     network, _ = load(dict(backbone), inputs["weights"].get())
     if not isinstance(network, ResNet):
@@ -67,23 +87,29 @@ def of_images(
     entering = part.inputs(network, activations(network, images, device, folder, key(decides), padding, flip))
     n, arrays = images.n, images.arrays()
     template = part.network(network, images.classes)
-    template.module.to(device)  # its constants
+    template.module.to(device)  # moves the constants of `Affine`
     x, y = entering[:n].to(device), torch.as_tensor(arrays.y_train, device=device)
     y_test = torch.as_tensor(arrays.y_test)[None]
     return NetworkProblem(template, x, y, entering[n:], y_test, pretrained=True)
 
 
 class Part(Protocol):
-    """A part of a network.  name: "block" or "head"."""
+    """The part of a network that is trained.
+
+    Attributes
+    ----------
+    name : str
+        "block" or "head".
+    """
 
     name: ClassVar[str]
 
     def inputs(self, backbone: ResNet, activations: Tensor) -> Tensor:
-        """What enters the part, (n, C, H, W), from what enters the last block."""
+        """Return the inputs of the part, ``(n, C, H, W)``, computed from the inputs of the last block."""
         ...
 
     def network(self, backbone: ResNet, classes: int) -> Network:
-        """The part; its template holds the parameters that training starts from."""
+        """Return the part as a network; its template holds the parameters from which training starts."""
         ...
 
 
@@ -91,12 +117,17 @@ class Part(Protocol):
 class LastBlock:
     """All convolutions of the last block, and the head.
 
-    Of a ResNet-18, its fourth stage (ryffel2022): five convolutions.  Of a ResNet-20, ``head(tail(x + affine_2(conv_2(
-    relu(affine_1(conv_1(x)))))))``: two.  The affine maps are batch normalisations with the statistics, weights and
-    biases of the public set, constants.  Convolutions start from the public weights, the head from 0: seeds differ in
-    minibatches and noise.
-    Differs: ryffel2022 does not say what becomes of batch normalisation; kernel entries that only meet the padding,
-    which change no output, are left out of the fourth stage.
+    For a ResNet-18 this is the fourth stage, with five convolutions (ryffel2022).  For a ResNet-20 it has
+    two::
+
+        head(tail(x + affine_2(conv_2(relu(affine_1(conv_1(x)))))))
+
+    The affine maps are the batch normalisations with the statistics, weights and biases of the public set, as
+    constants.  The convolutions start from the public weights and the head from 0.  So seeds differ only in
+    their minibatches and noise.
+
+    Differs: ryffel2022 does not say how it treats batch normalisation.
+    Differs: the fourth stage leaves out kernel entries that meet only the padding; these change no output.
     """
 
     name: ClassVar[str] = "block"
@@ -132,7 +163,10 @@ class LastBlock:
 
 
 def fourth_stage(backbone: ResNet18, classes: int) -> Network:
-    """The fourth stage of a ResNet-18 for images of 32x32, where 2x2 pixels enter it and one leaves: matrices."""
+    """Return the fourth stage of a ResNet-18 for images of 32x32, with matrices instead of convolutions.
+
+    At this image size 2x2 pixels enter the stage and one pixel leaves it, so each convolution is a matrix.
+    """
     blocks: list[Any] = list(backbone.layer4)
     first, second = blocks
     start, middle = Branch(), Branch()
@@ -140,7 +174,7 @@ def fourth_stage(backbone: ResNet18, classes: int) -> Network:
     def part(block: Any, shortcut: nn.Module) -> list[nn.Module]:
         layers: list[nn.Module] = []
         for conv, norm in ((block.conv1, block.bn1), (block.conv2, block.bn2)):
-            width = conv.stride[0]  # of the image, of which one pixel is left
+            width = conv.stride[0]  # side of the input image; the output is one pixel
             matrix = conv.weight[:, :, 1 : 1 + width, 1 : 1 + width].flatten(1)
             layers += [_linear(matrix), frozen(norm, flat=True), nn.ReLU()]
         return [*layers[:-1], shortcut, nn.ReLU()]
@@ -154,7 +188,7 @@ def fourth_stage(backbone: ResNet18, classes: int) -> Network:
 
 @dataclass(frozen=True)
 class Head:
-    """``W f + b`` of the public network's features f, from W = 0, b = 0."""
+    """The linear map ``W f + b`` of the public network's features f; it starts from W = 0, b = 0."""
 
     name: ClassVar[str] = "head"
 
@@ -169,7 +203,8 @@ class Head:
 
 
 def _copied(conv: nn.Conv2d) -> nn.Conv2d:
-    with torch.device("meta"):  # or PyTorch would draw values from its global generator
+    """Return a separate convolution with the same weights."""
+    with torch.device("meta"):  # otherwise PyTorch would draw values from its global generator
         made = nn.Conv2d(conv.in_channels, conv.out_channels, 3, padding=1, bias=False)
     made = made.to_empty(device="cpu")
     made.weight.data.copy_(conv.weight.data)
@@ -177,6 +212,7 @@ def _copied(conv: nn.Conv2d) -> nn.Conv2d:
 
 
 def _linear(matrix: Tensor) -> nn.Linear:
+    """Return a linear layer without bias that has this matrix as its weights."""
     with torch.device("meta"):
         layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False)
     layer = layer.to_empty(device="cpu")
@@ -185,6 +221,7 @@ def _linear(matrix: Tensor) -> nn.Linear:
 
 
 def _zeros(inputs: int, outputs: int) -> nn.Linear:
+    """Return a linear layer whose weights and biases are 0."""
     with torch.device("meta"):
         layer = nn.Linear(inputs, outputs)
     layer = layer.to_empty(device="cpu")
@@ -202,10 +239,22 @@ def activations(
     padding: int = 0,
     flip: bool = False,
 ) -> Tensor:
-    """`trunk` of the training images, then of the test images, (n + m, C, H, W) float32 on the CPU.
+    """Return the outputs of `trunk` for n training images, then for m test images.
 
-    They are kept in `folder`, 4 kB an image of a ResNet-18 and 16 kB of a ResNet-20, for the other runs and for one
-    that is interrupted; key: a hash of all that decides them.  Those of another key are deleted.
+    The result is stored in `folder`, so that other runs and a resumed run can read it.  It takes 4 kB per
+    image for a ResNet-18 and 16 kB for a ResNet-20.  Stored results with another key are deleted.
+
+    Parameters
+    ----------
+    key : str
+        Hash of everything that determines the outputs.
+    padding, flip
+        Arguments of `shifted`, which is applied once to each training image.
+
+    Returns
+    -------
+    Tensor (n + m, C, H, W)
+        Float32, on the CPU.
     """
     path = folder / f"trunk-{key}.npz"
     kept_file(
@@ -222,6 +271,7 @@ def activations(
 def _computed(
     backbone: ResNet, images: Dataset, device: torch.device, padding: int, flip: bool
 ) -> np.ndarray:
+    """Return the array that `activations` stores."""
     backbone = backbone.to(device)
     arrays = images.arrays()
     pixels = [torch.as_tensor(x) for x in (arrays.x_train, arrays.x_test)]
@@ -243,9 +293,9 @@ def _computed(
 
 
 class Affine(nn.Module):
-    """``y_c = scale_c x_c + shift_c`` in channel c, with constants: buffers, which no learner trains.
+    """The map ``y_c = scale_c x_c + shift_c`` in channel c, for x ``(B, C, H, W)`` or, if `flat`, ``(B, C)``.
 
-    flat: x is (B, C), not (B, C, H, W).
+    Scale and shift are constants: they are buffers, which no learner trains.
     """
 
     scale: Tensor
@@ -262,9 +312,14 @@ class Affine(nn.Module):
 
 
 def frozen(norm: nn.BatchNorm2d, flat: bool = False) -> Affine:
-    """What a batch normalisation computes in evaluation mode: ``weight (x - mean)/sqrt(var + eps) + bias``.
+    """Return the map that a batch normalisation computes in evaluation mode.
 
-    ValueError for one without running statistics, or without weight and bias.
+    It is ``weight (x - mean)/sqrt(var + eps) + bias``.
+
+    Raises
+    ------
+    ValueError
+        For a layer without running statistics, or without weight and bias.
     """
     mean, var, weight, bias = norm.running_mean, norm.running_var, norm.weight, norm.bias
     if mean is None or var is None or weight is None or bias is None:
@@ -274,9 +329,14 @@ def frozen(norm: nn.BatchNorm2d, flat: bool = False) -> Affine:
 
 
 class Branch(nn.Module):
-    """``y = x``, remembered for the `Shortcut` or `Projection` that it belongs to.
+    """The identity ``y = x``, which remembers x for the `Shortcut` or `Projection` that belongs to it.
 
-    passed: in a backward pass of the engine, the gradient that comes through that shortcut.
+    Attributes
+    ----------
+    kept : Tensor or None
+        x, from the forward pass until the shortcut has used it.
+    passed : Tensor or None
+        In a backward pass of the engine, the gradient that comes through the shortcut.
     """
 
     kept: Tensor | None = None
@@ -288,14 +348,14 @@ class Branch(nn.Module):
 
 
 class Shortcut(nn.Module):
-    """``y = x + x_0``, x_0: what went through `branch` since; forgotten then."""
+    """The sum ``y = x + x_0``, where x_0 is the tensor that `branch` remembers and then forgets."""
 
     def __init__(self, branch: Branch) -> None:
         super().__init__()
         self.branch = branch
 
     def start(self) -> Tensor:
-        """x_0."""
+        """Return x_0, and let the branch forget it."""
         start, self.branch.kept = self.branch.kept, None
         if start is None:
             raise ValueError("nothing went through the branch of this shortcut: put the branch before it")
@@ -306,14 +366,18 @@ class Shortcut(nn.Module):
 
 
 class Projection(Shortcut):
-    """``y = x + affine(W x_0)``, of the first pixel of x_0 (B, C, H, W): a 1x1 convolution, W, of which one pixel is
-    left.  x_0 comes before all that is trained: no gradient goes through it."""
+    """The sum ``y = x + affine(W x_0)``, where x_0 is the first pixel of the tensor that `branch` remembers.
+
+    It stands for a 1x1 convolution W of which one output pixel is left.  The remembered tensor
+    ``(B, C, H, W)`` comes before all trained layers, so no gradient goes through it.
+    """
 
     def __init__(self, branch: Branch, linear: nn.Linear, affine: Affine) -> None:
         super().__init__(branch)
         self.weight, self.affine = linear.weight, affine
 
     def pixel(self) -> Tensor:
+        """Return the first pixel of the tensor that the branch remembers, ``(B, C)``."""
         return self.start()[:, :, 0, 0]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -322,7 +386,7 @@ class Projection(Shortcut):
 
 
 class FrozenAffine(ParameterFree):
-    """`Affine` in the engine."""
+    """The engine's layer for `Affine`."""
 
     layer: Affine
 
@@ -335,8 +399,10 @@ class FrozenAffine(ParameterFree):
 
 
 class Start(ParameterFree):
-    """`Branch` in the engine, where the gradients of both ways meet.  A backward pass that ends at the first layer with
-    parameters does not reach a branch before it."""
+    """The engine's layer for `Branch`, in which the gradients of both paths are added.
+
+    A backward pass that ends at the first layer with parameters does not reach a branch before that layer.
+    """
 
     layer: Branch
 
@@ -352,7 +418,7 @@ class Start(ParameterFree):
 
 
 class Added(ParameterFree):
-    """`Shortcut` in the engine."""
+    """The engine's layer for `Shortcut`."""
 
     layer: Shortcut
 
@@ -366,7 +432,7 @@ class Added(ParameterFree):
 
 
 class Projected(Linear):
-    """`Projection` in the engine."""
+    """The engine's layer for `Projection`."""
 
     def __init__(self, layer: Projection) -> None:
         self.layer, self.sizes = layer, [tuple(layer.weight.shape)]

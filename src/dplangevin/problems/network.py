@@ -1,4 +1,7 @@
-"""Networks as a problem: cross entropy of images, or of what enters the trained part of a network."""
+"""Networks as a problem.
+
+A network minimises the cross entropy of images, or of the inputs of the part of it that is trained.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,28 @@ from dplangevin.problems import Descent, Facts, Sums
 if TYPE_CHECKING:
     from dplangevin.chains.chain import Chain, Kernel
 
-AT_ONCE = 1000  # test rows whose logits are taken together
+AT_ONCE = 1000  # test rows whose logits are computed together
 
 
 @dataclass(frozen=True)
 class NetworkProblem:
-    """The parameters of `network`, learned from examples.
+    """The parameters of `network`, learned from labelled examples.
 
-    x: ``(n, C, H, W)``, uint8 pixels, which the public map `data.pixels.scaled` takes to [-1, 1], or float32 as they
-    are; y: ``(n,)`` labels 0, ..., K - 1, both on the device that theta lives on; x_test and y_test
-    ``(1, m)`` likewise, on the CPU.
-    pretrained: chains start from the template's parameters, not from random ones.
+    Attributes
+    ----------
+    network : Network
+        The template, with K classes.
+    x : Tensor (n, C, H, W)
+        Examples, on the device of theta.  Float32 examples are used as they are.  The public map
+        `data.pixels.scaled` takes uint8 pixels to [-1, 1].
+    y : Tensor (n,)
+        Labels 0, ..., K - 1, on the device of theta.
+    x_test : Tensor (m, C, H, W)
+        Test examples like x, on the CPU.
+    y_test : Tensor (1, m)
+        Labels of the test examples, on the CPU.
+    pretrained : bool
+        Chains start from the template's parameters instead of random ones.
     """
 
     network: Network
@@ -42,7 +56,7 @@ class NetworkProblem:
 
     @classmethod
     def of_images(cls, images: Dataset, seeds: int, network: Network) -> NetworkProblem:
-        """A network that is trained from scratch, on the device that DPL_DEVICE says."""
+        """Return the problem of training a network from scratch, on the device that DPL_DEVICE names."""
         arrays, device = images.arrays(), pick()
         x, y = (torch.as_tensor(part, device=device) for part in (arrays.x_train, arrays.y_train))
         return cls(network, x, y, torch.as_tensor(arrays.x_test), torch.as_tensor(arrays.y_test)[None])
@@ -56,14 +70,20 @@ class NetworkProblem:
         return self.x.device
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        """See `Network.init`; pretrained: without a draw, so that seeds differ in minibatches and noise alone."""
+        """Draw the start by `Network.init`, or return the template's parameters if `pretrained`.
+
+        With `pretrained` nothing is drawn, so seeds differ only in their minibatches and noise.
+        """
         if not self.pretrained:
             return self.network.init(rng, seeds)
         theta = torch.nn.utils.parameters_to_vector(self.network.module.parameters()).detach()
         return theta.cpu().expand(seeds, -1).clone()
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """See `Problem`; by `engine.clipped.clipped_sum`; names an example whose loss or gradient is not finite."""
+        """Return the sum by `engine.clipped.clipped_sum`; see `Problem`.
+
+        An example whose loss or gradient is not finite contributes nothing.
+        """
         x, y = as_inputs(self.x[rows]), self.y[rows]
         if mask is None:
             mask = torch.ones(len(theta), 1, rows.shape[1], dtype=torch.bool, device=theta.device)
@@ -77,7 +97,7 @@ class NetworkProblem:
         )
 
     def predict(self, theta: Tensor) -> Tensor:
-        """Softmax of the logits of the test rows, ``(S, E, m, K)`` on the CPU."""
+        """Return the softmax of the logits of the test rows, ``(S, E, m, K)`` on the CPU."""
         found = []
         for each in theta.unbind(1):
             parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
@@ -92,5 +112,5 @@ class NetworkProblem:
 
 
 def as_inputs(x: Tensor) -> Tensor:
-    """Pixels as numbers in [-1, 1]; other examples as they are."""
+    """Return uint8 pixels as numbers in [-1, 1], and other examples unchanged."""
     return scaled(x) if x.dtype == torch.uint8 else x

@@ -1,4 +1,5 @@
-"""The report: a static site of HTML pages that needs no server and no network, made from results alone.
+"""The report: a static site of HTML pages, made from results alone.
 
-`site.pages` gives every file of it as bytes; texts that are written by hand are in `conf/report`.
+The pages need no server and no network. `site.pages` returns every file as bytes. `conf/report` has the texts
+that are written by hand.
 """

@@ -1,7 +1,8 @@
 """Charts of the report: Vega-Lite specifications from tidy frames, with the looks of `exhibits.style`.
 
-Every chart is one view as wide as its container. Epsilon is on a log axis and labelled as itself. Colours are CSS
-variables (`paint`), so that a page may give another value on a dark ground or on paper; the values are in `palette`.
+Every chart is one view that is as wide as its container. Epsilon is on a log axis, and the axis shows epsilon
+itself. Colours are CSS variables (`paint`), so that a page can replace them on a dark ground or on paper.
+`palette` has their values.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dplangevin.exhibits.style import FALLBACK_COLOURS, LOOKS, PRICE_COLOURS, Lo
 from dplangevin.text import number, short
 
 DARK_GROUND = "#16181d"
-CONTRAST = 3.0  # of a mark with its ground, WCAG 1.4.11
+CONTRAST = 3.0  # smallest contrast of a mark with its ground, by WCAG 1.4.11
 STAR = "M0,-1L.24,-.33L.95,-.31L.38,.13L.59,.81L0,.4L-.59,.81L-.38,.13L-.95,-.31L-.24,-.33Z"
 HEXAGON = "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z"
 PENTAGON = "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z"
@@ -39,23 +40,24 @@ REFERENCES = ("nonprivate", "sgld", "sgd", "majority")
 
 
 def paint(colour: str) -> str:
-    """A colour as the CSS variable that may replace it, itself where there is none."""
+    """Return a colour as a CSS variable that a page can replace; its default is the colour itself."""
     return f"var(--c{colour.lstrip('#').lower()}, {colour})"
 
 
 def _luminance(colour: str) -> float:
+    """Return the relative luminance of a colour, in [0, 1], as WCAG 2 defines it."""
     parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio of two colours, in [1, 21], as WCAG 2 defines it."""
+    """Return the contrast ratio of two colours, in [1, 21], as WCAG 2 defines it."""
     low, high = sorted([_luminance(one), _luminance(other)])
     return (high + 0.05) / (low + 0.05)
 
 
 def on_dark(colour: str) -> str:
-    """The colour, mixed with as little white as gives it a contrast of 3 with the dark ground."""
+    """Return the colour mixed with just enough white for a contrast of 3 with the dark ground."""
     for white in np.linspace(0, 1, 21):
         red, green, blue = ((1 - white) * part + white for part in to_rgb(colour))
         mixed = to_hex((red, green, blue))
@@ -65,22 +67,22 @@ def on_dark(colour: str) -> str:
 
 
 def palette() -> dict[str, tuple[str, str]]:
-    """Every colour of a chart -> its value on a white and on a dark ground."""
+    """Return the value of every colour of a chart on a white ground and on a dark ground."""
     looks = [*LOOKS.values(), *privacy.STEP_CURVES.values(), *privacy.PAIR.values()]
     extra = [privacy.EPOCHS.colour, privacy.PUBLISHED.colour]
     colours = sorted({*(of.colour for of in looks), *FALLBACK_COLOURS, *PRICE_COLOURS.values(), *extra})
     return {colour: (colour, "#f2f2f2" if colour == "#000000" else on_dark(colour)) for colour in colours}
 
 
-# What every chart shares
+# Shared by all charts
 
 
 def specification(chart: Any, height: int = 320) -> dict[str, Any]:
-    """The chart as a dictionary in which nothing depends on the run, as wide as what it stands in."""
+    """Return the chart as a dictionary that is the same in every run, with the width of its container."""
     with alt.data_transformers.enable("default", max_rows=None):
         made: dict[str, Any] = chart.properties(width="container", height=height, autosize=_FIT).to_dict(
             validate=False
-        )  # what it made is valid: tests draw it; checking takes half of the time
+        )  # Altair does not validate: that takes half of the time, and the tests draw every chart
     made.pop("$schema", None)
     for key in ("view", "config"):
         made.pop(key, None)
@@ -91,7 +93,10 @@ _FIT = alt.AutoSizeParams(type="fit-x", contains="padding")
 
 
 def text(spec: Mapping[str, Any]) -> str:
-    """A specification as JSON for a script element of a page.  What is not finite has no place on an axis: null."""
+    """Return a specification as JSON for a script element of a page.
+
+    Numbers that are not finite become null, because an axis cannot show them.
+    """
     found = json.dumps(
         _drawn(spec), ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
     )
@@ -99,6 +104,7 @@ def text(spec: Mapping[str, Any]) -> str:
 
 
 def _drawn(value: Any) -> Any:
+    """Return the value with null for every number in it that is not finite."""
     if isinstance(value, Mapping):
         return {key: _drawn(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -107,6 +113,7 @@ def _drawn(value: Any) -> Any:
 
 
 def _log(title: str, domain: Sequence[float] | None = None, **other: Any) -> dict[str, Any]:
+    """Return the settings of a log axis."""
     limits: dict[str, Any] = {"domain": list(domain), "clamp": True} if domain else {}
     scale = alt.Scale(type="log", **limits)
     return {
@@ -119,14 +126,14 @@ def _log(title: str, domain: Sequence[float] | None = None, **other: Any) -> dic
 
 
 _LABELLED: Any = {"condition": {"test": "datum.label == ''", "value": "transparent"}, "value": "var(--line)"}
-_TICKS = (  # short numbers without an SI prefix, where Vega would write one
+_TICKS = (  # short numbers without the SI prefix that Vega would write
     "datum.label == '' ? '' : datum.value >= 1e5 || datum.value < 1e-3 ? "
     "replace(format(datum.value, '.0e'), '+', '') : format(datum.value, '~r')"
 )
 
 
 def _scales(looks: Mapping[str, Look]) -> dict[str, alt.Scale]:
-    """Scales of colour, shape and dash that give every name its Look."""
+    """Return the scales of colour, shape and dash that give every name its Look."""
     names = [of.label for of in looks.values()]
     ranges = {
         "color": [paint(of.colour) for of in looks.values()],
@@ -137,7 +144,7 @@ def _scales(looks: Mapping[str, Look]) -> dict[str, alt.Scale]:
 
 
 def _known(table: Mapping[str, Any], key: Any, other: Any) -> Any:
-    """What the table has; markers and lines of matplotlib may be tuples."""
+    """Return the entry of the table, or `other` if there is none; keys of matplotlib may be tuples."""
     return table.get(key, other) if isinstance(key, str) else other
 
 
@@ -145,7 +152,7 @@ LEGEND = alt.Legend(title=None, orient="bottom", symbolStrokeWidth=2, symbolSize
 
 
 def _records(frame: pd.DataFrame, digits: int = 5) -> pd.DataFrame:
-    """Numbers to a few digits: the data lie in the page."""
+    """Return the frame with numbers rounded to a few digits, because the page contains the data."""
     rounded = frame.copy()
     for column in rounded.select_dtypes("number"):
         rounded[column] = [
@@ -161,11 +168,21 @@ def _records(frame: pd.DataFrame, digits: int = 5) -> pd.DataFrame:
 def over_epsilon(
     table: pd.DataFrame, *, audited: bool = False, ln: bool = False, y: str = "test accuracy"
 ) -> dict[str, Any]:
-    """Mean of a score against epsilon, with 95 % intervals, one line for each method; methods without a budget as
-    horizontal lines.
+    """Return a chart of the mean of a score against epsilon, with one line for each method.
 
-    table: rows of `statistics.summary`, of one data set. audited: the tight price instead of what was asked. ln: ln
-    epsilon along the top too, as the paper has it. Hollow: a condition of the guarantee fails, or chains diverged.
+    Vertical bars are 95 % intervals. Methods without a budget are horizontal lines. A mark is hollow if a
+    condition of the guarantee fails or a chain has diverged.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `statistics.summary` for one data set.
+    audited : bool
+        Whether x is the proven ε instead of the ε asked for.
+    ln : bool
+        Whether a second axis at the top shows ln epsilon, as the paper does.
+    y : str
+        Title of the y axis.
     """
     x = "epsilon_tight" if audited else "epsilon"
     table = table.assign(label=[look(method).label for method in table.method], eps=table[x])
@@ -233,16 +250,19 @@ def over_epsilon(
 
 
 def _decades(values: pd.Series) -> tuple[float, float]:
-    """The values with a little room on both sides, for a log axis."""
+    """Return the range of the values for a log axis, with a little room on both sides."""
     return float(values.min()) / 1.25, float(values.max()) * 1.25
 
 
-# What promises cost
+# Promised, proven and attack ε of printed guarantees
 
 
 def promises(frame: pd.DataFrame) -> dict[str, Any]:
-    """One row for each printed guarantee that can be priced: what is claimed, the paper's formula, both tight prices,
-    and a bar up to the attack's lower bound. frame: rows of the analysis `privacy_claims`."""
+    """Return a chart with one row for each printed guarantee that can be priced.
+
+    The frame has rows of the analysis `privacy_claims`. A chart row shows the promised ε, the ε of the
+    paper's formula, and the proven ε for both neighbour relations. A bar ends at the attack ε.
+    """
     low, high = privacy.SMALLEST, privacy.LARGEST
     rows = frame[np.isfinite(frame.epsilon_claimed) & frame.mechanism.notna()]
     kinds = privacy.PRICES
@@ -288,13 +308,14 @@ def promises(frame: pd.DataFrame) -> dict[str, Any]:
     return specification(alt.layer(attack, points), 21 * len(order))
 
 
-# The price of the last iterate against the number of steps
+# ε of the last iterate against the number of steps
 
 
 def over_steps(frame: pd.DataFrame, *, setting: str, batch: int) -> dict[str, Any]:
-    """Epsilon against the number of steps: what Theorem 3.1 claims, what can be proved, what an attack shows.
+    """Return a chart of epsilon against the number of steps for one setting.
 
-    frame: rows of the analysis `ryffel2022_privacy`.
+    It shows what Theorem 3.1 claims, what can be proven and what an attack shows. The frame has rows of the
+    analysis `ryffel2022_privacy`, selected by the columns setting and batch.
     """
     rows = frame[frame.setting.eq(setting) & frame.batch.eq(batch)]
     curves = rows[rows.kind.eq("curve") & rows.epsilon.gt(privacy.LOW)]
@@ -330,8 +351,11 @@ def over_steps(frame: pd.DataFrame, *, setting: str, batch: int) -> dict[str, An
 
 
 def counterexample(frame: pd.DataFrame) -> dict[str, Any]:
-    """Epsilon against delta of the pair of data sets: claimed, exact, attacked. frame: rows of the analysis
-    `ryffel2022_counterexample`."""
+    """Return a chart of epsilon against delta for the pair of data sets on which the theorem fails.
+
+    It shows the claimed epsilon, the exact one and that of an attack. The frame has rows of the analysis
+    `ryffel2022_counterexample`.
+    """
     rows = frame[frame.kind.eq("profile") & frame.value.gt(0)]
     known = {name: of for name, of in privacy.PAIR.items() if rows.quantity.eq(name).any()}
     scales = _scales(known)
@@ -356,13 +380,25 @@ def counterexample(frame: pd.DataFrame) -> dict[str, Any]:
     return specification(alt.layer(line, points), 320)
 
 
-# Any claims as intervals
+# Claims as intervals
 
 
 def intervals(
     rows: pd.DataFrame, *, title: str, asked: float | None = None, log: bool = False
 ) -> dict[str, Any]:
-    """Claims as intervals below each other. rows: columns name, ours, low, high; asked: what the paper says, a line."""
+    """Return a chart of claims as intervals, one below the other.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Columns name, ours, low and high.
+    title : str
+        Title of the x axis.
+    asked : float, optional
+        The number of the paper, drawn as a line.
+    log : bool
+        Whether the x axis is logarithmic.
+    """
     ends = {end: rows[end].fillna(rows.ours) for end in ("low", "high")}  # one seed has no interval
     data = _records(rows.assign(**ends)[["name", "ours", "low", "high"]])
     label = alt.Y("name:N", sort=[*rows.name], title=None, axis=alt.Axis(ticks=False, domain=False))

@@ -1,5 +1,8 @@
-"""The claims for reading: every row of the claims table with its quotation, an interval plot, its reason and the
-command that makes it again, in the order of the papers; counts, and the facts behind what is contradicted."""
+"""The rows of the claims table in the form in which the pages show them, and counts of verdicts.
+
+Each row has its quotation, an interval plot, its reason, and the command that recomputes it. Sentences are in
+the order of the papers. The facts behind contradicted claims are listed too.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ PAPERS = {
     "ryffel2022": "Ryffel, Bach and Pointcheval, Differential Privacy Guarantees for SGLD, 2022",
 }
 SHORT = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
-# the section that a numbered statement stands in, for the order of the page; what begins with "Section" says it itself
+# The section of each numbered statement, which orders the page.
+# A place that begins with "Section" needs no entry.
 PLACES: dict[str, dict[str, tuple[float, ...]]] = {
     "wang2015": {
         "Abstract": (0,), "Algorithm 1": (3, 0), "Theorem 1": (3, 1), "Proposition 1": (3, 2), "Proposition 2": (3, 2),
@@ -54,7 +58,7 @@ VERDICTS = {
     verdicts.FAILS: "of a question of ours: the opposite is shown",
     verdicts.UNDECIDED: "of a question of ours: neither is shown",
 }
-MARKS = {  # verdict -> a class of the style sheet and a sign, so that colour alone says nothing
+MARKS = {  # verdict -> a class of the style sheet and a sign, so that no reader depends on colour
     verdicts.REPRODUCED: ("yes", "✓"),
     verdicts.UNDER_CHOICES: ("partly", "◐"),
     verdicts.NOT_REPRODUCED: ("open", "○"),
@@ -88,7 +92,19 @@ MEASURES = {
 
 
 class Claim(NamedTuple):
-    """A row of the table, in the words of a page."""
+    """A row of the claims table, in the words of a page.
+
+    Attributes
+    ----------
+    look, mark : str
+        A class of the style sheet, and a sign (see MARKS).
+    ours, limits : str
+        Our number and its limits, formatted.
+    exhibits, evidence, commands : tuple of str
+        The exhibits that show the claim, the files behind it, and the commands that recompute it.
+    plot : Markup
+        An inline SVG of the interval (see `plot`).
+    """
 
     id: str
     paper: str
@@ -99,7 +115,7 @@ class Claim(NamedTuple):
     statement: str
     published: str
     verdict: str
-    look: str  # a class of the style sheet
+    look: str
     mark: str
     ours: str
     limits: str
@@ -112,17 +128,17 @@ class Claim(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The id without the paper, as words."""
+        """Return the id without the paper, as words."""
         return self.id.removeprefix(f"{self.paper}_").replace("_", " ")
 
     @property
     def words(self) -> str:
-        """What a search looks through."""
+        """Return the text that a search of the page looks through."""
         return " ".join([self.id, self.where, self.statement, self.published, self.reason, self.fact]).lower()
 
 
 class Sentence(NamedTuple):
-    """A sentence of a paper and its rows, more than one where it was tested in several ways."""
+    """A sentence of a paper and its rows: several if it was tested in several ways."""
 
     where: str
     statement: str
@@ -130,7 +146,10 @@ class Sentence(NamedTuple):
 
 
 def in_order(claims: pd.DataFrame, made: Sequence[str]) -> dict[str, list[Sentence]]:
-    """Paper -> its sentences in its own order. made: the exhibits that there are."""
+    """Return the sentences of each paper, in the order of the paper.
+
+    `claims` is the claims table, and `made` has the names of the exhibits that exist.
+    """
     table = claims.fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
     found: dict[str, list[Sentence]] = {}
     for paper, of_paper in table.groupby("paper", sort=False):
@@ -143,7 +162,10 @@ def in_order(claims: pd.DataFrame, made: Sequence[str]) -> dict[str, list[Senten
 
 
 def read(row: pd.Series, made: Sequence[str]) -> Claim:
-    """One row of the table (missing text is ""). made: the exhibits that there are."""
+    """Return one row of the claims table as a `Claim`.
+
+    Missing text in the row must be "". `made` has the names of the exhibits that exist.
+    """
     look, mark = MARKS[row.verdict]
     exhibits = tuple(name for name in row.exhibit.split("; ") if name)
     evidence = tuple(path for path in row.evidence.split("; ") if path)
@@ -171,7 +193,10 @@ def read(row: pd.Series, made: Sequence[str]) -> Claim:
 
 
 def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[str]) -> tuple[str, ...]:
-    """What makes the numbers behind a claim again."""
+    """Return the commands that recompute the numbers behind a claim.
+
+    The arguments are the exhibits that show it, the files behind it, and the exhibits that exist.
+    """
     found = [
         f"make exhibit ID={name} FORCE=1" + ("" if name in made else " SET=pipeline=svhn")
         for name in exhibits
@@ -186,7 +211,7 @@ def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[st
 
 
 def limits(row: pd.Series) -> str:
-    """Low and high; one that is missing is left open."""
+    """Return low and high as text, with "?" for a missing one, or "" if both are missing."""
     if pd.isna(row.low) and pd.isna(row.high):
         return ""
     low, high = ("?" if pd.isna(end) else digits(end) for end in (row.low, row.high))
@@ -194,14 +219,17 @@ def limits(row: pd.Series) -> str:
 
 
 def bracket(row: pd.Series) -> str:
-    """What stands for a number of ours where only bounds are known: "4.1 (attack) to 1315 (proof)", else nothing."""
+    """Return the text shown instead of our number where only bounds are known, otherwise "".
+
+    An example is "4.1 (attack) to 1315 (proof)".
+    """
     if row.measure != verdicts.ATTACK or pd.isna(row.high):
         return ""
     return "" if pd.isna(row.low) else f"{digits(row.low)} (attack) to {digits(row.high)} (proof)"
 
 
 def digits(value: float) -> str:
-    """Whole numbers as they are, others to four digits; a minus sign that is one."""
+    """Return whole numbers as they are and others to four digits, with a typographic minus sign."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     text = f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e6 else number(float(f"{value:.4g}"))
@@ -209,7 +237,7 @@ def digits(value: float) -> str:
 
 
 def asked(row: pd.Series) -> Asked | None:
-    """What the claim asks of our number; None where that is no range."""
+    """Return the range that the claim asks our number to lie in, or None if there is no such range."""
     return None if pd.isna(row.asked_low) else Asked(row.asked_low, row.asked_high)
 
 
@@ -219,8 +247,11 @@ WIDTH, HEIGHT, MARGIN = 260, 40, 12
 
 
 def plot(row: pd.Series) -> Markup:
-    """Ours with its limits above what is asked for, as an inline SVG; empty where there is no number of ours and no
-    bracket."""
+    """Return an inline SVG of our number and its limits above the range that the claim asks for.
+
+    It is empty where there is neither a number of ours nor a bracket. The axis is logarithmic if all values
+    are positive and differ by a factor of more than 30.
+    """
     known = pd.notna(row.ours)
     if math.isinf(row.ours) or not (known or bracket(row)):
         return Markup("")
@@ -269,7 +300,16 @@ def plot(row: pd.Series) -> Markup:
 
 
 def counts(claims: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[int]]]]:
-    """The verdicts, and for the papers' words, our readings of them and each paper the number of each and of all."""
+    """Return the verdicts, and lines that count them.
+
+    Returns
+    -------
+    columns : list of str
+        The verdicts on the papers' claims.
+    lines : list of (str, list of int)
+        A label, the number of claims with each verdict, and the number of all. One line is for claims in the
+        papers' words and one for our readings of them; a line for each paper follows each.
+    """
     own = claims[~claims.kind.eq("extension")]
     columns = [*VERDICTS][:5]
     lines = []
@@ -285,13 +325,13 @@ def counts(claims: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[int]]]
 
 
 def questions(claims: pd.DataFrame) -> list[tuple[str, int]]:
-    """Verdict -> number of the questions of ours."""
+    """Return how many of our own questions (kind "extension") have each verdict."""
     found = claims[claims.kind.eq("extension")].verdict.value_counts()
     return [(verdict, int(found[verdict])) for verdict in VERDICTS if verdict in found]
 
 
 def contradicted(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """The distinct facts behind the contradicted claims: fact, and for each claim its id, paper and place."""
+    """Return each fact behind the contradicted claims, with id, paper and place of each of its claims."""
     rows = claims[claims.verdict.eq(verdicts.CONTRADICTED)]
     return [
         (
@@ -303,7 +343,7 @@ def contradicted(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, s
 
 
 def place(paper: str, where: str) -> tuple[float, ...]:
-    """The section of a sentence; unknown places come last."""
+    """Return the section of a sentence as a sort key; unknown places come last."""
     if found := re.match(r"Section (\d+)(?:\.(\d+))?", where):
         return tuple(float(part) for part in found.groups() if part)
     known = PLACES.get(paper, {})
@@ -312,10 +352,10 @@ def place(paper: str, where: str) -> tuple[float, ...]:
 
 
 def tidy(text: str) -> str:
-    """One line without a full stop at its end."""
+    """Return the text on one line without a full stop at its end."""
     return " ".join(str(text).split()).rstrip(".")
 
 
 def _capital(text: str) -> str:
-    """The first letter as a capital where the text begins with a word."""
+    """Return the text with a capital first letter if it begins with a word of two letters or more."""
     return text[0].upper() + text[1:] if re.match(r"[a-z]{2,}\b", text) else text

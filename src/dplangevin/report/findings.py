@@ -1,4 +1,8 @@
-"""Sentences whose numbers are those of the claims table: "{wang2015_ops.ours}" is filled in, nothing is typed."""
+"""Sentences whose numbers come from the claims table.
+
+A text has fields such as "{wang2015_ops.ours}", which are replaced by the numbers of that claim. No number of
+ours is typed by hand.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,11 @@ from dplangevin.text import short
 
 
 class Value(float):
-    """A number in a sentence: three significant digits; "points" in hundredths with its sign, "percent" in percent, or
-    any format of Python."""
+    """A number in a sentence, with three significant digits by default.
+
+    The format "points" gives hundredths with their sign. "percent" gives percent. Any format of Python works
+    too. nan is written "(not computed)".
+    """
 
     def __format__(self, form: str) -> str:
         if math.isnan(self):
@@ -32,7 +39,7 @@ class Value(float):
 
 
 class Row(NamedTuple):
-    """What a sentence may name of a claim."""
+    """The numbers of a claim that a sentence may use."""
 
     ours: Value
     low: Value
@@ -40,17 +47,21 @@ class Row(NamedTuple):
 
 
 class Unknown(KeyError):
-    """A sentence names a claim that the table does not have."""
+    """The error that a sentence names a claim which the table lacks."""
 
 
 def named(text: str) -> set[str]:
-    """The claims whose numbers are in a text."""
+    """Return the ids of the claims whose numbers are in a text."""
     fields = [field for _, field, _, _ in string.Formatter().parse(text) if field]
     return {field.partition(".")[0] for field in fields}
 
 
 def filled(text: str, claims: pd.DataFrame) -> str:
-    """The text with its numbers. claims: the table, by id. Raises Unknown for a claim that is not in it."""
+    """Return the text with its numbers filled in, on one line.
+
+    Fields are such as "{id.ours}" or "{id.low:points}". `claims` is the table, indexed by id. Raise Unknown
+    if it lacks a claim that the text names.
+    """
     if absent := sorted(named(text) - set(claims.index)):
         raise Unknown(
             f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
@@ -60,6 +71,6 @@ def filled(text: str, claims: pd.DataFrame) -> str:
 
 
 def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
-    """Whether the table has every claim that a finding of conf/report/findings.yaml names."""
+    """Return whether the table has every claim that an entry of conf/report/findings.yaml names."""
     ids = {entry["quote"], *entry["claims"], *entry["figure"].get("claims", ())}
     return ids.union(*(named(entry[part]) for part in ("title", "sentence", "why"))) <= set(claims.index)

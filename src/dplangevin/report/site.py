@@ -1,7 +1,7 @@
 """The pages of the report as bytes, from the results and the texts of `conf/report`.
 
-Nothing in them depends on when, where or how often they are made. What they link to in `results/exhibits` and `results`
-lies beside them; they ask nothing of a network.
+The bytes do not depend on when, where or how often the pages are made. Pages link to files of `results`,
+which lies beside them. They use no network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dplangevin.statistics import sort_by, summary
 from dplangevin.text import epsilon, number, setting, short
 
 TEMPLATES = Path(__file__).with_name("templates")
-ROOT = "../../"  # of the repository, from the folder of the report
+ROOT = "../../"  # path from the folder of the report to the repository
 MENU = {
     "index.html": "Findings",
     "claims.html": "Claims",
@@ -50,7 +50,7 @@ AXES = {
     "audited": "tight ε: what each method is proved to cost",
     "asked": "asked ε: what was asked of each method",
 }
-SERIES = {  # folder of runs -> what the menu calls it, and whether methods are ranked there
+SERIES = {  # folder of runs -> its name in the menu, and whether methods are ranked there
     "compare/adult": ("Adult: every method", True),
     "compare/abalone": ("Abalone: every method", True),
     "compare/synthetic": ("Two normals: every method", True),
@@ -85,11 +85,19 @@ LIBRARIES = (
 )
 
 
-EXPOSED = "window.vegaEmbed = vegaEmbed;"  # what the pages use of the JavaScript of Vega
+EXPOSED = "window.vegaEmbed = vegaEmbed;"  # the only function of Vega's JavaScript that the pages use
 
 
 class Site:
-    """What the pages are made of. cfg: the composed configuration; root: the folder that has results/ and conf/."""
+    """The data behind the pages, and the pages made from it.
+
+    Parameters
+    ----------
+    cfg : DictConfig
+        The composed configuration.
+    root : Path
+        The folder that has results/ and conf/.
+    """
 
     def __init__(self, cfg: DictConfig, root: Path = Path(".")) -> None:
         self.cfg, self.root = cfg, root
@@ -112,10 +120,11 @@ class Site:
         self.environment.globals["there"] = lambda path: (self.root / path).exists()
 
     def folder(self, exhibit: str) -> Path:
+        """Return the result folder of an exhibit."""
         return self.results / "exhibits" / exhibit
 
     def pages(self) -> dict[str, bytes]:
-        """Name -> bytes of every file of the site."""
+        """Return the bytes of every file of the site, by its name."""
         found = {
             "index.html": self.page("index.html", **self._findings()),
             "claims.html": self.page("claims.html", **self._claims()),
@@ -136,22 +145,25 @@ class Site:
         return {name: text.encode() for name, text in sorted(texts.items())}
 
     def page(self, template: str, **values: Any) -> str:
+        """Return the HTML of one page without empty lines."""
         here = "exhibits.html" if template == "exhibit.html" else template
         text = self.environment.get_template(template).render(here=here, **values)
         return "\n".join(line for line in map(str.rstrip, text.splitlines()) if line) + "\n"
 
     def _style(self) -> str:
+        """Return the style sheet with the colours of the charts."""
         return self.environment.get_template("style.css").render(
             palette=charts.palette(), ground=charts.DARK_GROUND
         )
 
     def _file(self, path: str) -> str:
-        """A path of the repository as a link from a page."""
+        """Return a path of the repository as a link from a page."""
         return f"{ROOT}{path}"
 
     # Findings
 
     def _findings(self) -> dict[str, Any]:
+        """Return the values of the page of findings; a finding appears only if all its claims exist."""
         entries = []
         for name, entry in self.texts.items():
             if not known(entry, self.by_id):
@@ -187,6 +199,7 @@ class Site:
         }
 
     def _row(self, claim: str) -> pd.Series:
+        """Return the row of a claim, with "" for missing text."""
         return (
             self.table[self.table.id.eq(claim)]
             .fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
@@ -194,7 +207,7 @@ class Site:
         )
 
     def _figure(self, figure: Mapping[str, Any]) -> Markup | None:
-        """The specification of a figure of conf/report; None where what it shows is not there."""
+        """Return the specification of a figure of conf/report, or None if its data do not exist."""
         try:
             if "analysis" in figure:
                 frame = read.read_analysis(figure["analysis"], self.results / "analyses")
@@ -216,6 +229,7 @@ class Site:
     # Claims
 
     def _claims(self) -> dict[str, Any]:
+        """Return the values of the page of claims."""
         columns, lines = claims.counts(self.table)
         used = self.table
         exhibits = sorted({name for text in used.exhibit.dropna() for name in text.split("; ")})
@@ -238,7 +252,7 @@ class Site:
 
     @cached_property
     def exhibits(self) -> list[dict[str, Any]]:
-        """The groups of exhibits, and in each what its list says of every exhibit."""
+        """Return the groups of exhibits, each with the entries of its list."""
         there = {path.stem for path in (self.root / "conf/exhibit").glob("*.yaml")}
         written = {name: text for group in self.exhibit_texts.values() for name, text in group.items()}
         groups = {
@@ -258,6 +272,7 @@ class Site:
         ]
 
     def _entry(self, name: str, text: Mapping[str, str]) -> dict[str, Any]:
+        """Return what the list of exhibits shows of one exhibit."""
         spec = content("exhibit", name, self.cfg, self.root / "conf")
         try:
             finding = filled(text["finding"], self.by_id)
@@ -269,6 +284,7 @@ class Site:
         return {**found, "finding": finding, "made": made, "page": f"exhibit-{name}.html", "files": files}
 
     def _exhibit(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the page of one exhibit."""
         name, spec = entry["id"], entry["spec"]
         shown = self.table.exhibit.fillna("").str.split("; ").map(lambda names: name in names)
         rows = [claims.read(self._row(claim), self.made) for claim in self.table.id[shown]]
@@ -295,6 +311,7 @@ class Site:
         }
 
     def _folders(self, spec: Mapping[str, Any]) -> list[str]:
+        """Return the folders of runs that an exhibit shows and that exist."""
         if not str(spec["source"]).startswith("results/runs"):
             return []
         return [
@@ -304,7 +321,10 @@ class Site:
         ]
 
     def _settings(self, name: str, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """What an exhibit was made with: of runs what their rows say, of an analysis its numbers in conf/analysis."""
+        """Return the settings of an exhibit as labels and values.
+
+        For runs they come from the rows. For an analysis they are its numbers in conf/analysis.
+        """
         folders = self._folders(spec)
         if not folders:
             analysis = Path(spec["source"]).stem
@@ -333,7 +353,7 @@ class Site:
         return [(label, text) for label, text in found if text]
 
     def _assumed(self, spec: Mapping[str, Any]) -> list[str]:
-        """What the guarantees of an exhibit's rows leave out."""
+        """Return the assumptions under which the guarantees of an exhibit's rows hold."""
         folders = self._folders(spec)
         if not folders:
             return []
@@ -347,7 +367,7 @@ class Site:
     # Compare
 
     def _compare(self) -> dict[str, Any]:
-        """The menus, a chart for every choice, and the ranks where all methods were run."""
+        """Return the menus, a chart for every choice, and the ranks where all methods were run."""
         titles = {"method", "metric", "dataset", "variant", "scaling", "violated"}
         specs: dict[str, Any] = {}
         ranks: dict[str, Any] = {}
@@ -406,7 +426,10 @@ class Site:
     def _ranks(
         self, runs: pd.DataFrame, folder: str, score: str, axis: str, epsilons: list[float]
     ) -> dict[str, Any]:
-        """Key -> the lines of a table of ranks: method, score, interval, difference to the best, p-value, in words."""
+        """Return tables of ranks by key, as lines of text.
+
+        A line has method, score, interval, difference from the best, p-value, and the rank in words.
+        """
         scores = compare.CLASSES.alone(score)
         table = compare.at_epsilon(runs, epsilons=epsilons, axis=axis, scores=scores)
         found = {}
@@ -426,6 +449,7 @@ class Site:
     # Privacy
 
     def _privacy(self) -> dict[str, Any]:
+        """Return the values of the page about privacy."""
         path = self.results / "analyses/privacy_claims.csv"
         values: dict[str, Any] = {
             "promises": [],
@@ -462,6 +486,7 @@ class Site:
         return values
 
     def _promise(self, frame: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
+        """Return what the page about privacy shows of one printed guarantee."""
         verdict = guarantee(frame, id=row.id)
         outcome, _ = privacy.OUTCOMES[verdict["verdict"]]
         claim = next((name for name in (f"{row.paper}_{row.id}",) if name in self.by_id.index), "")
@@ -486,6 +511,7 @@ class Site:
     # How it was made
 
     def _how(self) -> dict[str, Any]:
+        """Return the values of the page about versions, data, run times and missing parts."""
         lock = (
             (self.root / "requirements.lock").read_text("utf-8")
             if (self.root / "requirements.lock").is_file()
@@ -528,11 +554,12 @@ class Site:
         }
 
     def _dataset(self, name: str) -> Mapping[str, Any]:
+        """Return the configuration of a data set, or an empty mapping."""
         found: Mapping[str, Any] = self.cfg.get("dataset", {}).get(name, {})
         return found
 
     def _counts(self, runs: list[Path]) -> list[tuple[str, str, str]]:
-        """Of every folder of runs: its name, its rows of settings, its scores."""
+        """Return the name of every folder of runs, its number of settings and its number of scores."""
         found = []
         for path in runs:
             scores = path.with_name("scores.csv")
@@ -541,6 +568,7 @@ class Site:
         return found
 
     def _timings(self, table: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[str]]]]:
+        """Return the data sets, and the run time of each method on each of them."""
         datasets = [*dict.fromkeys(table.dataset)]
         wide = dict(zip(zip(table.dataset, table.method, strict=True), table.value, strict=True))
         methods = [*dict.fromkeys(table.method)]
@@ -554,7 +582,7 @@ class Site:
 
 
 def _rank(row: pd.Series, scores: compare.Scores) -> list[str]:
-    """Score, interval, difference to the best, p-value and a rank in words."""
+    """Return score, interval, difference from the best, p-value and the rank in words."""
     value = row[scores.main]
     if np.isnan(value):
         return ["", "", "", "", row.reach]
@@ -582,16 +610,18 @@ def _rank(row: pd.Series, scores: compare.Scores) -> list[str]:
 
 
 def _listed(values: Any) -> str:
+    """Return the distinct values, joined by commas."""
     return ", ".join(dict.fromkeys(str(value) for value in values if str(value)))
 
 
 def _span(values: pd.Series) -> str:
-    """A few values as they are, many as their range."""
+    """Return up to six values as they are, and more as their range."""
     found = [*dict.fromkeys(setting(value) for value in sorted(values))]
     return ", ".join(found) if len(found) <= 6 else f"{found[0]} to {found[-1]} ({len(found)} values)"
 
 
 def _plain(value: Any) -> str:
+    """Return a value of the configuration as text."""
     if isinstance(value, float):
         return number(value)
     if hasattr(value, "__iter__") and not isinstance(value, str):
@@ -600,6 +630,7 @@ def _plain(value: Any) -> str:
 
 
 def _long(value: Any) -> bool:
+    """Return whether a value of the configuration is nested or names code."""
     return (
         hasattr(value, "keys")
         or (
@@ -612,4 +643,5 @@ def _long(value: Any) -> bool:
 
 
 def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,1 +1,4 @@
-"""Raw files (or a generator) to a `Dataset`: one module per source, and `table` for any table of numbers."""
+"""Loaders from raw files (or a random generator) to a `Dataset`.
+
+Each source has one module. `table` loads any table of numbers.
+"""

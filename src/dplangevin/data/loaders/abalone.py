@@ -1,7 +1,7 @@
-"""Abalone (Nash et al. 1994): has the shell more than 9 rings?
+"""Abalone (Nash et al. 1994): predict whether the shell has more than 9 rings.
 
-Features: sex as one number, seven measurements as z-scores, a bias of 1: 9, the number of wang2015, Figure
-1(b).
+There are 9 features, as in wang2015, Figure 1(b): sex as one number, seven measurements as z-scores, a bias
+of 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,31 @@ def load(
     row_norm_bound: float,
     limit: int | None = None,
 ) -> Dataset:
-    """`repeats` random splits of abalone.data: x (R, n, 9), y = +1 for rings > `rings_above`.
+    """Load `repeats` random splits of abalone.data: x (R, n, 9), y = +1 for rings > `rings_above`, else -1.
 
-    zscore: measurement -> (mean, sd); sex: letter -> number. train_share in (0, 1): share of rows to train
-    on; the splits come from the stream (seed, "abalone/split"). row_norm_bound: see `Dataset.scaled`.
-    limit: rows of the file to keep, from the top, before splitting (None = all). Raises DataError, naming
-    file, line and value, for a bad row.
+    Parameters
+    ----------
+    zscore : mapping
+        Measurement -> (mean, sd).
+    sex : mapping
+        Letter -> number.
+    train_share : float in (0, 1)
+        Share of the rows to train on.
+    seed : int
+        The splits come from the random stream (seed, "abalone/split").
+    row_norm_bound : float
+        Public constant, see `Dataset.scaled`.
+    limit : int or None
+        Rows of the file to keep, from the top, before it is split. None: all.
+
+    Raises
+    ------
+    DataError
+        A row is bad. The message names file, line and value.
+
+    References
+    ----------
+    wang2015, Figure 1(b).
     """
     table = Table.read(Path(folder) / "abalone.data", ("sex", *MEASUREMENTS, "rings"), limit=limit)
     n = len(table.lines)

@@ -1,7 +1,8 @@
-"""Adult (Becker and Kohavi 1996): is a person's income above 50,000 dollars?
+"""Adult (Becker and Kohavi 1996): predict whether a person's income is above 50,000 dollars.
 
-Features, in the order of the file: each numeric column as a z-score, each categorical one as indicators
-(`?` is a category of its own), then a bias of 1: 6 + 102 + 1 = 109, the number of wang2015, Figure 1(c).
+There are 6 + 102 + 1 = 109 features, as in wang2015, Figure 1(c). They have the order of the file: each
+numeric column as a z-score, each categorical column as indicators (`?` is a category of its own), then a bias
+of 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,8 @@ COLUMNS = (
     *("relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country"),
     "income",
 )
-# What the documentation of the data set (adult.names) lists, in its order, and "?" for unknown in the three columns
-# that have it: public knowledge, not read from the rows.
+# The categories that the documentation of the data set (adult.names) lists, in its order. Three columns also
+# have "?" for unknown. This is public knowledge, not read from the rows.
 CATEGORIES: dict[str, Sequence[str]] = {
     "workclass": (
         "Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov",
@@ -57,11 +58,25 @@ def load(
     row_norm_bound: float,
     limit: int | None = None,
 ) -> Dataset:
-    """adult.data and adult.test as one shared split: x (1, n, 109), y = +1 for `>50K`.
+    """Load adult.data and adult.test as one split that all repeats share: x (1, n, 109), y = +1 for `>50K`.
 
-    zscore: column -> (mean, sd), of every column that has no `CATEGORIES`. row_norm_bound: see `Dataset.scaled`. limit:
-    rows of each file to keep, from the top (None = all).
-    Raises DataError, naming file, line and value, for an unknown category, a bad number or a short row.
+    Parameters
+    ----------
+    zscore : mapping
+        Column -> (mean, sd), for every column that is not in `CATEGORIES`.
+    row_norm_bound : float
+        Public constant, see `Dataset.scaled`.
+    limit : int or None
+        Rows of each file to keep, from the top. None: all.
+
+    Raises
+    ------
+    DataError
+        A category is unknown, a number is bad or a row is short. The message names file, line and value.
+
+    References
+    ----------
+    wang2015, Figure 1(c).
     """
     features = [
         name

@@ -1,8 +1,9 @@
-"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009): what is in the picture? Colour images of 32 x 32 pixels.
+"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009): colour images of 32 x 32 pixels, 10 or 100 classes of objects.
 
-The files are those of the "python version": dictionaries pickled by Python 2 in 2009. A pickle can name any function of
-the machine it is read on. These are read with the three names that an array needs and no others, and nothing but bytes
-comes out of an array. A few bytes of a pickle can also ask for any amount of memory: its steps are looked at first.
+The files are those of the "python version": dictionaries that Python 2 pickled in 2009. A pickle can call any
+function of the machine that reads it. So this module allows only the three names that an array needs, and an
+array can contain only bytes. A few bytes of a pickle can also ask for any amount of memory. So the steps of a
+pickle are checked first.
 """
 
 import pickle
@@ -17,10 +18,22 @@ from dplangevin.data import DataError, Dataset, raw_file
 
 
 def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
-    """Five batches to train on and one to test on: x (1, n, 3, 32, 32), 50,000 and 10,000 images in the official order.
+    """Load five training batches and one test batch, with 50,000 and 10,000 images in the official order.
 
-    limit: images of each part to keep, from the top (None = all). meta has the names of the 10 classes as `labels`.
-    Raises DataError, naming the file and what is wrong with it, for a file that is not of this format.
+    Parameters
+    ----------
+    limit : int or None
+        Images of each part to keep, from the top. None: all.
+
+    Returns
+    -------
+    Dataset
+        x (1, n, 3, 32, 32), y in {0, ..., 9}. meta has the names of the 10 classes as `labels`.
+
+    Raises
+    ------
+    DataError
+        A file is not in this format. The message names the file and what is wrong with it.
     """
     folder = Path(folder)
     labels = names(folder / "batches.meta", "label_names", 10)
@@ -30,9 +43,9 @@ def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
 
 
 def cifar100(folder: str | Path, limit: int | None = None) -> Dataset:
-    """The files train and test: x (1, n, 3, 32, 32), 50,000 and 10,000 images, y = the fine label of 100.
+    """Load the files train and test: x (1, n, 3, 32, 32), y = the fine label of 100.
 
-    Order, `limit`, meta and errors are as for `cifar10`.
+    There are 50,000 and 10,000 images. Order, `limit`, meta and errors are as for `cifar10`.
     """
     folder = Path(folder)
     labels = names(folder / "meta", "fine_label_names", 100)
@@ -44,11 +57,22 @@ def cifar100(folder: str | Path, limit: int | None = None) -> Dataset:
 def read(
     paths: Sequence[Path], labels: str, classes: int, limit: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Batches one after the other: x (n, 3, 32, 32) uint8, y (n,) int64 in {0, ..., classes - 1}.
+    """Read batches one after the other: x (n, 3, 32, 32) uint8, y (n,) int64 in {0, ..., classes - 1}.
 
-    In a file `data` is (n, 3072) uint8, red, green and blue planes row by row, and `labels` names the list of n
-    labels. limit: images to keep, from the top of the first file (None = all); later files are then not read
-    once there are enough. Raises DataError, naming the file, for one that is missing, damaged or of another format.
+    In a file, `data` is (n, 3072) uint8: the red, green and blue planes, row by row.
+
+    Parameters
+    ----------
+    labels : str
+        Key of the list of n labels in a file.
+    limit : int or None
+        Images to keep, from the top of the first file. None: all. Later files are not read once there are
+        enough.
+
+    Raises
+    ------
+    DataError
+        A file is missing, damaged or in another format. The message names it.
     """
     images, targets = [np.empty((0, 3072), np.uint8)], [np.empty(0, np.int64)]
     for path in paths:
@@ -70,7 +94,10 @@ def read(
 
 
 def names(path: Path, key: str, classes: int) -> list[str]:
-    """The names of the classes, in the order of the labels: the list `key` of the file that describes the others."""
+    """Return the names of the classes, in the order of the labels.
+
+    They are the list `key` in `path`, the file that describes the others.
+    """
     found = unpickled(path).get(key.encode())
     if (
         not isinstance(found, list)
@@ -82,7 +109,7 @@ def names(path: Path, key: str, classes: int) -> list[str]:
 
 
 def unpickled(path: Path) -> dict[bytes, Any]:
-    """The dictionary of one file, its keys and texts as bytes. Raises DataError when it is anything else."""
+    """Return the dictionary in a file, with keys and texts as bytes; raise DataError for other content."""
     file = raw_file(path)
     try:
         with open(file, "rb") as handle:
@@ -91,7 +118,7 @@ def unpickled(path: Path) -> dict[bytes, Any]:
                     raise pickle.UnpicklingError(f"step {count}, {step.name}, asks for memory: refused")
             handle.seek(0)
             content = _Unpickler(handle, encoding="bytes").load()
-    except Exception as error:  # pickle raises many kinds
+    except Exception as error:  # pickle raises many kinds of errors
         raise DataError(f"{path} is not a batch of CIFAR: {type(error).__name__}: {error}") from error
     if not isinstance(content, dict):
         raise DataError(f"{path} holds a {type(content).__name__}, expected a dictionary")
@@ -99,14 +126,14 @@ def unpickled(path: Path) -> dict[bytes, Any]:
 
 
 def _dtype(code: bytes | str, *_: object) -> np.dtype:
-    """The type of pixels, which is the only one there is."""
+    """Return uint8, the only type of pixels; raise UnpicklingError for another type."""
     if code not in (b"u1", "u1"):
         raise pickle.UnpicklingError(f"an array of {code!r}, expected bytes (u1)")
     return np.dtype(np.uint8)
 
 
-# Steps that ask for as much memory as they say: for a new array, which no batch has, and for all places of the memo up
-# to one; every step fills one at most.
+# These steps allocate as much memory as they name. NEW_ARRAYS allocate a new array, which no batch needs.
+# TO_MEMO allocate all places of the memo up to a number. Every step fills at most one place.
 NEW_ARRAYS, TO_MEMO = ("BYTEARRAY8", "NEXT_BUFFER"), ("PUT", "BINPUT", "LONG_BINPUT")
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
 ALLOWED: Mapping[tuple[str, str], Any] = {
@@ -118,7 +145,7 @@ ALLOWED: Mapping[tuple[str, str], Any] = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """A pickle may name what rebuilds an array, as NumPy 1 and 2 spell it, and nothing else."""
+    """An unpickler that accepts only the names that rebuild an array, as NumPy 1 and 2 spell them."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
@@ -127,7 +154,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _shape(value: object) -> str:
-    """What there is instead, in a few words."""
+    """Return a short description of a value, for a message."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} of shape {value.shape}"
     return f"a list of {len(value)}" if isinstance(value, list) else type(value).__name__

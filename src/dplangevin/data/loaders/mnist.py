@@ -1,4 +1,4 @@
-"""MNIST (LeCun and Cortes 2010): which digit was written? Grey images of 28 x 28 pixels, 10 classes."""
+"""MNIST (LeCun and Cortes 2010): handwritten digits, grey images of 28 x 28 pixels, 10 classes."""
 
 import gzip
 import struct
@@ -10,14 +10,24 @@ import numpy as np
 
 from dplangevin.data import DataError, Dataset, raw_file
 
-MOST = 60_000 * 28 * 28  # bytes of data in a file
+MOST = 60_000 * 28 * 28  # at most this many bytes of data in a file
 
 
 def load(folder: str | Path, limit: int | None = None) -> Dataset:
-    """The four idx files: x (1, n, 1, 28, 28), 60,000 images to train on and 10,000 to test on, y = the digit.
+    """Load the four idx files: x (1, n, 1, 28, 28), y = the digit.
 
-    limit: images of each part to keep, from the top (None = all). Raises DataError, naming the file and what is
-    wrong with it, for a file that is not the idx format, is cut short, or does not fit the one beside it.
+    There are 60,000 images to train on and 10,000 to test on.
+
+    Parameters
+    ----------
+    limit : int or None
+        Images of each part to keep, from the top. None: all.
+
+    Raises
+    ------
+    DataError
+        A file is not in the idx format, is cut short, or does not fit the file beside it. The message names
+        the file and what is wrong with it.
     """
 
     def arrays(part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -37,10 +47,15 @@ def load(folder: str | Path, limit: int | None = None) -> Dataset:
 
 
 def read_idx(path: Path, axes: int) -> np.ndarray:
-    """A compressed idx file of bytes with `axes` axes: magic 0x0800 + axes and the lengths, 4 bytes each, then data.
+    """Read a compressed idx file of bytes with `axes` axes.
 
-    Raises DataError for another magic number, for another amount of data than the lengths give, of which no more is
-    unpacked, and for lengths of more than MOST bytes.
+    The header is the magic number 0x0800 + axes and the length of each axis, 4 bytes each. The data follow.
+
+    Raises
+    ------
+    DataError
+        The magic number is wrong, the lengths name more than MOST bytes, or the amount of data does not fit
+        the lengths. No more data than the lengths name, and one byte, are unpacked.
     """
     start = 4 * (axes + 1)
     try:

@@ -1,9 +1,11 @@
-"""Pneumonia (Kermany et al. 2018): is a child's chest X-ray normal, or with bacterial or viral pneumonia?
+"""Pneumonia (Kermany et al. 2018): chest X-rays of children, normal or with bacterial or viral pneumonia.
 
-Differs: ryffel2022 has the original pictures, of many sizes; here each is 112 x 112 greys, resized and lossy
-(`source` of conf/dataset/pneumonia.yaml says how). Its 5,163 training images are the cleaned edition of
-gkaissis/PriMIA; the common one, which is ours, has 5,216 in its folder train and 16 in val, the original 5,232. Its
-shares of the classes (26 % bacterial, 48 % normal) are those of the files with the two names exchanged.
+Differs: ryffel2022 uses the original pictures, of many sizes. Ours are grey, 112 x 112, resized and lossy.
+Differs: ryffel2022 trains on 5,163 images, the cleaned edition of gkaissis/PriMIA. We use the common edition.
+
+`source` in conf/dataset/pneumonia.yaml says how the pictures were resized. The common edition has 5,216
+images in its folder train and 16 in val, together the original 5,232. The shares of the classes in ryffel2022
+(26 % bacterial, 48 % normal) are the shares of our files if the two names are exchanged.
 """
 
 from io import BytesIO
@@ -19,17 +21,29 @@ FILE = "chest_xray_112_webp.npz"
 SIDE = 112
 LABELS = ("normal", "bacteria", "virus")
 SPLITS = ("train", "val", "test")
-TRAINING = {"drop": (0,), "train": (0, 1)}  # folders to train on, by `validation`
-MOST = 2**26  # bytes of the archive's arrays; those of the real one are 8 million
+TRAINING = {"drop": (0,), "train": (0, 1)}  # `validation` -> the folders to train on
+MOST = 2**26  # at most this many bytes in the arrays; the real archive has 8 million
 
 
 def load(folder: str | Path, validation: str = "drop", limit: int | None = None) -> Dataset:
-    """Greys x (1, n, 1, 112, 112), y = 0 normal, 1 bacteria, 2 virus, in the order of the file; 624 images to test on.
+    """Load grey images x (1, n, 1, 112, 112), y = 0 normal, 1 bacteria, 2 virus, in the order of the file.
 
-    validation: "drop" trains on the folder train, 5,216 images, and leaves the 16 of val out; "train" trains on
-    both, 5,232. limit: images of each part to keep, evenly spaced, since the file is sorted by class (None = all).
-    Raises DataError, naming the file and what is wrong with it, for a file that is not of this format, and
-    ValueError for another `validation`.
+    There are 624 images to test on.
+
+    Parameters
+    ----------
+    validation : {"drop", "train"}
+        "drop": train on the folder train (5,216 images) and leave out the 16 images of val. "train": train on
+        both (5,232 images).
+    limit : int or None
+        Images of each part to keep, evenly spaced, because the file is sorted by class. None: all.
+
+    Raises
+    ------
+    DataError
+        A file is not in this format. The message names the file and what is wrong with it.
+    ValueError
+        `validation` is not one of these words.
     """
     if validation not in TRAINING:
         raise ValueError(f"validation is {validation!r}: use one of {list(TRAINING)}")
@@ -50,9 +64,10 @@ def load(folder: str | Path, validation: str = "drop", limit: int | None = None)
 
 
 def read(path: Path) -> tuple[list[bytes], np.ndarray, np.ndarray]:
-    """The n pictures as they are encoded, their labels (n,) int64 and their folders (n,), 0 train, 1 val, 2 test.
+    """Return the n pictures as encoded bytes, their labels (n,) int64 and their folders (n,).
 
-    In the archive `webp` holds the bytes of all pictures and `offsets` (n + 1,) where each begins and the last ends.
+    The folders are 0 train, 1 val, 2 test. In the archive, `webp` holds the bytes of all pictures, and
+    `offsets` (n + 1,) holds where each picture begins and where the last one ends.
     """
     file = raw_file(path)
     try:
@@ -61,7 +76,7 @@ def read(path: Path) -> tuple[list[bytes], np.ndarray, np.ndarray]:
                 raise ValueError(f"{size} bytes of arrays, expected at most {MOST}")
             content = {key: archive[key] for key in ("webp", "offsets", "label", "split")}
             written = tuple(archive["label_names"].tolist()), tuple(archive["split_names"].tolist())
-    except Exception as error:  # numpy and zipfile raise many kinds
+    except Exception as error:  # numpy and zipfile raise many kinds of errors
         raise DataError(f"{path} is not the archive of pictures: {type(error).__name__}: {error}") from error
     if written != (LABELS, SPLITS):
         raise DataError(f"{path}: labels and folders are {written}, expected {(LABELS, SPLITS)}")
@@ -81,12 +96,12 @@ def read(path: Path) -> tuple[list[bytes], np.ndarray, np.ndarray]:
 
 
 def greys(picture: bytes, where: str) -> np.ndarray:
-    """One WebP (or PGM) picture as (112, 112) uint8. `where` begins the message of a DataError."""
+    """Return one WebP (or PGM) picture as (112, 112) uint8; `where` begins the message of a DataError."""
     try:
         with Image.open(BytesIO(picture), formats=("WEBP", "PPM")) as image:
-            width, height = image.size  # as the header says: nothing is decoded yet
+            width, height = image.size  # from the header: nothing is decoded yet
             if (width, height) == (SIDE, SIDE):
                 return np.asarray(image.convert("L"))
-    except Exception as error:  # Pillow raises many kinds
+    except Exception as error:  # Pillow raises many kinds of errors
         raise DataError(f"{where} cannot be decoded: {error}") from error
     raise DataError(f"{where} is {height} x {width} pixels, expected {SIDE} x {SIDE}")

@@ -1,4 +1,4 @@
-"""SVHN (Netzer et al. 2011): which house digit is in the middle? Colour images of 32 x 32 pixels, 10 classes."""
+"""SVHN (Netzer et al. 2011): the house digit in the middle of a 32 x 32 colour image, 10 classes."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -10,16 +10,26 @@ from scipy.io import loadmat, whosmat
 
 from dplangevin.data import DataError, Dataset, raw_file
 
-MOST = 531_131  # images in a file: those of extra_32x32.mat
+MOST = 531_131  # at most this many images in a file: the number in extra_32x32.mat
 
 
 def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Dataset:
-    """The MATLAB files of cropped digits: x (1, n, 3, 32, 32), y = the digit; 26,032 images to test on.
+    """Load the MATLAB files of cropped digits: x (1, n, 3, 32, 32), y = the digit.
 
-    extra: train on train_32x32.mat and extra_32x32.mat, 604,388 images, as li2019 does; otherwise on the 73,257
-    of train_32x32.mat. limit: images of each file to keep, from the top (None = all). At most the result and the
-    largest file are in memory. Raises DataError, naming the file and what is wrong with it, for a file that is not
-    of this format.
+    There are 26,032 images to test on. At most the result and the largest file are in memory.
+
+    Parameters
+    ----------
+    extra : bool
+        True: train on train_32x32.mat and extra_32x32.mat (604,388 images), as li2019 does. False: train only
+        on train_32x32.mat (73,257 images).
+    limit : int or None
+        Images of each file to keep, from the top. None: all.
+
+    Raises
+    ------
+    DataError
+        A file is not in this format. The message names the file and what is wrong with it.
     """
     train = ("train_32x32.mat", "extra_32x32.mat") if extra else ("train_32x32.mat",)
     x_train, y_train = read([Path(folder) / name for name in train], limit)
@@ -28,9 +38,10 @@ def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Da
 
 
 def read(paths: Sequence[Path], limit: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Files one after the other into one array: x (n, 3, 32, 32) uint8, y (n,) int64 in {0, ..., 9}.
+    """Read files one after the other into one array: x (n, 3, 32, 32) uint8, y (n,) int64 in {0, ..., 9}.
 
-    In a file X is (32, 32, 3, n): row, column, colour, image; y is (n, 1) in {1, ..., 10}, 10 for the digit 0.
+    In a file, X is (32, 32, 3, n): row, column, colour, image. y is (n, 1) in {1, ..., 10}, where 10 is the
+    digit 0.
     """
     kept = [min(n, n if limit is None else limit) for n in map(images_in, paths)]
     x, y = np.empty((sum(kept), 3, 32, 32), np.uint8), np.empty(sum(kept), np.int64)
@@ -50,7 +61,7 @@ def read(paths: Sequence[Path], limit: int | None) -> tuple[np.ndarray, np.ndarr
 
 
 def images_in(path: Path) -> int:
-    """The number of images, from the headers in the file. Raises DataError unless X and y are as in `read`."""
+    """Return the number of images by the file's headers; raise DataError unless X and y are as in `read`."""
     shapes = {name: tuple(shape) for name, shape, _ in guarded(whosmat, raw_file(path))}
     n = shapes.get("X", (0,))[-1]
     if (shapes.get("X"), shapes.get("y")) != ((32, 32, 3, n), (n, 1)) or n > MOST:
@@ -59,12 +70,12 @@ def images_in(path: Path) -> int:
 
 
 def guarded(function: Callable[..., Any], path: Path, **options: Any) -> Any:
-    """function(path, **options) of scipy.io, whose errors about damaged files become DataError.
+    """Return function(path, **options) of scipy.io; its errors about damaged files become DataError.
 
-    Some damage crashes scipy: the sha256 is checked first.
+    Some damage crashes scipy. So the sha256 of a file is checked before.
     """
     try:
-        with warnings.catch_warnings(action="ignore"):  # about a variable that is then not an array
+        with warnings.catch_warnings(action="ignore"):  # scipy warns if a variable is not an array
             return function(path, **options)
-    except Exception as error:  # scipy raises many kinds
+    except Exception as error:  # scipy raises many kinds of errors
         raise DataError(f"{path} is not a whole MATLAB 5 file: {error}") from error

@@ -1,7 +1,7 @@
-"""Two normals, the data of wang2015, Figure 1(a).
+"""Two normal distributions, the data of wang2015, Figure 1(a).
 
-y = -1 or +1 with equal probability and x | y ~ N(y m e_1, I_d): the best classifier is the sign of x_1,
-accuracy Phi(m).
+y = -1 or +1 with equal probability, and x | y ~ N(y m e_1, I_d). The best classifier is the sign of x_1. Its
+accuracy is Phi(m).
 """
 
 from pathlib import Path
@@ -22,13 +22,28 @@ def load(
     row_norm_bound: float,
     limit: int | None = None,
 ) -> Dataset:
-    """A fresh training set per repeat, x_train (R, n_train, d), and common test points (1, n_test, d).
+    """Draw a training set for each repeat, x_train (R, n_train, d), and common test points (1, n_test, d).
 
-    Exactly half of each set (rounded down) is labelled +1, in random order. mean: m above, the distance of
-    either centre from the origin. Draws: the stream (seed, "synthetic/data"), test points first, so that
-    the first repeats do not depend on how many follow. folder: unused, there are no files. row_norm_bound:
-    see `Dataset.scaled`. limit: the most rows of either set (None = no limit). There is no bias: the best
-    boundary passes through the origin. Differs: the paper gives neither means, dimension nor sizes.
+    In each set, exactly half of the rows (rounded down) have the label +1, in random order. There is no bias,
+    because the best boundary passes through the origin. The stream (seed, "synthetic/data") gives the test
+    points first. So the first repeats do not depend on the number of later repeats.
+
+    Differs: the paper gives neither means, dimension nor sizes.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Not used, because there are no files.
+    mean : float
+        m of the module docstring: the distance of either centre from the origin.
+    row_norm_bound : float
+        Public constant, see `Dataset.scaled`.
+    limit : int or None
+        Largest number of rows in either set. None: no limit.
+
+    References
+    ----------
+    wang2015, Figure 1(a).
     """
     rng = generator(seed, "synthetic/data")
 

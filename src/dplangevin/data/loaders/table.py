@@ -1,4 +1,4 @@
-"""The loader of any table with a header: `load` takes everything from conf/dataset/NAME.yaml."""
+"""The loader of any table with a header: `load` takes all its arguments from conf/dataset/NAME.yaml."""
 
 import math
 from collections import Counter
@@ -46,43 +46,81 @@ def load(
     thousands: str = "",
     limit: int | None = None,
 ) -> Dataset:
-    """A table with a header, one row a record: x (R, n, d) float32, d features of the columns and the bias.
+    """Load a table with a header: one row is one record, and x is (R, n, d) float32.
 
-    folder: data/raw/<key>/, which holds the files. name: <key>, the data set's own.
-    file: the table, or several with the same columns (in any order), which are read one after the other.
-    label: the column of the labels. Give one of
-        classes: its values in order, as they are written in the file. Of two the first is -1 and the second +1; of K
-            more they are 0, ..., K - 1 (y int64). A value that is not listed is an error.
-        positive: the value that is +1; any other is -1.
-        target: {low, high} with low < high, public constants: regression. Labels are numbers, which are clipped to them
-            and then 2 (y - low)/(high - low) - 1, in [-1, 1].
-    columns: those to use, in this order (None = all but the label).
-    scale: column -> public constants, {mean, sd} for (value - mean)/sd with sd > 0, or {low, high} with low < high,
-        to which values are clipped before 2 (value - low)/(high - low) - 1, in [-1, 1], is taken of them. Other columns
-        are used as they are. Nothing is computed from the rows; where you computed a constant from them, say so in
-        `assumptions`.
-    categories: column -> its values, public, as they are written in the file: an indicator of each, 0 or 1. A value
+    The d features come from the columns and the bias. Nothing is computed from the rows. If you computed a
+    constant from them, say so in `assumptions`. Blanks around names and values do not count.
+
+    Parameters
+    ----------
+    folder : str or Path
+        data/raw/<key>/, which holds the files.
+    name : str
+        <key>, the name of the data set.
+    file : str or sequence of str
+        The table. Several files must have the same columns (in any order); they are read one after the other.
+    label : str
+        The column of the labels. Give exactly one of `classes`, `positive` and `target`.
+    classes : sequence or None
+        The values of the label in order, as the file writes them. A value that is not listed is an error.
+        Two values: the first is -1, the second +1. K > 2 values: they are 0, ..., K - 1 (y int64).
+    positive : str, int, float or None
+        The value that is +1; any other value is -1.
+    target : mapping or None
+        Regression: {low, high} with low < high, public constants. Labels are numbers, which are clipped to
+        [low, high]. The label is then 2 (y - low)/(high - low) - 1, in [-1, 1].
+    columns : sequence of str or None
+        The columns to use, in this order. None: all except the label.
+    scale : mapping or None
+        Column -> public constants. {mean, sd} with sd > 0 gives (value - mean)/sd. {low, high} with low <
+        high clips the value to [low, high] and gives 2 (value - low)/(high - low) - 1, in [-1, 1]. Other
+        columns are used as they are.
+    categories : mapping or None
+        Column -> its public values, as the file writes them. Each value gives an indicator, 0 or 1. A value
         that is not listed is an error.
-    missing: what stands for a missing value, such as "", "NA" or "?".  missing_as: what is made of it, for all columns
-        or column -> word (others: "error"): "error"; "category", a feature of its own, 1 where the value is missing,
-        the column's others being 0; "midpoint", 0 for a column of `scale` (low, high: the middle; mean, sd: the mean),
-        1/K for each of K categories.  A missing label is an error,
-        unless `unlabelled` is "drop": then the row is left out.
-    bias: whether a last feature is added, 1 in every row.
-    row_norm_bound: > 0, the public constant B of `Dataset.scaled`, about the norm of a row of scaled columns. None: the
-        largest norm that ranges and categories allow, the square root of the number of columns and the bias.
-    test_file: the test rows, like `file`; then R = 1, which all repeats share. Without it
-        train_share: in (0, 1), the share of rows to train on, drawn at random, the others being tested on,
-        repeats: R, the number of such splits, and
-        seed: of their random stream (seed, "<name>/split"); or
-        folds: R >= 2 of a cross-validation, see `data.cross_validation`.
-    delimiter, encoding, decimal, thousands: see `data.table.Format`.  limit: rows of each file to keep, from the top
-    (None = all).  Blanks around names and values do not count.
-    meta has `clipped`, column -> how many of its values were outside their range, where there are any.
+    missing : sequence of str
+        The texts that stand for a missing value, such as "", "NA" or "?".
+    missing_as : str or mapping
+        What a missing value becomes: a word for all columns, or column -> word ("error" for other columns).
+        "error": an error.
+        "category": an extra feature, 1 where the value is missing. The column's other features are then 0.
+        "midpoint" for a column of `scale`: 0, which stands for the middle of low and high, or for the mean.
+        "midpoint" for a column of K categories: 1/K for each.
+    unlabelled : {"error", "drop"}
+        "error": a missing label is an error. "drop": the row is left out.
+    bias : bool
+        Whether a last feature is added that is 1 in every row.
+    row_norm_bound : float > 0 or None
+        B of `Dataset.scaled`: a public constant for the norm of a row of scaled columns. None: the largest
+        norm that ranges and categories allow, which is the square root of the number of columns and the bias.
+    test_file : str, sequence of str or None
+        The test rows, like `file`. Then R = 1. Give exactly one of `test_file`, `train_share` and `folds`.
+    train_share : float in (0, 1) or None
+        Share of rows to train on, drawn at random. The others are test rows.
+    folds : int >= 2 or None
+        R, the number of folds of a cross-validation, see `data.cross_validation`.
+    repeats : int
+        R, the number of random splits by `train_share`.
+    seed : int
+        Seed of the random stream (seed, "<name>/split").
+    delimiter, encoding, decimal, thousands : str
+        See `data.table.Format`.
+    limit : int or None
+        Rows of each file to keep, from the top. None: all.
 
-    Raises DataError, naming file, line and column, for a value that is not a finite number, a class or category that is
-    not listed and a row that is too short or long; naming the file and what may have been meant, for a column or a
-    positive value that is not there. Raises ValueError for arguments out of their domain.
+    Returns
+    -------
+    Dataset
+        If values were outside their range, meta has `clipped`: column -> number of these values.
+
+    Raises
+    ------
+    DataError
+        A value is not a finite number, a class or category is not listed, or a row is too short or too long.
+        The message names file, line and column.
+        Or a column or a positive value does not exist. The message names the file and suggests another name.
+    ValueError
+        Arguments are outside their domain.
     """
     if sum(given is not None for given in (classes, positive, target)) != 1:
         raise ValueError(
@@ -192,7 +230,7 @@ def load(
 
 
 class _Scaling(NamedTuple):
-    """``(value - centre)/half``, of values clipped to [low, high]."""
+    """``(value - centre)/half`` for values clipped to [low, high]."""
 
     centre: float
     half: float
@@ -201,7 +239,7 @@ class _Scaling(NamedTuple):
 
     @classmethod
     def of(cls, column: str, constants: Mapping[str, float], target: bool = False) -> "_Scaling":
-        """What `scale` asks for one column. ValueError for other constants and for those out of their domain."""
+        """Return the scaling of one column; raise ValueError for constants outside their domain."""
         if set(constants) == {"mean", "sd"} and not target:
             mean, sd = constants["mean"], constants["sd"]
             if not sd > 0:
@@ -220,7 +258,7 @@ class _Scaling(NamedTuple):
         return self.high < math.inf
 
     def of_numbers(self, values: np.ndarray) -> tuple[np.ndarray, int]:
-        """The scaled values, and how many were clipped."""
+        """Return the scaled values, and how many were clipped."""
         if not self.bounded:
             return (values - self.centre) / self.half, 0
         inside = np.clip(values, self.low, self.high)
@@ -228,7 +266,7 @@ class _Scaling(NamedTuple):
 
 
 class _Coder:
-    """The features of one column."""
+    """The map from the values of one column to its features."""
 
     def __init__(
         self,
@@ -252,7 +290,7 @@ class _Coder:
         return self.values is not None or (self.scaling is not None and self.scaling.bounded)
 
     def features(self, table: "Table") -> tuple[np.ndarray, int]:
-        """``(n, k)`` float32, and how many values were clipped."""
+        """Return the features ``(n, k)`` float32, and how many values were clipped."""
         texts = table.columns[self.column]
         gone = np.array([text in self.marks for text in texts]) if self.marks else np.zeros(len(texts), bool)
         if gone.any() and self.missing_as == "error":
@@ -278,7 +316,7 @@ class _Coder:
 
 
 def filling(column: str, word: Any) -> Filling:
-    """What is made of a missing value.  ValueError for another word."""
+    """Return what a missing value becomes; raise ValueError for an unknown word."""
     if word not in get_args(Filling):
         raise ValueError(f"missing values of {column}: {word!r} must be error, category or midpoint")
     found: Filling = word
@@ -286,7 +324,7 @@ def filling(column: str, word: Any) -> Filling:
 
 
 def _values(column: str, values: Sequence[str | int | float]) -> list[str]:
-    """The categories of a column. ValueError for none, and for one that is named twice."""
+    """Return the categories of a column; raise ValueError if there are none or one is named twice."""
     texts = [_text(value) for value in values]
     if not texts or len(set(texts)) < len(texts):
         raise ValueError(f"categories of {column}: {texts} must be one or more different values")
@@ -294,21 +332,21 @@ def _values(column: str, values: Sequence[str | int | float]) -> list[str]:
 
 
 def _present(text: str, marks: frozenset[str]) -> float:
-    """0; ValueError for a mark of a missing value, and for no text."""
+    """Return 0; raise ValueError for a mark of a missing value and for an empty text."""
     if text in marks or text.lower() in ("", "nan"):
         raise ValueError(text)
     return 0.0
 
 
 def _text(value: str | int | float) -> str:
-    """A value of the label as it is in the file. ValueError for yes and no, which YAML takes for truth values."""
+    """Return a value as the file writes it; raise ValueError for truth values, as YAML reads yes and no."""
     if isinstance(value, bool):
         raise ValueError(f"label {value}: put it in quotes, as it is written in the file")
     return str(value).strip()
 
 
 def _codes(classes: Sequence[str]) -> dict[str, float]:
-    """The number of each class. ValueError for fewer than two and for a value that is named twice."""
+    """Return the number of each class; raise ValueError for fewer than two classes or a repeated class."""
     numbers = [-1.0, 1.0] if len(classes) == 2 else map(float, range(len(classes)))
     codes = dict(zip(classes, numbers, strict=True))
     if len(codes) < max(2, len(classes)):

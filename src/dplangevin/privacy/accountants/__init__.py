@@ -1,1 +1,1 @@
-"""One accountant per file: the papers' own compositions, and tight ones."""
+"""Accountants, one in each file: the papers' own compositions, and tight ones."""

@@ -17,17 +17,29 @@ from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, triv
 from dplangevin.privacy.events import Adjacency, check_adjacency, check_delta
 
 UNIT = 2.0**-53
-NODES, WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2  # on [0, 1]
-LARGEST = 1e150  # mu: its square is a float64
-TAIL = 40.0  # exp(-TAIL) is the least of a weight that is integrated
+NODES, WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2  # quadrature on [0, 1]
+LARGEST = 1e150  # largest mu; its square is a finite float64
+TAIL = 40.0  # weights below exp(-TAIL) are not integrated
 
 
 def log_delta(mu: float, a: np.ndarray | float) -> np.ndarray:
-    """log(Phi(-a) - exp(mu a + mu^2/2) Phi(-a - mu)): of `delta_of` with a = epsilon/mu - mu/2.
+    """Return the log of `delta_of` as a function of a = epsilon/mu - mu/2.
 
-    With M(a) = Phi(-a)/phi(a) this is log(phi(a) (M(a) - M(a + mu))).  Where the two are nearly equal, their difference
-    is integrated, a sum of positive terms: the integral of exp(-a t - t^2/2) (1 - exp(-mu t)) over t > 0.  The
-    absolute error is at most `error_of_log`.  mu: > 0.  a: array >= -mu.
+    This is log(Phi(-a) - exp(mu a + mu^2/2) Phi(-a - mu)). With M(a) = Phi(-a)/phi(a) this is log(phi(a)
+    (M(a) - M(a + mu))). Where both M are nearly equal, their difference is computed as an integral of
+    positive terms: exp(-a t - t^2/2) (1 - exp(-mu t)) over t > 0.
+
+    Parameters
+    ----------
+    mu : float
+        > 0.
+    a : ndarray or float
+        >= -mu.
+
+    Returns
+    -------
+    ndarray
+        In the shape of `a`. The absolute error is at most `error_of_log`.
     """
     a = np.minimum(np.asarray(a, dtype=float), LARGEST)
     with np.errstate(over="ignore"):
@@ -44,23 +56,37 @@ def log_delta(mu: float, a: np.ndarray | float) -> np.ndarray:
 
 
 def error_of_log(a: float, log: float) -> float:
-    """What rounding may add to `log_delta` at a, and to the `log` it is compared with: 3 times the most that we saw."""
+    """Return a bound on the rounding errors of `log_delta` at a and of the `log` that it is compared with.
+
+    It is 3 times the largest error that we saw.
+    """
     return UNIT * (256 + 4 * (a * a + abs(log)))
 
 
 def delta_of(mu: float, epsilon: np.ndarray | float) -> np.ndarray:
-    """delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), without cancellation.
+    """Return delta(epsilon) of the Gaussian mechanism, without cancellation.
 
-    mu: sensitivity / noise std, > 0. epsilon: array >= 0. Returns an array of the same shape, relatively
-    accurate at any mu and in the tail.
+        delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
+
+    Parameters
+    ----------
+    mu : float
+        Sensitivity divided by the standard deviation of the noise, > 0.
+    epsilon : ndarray or float
+        >= 0.
+
+    Returns
+    -------
+    ndarray
+        In the shape of `epsilon`, with a small relative error at any mu and in the tail.
     """
     return np.exp(log_delta(mu, np.asarray(epsilon, dtype=float) / mu - mu / 2))
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The smallest epsilon >= 0 with delta_of(mu, epsilon) <= delta; inf at delta = 0 or mu > 1e150.
+    """Return the smallest epsilon >= 0 with delta_of(mu, epsilon) <= delta.
 
-    Never below the exact epsilon of these two numbers.
+    The result is never below the exact epsilon of these two numbers. It is inf at delta = 0 or mu > 1e150.
     """
     check_delta(delta)
     if mu == 0:
@@ -78,7 +104,10 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def root_from_above(missing: Callable[[float], float], high: float) -> float:
-    """The least x >= 0 found with missing(x) <= 0, of a function that falls; its root is below about `high`."""
+    """Return the least x >= 0 found with missing(x) <= 0.
+
+    `missing` is a decreasing function. Its root is below about `high`.
+    """
     if missing(0.0) <= 0:
         return 0.0
     while missing(high) > 0:
@@ -92,19 +121,22 @@ def root_from_above(missing: Callable[[float], float], high: float) -> float:
 
 
 def mu_of(noise_multiplier: float, adjacency: Adjacency) -> float:
-    """mu of a Gaussian mechanism: 1/z for add_remove, 2/z for replace_one (z: noise std / record norm)."""
+    """Return mu of a Gaussian mechanism with noise multiplier z = noise std / record norm.
+
+    It is 1/z for add_remove and 2/z for replace_one.
+    """
     sensitivity = 2.0 if adjacency == "replace_one" else 1.0
     return sensitivity / noise_multiplier if noise_multiplier > 0 else math.inf
 
 
 @dataclass(frozen=True)
 class AnalyticGaussian:
-    """Prices Gaussian mechanisms and their compositions: mu^2 adds up."""
+    """Accountant of Gaussian mechanisms and their compositions, in which mu^2 adds up."""
 
     name: str = "analytic Gaussian"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Exact epsilon at delta. event: GaussianDpEvents, composed at will, or a NearbyDpEvent of them."""
+        """Return the exact epsilon of any composition of GaussianDpEvents, or of a NearbyDpEvent of one."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is None:

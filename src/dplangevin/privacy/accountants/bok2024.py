@@ -1,4 +1,9 @@
-"""Last iterate with a hidden state: Bok, Su, Altschuler (2024), "Shifted interpolation for differential privacy"."""
+"""Accountant of Bok, Su, Altschuler (2024) for the last iterate, where earlier iterates stay hidden.
+
+References
+----------
+Bok, Su, Altschuler (2024), "Shifted interpolation for differential privacy".
+"""
 
 import itertools
 import math
@@ -16,50 +21,69 @@ from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
 from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_adjacency
 from dplangevin.privacy.subsampled_gaussian import composed_steps, rate_and_multiplier
 
-ORDERS = 1 + np.geomspace(0.02, 255.0, 36)
-SHARES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
-SPENT = 0.1
+ORDERS = 1 + np.geomspace(0.02, 255.0, 36)  # of the Renyi estimate
+SHARES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)  # values of v1/v that are tried
+SPENT = 0.1  # share of delta for the bound on R, see `Bok2024`
 SMALLEST_MU, LARGEST_MU = 1e-9, 100.0
 
 
 @dataclass(frozen=True)
 class Bok2024:
-    """Prices a LangevinDpEvent whose inner iterates stay hidden; never above the price of all iterates.
+    """Accountant of a LangevinDpEvent whose inner iterates stay hidden.
 
-    Notation: a step moves one record's change by at most s_k = eta_k 2L/batch (add_remove: eta_k L/batch),
-    its noise has variance v_k = 2 eta_k sigma^2, and x - eta_k grad L_B(x) is c_k-Lipschitz with c_k =
-    max(|1 - eta_k lambda|, |1 - eta_k beta|), if every record's loss is lambda-strongly convex and
-    beta-smooth; c_k < 1 for lambda > 0 and eta_k < 2/beta. w_k = prod_(j > k) c_j. Projections do not
-    expand. A c_k above 1: the price of all iterates.
+    Its epsilon is never above that of all iterates.
 
-    Full batch (their Theorem for NoisyGD, with steps that may differ): mu-GDP, mu^2 = (sum_k w_k s_k)^2 /
-    sum_k w_k^2 v_k. Proof sketch: H follows the neighbour's chain, shifted towards the chain A by a_k at
-    step k, so that H_K = A_K: sum_k w_k a_k = sum_k w_k s_k. Step k costs a_k/sqrt(v_k); sum a_k^2/v_k is
-    least at a_k proportional to w_k v_k, which is feasible since w_k does not decrease. Equality for a
-    quadratic loss. add_remove: `records` in the mean is a fixed number.
+    Notation: a step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k
+    L/batch). The noise of the step has variance v_k = 2 eta_k sigma^2. Every record's loss is lambda-strongly
+    convex and beta-smooth, so x - eta_k grad L_B(x) is c_k-Lipschitz with
+    c_k = max(|1 - eta_k lambda|, |1 - eta_k beta|). c_k < 1 for lambda > 0 and eta_k < 2/beta. Let
+    w_k = prod_(j > k) c_j. Projections do not expand. If a c_k is above 1, the epsilon is that of all
+    iterates.
 
-    Sampled batches (in the manner of their section on NoisySGD), replace_one: couple the chains A, A' of the
-    two data sets by the same batches and noise. Let R bound ||A_t0 - A'_t0||. From step t0 on, split the
-    noise, v_k = v1_k + v2_k. H starts at A'_t0 and runs with A's data and batches, plus shifts a_k towards A,
-    with sum_(k >= t0) w_k a_k = R prod_(j >= t0) c_j. Given H_k = x, releasing W = x - eta_k grad L_B(x) + Z2
-    costs the sampled Gaussian step of s_k/sqrt(v2_k), as B is fresh; then W + shift + Z1 costs
-    a_k/sqrt(v1_k), as Z1 is independent of the shift and of W, and hockey-stick divergences are jointly
-    convex. Hence the last iterate is dominated by a Gaussian mechanism of mu = R prod_(j >= t0) c_j /
-    sqrt(sum_(k >= t0) w_k^2 v1_k) composed with K - t0 sampled steps. Every t0 and v1/v2 is valid; they are
-    chosen by a Renyi estimate, and the choice is priced by PLD, beside t0 = 0, all iterates.
-    Differs: R is not the worst case sum_(k < t0) g_k, g_k = s_k prod_(k < j < t0) c_j, but the smaller of it
-    and a Chernoff bound of sum_(k < t0) g_k b_k, b_k independent Bernoulli(batch/records) (is the record in
-    the batch?), that fails with probability delta/10; the rest is priced at 0.9 delta.
+    Full batch (their Theorem for NoisyGD, with steps that may differ): mu-GDP with
+    mu^2 = (sum_k w_k s_k)^2 / sum_k w_k^2 v_k. Proof sketch: the chain H follows the neighbour's chain. At
+    step k it is shifted by a_k towards the chain A, so that H_K = A_K. This requires sum_k w_k a_k = sum_k
+    w_k s_k. Step k costs a_k/sqrt(v_k). The sum of a_k^2/v_k is least if a_k is proportional to w_k v_k. This
+    choice is feasible because w_k does not decrease. Equality holds for a quadratic loss. Under add_remove,
+    `records` in the mean is a fixed number.
+
+    Sampled batches (in the manner of their section on NoisySGD), replace_one only:
+
+    1. Couple the chains A, A' of the two data sets by the same batches and noise. Let R bound
+       ||A_t0 - A'_t0||.
+    2. From step t0 on, split the noise: v_k = v1_k + v2_k. The chain H starts at A'_t0 and runs with A's data
+       and batches. It adds shifts a_k towards A, with sum_(k >= t0) w_k a_k = R prod_(j >= t0) c_j.
+    3. Given H_k = x, release W = x - eta_k grad L_B(x) + Z2. This costs the sampled Gaussian step of
+       s_k/sqrt(v2_k), because B is fresh.
+    4. Then W + shift + Z1 costs a_k/sqrt(v1_k), because Z1 is independent of the shift and of W, and
+       hockey-stick divergences are jointly convex.
+    5. Hence a Gaussian mechanism composed with K - t0 sampled steps dominates the last iterate. The Gaussian
+       mechanism has mu = R prod_(j >= t0) c_j / sqrt(sum_(k >= t0) w_k^2 v1_k).
+
+    Every t0 and v1/v2 gives a valid bound. A Renyi estimate chooses them, and PLD prices the choice. PLD also
+    prices all iterates (t0 = 0).
+    Differs: R is not the worst case sum_(k < t0) g_k, where g_k = s_k prod_(k < j < t0) c_j. It is the
+    smaller of the worst case and a Chernoff bound of sum_(k < t0) g_k b_k, where the b_k are independent
+    Bernoulli(batch/records) variables (is the record in the batch?). The Chernoff bound fails with
+    probability delta/10, and the rest is priced at 0.9 delta.
     """
 
     name: str = "Bok et al. 2024"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Epsilon at delta of one LangevinDpEvent; see `price`."""
+        """Return epsilon at delta of one LangevinDpEvent; see `price`."""
         return self.price(event, delta, adjacency)[0]
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> tuple[float, str]:
-        """Epsilon at delta and what gave it: "last iterate", or "all iterates" where that is no dearer."""
+        """Return epsilon at delta, and which argument gave it.
+
+        Returns
+        -------
+        epsilon : float
+            Epsilon of the last iterate.
+        argument : {"last iterate", "all iterates"}
+            "all iterates" where the price of all iterates is not higher.
+        """
         check_adjacency(adjacency, who=self.name)
         known = trivial(event, delta)
         if known is not None:
@@ -74,13 +98,13 @@ class Bok2024:
 
 
 def contractions(event: LangevinDpEvent) -> np.ndarray:
-    """c_k, (steps,): Lipschitz constants of the noiseless steps."""
+    """Return c_k, (steps,), the Lipschitz constants of the noiseless steps."""
     eta = event.step_sizes()
     return np.maximum(np.abs(1 - eta * event.strong_convexity), np.abs(1 - eta * event.smoothness))
 
 
 def full_batch_mu(event: LangevinDpEvent, adjacency: Adjacency = "replace_one") -> float:
-    """mu of the last iterate with full batches, exact for a quadratic loss; see `Bok2024`."""
+    """Return mu of the last iterate with full batches, which is exact for a quadratic loss; see `Bok2024`."""
     eta = event.step_sizes()
     shift = eta * event.lipschitz / event.records * (2 if adjacency == "replace_one" else 1)
     variance = 2 * eta * event.noise_std**2
@@ -91,12 +115,14 @@ def full_batch_mu(event: LangevinDpEvent, adjacency: Adjacency = "replace_one") 
 
 
 def _log_weights(event: LangevinDpEvent) -> np.ndarray:
+    """Return log w_k, (steps,); see `Bok2024`."""
     logs = np.log(np.maximum(contractions(event), 1e-12))
     return np.concatenate([np.cumsum(logs[:0:-1])[::-1], [0.0]])
 
 
 @lru_cache(maxsize=4096)
 def _sampled(event: LangevinDpEvent, delta: float) -> tuple[float, str]:
+    """Return epsilon with sampled batches, and which argument gave it."""
     last, estimate, visible = _candidate(event, delta)
     best = (math.inf, "last iterate")
     if last is not None:
@@ -107,12 +133,12 @@ def _sampled(event: LangevinDpEvent, delta: float) -> tuple[float, str]:
 
 
 def _candidate(event: LangevinDpEvent, delta: float) -> tuple[DpEvent | None, float, float]:
-    """The most promising (t0 > 0, v1/v) as an event, and estimates of its price and of all iterates' price."""
+    """Return the best (t0 > 0, v1/v) as an event, and estimates of its epsilon and of all iterates'."""
     rate, k = event.batch / event.records, event.steps
     multipliers = event.multipliers()
     levels, where = np.unique(np.exp(np.floor(np.log(multipliers) * 50) / 50), return_inverse=True)
     lengths = np.unique(np.floor(1.15 ** np.arange(math.log(k) / math.log(1.15)))).astype(int)
-    lengths = np.append(lengths[lengths < k], k)  # K - t0; the last is t0 = 0
+    lengths = np.append(lengths[lengths < k], k)  # values of K - t0; the last one is t0 = 0
     counts = np.array([np.bincount(where[k - r :], minlength=len(levels)) for r in lengths])
     visible = _estimate(counts[-1] @ _renyi(rate, 2 / levels), delta)
     if contractions(event).max() > 1 or k == 1:
@@ -134,7 +160,10 @@ def _candidate(event: LangevinDpEvent, delta: float) -> tuple[DpEvent | None, fl
 
 
 def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> list[float]:
-    """R prod_(j >= t0) c_j for each t0 of `firsts` (decreasing), each exceeded with probability <= failure."""
+    """Return R prod_(j >= t0) c_j for each t0 of `firsts` (decreasing).
+
+    Each distance is exceeded with probability at most `failure`.
+    """
     rate = event.batch / event.records
     gain = np.exp(_log_weights(event)) * event.step_sizes() * 2 * event.lipschitz / event.batch
     total = np.cumsum(gain)
@@ -145,7 +174,7 @@ def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> li
         counts = counts - np.bincount(level[first:end] - lowest, minlength=len(counts))
         end = first
         size, present = np.exp((np.flatnonzero(counts) + lowest) / 50), counts[counts > 0]
-        common = size > 1e-3 * rate * size[-1]  # the others count as if they were always there
+        common = size > 1e-3 * rate * size[-1]  # the others count as always present
         relative = size[common] / size[-1]
         moment = (present[common] * np.log1p(rate * np.expm1(theta[:, None] * relative))).sum(axis=1)
         bound = size[-1] * ((moment - math.log(failure)) / theta).min() + (size * present)[~common].sum()
@@ -154,7 +183,11 @@ def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> li
 
 
 def _renyi(rate: float, mu: np.ndarray) -> np.ndarray:
-    """R_alpha((1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)) by quadrature, (mu, ORDERS); 1e300 if far out."""
+    """Return Renyi divergences of a sampled Gaussian step by quadrature, (mu, ORDERS).
+
+    They are R_alpha((1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)), or 1e300 where alpha mu is very
+    large.
+    """
     found = np.full((len(mu), len(ORDERS)), 1e300)
     for i, j in itertools.product(range(len(mu)), range(len(ORDERS))):
         far, order = ORDERS[j] * mu[i], ORDERS[j]
@@ -167,17 +200,18 @@ def _renyi(rate: float, mu: np.ndarray) -> np.ndarray:
 
 
 def _estimate(renyi: np.ndarray, delta: float) -> float:
-    """Epsilon from Renyi divergences at ORDERS (Canonne, Kamath, Steinke 2020, Proposition 12)."""
+    """Return epsilon from Renyi divergences at ORDERS (Canonne, Kamath, Steinke 2020, Proposition 12)."""
     spare = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
     return max(float((renyi + spare).min()), 0.0)
 
 
 def _compose(event: DpEvent, delta: float) -> float:
-    """PLD of Gaussian steps, full or without replacement, under replace_one; one sampled step alone is exact.
+    """Return epsilon of Gaussian steps, full or without replacement, under replace_one, by PLD.
 
-    Never above the steps on all records, see `Tight`. Where a sampled step has mu > LARGEST_MU, the batches are taken
-    as known. At most h of the k sampled steps then meet the record, except with probability delta/2. So mu^2 is at most
-    h times the largest.
+    A single sampled step has its exact epsilon. The result is never above that of the steps on all records,
+    see `Tight`. Where a sampled step has mu > LARGEST_MU, the batches are taken as known. Then at most h of
+    the k sampled steps meet the record, except with probability delta/2. So mu^2 is at most h times the
+    largest mu^2.
     """
     steps = [(*rate_and_multiplier(leaf), count) for leaf, count in leaves(event)]
     rate, noise = min((rate, noise) for rate, noise, _ in steps)

@@ -1,24 +1,27 @@
-r"""Numerical composition of privacy losses, from above, with every rounding error charged.
+"""Numerical composition of privacy losses by PLD, from above, with every rounding error charged.
 
-The losses of a step are put on multiples of h by "connect the dots" (Doroshenko et al. 2022): mass between two
-multiples goes to both, so that its likelihood ratio keeps its mean under Q, which never understates delta(epsilon).
-Large losses, which are rare, are put on fewer of them, never farther apart than 2/FLAT of the loss.
-With K the log moment generating function of the sum S of all losses, the sum is convolved after exponential tilting,
-``P'(s) = exp(lambda s - K(lambda)) P(s)``, which moves the mean of S to where delta is decided, lambda K'(lambda) -
-K(lambda) = log(1/delta) (Gopi, Lee, Wutschitz 2021, section 5, name the saddle point): tails of any size are then as
-accurate as the centre.
+The losses of a step are put on multiples of h by "connect the dots" (Doroshenko et al. 2022). Mass between
+two multiples is split between both, so that its likelihood ratio keeps its mean under Q. This never
+understates delta(epsilon). Large losses are rare, so they use fewer multiples. These are never farther apart
+than 2/FLAT of the loss.
 
-What float64 adds is bounded and counted as delta:
+Let K be the log moment generating function of the sum S of all losses. The sum is convolved after exponential
+tilting, ``P'(s) = exp(lambda s - K(lambda)) P(s)``. The tilt lambda solves lambda
+K'(lambda) - K(lambda) = log(1/delta), which moves the mean of S to where delta is decided (Gopi, Lee,
+Wutschitz 2021, section 5, name this saddle point). Tails of any size are then as accurate as the centre.
 
-    pmf       entry k of a part, relative: u (64 + |log p_k| + |tilt_k|); summed over the tilted pmf, times its count
-    losses    every loss is moved up by u (64 + 16 |loss| + x^2) before it is split between two multiples of h
-    Fourier   a transform of n numbers is off by at most 4 u log2(n) of its L2 norm (Higham 2002, section 24.1, has
-              less for radix 2), a coefficient summed up directly, in runs of r, by u (4 r + 2 n/r + 64); powers and
-              products carry that on to first order, doubled
-    tails     what is cut off above counts as infinite loss, what is cut off below as the lowest; what wraps around in
-              the convolution only adds mass
+The errors of float64 arithmetic are bounded and counted as delta, with u = 2^-53:
 
-with u = 2^-53.  Where these would weigh as much as delta itself, the Renyi bound of the same losses is the answer.
+- Entry k of a step's pmf has a relative error u (64 + |log p_k| + |tilt_k|). The errors are summed over the
+  tilted pmf, times its count.
+- Every loss is moved up by u (64 + 16 |loss| + x^2) before it is split between two multiples of h.
+- A Fourier transform of n numbers has an error of at most 4 u log2(n) of its L2 norm (Higham 2002, section
+  24.1, has less for radix 2). A coefficient that is summed up directly, in runs of r, has an error of u
+  (4 r + 2 n/r + 64). Powers and products propagate these errors. We count this to first order and double it.
+- What is cut off above counts as infinite loss. What is cut off below counts as the lowest loss. What wraps
+  around in the convolution only adds mass.
+
+Where these errors would weigh as much as delta itself, the Renyi bound of the same losses is the answer.
 """
 
 import math
@@ -33,32 +36,41 @@ from scipy.signal import lfilter
 
 from dplangevin.privacy.accountants.profiles import Pair
 
-Parts = Sequence[tuple[Pair, int]]  # pairs, and how often each is composed
+Parts = Sequence[tuple[Pair, int]]  # pairs, with the number of times that each is composed
 
-FINEST, COARSEST = 64, 16  # multiples of h in the root mean square of the steps' spreads
+FINEST, COARSEST = 64, 16  # values of (root mean square spread of a step)/h
 FLAT = 512  # multiples of h on either side of 0 that are all used, see `multiples`
-LARGEST_PMF, LARGEST_SUM = 2**22, 2**24  # multiples of h that one step's losses span, and about the sum's
-ROOM = 24.0  # standard deviations of the sum that its grid is expected to need
-CUT = 1e-8  # of delta: what all upper tails together may weigh
-BELOW = 1e-7  # probability of all lower tails together, which are counted as their upper end
-WRAPPED = 1e-12  # of the tilted sum, at either end of its grid
-FAR = 16.0  # exp(FAR) WRAPPED is 1e-5
-TOLERANCE = 2.5e-4  # of epsilon: what the grid may add before it is refined
+LARGEST_PMF, LARGEST_SUM = 2**22, 2**24  # largest range of a step's losses, and of the sum, over h
+ROOM = 24.0  # expected width of the sum's grid, in standard deviations
+CUT = 1e-8  # share of delta that all upper tails together may have
+BELOW = 1e-7  # probability of all lower tails together; a tail counts as its upper end
+WRAPPED = 1e-12  # mass of the tilted sum that may wrap around, at either end of its grid
+FAR = 16.0  # so that exp(FAR) WRAPPED, about 1e-5, is small: see `LossSum._convolved`
+TOLERANCE = 2.5e-4  # share of epsilon that the grid may add before it is refined
 UNIT = 2.0**-53
 FOURIER = 4 * UNIT
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
-NARROW, SHALLOW = 0.05, 0.25  # widths in x and in loss below which a mass is integrated node by node
+NARROW, SHALLOW = 0.05, 0.25  # widths in x and in loss: narrower masses use quadrature
 ROOT, RUN = 64, 32  # see `_transformed`
-NEGLIGIBLE = 1e-25  # modulus of a Fourier coefficient
+NEGLIGIBLE = 1e-25  # modulus below which a Fourier coefficient is dropped
 SMALLEST_DELTA = 1e-200
-LARGEST_LOSS = 1e11  # beyond it the losses' spread is not found by quadrature
+LARGEST_LOSS = 1e11  # quadrature fails to find the spread of larger losses
 
 
 class Pmf(NamedTuple):
-    """A loss on whole multiples of h, increasing, (n,): their masses (n,), and that at infinity.
+    """The distribution of a loss on whole multiples of h.
 
-    split: (n,), E (L - a) (b - L) of the losses L between a multiple, a, and the next, b: the variance that connecting
-    adds.
+    Attributes
+    ----------
+    multiples : ndarray, shape (n,)
+        The multiples, increasing.
+    mass : ndarray, shape (n,)
+        Their masses.
+    infinity : float
+        The mass at infinite loss.
+    split : ndarray, shape (n,)
+        E (L - a) (b - L) of the losses L between a multiple, a, and the next, b. This is the variance that
+        connecting the dots adds.
     """
 
     multiples: np.ndarray
@@ -68,10 +80,15 @@ class Pmf(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """epsilon: never below the exact one.
+    """The epsilon of a composition, and an estimate of its numerical error.
 
-    estimate: what grid and rounding may have added to it, to first order in the gaps between the multiples in use.  It
-    decides whether to refine the grid.  It is no bound: where losses are large, so are the gaps.
+    Attributes
+    ----------
+    epsilon : float
+        Never below the exact epsilon.
+    estimate : float
+        What grid and rounding may have added to epsilon, to first order in the gaps between the multiples in
+        use. It decides whether to refine the grid. It is not a bound, because large losses have large gaps.
     """
 
     epsilon: float
@@ -79,11 +96,24 @@ class Composed(NamedTuple):
 
 
 def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
-    """The smallest epsilon at delta that can be proved for the composition of `parts`; never understated.
+    """Return the smallest epsilon at delta that can be proved for the composition of `parts`.
 
-    Within 1e-3 of the exact epsilon for Gaussian steps that are 10-GDP or less together, up to 1e8 of them and at delta
-    from 1e-14 to .1.  enough: a price that is due anyway; below it the grid is not refined.  Raises ValueError for
-    delta outside (1e-200, 1) and for pairs that are not `on_a_grid`.
+    Epsilon is never understated. It is within 1e-3 of the exact epsilon for Gaussian steps that are together
+    10-GDP or less, for up to 1e8 steps and delta from 1e-14 to .1.
+
+    Parameters
+    ----------
+    parts : sequence of (Pair, int)
+        Dominating pairs, and how often each is composed.
+    delta : float
+        In (1e-200, 1).
+    enough : float
+        An epsilon that the caller charges in any case. Below it the grid is not refined.
+
+    Raises
+    ------
+    ValueError
+        If delta is outside its domain, or if a pair is not `on_a_grid`.
     """
     _check(delta)
     if not all(on_a_grid(pair) for pair, _ in parts):
@@ -91,7 +121,7 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
             f"privacy losses of {LARGEST_LOSS:.0e} and more are not composed on a grid: add noise"
         )
     parts = [(pair, count) for pair, count in parts if pair.spread > 0]
-    parts.sort(key=lambda part: -part[1] * part[0].spread ** 2)  # see `LossSum._on_grid`
+    parts.sort(key=lambda part: -part[1] * part[0].spread ** 2)  # `LossSum._on_grid` needs the widest first
     best = Composed(math.inf if parts else 0.0, 0.0)
     step, flat = grid_step(parts, delta) if parts else 0.0, FLAT
     while parts:
@@ -106,17 +136,17 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
 
 
 def on_a_grid(pair: Pair) -> bool:
-    """Whether a grid resolves the pair's losses: they are below LARGEST_LOSS."""
+    """Return whether a grid resolves the pair's losses, that is, whether they are below LARGEST_LOSS."""
     with np.errstate(all="ignore"):
         low, high = pair.reach(BELOW, SMALLEST_DELTA)
     return -LARGEST_LOSS < low <= high < LARGEST_LOSS
 
 
 def grid_step(parts: Parts, delta: float) -> float:
-    """h, a power of two: 1/16 to 1/64 of the root mean square spread of a step, as fine as the grids have room.
+    """Return h, a power of two, as fine as the grids have room for.
 
-    A finer grid divides a coarser one, and more noise or fewer steps never make it coarser: so neither can raise the
-    price.
+    It is 1/16 to 1/64 of the root mean square spread of a step. A finer grid divides a coarser one. More
+    noise or fewer steps never make it coarser. So neither can raise epsilon.
     """
     count = sum(n for _, n in parts)
     spread = math.sqrt(sum(n * pair.spread**2 for pair, n in parts) / count)
@@ -128,25 +158,33 @@ def grid_step(parts: Parts, delta: float) -> float:
 
 
 def _fits(parts: Parts, step: float, delta: float) -> bool:
+    """Return whether the grids of the steps and of the sum have room at this grid step."""
     reaches = [pair.reach(*_cuts(parts, count, delta)) for pair, count in parts]
     if max(high - low for low, high in reaches) > LARGEST_PMF * step:
         return False
     farthest = sum(count * max(-low, high) for (low, high), (_, count) in zip(reaches, parts, strict=True))
-    if farthest > 2**45 * step:  # whole numbers and losses keep their digits
+    if farthest > 2**45 * step:  # beyond this, whole numbers and losses lose digits
         return False
     spread = math.sqrt(sum(count * pair.spread**2 for pair, count in parts))
     return ROOM * spread <= LARGEST_SUM * step
 
 
 def _cuts(parts: Parts, count: int, delta: float) -> tuple[float, float]:
-    """Probabilities that a pair composed `count` times may move at its lower and at its upper end."""
+    """Return the probabilities that a pair composed `count` times may move at its lower and upper end."""
     return BELOW / (count * len(parts)), CUT * delta / (count * len(parts))
 
 
 def multiples(low: float, high: float, flat: int) -> np.ndarray:
-    """Whole numbers from low or below to high or above: all up to `flat`, then every 2nd to 2 flat, 4th to 4 flat, ...
+    """Return whole numbers from at most `low` to at least `high`, sparser where they are large.
 
-    flat: even.
+    They are all numbers up to `flat`, then every 2nd up to 2 flat, every 4th up to 4 flat, and so on.
+
+    Parameters
+    ----------
+    low, high : float
+        The range to cover.
+    flat : int
+        Even.
     """
     far = max(-low, high, 1.0)
     octaves = max(0, math.ceil(math.log2(far / flat)))
@@ -159,10 +197,21 @@ def multiples(low: float, high: float, flat: int) -> np.ndarray:
 
 
 def connected(pair: Pair, step: float, flat: int, below: float, above: float) -> Pmf:
-    """Connect the dots: P of a dominating pair with losses on some multiples of `step`, see `multiples`.
+    """Return P of a dominating pair with its losses put on multiples of `step` by "connect the dots".
 
-    below, above: probability that may be moved at either end.  Of the mass in [a, b], neighbours, the share ``E (1 -
-    exp(a - L))/(1 - exp(a - b))`` goes up, the rest down.
+    `multiples` chooses the multiples. Of the mass in [a, b], where a and b are neighbouring losses, the share
+    ``E (1 - exp(a - L))/(1 - exp(a - b))`` goes up and the rest goes down.
+
+    Parameters
+    ----------
+    pair : Pair
+        The dominating pair.
+    step : float
+        h.
+    flat : int
+        Number of multiples on either side of 0 that are all used.
+    below, above : float
+        Probabilities that may be moved at the lower and the upper end.
     """
     low, high = pair.reach(below, above)
     index = multiples(0.0 if pair.symmetric else low / step, high / step, flat)
@@ -180,12 +229,15 @@ def connected(pair: Pair, step: float, flat: int, below: float, above: float) ->
         index = np.concatenate([-index[:0:-1], index])
         split = np.concatenate([split[-2::-1] * weight, split])
         return Pmf(index, np.concatenate([mirrored, [at_zero], grid[1:]]), infinity, split)
-    grid[0] += max(0.0, 1 - float(grid.sum()) - infinity)  # P below the lowest loss
+    grid[0] += max(0.0, 1 - float(grid.sum()) - infinity)  # the mass of P below the lowest loss
     return Pmf(index, grid, infinity, split)
 
 
 def _split(pair: Pair, loss: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """P between neighbouring losses, what of it goes up, rounded up, and `split`, see `Pmf`: (n - 1,) each."""
+    """Return P between neighbouring losses, the part of it that goes up, and `split`: (n - 1,) each.
+
+    The part that goes up is rounded up. See `Pmf` for `split`.
+    """
     gap = np.diff(loss)
     with np.errstate(invalid="ignore"):
         width = np.diff(x)
@@ -217,7 +269,11 @@ def _split(pair: Pair, loss: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class _Part:
-    """A pmf composed `count` times; its losses and log masses, (n,), at the multiples, `keep`, that have a mass."""
+    """A pmf composed `count` times.
+
+    `keep` are the indices of the multiples that have a mass. Their losses and log masses are `loss` and
+    `log_mass`, (n,).
+    """
 
     pmf: Pmf
     count: int
@@ -226,14 +282,24 @@ class _Part:
     log_mass: np.ndarray
 
     def tilted(self, tilt: float) -> tuple[np.ndarray, float]:
-        """Log masses after tilting, less the largest of them, (n,), and the largest."""
+        """Return the log masses after tilting, minus the largest of them, (n,), and the largest."""
         power = tilt * self.loss + self.log_mass
         top = float(power.max())
         return power - top, top
 
 
 class LossSum:
-    """The composition of pmfs on one grid, near the epsilon that belongs to delta."""
+    """The composition of pmfs on one grid, near the epsilon that belongs to delta.
+
+    Parameters
+    ----------
+    parts : sequence of (Pmf, int)
+        The pmfs, and how often each is composed.
+    step : float
+        h.
+    delta : float
+        delta.
+    """
 
     def __init__(self, parts: Sequence[tuple[Pmf, int]], step: float, delta: float) -> None:
         self.step, self.delta = step, delta
@@ -246,7 +312,7 @@ class LossSum:
         self.tilt = self._saddle()
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """K, K' and K'' of the sum at `tilt`, of its finite part."""
+        """Return K, K' and K'' of the finite part of the sum at `tilt`."""
         found = np.zeros(3)
         for part in self.parts:
             power, top = part.tilted(tilt)
@@ -258,7 +324,7 @@ class LossSum:
         return float(found[0]), float(found[1]), float(found[2])
 
     def _saddle(self) -> float:
-        """The tilt at which tilt K' - K = log(1/delta), or the largest that is tried."""
+        """Return the tilt at which tilt K' - K = log(1/delta), or the largest tilt that is tried."""
         wanted = -math.log(self.delta)
 
         def missing(log_tilt: float) -> float:
@@ -269,7 +335,7 @@ class LossSum:
         variance = max(self.cumulants(0.0)[2], 1e-300)
         guess = math.log(math.sqrt(2 * max(wanted, 0.1) / variance))
         low, high = guess - 1.0, guess + 1.0
-        most = math.log(4 / self.step)  # where the highest loss outweighs delta, no tilt is reached
+        most = math.log(4 / self.step)  # no tilt solves it if the highest loss outweighs delta
         while missing(low) > 0 and low > guess - 60:
             low -= 3.0
         while missing(high) < 0:
@@ -279,27 +345,28 @@ class LossSum:
         return math.exp(float(brentq(missing, low, high, xtol=1e-3)))
 
     def composed(self) -> Composed:
+        """Return the epsilon of the composition, from the convolution or from the Renyi bound."""
         epsilon, charged = self._convolved()
-        grid = self._grid_variance() * (1 + self.tilt) / 2  # of a law N(v/2, v) that is added to the sum
+        grid = self._grid_variance() * (1 + self.tilt) / 2  # adding a law N(v/2, v) to the sum would add this
         found = Composed(epsilon, grid + charged / (self.delta * self.tilt) if epsilon > 0 else 0.0)
         return min(found, Composed(self._renyi(), math.inf))
 
     def _grid_variance(self) -> float:
-        """What connecting adds to the variance of the tilted sum."""
+        """Return what connecting the dots adds to the variance of the tilted sum."""
         added = 0.0
         for part in self.parts:
             power, top = part.tilted(self.tilt)
             upper = np.append(part.pmf.multiples[1:], part.pmf.multiples[-1])[part.keep]
-            ends = self.tilt * self.step * upper - top  # at the upper end of what lies between
+            ends = self.tilt * self.step * upper - top  # at the upper multiple, where the weight is largest
             between = float(part.pmf.split[part.keep] @ np.exp(np.minimum(ends, 600.0)))
             added += part.count * between / float(np.exp(power).sum())
         return added
 
     def _room(self, mean: float, sigma: float) -> tuple[int, int, float]:
-        """The grid of the sum, (low, high), and a bound on P above it.
+        """Return the grid of the sum, (low, high), and a bound on P above it.
 
-        By Chernoff's bounds P(S > high) is at most CUT delta, and what wraps around, P'(S < low) and P'(S > high), at
-        most WRAPPED each: it would only raise the price.
+        By Chernoff's bounds P(S > high) is at most CUT delta. The masses that wrap around, P'(S < low) and
+        P'(S > high), are at most WRAPPED each. They would only raise the price.
         """
         value, share = self.cumulants(self.tilt)[0], CUT * self.delta
         most = sum(part.count * int(part.pmf.multiples[-1]) for part in self.parts)
@@ -319,28 +386,28 @@ class LossSum:
         return max(low, least), min(high, most), 0.0 if high >= most else share
 
     def _convolved(self) -> tuple[float, float]:
-        """epsilon, and what of delta it spends on rounding and cut tails."""
+        """Return epsilon, and the part of delta that it spends on rounding and cut tails."""
         for _ in range(16):
             value, mean, variance = self.cumulants(self.tilt)
             low, high, above = self._room(mean, math.sqrt(variance))
-            if high - low < LARGEST_SUM:  # else rare large losses, which a smaller tilt keeps rare
+            if high - low < LARGEST_SUM:  # otherwise large losses: a smaller tilt keeps them rare
                 epsilon, spent = self._on_grid(value, low, high, above)
-                # what wraps around must not show at epsilon, exp(tilt (mean - epsilon)) times as likely there
+                # mass that wraps around is exp(tilt (mean - epsilon)) times as likely at epsilon
                 if epsilon in (0.0, math.inf) or self.tilt * (mean - epsilon) <= FAR:
                     return epsilon, spent
             self.tilt /= math.sqrt(2)
         return math.inf, 0.0
 
     def _on_grid(self, value: float, low: int, high: int, above: float) -> tuple[float, float]:
-        """As `_convolved`, with the sum on h (low, ..., high); value: K; above: bound on P beyond it.
+        """Return the same as `_convolved`, with the sum on h (low, ..., high).
 
-        A part is asked only for the Fourier coefficients that those before it leave more than negligible, so that
-        parts which leave few should come first.
+        `value` is K. `above` bounds P beyond the grid. A part computes only the Fourier coefficients that the
+        earlier parts have not made negligible. So parts that leave few coefficients should come first.
         """
         tilt, size = self.tilt, next_fast_len(max(high - low + 1, 16), real=True)
         logs = np.zeros(size // 2 + 1, dtype=complex)
         live = np.arange(len(logs))
-        carried, weights = np.zeros(len(logs)), 0.0  # see the end
+        carried, weights = np.zeros(len(logs)), 0.0  # for the error bound at the end
         l1, offset = 0.0, 0
         for part in self.parts:
             power, _ = part.tilted(tilt)
@@ -361,11 +428,11 @@ class LossSum:
         product[live] = np.exp(logs[live])
         moduli = np.abs(product[live])
         transform = FOURIER * math.log2(size)
-        # max norm of the sum's error, over 1: see the module
+        # max norm of the sum's error, relative to a total mass of 1: see the module docstring
         error = 4 * UNIT * (self.count + 60) * 2 * float(moduli.sum()) / size
         error += transform * math.sqrt(2 * float((moduli**2).sum()) / size)
         error += NEGLIGIBLE
-        # sum over parts of count |transform's error| |product/factor|, by Cauchy-Schwarz over parts
+        # adds up count |transform's error| |product/factor| over parts, by Cauchy-Schwarz
         error += 2 * math.sqrt(weights * 2 * float(moduli**2 @ carried[live]) / size)
         mass = np.roll(irfft(product, size), (offset - low) % size)[: high - low + 1]
         mass = np.maximum(mass, 0.0)
@@ -374,7 +441,10 @@ class LossSum:
     def _inverted(
         self, mass: np.ndarray, low: int, value: float, error: float, l1: float, above: float
     ) -> tuple[float, float]:
-        """epsilon from the tilted masses on low, low + 1, ...: delta(jh) = sum_(k > j) P_k (1 - exp((j - k) h))."""
+        """Return epsilon from the tilted masses on low, low + 1, ..., and the part of delta that it spends.
+
+        It uses delta(jh) = sum_(k > j) P_k (1 - exp((j - k) h)).
+        """
         step, tilt, fixed = self.step, self.tilt, self.infinity + above
         if fixed >= self.delta:
             return math.inf, fixed
@@ -383,13 +453,14 @@ class LossSum:
         if not len(mass):
             return 0.0, fixed
         index = first + np.arange(len(mass))
-        # everything over exp(K - tilt * anchor), so that no weight overflows
+        # divide all by exp(K - tilt * anchor), so that no weight overflows
         anchor = step * index[0]
-        scale = value - tilt * anchor  # log of what was taken out
+        scale = value - tilt * anchor  # log of this divisor
         log_weight = -tilt * (step * index - anchor)
         weights = mass * np.exp(log_weight)
         tails, sticks = _hockey_stick(weights, step)
-        # rounding at epsilon = jh: errors in L1 by the largest exp(-tilt s) (1 - exp(-s)), in max norm by their sum
+        # rounding at epsilon = jh: L1 errors times the largest exp(-tilt s) (1 - exp(-s)),
+        # max-norm errors times the sum of these
         peak = math.exp(_log_peak(tilt))
         total = -1 / math.expm1(-tilt * step) + 1 / math.expm1(-(1 + tilt) * step)
         charge = np.exp(log_weight) * (2 * l1 * peak + error * total)
@@ -409,10 +480,12 @@ class LossSum:
         return float(step * (first + j - 1) + min(max(between, 0.0), step) * (1 + 1e-12)), spent
 
     def _renyi(self) -> float:
-        """min over tilts of (K + log(1/delta) + tilt log(tilt/(1 + tilt)) - log(1 + tilt))/tilt.
+        """Return the Renyi bound on epsilon.
 
-        Of E max(0, 1 - exp(epsilon - S)) <= peak exp(K - tilt epsilon), peak the largest value of exp(-tilt s)(1 -
-        exp(-s)) (Canonne, Kamath, Steinke 2020, Proposition 12, whose order is 1 + tilt).
+        It is the minimum over tilts of (K + log(1/delta) + tilt log(tilt/(1 + tilt)) - log(1 + tilt))/tilt.
+        It follows from E max(0, 1 - exp(epsilon - S)) <= peak exp(K - tilt epsilon), where peak is the
+        largest value of exp(-tilt s)(1 - exp(-s)) (Canonne, Kamath, Steinke 2020, Proposition 12, whose order
+        is 1 + tilt).
         """
         spare = self.delta - self.infinity
         if spare <= 0:
@@ -430,10 +503,12 @@ class LossSum:
 def _transformed(
     index: np.ndarray, weight: np.ndarray, wanted: np.ndarray, size: int
 ) -> tuple[np.ndarray, float]:
-    """Fourier coefficients, those `wanted`, of weights (n,) at index, (n,) in [0, size); and a bound on their errors.
+    """Return the Fourier coefficients `wanted`, and a bound on their error.
 
-    The bound: L2 norm of the errors of these and of their conjugates, over sqrt(size).  Few coefficients of few weights
-    (>= 0, of sum 1) are summed up directly, in runs of RUN: exp(-2 pi i j k/size) is a product of two, k = ROOT a + b.
+    The coefficients are those of the weights, (n,), at index, (n,) in [0, size). The bound is the L2 norm of
+    the errors of these coefficients and of their conjugates, divided by sqrt(size). Few coefficients of few
+    weights (>= 0, of sum 1) are summed up directly, in runs of RUN. Then exp(-2 pi i j k/size) is a product
+    of two factors, with k = ROOT a + b.
     """
     blocks, place = np.unique(wanted // ROOT, return_inverse=True)
     if 16 * len(wanted) > size or len(index) * (ROOT + len(blocks)) > size:
@@ -449,13 +524,16 @@ def _transformed(
 
 
 def _log_peak(tilt: float) -> float:
-    """log of the largest value of exp(-tilt s) (1 - exp(-s)), s > 0."""
+    """Return the log of the largest value of exp(-tilt s) (1 - exp(-s)) for s > 0."""
     return -tilt * math.log1p(1 / tilt) - math.log1p(tilt)
 
 
 def _hockey_stick(mass: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of masses (..., n) on consecutive multiples of h: mass from each on, and delta_j = sum_(k > j) m_k (1 - exp((j -
-    k) h)), by delta_j = exp(-h) delta_(j+1) + (1 - exp(-h)) (mass from j + 1 on): sums of what is positive."""
+    """Return, for masses (..., n) on consecutive multiples of h, the mass from each multiple on, and delta_j.
+
+    delta_j = sum_(k > j) m_k (1 - exp((j - k) h)). It is computed by delta_j = exp(-h)
+    delta_(j+1) + (1 - exp(-h)) (mass from j + 1 on), a sum of positive terms.
+    """
     tails = np.cumsum(mass[..., ::-1], -1)
     sticks = lfilter([-math.expm1(-step)], [1.0, -math.exp(-step)], tails, axis=-1)
     later = np.zeros_like(mass)

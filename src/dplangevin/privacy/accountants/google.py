@@ -1,4 +1,4 @@
-"""dp-accounting's own accountants, under this project's convention for the noise multiplier: a reference."""
+"""Google's dp-accounting as a reference, under this project's convention for the noise multiplier."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,16 +23,22 @@ RELATIONS = {
     "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
     "replace_one": NeighboringRelation.REPLACE_ONE,
 }
-MOST = 10**7  # steps; its grid then takes minutes
+MOST = 10**7  # steps; beyond it the grid takes minutes
 FAINTEST = 0.2  # below this noise multiplier the grid of PLDAccountant takes gigabytes
 
 
 @dataclass(frozen=True)
 class DpAccounting:
-    """Prices Gaussian steps, sampled or not, by `PLDAccountant` ("PLD") or `RdpAccountant` ("RDP").
+    """Accountant of Gaussian steps, sampled or not, by dp-accounting's `PLDAccountant` or `RdpAccountant`.
 
-    `RdpAccountant` takes a noise multiplier for the sensitivity, which is 2 under replace_one; `PLDAccountant`, as we
-    do, one for a record's norm.  PLD: noise multipliers of 0.2 and more, 1e7 steps and fewer.
+    Under replace_one, `RdpAccountant` takes a noise multiplier relative to the sensitivity, which is 2.
+    `PLDAccountant` takes one relative to a record's norm, as we do. PLD covers noise multipliers of at least
+    0.2 and at most 1e7 steps.
+
+    Attributes
+    ----------
+    kind : {"PLD", "RDP"}
+        Which of the two accountants.
     """
 
     kind: Literal["PLD", "RDP"] = "PLD"
@@ -42,7 +48,7 @@ class DpAccounting:
         return f"dp-accounting ({self.kind})"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Epsilon at delta. ValueError for what dp-accounting has no price for."""
+        """Return epsilon at delta; raise ValueError for events that dp-accounting cannot price."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:
@@ -61,7 +67,7 @@ class DpAccounting:
         return float(accountant.get_epsilon(delta))
 
     def _step(self, leaf: DpEvent, share: float) -> DpEvent:
-        """The step with `share` of its noise multiplier."""
+        """Return the step with its noise multiplier multiplied by `share`."""
         inner = leaf.event if is_subsampled(leaf) else leaf
         if not isinstance(inner, GaussianDpEvent):
             raise refuse(self.name, leaf, "it is asked about Gaussian steps only")

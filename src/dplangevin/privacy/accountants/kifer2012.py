@@ -12,32 +12,39 @@ from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent, c
 
 @dataclass(frozen=True)
 class Kifer2012:
-    """The smallest epsilon that satisfies both conditions of the theorem (sum scale, ridge = Lambda):
+    """Accountant of objective perturbation with Gaussian noise.
+
+    Its epsilon is the smallest that satisfies both conditions of the theorem. On the sum scale, with
+    ridge = Lambda, the conditions are
 
         noise_std^2 >= L^2 (8 ln(2/delta) + 4 epsilon) / epsilon^2   and   Lambda >= 2 beta / epsilon.
 
-    Those are for one margin (a Hessian of rank 1). With K margins a record's gradient moves within a space of
-    dimension r = rank, so that it is not one Gaussian that the proof needs a tail of but a chi variable:
-    ln(2/delta) becomes `log_tail`, which is larger from r = 3 on, and the log-determinant r log(1 +
-    beta/Lambda), so Lambda >= 2 r beta / epsilon (`objective` has the argument). The rest is as follows.
+    They are for one margin (a Hessian of rank 1). With K margins a record's gradient moves within a space of
+    dimension r = rank. Then the proof needs the tail of a chi variable, not of one Gaussian. ln(2/delta)
+    becomes `log_tail`, which is larger from r = 3 on. The log-determinant becomes r log(1 + beta/Lambda), so
+    Lambda >= 2 r beta / epsilon (`objective` has the argument). The rest of the proof does not change.
 
-    The theorem is for add_remove. Replace_one costs 1.5 times that, for losses of the margin, by this
-    argument. Write l = ln(2/delta) and eps' for the add_remove epsilon. Log-determinants: both Hessians are
-    A plus a rank-one term of size at most beta, with A >= Lambda I shared, so both determinants lie in [det
-    A, (1 + beta/Lambda) det A] and their log-ratio is at most log(1 + beta/Lambda) <= eps'/2, as for
-    add_remove. Gaussian part: the shift is c u - c' u' with ||u||, ||u'|| <= 1 and |c|, |c'| <= L; unless
-    |<b, u>| or |<b, u'>| exceeds noise_std sqrt(2 l), which has probability at most delta, it is at most (2
-    L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 = eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l), and
-    with w = (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 - w)^2/2 <= 1. Together 1.5 eps'.
+    The theorem is for add_remove. Replace_one costs 1.5 times that, for losses of the margin, by the
+    following argument. Write l = ln(2/delta) and eps' for the add_remove epsilon.
+
+    Log-determinants: both Hessians are A plus a rank-one term of size at most beta, with a shared A >= Lambda
+    I. So both determinants lie in [det A, (1 + beta/Lambda) det A]. Their log-ratio is at most
+    log(1 + beta/Lambda) <= eps'/2, as for add_remove.
+
+    Gaussian part: the shift is c u - c' u' with ||u||, ||u'|| <= 1 and |c|, |c'| <= L. With probability at
+    least 1 - delta neither |<b, u>| nor |<b, u'>| exceeds noise_std sqrt(2 l). Then this part is at most
+    (2 L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 = eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l). With
+    w = (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 - w)^2/2 <= 1. Together the parts cost at most 1.5
+    eps'.
 
     Differs: the theorem has no replace_one statement and none for a rank above 1. It is about the exact
-    minimiser; the noise that covers what a solver leaves is charged beside it (`objective.with_output`).
+    minimiser. The noise that covers the solver's error costs extra (`objective.with_output`).
     """
 
     name: str = "Kifer et al. 2012"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Epsilon at delta of an ObjectivePerturbationDpEvent; inf at delta = 0."""
+        """Return epsilon at delta of an ObjectivePerturbationDpEvent; inf at delta = 0."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:
@@ -50,6 +57,7 @@ class Kifer2012:
         curvature = 2 * event.rank * event.smoothness / event.ridge
 
         def theorem(spare: float) -> float:
+            """Return the theorem's epsilon at the part of delta that is left for the minimiser."""
             noise = 2 * ratio + math.sqrt(4 * ratio**2 + 8 * ratio * log_tail(spare, event.rank))
             return max(noise, curvature) * (1.5 if adjacency == "replace_one" else 1.0)
 

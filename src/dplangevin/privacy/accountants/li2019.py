@@ -14,25 +14,41 @@ from dplangevin.privacy.events import Adjacency, check_adjacency
 
 Bound = Literal["numerical", "printed"]
 
-SPACING = 0.5  # of the integration grid, in noise standard deviations s; at most s/2 for orders that are not integers
-TAIL = 9.0  # standard deviations beyond the outermost Gaussian
-BLOCK, WIDEST = 32, 64  # orders that share a grid: how many, and the ratio between them
+# spacing of the integration grid in noise standard deviations s; at most s/2 if an order is not an integer
+SPACING = 0.5
+TAIL = 9.0  # the grid ends this many standard deviations beyond the outermost Gaussian
+BLOCK, WIDEST = 32, 64  # orders that share a grid: their number, and their ratio
 
 
 def log_moment(rate: float, noise_multiplier: float, orders: Sequence[float] | np.ndarray) -> np.ndarray:
-    """alpha(lambda) = log max(E1, E2) of one Poisson-sampled Gaussian step, add_remove.
+    """Return alpha(lambda) = log max(E1, E2) of one Poisson-sampled Gaussian step, under add_remove.
 
-    With mu0 = N(0, s^2) and mu = (1 - q) N(0, s^2) + q N(1, s^2), E1 = E_mu0[(mu0/mu)^lambda] and E2 =
-    E_mu[(mu/mu0)^lambda]. E2 is the larger (Mironov, Talwar, Zhang 2019, Theorem 5), so it alone is
+    With mu0 = N(0, s^2) and mu = (1 - q) N(0, s^2) + q N(1, s^2), E1 = E_mu0[(mu0/mu)^lambda] and
+    E2 = E_mu[(mu/mu0)^lambda]. E2 is the larger (Mironov, Talwar, Zhang 2019, Theorem 5), so only E2 is
     integrated. With a = lambda + 1, v = (2 x - 1)/(2 s^2) and t = mu/mu0 - 1 = q (exp(v) - 1),
 
         E2 - 1 = E_mu0[(1 + t)^a - 1 - a t],
 
-    since E_mu0[t] = 0: the integrand is >= 0, and no digits are lost where E2 is close to 1. For an integer
-    a it is a sum of Gaussians in x/s of width 1, centred at k/s, k <= a, for which the trapezoid rule at
-    spacing 1/2 errs by exp(-8 pi^2). For any other a the integrand is analytic within pi s of the real line
-    (where 1 + t = 0), and the rule at spacing h errs by exp(-2 pi^2 s/h).
-    rate: q in [0, 1]. noise_multiplier: s > 0. orders: (K,) numbers lambda > 0. Returns (K,).
+    because E_mu0[t] = 0. The integrand is >= 0, and no digits are lost where E2 is close to 1.
+
+    For an integer a the integrand is a sum of Gaussians in x/s of width 1, centred at k/s, k <= a. The
+    trapezoid rule at spacing 1/2 then has an error of exp(-8 pi^2). For any other a the integrand is analytic
+    within pi s of the real line (where 1 + t = 0). The rule at spacing h then has an error of
+    exp(-2 pi^2 s/h).
+
+    Parameters
+    ----------
+    rate : float
+        Sampling rate q in [0, 1].
+    noise_multiplier : float
+        s > 0.
+    orders : sequence of float, length K
+        Numbers lambda > 0.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+        alpha of each order.
     """
     powers = np.asarray(orders, dtype=float) + 1
     if powers.ndim != 1 or not np.all(powers > 1):
@@ -54,7 +70,10 @@ def log_moment(rate: float, noise_multiplier: float, orders: Sequence[float] | n
 
 
 def _integrated(q: float, s: float, powers: np.ndarray) -> np.ndarray:
-    """log E2 for powers a = lambda + 1, the largest less than WIDEST times the smallest; one grid for all."""
+    """Return log E2 for powers a = lambda + 1, on one grid for all.
+
+    The largest power is less than WIDEST times the smallest.
+    """
     whole = np.all(powers == np.floor(powers))
     spacing = SPACING if whole else min(SPACING, s / 2)
     u = np.arange(-TAIL, powers.max() / s + TAIL, spacing)  # x/s, (points,)
@@ -68,10 +87,10 @@ def _integrated(q: float, s: float, powers: np.ndarray) -> np.ndarray:
     scale = np.maximum(exponent.max(axis=1, keepdims=True), 0.0)
     shrink = np.exp(-scale)
     split = int(np.searchsorted(log_ratio, 0.5 / powers.min()))
-    # below the split (1 + t)^a may be near 1: two differences, each of second order
+    # below the split (1 + t)^a may be near 1, so sum two differences of second order
     near = density[:split] * _exp_less_line(power[:, :split])
     near -= a * (density * _less_log(t, log_ratio))[:split]
-    # above it t times the density may overflow: as a difference of Gaussians
+    # above the split t times the density may overflow, so use a difference of Gaussians
     shifted = q * (np.exp(-((u - 1 / s) ** 2) / 2) - density)[split:]
     far = np.exp(exponent[:, split:] - scale) - shrink * (density[split:] + a * shifted)
     total = (shrink[:, 0] * near.sum(axis=1) + far.sum(axis=1)) * (spacing / math.sqrt(2 * math.pi))
@@ -80,13 +99,13 @@ def _integrated(q: float, s: float, powers: np.ndarray) -> np.ndarray:
 
 
 def _exp_less_line(x: np.ndarray) -> np.ndarray:
-    """exp(x) - 1 - x without cancellation."""
+    """Return exp(x) - 1 - x without cancellation."""
     series = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
     return np.where(np.abs(x) < 1e-2, series, np.expm1(x) - x)
 
 
 def _less_log(t: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
-    """t - log(1 + t), t > -1, without cancellation; log_ratio = log(1 + t)."""
+    """Return t - log(1 + t) for t > -1 without cancellation, where log_ratio = log(1 + t)."""
     small = np.clip(t, -1e-2, 1e-2)
     series = small**2 * (
         1 / 2 - small * (1 / 3 - small * (1 / 4 - small * (1 / 5 - small * (1 / 6 - small / 7))))
@@ -96,7 +115,7 @@ def _less_log(t: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=8192)
 def _moments(bound: Bound, rate: float, noise_multiplier: float, first: int, last: int) -> np.ndarray:
-    """alpha of the orders first, ..., last."""
+    """Return alpha of the orders first, ..., last."""
     orders = np.arange(first, last + 1)
     if bound == "numerical":
         return log_moment(rate, noise_multiplier, orders)
@@ -111,11 +130,17 @@ class Li2019:
 
         epsilon = min over lambda = 1..max_order of (sum of alpha(lambda) + ln(1/delta)) / lambda.
 
-    max_order: 32 in the code of Abadi et al. (2016) that the paper points to. bound: "numerical" integrates
-    the moments (`log_moment`); "printed" takes alpha = q^2 lambda (lambda + 1)/s^2 (Remark 1), which holds
-    under Lemma 2's conditions only (`violated`), and drops its O(q^3).
-    Differs: the paper defines neighbours as differing in one record, but its Lemma 2 and the code price the
-    addition or removal of one; with replace_one the sensitivity would be 2. Hence add_remove alone.
+    Differs: the paper defines neighbours as differing in one record. Its Lemma 2 and the code price the
+    addition or removal of one record. With replace_one the sensitivity would be 2. So this accountant
+    supports add_remove only.
+
+    Attributes
+    ----------
+    max_order : int
+        Largest lambda, >= 1. It is 32 in the code of Abadi et al. (2016) that the paper refers to.
+    bound : {"numerical", "printed"}
+        "numerical" integrates the moments (`log_moment`). "printed" takes alpha = q^2 lambda (lambda + 1)/s^2
+        (Remark 1) and drops its O(q^3). This formula holds only under Lemma 2's conditions (`violated`).
     """
 
     max_order: int = 32
@@ -132,15 +157,18 @@ class Li2019:
         return f"Li et al. 2019 ({self.bound}, {self.max_order} orders)"
 
     def least(self, delta: float) -> float:
-        """ln(1/delta)/max_order: no event, however private, is priced below this."""
+        """Return ln(1/delta)/max_order, the smallest epsilon that this accountant can report."""
         return math.inf if delta == 0 else math.log(1 / delta) / self.max_order
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Epsilon at delta of Gaussian steps, Poisson-sampled or full; inf at delta = 0."""
+        """Return epsilon at delta of Gaussian steps, Poisson-sampled or full; inf at delta = 0."""
         return self._best(event, delta, adjacency)[0]
 
     def violated(self, event: DpEvent, delta: float) -> tuple[str, ...]:
-        """Conditions of Lemma 2 that the steps fail at the minimising lambda; () if none or not needed."""
+        """Return the conditions of Lemma 2 that the steps fail at the minimising lambda.
+
+        The result is () if none fails, or if the bound is "numerical" and needs none.
+        """
         epsilon, order = self._best(event, delta, "add_remove")
         if self.bound == "numerical" or order == 0 or math.isinf(epsilon):
             return ()
@@ -148,10 +176,10 @@ class Li2019:
         return lemma_2(max(q for q, _ in steps), [s for _, s in steps], order)
 
     def _best(self, event: DpEvent, delta: float, adjacency: Adjacency) -> tuple[float, int]:
-        """Epsilon and its order (0 where no order is needed).
+        """Return epsilon and its order (0 where no order is needed).
 
-        alpha is convex in lambda (a cumulant generating function), so that (alpha + ln(1/delta))/lambda is quasi-convex
-        and the search ends where it rises.
+        alpha is convex in lambda, because it is a cumulant generating function. So
+        (alpha + ln(1/delta))/lambda is quasi-convex, and the search ends where it rises.
         """
         check_adjacency(adjacency, ("add_remove",), self.name)
         price = trivial(event, delta)
@@ -177,6 +205,7 @@ class Li2019:
         return found
 
     def _step(self, leaf: DpEvent) -> tuple[float, float]:
+        """Return the sampling rate and the noise multiplier of a step."""
         if isinstance(leaf, PoissonSampledDpEvent) and isinstance(leaf.event, GaussianDpEvent):
             return leaf.sampling_probability, leaf.event.noise_multiplier
         if isinstance(leaf, GaussianDpEvent):
@@ -185,8 +214,20 @@ class Li2019:
 
 
 def lemma_2(rate: float, noise_multipliers: Sequence[float], order: float) -> tuple[str, ...]:
-    """The conditions of Lemma 2 that fail, as text with the values: s >= 1, q < 1/(16 s), and lambda <= s^2
-    ln(1/(q s)), each for its worst noise multiplier s."""
+    """Return the conditions of Lemma 2 that fail, as text with the values.
+
+    The conditions are s >= 1, q < 1/(16 s), and lambda <= s^2 ln(1/(q s)), each for its worst noise
+    multiplier s.
+
+    Parameters
+    ----------
+    rate : float
+        Sampling rate q.
+    noise_multipliers : sequence of float
+        s of all steps.
+    order : float
+        lambda.
+    """
     least, most = min(noise_multipliers), max(noise_multipliers)
     failed = []
     if not least >= 1:

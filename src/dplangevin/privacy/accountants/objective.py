@@ -1,21 +1,23 @@
-"""Objective perturbation with Gaussian noise for any convex loss: nothing is asked of the sign of its slope.
+"""Objective perturbation with Gaussian noise for any convex loss; its slope may have both signs.
 
-Sum scale, b ~ N(0, s^2 I) with s = noise_std.  The minimiser is a one-to-one function of b, so given theta the two
-data sets differ in b by a shift Delta and the log-ratio of their densities at theta is at most
+On the sum scale, b ~ N(0, s^2 I) with s = noise_std. The minimiser is a one-to-one function of b. So given
+theta the two data sets differ in b by a shift Delta. The log-ratio of their densities at theta is at most
 
     <b, Delta>/s^2 + ||Delta||^2/(2 s^2) + rank log(1 + beta/Lambda).
 
-Determinants: one record adds a Hessian E of that rank to A >= Lambda I.  The eigenvalues of A^(-1/2) E A^(-1/2) sum to
-at most tr E/Lambda <= rank beta/Lambda, so log det(A + E) - log det A <= rank log(1 + beta/Lambda), since log is
-concave; for replace_one both determinants lie in that interval above that of the records in common.
+Determinants: one record adds a Hessian E of that rank to A >= Lambda I. The eigenvalues of A^(-1/2)
+E A^(-1/2) sum to at most tr E/Lambda <= rank beta/Lambda. So log det(A + E) - log det A <= rank
+log(1 + beta/Lambda), because log is concave. For replace_one both determinants lie in that interval above the
+determinant of the common records.
 
-Shift: one record's gradient phi' x^T depends on theta, hence on b, but it lies in a space V that the record alone
-decides, of dimension `rank`, and its norm is at most L.  So <b, Delta> <= L ||P_V b|| for add_remove, and ||P_V b||/s
-has the chi distribution with `rank` degrees of freedom.  With m = L/s the privacy loss is below Z(rank, m) plus the
-determinants' part, where Z(k, m) = m chi_k + m^2/2.  For replace_one Delta is in V + V', of norm at most 2 L: the loss
-is below Z(2 rank, 2 m).  It is also below the mean of Z(rank, 2 m) for V and the same for V', so below the larger of
-them, and delta is at most the sum of both deltas.  delta(epsilon) <= E max(0, 1 - exp(epsilon - Z)), whichever of the
-data sets comes first.
+Shift: one record's gradient phi' x^T depends on theta, hence on b. But it lies in a space V of dimension
+`rank` that the record alone determines, and its norm is at most L. So <b, Delta> <= L ||P_V b|| for
+add_remove, and ||P_V b||/s has the chi distribution with `rank` degrees of freedom. Let m = L/s and
+Z(k, m) = m chi_k + m^2/2. Then the privacy loss is below Z(rank, m) plus the determinants' part.
+
+For replace_one Delta is in V + V' and has norm at most 2 L, so the loss is below Z(2 rank, 2 m). The loss is
+also below the mean of Z(rank, 2 m) for V and the same for V', so below the larger of them. Then delta is at
+most the sum of both deltas. delta(epsilon) <= E max(0, 1 - exp(epsilon - Z)), whichever data set comes first.
 """
 
 import math
@@ -29,15 +31,24 @@ from scipy.stats import chi, chi2
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent
 
-SHARE = 0.01  # of delta, and of a method's epsilon: for the noise on the fit, see `with_output`
+SHARE = 0.01  # of delta and of a method's epsilon, for the noise on the minimiser: see `with_output`
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
-REACH = 14.0  # standard deviations that are integrated; what lies beyond has a chance below 1e-40
+REACH = 14.0  # standard deviations to integrate; the rest has a probability below 1e-40
 
 
 def with_output(event: ObjectivePerturbationDpEvent, delta: float, price: Callable[[float], float]) -> float:
-    """Return epsilon of the minimiser, `price` of a delta, and of the noise on it, by basic composition.
+    """Return the total epsilon of the minimiser and of the noise on it, by basic composition.
 
-    The noise on the fit is a Gaussian mechanism given the minimiser, and is charged `SHARE` of delta.
+    The noise is a Gaussian mechanism given the minimiser. It is charged `SHARE` of delta.
+
+    Parameters
+    ----------
+    event : ObjectivePerturbationDpEvent
+        The event.
+    delta : float
+        Total delta.
+    price : callable
+        Maps a delta to the epsilon of the minimiser.
     """
     if event.output_mu == 0:
         return price(delta)
@@ -45,7 +56,7 @@ def with_output(event: ObjectivePerturbationDpEvent, delta: float, price: Callab
 
 
 def epsilon(event: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjacency) -> float:
-    """The smallest epsilon that the argument above proves at delta; inf at delta = 0."""
+    """Return the smallest epsilon that the module's argument proves at delta; inf at delta = 0."""
     if delta == 0:
         return math.inf
     share = event.lipschitz / event.noise_std
@@ -58,7 +69,10 @@ def epsilon(event: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjace
 
 
 def delta_of(freedom: int, shift: float, epsilon: float) -> float:
-    """``E max(0, 1 - exp(epsilon - Z))`` for ``Z = shift chi_freedom + shift^2/2``, by Gauss-Legendre quadrature."""
+    """Return ``E max(0, 1 - exp(epsilon - Z))`` for ``Z = shift chi_freedom + shift^2/2``.
+
+    The integral is computed by Gauss-Legendre quadrature.
+    """
     start = max(0.0, (epsilon - shift**2 / 2) / shift)
     half = (max(start, math.sqrt(freedom)) + REACH - start) / 2
     t = start + half * (1 + NODES)
@@ -70,15 +84,18 @@ def delta_of(freedom: int, shift: float, epsilon: float) -> float:
 
 
 def _inverse(freedom: int, shift: float, delta: float) -> float:
-    """The epsilon >= 0 at which `delta_of` falls to delta."""
+    """Return the epsilon >= 0 at which `delta_of` falls to delta."""
     if delta_of(freedom, shift, 0.0) <= delta:
         return 0.0
-    most = shift * float(chi.isf(delta / 2, freedom)) + shift**2 / 2  # Z exceeds it with chance delta/2
+    most = shift * float(chi.isf(delta / 2, freedom)) + shift**2 / 2  # Z exceeds it with probability delta/2
     return float(
         brentq(lambda e: delta_of(freedom, shift, e) - delta, 0.0, most, xtol=1e-300, rtol=1e-12)
     ) * (1 + 1e-9)
 
 
 def log_tail(delta: float, rank: int) -> float:
-    """l with ``P(chi_rank > sqrt(2 l)) <= delta/2``: ``ln(2/delta)`` up to rank 2, where it is Kifer et al.'s."""
+    """Return l with ``P(chi_rank > sqrt(2 l)) <= delta/2``.
+
+    Up to rank 2 it is ``ln(2/delta)``, as in Kifer et al.
+    """
     return math.log(2 / delta) if rank <= 2 else float(chi2.isf(delta / 2, rank)) / 2

@@ -1,9 +1,9 @@
-r"""Dominating pairs of distributions: the laws whose privacy losses `composition` adds up.
+"""Dominating pairs of distributions, whose privacy losses `composition` adds up.
 
-A pair (P, Q) dominates a mechanism if its hockey-stick divergence, ``delta(e) = E_P max(0, 1 - exp(e - L))`` with the
-privacy loss L = log dP/dQ, is at least that of the mechanism on neighbouring data sets, for every e.  Dominating pairs
-compose, adaptively too (Zhu, Dong, Wang 2022, Theorem 10).  Here x, in which a pair is given, is a number that L
-grows with.
+The privacy loss is L = log dP/dQ. A pair (P, Q) dominates a mechanism if its hockey-stick divergence,
+``delta(e) = E_P max(0, 1 - exp(e - L))``, is at least that of the mechanism on neighbouring data sets, for
+every e. Compositions of dominating pairs dominate compositions of mechanisms, adaptive ones too (Zhu, Dong,
+Wang 2022, Theorem 10). A pair is described by a coordinate x. L grows with x.
 """
 
 import math
@@ -26,50 +26,75 @@ from dplangevin.privacy.events import Adjacency
 
 
 class Pair(Protocol):
-    """(P, Q) by a coordinate x.  symmetric: only losses above 0 are those of the pair; see `GaussianMixtures`."""
+    """A dominating pair (P, Q), described by a coordinate x.
+
+    Attributes
+    ----------
+    symmetric : bool
+        If True, only losses above 0 are those of the pair; see `GaussianMixtures`.
+    """
 
     @property
     def symmetric(self) -> bool: ...
 
     @property
     def spread(self) -> float:
-        """Standard deviation of L under P."""
+        """The standard deviation of L under P."""
         ...
 
     def reach(self, below: float, above: float) -> tuple[float, float]:
-        """Losses (lowest, highest): L is lower, and is higher, with at most these probabilities under P."""
+        """Return the losses (lowest, highest) between which L lies with high probability.
+
+        Under P, L is lower than `lowest` with probability at most `below`, and higher than `highest` with
+        probability at most `above`.
+        """
         ...
 
     def place(self, loss: np.ndarray) -> np.ndarray:
-        """x at these losses, not decreasing; the end of x's range where L takes no such value."""
+        """Return x at these losses, not decreasing; the end of x's range where L takes no such value."""
         ...
 
     def loss(self, x: np.ndarray) -> np.ndarray: ...
 
     def density(self, x: np.ndarray) -> np.ndarray:
-        """Of x under P."""
+        """Return the density of x under P."""
         ...
 
     def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """P and Q of the intervals between neighbours in x, (n - 1,), each relatively accurate."""
+        """Return the probabilities under P and Q of the intervals between neighbours in x, (n - 1,).
+
+        Each probability has a small relative error.
+        """
         ...
 
     def above(self, x: float) -> float:
-        """P of what lies above x."""
+        """Return the probability under P of the values above x."""
         ...
 
 
 @dataclass(frozen=True)
 class GaussianMixtures:
-    """P = (1 - rate) N(0, 1) + rate N(first, 1) against Q = (1 - rate) N(0, 1) + rate N(second, 1), first > second.
+    """The pair P = (1 - rate) N(0, 1) + rate N(first, 1) and Q = (1 - rate) N(0, 1) + rate N(second, 1).
 
-    One of the shifts is 0, or they are opposite numbers, or rate is 1.  With mu = 1/(noise multiplier) this is the
-    Poisson-sampled Gaussian mechanism: removal (mu, 0), addition (0, -mu), replace_one (mu, -mu).
+    first > second. Moreover one of the shifts is 0, or they are opposite numbers, or rate is 1.
 
-    symmetric: the profile of (P, Q) where L > 0, mirrored, ``delta(-e) = 1 - exp(-e) + exp(-e) delta(e)``, where L < 0,
-    the rest of the mass at L = 0.  With (mu, 0), mu = 2/(noise multiplier), this is sampling without replacement under
-    replace_one: the pointwise larger of both directions, since rate delta_mu(log(1 + (exp(e) - 1)/rate)) bounds either
-    (Balle, Barthe, Gaboardi 2018, Theorem 11).
+    With mu = 1/(noise multiplier) this is the Poisson-sampled Gaussian mechanism. The pairs (first, second)
+    are (mu, 0) for removal, (0, -mu) for addition, and (mu, -mu) for replace_one.
+
+    With symmetric, the profile is that of (P, Q) where L > 0. Where L < 0 it is mirrored:
+    ``delta(-e) = 1 - exp(-e) + exp(-e) delta(e)``. The rest of the mass lies at L = 0. With (mu, 0) and
+    mu = 2/(noise multiplier), this is sampling without replacement under replace_one. It is the pointwise
+    larger of both directions, because rate delta_mu(log(1 + (exp(e) - 1)/rate)) bounds either (Balle, Barthe,
+    Gaboardi 2018, Theorem 11).
+
+    Attributes
+    ----------
+    rate : float
+        Sampling rate in (0, 1].
+    first, second : float
+        Means of the shifted components of P and of Q.
+    symmetric : bool
+        Whether the profile is mirrored, see above.
     """
 
     rate: float
@@ -106,7 +131,7 @@ class GaussianMixtures:
             return self._removal(loss, self.first)
         if self.first == 0:
             return -self._removal(-loss, -self.second)
-        # opposite shifts: sinh(mu x - L/2) = (1 - q)/q exp(mu^2/2) sinh(L/2)
+        # opposite shifts solve sinh(mu x - L/2) = (1 - q)/q exp(mu^2/2) sinh(L/2)
         half = np.abs(loss) / 2
         log_ratio = math.log((1 - self.rate) / self.rate) + self.first**2 / 2
         with np.errstate(divide="ignore"):
@@ -117,7 +142,7 @@ class GaussianMixtures:
         return np.sign(loss) * (grown + half) / self.first
 
     def _removal(self, loss: np.ndarray, mu: float) -> np.ndarray:
-        """x at which log(1 - q + q exp(mu x - mu^2/2)) is `loss`; -inf where it never is."""
+        """Return x at which log(1 - q + q exp(mu x - mu^2/2)) is `loss`; -inf if there is no such x."""
         with np.errstate(divide="ignore", invalid="ignore"):
             small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 700.0)) / self.rate, -1.0))
             large = loss + np.log1p(-(1 - self.rate) * np.exp(-np.maximum(loss, 1.0))) - math.log(self.rate)
@@ -125,7 +150,7 @@ class GaussianMixtures:
         return found
 
     def _log_ratio(self, x: np.ndarray, shift: float) -> np.ndarray:
-        """log((1 - q) + q exp(shift x - shift^2/2)), of one mixture to N(0, 1)."""
+        """Return log((1 - q) + q exp(shift x - shift^2/2)), the log-ratio of one mixture to N(0, 1)."""
         power = shift * x - shift**2 / 2
         if self.rate == 1:
             return power
@@ -157,11 +182,21 @@ class GaussianMixtures:
 
 @dataclass(frozen=True)
 class BoundedRange:
-    """The exact pair of eta-bounded range: P(L > e) = (1 - exp((e - eta)/2))/(1 - exp(-eta)), -eta <= e <= eta; x is L.
+    """The exact pair of an eta-bounded range; x is L.
 
-    Its profile is (1 - exp((e - eta)/2))^2/(1 - exp(-eta)).  Dong, Durfee, Rogers (2020): the worst pair has losses t
-    and t - eta, the first with probability p_t = (1 - exp(t - eta))/(1 - exp(-eta)); delta(e) = sup_t p_t (1 - exp(e -
-    t)), attained at t = (eta + e)/2.
+    P(L > e) = (1 - exp((e - eta)/2))/(1 - exp(-eta)) for -eta <= e <= eta. The profile is
+    (1 - exp((e - eta)/2))^2/(1 - exp(-eta)).
+
+    Dong, Durfee, Rogers (2020): the worst pair has losses t and t - eta, the first with probability
+    p_t = (1 - exp(t - eta))/(1 - exp(-eta)). Then delta(e) = sup_t p_t (1 - exp(e - t)), attained at
+    t = (eta + e)/2.
+
+    Attributes
+    ----------
+    eta : float
+        The bounded range.
+    symmetric : bool
+        False, see `Pair`.
     """
 
     eta: float
@@ -197,17 +232,28 @@ class BoundedRange:
 
 
 def gaussian(mu: float) -> GaussianMixtures:
-    """The Gaussian mechanism."""
+    """Return the pair of the Gaussian mechanism with parameter mu."""
     return GaussianMixtures(1.0, mu, 0.0)
 
 
 def without_replacement(rate: float, mu: float) -> GaussianMixtures:
-    """Gaussian mechanism (replace_one mu) on a uniform subset of fixed size; rate = batch/records in (0, 1]."""
+    """Return the pair of a Gaussian mechanism on a uniform subset of fixed size, under replace_one.
+
+    Parameters
+    ----------
+    rate : float
+        batch/records in (0, 1].
+    mu : float
+        mu of the Gaussian mechanism under replace_one.
+    """
     return GaussianMixtures(rate, mu, 0.0, symmetric=rate < 1)
 
 
 def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[GaussianMixtures]:
-    """Poisson-sampled Gaussian mechanism: a pair for each direction (one under replace_one, which has both alike)."""
+    """Return the pairs of the Poisson-sampled Gaussian mechanism, one for each direction.
+
+    Under replace_one there is one pair, because both directions are alike.
+    """
     mu = 1 / noise_multiplier
     if adjacency == "replace_one":
         return [GaussianMixtures(rate, mu, -mu)]
@@ -215,24 +261,36 @@ def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[
 
 
 def bounded_range_epsilon(eta: float, delta: float) -> float:
-    """The inverse of `BoundedRange`'s profile: eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0.
+    """Return epsilon of an eta-bounded range at delta, the inverse of `BoundedRange`'s profile.
 
-    Never below it: of the two terms, which may nearly cancel, the rounding is added.
+    It is eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0. The two terms may nearly cancel, so their
+    rounding error is added. The result is never below the exact value.
     """
     root = math.sqrt(delta * -math.expm1(-eta))
     if root < 0.5:
         less = 2 * math.log1p(-root)
-    else:  # 1 - root, of 1 - root^2 = 1 - delta + delta exp(-eta)
+    else:  # 1 - root = (1 - root^2)/(1 + root), with 1 - root^2 = 1 - delta + delta exp(-eta)
         less = 2 * (math.log(1 - delta + delta * math.exp(-eta)) - math.log1p(root))
     return max(0.0, eta + less + (8 * UNIT * (eta - less) if delta > 0 else 0.0))
 
 
 def sampled_epsilon(rate: float, mu: float, delta: float) -> float:
-    """Epsilon of one step that draws a record with probability `rate`, of a Gaussian mechanism mu; never below it.
+    """Return epsilon of one Gaussian step that draws a record with probability `rate`.
 
-    delta(e) = rate delta_mu(log(1 + (exp(e) - 1)/rate)), inverted: of a Poisson sample under add_remove (a removal,
-    which costs more than an addition at every e >= 0) and of a subset of fixed size under replace_one (Balle, Barthe,
-    Gaboardi 2018, Theorem 11).  rate: in (0, 1).
+    The result is never below the exact value. It inverts
+
+        delta(e) = rate delta_mu(log(1 + (exp(e) - 1)/rate)).
+
+    This is the profile of a Poisson sample under add_remove: a removal costs more than an addition at every
+    e >= 0. It is also the profile of a subset of fixed size under replace_one (Balle, Barthe, Gaboardi 2018,
+    Theorem 11).
+
+    Parameters
+    ----------
+    rate : float
+        In (0, 1).
+    mu : float
+        mu of the Gaussian mechanism.
     """
     share = delta / rate * (1 - 8 * UNIT)
     inner = epsilon_of(mu, share) if share < 1 else 0.0
@@ -244,14 +302,22 @@ def sampled_epsilon(rate: float, mu: float, delta: float) -> float:
 
 
 def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
-    """Epsilon of one Poisson-sampled step under replace_one, mu = 1/(noise multiplier); never below it.
+    """Return epsilon of one Poisson-sampled step under replace_one.
 
-    P and Q are `GaussianMixtures` (rate, mu, -mu).  At x > 0 their densities have the ratio exp(e), and
+    The result is never below the exact value. P and Q are `GaussianMixtures` (rate, mu, -mu). Let x > 0 be
+    the point at which their densities have the ratio exp(e). Then
 
         delta(e) = rate delta_mu[x - mu] + rate exp(e - mu x - mu^2/2) delta_mu[x],
 
-    where delta_mu[a] is `analytic_gaussian.delta_of` in terms of a: sums of positive terms.  The root is sought in x.
-    rate: in (0, 1).
+    where delta_mu[a] is `analytic_gaussian.delta_of` as a function of a. The terms are positive. The root is
+    sought in x.
+
+    Parameters
+    ----------
+    rate : float
+        In (0, 1).
+    mu : float
+        1/(noise multiplier).
     """
     if not delta / rate < 1:
         return 0.0
@@ -260,6 +326,7 @@ def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
     wanted = math.log(delta / rate)
 
     def loss(x: float) -> float:
+        """Return the privacy loss e at x."""
         power = mu * (x - mu / 2)
         others = 1 - rate + rate * math.exp(-mu * (x + mu / 2))
         if power > 700:
@@ -267,6 +334,7 @@ def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
         return math.log1p(rate * math.exp(power) * -math.expm1(-2 * mu * x) / others)
 
     def missing(x: float) -> float:
+        """Return log(delta(e)/delta) at x, plus a bound on the rounding error."""
         second = loss(x) - mu * (x + mu / 2) + float(log_delta(mu, x))
         found = np.logaddexp(float(log_delta(mu, x - mu)), second)
         return float(found) + error_of_log(x + mu, wanted) - wanted
@@ -280,7 +348,7 @@ def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
 
 
 def _normal(x: np.ndarray) -> np.ndarray:
-    """Standard normal probability between neighbours in x, from whichever tail is the smaller."""
+    """Return standard normal probabilities between neighbours in x, computed from the smaller tail."""
     low, high = x[:-1], x[1:]
     flip = low > 0
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)

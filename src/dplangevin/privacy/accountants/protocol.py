@@ -1,4 +1,7 @@
-"""What every accountant answers, and how it refuses."""
+"""The interface of all accountants, and how an accountant refuses an event.
+
+The price of an event is the epsilon that an accountant reports for it.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,22 +12,47 @@ from scipy.optimize import brentq, minimize_scalar
 
 from dplangevin.privacy.events import Adjacency, NearbyDpEvent, check_delta
 
-ITERATIONS = 100  # towards a fixed point, before a bracket is sought
+ITERATIONS = 100  # fixed-point iterations in `nearby` before it minimises the difference
 
 
 class Accountant(Protocol):
-    """Prices events. name: how it is called in result files."""
+    """An object that computes an epsilon for an event.
+
+    Attributes
+    ----------
+    name : str
+        Name of the accountant in result files.
+    """
 
     @property
     def name(self) -> str: ...
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """An epsilon such that `event` is (epsilon, delta)-DP. ValueError for what it cannot price."""
+        """Return an epsilon such that `event` is (epsilon, delta)-DP.
+
+        Parameters
+        ----------
+        event : DpEvent
+            What was done to the data.
+        delta : float
+            In [0, 1).
+        adjacency : {"replace_one", "add_remove"}
+            Neighbour relation.
+
+        Raises
+        ------
+        ValueError
+            If the accountant cannot price the event, or if delta is outside its domain.
+        """
         ...
 
 
 def trivial(event: DpEvent, delta: float) -> float | None:
-    """The price all agree on (nothing done: 0; a part without privacy: inf), else None. Checks delta."""
+    """Return the price that every accountant agrees on, or None if there is no such price.
+
+    It is 0 if nothing was done to the data, and inf if a part of the event has no privacy. Raises ValueError
+    if delta is outside [0, 1).
+    """
     check_delta(delta)
     parts = [leaf for leaf, _ in leaves(event)]
     if not parts:
@@ -35,13 +63,16 @@ def trivial(event: DpEvent, delta: float) -> float | None:
 
 
 def refuse(name: str, event: DpEvent, reason: str = "") -> ValueError:
-    """The error for an event that accountant `name` has no theorem for."""
+    """Return the error for an event that accountant `name` has no theorem for."""
     message = f"{name} cannot price {type(event).__name__}: {event!r}"
     return ValueError(f"{message}; {reason}" if reason else message)
 
 
 def leaves(event: DpEvent, count: int = 1) -> Iterator[tuple[DpEvent, int]]:
-    """The events that `event` composes, each with how often; a sampled event is one leaf, a NoOp none."""
+    """Yield the events that `event` composes, each with its count.
+
+    A sampled event is one leaf. A NoOpDpEvent has no leaf.
+    """
     if count == 0 or isinstance(event, NoOpDpEvent):
         return
     if isinstance(event, SelfComposedDpEvent):
@@ -54,17 +85,29 @@ def leaves(event: DpEvent, count: int = 1) -> Iterator[tuple[DpEvent, int]]:
 
 
 def nearby(event: DpEvent, delta: float, price: Callable[[DpEvent, float], float]) -> float | None:
-    """The price of a `NearbyDpEvent`; None if `event` is none, or a composition.
+    """Return the price of a `NearbyDpEvent`, or None if `event` is not one.
 
-    The least epsilon with epsilon >= price(inner event, delta - (1 + e^epsilon) total_variation): from below by
-    iteration, since the right-hand side does not decrease with epsilon; inf where delta does not suffice.  Where the
-    two sides nearly touch, which takes thousands of iterations, their difference is minimised, which is convex, and the
-    root below its minimum found by Brent's method.
+    The price is the least epsilon with epsilon >= price(inner event, delta - (1 + e^epsilon)
+    total_variation). It is inf where delta does not suffice. A composition of such events gives None.
+
+    The right-hand side does not decrease with epsilon, so iteration from below finds the least solution.
+    Where the two sides nearly touch, iteration would take thousands of steps. Their difference is convex. So
+    it is minimised, and Brent's method finds the root below the minimum.
+
+    Parameters
+    ----------
+    event : DpEvent
+        The event.
+    delta : float
+        In [0, 1).
+    price : callable
+        Maps the inner event and a delta to an epsilon.
     """
     if not isinstance(event, NearbyDpEvent):
         return None
 
     def needed(epsilon: float) -> float:
+        """Return the epsilon of the inner event at the delta that remains, or inf if none remains."""
         spare = delta - (1 + math.exp(min(epsilon, 700.0))) * event.total_variation
         return math.inf if spare < 0 or (spare == 0 and delta > 0) else price(event.event, spare)
 
@@ -74,7 +117,7 @@ def nearby(event: DpEvent, delta: float, price: Callable[[DpEvent, float], float
         if found <= epsilon or found == math.inf:
             return epsilon if found <= epsilon else math.inf
         epsilon = found * (1 + 1e-12)
-    end = math.log(delta / event.total_variation - 1) * (1 - 1e-9)  # beyond it nothing is left of delta
+    end = math.log(delta / event.total_variation - 1) * (1 - 1e-9)  # beyond it no delta remains
     gap = minimize_scalar(
         lambda e: needed(e) - e, bounds=(epsilon, end), method="bounded", options={"xatol": 1e-10}
     )

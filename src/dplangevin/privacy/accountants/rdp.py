@@ -1,4 +1,7 @@
-"""Renyi accounting under this project's convention for the noise multiplier, at dp_accounting's default orders."""
+"""Renyi accountant at dp_accounting's default orders.
+
+Noise multipliers follow this project's convention.
+"""
 
 import math
 from collections import defaultdict
@@ -17,25 +20,28 @@ from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
 from dplangevin.privacy.events import Adjacency, check_adjacency
 
 ORDERS = np.concatenate([np.arange(11, 110) / 10, np.arange(11, 64), [128, 256, 512, 1024]])
-EXACT = 256  # the largest order for which all terms of `without_replacement` are at their smallest
+EXACT = 256  # up to this order each term of `without_replacement` is the smaller bound
 
 
 @dataclass(frozen=True)
 class Rdp:
-    """Renyi differential privacy of Gaussian steps (Mironov 2017).
+    """Accountant of Gaussian steps by Renyi differential privacy (Mironov 2017).
 
-    add_remove: full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`. replace_one: full steps
-    and sampling without replacement, by `without_replacement`. All orders at once; from there to epsilon by
-    `dp_accounting.rdp.compute_epsilon`.
-    Differs: dp_accounting's own divergences of Poisson sampling at orders that are not integers come out too large
-    (18 % at q = .05, multiplier 1, order 1.5: its series stops early), and those of sampling without replacement lose
-    their digits where the noise is large; elsewhere they are these.
+    add_remove covers full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`.
+    replace_one covers full steps and sampling without replacement, by `without_replacement`. All orders are
+    computed at once. `dp_accounting.rdp.compute_epsilon` converts them to epsilon.
+    Differs: dp_accounting's own divergences of Poisson sampling are too large at orders that are not integers
+    (18 % at q = .05, multiplier 1, order 1.5), because its series stops early. Its divergences of sampling
+    without replacement lose their digits where the noise is large. Elsewhere its divergences equal ours.
     """
 
     name: str = "RDP"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Epsilon at delta; inf at delta = 0. ValueError for a sampling that the adjacency does not fit."""
+        """Return epsilon at delta; inf at delta = 0.
+
+        Raises ValueError for a sampling scheme that does not fit the neighbour relation.
+        """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:
@@ -50,7 +56,7 @@ class Rdp:
         return float(compute_epsilon(ORDERS, total, delta)[0])
 
     def _step(self, leaf: DpEvent, adjacency: Adjacency) -> tuple[float, float]:
-        """Sampling rate, and noise multiplier relative to the sensitivity."""
+        """Return the sampling rate, and the noise multiplier relative to the sensitivity."""
         sensitivity = 2 if adjacency == "replace_one" else 1
         gaussian = leaf if isinstance(leaf, GaussianDpEvent) else getattr(leaf, "event", None)
         if not isinstance(gaussian, GaussianDpEvent):
@@ -67,6 +73,7 @@ class Rdp:
 
 @lru_cache(maxsize=4096)
 def _poisson(rate: float, multiplier: float) -> np.ndarray:
+    """Return the Renyi divergences of a Poisson-sampled step, at ORDERS."""
     if rate == 1:
         return ORDERS / (2 * multiplier**2)
     return log_moment(rate, multiplier, ORDERS - 1) / (ORDERS - 1)
@@ -74,7 +81,11 @@ def _poisson(rate: float, multiplier: float) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def _without_replacement(rate: float, multiplier: float) -> np.ndarray:
-    """(alpha - 1) times the divergence is linear between integer orders, 0 at alpha = 1 (their Corollary 10)."""
+    """Return the Renyi divergences of a step sampled without replacement, at ORDERS.
+
+    (alpha - 1) times the divergence is interpolated linearly between integer orders and is 0 at alpha = 1
+    (Corollary 10 of Wang, Balle, Kasiviswanathan 2019).
+    """
     if rate == 1:
         return ORDERS / (2 * multiplier**2)
     whole = np.unique(np.concatenate([np.floor(ORDERS), np.ceil(ORDERS)]))[1:]
@@ -82,14 +93,32 @@ def _without_replacement(rate: float, multiplier: float) -> np.ndarray:
 
 
 def without_replacement(rate: float, multiplier: float, orders: np.ndarray) -> np.ndarray:
-    """(alpha - 1) times the Renyi divergence of a Gaussian step sampled without replacement, replace_one.
+    """Return (alpha - 1) times the Renyi divergence of a Gaussian step sampled without replacement.
 
-    Wang, Balle, Kasiviswanathan (2019), Theorem 27, with r(i) = i (i - 1)/(2 s^2) and B(i) = E (mu/mu0 - 1)^i:
+    It is for replace_one. With r(i) = i (i - 1)/(2 s^2) and B(i) = E (mu/mu0 - 1)^i it is
 
-        log(1 + sum over i = 2..alpha of C(alpha, i) q^i min(4 sqrt(B(2 floor(i/2)) B(2 ceil(i/2))), 2 exp r(i))).
+        log(1 + sum over i = 2..alpha of C(alpha, i) q^i m(i)),
+        m(i) = min(4 sqrt(B(2 floor(i/2)) B(2 ceil(i/2))), 2 exp r(i)).
 
-    Above order 256 the minimum is its second argument, as in dp_accounting. rate: q. multiplier: s, relative to the
-    sensitivity. orders: (K,) integers >= 2. Returns (K,).
+    Above order 256 the minimum is its second argument, as in dp_accounting.
+
+    Parameters
+    ----------
+    rate : float
+        Sampling rate q.
+    multiplier : float
+        Noise multiplier s, relative to the sensitivity.
+    orders : ndarray of int, shape (K,)
+        alpha >= 2.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+        (alpha - 1) times the divergence.
+
+    References
+    ----------
+    Wang, Balle, Kasiviswanathan (2019), Theorem 27.
     """
     i = np.arange(2, int(orders.max()) + 1)
     crude = math.log(2) + i * (i - 1) / (2 * multiplier**2)
@@ -109,8 +138,11 @@ def without_replacement(rate: float, multiplier: float, orders: np.ndarray) -> n
 
 
 def _central_moments(s: float, powers: np.ndarray) -> np.ndarray:
-    """log E_mu0 (mu/mu0 - 1)^i, mu0 = N(0, s^2), mu = N(1, s^2), for even i: sums of Gaussians in x/s of width 1, for
-    which the trapezoid rule at spacing 1/2 errs by exp(-8 pi^2)."""
+    """Return log E_mu0 (mu/mu0 - 1)^i for even i, with mu0 = N(0, s^2) and mu = N(1, s^2).
+
+    The integrand is a sum of Gaussians in x/s of width 1, so the trapezoid rule at spacing 1/2 has an error
+    of exp(-8 pi^2).
+    """
     u = np.arange(-9, powers.max() / s + 9, 0.5)
     v = u / s - 1 / (2 * s * s)
     far = np.maximum(v, 1.0)

@@ -1,4 +1,4 @@
-"""The audit price of an event: the smallest epsilon that we can prove, closed form or numerical."""
+"""The proven epsilon of an event: the smallest epsilon that we can prove, in closed form or numerically."""
 
 import math
 from bisect import bisect_left
@@ -44,14 +44,22 @@ Parts = tuple[tuple[DpEvent, int], ...]
 
 
 PLD = "PLD"
-PLD_BOTH = "PLD, larger of both directions"  # of a step without replacement, see `Tight`
+PLD_BOTH = "PLD, larger of both directions"  # for a step without replacement, see `Tight`
 ONE_STEP = "exact curve of one sampled step"
 UNSAMPLED = "analytic Gaussian, as without sampling"
 DRAWS = "analytic Gaussian, with a bound on how often a record is drawn"
 
 
 class Price(NamedTuple):
-    """epsilon, and the name of the argument that gave it."""
+    """An epsilon, and the argument that gave it.
+
+    Attributes
+    ----------
+    epsilon : float
+        The proven epsilon.
+    accountant : str
+        Name of the argument.
+    """
 
     epsilon: float
     accountant: str
@@ -59,49 +67,65 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True)
 class Tight:
-    """Closed forms for single mechanisms, PLD for compositions.
+    """Accountant that gives the smallest epsilon that we can prove.
 
-    Gaussian mechanisms: exact; so are steps that sample at rate 1. One posterior sample: the exact
-    delta(epsilon) of its bounded range. One sampled step: its exact delta(epsilon), see
-    `profiles.sampled_epsilon`. Compositions of Gaussian steps (full, Poisson, without replacement) and
-    posterior samples: PLD, see `composition`. A step without replacement is priced by the pointwise larger of
-    its two directions, (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1) and the reverse, since neighbours can
-    differ in either: up to 25 % above what each direction alone composes to. Such prices are named "PLD, larger
-    of both directions".
-    Sampling never costs more than none. A sampled step has the laws (1 - q) R + q P and (1 - q) R + q Q. The
-    hockey-stick divergence is jointly convex, so theirs is at most (1 - q) max(0, 1 - e^epsilon) + q delta(P, Q).
-    This is at most delta(P, Q), which is that of the step on all records. Such a bound on each step's curve holds for
-    adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10). Where the grid of PLD costs more, this is the price.
-    Losses too large for a grid: at most h steps draw the record except with probability delta/2, and given
-    which these are, h Gaussian steps are priced at delta/2.
-    DP-SGFS and PATE: as their Gaussian steps. The last iterate of DP-SGLD: the smaller of PLD of all iterates
-    and `Bok2024`; in a composition all iterates.
+    It uses closed forms for single mechanisms and PLD (privacy loss distributions) for compositions.
 
-    Objective perturbation, sum scale, b ~ N(0, s^2 I), losses of the margin with a derivative of one sign
-    (the logistic loss). Given theta, the neighbour's b differs by the records' gradients.
+    - Gaussian mechanisms, and steps that sample at rate 1: exact.
+    - One posterior sample: the exact delta(epsilon) of its bounded range.
+    - One sampled step: its exact delta(epsilon), see `profiles.sampled_epsilon`.
+    - Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, see
+      `composition`.
+    - DP-SGFS and PATE: the price of their Gaussian steps.
+    - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
+      iterates.
 
-    add_remove: by a u, a in [0, L], ||u|| = 1. The densities of b have log-ratio a <b, u>/s^2 + a^2/(2
-    s^2), convex in a, so at most max(0, G), where G is the privacy loss of a Gaussian mechanism with mu =
-    L/s. Kifer's log-determinant adds at most log(1 + beta/Lambda). So delta(epsilon) <= delta_mu(epsilon -
-    log(1 + beta/Lambda)) for epsilon >= log(1 + beta/Lambda).
+    A step without replacement has two directions: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1), and the
+    reverse. Neighbours can differ in either. So the step is priced by the pointwise larger of the two. This
+    costs up to 25 % more than composing each direction alone. Such prices are named "PLD, larger of both
+    directions".
 
-    replace_one: by a u + a' u'. The log-ratio is convex in (a, a'), so at most the largest of 0, G_u, G_u'
-    and G_(u+u'). For u = u' (one direction, opposite labels) that is max(0, G) with mu = 2L/s, and the same
-    formula follows. That this angle is the worst is checked numerically over mu, epsilon and the angle
-    (tests), not proved.
+    Sampling never costs more than no sampling. A sampled step has the laws (1 - q) R + q P and (1 - q)
+    R + q Q. The hockey-stick divergence is jointly convex, so theirs is at most (1 - q)
+    max(0, 1 - e^epsilon) + q delta(P, Q). This is at most delta(P, Q), the divergence of the step on all
+    records. Such a bound on each step's curve holds for adaptive compositions (Zhu, Dong, Wang 2022, Theorem
+    10). Where the grid of PLD costs more, this bound is the price.
 
-    Other losses (two-sided, or of several margins): `objective`, which is proved for both adjacencies. What
-    covers the solver is charged beside it: `objective.with_output`.
+    Some losses are too large for a grid. Then at most h steps draw the record, except with probability
+    delta/2. Given which steps these are, h Gaussian steps are priced at delta/2.
+
+    Objective perturbation is on the sum scale, with b ~ N(0, s^2 I). The losses depend on the margin and have
+    a derivative of one sign, as the logistic loss has. Given theta, the neighbour's b differs by the records'
+    gradients.
+
+    add_remove: b differs by a u, with a in [0, L] and ||u|| = 1. The densities of b have the log-ratio a
+    <b, u>/s^2 + a^2/(2 s^2), which is convex in a. So it is at most max(0, G), where G is the privacy loss of
+    a Gaussian mechanism with mu = L/s. Kifer's log-determinant adds at most log(1 + beta/Lambda). So
+    delta(epsilon) <= delta_mu(epsilon - log(1 + beta/Lambda)) for epsilon >= log(1 + beta/Lambda).
+
+    replace_one: b differs by a u + a' u'. The log-ratio is convex in (a, a'), so it is at most the largest of
+    0, G_u, G_u' and G_(u+u'). For u = u' (one direction, opposite labels) this is max(0, G) with mu = 2L/s,
+    and the same formula follows. The tests check numerically over mu, epsilon and the angle that this angle
+    is the worst. This is not proved.
+
+    Other losses (two-sided, or of several margins): `objective`, which is proved for both neighbour
+    relations. The noise that covers the solver's error costs extra: `objective.with_output`.
     """
 
     name: str = "tight"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Epsilon at delta; see `price`."""
+        """Return epsilon at delta; see `price`."""
         return self.price(event, delta, adjacency).epsilon
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> Price:
-        """Epsilon at delta and the accountant that gave it. ValueError for events it has no argument for."""
+        """Return the proven epsilon at delta, and the argument that gave it.
+
+        Raises
+        ------
+        ValueError
+            If there is no argument for the event.
+        """
         check_adjacency(adjacency, who=self.name)
         known = trivial(event, delta)
         if known is not None:
@@ -111,13 +135,13 @@ class Tight:
             return Price(close, "total variation charged to delta")
         given = list(leaves(event))
         last = len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent)
-        if last and given[0][0].steps > 1:  # of one step all iterates are the last
+        if last and given[0][0].steps > 1:  # with one step, all iterates are the last iterate
             return _last_iterate(given[0][0], delta, adjacency)
         event = _visible(event, adjacency)
         parts: Counter[DpEvent] = Counter()
         for leaf, count in leaves(event):
             _check(leaf, adjacency)
-            every = is_subsampled(leaf) and rate_and_multiplier(leaf)[0] == 1  # every record in every step
+            every = is_subsampled(leaf) and rate_and_multiplier(leaf)[0] == 1  # each step uses every record
             parts[leaf.event if every else leaf] += count
         if all(isinstance(leaf, GaussianDpEvent) for leaf in parts):
             steps = ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts.items()])
@@ -131,12 +155,13 @@ class Tight:
 
 
 def _last_iterate(event: LangevinDpEvent, delta: float, adjacency: Adjacency) -> Price:
+    """Return the price of the last iterate of DP-Langevin."""
     epsilon, source = Bok2024().price(event, delta, adjacency)
     return Price(epsilon, PLD_BOTH if source == "all iterates" else f"{Bok2024().name}, {source}")
 
 
 def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
-    """The event with every hidden or joint step replaced by the Gaussian steps that dominate it."""
+    """Return the event with every hidden or joint step replaced by the Gaussian steps that dominate it."""
     shown: list[DpEvent] = []
     for leaf, count in leaves(event):
         if isinstance(leaf, LangevinDpEvent):
@@ -154,6 +179,7 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
 
 
 def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
+    """Raise ValueError if there is no argument for this leaf under this neighbour relation."""
     if is_subsampled(leaf):
         if not isinstance(leaf.event, GaussianDpEvent):
             raise refuse("tight", leaf, "sampling is priced for Gaussian steps only")
@@ -170,10 +196,12 @@ def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
 
 
 def _range(event: PosteriorSampleDpEvent, adjacency: Adjacency) -> float:
+    """Return the bounded range of a posterior sample under this neighbour relation."""
     return event.range if adjacency == "replace_one" else event.range / 2
 
 
 def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
+    """Return the price of a single mechanism in closed form, or None if there is none."""
     if isinstance(leaf, PosteriorSampleDpEvent):
         return Price(profiles.bounded_range_epsilon(_range(leaf, adjacency), delta), "bounded range")
     if is_subsampled(leaf) and rate_and_multiplier(leaf)[0] > 0:
@@ -200,7 +228,8 @@ def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
 
 @lru_cache(maxsize=4096)
 def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
-    pairs: list[tuple[list[profiles.Pair], int]] = []  # of each part one pair, or one for each direction
+    """Return the price of a composition."""
+    pairs: list[tuple[list[profiles.Pair], int]] = []  # one pair for each part, or one for each direction
     steps: list[tuple[float, float, int]] = []  # rate, mu, count
     for leaf, count in parts:
         if isinstance(leaf, PosteriorSampleDpEvent):
@@ -238,17 +267,17 @@ def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
 
 
 def _gaussian(steps: list[tuple[float, int]], delta: float) -> float:
-    """Return epsilon of Gaussian mechanisms (mu, count), composed."""
+    """Return epsilon of composed Gaussian mechanisms, each given as (mu, count)."""
     mu = math.hypot(*(math.sqrt(count) * mu for mu, count in steps))
     return epsilon_of(mu * (1 + 16 * UNIT), delta)
 
 
 def _drawn(steps: list[tuple[float, float, int]], delta: float) -> float:
-    """Return epsilon of sampled steps (rate, mu, count), given in which of them the record is drawn."""
+    """Return epsilon of sampled steps (rate, mu, count), given in which steps the record is drawn."""
     share = delta / 2 / len(steps)
 
     def most(rate: float, count: int) -> int:
-        """The least number that draws exceed with probability `share` or less."""
+        """Return the least number that draws exceed with probability `share` or less."""
         return bisect_left(range(count), -share, key=lambda hits: -float(binom.sf(hits, count, rate)))
 
     return _gaussian([(mu, most(rate, count)) for rate, mu, count in steps], delta / 2)
