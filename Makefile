@@ -14,8 +14,8 @@ on = $(filter-out 0 no false,$(1))
 # scheduler of Dask, on whose workers units are computed
 REPRO = $(if $(CLUSTER),DPL_CLUSTER="$(CLUSTER)") $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
 
-QUICK = tests/data tests/cli tests/kernels tests/exhibits/test_scripts.py tests/test_cache.py tests/test_experiment.py tests/test_imports.py \
-	tests/test_networks.py tests/test_random.py $(addprefix tests/faults/test_conf.py::test_,every_group_is_checked what_targets_take_has_annotations)
+QUICK = tests/data tests/cli tests/samplers/kernels tests/papers/exhibits/test_scripts.py tests/pipeline/test_units.py tests/pipeline/test_sweep.py tests/test_imports.py \
+	tests/problems/test_networks.py tests/test_random.py $(addprefix tests/faults/test_conf.py::test_,every_group_is_checked what_targets_take_has_annotations)
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,10 +56,11 @@ test-quick: $(VENV)/installed  ## two minutes of the tests, for another interpre
 faults: $(VENV)/installed  ## every fault trial, as a table: kills, damaged files, broken configs, hostile mirrors; minutes
 	@OMP_NUM_THREADS=1 $(RUN) tests/faults/trials.py
 
-lint: $(VENV)/installed  ## ruff (lint, format) and mypy
+lint: $(VENV)/installed  ## ruff (lint, format), mypy and the import rule
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
+	@$(VENV)/bin/lint-imports
 
 bench: $(VENV)/installed  ## speed against scipy, JAX, Opacus and others (installs requirements-bench.lock)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-bench.lock

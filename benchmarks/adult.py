@@ -6,9 +6,9 @@ from tempfile import TemporaryDirectory
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from dplangevin.config import compose
 from dplangevin.data import Dataset
 from dplangevin.data.fetch import fetch
+from dplangevin.pipeline.config import compose
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
 

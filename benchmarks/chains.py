@@ -17,9 +17,10 @@ import torch
 from measure import Options, Row, isolated, medians, verdict
 
 from dplangevin import random
-from dplangevin.chains.chain import Chain, run
-from dplangevin.chains.sampling import Sampling
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.sampling import Sampling
+from dplangevin.samplers.chains.chain import run
 
 BATCH = 512
 RUNS = 3  # of a process, after one to warm up

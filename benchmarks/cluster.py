@@ -27,14 +27,14 @@ from measure import ROOT, Options, Row, seconds
 from omegaconf import DictConfig
 from scipy.optimize import brentq
 
-from dplangevin import analyses
-from dplangevin.cache import Store
-from dplangevin.cluster import WAITING
-from dplangevin.config import compose
-from dplangevin.executor import CLUSTER
-from dplangevin.experiment import TOGETHER
 from dplangevin.methods import ChainMethod
-from dplangevin.plan import runs, units
+from dplangevin.papers import analyses
+from dplangevin.pipeline.cluster import WAITING
+from dplangevin.pipeline.config import compose
+from dplangevin.pipeline.executor import CLUSTER
+from dplangevin.pipeline.plan import runs, units
+from dplangevin.pipeline.sweep import TOGETHER
+from dplangevin.pipeline.units import Store
 
 COUNTS = (10, 100, 1_000, 10_000)
 LENGTH, LONGER = 1e-3, 20e-3  # seconds of a unit

@@ -12,7 +12,7 @@ from dplangevin import random
 from dplangevin.backbones import Backbone, network
 from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import initialise
-from dplangevin.config import compose
+from dplangevin.pipeline.config import compose
 
 IMAGES, FULL = 2_000, 20_000
 CIFAR, MINUTES = 60_000, 2

@@ -1,5 +1,7 @@
-"""Complete grids on Adult through `dplangevin.experiment.sweep`: Figure 1c of wang2015, Figure 3 of li2019; seconds and
-memory of each method."""
+"""Complete grids on Adult, through `dplangevin.pipeline.sweep.sweep`, with the seconds and the memory of each method.
+
+The grids are those of Figure 1c of wang2015 and of Figure 3 of li2019.
+"""
 
 import io
 import os
@@ -15,13 +17,14 @@ import pandas as pd
 from measure import Options, Row, end_workers, isolated, verdict
 from omegaconf import OmegaConf
 
-from dplangevin.cache import File, Store
-from dplangevin.config import content
 from dplangevin.data import Dataset
-from dplangevin.experiment import Inputs, sweep, tables
-from dplangevin.manifest import posteriors
-from dplangevin.posterior import R_HAT
-from dplangevin.reference import save
+from dplangevin.files import File
+from dplangevin.pipeline.config import content
+from dplangevin.pipeline.manifest import posteriors
+from dplangevin.pipeline.reference import save
+from dplangevin.pipeline.sweep import Inputs, sweep, tables
+from dplangevin.pipeline.units import Store
+from dplangevin.samplers.posterior import R_HAT
 
 TO_BYTES = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
 

@@ -20,10 +20,11 @@ from machine import describe
 from measure import ROOT, Options, Row, isolated, seconds
 
 from dplangevin import random
-from dplangevin.chains.chain import AT_ONCE, Chain, run
-from dplangevin.chains.sampling import Sampling
-from dplangevin.losses import LOGISTIC
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Descent, Glm
+from dplangevin.problems.losses import LOGISTIC
+from dplangevin.problems.sampling import Sampling
+from dplangevin.samplers.chains.chain import AT_ONCE, run
 
 SEEDS, BATCH = 10, 512
 CHAINS = (1, 10, 110, 1_000, 10_000)

@@ -11,11 +11,11 @@ from measure import Options, Row, medians
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.kernels.sgfs import SgfsState, sgfs
-from dplangevin.kernels.sghmc import SghmcState, sghmc
-from dplangevin.kernels.sgld import SgldState, sgld
-from dplangevin.kernels.sgnht import SgnhtState, sgnht
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
+from dplangevin.samplers.kernels.sghmc import SghmcState, sghmc
+from dplangevin.samplers.kernels.sgld import SgldState, sgld
+from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
 
 BATCH = 512
 STEPS = {"sgld": 400, "sghmc": 400, "sgnht": 400, "sgfs": 40}  # a run of ours

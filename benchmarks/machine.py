@@ -4,7 +4,7 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from dplangevin.arithmetic import processor
+from dplangevin.pipeline.environment import processor
 
 PACKAGES = ("torch", "numpy", "scipy", "opacus", "arviz", "dvc")
 

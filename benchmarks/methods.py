@@ -15,10 +15,10 @@ from machine import describe
 from measure import ROOT, arguments, isolated, seconds
 
 from dplangevin import random
-from dplangevin.config import compose
 from dplangevin.data import Dataset
 from dplangevin.methods import released
-from dplangevin.plan import settled
+from dplangevin.pipeline.config import compose
+from dplangevin.pipeline.plan import settled
 from dplangevin.privacy import Budget
 
 RESULTS = ROOT / "benchmarks/methods.csv"

@@ -31,7 +31,7 @@ def obstacle() -> str:
     if command("make", "-q", NEEDED[-1]).returncode:
         return "the environment is older than requirements.lock: run make setup first"
     python = ".venv/bin/python"
-    if command(python, "-m", "dplangevin.config", "--check").returncode:
+    if command(python, "-m", "dplangevin.pipeline.config", "--check").returncode:
         return "params.yaml is out of step with conf/: run make repro first"
     dry = command(python, "-m", "dvc", "repro", "--dry", "--allow-missing")
     if dry.returncode or "Running stage" in dry.stdout:

@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from dplangevin import random
 from dplangevin.methods import Plan, Release, released
-from dplangevin.minimise import minimise
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.minimise import minimise
 
 STREAM = "bench/objpert"
 TOLERANCE = 1e-8  # gradient norm/n at which a peer stops; ours goes on to what float64 reaches

@@ -13,11 +13,11 @@ from measure import Options, Row, timed, verdict
 from omegaconf import OmegaConf
 
 from dplangevin import random
-from dplangevin.diagnostics import Mixing, mixing
 from dplangevin.methods import released
-from dplangevin.posterior import Sampler
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.diagnostics import Mixing, mixing
+from dplangevin.samplers.posterior import Sampler
 
 EPSILONS = (1.0, 10.0)
 RADIUS = 10.0

@@ -18,13 +18,14 @@ from hydra.utils import instantiate
 from measure import PINS, Options, Row, isolated, verdict
 
 from dplangevin import random
-from dplangevin.chains.chain import Chain, run
-from dplangevin.config import compose
 from dplangevin.data import Dataset
 from dplangevin.methods import Method
-from dplangevin.plan import runs as runs_of
+from dplangevin.pipeline.config import compose
+from dplangevin.pipeline.plan import runs as runs_of
 from dplangevin.privacy import Budget
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.chains.chain import run
 
 RECORDS, FEATURES, CLASSES, SEEDS, BATCH = 50_000, 256, 10, 10, 128
 NOISE = 1.33  # of every run: what is timed does not depend on it

@@ -8,11 +8,11 @@ from typing import Any
 from omegaconf import DictConfig
 from stage import finish, stage
 
-from dplangevin.analyses import run
-from dplangevin.arithmetic import pinned
-from dplangevin.cache import Store
-from dplangevin.config import content, load
-from dplangevin.plan import plain
+from dplangevin.papers.analyses import run
+from dplangevin.pipeline.config import content, load
+from dplangevin.pipeline.environment import pinned
+from dplangevin.pipeline.plan import plain
+from dplangevin.pipeline.units import Store
 
 
 @stage

@@ -1,10 +1,10 @@
-"""Stage config: run `python -m dplangevin.config --check`."""
+"""Stage config: run `python -m dplangevin.pipeline.config --check`."""
 
 import sys
 
 from stage import stage
 
-from dplangevin import config
+from dplangevin.pipeline import config
 
 
 @stage

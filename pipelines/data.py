@@ -1,6 +1,6 @@
 """Stages prepare, weights, pretrain, features, reference: prepared data, stated in data/manifest/KIND/KEY.json.
 
-Usage: python pipelines/data.py KIND KEY, with a kind of `dplangevin.manifest`. The stage does nothing if the
+Usage: python pipelines/data.py KIND KEY, with a kind of `dplangevin.pipeline.manifest`. The stage does nothing if the
 manifest already has the current parameters, sources and code, and no file that differs from it exists. The
 code that needs the data file makes it.
 """
@@ -10,8 +10,8 @@ import sys
 
 from stage import stage
 
-from dplangevin import manifest
-from dplangevin.config import load
+from dplangevin.pipeline import manifest
+from dplangevin.pipeline.config import load
 
 
 @stage

@@ -17,9 +17,16 @@ from analyse import described
 from omegaconf import DictConfig, OmegaConf
 from stage import stage
 
-from dplangevin import manifest, plan
-from dplangevin.cache import atomic_path, code_hash, key, targets
-from dplangevin.config import check_keys, check_values, compose, content, load
+from dplangevin.files import atomic_path, key
+from dplangevin.pipeline import manifest, plan
+from dplangevin.pipeline.config import (
+    check_keys,
+    check_values,
+    compose,
+    content,
+    load,
+)
+from dplangevin.pipeline.units import code_hash, targets
 
 TARGET = Path("data/manifest/code.json")
 

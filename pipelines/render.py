@@ -15,11 +15,12 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 from stage import stage
 
-from dplangevin import cache
-from dplangevin.config import content, load
-from dplangevin.exhibits import read as results
-from dplangevin.exhibits.style import image_bytes
-from dplangevin.statistics import sort_by, summary
+from dplangevin import files
+from dplangevin.papers.exhibits import read as results
+from dplangevin.papers.exhibits.style import image_bytes
+from dplangevin.papers.statistics import sort_by, summary
+from dplangevin.pipeline import units
+from dplangevin.pipeline.config import content, load
 
 EXHIBITS = Path("results/exhibits")
 PARTS = {
@@ -47,13 +48,13 @@ def render(name: str, cfg: DictConfig) -> None:
     figures = {name: draw(frame)}
     if exhibit.get("audited"):
         figures[f"{name}_audited"] = draw(frame, audited=True)
-    contents = {f"{name}.csv": cache.csv_bytes(numbers)}
+    contents = {f"{name}.csv": units.csv_bytes(numbers)}
     for stem, figure in figures.items():
         contents |= {f"{stem}.{kind}": image_bytes(figure, kind) for kind in ("png", "pdf")}
     if "table" in exhibit:
         page = instantiate(exhibit["table"], _partial_=True, _convert_="all", title=exhibit["title"])
         contents[f"{name}.md"] = page(frame).encode()
-    cache.write(EXHIBITS / name, contents, only=True)
+    files.write(EXHIBITS / name, contents, only=True)
 
 
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:

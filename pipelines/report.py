@@ -10,11 +10,12 @@ import pandas as pd
 from omegaconf import DictConfig
 from stage import stage
 
-from dplangevin import cache, manifest
-from dplangevin.claims.table import evaluate
-from dplangevin.config import content, load
-from dplangevin.exhibits import read
-from dplangevin.report.site import Site
+from dplangevin import files
+from dplangevin.papers.claims.table import evaluate
+from dplangevin.papers.exhibits import read
+from dplangevin.papers.report.site import Site
+from dplangevin.pipeline import manifest, units
+from dplangevin.pipeline.config import content, load
 
 RESULTS = Path("results")
 
@@ -29,7 +30,7 @@ def claims(cfg: DictConfig) -> None:
         if paper.get("data"):
             runs["data"] = pd.concat([facts(cfg, dataset) for dataset in paper["data"]])
         parts.append(evaluate(paper, runs, analyses))
-    cache.write(RESULTS, {"claims.csv": cache.csv_bytes(pd.concat(parts))})
+    files.write(RESULTS, {"claims.csv": units.csv_bytes(pd.concat(parts))})
 
 
 def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
@@ -68,7 +69,7 @@ def found(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.Data
 
 def page() -> None:
     """Write all pages of the report, and remove every other file from its folder."""
-    cache.write(RESULTS / "report", Site(load()).pages(), only=True)
+    files.write(RESULTS / "report", Site(load()).pages(), only=True)
 
 
 @stage

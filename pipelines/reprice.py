@@ -23,12 +23,13 @@ from omegaconf import DictConfig
 from run import RUNS, UNITS, inputs
 from stage import stage
 
-from dplangevin import cache, config, manifest
-from dplangevin.cache import beside, listing, write
-from dplangevin.experiment import Work, tables
+from dplangevin.files import write
 from dplangevin.methods import refuse
-from dplangevin.plan import Unit
-from dplangevin.prices import spent
+from dplangevin.methods.prices import spent
+from dplangevin.pipeline import config, manifest, units
+from dplangevin.pipeline.plan import Unit
+from dplangevin.pipeline.sweep import Work, tables
+from dplangevin.pipeline.units import beside, listing
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts
 
@@ -99,7 +100,7 @@ def reprice(cfg: DictConfig, experiment: str, dataset: str, root: Path = RUNS) -
         parts = texts[path.stem]
         header = ",".join(frames[path.stem].columns)
         made = [unit.get("made", "") for unit in json.loads(beside(path).read_bytes())]
-        pieces = [cache.Rows(header, part, how, TAKEN) for part, how in zip(parts, made, strict=True)]
+        pieces = [units.Rows(header, part, how, TAKEN) for part, how in zip(parts, made, strict=True)]
         listed = listing(work.keys, pieces)
         both = {path.name: header + "\n" + "".join(parts), beside(path).name: listed}
         write(path.parent, {name: each.encode() for name, each in both.items()})

@@ -23,9 +23,10 @@ import psutil
 import summary
 import yaml
 
-from dplangevin import config, lock
-from dplangevin.cache import RECOMPUTE, atomic_path
-from dplangevin.config import ConfigError
+from dplangevin.files import atomic_path
+from dplangevin.pipeline import config, lock
+from dplangevin.pipeline.config import ConfigError
+from dplangevin.pipeline.units import RECOMPUTE
 from dplangevin.text import meant
 
 LOCK = Path("dvc.lock")

@@ -19,12 +19,13 @@ import pandas as pd
 from omegaconf import DictConfig
 from stage import finish, stage
 
-from dplangevin import cache, manifest
-from dplangevin.arithmetic import pinned
-from dplangevin.cache import Store
-from dplangevin.config import ConfigError, load
-from dplangevin.exhibits import read
-from dplangevin.experiment import Inputs, sweep, tables
+from dplangevin import files
+from dplangevin.papers.exhibits import read
+from dplangevin.pipeline import manifest
+from dplangevin.pipeline.config import ConfigError, load
+from dplangevin.pipeline.environment import pinned
+from dplangevin.pipeline.sweep import Inputs, sweep, tables
+from dplangevin.pipeline.units import Store
 
 RUNS = Path("results/runs")
 METRICS = Path("results/metrics")
@@ -52,7 +53,7 @@ def main() -> None:
         there = spec.get("metrics") and (RUNS / place / "runs.csv").exists()
         shown = metrics(read.read_runs([place.as_posix()])) if there else {}
         text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
-        cache.write(METRICS, {f"{name}.json": text.encode()})
+        files.write(METRICS, {f"{name}.json": text.encode()})
 
 
 def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:

@@ -17,7 +17,7 @@ from shutil import copy2
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin.config import load
+from dplangevin.pipeline.config import load
 
 RESULTS = ("results/", "data/manifest/", "dvc.lock", "params.yaml")
 
@@ -106,7 +106,7 @@ def main() -> int:
             set_scale(tree / "conf/config.yaml", "smoke")
             (tree / ".dvc").mkdir(exist_ok=True)
             run(tree, "-m", "dvc", "config", "core.no_scm", "true")
-            if code := run(tree, "-m", "dplangevin.config"):
+            if code := run(tree, "-m", "dplangevin.pipeline.config"):
                 return code
         cfg = load(trees[0] / "params.yaml")
         exhibits = [f"render@{name}" for name in cfg.pipeline.exhibits]

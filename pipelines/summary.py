@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from dplangevin.claims import tally
+from dplangevin.papers.claims import tally
 
 LOG = "DPL_LOG"  # environment variable: the folder where stages write for the summary
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage

@@ -29,11 +29,19 @@ from omegaconf import DictConfig
 from run import RUNS, inputs
 from stage import stage
 
-from dplangevin import analyses, config, manifest, plan
-from dplangevin.arithmetic import Move, moved, pinned
-from dplangevin.cache import Rows, Store, beside, listed, listing, write
 from dplangevin.data import DataError
-from dplangevin.experiment import Work, sweep, tables
+from dplangevin.files import write
+from dplangevin.papers import analyses
+from dplangevin.pipeline import config, manifest, plan
+from dplangevin.pipeline.environment import Move, moved, pinned
+from dplangevin.pipeline.sweep import Work, sweep, tables
+from dplangevin.pipeline.units import (
+    Rows,
+    Store,
+    beside,
+    listed,
+    listing,
+)
 
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 

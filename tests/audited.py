@@ -22,17 +22,18 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.attacks import network, pairs
-from dplangevin.audit import audit
-from dplangevin.chains.chain import Chain, Langevin
-from dplangevin.config import load
+from dplangevin.attacks.audit import audit
 from dplangevin.methods import Execution, Plan, Workspace
 from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.methods.dpvi import Dpvi, _MeanField
 from dplangevin.methods.hybrid import Hybrid
 from dplangevin.methods.teachers import Descent, Ridge
+from dplangevin.pipeline.config import load
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Problem
+from dplangevin.problems.chain import Chain
+from dplangevin.samplers.chains.chain import Langevin
 
 METHODS = load().method
 DELTA = 0.1  # large, so that few runs show much

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from distributed import get_worker
 
-from dplangevin.cache import Checkpoint, File, sha256
+from dplangevin.files import Checkpoint, File, sha256
 from dplangevin.methods import Execution, Plan, Release, Workspace
 from dplangevin.methods.dp_sgd import Sgd
 from dplangevin.methods.objpert import ObjPert

@@ -12,17 +12,17 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from dplangevin import random
 from dplangevin.backbones import resnet20
 from dplangevin.backbones.resnet20 import ResNet20
-from dplangevin.config import load
 from dplangevin.data import Dataset
-from dplangevin.losses import LOGISTIC, SQUARED, huber, softmax
 from dplangevin.methods import Plan, Release, released
-from dplangevin.networks import build
-from dplangevin.plan import merged, plain
+from dplangevin.pipeline.config import load
+from dplangevin.pipeline.plan import merged, plain
 from dplangevin.privacy import Budget
 from dplangevin.problems import Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.last_block import Part
+from dplangevin.problems.losses import LOGISTIC, SQUARED, huber, softmax
 from dplangevin.problems.network import NetworkProblem
+from dplangevin.problems.networks import build
 
 
 @lru_cache

@@ -6,11 +6,12 @@ from pathlib import Path
 import pandas as pd
 from omegaconf import DictConfig
 
-from dplangevin import analyses
-from dplangevin import experiment as sweeps
-from dplangevin.cache import File, Store
-from dplangevin.exhibits.read import TEXT
-from dplangevin.plan import plain
+from dplangevin.files import File
+from dplangevin.papers import analyses
+from dplangevin.papers.exhibits.read import TEXT
+from dplangevin.pipeline import sweep as sweeps
+from dplangevin.pipeline.plan import plain
+from dplangevin.pipeline.units import Store
 
 EXACT = 17  # digits: every number comes back
 

@@ -27,21 +27,22 @@ PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 CLAIMS = ROOT / "results/report/claims.html"  # has a place for every row of results/claims.csv
 TOOLS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # dvc by name
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+PLAIN = "tests/pipeline/test_plain_dvc.py"
 
 # Commands that no test here runs as they stand: why, and the test that runs what is behind them.
 LONG = {
-    "make repro": "installs; tests/test_plain_dvc.py::test_what_fails_stops_nothing_else_and_the_summary_says_why",
-    "make repro FORCE=1": "hours; tests/test_cache.py::test_recompute_takes_nothing_from_results",
+    "make repro": f"installs; {PLAIN}::test_what_fails_stops_nothing_else_and_the_summary_says_why",
+    "make repro FORCE=1": "hours; tests/pipeline/test_units.py::test_recompute_takes_nothing_from_results",
     "make repro CLUSTER=tcp://head:8786": "installs; tests/faults/test_cluster.py",
     "pip install '.[cluster]'": "installs",
     "dask scheduler --port 8786": "serves; tests/faults/test_cluster.py",
     "dask worker tcp://head:8786 --nthreads 1 --nworkers 16": "the same",
-    "make repro STRICT=1": "installs; tests/test_plain_dvc.py::test_excused_and_other_failures",
-    "make repro SET=pipeline=svhn": "1.6 GB; tests/claims/test_committed.py::test_claims_of_li2019_on_svhn",
-    "make exhibit ID=wang2015_fig1c": "installs; tests/test_plain_dvc.py::test_the_summary_knows_what_an_exhibit_needs",
+    "make repro STRICT=1": "installs; tests/pipeline/test_plain_dvc.py::test_excused_and_other_failures",
+    "make repro SET=pipeline=svhn": "1.6 GB; tests/papers/claims/test_committed.py::test_claims_of_li2019_on_svhn",
+    "make exhibit ID=wang2015_fig1c": f"installs; {PLAIN}::test_the_summary_knows_what_an_exhibit_needs",
     "make smoke": "minutes: every stage",
     "make test": "this",
-    "make faults": "minutes; tests/test_trials.py::test_the_table_says_what_came_of_every_trial",
+    "make faults": "minutes; tests/faults/test_trials.py::test_the_table_says_what_came_of_every_trial",
     "make lint": "reads the sources, changes nothing",
     "make bench": "hours; see benchmarks/",
     "python benchmarks/everything.py --write": "hours; computes all results again",
@@ -55,13 +56,13 @@ LONG = {
             "-S '+experiment.sweep.vary.ops={radius:{from:1,to:16,count:5,scale:log}}' run@sweep",
             "dvc exp run -S experiment@experiment.sweep=batches run@sweep render@sweep",
         ),
-        "minutes; tests/test_sweeps.py::test_a_sweep_is_a_file_that_inherits_an_experiment",
+        "minutes; tests/pipeline/test_sweeps.py::test_a_sweep_is_a_file_that_inherits_an_experiment",
     ),
     "PYTHONPATH=src:pipelines python tune.py -m hydra/sweeper=optuna hydra.sweeper.direction=maximize "
     "hydra.sweeper.n_trials=12 hydra.sweeper.sampler.seed=0 hydra.sweeper.n_jobs=1 hydra.sweep.dir=data/tuning "
     "+dataset.abalone.held_out=0.2 'experiment.sweep.methods=[ops]' experiment.sweep.vary=null "
     "'experiment.sweep.epsilons.abalone=[1.0]' 'method.ops.radius=tag(log, interval(1, 50))'": (
-        "needs Optuna; tests/test_sweeps.py::test_the_objective_of_the_page_looks_at_held_out_rows_alone"
+        "needs Optuna; tests/pipeline/test_sweeps.py::test_the_objective_of_the_page_looks_at_held_out_rows_alone"
     ),
 }
 

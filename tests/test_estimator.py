@@ -16,11 +16,21 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dplangevin import Budget, DpSgd, Facts, ObjPert, OutPert, Pate, PrivateClassifier, Problem, learn
+from dplangevin import (
+    Budget,
+    DpSgd,
+    Facts,
+    ObjPert,
+    OutPert,
+    Pate,
+    PrivateClassifier,
+    Problem,
+    learn,
+)
 from dplangevin.methods.ops import Ops
 from dplangevin.methods.pate import Confident
 from dplangevin.methods.registry import METHODS
-from dplangevin.posterior import Sampler
+from dplangevin.samplers.posterior import Sampler
 
 # Checks that fail, by method, with the reason.  One that passes is an error: take it out.
 # Not here: pate, which needs public rows, that the checks do not give; dp_sgfs, whose theorem needs more rows.

@@ -39,11 +39,11 @@ from dplangevin import (
 )
 from dplangevin.attacks.release import zeros
 from dplangevin.attacks.sampled import all_iterates
-from dplangevin.losses import huber
 from dplangevin.methods import released
 from dplangevin.methods.pate import Confident
 from dplangevin.methods.registry import METHODS, named
 from dplangevin.privacy.survey import survey
+from dplangevin.problems.losses import huber
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/dplangevin"

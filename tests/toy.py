@@ -11,14 +11,19 @@ import numpy as np
 import swept
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin.config import load
 from dplangevin.data import Dataset
+from dplangevin.pipeline.config import load
 
 N, K = 120, 3  # of the features and of the images
 LAYERS = [{"conv": 4, "kernel": 3, "stride": 2}, {"activation": "tanh"}, {"linear": K}]
-NETWORK = {"_target_": "dplangevin.networks.build", "shape": [1, 8, 8], "classes": K, "layers": LAYERS}
+NETWORK = {
+    "_target_": "dplangevin.problems.networks.build",
+    "shape": [1, 8, 8],
+    "classes": K,
+    "layers": LAYERS,
+}
 ITS_PROBLEM = {"_target_": "dplangevin.problems.network.NetworkProblem.of_images", "_partial_": True}
-SAMPLING = {"_target_": "dplangevin.chains.sampling.Sampling", "batch": 16, "epochs": 2}
+SAMPLING = {"_target_": "dplangevin.problems.sampling.Sampling", "batch": 16, "epochs": 2}
 
 
 def with_experiment(dataset: str, spec: dict[str, Any], **more: Any) -> DictConfig:

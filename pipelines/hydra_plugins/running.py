@@ -12,8 +12,8 @@ from dvc.exceptions import InvalidArgumentError
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from dplangevin import lock
-from dplangevin.config import visible
+from dplangevin.pipeline import lock
+from dplangevin.pipeline.config import visible
 
 
 class Running(SearchPathPlugin):

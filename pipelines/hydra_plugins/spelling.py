@@ -1,4 +1,4 @@
-"""Hydra plugin for DVC that checks the overrides of `dvc exp run` with `python -m dplangevin.config --try`.
+"""Hydra plugin for DVC that checks the overrides of `dvc exp run` with `python -m dplangevin.pipeline.config --try`.
 
 DVC loads it because of `hydra.plugins_path` in .dvc/config. The check runs before DVC writes params.yaml or
 queues an experiment. So a misspelt key, an unusable value, or an invalid YAML file in conf/ changes nothing.
@@ -14,9 +14,9 @@ from dvc.utils.hydra import get_hydra_sweeps, to_hydra_overrides
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from dplangevin.config import PARAMS
+from dplangevin.pipeline.config import PARAMS
 
-TRY = ("sh", "pipelines/python.sh", "-m", "dplangevin.config")
+TRY = ("sh", "pipelines/python.sh", "-m", "dplangevin.pipeline.config")
 
 
 def overridden(argv: Sequence[str]) -> Iterator[str]:

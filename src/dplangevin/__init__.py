@@ -12,10 +12,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dplangevin.audit import Audit
-    from dplangevin.chains.sampling import Sampling
+    from dplangevin.attacks.audit import Audit
     from dplangevin.estimator import Privacy, PrivateClassifier
-    from dplangevin.library import Answer, attack, calibrate, facts, learn, price
+    from dplangevin.library import (
+        Answer,
+        attack,
+        calibrate,
+        facts,
+        learn,
+        price,
+    )
     from dplangevin.methods import Method
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
@@ -34,11 +40,12 @@ if TYPE_CHECKING:
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.problems import Facts
     from dplangevin.problems.glm import Glm as Problem
+    from dplangevin.problems.sampling import Sampling
 
 # name -> its module, as above; after a colon its name there, if it is another
 _HOMES = {
     "Answer": "dplangevin.library",
-    "Audit": "dplangevin.audit",
+    "Audit": "dplangevin.attacks.audit",
     "Budget": "dplangevin.privacy",
     "DpSgd": "dplangevin.methods.dp_sgd",
     "DpSgfs": "dplangevin.methods.dp_sgfs",
@@ -63,7 +70,7 @@ _HOMES = {
     "PrivateClassifier": "dplangevin.estimator",
     "Problem": "dplangevin.problems.glm:Glm",
     "Ridge": "dplangevin.methods.outpert",
-    "Sampling": "dplangevin.chains.sampling",
+    "Sampling": "dplangevin.problems.sampling",
     "Sgd": "dplangevin.methods.dp_sgd",
     "Sghmc": "dplangevin.methods.dp_sghmc",
     "Sgld": "dplangevin.methods.dp_sgld",

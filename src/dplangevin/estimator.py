@@ -31,11 +31,11 @@ from torch import Generator
 from dplangevin import random
 from dplangevin.checks import real, require
 from dplangevin.library import Answer, learn
-from dplangevin.losses import LOGISTIC, Loss, softmax
 from dplangevin.methods import Method
 from dplangevin.methods.registry import METHODS, named
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.problems.glm import Glm, linear_facts
+from dplangevin.problems.losses import LOGISTIC, Loss, softmax
 
 NESTED = "method__"  # prefix of the method's settings, in scikit-learn's convention
 TRIED = 1000  # records in the facts that test whether a method takes three classes

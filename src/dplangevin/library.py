@@ -25,24 +25,24 @@ from dp_accounting import DpEvent
 from torch import Tensor
 
 from dplangevin import random
+from dplangevin.attacks.audit import Audit, audit
 from dplangevin.attacks.release import statistics, zeros
-from dplangevin.audit import Audit, audit
 from dplangevin.checks import require
-from dplangevin.evaluate import predictive
-from dplangevin.losses import LOGISTIC, Loss, softmax
 from dplangevin.methods import Method, Plan, planned, released
+from dplangevin.methods.evaluate import predictive
+from dplangevin.methods.prices import priced, violated, whole
 from dplangevin.methods.registry import named
-from dplangevin.prices import priced, violated, whole
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate as smallest_noise
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm, linear_facts
+from dplangevin.problems.losses import LOGISTIC, Loss, softmax
 from dplangevin.text import weak_delta
 
 TIGHT = Tight()
-PRICES = "neighbours", "last_iterate"  # names for `prices.priced`
+PRICES = "neighbours", "last_iterate"  # names for `methods.prices.priced`
 WIDER, NARROWER = 1e3, 16.0  # `calibrate` tries budgets from 1/NARROWER to WIDER times the target
 
 
@@ -170,7 +170,7 @@ def price(
 ) -> dict[str, Any]:
     """Return the privacy cost of a method for a budget, without data.
 
-    The columns are those of a row of the sweep (`prices.priced`).  Among them are:
+    The columns are those of a row of the sweep (`methods.prices.priced`).  Among them are:
 
     * the promise: epsilon_paper, accountant_paper, adjacency;
     * the proven epsilon: epsilon_tight, accountant_tight, adjacency_tight;

@@ -184,7 +184,7 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
 def epochs(seed: int, seeds: int, n: int, size: int, first: int) -> Iterator[Tensor]:
     """Yield the rows ``(seeds, size)`` of step `first` and of all later steps of shuffled epochs.
 
-    The scheme is "shuffled" of `chains.sampling`.  Each order comes from a stream of its own, so that a run
+    The scheme is "shuffled" of `problems.sampling`.  Each order comes from a stream of its own, so that a run
     can be resumed within an epoch.
 
     Parameters
@@ -228,7 +228,7 @@ def batches(
     Parameters
     ----------
     rng : generator of all draws.
-    schemes : set of str, the sampling schemes of the chains, see `chains.sampling`.
+    schemes : set of str, the sampling schemes of the chains, see `problems.sampling`.
     seeds : int, S.
     n : int, rows of the data set.
     size : int, (expected) rows of a minibatch.

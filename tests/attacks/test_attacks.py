@@ -18,9 +18,14 @@ from dp_accounting import (
 )
 from scipy.stats import ks_2samp, kstest, norm
 
-from dplangevin.attacks import langevin, pairs, posterior, quadrature, sampled
-from dplangevin.audit import audit
-from dplangevin.losses import softmax
+from dplangevin.attacks import (
+    langevin,
+    pairs,
+    posterior,
+    quadrature,
+    sampled,
+)
+from dplangevin.attacks.audit import audit
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -28,6 +33,7 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, LangevinDpEvent, PosteriorSampleDpEvent
 from dplangevin.privacy.stepsize import steps_event
 from dplangevin.privacy.subsampled_gaussian import composed_steps, rounding
+from dplangevin.problems.losses import softmax
 
 ONE_STEP = LangevinDpEvent(100, 1, 1, 0.1523, 0.0173, 1.0, 1.0, 1.0)
 FIVE = LangevinDpEvent(10, 1, 5, 0.3, 0.05, 1.0, 0.5, 1.0, decay=0.2)

@@ -23,19 +23,19 @@ from torch.nn.functional import cross_entropy
 
 from dplangevin import random
 from dplangevin.attacks import network
-from dplangevin.audit import audit
-from dplangevin.cache import Checkpoint
-from dplangevin.chains import chain as loop
-from dplangevin.chains.chain import Chain
+from dplangevin.attacks.audit import audit
 from dplangevin.data.pixels import scaled
-from dplangevin.losses import softmax
+from dplangevin.files import Checkpoint
 from dplangevin.methods import Execution, Workspace
-from dplangevin.posterior import Sampler
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.problems import Sums
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import softmax
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.random import Batch
+from dplangevin.samplers.chains import chain as loop
+from dplangevin.samplers.posterior import Sampler
 
 Patch = pytest.MonkeyPatch
 PRIVATE = {name for name in METHODS if instantiate(METHODS[name]).budgeted}

@@ -12,17 +12,26 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.attacks import release, softmax
-from dplangevin.attacks.softmax import OnRow, Pair, Record, Training, flipped, opposite, pairs
-from dplangevin.audit import audit
-from dplangevin.chains.chain import Chain, run
-from dplangevin.chains.sampling import Sampling
-from dplangevin.losses import LOGISTIC
-from dplangevin.losses import softmax as softmax_loss
+from dplangevin.attacks.audit import audit
+from dplangevin.attacks.softmax import (
+    OnRow,
+    Pair,
+    Record,
+    Training,
+    flipped,
+    opposite,
+    pairs,
+)
 from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld import DpSgldRyffel2022
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import LOGISTIC
+from dplangevin.problems.losses import softmax as softmax_loss
+from dplangevin.problems.sampling import Sampling
+from dplangevin.samplers.chains.chain import run
 
 N, K, BOUND, DELTA, BATCH, STEPS = 12, 3, 2.0, 1e-3, 3, 10
 LIPSCHITZ = math.sqrt(2) * BOUND
@@ -185,7 +194,8 @@ def test_looks_that_are_a_few_steps_old_see_nearly_as_much() -> None:
 RYFFEL = DpSgldRyffel2022(Sampling("subset", BATCH, 2.0), 0.2, Tight(), noise_std=0.4)
 ROWS = problem_of(torch.zeros(N, 2), torch.zeros(N))
 SPREAD = problem_of(  # records that are longer along the first feature
-    torch.randn(N, 2, generator=torch.Generator().manual_seed(1)) * torch.tensor([0.7, 0.1]), torch.arange(N) % K
+    torch.randn(N, 2, generator=torch.Generator().manual_seed(1)) * torch.tensor([0.7, 0.1]),
+    torch.arange(N) % K,
 )
 
 

@@ -19,14 +19,14 @@ from audited import CHAINS, FITS, Shape
 from torch import Tensor
 
 from dplangevin import PrivateClassifier
+from dplangevin.attacks.audit import audit
 from dplangevin.attacks.release import precision
-from dplangevin.audit import audit
-from dplangevin.cache import Checkpoint
-from dplangevin.losses import LOGISTIC, softmax
+from dplangevin.files import Checkpoint
 from dplangevin.methods import Execution, Workspace, perturbed_fits
 from dplangevin.methods.teachers import Descent, Ridge
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import LOGISTIC, softmax
 
 CONFIDENCE = 0.95
 ROWS = np.zeros((200, 1))

@@ -12,12 +12,21 @@ from omegaconf import DictConfig
 from torch import nn
 
 from dplangevin import random
-from dplangevin.backbones import Backbone, alexnet, inputs, load, network, resnet18, resnet20, set_weights
+from dplangevin.backbones import (
+    Backbone,
+    alexnet,
+    inputs,
+    load,
+    network,
+    resnet18,
+    resnet20,
+    set_weights,
+)
 from dplangevin.backbones.features import fused
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.backbones.pretrain import accuracy, initialise
-from dplangevin.cache import sha256
 from dplangevin.data import DataError, Dataset, save_arrays
+from dplangevin.files import sha256
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS, IMAGES = ROOT / "data/weights/resnet20_cifar100.npz", ROOT / "data/processed/cifar100.npz"

@@ -18,11 +18,23 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import random
-from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
+from dplangevin.backbones import (
+    Backbone,
+    alexnet,
+    load,
+    network,
+    resnet18,
+)
 from dplangevin.backbones.augmentation import shifted
-from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
-from dplangevin.cache import Checkpoint, sha256
+from dplangevin.backbones.pretrain import (
+    Pretraining,
+    Session,
+    accuracy,
+    initialise,
+    pretrain,
+)
 from dplangevin.data import Dataset
+from dplangevin.files import Checkpoint, sha256
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -169,7 +181,7 @@ import sys
 from pathlib import Path
 from omegaconf import OmegaConf
 from dplangevin.backbones import pretrain
-from dplangevin.cache import Checkpoint
+from dplangevin.files import Checkpoint
 pretrain.Checkpoint = lambda path, key: Checkpoint(path, key, every=0)
 pretrain.pretrain(OmegaConf.load("cfg.yaml"), "alexnet_cifar100", Path("cifar100.npz"), Path(sys.argv[1]), "made of")
 """

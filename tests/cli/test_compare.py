@@ -18,19 +18,20 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from typer.testing import CliRunner, Result
 
-from dplangevin import comparison, experiment, random
-from dplangevin.cli import app
+from dplangevin import random
+from dplangevin.cli import app, comparison
 from dplangevin.cli.compare_page import Page
 from dplangevin.data import schema as schemas
 from dplangevin.data.schema import Schema
-from dplangevin.exhibits import read
-from dplangevin.exhibits.compare import CLASSES, TARGETS, Scores
-from dplangevin.losses import LOGISTIC, Loss, huber, softmax
+from dplangevin.methods.prices import whole
 from dplangevin.methods.registry import METHODS
-from dplangevin.prices import whole
+from dplangevin.papers.exhibits import read
+from dplangevin.papers.exhibits.compare import CLASSES, TARGETS, Scores
+from dplangevin.pipeline import sweep as sweeps
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import LOGISTIC, Loss, huber, softmax
 
 CHEAP = "nonprivate,objpert,outpert"
 MINE = """
@@ -85,15 +86,15 @@ def compare(*words: str, methods: str = CHEAP) -> Result:
 
 def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ["mine.csv", "--target", "label", "--ranges-from-data"]
-    compute, made = experiment.Work.compute, list[list[int]]()
+    compute, made = sweeps.Work.compute, list[list[int]]()
 
-    def stopped(self: experiment.Work, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
+    def stopped(self: sweeps.Work, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
         if len(made) == 2:
             raise KeyboardInterrupt
         made.append([*group])
         return compute(self, group)
 
-    monkeypatch.setattr(experiment.Work, "compute", stopped)
+    monkeypatch.setattr(sweeps.Work, "compute", stopped)
     assert compare(*asked).exit_code == 130
     assert not Path("out/runs.csv").exists()
     made[:1] = []
@@ -180,20 +181,20 @@ def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
 def test_an_interrupted_run_goes_on_with_a_secret_that_nobody_else_reads(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compute, sweep, seeds = experiment.Work.compute, comparison.sweep, list[int]()
+    compute, sweep, seeds = sweeps.Work.compute, comparison.sweep, list[int]()
 
     def swept(cfg: DictConfig, *more: Any) -> list[str]:
         seeds.append(cfg.seed)
         return sweep(cfg, *more)
 
-    def stopped(self: experiment.Work, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
+    def stopped(self: sweeps.Work, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
         if group[0]:
             raise KeyboardInterrupt
         return compute(self, group)
 
     monkeypatch.setattr(comparison, "sweep", swept)
     with monkeypatch.context() as patch:
-        patch.setattr(experiment.Work, "compute", stopped)
+        patch.setattr(sweeps.Work, "compute", stopped)
         assert compare("mine.csv", "--target", "label", "--ranges-from-data").exit_code == 130
     (secret,) = here.rglob("secret-seed")
     assert secret.stat().st_mode & 0o077 == 0

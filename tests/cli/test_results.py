@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dplangevin.claims import tally
 from dplangevin.cli import EXAMPLES, app, results
+from dplangevin.papers.claims import tally
 
 CLAIMS = """id,paper,fact,kind,verdict,ours,low,high,asked_low,asked_high,unit,published,where,exhibit
 a,p1,f,paper,reproduced,0.5,,inf,-inf,1,,half,Table 1,x; y

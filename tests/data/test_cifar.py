@@ -15,10 +15,10 @@ import pytest
 from loading import arrays, load, real
 from sklearn.datasets import load_digits
 
-from dplangevin.cache import sha256
 from dplangevin.data import DataError
 from dplangevin.data.loaders import cifar
 from dplangevin.data.miniature import pickled
+from dplangevin.files import sha256
 
 EVIL = "evil.txt"
 # MD5 of the members, as torchvision publishes them.

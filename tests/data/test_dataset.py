@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from dplangevin import data
-from dplangevin.cache import atomic_path, sha256
 from dplangevin.data import (
     DataError,
     Dataset,
@@ -24,6 +23,7 @@ from dplangevin.data import (
     row_norms,
     split,
 )
+from dplangevin.files import atomic_path, sha256
 
 
 def table(bound: float = 2.0, rows: int = 50, d: int = 7) -> Dataset:

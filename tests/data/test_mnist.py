@@ -11,8 +11,8 @@ import pytest
 from loading import arrays, load, real
 from sklearn.datasets import load_digits
 
-from dplangevin.cache import sha256
 from dplangevin.data import DataError, miniature
+from dplangevin.files import sha256
 
 TRAIN = "train-images-idx3-ubyte.gz"
 LABELS = "train-labels-idx1-ubyte.gz"

@@ -10,8 +10,8 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from dplangevin.data import DataError, Dataset, generator, split
-from dplangevin.losses import softmax
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import softmax
 
 ROOT = Path(__file__).parents[2]
 ROWS = [(k / 10, 3.0 + k, -k, "good" if k % 3 == 0 else "bad") for k in range(20)]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from loading import ROOT, config, load
 
-from dplangevin.cache import sha256
-from dplangevin.config import compose
 from dplangevin.data import DataError
+from dplangevin.files import sha256
+from dplangevin.pipeline.config import compose
 
 KEYS = sorted(path.stem for path in (ROOT / "conf/dataset").glob("*.yaml"))
 

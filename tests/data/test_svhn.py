@@ -11,10 +11,10 @@ from omegaconf import OmegaConf
 from scipy.io import savemat
 from sklearn.datasets import load_digits
 
-from dplangevin import manifest
 from dplangevin.data import DataError, Dataset, miniature
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.data.loaders.svhn import images_in
+from dplangevin.pipeline import manifest
 
 PARTS = {"train": slice(0, 30), "test": slice(30, 50), "extra": slice(50, 65)}
 OFFICIAL = {"train_32x32.mat": 73257, "extra_32x32.mat": 531131, "test_32x32.mat": 26032}

@@ -11,9 +11,9 @@ import pytest
 from loading import ROOT, config, load
 from omegaconf import OmegaConf
 
-from dplangevin.cache import sha256
 from dplangevin.data import DataError, row_norms
 from dplangevin.data.fetch import DataUnavailable, fetch
+from dplangevin.files import sha256
 
 KEYS = ("adult", "abalone", "synthetic")
 ADULT = [

@@ -19,8 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dplangevin import comparison
-from dplangevin.cli import app
+from dplangevin.cli import app, comparison
 from dplangevin.data import Dataset
 
 N = 30

@@ -33,11 +33,13 @@ from distributed.security import Security
 from typer.testing import CliRunner
 from web import closed_port, served
 
-from dplangevin import cluster as remote
-from dplangevin import config, executor, experiment, manifest
-from dplangevin.cache import File, Store, sha256
 from dplangevin.cli import app
-from dplangevin.plan import plain
+from dplangevin.files import File, sha256
+from dplangevin.pipeline import cluster as remote
+from dplangevin.pipeline import config, executor, manifest
+from dplangevin.pipeline import sweep as sweeps
+from dplangevin.pipeline.plan import plain
+from dplangevin.pipeline.units import Store
 
 ROOT = Path(__file__).parents[2]
 SOON = 60.0  # seconds that something may take on a loaded machine
@@ -135,8 +137,8 @@ class Sweep:
 
     def run(self) -> dict[str, bytes]:
         """The bytes of its results, by name."""
-        inputs = experiment.Inputs(File.at(self.data))
-        self.store.write(experiment.sweep(self.cfg, "toy", "rows", inputs, self.store))
+        inputs = sweeps.Inputs(File.at(self.data))
+        self.store.write(sweeps.sweep(self.cfg, "toy", "rows", inputs, self.store))
         return {path.name: path.read_bytes() for path in (self.folder / "results").iterdir()}
 
     def computed(self) -> list[tuple[str, int]]:
@@ -341,9 +343,9 @@ def test_another_worker_of_a_shared_folder_goes_on_from_a_checkpoint(
 
     def run(name: str, where: str) -> list[bytes]:
         monkeypatch.setenv("DPL_CLUSTER", where)
-        paths = [Path(f"{name}/{table}.csv") for table in experiment.tables(cfg.experiment.toy)]
+        paths = [Path(f"{name}/{table}.csv") for table in sweeps.tables(cfg.experiment.toy)]
         store = Store(paths, Path("data/units" if where else "units"))
-        store.write(experiment.sweep(cfg, "toy", "images", experiment.Inputs(File.at(data)), store))
+        store.write(sweeps.sweep(cfg, "toy", "images", sweeps.Inputs(File.at(data)), store))
         return [path.read_bytes() for path in paths]
 
     monkeypatch.setenv("DPL_WORKERS", "1")
@@ -492,15 +494,15 @@ def test_rows_state_the_arithmetic_that_they_were_made_with(
     sweep = Sweep(data, tmp_path)
     made = iter(["one machine"] * 20 + ["another"] * 40)
     monkeypatch.setattr(executor, "_arithmetic", lambda *_: next(made))
-    compute = experiment.Work.compute
+    compute = sweeps.Work.compute
 
-    def cut(self: experiment.Work, group: Any) -> Any:
+    def cut(self: sweeps.Work, group: Any) -> Any:
         if sweep.kept() == 20:
             raise KeyboardInterrupt
         return compute(self, group)
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment.Work, "compute", cut)
+        patch.setattr(sweeps.Work, "compute", cut)
         with pytest.raises(KeyboardInterrupt):
             sweep.run()
     sweep.run()

@@ -18,9 +18,10 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from typer.testing import CliRunner
 
-from dplangevin import config, typed, yaml_file
-from dplangevin.cache import targets
 from dplangevin.cli import app
+from dplangevin.data import yaml_file
+from dplangevin.pipeline import config, validate
+from dplangevin.pipeline.units import targets
 
 ROOT = Path(__file__).parents[2]
 SLOWEST = 20  # seconds that an answer may take
@@ -63,7 +64,7 @@ def said(text: str, name: str, lines: tuple[int, ...], what: str) -> bool:
 
 def compose(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     env = {"PYTHONPATH": str(ROOT / "src"), **env}
-    return run(folder, sys.executable, "-m", "dplangevin.config", *words, **env)
+    return run(folder, sys.executable, "-m", "dplangevin.pipeline.config", *words, **env)
 
 
 @pytest.fixture
@@ -225,7 +226,7 @@ def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
     for name in targets(conf):
         target = get_object(name)
         taken = {word for word in inspect.signature(target).parameters if word not in ("self", "cls")}
-        assert taken <= set(typed.annotations(target)), name
+        assert taken <= set(validate.annotations(target)), name
 
 
 @pytest.mark.trial("a wrong value")
@@ -488,7 +489,7 @@ def watch(event, args):
         opened.append(str(args[0]))
 
 sys.addaudithook(watch)
-from dplangevin import config, manifest
+from dplangevin.pipeline import config, manifest
 
 config.write(config.compose(["repeats=2"]))
 cfg = config.load()

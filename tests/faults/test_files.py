@@ -35,11 +35,19 @@ from omegaconf import OmegaConf
 from PIL import Image
 from web import Quiet, closed_port, served
 
-from dplangevin import cache, manifest
-from dplangevin.cache import Checkpoint, kept_file, verified
+from dplangevin import files
 from dplangevin.data import DataError, fetch, miniature
 from dplangevin.data.fetch import DataUnavailable
-from dplangevin.data.loaders import cifar, mnist, pneumonia, svhn, table
+from dplangevin.data.loaders import (
+    cifar,
+    mnist,
+    pneumonia,
+    svhn,
+    table,
+)
+from dplangevin.files import Checkpoint, kept_file, verified
+from dplangevin.pipeline import manifest
+from dplangevin.pipeline import units as cached
 
 ROOT = Path(__file__).parents[2]
 Damage = Callable[[bytes], bytes]
@@ -75,13 +83,14 @@ SWEEP = """
 import shutil, sys
 from pathlib import Path
 import toy
-from dplangevin import experiment
-from dplangevin.cache import File, Store
+from dplangevin.files import File
+from dplangevin.pipeline import sweep
+from dplangevin.pipeline.units import Store
 folder = Path(sys.argv[1])
 cfg = toy.config("objpert")
 cfg.experiment.toy.update({"scalings": ["unit"], "budgets_per_unit": 1, "epsilons": {"rows": [0.5, 4.0]}})
 store = Store([folder / f"results/{table}.csv" for table in ("runs", "scores")], folder / "units")
-keys = experiment.sweep(cfg, "toy", "rows", experiment.Inputs(File.at(folder / "rows.npz")), store)
+keys = sweep.sweep(cfg, "toy", "rows", sweep.Inputs(File.at(folder / "rows.npz")), store)
 shutil.copytree(folder / "units", folder / "kept")
 store.write(keys)
 """
@@ -133,7 +142,7 @@ def test_a_damaged_result_is_made_again(
     path.write_bytes(UNITS[how](whole))
     paths = [tmp_path / f"results/{table}.csv" for table in ("runs", "scores")]
     keys = [unit["key"] for unit in json.loads((swept / "results/runs.units.json").read_bytes())]
-    store = cache.Store(paths, tmp_path / "units")
+    store = cached.Store(paths, tmp_path / "units")
     assert "computed again" in capsys.readouterr().err
     found = [key for key in keys if all(key in listed for listed in store.listed)]
     assert len(found) < len(keys)
@@ -168,9 +177,10 @@ TRAIN = """
 import os, signal, sys
 from pathlib import Path
 import torch
-from dplangevin.cache import Checkpoint
-from dplangevin.chains.chain import Chain, run
-from dplangevin.chains.sampling import Sampling
+from dplangevin.files import Checkpoint
+from dplangevin.problems.chain import Chain
+from dplangevin.samplers.chains.chain import run
+from dplangevin.problems.sampling import Sampling
 from scenarios import logistic
 folder, last = Path(sys.argv[1]), int(sys.argv[2])
 class Observer:
@@ -465,13 +475,13 @@ def test_units_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
         "batch": 128,
         "curves": {
             "moments": {
-                "_target_": "dplangevin.analyses.stepsize.Curve",
+                "_target_": "dplangevin.papers.analyses.stepsize.Curve",
                 "accountant": {"_target_": "dplangevin.privacy.accountants.li2019.Li2019", "max_order": 32},
                 "adjacency": "add_remove",
             }
         },
     }
-    analysis = {"_target_": "dplangevin.analyses.li2019_fig2.Sizes", **smallest}
+    analysis = {"_target_": "dplangevin.papers.analyses.li2019_fig2.Sizes", **smallest}
     OmegaConf.save(OmegaConf.create({"seed": 1, "analysis": {"toy": analysis}}), tmp_path / "params.yaml")
     stage = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", sys.executable, "pipelines/analyse.py", "toy"]
     done = run(tmp_path, *stage, PYTHONPATH="src")
@@ -588,7 +598,7 @@ def test_what_is_renamed_is_checked_and_on_the_disk(tmp_path: Path, monkeypatch:
 
     seen(os, "fsync", lambda handle: os.readlink(f"/proc/self/fd/{handle}"))
     seen(os, "replace", lambda source, target: str(source))
-    seen(cache, "sha256", str)
+    seen(files, "sha256", str)
     raw = tmp_path / "raw"
     fetch.fetch("toy", [loading.entry("toy.csv", CONTENT)], raw, [str(tmp_path / "mirror")])
     part = done[0][1]

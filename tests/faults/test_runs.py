@@ -27,9 +27,10 @@ from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
 
-from dplangevin import arithmetic, cache, lock
-from dplangevin.cache import Store
-from dplangevin.config import ConfigError
+from dplangevin.pipeline import environment as machine
+from dplangevin.pipeline import lock, units
+from dplangevin.pipeline.config import ConfigError
+from dplangevin.pipeline.units import Store
 
 # an analysis of two units, which say that they are at work, and wait
 WAITS = """
@@ -192,7 +193,7 @@ ODD = pytest.mark.trial("hostile environment")
 QUEUE = pytest.mark.trial("a queue worker is killed")
 THREADS = pytest.mark.trial("threads")
 
-CONFIG = (sys.executable, "-m", "dplangevin.config")
+CONFIG = (sys.executable, "-m", "dplangevin.pipeline.config")
 DVC = (sys.executable, "-m", "dvc", "repro")
 COMMAND = (sys.executable, "-m", "dplangevin.cli")
 BUSY = r"another run is at work here: {} \(pid \d+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
@@ -377,9 +378,8 @@ def test_no_run_begins_while_a_stage_of_an_earlier_one_is_left(
     """Where it does not end with its run, as on a system that does not tell it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(lock, "LEFT", 0.2)
-    code = (
-        "from dplangevin import lock; lock._take(lock.STAGE, 'analysis@first', 1); print(flush=True); input()"
-    )
+    code = "from dplangevin.pipeline import lock; lock._take(lock.STAGE, 'analysis@first', 1)"
+    code += "; print(flush=True); input()"
     env = environment(tmp_path, PYTHONPATH=str(ROOT / "src"))
     with subprocess.Popen([sys.executable, "-c", code], env=env, stdin=-1, stdout=-1) as left:
         assert left.stdout
@@ -541,10 +541,10 @@ def test_what_another_user_made_is_named_in_one_line(tmp_path: Path, place: str)
 def test_what_is_pinned_runs_on_one_thread_and_nothing_else_does() -> None:
     torch.set_num_threads(2)
     try:
-        with arithmetic.pinned():
+        with machine.pinned():
             here = threads()
             there = set(Parallel(n_jobs=2)(delayed(threads)() for _ in range(4)))
-            assert arithmetic.described().startswith("threads 1, ")
+            assert machine.described().startswith("threads 1, ")
         assert here == (1, 1, "1")
         assert there == {(1, 1, "1")}
         assert torch.get_num_threads() == 2
@@ -566,7 +566,7 @@ def test_the_threads_of_the_environment_move_no_number(tmp_path: Path) -> None:
     run(tmp_path, *CONFIG, "experiment.wang2015.methods=[objpert]", PYTHONPATH="src")
     found = {}
     for number in ("1", "2"):
-        given = dict.fromkeys((*arithmetic.VARIABLES, "DPL_WORKERS"), number)
+        given = dict.fromkeys((*machine.VARIABLES, "DPL_WORKERS"), number)
         done = run(
             tmp_path, sys.executable, "pipelines/run.py", "wang2015-abalone", PYTHONPATH="src", **given
         )
@@ -596,12 +596,12 @@ def test_a_unit_that_is_computed_again_says_how_far_it_moved(
 
     written("an old machine")
     monkeypatch.setenv("DPL_RECOMPUTE", "1")
-    same = arithmetic.moved(written("another").before[0], cache.listed(path))
+    same = machine.moved(written("another").before[0], units.listed(path))
     assert str(same) == "all 2 units have the same bytes as before"
-    move = arithmetic.moved(written("a third", b=72.0).before[0], cache.listed(path))
+    move = machine.moved(written("a third", b=72.0).before[0], units.listed(path))
     assert move.largest == pytest.approx({"ess": 0.28, "accuracy": 0.028})
     assert str(move).startswith("1 of 2 units have the same bytes as before; the others moved")
     assert str(move).endswith("accuracy 0.028, ess 0.28. Before: another; now: a third")
     monkeypatch.delenv("DPL_RECOMPUTE")
     written("a fourth", a=0.7)  # nothing is computed, so nothing is said of the arithmetic
-    assert {rows.made for rows in cache.listed(path).values()} == {"a third"}
+    assert {rows.made for rows in units.listed(path).values()} == {"a third"}

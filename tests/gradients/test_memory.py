@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dplangevin.engine import memory
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.engine.recognise import materialised_size, plan
-from dplangevin.networks import Network
+from dplangevin.problems.networks import Network
 
 
 @pytest.fixture

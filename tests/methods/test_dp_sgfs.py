@@ -9,9 +9,9 @@ import torch
 from scenarios import logistic, method, release
 
 from dplangevin import random
-from dplangevin.kernels.sgfs import SgfsState, sgfs
 from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.privacy import Budget, FisherScoringDpEvent
+from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
 
 
 @pytest.mark.parametrize(("temperature", "heat"), [("printed", 1.0), ("proper", 4.0)])

@@ -12,24 +12,25 @@ from scenarios import method as make
 
 from dplangevin import random
 from dplangevin.attacks import pairs
-from dplangevin.audit import audit
-from dplangevin.chains.chain import Chain, thinned
-from dplangevin.chains.sampling import Sampling
-from dplangevin.kernels.sghmc import SghmcState, sghmc
-from dplangevin.kernels.sgld import SgldState, sgld
-from dplangevin.kernels.sgnht import SgnhtState, sgnht
-from dplangevin.losses import softmax
+from dplangevin.attacks.audit import audit
 from dplangevin.methods import Execution, Plan, Release, released
 from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld import DpSgldRyffel2022
-from dplangevin.prices import priced
+from dplangevin.methods.prices import priced
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.stepsize import multiplier_of, steps_event
 from dplangevin.problems import Facts
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import softmax
+from dplangevin.problems.sampling import Sampling
+from dplangevin.samplers.chains.chain import thinned
+from dplangevin.samplers.kernels.sghmc import SghmcState, sghmc
+from dplangevin.samplers.kernels.sgld import SgldState, sgld
+from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
 
 INF = math.inf
 TIGHT = {"_target_": "dplangevin.privacy.accountants.tight.Tight"}
@@ -168,7 +169,9 @@ def test_the_noise_of_dp_sghmc_is_tied_to_its_step(given: dict[str, Any]) -> Non
 def test_its_noise_is_for_what_one_record_moves(clipped: Any, calibrated: Any) -> None:
     """Whatever is clipped, noise over sensitivity is the multiplier that is priced."""
     problem, budget = logistic(), Budget(2.0, 1e-5)
-    method = make("dp_sgld_li2019", clipped=clipped, calibrated=calibrated, step=0.1, unit="absolute", clip=0.3)
+    method = make(
+        "dp_sgld_li2019", clipped=clipped, calibrated=calibrated, step=0.1, unit="absolute", clip=0.3
+    )
     plan = method.plan(problem.facts, budget)
     multiplier = float(plan.work.noise_std[0]) / plan.work.sensitivity(problem.n)
     assert multiplier == pytest.approx(plan.settings["noise_multiplier"], rel=1e-6)

@@ -7,11 +7,11 @@ import torch
 from scenarios import gaussian, logistic
 
 from dplangevin import random
-from dplangevin.chains.sampling import Sampling
 from dplangevin.methods import released
 from dplangevin.methods.dpvi import Dpvi
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems.sampling import Sampling
 
 
 def method(clip: float, epochs: float, batch: int, **settings: Any) -> Dpvi:

@@ -14,19 +14,25 @@ from hydra.utils import instantiate
 from scenarios import SEPARABLE, last, linear, logistic, multinomial, network, separable
 
 from dplangevin import random
-from dplangevin.chains.chain import Chain
-from dplangevin.config import load
-from dplangevin.evaluate import predictive
-from dplangevin.methods import Execution, Method, Plan, Release, released
+from dplangevin.methods import (
+    Execution,
+    Method,
+    Plan,
+    Release,
+    released,
+)
 from dplangevin.methods import planned as planned_by_method
+from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.pate import Caps
 from dplangevin.methods.perturbed_fits import Fit
-from dplangevin.plan import merged, plain
+from dplangevin.pipeline.config import load
+from dplangevin.pipeline.plan import merged, plain
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier
 from dplangevin.problems import Problem
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.last_block import Head, LastBlock
 
@@ -167,7 +173,7 @@ def test_the_noise_of_its_chains_is_drawn_in_the_precision_that_is_asked_for(
         asked.append(given[-1])
         return random.batches(*given)
 
-    monkeypatch.setattr("dplangevin.chains.chain.batches", seen)
+    monkeypatch.setattr("dplangevin.samplers.chains.chain.batches", seen)
     of, method = problem_of("logistic"), make(name)
     plans = planned_by_method(method, of.facts, [Budget(epsilon, DELTA) for epsilon in budgets(name)], name)
     method.release(of, plans, Execution(SEEDS, random.generator(0, "test"), drawn_in=torch.float32))

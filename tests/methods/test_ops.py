@@ -9,11 +9,11 @@ from hydra.utils import instantiate
 from scenarios import gaussian, linear, logistic, multinomial
 from scenarios import release as run
 
-from dplangevin.config import load
 from dplangevin.methods.ops import Ops
-from dplangevin.posterior import Rejection, Sampler, Whitened
+from dplangevin.pipeline.config import load
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.samplers.posterior import Rejection, Sampler, Whitened
 
 QUICK = Sampler(warmup=20, block=20, max_draws=20)
 

@@ -17,22 +17,36 @@ from sklearn.linear_model import LogisticRegression
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from dplangevin import cache, methods, random
-from dplangevin.cache import Checkpoint
+from dplangevin import methods, random
 from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
-from dplangevin.losses import softmax
-from dplangevin.methods import Execution, Plan, Release, Workspace, released, teachers
-from dplangevin.methods.pate import Caps, Confident, Pate, Votes, _prices
+from dplangevin.files import Checkpoint
+from dplangevin.methods import (
+    Execution,
+    Plan,
+    Release,
+    Workspace,
+    released,
+    teachers,
+)
+from dplangevin.methods.pate import (
+    Caps,
+    Confident,
+    Pate,
+    Votes,
+    _prices,
+)
 from dplangevin.methods.teachers import Descent, Labels, Ridge
-from dplangevin.networks import build
+from dplangevin.pipeline import units
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import PateDpEvent
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import softmax
 from dplangevin.problems.network import NetworkProblem
+from dplangevin.problems.networks import build
 
 DELTA = 1e-5
 LAYERS: list[dict[str, Any]] = [{"conv": 3, "kernel": 3, "stride": 2}, {"activation": "tanh"}, {"linear": 10}]
@@ -43,7 +57,7 @@ QUERIES = torch.arange(40).view(2, 20)
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources may be edited while tests run."""
-    monkeypatch.setattr(cache, "code_hash", lambda *names: "code")
+    monkeypatch.setattr(units, "code_hash", lambda *names: "code")
 
 
 def vote(**settings: Any) -> Confident:

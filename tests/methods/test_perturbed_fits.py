@@ -13,19 +13,19 @@ from scenarios import linear, logistic, multinomial
 from scenarios import release as run
 
 from dplangevin import random
-from dplangevin.losses import LOGISTIC
 from dplangevin.methods import outpert, perturbed_fits
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.objpert_pure import ObjPertPure
 from dplangevin.methods.outpert import OutPert, Ridge
-from dplangevin.minimise import minimise, private_minimum
-from dplangevin.posterior import find_centre
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import LOGISTIC
+from dplangevin.samplers.minimise import minimise, private_minimum
+from dplangevin.samplers.posterior import find_centre
 
 MADE: dict[str, Callable[..., Glm]] = {"logistic": logistic, "softmax": multinomial, "huber": linear}
 

@@ -8,12 +8,12 @@ import torch
 from hydra.utils import instantiate
 from scenarios import logistic
 
-from dplangevin.chains.sampling import Sampling
-from dplangevin.config import load
 from dplangevin.methods import Execution, Method
 from dplangevin.methods.registry import METHODS, named
-from dplangevin.plan import plain
+from dplangevin.pipeline.config import load
+from dplangevin.pipeline.plan import plain
 from dplangevin.privacy import Budget
+from dplangevin.problems.sampling import Sampling
 
 PARAMS = load()
 # sqrt(n) rows a step, which fits data of any size; the YAML files have sizes for tens of thousands of rows

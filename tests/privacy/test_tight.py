@@ -18,12 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampled_steps import poisson, without_replacement
 
-from dplangevin.privacy import (
-    Budget,
-    NearbyDpEvent,
-    PosteriorSampleDpEvent,
-    calibrate,
-)
+from dplangevin.privacy import Budget, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, delta_of, epsilon_of
 from dplangevin.privacy.accountants.tight import Tight

@@ -13,12 +13,13 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from dplangevin import random
-from dplangevin.cache import Checkpoint
-from dplangevin.chains.chain import Chain, Descent, run
-from dplangevin.chains.sampling import Sampling
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.networks import build, generator, named
+from dplangevin.files import Checkpoint
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.gan import Adversary, GanProblem, Loss
+from dplangevin.problems.networks import build, generator, named
+from dplangevin.problems.sampling import Sampling
+from dplangevin.samplers.chains.chain import Descent, run
 
 K, N, SEEDS = 3, 40, 2
 SHAPE = (1, 8, 8)

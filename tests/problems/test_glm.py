@@ -13,11 +13,11 @@ from one_by_one import row_loss
 from scenarios import gaussian, linear, logistic, multinomial, rows
 from torch import Tensor
 
-from dplangevin.config import load
 from dplangevin.data import Dataset
-from dplangevin.losses import LOSSES, Loss, huber, softmax
-from dplangevin.minimise import estimated, minimise
+from dplangevin.pipeline.config import load
 from dplangevin.problems.glm import Glm, linear_facts
+from dplangevin.problems.losses import LOSSES, Loss, huber, softmax
+from dplangevin.samplers.minimise import estimated, minimise
 
 MAKERS: dict[str, Callable[..., Glm]] = {"logistic": logistic, "huber": linear, "softmax": multinomial}
 EVERY = [pytest.param(name, shared, id=f"{name}-{shared}") for name in MAKERS for shared in (True, False)]
@@ -287,8 +287,8 @@ def test_the_smoothness_of_features_bounds_the_mean_losses_hessian_and_says_wher
 def test_an_estimated_hessian_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = multinomial(seeds=1, n=4000, features=2)
     assert estimated(problem) is problem
-    monkeypatch.setattr("dplangevin.minimise.LARGE", 0)
-    monkeypatch.setattr("dplangevin.minimise.ROWS", 1000)
+    monkeypatch.setattr("dplangevin.samplers.minimise.LARGE", 0)
+    monkeypatch.setattr("dplangevin.samplers.minimise.ROWS", 1000)
     theta = torch.randn(1, 2, 6, generator=torch.Generator().manual_seed(5))
     exact, found = problem.hessian(theta), estimated(problem).hessian(theta)
     assert 0.001 < float((found - exact).norm() / exact.norm()) < 0.15

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from dplangevin.backbones import resnet18
 from dplangevin.backbones.resnet18 import ResNet18
 from dplangevin.backbones.resnet20 import Block, ResNet20
-from dplangevin.cache import File
 from dplangevin.data import Dataset
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.networks import Network
+from dplangevin.files import File
 from dplangevin.problems.last_block import (
     Affine,
     Branch,
@@ -31,6 +30,7 @@ from dplangevin.problems.last_block import (
     of_images,
 )
 from dplangevin.problems.network import NetworkProblem
+from dplangevin.problems.networks import Network
 
 
 @pytest.fixture

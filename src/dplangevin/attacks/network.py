@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dplangevin.networks import Network, build
 from dplangevin.privacy import Adjacency
 from dplangevin.problems.network import NetworkProblem
+from dplangevin.problems.networks import Network, build
 
 HIDDEN = 32
 SHAPE = (1, 2, 2)  # of an image

@@ -11,9 +11,9 @@ import math
 import torch
 from torch import Tensor
 
-from dplangevin.losses import LOGISTIC, Loss, softmax
 from dplangevin.privacy import Adjacency
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import LOGISTIC, Loss, softmax
 
 LINEAR = Loss(
     "linear",

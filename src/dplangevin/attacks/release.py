@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dplangevin.audit import audit
+from dplangevin.attacks.audit import audit
 from dplangevin.checks import require
 from dplangevin.methods import Execution, Method, Plan
 from dplangevin.problems import Facts, Problem
@@ -154,7 +154,7 @@ def precision(theta: Tensor) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AmongRecords:
-    """The attack of `among_records` on a result row, as `prices.priced` takes it.
+    """The attack of `among_records` on a result row, as `methods.prices.priced` takes it.
 
     Attributes
     ----------

@@ -33,13 +33,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dplangevin.audit import audit
-from dplangevin.chains.chain import Chain
-from dplangevin.chains.sampling import Sampling
-from dplangevin.losses import softmax
+from dplangevin.attacks.audit import audit
 from dplangevin.methods import Method, Plan
 from dplangevin.problems import Descent, Problem
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import softmax
+from dplangevin.problems.sampling import Sampling
 from dplangevin.random import Batch
 
 LENGTHS = (1.0, 0.5)  # lengths of x and x', in row bounds
@@ -415,7 +415,7 @@ def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Ge
 
 
 def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Descent) -> Tensor:
-    """Return theta_K ``(R, 1, d)``, with every step as in `chains.chain`.
+    """Return theta_K ``(R, 1, d)``, with every step as in `samplers.chains.chain`.
 
     `start` ``(R, 1, d)`` are standard normals.
     """
@@ -508,7 +508,7 @@ def _ratios(
 
 @dataclass(frozen=True)
 class OnRow:
-    """The attack on the problem of a result row, as `prices.priced` takes it.
+    """The attack on the problem of a result row, as `methods.prices.priced` takes it.
 
     Attributes
     ----------

@@ -11,8 +11,8 @@ from hydra.utils import instantiate
 from torch import Tensor, nn
 
 from dplangevin.backbones.inputs import Inputs
-from dplangevin.cache import sha256
 from dplangevin.data import DataError
+from dplangevin.files import sha256
 
 KEYS_SHOWN = 4
 Kind = TypeVar("Kind", bound=nn.Module)

@@ -20,10 +20,10 @@ from tqdm import tqdm
 from dplangevin import random
 from dplangevin.backbones import Backbone, network, set_weights
 from dplangevin.backbones.augmentation import shifted
-from dplangevin.cache import Checkpoint, code_hash, key, sha256, targets
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
+from dplangevin.files import Checkpoint, key, sha256
 
 AT_ONCE = 500  # test images whose logits are computed together
 DIGITS = 5  # digits after the decimal point in training curves
@@ -281,7 +281,7 @@ def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.dev
     return right / len(x)
 
 
-def pretrain(cfg: DictConfig, name: str, data: Path, target: Path, inputs: str) -> None:
+def pretrain(cfg: DictConfig, name: str, data: Path, target: Path, inputs: str, code: str = "") -> None:
     """Train the backbone of an entry of conf/pretrain/ on the prepared public set, and write its weights.
 
     Parameters
@@ -294,11 +294,12 @@ def pretrain(cfg: DictConfig, name: str, data: Path, target: Path, inputs: str) 
         The prepared public set; the file of the weights.
     inputs : str
         Hash of everything from which the weights are made, for the header of the file.
+    code : str
+        Hash of the code that trains.  A checkpoint of other code is not continued.
     """
     entry, backbone, device = cfg.pretrain[name], cfg.backbone[name], pick()
     settings = {"pretrain": OmegaConf.to_container(entry), "backbone": OmegaConf.to_container(backbone)}
     images = Dataset.load(data)
-    code = code_hash(__name__, *targets(settings))
     digest = key([code, sha256(data), cfg.seed, device.type, settings])
     checkpoint = Checkpoint(Path("data/units/pretrain") / f"{name}.pt", digest)
     training: Pretraining = instantiate(entry.training)

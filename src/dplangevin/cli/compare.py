@@ -143,9 +143,11 @@ def compare(
     """
     from rich.console import Console
 
-    from dplangevin import cache, comparison, executor
+    from dplangevin import files
+    from dplangevin.cli import comparison
     from dplangevin.cli.output import counted
     from dplangevin.data import schema as schemas
+    from dplangevin.pipeline import executor
 
     try:
         from dplangevin.cli import compare_page
@@ -227,7 +229,7 @@ def compare(
             )
             raise
     found = compare_page.Page(asked, stated, outcome, predicted, read)
-    cache.write(asked.results, found.files())
+    files.write(asked.results, found.files())
     asked.forget_secret()
     _print(found)
 

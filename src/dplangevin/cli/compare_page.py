@@ -12,13 +12,19 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dplangevin import cache
-from dplangevin.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome
+from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome
 from dplangevin.data.schema import FROM_DATA, LEFT_OUT, Schema
-from dplangevin.exhibits import compare
-from dplangevin.exhibits.style import image_bytes, look
-from dplangevin.statistics import finite_interval, sort_by
-from dplangevin.text import distinct, epsilon, number, short, weak_delta
+from dplangevin.papers.exhibits import compare
+from dplangevin.papers.exhibits.style import image_bytes, look
+from dplangevin.papers.statistics import finite_interval, sort_by
+from dplangevin.pipeline import units
+from dplangevin.text import (
+    distinct,
+    epsilon,
+    number,
+    short,
+    weak_delta,
+)
 
 LONG = 30.0  # seconds; from here on the page says which methods took them
 EVERY = 0.999  # an assumption of more than this share of rows counts as common to all
@@ -352,5 +358,5 @@ class Page:
         return {
             **figures,
             "index.html": html.encode(),
-            "compare.csv": cache.csv_bytes(numbers.dropna(axis=1, how="all")),
+            "compare.csv": units.csv_bytes(numbers.dropna(axis=1, how="all")),
         }

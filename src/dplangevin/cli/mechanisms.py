@@ -298,8 +298,8 @@ class Steps(NamedTuple):
 
 def gaussian(asked: Asked) -> Steps:
     """Return the Gaussian steps that the options describe; raise ValueError for options of a method."""
-    from dplangevin.chains.sampling import Sampling
     from dplangevin.checks import require
+    from dplangevin.problems.sampling import Sampling
     from dplangevin.text import meant
 
     for name in (*SETTINGS, "set"):
@@ -357,12 +357,12 @@ def method_of(asked: Asked, **more: Any) -> Any:
     """
     from omegaconf import OmegaConf
 
+    from dplangevin.data.yaml_file import inexact
     from dplangevin.methods.registry import METHODS, named
-    from dplangevin.yaml_file import inexact
 
     assert asked.method is not None
     if "." in asked.method and asked.method not in METHODS:
-        from dplangevin.comparison import class_named
+        from dplangevin.cli.comparison import class_named
 
         method: Any = class_named(asked.method)()
     else:
@@ -413,11 +413,11 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
     where : str
         Name of the object, for messages.
     """
-    from dplangevin import typed
+    from dplangevin.pipeline import validate
     from dplangevin.privacy.survey import ACCOUNTANTS
     from dplangevin.text import meant
 
-    known, hints = {each.name for each in fields(thing)}, typed.annotations(type(thing))
+    known, hints = {each.name for each in fields(thing)}, validate.annotations(type(thing))
     found = {}
     for name, value in tree.items():
         if name not in known:
@@ -433,7 +433,7 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
             if value not in ACCOUNTANTS:
                 raise ValueError(unknown_accountant(value))
             value = ACCOUNTANTS[value].accountant
-        elif faults := typed.check(value, hints[name], f"{where}.{name}", objects=False):
+        elif faults := validate.check(value, hints[name], f"{where}.{name}", objects=False):
             raise ValueError(faults[0])
         found[name] = value
     return replace(thing, **found)
@@ -451,9 +451,9 @@ def unknown_accountant(name: str) -> str:
 
 def facts_of(asked: Asked) -> Any:
     """Return the facts about the data that a method may use in its plan."""
-    from dplangevin.losses import LOGISTIC, huber, softmax
     from dplangevin.problems import Facts
     from dplangevin.problems.glm import linear_facts
+    from dplangevin.problems.losses import LOGISTIC, huber, softmax
 
     needed(asked, records=32561)
     assert asked.records is not None
@@ -501,7 +501,7 @@ def _noises(method: Any) -> list[str]:
 def of_plan(asked: Asked, method: Any, plan: Any, facts: Any, stated: bool) -> Mechanism:
     """Return the mechanism of a plan; if the options give the noise (`stated`), nothing is promised."""
     from dplangevin.methods import chain_columns
-    from dplangevin.prices import violated
+    from dplangevin.methods.prices import violated
 
     guarantee = plan.guarantee
     promise = None if stated else (guarantee.epsilon, method.accountant.name)
@@ -520,7 +520,7 @@ def _follows(event: Any) -> dict[str, float]:
 
 def described(event: Any) -> str:
     """Return the mechanism in a few words, with its numbers."""
-    from dplangevin.analyses.mechanisms import described as in_words
+    from dplangevin.papers.analyses.mechanisms import described as in_words
     from dplangevin.privacy import events
 
     if isinstance(event, events.NearbyDpEvent):

@@ -144,7 +144,7 @@ def attacked(mechanism: Mechanism, asked: Asked, runs: int, seed: int) -> list[B
 
     from dplangevin import random
     from dplangevin.attacks import langevin, posterior, sampled
-    from dplangevin.audit import audit
+    from dplangevin.attacks.audit import audit
     from dplangevin.privacy.events import LangevinDpEvent, PosteriorSampleDpEvent
 
     def draw(event: DpEvent, adjacency: Adjacency) -> Any:

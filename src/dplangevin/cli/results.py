@@ -13,8 +13,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from dplangevin.claims import tally
 from dplangevin.cli import output
+from dplangevin.papers.claims import tally
 from dplangevin.text import meant, short
 
 CLAIMS, EXHIBITS, PIPELINES = "claims.csv", "exhibits", "conf/pipeline"
@@ -182,7 +182,7 @@ def stated(top: Path, folder: Path) -> Iterator[Exhibit]:
 
     Then yield exhibits that have a folder but belong to no pipeline.
     """
-    from dplangevin.yaml_file import read
+    from dplangevin.data.yaml_file import read
 
     paths = sorted((top / PIPELINES).glob("*.yaml"), key=lambda path: path.stem != "default")
     sources: dict[str, tuple[str, str]] = {}
@@ -325,7 +325,7 @@ def exp_show() -> list[dict[str, Any]]:
 
 def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]:
     """Yield the experiments in the output of `dvc exp show --json`, in its order: newest first."""
-    from dplangevin.config import flatten
+    from dplangevin.pipeline.config import flatten
 
     for base in shown:
         if not base.get("experiments"):

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dplangevin.cache import atomic_path
+from dplangevin.files import atomic_path
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 # Scaled rows are divided by this factor and so become shorter by 2.4e-7. Their norm then stays <= 1 in
@@ -375,7 +375,7 @@ def stage(kind: str, name: str) -> str:
     Parameters
     ----------
     kind : str
-        A key of `manifest.PLACES`.
+        A key of `pipeline.manifest.PLACES`.
     name : str
         Name of the file without its ending.
     """

@@ -29,8 +29,8 @@ from typing import IO, Any, NamedTuple
 
 import pooch
 
-from dplangevin.cache import atomic_path, describe, remove_leftovers, temporary_path
 from dplangevin.data import DataError, miniature
+from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_path
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
 PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dplangevin.cache import sha256
 from dplangevin.data import generator
+from dplangevin.files import sha256
 
 SOURCE = "miniature"  # the word among the urls of a file that asks for a stand-in
 PARTS = {"train": slice(0, 600), "test": slice(600, 800), "extra": slice(800, 1000)}  # of 1,797 digits

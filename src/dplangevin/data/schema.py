@@ -32,8 +32,7 @@ from typing import Any
 
 import yaml
 
-from dplangevin import yaml_file
-from dplangevin.data import DataError, Dataset
+from dplangevin.data import DataError, Dataset, yaml_file
 from dplangevin.data.columns import (
     MANY,
     MARKS,
@@ -47,7 +46,17 @@ from dplangevin.data.columns import (
 )
 from dplangevin.data.loaders import table
 from dplangevin.data.loaders.table import Filling, Unlabelled, filling
-from dplangevin.data.table import SHOWN, Format, listed, meant, no_column, no_number, number, quoted, shown
+from dplangevin.data.table import (
+    SHOWN,
+    Format,
+    listed,
+    meant,
+    no_column,
+    no_number,
+    number,
+    quoted,
+    shown,
+)
 
 OPEN = "???"  # an entry that the owner must still state
 FEW = 10  # a target with at most this many different whole numbers has classes

@@ -24,7 +24,7 @@ memory.keep_heap()
 
 
 class Classifier(Protocol):
-    """The properties of a network that the engine needs; see `networks.Network`."""
+    """The properties of a network that the engine needs; see `problems.networks.Network`."""
 
     @property
     def module(self) -> nn.Module: ...
@@ -171,7 +171,7 @@ def _finite(sums: Sums, clip: float) -> bool:
 
 
 def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K) without a graph; see `networks.Network.logits`."""
+    """Return the logits (S, B, K) without a graph; see `problems.networks.Network.logits`."""
     with torch.no_grad():
         theta = theta.contiguous()
         seeds, batch = len(theta), x.shape[1]

@@ -16,13 +16,14 @@ import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
-from dplangevin.cache import Checkpoint
-from dplangevin.chains.chain import Chain, Kernel, Observer, run
+from dplangevin.files import Checkpoint
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.events import Released, Sampling
 from dplangevin.problems import Facts, Problem
+from dplangevin.problems.chain import Chain, Kernel, Observer
 from dplangevin.random import NORMALS
+from dplangevin.samplers.chains.chain import run
 
 SLACK = 1e-6  # relative; covers rounding when a claimed epsilon is recomputed from its event
 
@@ -80,10 +81,18 @@ class Release:
 
 
 class Workspace(NamedTuple):
-    """Where unfinished work is stored: checkpoints in `folder`, named by `key`, a hash of all its inputs."""
+    """Where unfinished work is stored: checkpoints in `folder`, named by `key`, a hash of all its inputs.
+
+    Attributes
+    ----------
+    folder : Path
+    key : str
+    code : str, a hash of the code that does the work, for files that several tasks share.
+    """
 
     folder: Path
     key: str
+    code: str = ""
 
     def checkpoint(self, name: str = "") -> Checkpoint:
         """Return the checkpoint for one piece of the work."""
@@ -102,7 +111,7 @@ class Execution(NamedTuple):
     workspace : Where methods that take long store checkpoints and results.
     start : Tensor (S, E, d).  theta_0 of chains; it must be independent of the data, or private itself.
         None: the problem's start.
-    schemes, drawn_in : As in `chains.chain.run`.
+    schemes, drawn_in : As in `samplers.chains.chain.run`.
     """
 
     seeds: int
@@ -202,7 +211,7 @@ def released(
 
 
 class ChainMethod:
-    """A method whose plans are `Chain`s; `chains.chain.run` runs them.
+    """A method whose plans are `Chain`s; `samplers.chains.chain.run` runs them.
 
     A subclass overrides `kernel` if its update is not gradient descent.
     """

@@ -8,9 +8,6 @@ import numpy as np
 import torch
 from dp_accounting import DpEvent
 
-from dplangevin.chains.chain import Chain, thinned
-from dplangevin.chains.sampling import POISSON, Sampling
-from dplangevin.chains.steps import Schedule, Steps, Unit, shown
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.methods import ChainMethod, Plan, guaranteed, no_budget
 from dplangevin.privacy import Adjacency, Budget, Guarantee
@@ -21,6 +18,10 @@ from dplangevin.privacy.events import Sampling as Drawn
 from dplangevin.privacy.events import ShuffledEpochsDpEvent
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
 from dplangevin.problems import Facts
+from dplangevin.problems.chain import Chain
+from dplangevin.problems.sampling import POISSON, Sampling
+from dplangevin.samplers.chains.chain import thinned
+from dplangevin.samplers.chains.steps import Schedule, Steps, Unit, shown
 
 CHOSEN = "number of records public", "step size, clip, batch, epochs and prior chosen without accounting"
 MOMENTS = Li2019(max_order=2048)  # for eps down to 0.01, because the best order is about 2 ln(1/delta)/eps
@@ -46,7 +47,7 @@ class DpSgd(ChainMethod):
 
     Attributes
     ----------
-    step, unit, schedule : Step sizes, as in `chains.steps`.
+    step, unit, schedule : Step sizes, as in `samplers.chains.steps`.
     clip : float, > 0.  C, the largest norm of a record's gradient.
     noise_multiplier : float, > 0, or None.  sigma; None: the smallest that `accountant` allows for the
         budget, and 0 without a budget.
@@ -209,3 +210,13 @@ def check_scheme(method: str, sampling: Sampling, *schemes: str) -> None:
     """Raise ValueError for a sampling scheme for which the method has no price."""
     known = " or ".join(schemes)
     require(sampling.scheme in schemes, f"{method} is priced for {known} samples, not {sampling.scheme!r}")
+
+
+def record_bound(facts: Facts, clip: float | None, method: str, budget: Budget) -> float:
+    """Return L, the bound on one record's gradient: the clip, or the problem's own bound if that is smaller.
+
+    Returns 0 at budget.epsilon = inf. Raises ValueError if there is neither a clip nor a bound.
+    """
+    if budget.epsilon == math.inf:
+        return 0.0
+    return facts.bounded(method) if clip is None else min(clip, facts.lipschitz)

@@ -9,18 +9,19 @@ import torch
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.chains.chain import Chain, Kernel, State, columns, thinned
-from dplangevin.chains.sampling import Sampling
-from dplangevin.chains.steps import Steps, Unit
 from dplangevin.checks import positive, require
-from dplangevin.kernels.sgfs import SgfsState, sgfs
 from dplangevin.methods import ChainMethod, Plan
 from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problems import Facts, Problem
+from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.sampling import Sampling
+from dplangevin.samplers.chains.chain import columns, thinned
+from dplangevin.samplers.chains.steps import Steps, Unit
+from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
 
 HEAT = {"printed": 1.0, "proper": 4.0}  # variance of the sampler's own noise, in units of F F^T/eta
 
@@ -53,11 +54,11 @@ class DpSgfs(ChainMethod):
     counts.
     Differs: Theorem 5 asks that F bounds the loss's curvature.  Its proof needs, and section C.2 says, that F
     times the unit ball contains all gradients.  F = L I satisfies this.
-    Differs: the sign of the update is not the printed one, see `kernels.sgfs`.
+    Differs: the sign of the update is not the printed one, see `samplers.kernels.sgfs`.
 
     Attributes
     ----------
-    step, unit : Step size, as in `chains.steps`.
+    step, unit : Step size, as in `samplers.chains.steps`.
     refresh : int, >= 1.  Number of steps between two computations of V.
     temperature : "printed": the noise above, which targets exp(-4U).  "proper": the variance of Z is
         ``max(sigma^2, 4/(N^2 eta))``, which targets exp(-U).
@@ -131,7 +132,7 @@ class DpSgfs(ChainMethod):
 
 
 class _Scoring:
-    """The kernel `kernels.sgfs` with the covariances of Algorithm 4.
+    """The kernel `samplers.kernels.sgfs` with the covariances of Algorithm 4.
 
     Other kernels see only the noisy sum.  This one also receives the rows of the minibatch, from which it
     computes V.  V has noise of its own, and the event counts it.

@@ -13,21 +13,22 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from dplangevin import kernels
-from dplangevin.chains.chain import Chain, Kernel, Langevin, State, columns, schedules, thinned
-from dplangevin.chains.sampling import POISSON, SUBSETS, Sampling
-from dplangevin.chains.steps import Steps, Unit
 from dplangevin.checks import positive, require
-from dplangevin.kernels.sghmc import sghmc
 from dplangevin.methods import ChainMethod, Plan, no_budget
-from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets, without_privacy
+from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets, record_bound, without_privacy
 from dplangevin.methods.dp_sgld import DpSgldLi2019
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
+from dplangevin.privacy.wang2015_noise import gradient_variance, subset_event
 from dplangevin.problems import Facts, Problem
+from dplangevin.problems.chain import Chain, Kernel, State
+from dplangevin.problems.sampling import POISSON, SUBSETS, Sampling
+from dplangevin.samplers import kernels
+from dplangevin.samplers.chains.chain import Langevin, columns, schedules, thinned
+from dplangevin.samplers.chains.steps import Steps, Unit
+from dplangevin.samplers.kernels.sghmc import sghmc
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class DpSghmc(ChainMethod):
     Attributes
     ----------
     friction : float in (0, 1).  a.
-    step, unit : Step size, as in `chains.steps`.
+    step, unit : Step size, as in `samplers.chains.steps`.
     precision, samples, burn_in, clip : As in `DpSgldWang2015`.
 
     References

@@ -15,12 +15,17 @@ import attr
 import torch
 from dp_accounting import DpEvent
 
-from dplangevin.chains.chain import Chain, thinned
-from dplangevin.chains.sampling import POISSON, SUBSETS, Sampling
-from dplangevin.chains.steps import Steps, Unit, shown
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan, guaranteed, no_budget
-from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_chain, check_scheme, on_subsets, without_privacy
+from dplangevin.methods.dp_sgd import (
+    CHOSEN,
+    MOMENTS,
+    check_chain,
+    check_scheme,
+    on_subsets,
+    record_bound,
+    without_privacy,
+)
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -29,10 +34,20 @@ from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import LangevinDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.events import Sampling as Drawn
-from dplangevin.privacy.stepsize import Schedule, multiplier_of, smallest_multiplier, step_of, steps_event
+from dplangevin.privacy.stepsize import (
+    Schedule,
+    multiplier_of,
+    smallest_multiplier,
+    step_of,
+    steps_event,
+)
 from dplangevin.privacy.subsampled_gaussian import composed_steps
-from dplangevin.privacy.wang2015_noise import gradient_variance, record_bound, subset_event
+from dplangevin.privacy.wang2015_noise import gradient_variance, subset_event
 from dplangevin.problems import Facts
+from dplangevin.problems.chain import Chain
+from dplangevin.problems.sampling import POISSON, SUBSETS, Sampling
+from dplangevin.samplers.chains.chain import thinned
+from dplangevin.samplers.chains.steps import Steps, Unit, shown
 
 Temperature = Literal["printed", "proper"]
 HEAT = {"printed": 1.0, "proper": 2.0}  # noise variance in units of the step size of the summed loss
@@ -64,7 +79,7 @@ class DpSgldWang2015(ChainMethod):
     Attributes
     ----------
     schedule : "phase", "constant" or "harmonic".
-    step, unit : Largest step size, as in `chains.steps`.
+    step, unit : Largest step size, as in `samplers.chains.steps`.
     precision : float, >= 0.  Precision of the Gaussian prior.
     samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
     alpha : float in (0, 1).  Share of the steps in the first phase.
@@ -161,7 +176,7 @@ class DpSgldLi2019(ChainMethod):
     Attributes
     ----------
     schedule : "fixed", or "decreasing": ``eta_t = eta_1 t^(-1/3)``.
-    step, unit : The step size ``step/unit``, as in `chains.steps`; step None: no limit on the step size.
+    step, unit : The step size ``step/unit``, as in `samplers.chains.steps`; step None: no limit on the step size.
     clip : float, > 0, or None.  L.
     precision : float, >= 0.  Precision of the Gaussian prior.
     samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
@@ -352,7 +367,7 @@ class DpSgldRyffel2022(ChainMethod):
     l2 : float, > 0.  Weight of the L2 penalty on the mean loss.
     accountant : `Ryffel2022`, Theorem 3.1 with K counted in steps; or `Tight`, the smaller of the privacy
         loss distribution of all iterates and the last-iterate bound.
-    step, unit, schedule : Step sizes, as in `chains.steps`.
+    step, unit, schedule : Step sizes, as in `samplers.chains.steps`.
     clip : float, > 0, or None for no clipping.  L is the smaller of `clip` and the problem's bound on
         gradients.
     noise_std : float, > 0, or None.  sigma; None: the smallest that `accountant` allows.

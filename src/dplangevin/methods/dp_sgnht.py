@@ -6,11 +6,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from dplangevin import kernels
-from dplangevin.chains.chain import State
 from dplangevin.checks import require
-from dplangevin.kernels.sgnht import sgnht
 from dplangevin.methods.dp_sghmc import DpSghmc
+from dplangevin.problems.chain import State
+from dplangevin.samplers import kernels
+from dplangevin.samplers.kernels.sgnht import sgnht
 
 
 @dataclass(frozen=True)

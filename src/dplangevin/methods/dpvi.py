@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.chains.chain import Chain, Kernel, State, run, schedules
-from dplangevin.chains.sampling import POISSON, Sampling
 from dplangevin.checks import positive, require
 from dplangevin.methods import Execution, Plan, Release, guaranteed
 from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_scheme
@@ -18,7 +16,10 @@ from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
 from dplangevin.problems import Descent, Facts, Problem, Sums
+from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.glm import Glm
+from dplangevin.problems.sampling import POISSON, Sampling
+from dplangevin.samplers.chains.chain import run, schedules
 
 
 @dataclass(frozen=True)

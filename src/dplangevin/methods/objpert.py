@@ -9,7 +9,13 @@ from dp_accounting import DpEvent
 
 from dplangevin import random
 from dplangevin.checks import not_negative, require
-from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
+from dplangevin.methods import (
+    Execution,
+    Plan,
+    Release,
+    guaranteed,
+    of_works,
+)
 from dplangevin.methods.perturbed_fits import (
     Fit,
     assumptions,
@@ -17,7 +23,6 @@ from dplangevin.methods.perturbed_fits import (
     output_multiplier,
     shares,
 )
-from dplangevin.minimise import reachable
 from dplangevin.privacy import Budget, ObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.objective import log_tail
@@ -26,6 +31,7 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.minimise import reachable
 
 TAIL = 40.0  # a standard normal vector is longer than sqrt(d) + TAIL with probability below e^-800
 

@@ -7,14 +7,20 @@ from typing import ClassVar
 
 from dplangevin import random
 from dplangevin.checks import positive
-from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
+from dplangevin.methods import (
+    Execution,
+    Plan,
+    Release,
+    guaranteed,
+    of_works,
+)
 from dplangevin.methods.perturbed_fits import Fit, assumptions, fitted, shares
-from dplangevin.minimise import reachable
 from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.minimise import reachable
 
 TAIL = 1000.0  # b is longer than 2 d + TAIL scales with probability below e^-750, which is 0 in float64
 

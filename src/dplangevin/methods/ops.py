@@ -9,13 +9,19 @@ import torch
 from dp_accounting import DpEvent, GaussianDpEvent
 
 from dplangevin.checks import not_negative, positive, require
-from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
-from dplangevin.posterior import R_HAT, Rejection, Sampler, Whitened
+from dplangevin.methods import (
+    Execution,
+    Plan,
+    Release,
+    guaranteed,
+    of_works,
+)
 from dplangevin.privacy import Budget, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.posterior import R_HAT, Rejection, Sampler, Whitened
 
 
 class _Tempered(NamedTuple):
@@ -41,7 +47,7 @@ class Ops:
       mu-GDP with ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4).  rho follows from
       (eps, delta).
 
-    The promise is that of an exact sample.  With "gdp" and `posterior.Rejection`, the law of the sample is
+    The promise is that of an exact sample.  With "gdp" and `samplers.posterior.Rejection`, the law of the sample is
     within a known total variation tv of the posterior.  delta includes (1 + e^eps) tv for this distance
     (Proposition 3).  A pure promise has no delta for it.
 

@@ -10,15 +10,22 @@ from dp_accounting import GaussianDpEvent
 
 from dplangevin import random
 from dplangevin.checks import not_negative, positive
-from dplangevin.methods import Execution, Plan, Release, guaranteed, no_budget, of_works
+from dplangevin.methods import (
+    Execution,
+    Plan,
+    Release,
+    guaranteed,
+    no_budget,
+    of_works,
+)
 from dplangevin.methods.perturbed_fits import Fit, assumptions, on_grid
-from dplangevin.minimise import minimise, private_minimum, reachable
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.minimise import minimise, private_minimum, reachable
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ of theta~ - theta* + eta, whose sensitivity is 2 gamma/Lambda.  The two compose 
 solver took.  Their sum is post-processing.
 
 The proof needs the same gamma on every data set.  So gamma is a bound that float64 reaches on all of them:
-`minimise.reachable`.
+`samplers.minimise.reachable`.
 
 Differs: Iyengar et al. let the user choose gamma.
 """
@@ -23,12 +23,12 @@ import torch
 from dp_accounting import GaussianDpEvent
 from torch import Tensor
 
-from dplangevin.minimise import estimated, minimise, private_minimum
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.objective import SHARE
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
+from dplangevin.samplers.minimise import estimated, minimise, private_minimum
 
 GRID = 1024  # grid points of released numbers in one scale of their noise
 

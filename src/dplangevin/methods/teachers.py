@@ -14,16 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from dplangevin import cache, random
-from dplangevin.cache import Checkpoint
-from dplangevin.chains.steps import Steps
+from dplangevin import files, random
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import save_arrays
+from dplangevin.files import Checkpoint
 from dplangevin.methods import Workspace
-from dplangevin.minimise import private_minimum, reachable
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.network import NetworkProblem, as_inputs
+from dplangevin.samplers.chains.steps import Steps
+from dplangevin.samplers.minimise import private_minimum, reachable
 
 AT_ONCE = 200  # number of queries that a stack of networks classifies together
 
@@ -233,14 +233,14 @@ class Descent:
         a checkpoint there.
         """
         assert isinstance(problem, NetworkProblem)
-        key = self._key(problem, count, queries, seed)
+        key = self._key(problem, count, queries, seed, workspace.code)
 
         def make(path: Path) -> None:
             checkpoint = Checkpoint(path.with_suffix(".pt"), key)
             save_arrays(path, {"votes": self._count(problem, count, queries, seed, checkpoint).numpy()})
             checkpoint.remove()
 
-        kept = cache.kept_file(workspace.folder / f"votes_{key}.npz", make)
+        kept = files.kept_file(workspace.folder / f"votes_{key}.npz", make)
         with np.load(kept, allow_pickle=False) as archive:
             return torch.as_tensor(archive["votes"])
 
@@ -311,7 +311,7 @@ class Descent:
                 state = {"step": 0, "voted": 0}
         return votes
 
-    def _key(self, problem: NetworkProblem, count: int, queries: Tensor, seed: int) -> str:
+    def _key(self, problem: NetworkProblem, count: int, queries: Tensor, seed: int, code: str) -> str:
         """Return the hash of all that determines the votes."""
         module = problem.network.module
         template = nn.utils.parameters_to_vector(module.parameters()).detach()
@@ -319,7 +319,7 @@ class Descent:
         for array in (queries, problem.x, problem.y, problem.x_test, template):
             digest.update(array.cpu().numpy().tobytes())
         inputs = [
-            cache.code_hash(__name__),
+            code,
             digest.hexdigest(),
             count,
             list(queries.shape),
@@ -327,4 +327,4 @@ class Descent:
             asdict(self),
         ]
         inputs += [problem.pretrained, problem.device.type, str(module)]
-        return cache.key([*inputs, problem.network.shape, problem.network.classes])
+        return files.key([*inputs, problem.network.shape, problem.network.classes])

@@ -7,17 +7,6 @@ from torch import Tensor
 
 from dplangevin.privacy.events import Budget
 from dplangevin.privacy.subsampled_gaussian import composed_steps
-from dplangevin.problems import Facts
-
-
-def record_bound(facts: Facts, clip: float | None, method: str, budget: Budget) -> float:
-    """Return L, the bound on one record's gradient: the clip, or the problem's own bound if that is smaller.
-
-    Returns 0 at budget.epsilon = inf. Raises ValueError if there is neither a clip nor a bound.
-    """
-    if budget.epsilon == math.inf:
-        return 0.0
-    return facts.bounded(method) if clip is None else min(clip, facts.lipschitz)
 
 
 def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from dplangevin.losses import Loss
+from dplangevin.problems.losses import Loss
 
 if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain, Kernel
+    from dplangevin.problems.chain import Chain, Kernel
     from dplangevin.random import Batch
 
 # A step without its noise; it changes theta in place.  Arguments: theta (S, E, d), the batch, the step sizes

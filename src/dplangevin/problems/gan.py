@@ -39,12 +39,12 @@ from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset
 from dplangevin.device import pick
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.networks import Generator, Network, adversaries, named
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.network import AT_ONCE, as_inputs
+from dplangevin.problems.networks import Generator, Network, adversaries, named
 
 if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain, Kernel, State
+    from dplangevin.problems.chain import Chain, Kernel, State
     from dplangevin.random import Batch
 
 Labels = Literal["private", "public", "alone"]
@@ -147,7 +147,7 @@ class GanProblem:
         labelled : int
             Number of images of each class that have a label, > 0.  Each of the `seeds` has its own draw.
         channels, latent
-            See `networks.adversaries`.
+            See `problems.networks.adversaries`.
         step, batch
             See `Adversary`.
         weight
@@ -193,7 +193,7 @@ class GanProblem:
         return self.x.device
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        """Draw the parameters of discriminator and generator, see `networks.initial`."""
+        """Draw the parameters of discriminator and generator, see `problems.networks.initial`."""
         theta = self.network.init(rng, seeds)
         if self.adversary is None:
             return theta

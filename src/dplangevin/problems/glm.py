@@ -28,13 +28,13 @@ from torch import Tensor
 
 from dplangevin.checks import positive, real, require
 from dplangevin.data import clip_rows
-from dplangevin.losses import Loss, huber, named, softmax
 from dplangevin.problems import Descent, Facts, Sums
+from dplangevin.problems.losses import Loss, huber, named, softmax
 from dplangevin.random import Batch
 
 if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain, Kernel
     from dplangevin.data import Dataset
+    from dplangevin.problems.chain import Chain, Kernel
 
 CELLS = 2**20  # numbers of drawn rows that are gathered at a time
 TESTED = 2**22  # margins of test rows that are computed at a time

@@ -20,12 +20,18 @@ from dplangevin.backbones import load
 from dplangevin.backbones.augmentation import shifted
 from dplangevin.backbones.resnet18 import ResNet18
 from dplangevin.backbones.resnet20 import Block, ResNet20
-from dplangevin.cache import File, code_hash, kept_file, key, targets
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
-from dplangevin.engine.layers import BY_HAND, Linear, ParameterFree, Parameters, PerExampleGradients
-from dplangevin.networks import Network
+from dplangevin.engine.layers import (
+    BY_HAND,
+    Linear,
+    ParameterFree,
+    Parameters,
+    PerExampleGradients,
+)
+from dplangevin.files import File, kept_file, key
 from dplangevin.problems.network import NetworkProblem
+from dplangevin.problems.networks import Network
 
 ResNet = ResNet18 | ResNet20
 AT_ONCE = 500  # images whose features are computed together
@@ -43,6 +49,7 @@ def of_images(
     folder: Path,
     padding: int = 0,
     flip: bool = False,
+    code: str = "",
 ) -> NetworkProblem:
     """Return the problem of training a part of a public network on an image set.
 
@@ -64,6 +71,8 @@ def of_images(
         Where the inputs of the last block are stored.
     padding, flip
         Arguments of `shifted`, which is applied once to each training image.
+    code : str
+        Hash of the code that computes these inputs.  It is part of the name of the stored file.
 
     Raises
     ------
@@ -82,7 +91,7 @@ def of_images(
         limit,
         padding,
         flip,
-        code_hash(__name__, *targets(dict(backbone))),
+        code,
     ]
     entering = part.inputs(network, activations(network, images, device, folder, key(decides), padding, flip))
     n, arrays = images.n, images.arrays()

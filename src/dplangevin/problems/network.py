@@ -17,11 +17,11 @@ from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
 from dplangevin.device import pick
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.networks import Network
 from dplangevin.problems import Descent, Facts, Sums
+from dplangevin.problems.networks import Network
 
 if TYPE_CHECKING:
-    from dplangevin.chains.chain import Chain, Kernel
+    from dplangevin.problems.chain import Chain, Kernel
 
 AT_ONCE = 1000  # test rows whose logits are computed together
 

@@ -7,12 +7,7 @@ from typing import Literal, get_args
 from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import (
-    Adjacency,
-    FisherScoringDpEvent,
-    PosteriorSampleDpEvent,
-    check_adjacency,
-)
+from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, PosteriorSampleDpEvent, check_adjacency
 
 Bound = Literal["paper", "range"]
 

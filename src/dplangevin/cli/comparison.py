@@ -1,0 +1,510 @@
+"""Comparison of all methods on a table of the user: the experiment, its budgets and its results.
+
+A comparison is an ordinary experiment. `Comparison.config` writes the configuration that conf/ would contain,
+and `experiment.sweep` runs it. For each ε of the user, every private method runs at two promised ε: at ε
+itself, and at the one whose proven ε is ε. The proven ε is that of the tight accountant for the same
+neighbours. So the results can be read at equal promised ε and at equal proven ε.
+
+Without a seed, the noise comes from the system's entropy. An interrupted run continues with the same noise:
+the folder of results contains the secret that determines it, until these results are complete.
+"""
+
+import importlib
+import math
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from dplangevin.data import DataError, Dataset, schema
+from dplangevin.data.loaders import table
+from dplangevin.data.schema import Schema
+from dplangevin.files import File, atomic_path, key
+from dplangevin.library import calibrate
+from dplangevin.methods import Method, planned
+from dplangevin.methods.pate import Pate
+from dplangevin.methods.registry import METHODS
+from dplangevin.papers.exhibits import read
+from dplangevin.pipeline.environment import pinned
+from dplangevin.pipeline.plan import plain
+from dplangevin.pipeline.sweep import Inputs, Watch, sweep, tables
+from dplangevin.pipeline.units import Store
+from dplangevin.privacy import Adjacency, Budget
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems import Facts
+from dplangevin.problems.glm import Glm
+from dplangevin.text import meant, number
+
+NAME = "compare"  # name of the experiment
+NEIGHBOURS: Adjacency = "replace_one"  # every method has a guarantee for these neighbours
+PRIOR = 1.0  # precision of the Gaussian prior, or ridge of the summed loss, of every method
+PASSES = 30  # largest number of passes over the rows
+TEACHER_ROWS = 20  # fewest rows for each teacher of PATE
+LEAST = 20  # fewest training rows
+TOGETHER = 2**22  # rows times repeats times budgets of one fit, at most: bounds its memory
+CLOSE = 2e-3  # relative tolerance of the proven ε
+SECRET = "secret-seed"  # file in the folder of results, if the noise comes from the system's entropy
+
+
+class Cost(NamedTuple):
+    """Seconds of one fit on one core: ``per_parameter d + per_cell n d``.
+
+    Attributes
+    ----------
+    per_parameter, per_cell : float
+        The two coefficients, in seconds.
+    slow : bool
+        Whether `quick` leaves the method out.
+    """
+
+    per_parameter: float
+    per_cell: float
+    slow: bool = False
+
+
+# measured on one core at n = 480 and 240,000, d = 10 to 72
+OTHER = Cost(5e-4, 3e-8)
+COSTS = {
+    "nonprivate": Cost(2e-5, 1e-8),
+    "objpert": Cost(2e-5, 1e-8),
+    "objpert_pure": Cost(2e-5, 1.5e-8),
+    "outpert": Cost(1e-5, 2e-9),
+    "dp_sgd": Cost(4e-5, 3e-8),
+    "pate": Cost(7e-5, 2e-9),
+    "ops": Cost(2.5e-3, 4e-7, slow=True),  # exact posterior samples
+    "ops_gdp": Cost(2e-3, 3e-7, slow=True),
+    "hybrid": Cost(2.5e-3, 4e-7, slow=True),
+    "hybrid_sgld": Cost(2.5e-3, 4e-7, slow=True),
+}
+
+
+def expected(name: str, facts: Facts, budgets: int, seeds: int) -> float:
+    """Return a guess of the seconds that the fits of a method take on one core, for the progress bar."""
+    cost = COSTS.get(name, OTHER)
+    return budgets * seeds * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
+
+
+class Outcome(NamedTuple):
+    """Results of a comparison.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        Columns of `read.read_runs`.
+    notes : dict
+        Method -> the reasons why it, or one of its budgets, has no result.
+    meta : mapping
+        Facts about the data.
+    rows : (int, int)
+        Number of training rows and of test rows.
+    constant : Series
+        Score of the best constant answer, by repeat.
+    seconds : mapping
+        Method -> processor time of the fits that this run computed.
+    """
+
+    runs: pd.DataFrame
+    notes: dict[str, list[str]]
+    meta: Mapping[str, Any]
+    rows: tuple[int, int]
+    constant: pd.Series
+    seconds: Mapping[str, float]
+
+    @property
+    def clipped(self) -> dict[str, int]:
+        """Column -> number of private values outside their range."""
+        return {**self.meta.get("clipped", {})}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The methods, the table and the budgets of a comparison.
+
+    Attributes
+    ----------
+    name : str
+        Name of the data set.
+    folder, file : Path, str
+        Place of the table.
+    schema : Schema
+        Public facts about its columns.
+    splits : mapping
+        Arguments of `loaders.table.load` that choose the training and test rows.
+    methods : mapping
+        Name -> config, see `methods_named`.
+    epsilons : sequence of float > 0, finite
+        Budgets.
+    delta : float in (0, 1)
+        Budget.
+    seeds : int >= 2
+        Repeats of every method. Each has its own split of the rows if `splits` makes as many.
+    seed : int >= 0 or None
+        Seed of the noise; whoever knows it can recompute the noise. None: the system's entropy.
+    results : Path
+        Folder of runs.csv, scores.csv and unfinished work.
+
+    Raises
+    ------
+    ValueError
+        A number is outside its domain.
+    """
+
+    name: str
+    folder: Path
+    file: str
+    schema: Schema
+    splits: Mapping[str, Any]
+    methods: Mapping[str, Mapping[str, Any]]
+    epsilons: Sequence[float]
+    delta: float
+    seeds: int
+    seed: int | None
+    results: Path
+
+    def __post_init__(self) -> None:
+        if not self.epsilons or not all(0 < epsilon < math.inf for epsilon in self.epsilons):
+            raise ValueError(
+                f"--epsilon {', '.join(map(number, self.epsilons))}: must be one or more positive, finite numbers"
+            )
+        if not 0 < self.delta < 1:
+            raise ValueError(f"--delta {self.delta:g}: must be in (0, 1)")
+        if self.seed is not None and self.seed < 0:
+            raise ValueError(f"--seed {self.seed}: must be at least 0")
+        if self.seeds < 2:
+            raise ValueError(
+                f"{self.seeds} repeats or folds have no interval: give --repeats or --folds at least 2"
+            )
+        if self.results.exists() and not self.results.is_dir():
+            raise ValueError(f"--out {self.results} is a file: name a folder, which may be a new one")
+
+    def data(self) -> Dataset:
+        """Return the prepared rows; raise DataError if nothing can be learned from them."""
+        found = table.load(self.folder, self.name, self.file, **self.schema.loader(), **self.splits)
+        if found.n < LEAST:
+            raise DataError(
+                f"{self.name} has {found.n} rows to train on, the others are tested on: need at least {LEAST}"
+            )
+        if found.y_train.min() == found.y_train.max():
+            raise DataError(
+                f"column {self.schema.target}: all rows to train on have one value: nothing to learn"
+            )
+        return found
+
+    def run(
+        self,
+        progress: Callable[[str], Any] = lambda name: None,
+        begin: Callable[[int, float], Any] = lambda fits, seconds: None,
+    ) -> Outcome:
+        """Compute what is not yet finished and return all results.
+
+        Parameters
+        ----------
+        progress : callable
+            Called with the name of each method before its budgets are computed.
+        begin : callable
+            Called before the sweep, which shows its own progress. Arguments: the number of fits, and the
+            seconds that they may take one after the other.
+
+        Raises
+        ------
+        ValueError
+            No method can run.
+        """
+        data = self.data()
+        meta, rows = data.meta, (data.n, data.x_test.shape[1])
+        loss = self.loss(data)
+        problem = Glm.from_dataset(data.scaled("global"), self.seeds, instantiate(loss))
+        facts = problem.facts
+        del problem
+        constant = self.constant(data)
+        notes: dict[str, list[str]] = {}
+        methods, asked = {}, {}
+        for name, given in self.methods.items():
+            progress(name)
+            try:
+                config = sized(given, facts)
+                method = instantiate(config)
+                asked[name], why = budgets(name, method, facts, self.epsilons, self.delta)
+            except Exception as error:  # a method from anywhere can raise anything
+                asked[name], why = [], [_first_line(error)]
+            if why:
+                notes[name] = why
+            if asked[name]:
+                methods[name] = config
+        if not methods:
+            reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
+            raise ValueError(f"no method can be run:\n{reasons}")
+        cfg = self.config(loss, methods, asked, facts.n)
+        self.results.mkdir(parents=True, exist_ok=True)
+        OmegaConf.save(cfg, self.results / "config.yaml")
+        text = schema.to_yaml(self.schema.given(), self.file)
+        with atomic_path(self.results / "schema.yaml") as part:
+            part.write_text(text, encoding="utf-8")
+        spec = cfg.experiment[NAME]
+        store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
+        watch = Watch(lambda unit: expected(unit.run.method, facts, len(unit.epsilons), self.seeds))
+        with TemporaryDirectory() as spare, pinned():
+            prepared = Path(spare) / f"{self.name}.npz"
+            data.save(prepared)
+            del data
+            begin(
+                self.seeds * sum(map(len, asked.values())),
+                sum(expected(name, facts, len(asked[name]), self.seeds) for name in methods),
+            )
+            file = File.at(prepared)
+            if self.seed is None:
+                cfg.seed = self.secret_seed(cfg, file.sha256)
+            keys = sweep(cfg, NAME, self.name, Inputs(file), store, watch)
+        for name, reason in watch.lost.items():
+            notes.setdefault(name, []).append(reason.splitlines()[0])
+        if not keys:
+            raise ValueError(
+                "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in watch.lost.items())
+            )
+        store.write(keys)
+        if store.folder.exists():
+            store.folder.rmdir()
+        runs = read.read_runs([self.results.name], root=self.results.parent)
+        return Outcome(runs, notes, meta, rows, constant, watch.seconds)
+
+    @property
+    def scored(self) -> str:
+        """The test rows that all methods are scored on.
+
+        PATE learns from the even test rows, without their labels. If it takes part, only the odd rows are
+        scored.
+        """
+        return "odd" if "pate" in self.methods else "all"
+
+    def constant(self, data: Dataset) -> pd.Series:
+        """Return the score of the best constant answer, by repeat, on the rows of `scored`."""
+        which = slice(1, None, 2) if self.scored == "odd" else slice(None)
+        few = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
+        (values,) = few.constant().values()
+        return pd.Series(np.broadcast_to(values, self.seeds).copy())
+
+    def secret_seed(self, cfg: DictConfig, data: str) -> int:
+        """Return a seed of 128 bits that depends on the secret of this run, all settings and all rows.
+
+        So the same noise is never added for other rows or settings.
+        """
+        path = self.results / SECRET
+        secret = path.read_bytes() if path.exists() else b""
+        if not re.fullmatch(rb"[0-9a-f]{64}", secret):
+            secret = secrets.token_hex(32).encode()
+            with atomic_path(path) as part:
+                part.touch(0o600)
+                part.write_bytes(secret)
+        return int(f"1{key([secret.decode(), plain(cfg), data])}", 16)  # with the 1, >= `random.LARGE`
+
+    def forget_secret(self) -> None:
+        """Delete the secret behind the noise, once all results of the run are written."""
+        (self.results / SECRET).unlink(missing_ok=True)
+
+    def loss(self, data: Dataset) -> DictConfig:
+        """Return logistic loss for two classes, softmax for more, Huber for a numeric target."""
+        if data.target is not None:
+            return OmegaConf.create(
+                {"_target_": "dplangevin.problems.losses.huber", "threshold": 1.0, "label_bound": 1.0}
+            )
+        if data.classes > 2:
+            return OmegaConf.create(
+                {"_target_": "dplangevin.problems.losses.softmax", "classes": data.classes}
+            )
+        return OmegaConf.create({"_target_": "dplangevin.problems.losses.named", "loss": "logistic"})
+
+    def config(
+        self, loss: DictConfig, methods: Mapping[str, Any], asked: Mapping[str, Sequence[float]], records: int
+    ) -> DictConfig:
+        """Return the configuration that conf/ would contain; a seed of null stands for the system's entropy.
+
+        It contains nothing of the table itself, because OmegaConf would fill in a `${...}` and take a `???`
+        for a missing value.
+        """
+        return OmegaConf.create(
+            {
+                "seed": self.seed,
+                "delta": self.delta,
+                "repeats": self.seeds,
+                "dataset": {
+                    self.name: {
+                        "title": self.name,
+                        "assumptions": self.schema.assumptions,
+                        "loader": {
+                            "_target_": f"{schema.load.__module__}.{schema.load.__name__}",
+                            "name": self.name,
+                            "file": literal(self.file),
+                            "schema": "schema.yaml",  # beside config.yaml
+                            **{word: literal(value) for word, value in self.splits.items()},
+                        },
+                    }
+                },
+                "features": {},
+                "problem": {
+                    "linear": {
+                        "_target_": "dplangevin.problems.glm.Glm.from_dataset",
+                        "_partial_": True,
+                        "loss": loss,
+                    }
+                },
+                "method": {**methods},
+                "experiment": {
+                    NAME: {
+                        "datasets": [self.name],
+                        "methods": [*methods],
+                        "problem": "linear",
+                        "scalings": ["global"],
+                        "audit": NEIGHBOURS,
+                        "scored": self.scored,
+                        "epsilons": {self.name: {name: [*asked[name]] for name in methods}},
+                        "budgets_per_unit": min(
+                            max(map(len, asked.values())), max(1, TOGETHER // (self.seeds * records))
+                        ),
+                    }
+                },
+            }
+        )
+
+
+def literal(value: Any) -> Any:
+    """Return the value with `${` escaped if it is a text, so that OmegaConf does not change it."""
+    return value.replace("${", r"\${") if isinstance(value, str) else value
+
+
+def methods_named(
+    names: Sequence[str] | None, own: Sequence[str] = (), quick: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Return name -> config of the methods to compare.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        Methods of the package. None: all private ones, and the fit without privacy.
+    own : sequence of str
+        The user's own classes, such as "mine.MyMethod", in the current folder or on PYTHONPATH.
+    quick : bool
+        Whether to leave out the slow methods. Only used if `names` is None.
+
+    Raises
+    ------
+    ValueError
+        A method does not exist; the message suggests similar names. Or two methods have the same name.
+    """
+    if names is None:
+        names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
+        names = [name for name in names if not (quick and COSTS.get(name, OTHER).slow)]
+    found = {}
+    for name in names:
+        if name not in METHODS:
+            raise ValueError(f"no method {name!r}{meant(name, METHODS)}; there are {', '.join(METHODS)}")
+        found[name] = written(METHODS[name]())
+    for target in own:
+        name = class_named(target).__name__
+        if name in found or name in METHODS:
+            raise ValueError(f"{target}: there is a method {name} already, call yours differently")
+        found[name] = {"_target_": target}
+    return found
+
+
+def class_named(target: str) -> Any:
+    """Return a user's method, given as module.Class; the module may be in the current folder.
+
+    Raise ValueError if the class does not exist or is no method.
+    """
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module, _, name = target.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"no method {target!r} ({error}): name a class as module.Class, of the current folder or one on PYTHONPATH"
+        ) from error
+    for part in ("plan", "release", "budgeted"):
+        if not hasattr(found, part):
+            raise ValueError(f"{target} is no method: it has no {part}, see dplangevin.methods.Method")
+    return found
+
+
+def written(value: Any) -> Any:
+    """Return the config that builds an object of frozen dataclasses."""
+    if is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        parts = {part.name: written(getattr(value, part.name)) for part in fields(value) if part.init}
+        return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **parts}
+    return [*map(written, value)] if isinstance(value, (list, tuple)) else value
+
+
+def sized(config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
+    """Return the config of a method for this number of rows; a user's own method stays unchanged."""
+    if not config["_target_"].startswith("dplangevin."):
+        return {**config}
+    found: dict[str, Any] = written(fitted(instantiate(config), facts))
+    return found
+
+
+def fitted(method: Any, facts: Facts) -> Any:
+    """Return the method with the settings that make it comparable to the others.
+
+    All private methods get the same prior, the same number of passes over the rows in minibatches, and prices
+    by the tight accountant for the same neighbours. PATE gets teachers and votes that fit the number of rows.
+    """
+    known = {part.name for part in fields(method)}
+    prior = ("precision", "ridge") if method.budgeted else ()
+    changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}
+    if "sampling" in known:
+        passes = min(PASSES, max(1, round(math.sqrt(facts.n))))
+        changes["sampling"] = replace(method.sampling, epochs=passes)
+    if "adjacency" in known and isinstance(method.accountant, Li2019):
+        changes |= {"accountant": Tight(), "adjacency": NEIGHBOURS}
+    changes |= {name: fitted(getattr(method, name), facts) for name in ("first", "second") if name in known}
+    if isinstance(method, Pate):
+        teachers = max(2, min(method.teachers, facts.n // TEACHER_ROWS))
+        vote = replace(
+            method.vote, threshold=0.6 * teachers, answer_std=0.16 * teachers, asked=2.5, fewest=10
+        )
+        student: Any = method.student
+        changes = {
+            "teachers": teachers,
+            "vote": vote,
+            "student": replace(student, ridge=PRIOR),
+            "scored": "odd",
+        }
+    return replace(method, **changes)
+
+
+def budgets(
+    name: str, method: Method, facts: Facts, epsilons: Sequence[float], delta: float
+) -> tuple[list[float], list[str]]:
+    """Return the promised ε to run a method at, ascending, and the reasons why others are impossible."""
+    if not method.budgeted:
+        return [math.inf], []
+    found, why = set[float](), []
+    for epsilon in epsilons:
+        try:
+            planned(method, facts, [Budget(epsilon, delta)], name)
+            found.add(epsilon)
+            asked = calibrate(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
+            found.add(float(f"{asked.epsilon:.6g}") if asked.epsilon != epsilon else epsilon)
+        except ValueError as error:
+            why.append(f"ε = {number(epsilon)}: {_first_line(error)}")
+    if not found and len({reason.partition(": ")[2] for reason in why}) == 1:
+        why = [why[0].partition(": ")[2]]  # the same reason at every budget: report it once
+    return sorted(found), why
+
+
+def _first_line(error: Exception) -> str:
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return kind + (str(error).splitlines() or [""])[0]

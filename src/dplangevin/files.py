@@ -1,0 +1,307 @@
+"""Files that are written whole or not at all, with their size and SHA-256 beside them, and checkpoints.
+
+The first line of a checkpoint is its own size and SHA-256.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import hashlib
+import io
+import json
+import os
+import pickle
+import platform
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PACKAGE = __name__.partition(".")[0]
+HASH = 32  # characters of a key
+
+
+@contextmanager
+def temporary_path(path: str | Path) -> Iterator[Path]:
+    """Yield a path beside `path` that no other process or thread uses; at the end, delete a file left there.
+
+    Raises
+    ------
+    OSError : A write to the path failed.  The message says what would help, see `FIXES`.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.part")
+        try:
+            yield part
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        if (told := with_fix(error, path)) is error:
+            raise
+        raise told from error
+
+
+@contextmanager
+def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
+    """Yield a `temporary_path`; on success, wait until the file is on the disk and let it replace `path`.
+
+    Temporary files of `path` that killed processes left are then deleted.
+
+    Parameters
+    ----------
+    durable : bool; False: do not wait for the disk, and delete no old temporary files.  This saves
+        milliseconds for each of many small files.  Their sha256 is stored, so a damaged file is noticed.
+    """
+    path = Path(path)
+    with temporary_path(path) as part:
+        yield part
+        if durable:
+            _sync(part)
+        os.replace(part, path)
+        if durable:
+            _sync(path.parent)
+    if durable:
+        remove_leftovers(path)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete the temporary files of `path` whose processes, on this machine, have ended."""
+    for left in path.parent.glob(f"{glob.escape(_prefix(path))}*.part"):
+        if not _alive(left.name.removeprefix(_prefix(path)).partition("-")[0]):
+            with suppress(OSError):  # the file may belong to another user
+                left.unlink()
+
+
+def _prefix(path: Path) -> str:
+    """Return the start of the names of the temporary files that this machine makes for `path`."""
+    return f".{path.name}.{platform.node()}-"
+
+
+def _sync(path: Path) -> None:
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems cannot do this for folders
+            raise
+    finally:
+        os.close(handle)
+
+
+FIXES = {  # error number -> what the user can do
+    errno.ENOSPC: "free some space there and run again",
+    errno.EDQUOT: "free some of your quota there and run again",
+    errno.EFBIG: "allow larger files (ulimit -f) and run again",
+    errno.EROFS: "mount it for writing, or work in another folder",
+    errno.EACCES: "give this user the right to (ls -l, chmod, chown) and run again",
+    errno.EPERM: "give this user the right to (ls -l, chmod, chown) and run again",
+}
+
+
+def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
+    """Return the error with advice from `FIXES` in its message; the error itself if there is no advice.
+
+    Parameters
+    ----------
+    path : path of the written file; used if the error names no file.
+    """
+    if error.errno not in FIXES or FIXES[error.errno] in (error.strerror or ""):
+        return error
+    named = error.filename or path
+    return OSError(error.errno, f"{error.strerror}: {FIXES[error.errno]}", named and str(named))
+
+
+def _alive(process: str) -> bool:
+    """Return whether a process with this number runs."""
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except (PermissionError, ValueError):
+        pass
+    return True
+
+
+def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
+    """Write files into a folder, each as in `atomic_path`.
+
+    Parameters
+    ----------
+    contents : mapping of file name to bytes.
+    only : bool; True: afterwards, delete every other file in the folder.
+    durable : bool, as in `atomic_path`.
+    """
+    for name, content in contents.items():
+        with atomic_path(folder / name, durable) as part:
+            part.write_bytes(content)
+    if only:
+        for path in folder.iterdir():
+            if path.name not in contents:
+                path.unlink()
+
+
+def key(inputs: Any) -> str:
+    """Return the hash of JSON-like inputs, which names the result that these inputs determine."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:HASH]
+
+
+def sha256(path: str | Path) -> str:
+    """Return the hex SHA-256 of a file."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Return the sha256 and the size in bytes of a file."""
+    return {"sha256": sha256(path), "size": path.stat().st_size}
+
+
+def verified(path: Path) -> bool:
+    """Return whether size and sha256 of a file match the JSON file beside it.
+
+    If the JSON file exists and they do not match, a line on stderr says so.
+    """
+    return stated_beside(path) is not None
+
+
+def stated_beside(path: Path) -> dict[str, Any] | None:
+    """Return the content of the JSON file beside a file if size and sha256 match it, else None."""
+    stated = path.with_suffix(".json")
+    try:
+        found: dict[str, Any] = json.loads(stated.read_bytes())
+        if describe(path).items() <= found.items():
+            return found
+    except (OSError, ValueError, AttributeError):
+        if not stated.exists():
+            return None
+    print(f"{path} is damaged: computed again", file=sys.stderr)
+    return None
+
+
+def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
+    """Write size and sha256 of a file, with the entries of `more`, into a JSON file beside it.
+
+    Without this JSON file, the file does not count as finished.
+    """
+    stated = json.dumps({**describe(path), **more}).encode()
+    write(path.parent, {path.with_suffix(".json").name: stated}, durable=durable)
+
+
+def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
+    """Return `path`; first call `make(path)` if the file is missing or damaged."""
+    if not verified(path):
+        make(path)
+        write_checksum(path)
+    return path
+
+
+class File(NamedTuple):
+    """A file that may have to be made first.
+
+    Attributes
+    ----------
+    sha256 : str, identifies the content: its SHA-256, or a hash of all inputs that the file is made from.
+    get : callable that makes the file if it is missing, and returns its path.  It can be pickled and called
+        in another process, also on another machine.
+    """
+
+    sha256: str
+    get: Callable[[], Path]
+
+    @classmethod
+    def at(cls, path: Path) -> File:
+        """Return the `File` of a file that exists."""
+        return cls(sha256(path), Here(path))
+
+
+@dataclass(frozen=True)
+class Here:
+    """A callable that returns the path of a file that exists.
+
+    Pickling it includes the content of the file.  In another process it returns the path of a copy.
+    """
+
+    path: Path
+
+    def __call__(self) -> Path:
+        return self.path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copied, (self.path.name, self.path.read_bytes())
+
+
+def _copied(name: str, content: bytes) -> Here:
+    """Return a file with this content; its temporary folder is deleted together with the returned object."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{PACKAGE}-"))
+    (folder / name).write_bytes(content)
+    found = Here(folder / name)
+    weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
+    return found
+
+
+class Checkpoint:
+    """A file with the latest state of one computation, written whole or not at all.
+
+    A state is a dict of tensors, numbers, texts and lists of those.  It must contain everything that later
+    steps depend on, such as the generator's state.  Then a resumed run ends in the same bytes.  The first
+    line of the file is the sha256 and the size of the rest.
+
+    Parameters
+    ----------
+    key : str, a hash of all inputs of the computation.  A state with another key is never loaded.
+    every : float, seconds between two writes; a killed process loses at most this time.
+    """
+
+    def __init__(self, path: Path, key: str, every: float = 30.0) -> None:
+        self.path, self.key, self.every = path, key, every
+        self.written = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """Return the latest state; None if there is none, if it has another key, or if it is damaged.
+
+        If it is damaged, a line on stderr says so.
+        """
+        import torch  # imported here, because it is slow and not every stage has checkpoints
+
+        try:
+            first, _, content = self.path.read_bytes().partition(b"\n")
+            if first != _summed(content):
+                raise ValueError
+            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RuntimeError, pickle.UnpicklingError):
+            print(f"{self.path} is damaged: computed again", file=sys.stderr)
+            return None
+        return found["state"] if found["key"] == self.key else None
+
+    def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
+        """Write the state that `make` returns; without `force`, only `every` seconds after the last write."""
+        import torch
+
+        if force or time.monotonic() - self.written >= self.every:
+            buffer = io.BytesIO()
+            torch.save({"key": self.key, "state": make()}, buffer)
+            content = buffer.getvalue()
+            write(self.path.parent, {self.path.name: _summed(content) + b"\n" + content})
+            self.written = time.monotonic()
+
+    def remove(self) -> None:
+        """Delete the file; called when the computation is finished and its result is stored."""
+        self.path.unlink(missing_ok=True)
+
+
+def _summed(content: bytes) -> bytes:
+    """Return the first line of a checkpoint with this content."""
+    return f"{hashlib.sha256(content).hexdigest()} {len(content)}".encode()

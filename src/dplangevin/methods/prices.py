@@ -1,0 +1,175 @@
+"""The privacy columns of a row of results: promised epsilon, proven epsilon and attack epsilon.
+
+Every row has the promised epsilon (`epsilon_paper`) and the proven epsilon (`epsilon_tight`).  An experiment
+can name more prices, that is, further values of epsilon:
+
+* "neighbours": the proven epsilon for both kinds of neighbours.
+* "ryffel2022": Theorem 3.1, with K in epochs and in steps.
+* "last_iterate": a bound for the release of the last iterate alone.
+
+An experiment can also name an attack.  An attack gives a lower bound on epsilon for a row of results.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import attr
+import torch
+from dp_accounting import DpEvent, NonPrivateDpEvent
+
+from dplangevin.methods import Method, Plan, chain_columns
+from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent, ShuffledEpochsDpEvent
+from dplangevin.privacy.stepsize import steps_event
+from dplangevin.privacy.subsampled_gaussian import composed_steps
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.chain import Chain
+
+NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
+KNOWN = "neighbours", "ryffel2022", "last_iterate"
+# method, plan, problem, delta, generator -> columns
+Attack = Callable[[Method, Plan, Problem, float, torch.Generator], dict[str, Any]]
+
+
+def priced(
+    method: Method,
+    plan: Plan,
+    facts: Facts,
+    delta: float,
+    adjacency: Adjacency,
+    names: Sequence[str] = (),
+    formula: Accountant | None = None,
+    attack: Callable[[], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Return the columns of a row of results that say what the plan costs and how, and "violated".
+
+    Parameters
+    ----------
+    method, plan, facts : the method, its plan, and the facts of the problem.
+    delta : float, for the proven epsilon.
+    adjacency : neighbour relation of the proven epsilon `epsilon_tight`.
+    names : further prices, see the module's docstring.
+    formula : Accountant of the paper, if it is not the method's own.  It is used for events that it covers.
+    attack : function that returns the columns of an attack.  It is called only for a chain with noise in
+        every step.
+
+    Raises
+    ------
+    ValueError
+        For an unknown price, and for an attack unless adjacency is "replace_one".
+    """
+    if unknown := sorted(set(names) - set(KNOWN)):
+        raise ValueError(f"unknown prices {unknown}: an experiment can ask for {', '.join(KNOWN)}")
+    guarantee, event = plan.guarantee, whole(plan.guarantee.event)
+    claimed, by = guarantee.epsilon, method.accountant.name
+    if formula is not None:
+        try:
+            claimed, by = formula.epsilon(event, guarantee.delta, "add_remove"), formula.name
+        except ValueError:
+            by = "the method's own"
+    tight = Tight().price(event, delta, adjacency)
+    found: dict[str, Any] = {
+        "epsilon_paper": claimed,
+        "accountant_paper": by,
+        "epsilon_tight": tight.epsilon,
+        "accountant_tight": tight.accountant,
+        "adjacency": guarantee.adjacency,
+        "adjacency_tight": adjacency,
+    }
+    if "neighbours" in names:
+        found |= both(event, delta)
+    if isinstance(plan.paper, LangevinDpEvent):
+        found |= _langevin(plan, plan.paper, facts, delta, names)
+    if attack is not None and isinstance(plan.work, Chain) and bool((plan.work.noise_std > 0).all()):
+        if adjacency != "replace_one":
+            raise ValueError(
+                f"attacks on rows replace a record, so no price under {adjacency}: audit = replace_one"
+            )
+        found |= attack()
+    found |= {"released": guarantee.released, "sampling": guarantee.sampling}
+    found |= {**chain_columns(plan, facts.n), **plan.settings}
+    return found | {"violated": "; ".join(violated(method, plan))}
+
+
+def violated(method: Method, plan: Plan) -> list[str]:
+    """Return what the guarantee needs and does not have, as texts.
+
+    These include the conditions of the paper's theorem.
+    """
+    guarantee = plan.guarantee
+    check = getattr(method.accountant, "violated", None)
+    notes = list(plan.violated)
+    if plan.paper is None and check and guarantee.sampling != "shuffled":  # no theorem covers it
+        notes += check(guarantee.event, guarantee.delta)
+    return notes
+
+
+def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float]:
+    """Return the proven epsilon of the first `steps` steps of a chain, for both kinds of neighbours.
+
+    Every iterate is visible.
+    """
+    return both(first_steps(plan, facts, steps), delta)
+
+
+def both(event: DpEvent, delta: float) -> dict[str, float]:
+    """Return the proven epsilon for both kinds of neighbours.
+
+    It is nan for a kind that has none, such as removal of a record where minibatches are subsets of fixed
+    size.
+    """
+    found = {}
+    for kind in NEIGHBOURS:
+        try:
+            found[f"epsilon_{kind}"] = _epsilon(event, delta, kind)
+        except ValueError:
+            found[f"epsilon_{kind}"] = math.nan
+    return found
+
+
+def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
+    """Return the event of the first `steps` steps of a chain with clipped gradients."""
+    chain, n = plan.work, facts.n
+    moved = chain.sensitivity(n)
+    if isinstance(plan.guarantee.event, NonPrivateDpEvent) or not moved < math.inf:
+        return NonPrivateDpEvent()
+    multipliers = (chain.noise_std / moved)[:steps]
+    if chain.sampling.scheme == "poisson":
+        schedule = "fixed" if bool((multipliers == multipliers[0]).all()) else "decreasing"
+        sigma = float(plan.settings["noise_multiplier"])
+        return steps_event(sigma, rate=chain.sampling.rate(n), steps=steps, schedule=schedule)  # type: ignore[arg-type]
+    if chain.sampling.scheme == "shuffled":
+        return ShuffledEpochsDpEvent.of(chain.sampling.per_epoch(n), multipliers.numpy())
+    return composed_steps(n, chain.sampling.size(n), multipliers.numpy())
+
+
+def whole(event: DpEvent) -> DpEvent:
+    """Return the event, with every iterate visible."""
+    return event.all_iterates() if isinstance(event, LangevinDpEvent) else event
+
+
+@cache
+def _epsilon(event: DpEvent, delta: float, adjacency: Adjacency) -> float:
+    return Tight().epsilon(event, delta, adjacency)
+
+
+def _langevin(
+    plan: Plan, paper: LangevinDpEvent, facts: Facts, delta: float, names: Sequence[str]
+) -> dict[str, Any]:
+    """Return the columns of DP-Langevin (ryffel2022): its formula, and a last-iterate bound if any."""
+    found: dict[str, Any] = {}
+    if "ryffel2022" in names:
+        epochs = plan.work.sampling.passes(facts.n)
+        passes = attr.evolve(paper, steps=max(1, round(epochs)))
+        found["epsilon_formula_epochs"] = Ryffel2022().epsilon(passes, delta)
+        found["epsilon_formula_steps"] = Ryffel2022().epsilon(paper, delta)
+    if "last_iterate" in names and isinstance(plan.guarantee.event, LangevinDpEvent):
+        # a bound for all iterates holds for the last one, too; both are for replace-one neighbours
+        last, every = plan.guarantee.event, whole(plan.guarantee.event)
+        found["epsilon_last"] = min(Bok2024().epsilon(last, delta), _epsilon(every, delta, "replace_one"))
+    return found

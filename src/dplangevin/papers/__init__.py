@@ -1,0 +1,1 @@
+"""Everything that is about the three papers: analyses, exhibits, claims and the report."""

@@ -1,0 +1,68 @@
+"""Computations that need no data set, such as exact checks of theorems, samplers and attacks.
+
+Each module holds one analysis. An analysis is a frozen dataclass whose fields are the numbers in
+`conf/analysis/<id>.yaml`. Its work is divided into tasks ("units" in the code), and each finished task is
+cached.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import pandas as pd
+from hydra.utils import instantiate
+from tqdm import tqdm
+
+from dplangevin.files import key
+from dplangevin.pipeline.executor import computed
+from dplangevin.pipeline.units import Store, code_hash, targets
+
+
+class Analysis(Protocol):
+    """An analysis: `units` names its independent tasks in order, `rows` returns the tidy rows of one task."""
+
+    def units(self) -> Sequence[str]: ...
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]: ...
+
+
+def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
+    """Compute all tasks of one analysis and return their cache keys, in the order of the tasks.
+
+    The tasks run in parallel processes or on a cluster. The environment variable DPL_WORKERS sets the number
+    of processes; without it there are as many as cores. The rows do not depend on this choice. If tasks fail,
+    the other tasks are still computed.
+
+    Parameters
+    ----------
+    spec : Hydra description of the analysis, `_target_` and its arguments.
+    seed : seed of all random draws.
+    store : cache of finished tasks.
+
+    Raises
+    ------
+    Exception : the error of the first task that failed, after all other tasks are finished.
+    """
+    analysis: Analysis = instantiate(spec, _convert_="all")
+    code = targets(spec)
+    inputs = {"code": code_hash(__name__, *code), "seed": seed, "analysis": spec}
+    units = list(analysis.units())
+    keys = [key([inputs, unit]) for unit in units]
+    missing = [(name, unit) for name, unit in zip(keys, units, strict=True) if not store.find(name)]
+    failed: dict[int, Exception] = {}
+    if missing:
+        called = computed(partial(_rows, analysis, seed), [unit for _, unit in missing], code=code)
+        for done in tqdm(called, total=len(missing), unit="unit", disable=None):
+            if done.value is None:
+                assert done.error is not None
+                failed[done.place] = done.error
+            else:
+                store.keep(missing[done.place][0], done.value, made=done.made)
+    if failed:
+        raise failed[min(failed)]
+    return keys
+
+
+def _rows(analysis: Analysis, seed: int, unit: str) -> pd.DataFrame:
+    """Return the rows of one task as a data frame."""
+    return pd.DataFrame(analysis.rows(unit, seed))

@@ -1,0 +1,128 @@
+"""Error of a posterior average along Langevin steps on a Gaussian posterior, simulated and in closed form.
+
+Half of the records ``d_i`` are 1 and half are -1. The likelihood is N(theta, 1) and the prior is
+N(0, 1/prior). So ``U(theta) = sum_i (theta - d_i)^2/2 + prior theta^2/2``, and the posterior is ``N(0, v)``
+with ``v = 1/(N + prior)``. Algorithm 1 of li2019 uses the mean gradient of a minibatch of tau records, drawn
+without replacement::
+
+    theta <- theta - eta_t (prior theta/N + theta - mean_J d) + N(0, kappa eta_t/N)
+
+The algorithm is printed with kappa = 1; kappa = 2 targets the posterior. The average
+``sum_t eta_t phi(theta_t)/sum_t eta_t`` is compared with the posterior mean of phi, for ``phi = theta`` and
+``phi = theta^2``. The error is ``E(average - exact)^2`` divided by the posterior variance of phi, so it has
+no unit. Gradients are not clipped: a privacy budget acts only through the step size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from scipy.stats import hypergeom
+
+from dplangevin.samplers.kernels.sgld import sgld
+
+FUNCTIONS = ("theta", "theta squared")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The Gaussian posterior and the minibatch sampling that the module describes.
+
+    Attributes
+    ----------
+    records : N, even.
+    batch : tau, in 1..N.
+    prior : precision of the prior, >= 0.
+    start : theta_1, in posterior standard deviations.
+    """
+
+    records: int
+    batch: int
+    prior: float
+    start: float
+
+    def __post_init__(self) -> None:
+        if self.records % 2 or not 0 < self.batch <= self.records:
+            raise ValueError(
+                f"records = {self.records} must be even and batch = {self.batch} between 1 and that number"
+            )
+
+    @property
+    def variance(self) -> float:
+        """The posterior variance v."""
+        return 1 / (self.records + self.prior)
+
+    @cached_property
+    def batch_mean(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values and probabilities of the mean of a minibatch, ``(tau + 1,)`` each."""
+        ones = np.arange(self.batch + 1)
+        chances = hypergeom.pmf(ones, self.records, self.records // 2, self.batch)
+        return (2 * ones - self.batch) / self.batch, chances
+
+    def closed_form(self, eta: np.ndarray, kappa: np.ndarray) -> np.ndarray:
+        """Compute the relative mean squared errors from recursions on moments.
+
+        The recursion follows the moments of theta and of the running sums ``S = sum eta theta`` and
+        ``Q = sum eta theta^2``. It is exact for every T, because the distribution of the noise is known.
+
+        Parameters
+        ----------
+        eta : step sizes, ``(T, E)``, one column for each case.
+        kappa : noise factor, ``(E,)``.
+
+        Returns
+        -------
+        ndarray : ``(2, E)``, one row for each function in FUNCTIONS.
+        """
+        values, chances = self.batch_mean
+        second, fourth = (float(chances @ values**k) for k in (2, 4))
+        gauss, shaken = eta * kappa / self.records, eta**2
+        noise2 = gauss + shaken * second
+        noise4 = 3 * gauss**2 + 6 * gauss * shaken * second + shaken**2 * fourth
+        keep = 1 - eta / (self.records * self.variance)
+        m2 = np.full(eta.shape[1], self.start**2 * self.variance)
+        m4 = m2**2
+        s_theta, s_s, q, q_theta2, q_q = (np.zeros_like(m2) for _ in range(5))
+        for step, b, w2, w4 in zip(eta, keep, noise2, noise4, strict=True):
+            b2 = b * b
+            m4 = b2 * b2 * m4 + 6 * b2 * w2 * m2 + w4  # E theta^4, from the old E theta^2
+            m2 = b2 * m2 + w2
+            s_theta = b * s_theta  # E S theta_t, S still without theta_t
+            s_s = s_s + 2 * step * s_theta + step**2 * m2
+            s_theta = s_theta + step * m2
+            q_theta2 = b2 * q_theta2 + w2 * q
+            q_q = q_q + 2 * step * q_theta2 + step**2 * m4
+            q_theta2 = q_theta2 + step * m4
+            q = q + step * m2
+        total, v = eta.sum(0), self.variance
+        return np.stack([s_s / total**2 / v, (q_q / total**2 - 2 * v * q / total + v**2) / (2 * v**2)])
+
+    def simulate(self, eta: np.ndarray, kappa: np.ndarray, chains: int, rng: torch.Generator) -> np.ndarray:
+        """Draw the relative squared errors ``(2, chains, E)`` of independent chains; see `closed_form`."""
+        steps, columns = eta.shape
+        values, chances = self.batch_mean
+        means, ladder = torch.tensor(values), torch.tensor(np.cumsum(chances)[:-1])
+        size = torch.tensor(eta)[..., None]  # (T, E, 1)
+        std = torch.tensor(np.sqrt(eta * kappa / self.records))[..., None]
+        kernel, start = sgld(), self.start * math.sqrt(self.variance)
+        state = kernel.init(torch.full((chains, columns, 1), start, dtype=torch.float64))
+        sums = torch.zeros(2, chains, columns, 1, dtype=torch.float64)
+        block = 256
+        for first in range(0, steps, block):
+            count = min(block, steps - first)
+            batch = means[torch.searchsorted(ladder, torch.rand(count, chains, 1, 1, generator=rng).double())]
+            normals = torch.randn(count, chains, 1, 1, generator=rng, dtype=torch.float64)
+            for t in range(count):
+                at = first + t
+                gradient = state.theta * (1 + self.prior / self.records) - batch[t]
+                state = kernel.step(state, gradient, std[at] * normals[t], size[at])
+                weighted = size[at] * state.theta
+                sums[0] += weighted
+                sums[1] += weighted * state.theta
+        average = sums[..., 0].numpy() / eta.sum(0)
+        v = self.variance
+        return np.stack([average[0] ** 2 / v, (average[1] - v) ** 2 / (2 * v**2)])

@@ -1,0 +1,177 @@
+"""Figure 1 of Li, Chen, Liu, Carin (2019) and the worked example of their Section 3.1."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dplangevin.papers.analyses.stepsize import (
+    Curve,
+    Row,
+    Setting,
+    bounds,
+    rescaled,
+    row,
+)
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.events import Budget
+from dplangevin.privacy.li2019_theorems import (
+    POWERS,
+    conditions,
+    printed_constant,
+    printed_reach,
+    wang_step,
+)
+from dplangevin.privacy.stepsize import Schedule
+
+
+def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
+    """Return the bound of Wang, Fienberg, Smola (2015) as li2019 prints it, for fixed steps."""
+    budget = Budget(epsilon, setting.delta)
+    eta = wang_step(budget, records=setting.records, steps=setting.steps, lipschitz=setting.lipschitz)
+    return row(panel, "wang2015", "fixed", "replace_one", setting, epsilon, eta)
+
+
+def proof(panel: str, schedule: Schedule, setting: Setting, epsilon: float) -> Row:
+    """Return the bound of Theorem 3 or 4 of li2019 with the closed-form constant of the printed proof."""
+    budget = Budget(epsilon, setting.delta)
+    c = printed_constant(budget, steps=setting.steps, schedule=schedule)
+    scale = setting.lipschitz**2 * setting.steps ** POWERS[schedule] * math.log(1 / setting.delta)
+    eta = epsilon**2 * setting.records / (c**2 * scale)
+    rate = setting.batch / setting.records
+    reach = printed_reach(setting.delta, rate=rate, steps=setting.steps, schedule=schedule)
+    note = (
+        f"Lemma 2 holds for {reach.smallest:.4g} < epsilon < {reach.largest:.4g}"
+        if reach.c_1
+        else "Lemma 2 fails"
+    )
+    return row(panel, "proof", schedule, "add_remove", setting, epsilon, eta, note)
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The rows of Figure 1 and of the worked example of Section 3.1.
+
+    Each curve is one task. The task "paper" computes everything that needs no accountant. The panels are
+
+    - "budget": the step size against epsilon,
+    - "example": the step size at the epsilon of the worked example,
+    - "published": the epsilon that the published first step costs,
+    - "conditions": conditions 1 and 2 of Theorem 3,
+    - "records", "batch": the step size against N and against tau, at the epsilon of the worked example.
+
+    Attributes
+    ----------
+    curves : curve name -> Curve.
+    panels : panel ("budget", "records", "batch") -> curve name -> schedules that this panel shows.
+    setting : the setting of the figure and of the worked example.
+    epsilons : the epsilons of the panel "budget".
+    example : the epsilon of the worked example.
+    published : the step sizes that the paper prints for the worked example, "decreasing" and "wang2015".
+    sizes : the N of the panel "records", with delta = 1/N and T = N.
+    lipschitz : the L of the panel "records".
+    batches : the tau of the panel "batch"; the paper states no tau.
+    """
+
+    curves: Mapping[str, Curve]
+    panels: Mapping[str, Mapping[str, Sequence[Schedule]]]
+    setting: Setting
+    epsilons: Sequence[float]
+    example: float
+    published: Mapping[str, float]
+    sizes: Sequence[int]
+    lipschitz: Sequence[float]
+    batches: Sequence[int]
+
+    def units(self) -> list[str]:
+        return ["paper", *self.curves]
+
+    def rows(self, unit: str, seed: int) -> list[Row]:
+        if unit == "paper":
+            return self._paper()
+        curve = self.curves[unit]
+        sizes = [replace(self.setting, records=n, steps=n, delta=1 / n) for n in self.sizes]
+        batches = [replace(self.setting, batch=tau) for tau in self.batches]
+        budget, records, batch = (
+            self.panels[panel].get(unit, ()) for panel in ("budget", "records", "batch")
+        )
+        lines = bounds("records", unit, curve, records, sizes, [self.example])
+        return [
+            *bounds("budget", unit, curve, budget, [self.setting], self.epsilons),
+            *bounds("example", unit, curve, tuple(POWERS), [self.setting], [self.example]),
+            self._priced(unit),
+            *(rescaled(line, "records", lipschitz) for line in lines for lipschitz in self.lipschitz),
+            *bounds("batch", unit, curve, batch, batches, [self.example]),
+        ]
+
+    def _priced(self, name: str) -> Row:
+        """Return the row with the epsilon that the published first step costs."""
+        curve, eta = self.curves[name], self.published["decreasing"]
+        cost = curve.cost("decreasing", self.setting, eta)
+        return row("published", name, "decreasing", curve.adjacency, self.setting, cost, eta)
+
+    def _conditions(self) -> list[Row]:
+        """Return the step sizes at conditions 1 and 2 of Theorem 3, with a bound on the epsilon of one step.
+
+        The printed conditions lack a factor q^2, see `conditions`. With the record, the minibatch sum has the
+        law q N(1, s^2) + (1 - q) N(0, s^2); without it, N(0, s^2). In that direction delta(eps) = q
+        delta_mu(log(1 + (exp(eps) - 1)/q)), where delta_mu is that of the Gaussian mechanism with mu = 1/s.
+        The other direction is not computed, so this is a lower bound.
+        """
+        single = replace(self.setting, steps=1)
+        told = conditions(records=single.records, batch=single.batch, lipschitz=single.lipschitz)
+        sizes = {
+            "condition 1, printed": told.printed_high,
+            "condition 1, needed": told.needed_high,
+            "condition 2, printed": told.printed_low,
+            "condition 2, needed": told.needed_low,
+        }
+        rate, rows = single.batch / single.records, []
+        for note, eta in sizes.items():
+            full = epsilon_of(1 / single.multiplier(eta), single.delta / rate)
+            cost = full + math.log(rate - (rate - 1) * math.exp(-full))  # log(1 + q (exp(full) - 1))
+            rows.append(row("conditions", "one step", "fixed", "add_remove", single, cost, eta, note))
+        return rows
+
+    def _without_factor(self) -> Row:
+        """Return wang2015's bound with ln(T/delta) instead of ln(2.5 T/delta), as in the printed example."""
+        line = wang2015("example", self.setting, self.example)
+        logs = [math.log(factor * self.setting.steps / self.setting.delta) for factor in (2.5, 1.0)]
+        eta = line["step_size"] * logs[0] / logs[1]
+        return row(
+            "example",
+            "wang2015, no 2.5",
+            "fixed",
+            "replace_one",
+            self.setting,
+            self.example,
+            eta,
+            "ln(T/delta)",
+        )
+
+    def _paper(self) -> list[Row]:
+        """Return the rows without an accountant: wang2015's bound, printed proof, conditions and numbers."""
+        setting, e = self.setting, self.example
+        return [
+            *(wang2015("budget", setting, epsilon) for epsilon in self.epsilons),
+            *(
+                proof("budget", schedule, setting, epsilon)
+                for schedule in POWERS
+                for epsilon in self.epsilons
+            ),
+            wang2015("example", setting, e),
+            self._without_factor(),
+            *(proof("example", schedule, setting, e) for schedule in POWERS),
+            row(
+                "example", "published", "decreasing", "replace_one", setting, e, self.published["decreasing"]
+            ),
+            row(
+                "example",
+                "published wang2015",
+                "fixed",
+                "replace_one",
+                setting,
+                e,
+                self.published["wang2015"],
+            ),
+            *self._conditions(),
+        ]

@@ -1,0 +1,239 @@
+"""Every (epsilon, delta) that the papers print, with the proven epsilon and the attack epsilon.
+
+Each row is one promise. Its columns are
+
+- epsilon_claimed, delta: the promised values, as printed;
+- epsilon_formula: by the paper's own formula; `formula` names it, and any other reading of it with its value;
+- epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound) by `Tight`, missing if the
+  sampling has no such neighbours;
+- audit_epsilon: the attack epsilon (lower bound) on data sets that the hypotheses admit, at 95 % from
+  `audit_runs` runs, or exact for one pair of data sets (0 runs);
+- tight: 1 if some pair of data sets costs the proven epsilon; 0 if that is only an upper bound, as for a last
+  iterate;
+- chosen: the values that we chose for settings that the paper does not state;
+- solved: the settings that would keep the promise;
+- rescued: 1 if there are such settings and the paper leaves them open;
+- violated: the conditions of the formula's theorem that fail.
+
+A promise without settings has no mechanism and no epsilons.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from dp_accounting import DpEvent
+
+from dplangevin import random
+from dplangevin.attacks.audit import audit
+from dplangevin.papers.analyses.mechanisms import described
+from dplangevin.privacy.accountants.protocol import Accountant, leaves
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, LangevinDpEvent
+
+Draw = Callable[[DpEvent, int, torch.Generator], tuple[np.ndarray, np.ndarray]]
+CONFIDENCE = 0.95
+LOOSE = (LangevinDpEvent, FisherScoringDpEvent)  # mechanisms whose proven epsilon is only an upper bound
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An epsilon by the paper's own theorem.
+
+    Attributes
+    ----------
+    name : of the formula, for the column `formula`.
+    accountant : computes the formula.
+    event, delta : those of the promise unless given here.
+    adjacency : the neighbours that the formula holds for.
+    """
+
+    name: str
+    accountant: Accountant
+    event: DpEvent | None = None
+    delta: float | None = None
+    adjacency: Adjacency = "replace_one"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An attack by simulation, for replace_one neighbours.
+
+    Attributes
+    ----------
+    draw : `draw(event, runs, rng)` returns the statistics of the runs on both data sets.
+    runs : on each data set.
+    event : the attacked part of the mechanism; None attacks the whole mechanism.
+    """
+
+    draw: Draw
+    runs: int
+    event: DpEvent | None = None
+
+
+@dataclass(frozen=True)
+class ExactPair:
+    """The exact epsilon of one pair of data sets that a theorem admits.
+
+    Attributes
+    ----------
+    epsilon : `epsilon(event, delta)` returns it, for replace_one neighbours.
+    """
+
+    epsilon: Callable[[DpEvent, float], float]
+
+
+@dataclass(frozen=True)
+class SmallestBatch:
+    """The smallest batch in [least, most] at which a mechanism keeps a promise, found by bisection.
+
+    The number of epochs is fixed. So a larger batch means fewer steps, each with less noise relative to a
+    record.
+
+    Attributes
+    ----------
+    make : `make(batch=...)` returns the event.
+    least, most : the ends of the search.
+    open : True if the paper does not state the batch.
+    """
+
+    make: Callable[..., DpEvent]
+    least: int
+    most: int
+    open: bool
+
+    def __call__(self, epsilon: float, delta: float, adjacency: Adjacency) -> int | None:
+        """Return the smallest batch, or None if even the batch `most` costs more than epsilon."""
+
+        def kept(batch: int) -> bool:
+            return Tight().epsilon(self.make(batch=batch), delta, adjacency) <= epsilon
+
+        low, high = self.least - 1, self.most
+        if not kept(high):
+            return None
+        while high - low > 1:
+            middle = max(low + 1, min(high - 1, round(math.sqrt(max(low, 1) * high))))
+            low, high = (low, middle) if kept(middle) else (middle, high)
+        return high
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One printed (epsilon, delta) and what we compute for it.
+
+    Attributes
+    ----------
+    paper, where, statement, published : source of the promise: paper, section, its words, and the printed
+        numbers.
+    label : name in the figure.
+    epsilon, delta : the promised values; None if the words give no number.
+    event : the mechanism; None if the paper states too little.
+    neighbours : relations for which an epsilon is proven.
+    formulas : the paper's own formula first, then other readings of it.
+    attack : gives the attack epsilon.
+    solve : searches a batch that keeps the promise.
+    chosen : the values that we chose for settings that the paper does not state.
+    note : a remark.
+    """
+
+    paper: str
+    where: str
+    statement: str
+    published: str
+    label: str
+    epsilon: float | None = None
+    delta: float | None = None
+    event: DpEvent | None = None
+    neighbours: Sequence[Adjacency] = get_args(Adjacency)
+    formulas: Sequence[Formula] = ()
+    attack: Attack | ExactPair | None = None
+    solve: SmallestBatch | None = None
+    chosen: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.event is not None and None in (self.epsilon, self.delta):
+            raise ValueError(f"{self.label}: a promise with an event needs its epsilon and delta")
+
+    def row(self, seed: int) -> dict[str, Any]:
+        """Return the row of the promise; equal mechanisms are attacked with the same random numbers."""
+        said = {key: getattr(self, key) for key in ("paper", "where", "statement", "published", "label")}
+        claimed = math.nan if self.epsilon is None else self.epsilon
+        delta = math.nan if self.delta is None else self.delta
+        row = {**said, "epsilon_claimed": claimed, "delta": delta, "mechanism": "", "formula": ""}
+        prices = ("epsilon_formula", "epsilon_add_remove", "epsilon_replace_one", "audit_epsilon")
+        row |= dict.fromkeys(prices, math.nan) | {
+            "audit_adjacency": "",
+            "audit_runs": 0,
+            "chosen": self.chosen,
+        }
+        row |= {"solved": "", "rescued": 0, "tight": 0, "violated": "", "note": self.note}
+        if self.event is None:
+            return row
+        row["mechanism"] = described(self.event)
+        row["tight"] = int(not any(isinstance(leaf, LOOSE) for leaf, _ in leaves(self.event)))
+        for adjacency in self.neighbours:
+            row[f"epsilon_{adjacency}"] = Tight().epsilon(self.event, delta, adjacency)
+        rng = random.generator(seed, row["mechanism"])
+        row |= self._by_formula(self.event, delta) | self._audited(self.event, delta, rng)
+        return row | self._solved(claimed, delta)
+
+    def _by_formula(self, event: DpEvent, delta: float) -> dict[str, Any]:
+        prices, failed = [], []
+        for formula in self.formulas:
+            priced, at = formula.event or event, formula.delta or delta
+            prices.append(formula.accountant.epsilon(priced, at, formula.adjacency))
+            violated = getattr(formula.accountant, "violated", None)
+            failed += [text for text in (violated(priced, at) if violated else ()) if text not in failed]
+        if not prices:
+            return {}
+        others = [f"{f.name}: {p:.3g}" for f, p in zip(self.formulas[1:], prices[1:], strict=True)]
+        text = "; ".join([self.formulas[0].name, *others])
+        return {"epsilon_formula": prices[0], "formula": text, "violated": "; ".join(failed)}
+
+    def _audited(self, event: DpEvent, delta: float, rng: torch.Generator) -> dict[str, Any]:
+        if self.attack is None:
+            return {}
+        if isinstance(self.attack, ExactPair):
+            epsilon, runs = self.attack.epsilon(event, delta), 0
+        else:
+            first, second = self.attack.draw(self.attack.event or event, self.attack.runs, rng)
+            found = audit(first, second, delta, CONFIDENCE)
+            epsilon, runs = found.epsilon, found.runs
+        return {"audit_epsilon": epsilon, "audit_adjacency": "replace_one", "audit_runs": runs}
+
+    def _solved(self, epsilon: float, delta: float) -> dict[str, Any]:
+        if self.solve is None:
+            return {}
+        batches = {a: self.solve(epsilon, delta, a) for a in self.neighbours}
+        texts = [f"batch >= {b} ({a.replace('_', '-')})" for a, b in batches.items() if b is not None]
+        solved = ", ".join(texts) or f"no batch up to {self.solve.most}"
+        return {"solved": solved, "rescued": int(self.solve.open and bool(texts))}
+
+
+@dataclass(frozen=True)
+class Promises:
+    """All promises, one task for each, in the order of the papers.
+
+    Attributes
+    ----------
+    promises : id -> Promise.
+    search : how far above the smallest batch a `SmallestBatch` searches; 0 skips the search, None searches up
+        to `most`.
+    """
+
+    promises: Mapping[str, Promise]
+    search: int | None = None
+
+    def units(self) -> list[str]:
+        return list(self.promises)
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        promise = self.promises[unit]
+        if self.search is not None and promise.solve is not None:
+            most = min(promise.solve.most, promise.solve.least + self.search)
+            promise = replace(promise, solve=replace(promise.solve, most=most) if self.search else None)
+        return [{"id": unit, **promise.row(seed)}]

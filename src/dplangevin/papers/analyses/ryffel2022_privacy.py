@@ -1,0 +1,188 @@
+"""The privacy cost of the last iterate of DP-Langevin (ryffel2022, Theorem 3.1).
+
+The settings are the authors' own and others around them. Seven quantities give an epsilon at delta. The
+column `sense` says whether it is promised ("claimed"), an upper bound or a lower bound:
+
+- theorem: Theorem 3.1 with K counted in steps (claimed; a theorem about Algorithm 1, but see below);
+- theorem_epochs: Theorem 3.1 with K counted in passes over the data, as the authors' code counts (claimed);
+- composition: the paper's baseline, alpha L^2/(n^2 sigma^2) sum_k eta_k, with an averaged sensitivity
+  (claimed);
+- all_iterates: PLD of every step, batches sampled without replacement (upper);
+- last_iterate: Bok, Su, Altschuler (2024), iterates hidden (upper);
+- audit: exact for one pair that the theorem's hypotheses admit, from the initial law of the theorem (lower);
+- audit_fixed_start: the same from a public start, theta_0 = 0, to which the theorem does not apply (lower).
+
+The proof of Theorem 3.1 averages the sensitivity of a step over batches, which gives 2L/n. But the law of a
+step is a mixture over batches, and its Renyi divergence is not that of the averaged drift. So the theorem
+holds only for full batches. A pair of data sets that costs more than the theorem promises shows this
+directly. Every epsilon is for replace_one neighbours.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import attr
+
+from dplangevin.attacks.quadrature import worst_epsilon
+from dplangevin.papers.analyses.langevin import Setting, averaged_composition, one_step
+from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.events import Budget, LangevinDpEvent
+
+Batch = int | Literal["full"]
+SENSE = {
+    "theorem": "claimed",
+    "theorem_epochs": "claimed",
+    "composition": "claimed",
+    "all_iterates": "upper",
+    "last_iterate": "upper",
+    "audit": "lower",
+    "audit_fixed_start": "lower",
+}
+
+
+@dataclass(frozen=True)
+class LangevinPrivacy:
+    """Epsilon against the number of steps, at the published settings, and after a calibration of sigma.
+
+    Each setting has these tasks:
+
+    - "<setting>/<batch>": the curves, with the quantities of the module, at the step counts `steps` and at
+      the authors' own;
+    - "<setting>/published": constant and decreasing steps at the authors' batch size and epochs;
+    - "<setting>/calibrated": sigma at which Theorem 3.1, with K in steps, gives `target`, and the other
+      quantities at this sigma; for every batch size, at the authors' epochs.
+
+    Attributes
+    ----------
+    settings : name -> the authors' setting.
+    batch : the authors' batch size.
+    batches : batch sizes, whole numbers or "full".
+    steps : step counts of the curves.
+    audited : step counts at which the curves have the exact epsilon of the pair.
+    target : the epsilon of the calibration.
+    ceiling : if one step alone costs at least this epsilon, it replaces the upper bounds, which are not
+        computed.
+    most_hits : the pair is left out if the record is in more batches than this on average.
+    """
+
+    settings: Mapping[str, Setting]
+    batch: int
+    batches: Sequence[Batch]
+    steps: Sequence[int]
+    audited: Sequence[int]
+    target: float
+    ceiling: float
+    most_hits: float
+
+    def units(self) -> list[str]:
+        kinds = [*map(str, self.batches), "published", "calibrated"]
+        return [f"{name}/{kind}" for name in self.settings for kind in kinds]
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        name, kind = unit.split("/")
+        setting = self.settings[name]
+        if kind == "published":
+            found = self._published(setting)
+        elif kind == "calibrated":
+            found = self._calibrated(setting)
+        else:
+            found = self._curve(setting, _size(kind, setting))
+        return [{"setting": name, **row} for row in found]
+
+    def _curve(self, setting: Setting, batch: int) -> list[dict[str, Any]]:
+        longest, theirs = max(self.steps), setting.steps(batch)
+        passes = {round(count * setting.records / batch) for count in (*self.steps, setting.epochs)}
+        where = {name: {*self.steps, theirs} for name in SENSE}
+        where |= {"theorem_epochs": passes, "audit": {*self.audited, theirs}, "audit_fixed_start": set()}
+        rows = []
+        for steps in sorted(k for k in set().union(*where.values()) if k <= longest):
+            names = [name for name in SENSE if steps in where[name]]
+            event = setting.event(batch, steps)
+            rows += self._rows("curve", "constant", event, setting.delta, names)
+        return rows
+
+    def _published(self, setting: Setting) -> list[dict[str, Any]]:
+        return [
+            row
+            for schedule in ("constant", "decreasing")
+            for row in self._rows(
+                "published",
+                schedule,
+                setting.event(self.batch, setting.steps(self.batch), schedule),
+                setting.delta,
+                list(SENSE),
+            )
+        ]
+
+    def _calibrated(self, setting: Setting) -> list[dict[str, Any]]:
+        rows = []
+        for batch in (_size(kind, setting) for kind in self.batches):
+            event = setting.event(batch, setting.steps(batch))
+            noise = calibrate(
+                Ryffel2022(),
+                lambda noise, event=event: attr.evolve(event, noise_std=noise),  # type: ignore[misc]
+                Budget(self.target, setting.delta),
+                low=setting.noise_std / 100,
+                high=setting.noise_std * 1e4,
+            )
+            event = attr.evolve(event, noise_std=noise)
+            rows += self._rows("calibrated", "constant", event, setting.delta, list(SENSE)[:-1])
+        return rows
+
+    def _rows(
+        self,
+        kind: str,
+        schedule: str,
+        event: LangevinDpEvent,
+        delta: float,
+        names: Sequence[str],
+    ) -> list[dict[str, Any]]:
+        fixed = {
+            "kind": kind,
+            "schedule": schedule,
+            "batch": event.batch,
+            "records": event.records,
+            "steps": event.steps,
+            "epochs": event.steps * event.batch / event.records,
+            "step_size": event.step_size,
+            "noise_std": event.noise_std,
+            "lipschitz": event.lipschitz,
+            "delta": delta,
+        }
+        rows = []
+        for name in names:
+            found = self._price(name, event, delta)
+            if found is not None:
+                epsilon, sense, note = found
+                rows.append({**fixed, "quantity": name, "epsilon": epsilon, "sense": sense, "note": note})
+        return rows
+
+    def _price(self, name: str, event: LangevinDpEvent, delta: float) -> tuple[float, str, str] | None:
+        """Return epsilon, its sense and a note; None if this quantity is not computed."""
+        claimed, upper = SENSE["theorem"], SENSE["all_iterates"]
+        if name == "theorem":
+            return Ryffel2022().epsilon(event, delta), claimed, ""
+        if name == "theorem_epochs":
+            passes = round(event.steps * event.batch / event.records)
+            return Ryffel2022().epsilon(attr.evolve(event, steps=passes), delta), claimed, f"K = {passes}"
+        if name == "composition":
+            return averaged_composition(event, delta), claimed, ""
+        if name.startswith("audit"):
+            if event.batch < event.records and event.steps * event.batch / event.records > self.most_hits:
+                return None
+            start_std = 0.0 if name == "audit_fixed_start" else None
+            return worst_epsilon(event, delta, start_std), SENSE["audit"], "exact for one pair of data sets"
+        if event.batch < event.records and (least := one_step(event, delta)) >= self.ceiling:
+            return least, "lower", "the price of one step alone"
+        accountant: Accountant = Bok2024() if name == "last_iterate" else Tight()
+        priced = event if name == "last_iterate" else event.all_iterates()
+        return accountant.epsilon(priced, delta), upper, ""
+
+
+def _size(kind: str | int, setting: Setting) -> int:
+    return setting.records if kind == "full" else int(kind)

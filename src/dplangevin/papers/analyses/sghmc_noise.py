@@ -1,0 +1,73 @@
+"""Privacy from the noise that SGHMC adds by itself, without clipping and without a privacy budget.
+
+A step adds N(0, 2 a eta/n I) to the velocity. A record whose gradient has norm L moves the velocity by at
+most eta L/tau. So the noise multiplier is ``tau sqrt(2 a/(eta n))/L``. A network does not bound its
+gradients, so L is not known. Epsilon is finite for each L, but not for all L together.
+
+Each row is one L. The columns are
+
+- epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound);
+- epsilon_moments: epsilon by the moments accountant;
+- attack_add_remove, attack_replace_one: the attack epsilon (lower bound) from the noisy sums of all steps,
+  for gradients of this norm in any direction.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dplangevin.attacks.audit import audit
+from dplangevin.attacks.sampled import all_iterates
+from dplangevin.checks import positive
+from dplangevin.methods.dp_sgd import MOMENTS
+from dplangevin.methods.dp_sghmc import check_friction
+from dplangevin.methods.prices import NEIGHBOURS
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.stepsize import multiplier_of, steps_event
+from dplangevin.random import generator
+
+
+@dataclass(frozen=True)
+class SghmcNoise:
+    """The settings of SGHMC, on Poisson samples, and the gradient norms L.
+
+    Attributes
+    ----------
+    records, batch, epochs, friction : as in `methods.dp_sghmc.Sghmc`.
+    step : eta, absolute.
+    delta : in (0, 1).
+    runs : of the attack, on each data set.
+    norms : the values of L, > 0.
+    """
+
+    records: int
+    batch: int
+    epochs: float
+    step: float
+    delta: float
+    runs: int
+    friction: float = 0.1
+    norms: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+    def __post_init__(self) -> None:
+        positive(records=self.records, batch=self.batch, epochs=self.epochs, step=self.step, runs=self.runs)
+        check_friction(self.friction)
+
+    def units(self) -> list[str]:
+        return [f"{norm:g}" for norm in self.norms]
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        norm, steps = float(unit), math.floor(self.records * self.epochs / self.batch)
+        size: dict[str, Any] = {"records": self.records, "batch": self.batch}
+        multiplier = multiplier_of(self.step / (2 * self.friction), **size, lipschitz=norm)
+        event = steps_event(multiplier, rate=self.batch / self.records, steps=steps, schedule="fixed")
+        row: dict[str, Any] = {"norm": norm, "noise_multiplier": multiplier, **size, "steps": steps}
+        row |= {"step_size": self.step, "friction": self.friction, "delta": self.delta}
+        row["epsilon_moments"] = MOMENTS.epsilon(event, self.delta, "add_remove")
+        for kind in NEIGHBOURS:
+            row[f"epsilon_{kind}"] = Tight().epsilon(event, self.delta, kind)
+            values = all_iterates(event, self.runs, generator(seed, f"{unit} {kind}"), kind)
+            found = audit(*values, self.delta)
+            row[f"attack_{kind}"], row["confidence"] = found.epsilon, found.confidence
+        return [row]

@@ -1,0 +1,353 @@
+"""The temperature that the papers' samplers target, measured on a Gaussian posterior.
+
+The posterior is ``exp(-U)`` with ``U(theta) = theta^T H theta/2``. A sampler with exact gradients that
+targets ``exp(-U/T)`` has the stationary covariance ``T H^-1`` in the limit of small steps; T is its
+temperature. The simulated chains use the package's own kernels. If a chain is linear in theta, its stationary
+covariance at a finite step is the solution S of ``S = A S A^T + Q``. We compare the simulation with this
+solution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.linalg import solve_discrete_lyapunov
+from torch import Tensor
+
+from dplangevin import random
+from dplangevin.papers.statistics import Interval, t_interval
+from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
+from dplangevin.samplers.kernels.sghmc import SghmcState, sghmc
+from dplangevin.samplers.kernels.sgld import SgldState, sgld
+from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
+
+
+class Chain(NamedTuple):
+    """One sampler on the Gaussian posterior of precision H ``(d, d)`` at one step size eta.
+
+    Attributes
+    ----------
+    state : first state, with theta ``(R, 1, d)``.
+    step : ``(state, rng) -> state``.
+    linear : ``A, Q`` of the chain ``x' = A x + N(0, Q)`` whose first d coordinates are theta. SGNHT is not
+        linear and has those of SGHMC.
+    """
+
+    state: Any
+    step: Callable[[Any, torch.Generator], Any]
+    linear: tuple[np.ndarray, np.ndarray]
+
+
+def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, noise_variance: float) -> Chain:
+    """Return the Langevin chain ``theta - eta grad U/records + N(0, eta noise_variance/records)``.
+
+    Differs: li2019 subtracts the gradient of ln l and ln p; we read minus the logarithms, since theta would
+    diverge otherwise.
+
+    Parameters
+    ----------
+    theta : start, ``(R, 1, d)``.
+    precision : H, ``(d, d)``.
+    eta : step size.
+    records, noise_variance : (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
+
+    References
+    ----------
+    wang2015, eq. 4.1; li2019, Algorithm 1; ryffel2022, Algorithm 1.
+    """
+    kernel, std = sgld(), math.sqrt(eta * noise_variance / records)
+
+    def step(state: SgldState, rng: torch.Generator) -> SgldState:
+        return kernel.step(state, state.theta @ precision / records, std * normals(theta, rng), column(eta))
+
+    identity, h = np.eye(len(precision)), precision.numpy()
+    return Chain(kernel.init(theta), step, (identity - eta / records * h, std**2 * identity))
+
+
+def hamiltonian(
+    theta: Tensor,
+    precision: Tensor,
+    eta: float,
+    *,
+    friction: Callable[[float], float],
+    thermostat: bool,
+    guess: float = 0.0,
+    gradient_noise: np.ndarray | None = None,
+) -> Chain:
+    """Return the chain of eq. 4.4 of wang2015 (SGHMC), or of eq. 4.5 with a thermostat (SGNHT), as printed.
+
+    The noise is N(0, 2 (a - b) eta) in eq. 4.4 and N(0, 2 a eta) in eq. 4.5.
+
+    Parameters
+    ----------
+    theta : start, ``(R, 1, d)``.
+    precision : H, ``(d, d)``.
+    eta : step size.
+    friction : a as a function of eta.
+    thermostat : True for SGNHT.
+    guess : B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta).
+    gradient_noise : covariance ``(d, d)`` of the stochastic gradient; None for exact gradients.
+
+    References
+    ----------
+    wang2015, eq. 4.4 and 4.5.
+    """
+    a = friction(eta)
+    kernel = sgnht() if thermostat else sghmc(a)
+    start = torch.zeros_like(theta), torch.full_like(theta[..., :1], a)
+    state = SgnhtState(theta, *start) if thermostat else SghmcState(theta, start[0])
+    identity, zero, h = np.eye(len(precision)), np.zeros_like(precision), precision.numpy()
+    injected = 2 * (a - guess * math.sqrt(eta)) * eta
+    of_gradient = zero if gradient_noise is None else eta**2 * gradient_noise
+    root = torch.tensor(np.linalg.cholesky(injected * identity + of_gradient))
+
+    def step(state: Any, rng: torch.Generator) -> Any:
+        return kernel.step(state, state.theta @ precision, normals(theta, rng) @ root.T, column(eta))
+
+    drift = np.block([[identity, identity], [-eta * h, (1 - a) * identity]])
+    return Chain(state, step, (drift, np.block([[zero, zero], [zero, injected * identity + of_gradient]])))
+
+
+def fisher_scoring(
+    theta: Tensor, precision: Tensor, eta: float, *, records: int, batch: int, noise: float, sampled: bool
+) -> Chain:
+    """Return the chain of Algorithm 4 of wang2015 with F = I and a known Fisher information.
+
+    Parameters
+    ----------
+    theta : start, ``(R, 1, d)``.
+    precision : H, ``(d, d)``.
+    eta : step size.
+    records, batch : N and tau.
+    noise : the noise on the gradient has covariance ``noise F F^T/eta``.
+    sampled : if True, add the noise N(0, N H/tau), which a minibatch of tau records has in the model of the
+        sampler.
+
+    References
+    ----------
+    wang2015, Algorithm 4.
+    """
+    identity, h = torch.eye(len(precision), dtype=theta.dtype), precision
+    kernel = sgfs(identity, records, batch)
+    gradient_noise = noise / eta * identity + (records / batch * h if sampled else 0 * h)
+    root = torch.linalg.cholesky(gradient_noise)
+    fisher, kappa = h / records, torch.zeros(1, 1, dtype=theta.dtype)
+
+    def step(state: SgfsState, rng: torch.Generator) -> SgfsState:
+        shaken = normals(theta, rng) @ root.T
+        return kernel.step(state, state.theta @ h, shaken, column(eta), fisher, kappa)
+
+    gain = 2 * np.linalg.inv((1 + records / batch) * h.numpy() + 4 / eta * identity.numpy())
+    linear = identity.numpy() - gain @ h.numpy(), gain @ gradient_noise.numpy() @ gain.T
+    return Chain(kernel.init(theta, fisher[None, None]), step, linear)
+
+
+def normals(like: Tensor, rng: torch.Generator) -> Tensor:
+    """Draw standard normals of the shape and type of `like`."""
+    return torch.randn(like.shape, generator=rng, dtype=like.dtype)
+
+
+def column(eta: float) -> Tensor:
+    """Return the step size as a ``(1, 1)`` tensor."""
+    return torch.full((1, 1), eta, dtype=torch.float64)
+
+
+class Sampler(NamedTuple):
+    """One row of the table of samplers; `limit` is the temperature T of its target as the step goes to 0."""
+
+    paper: str
+    equation: str
+    variant: str  # printed or proper
+    setting: str  # chosen values except the step; gradients are exact unless stated
+    target: str
+    limit: float
+    chain: Callable[[Tensor, Tensor, float], Chain]
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Temperature of every sampler, simulated and in closed form, at the step sizes of its paper.
+
+    The temperature is the variance of the chain divided by that of the posterior; it has no unit. The
+    posteriors are N(0, 1) and N(0, [[1, r], [r, 1]]). For the second one, the variance is taken along its two
+    principal axes. Each chain runs for `settle` + `keep` relaxation times of the slowest direction, and the
+    average is over the last `keep`. Intervals are 95 % Student over chains.
+
+    With a fixed friction a, SGNHT keeps ``E v^2 = eta``. Its temperature then goes to
+    ``T = (1 + sqrt(1 - 2 a))/2``, below 1, as eta goes to 0. The sampler of ryffel2022 targets
+    ``exp(-L/sigma^2)`` and is not meant to sample the posterior. Two more tasks give SGHMC and SGNHT a
+    stochastic gradient (see `noisy`).
+
+    Attributes
+    ----------
+    steps : sampler -> step sizes, in the unit of the paper.
+    chains : number of independent chains.
+    settle, keep : relaxation times before and during the average.
+    correlation : r, in (-1, 1).
+    friction : A of eq. 4.2 and 4.3 of wang2015; ``a = A sqrt(eta)`` in eq. 4.4 and 4.5.
+    momentum_loss : a of the one SGNHT variant that holds a fixed.
+    records, batch : N and tau.
+    noise_variance : sigma^2 of ryffel2022.
+    gradient_noise : B, the noise of the stochastic gradient, below A.
+    guesses : the values of B-hat that SGHMC subtracts, below A.
+    """
+
+    steps: Mapping[str, Sequence[float]]
+    chains: int
+    settle: float
+    keep: float
+    correlation: float
+    friction: float
+    momentum_loss: float
+    records: int
+    batch: int
+    noise_variance: float
+    gradient_noise: float = 0.5
+    guesses: Sequence[float] = (0.0, 0.25, 0.5, 0.75)
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.steps) ^ set(self.samplers()):
+            raise ValueError(f"steps must name each sampler once, {sorted(unknown)} do not match")
+        if not -1 < self.correlation < 1:
+            raise ValueError(f"correlation must be in (-1, 1), not {self.correlation}")
+
+    def samplers(self) -> dict[str, Sampler]:
+        n, a, s2 = self.records, self.momentum_loss, self.noise_variance
+        plain, averaged = partial(langevin, records=1), partial(langevin, records=n)
+        momentum = partial(hamiltonian, friction=lambda eta: self.friction * math.sqrt(eta))
+        fixed = partial(hamiltonian, friction=lambda eta: a)
+        scoring = partial(fisher_scoring, records=n, batch=n, sampled=False)
+        sampled = partial(fisher_scoring, records=n, batch=self.batch, sampled=True)
+        whole, half, quarter = ("exp(-U)", 1.0), ("exp(-2U)", 0.5), ("exp(-4U)", 0.25)
+        cold = (1 + math.sqrt(1 - 2 * a)) / 2
+        chilled, diluted = (f"exp(-{1 / cold:.4g}U)", cold), (f"exp(-L/{s2:g})", s2)
+        sgld, li, ryffel = ("wang2015", "eq. 4.1"), ("li2019", "Alg. 1"), ("ryffel2022", "Alg. 1")
+        sghmc, sgnht, sgfs = (("wang2015", where) for where in ("eq. 4.4", "eq. 4.5", "Alg. 4"))
+        exact, lost, power = "exact gradients", f"a = {a:g}", f"σ² = {s2:g}"
+        table = {
+            "sgld": (*sgld, "printed", exact, *half, partial(plain, noise_variance=1.0)),
+            "sgld_proper": (*sgld, "proper", exact, *whole, partial(plain, noise_variance=2.0)),
+            "li": (*li, "printed", exact, *half, partial(averaged, noise_variance=1.0)),
+            "li_proper": (*li, "proper", exact, *whole, partial(averaged, noise_variance=2.0)),
+            "sgfs": (*sgfs, "printed", exact, *quarter, partial(scoring, noise=1.0)),
+            "sgfs_minibatch": (*sgfs, "printed", "minibatch noise", *quarter, partial(sampled, noise=1.0)),
+            "sgfs_proper": (*sgfs, "proper", exact, *whole, partial(scoring, noise=4.0)),
+            "sghmc": (*sghmc, "printed", exact, *whole, partial(momentum, thermostat=False)),
+            "sgnht": (*sgnht, "printed", exact, *whole, partial(momentum, thermostat=True)),
+            "sgnht_fixed": (*sgnht, "printed", lost, *chilled, partial(fixed, thermostat=True)),
+            "ryffel": (*ryffel, "printed", power, *diluted, partial(plain, noise_variance=2 * s2)),
+        }
+        return {name: Sampler(*row) for name, row in table.items()}
+
+    def noisy(self) -> dict[str, list[Sampler]]:
+        """Return, for each of two tasks, SGHMC or SGNHT with stochastic gradients N(grad U, covariance).
+
+        The friction is a = A sqrt(eta), and h = sqrt(eta). The covariance is B, as eq. 4.2 of wang2015 prints
+        it, or 2 B/h. The second one adds the diffusion 2 B to the momentum, as in Chen et al. (2014). As h
+        goes to 0, the temperature of SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with
+        the second.
+
+        "anisotropic": the covariance is d B in the narrow direction of the posterior and 0 in the others, so
+        its mean is B. The axes then have no common temperature, and `limit` is nan.
+        """
+        a, b = self.friction, self.gradient_noise
+
+        def chain(
+            theta: Tensor, precision: Tensor, eta: float, order: int, along: bool, **options: Any
+        ) -> Chain:
+            """Return the chain with this gradient noise.
+
+            order: power of 1/h in the covariance. along: noise only in the narrow direction of the posterior.
+            """
+            axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
+            shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
+            noise = b * (2 / math.sqrt(eta)) ** order * shape
+            return hamiltonian(
+                theta,
+                precision,
+                eta,
+                friction=lambda eta: a * math.sqrt(eta),
+                gradient_noise=noise,
+                **options,
+            )
+
+        def sampler(
+            setting: str, limit: float, order: int, along: bool = False, guess: float | None = None
+        ) -> Sampler:
+            of = partial(chain, order=order, along=along, thermostat=guess is None, guess=guess or 0.0)
+            equation = "eq. 4.5" if guess is None else "eq. 4.4"
+            power = "" if limit == 1 else f"{1 / limit:.4g}"
+            target = "none" if math.isnan(limit) else f"exp(-{power}U)"
+            return Sampler("wang2015", equation, "printed", setting, target, limit, of)
+
+        guessed = [(0, guess, 1 - guess / a) for guess in self.guesses]
+        guessed += [(1, guess, 1 + (b - guess) / a) for guess in (0.0, b)]
+        covariance = f"covariance B = {b:g}", f"covariance 2B/h, B = {b:g}"
+        return {
+            "sghmc_noise": [
+                sampler(f"{covariance[order]}, B̂ = {guess:g}", limit, order, guess=guess)
+                for order, guess, limit in guessed
+            ],
+            "sgnht_noise": [
+                *(sampler(covariance[order], 1.0, order) for order in (0, 1)),
+                sampler(f"{covariance[1]}, anisotropic", math.nan, 1, along=True),
+            ],
+        }
+
+    def units(self) -> list[str]:
+        return [*self.samplers(), *self.noisy()]
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        """Return one row for each problem, step size and kind ("simulated" or "closed form").
+
+        The columns value, low and high are the temperature. With stochastic gradients the kind ends in ",
+        noisy gradient", and SGHMC is not simulated.
+        """
+        noisy, name = self.noisy().get(unit, []), unit.removesuffix("_noise")
+        rng, of = random.generator(seed, f"temperature {unit}"), ", noisy gradient" if noisy else ""
+        r = self.correlation
+        problems = {("1-d",): [[1.0]], ("2-d, narrow axis", "2-d, wide axis"): [[1.0, r], [r, 1.0]]}
+        rows = []
+        samplers = noisy or [self.samplers()[unit]]
+        for sampler, (names, covariance), eta in product(samplers, problems.items(), self.steps[name]):
+            if math.isnan(sampler.limit) and len(names) == 1:
+                continue  # noise cannot be anisotropic in one dimension
+            kept = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
+            variances, axes = np.linalg.eigh(covariance)
+            theta = torch.zeros(self.chains, 1, len(names), dtype=torch.float64)
+            chain = sampler.chain(theta, torch.tensor(np.linalg.inv(covariance)), eta)
+            found: dict[str, list[Interval]] = {}
+            linear = not isinstance(chain.state, SgnhtState)
+            if not (noisy and linear):
+                squares = self.simulate(chain, torch.tensor(axes), rng) / variances
+                found["simulated"] = [t_interval(column) for column in squares.T]
+            if linear:
+                exact = np.diag(axes.T @ stationary(chain)[: len(names), : len(names)] @ axes) / variances
+                found["closed form"] = [Interval(*[float(value)] * 3) for value in exact]
+            for j, problem in enumerate(names):
+                base = {"sampler": name, **kept, "problem": problem, "step": float(eta)}
+                rows += [{**base, "kind": kind + of, **values[j].columns()} for kind, values in found.items()]
+        return rows
+
+    def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:
+        """Return the mean square of every chain along every axis, ``(chains, d)``."""
+        relaxation = -1 / math.log(float(np.abs(np.linalg.eigvals(chain.linear[0])).max()))
+        settle, keep = (math.ceil(times * relaxation) for times in (self.settle, self.keep))
+        state, total = chain.state, torch.zeros_like(chain.state.theta)
+        for t in range(settle + keep):
+            state = chain.step(state, rng)
+            if t >= settle:
+                total += (state.theta @ axes).square()
+        return (total[:, 0] / keep).numpy()
+
+
+def stationary(chain: Chain) -> np.ndarray:
+    """Return the stationary covariance S of a linear chain, with ``S = A S A^T + Q``."""
+    return solve_discrete_lyapunov(*chain.linear)

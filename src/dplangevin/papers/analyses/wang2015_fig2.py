@@ -1,0 +1,210 @@
+"""Figure 2 of wang2015's supplement: SGLD and SGNHT, with and without privacy, on a linear regression.
+
+The data are random and have two dimensions. The model is ``y | x ~ N(<x, theta>, 1)`` with prior
+``N(0, I/precision)``, so the posterior is normal with known moments. Theorem 4 needs a bounded gradient,
+which least squares does not have.
+
+Differs: residuals are clipped to [-h, h] (`problems.losses.huber`), so a gradient has norm at most h whatever the
+data, on rows of norm at most 1.
+
+The threshold h is so large that no residual of these data is clipped within `MARGIN` standard deviations of
+the posterior mean, nor at the start. There the two posteriors are equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from dplangevin import random
+from dplangevin.methods import Method, released
+from dplangevin.methods.dp_sgld import DpSgldWang2015
+from dplangevin.methods.dp_sgnht import DpSgnht
+from dplangevin.papers.statistics import Interval, t_interval
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.accountants.wang2015 import Wang2015
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import Loss, huber
+
+MARGIN = 8.0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One sampler, which runs with and without privacy.
+
+    Attributes
+    ----------
+    sampler : "sgld" or "sgnht".
+    temperature : the noise as printed, or with the posterior as its target.
+    step : step size of the chain without privacy, in units of 1/N.
+    """
+
+    sampler: str
+    temperature: Literal["printed", "proper"]
+    step: float
+
+    def __post_init__(self) -> None:
+        if self.sampler not in ("sgld", "sgnht"):
+            raise ValueError(f"sampler must be sgld or sgnht, not {self.sampler!r}")
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Chains on one data set, with and without privacy, that use the same minibatches and normals.
+
+    Rows x have independent coordinates, uniform on [-`width_i`, `width_i`], and are then rotated by 30
+    degrees. Labels are ``<x, theta_true>`` plus uniform noise on [-`label_noise`, `label_noise`]. The batch
+    size and the number of passes are both sqrt(N).
+
+    Attributes
+    ----------
+    variants : name -> variant, one task for each.
+    records : N.
+    widths : (width_1, width_2); their Euclidean norm is at most 1.
+    theta_true : the true theta.
+    label_noise : half-width of the label noise.
+    threshold : h.
+    precision, friction : as in `methods.dp_sgld` and `methods.dp_sgnht`.
+    epsilon, delta : the privacy budget.
+    chains : number of chains; each starts at 0.
+    samples : number of points stored of each chain, evenly spaced.
+    settle : first share of the run that is left out of the comparison with the posterior.
+    shown : number of points of the first chain in the rows; a fifth of this number is added at its start.
+    """
+
+    variants: Mapping[str, Variant]
+    records: int
+    widths: Sequence[float]
+    theta_true: Sequence[float]
+    label_noise: float
+    threshold: float
+    precision: float
+    epsilon: float
+    delta: float
+    friction: float
+    chains: int
+    samples: int
+    settle: float
+    shown: int
+
+    def units(self) -> list[str]:
+        return list(self.variants)
+
+    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+        """Return the rows of one variant.
+
+        The rows of the first variant begin with the exact moments, as the variant "exact". Values along the
+        principal axes of the posterior have 95 % Student limits over chains. The kinds are
+
+        - path: points of the first chain;
+        - mean, covariance: of all chains;
+        - ratio: standard deviation divided by the exact one, along a principal axis;
+        - within: the same about each chain's own mean, which is what one run shows, along a principal axis;
+        - shift: mean minus exact mean, in exact standard deviations, along a principal axis;
+        - distance: length of the vector of shifts;
+        - bias: the largest ``|ratio - 1|``.
+        """
+        x, y = self.data(seed)
+        mean, covariance = self.posterior(x, y)
+        problem = Glm(
+            torch.as_tensor(x, dtype=torch.float32)[None],
+            torch.as_tensor(y, dtype=torch.float32)[None],
+            self.loss,
+        )
+        budgets = [Budget(self.epsilon, self.delta), Budget(math.inf, self.delta)]
+        rng = random.generator(seed, "wang2015_fig2")
+        release, plans = released(self.method(self.variants[unit]), problem, budgets, self.chains, rng)
+        variant = self.variants[unit]
+        base = {"variant": unit, "sampler": variant.sampler, "temperature": variant.temperature}
+        rows = moments({"variant": "exact", "epsilon": math.inf}, mean, covariance)
+        rows = rows if unit == self.units()[0] else []
+        for e, budget in enumerate(budgets):
+            event = plans[e].guarantee.event
+            private = budget.epsilon < math.inf
+            tight = Tight().epsilon(event, self.delta, "replace_one") if private else math.inf
+            kept = {**base, "epsilon": budget.epsilon, "epsilon_tight": tight}
+            rows += self.compare(kept, release.theta[:, e].double().numpy(), mean, covariance)
+        return rows
+
+    @cached_property
+    def loss(self) -> Loss:
+        largest = float(np.linalg.norm(self.theta_true)) + self.label_noise
+        return huber(self.threshold, largest)
+
+    def method(self, variant: Variant) -> Method:
+        args: dict[str, Any] = {"step": variant.step, "precision": self.precision, "samples": self.samples}
+        args |= {"burn_in": 0.0, "accountant": Wang2015(), "unit": "smoothness"}
+        if variant.sampler == "sgnht":
+            return DpSgnht(friction=self.friction, **args)
+        return DpSgldWang2015(schedule="phase", temperature=variant.temperature, **args)
+
+    def data(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw x ``(n, 2)``, with rows of norm at most 1, and y ``(n,)``."""
+        rng = np.random.default_rng([seed, self.records])
+        turn = np.array([[math.sqrt(3), -1], [1, math.sqrt(3)]]) / 2
+        x = rng.uniform(-1, 1, (self.records, 2)) * np.asarray(self.widths) @ turn.T
+        if (longest := float(np.linalg.norm(self.widths))) > 1:
+            raise ValueError(f"widths {list(self.widths)} allow rows of norm {longest:.4g} > 1: lower them")
+        spread = rng.uniform(-self.label_noise, self.label_noise, self.records)
+        return x, x @ np.asarray(self.theta_true) + spread
+
+    def posterior(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the exact posterior mean ``(2,)`` and covariance ``(2, 2)``.
+
+        Raises
+        ------
+        ValueError : if the clipping of residuals would change the posterior.
+        """
+        covariance = np.linalg.inv(x.T @ x + self.precision * np.eye(2))
+        mean = covariance @ x.T @ y
+        reach = MARGIN * np.sqrt(np.einsum("ni,ij,nj->n", x, covariance, x))
+        largest = max(float((np.abs(y - x @ mean) + reach).max()), float(np.abs(y).max()))
+        if largest > self.threshold:
+            raise ValueError(f"residuals reach {largest:.4g} > threshold {self.threshold:g}: raise it")
+        return mean, covariance
+
+    def compare(
+        self, base: dict[str, Any], theta: np.ndarray, mean: np.ndarray, covariance: np.ndarray
+    ) -> list[dict[str, Any]]:
+        """Return the rows that compare chains with the posterior; theta: ``(R, samples, 2)``."""
+        steps = np.linspace(0, 1, theta.shape[1] + 1)[1:]  # share of the run
+        even = np.linspace(0, theta.shape[1] - 1, self.shown).round().astype(int)
+        picked = np.union1d(even, np.arange(min(self.shown // 5, theta.shape[1])))  # more points at the start
+        rows = [
+            {**base, "kind": "path", "step": steps[i], "theta_1": theta[0, i, 0], "theta_2": theta[0, i, 1]}
+            for i in picked
+        ]
+        late = theta[:, steps > self.settle]
+        pooled = late.reshape(-1, 2)
+        rows += moments(base, pooled.mean(0), np.cov(pooled.T))
+        variances, axes = np.linalg.eigh(covariance)
+        scaled = (late - mean) @ axes / np.sqrt(variances)  # (R, kept, 2)
+        shifts = scaled.mean((0, 1))
+        bias = 0.0
+        for i in range(2):
+            shift = t_interval(scaled[..., i].mean(1))
+            square = t_interval(((scaled[..., i] - shifts[i]) ** 2).mean(1))
+            sd = [math.sqrt(max(value, 0.0)) for value in square]
+            bias = max(bias, abs(sd[0] - 1))
+            own = [math.sqrt(max(value, 0.0)) for value in t_interval(scaled[..., i].var(1))]
+            for kind, found in (("ratio", sd), ("within", own), ("shift", shift)):
+                rows.append({**base, "kind": kind, "axis": i + 1, **Interval(*found).columns()})
+        rows.append({**base, "kind": "distance", "value": float(np.hypot(*shifts))})
+        rows.append({**base, "kind": "bias", "value": bias})
+        return rows
+
+
+def moments(base: dict[str, Any], mean: np.ndarray, covariance: np.ndarray) -> list[dict[str, Any]]:
+    """Return one row for the mean and one for each row of the covariance."""
+    rows: list[dict[str, Any]] = [{**base, "kind": "mean", "theta_1": mean[0], "theta_2": mean[1]}]
+    for i, line in enumerate(covariance):
+        rows.append({**base, "kind": "covariance", "axis": i + 1, "theta_1": line[0], "theta_2": line[1]})
+    return rows

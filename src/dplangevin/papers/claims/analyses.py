@@ -1,0 +1,275 @@
+"""Rules for claims on the rows of an analysis: privacy guarantees, printed numbers, ratios and exponents.
+
+The frame of a rule has the rows of one analysis, and `where` picks rows from it. A rule returns a `Verdict`,
+in which `ours` is our number and `low` and `high` are its limits. Where a rule uses several rows, ours is
+their median. Then low and high are their smallest and largest value, not a confidence interval.
+
+Parameters that several rules share:
+
+bounds
+    Lower and upper end of the range that is asked for, None for an open end.
+what
+    The tested quantity in words, for the reason of the verdict.
+measure
+    What the values are, one of `verdicts.MEASURES`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.papers.claims import words
+from dplangevin.papers.claims.verdicts import (
+    ATTACK,
+    CONTRADICTED,
+    EXACT,
+    INTERVAL,
+    RANGE,
+    REPRODUCED,
+    UNDER_CHOICES,
+    Asked,
+    Bounds,
+    Verdict,
+    Where,
+    equal_as_printed,
+    judged,
+    not_testable,
+    promised,
+    result,
+    rows_where,
+    single,
+    within,
+)
+from dplangevin.papers.statistics import Interval, power_law
+from dplangevin.text import short
+
+
+def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
+    """Test a printed (epsilon, delta) guarantee against the proven ε and the attack ε.
+
+    The verdict is that of `verdicts.promised`. A guarantee without settings is not testable.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of the analysis `privacy_claims` (see `papers.analyses.promises`).
+    id : str
+        The value of the column `id` in the row of this guarantee.
+
+    Returns
+    -------
+    Verdict
+        ours: the proven ε for replace-one neighbours (the papers' relation) at the default choice. It is nan
+        where that ε is only an upper bound, which no known pair of data sets attains.
+        low: the attack ε (lower bound) under the theorem's hypotheses, with 95 % confidence or exact for one
+        pair of data sets.
+        high: the proven ε; the larger one of both neighbour relations where ours is not nan.
+    """
+    row = rows_where(frame, {"id": id}).iloc[0]
+    text = {
+        key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
+    }
+    claimed, ours, other = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
+    asked = Asked(high=claimed)
+    if not text["mechanism"]:
+        return not_testable(text["note"], asked)
+    price = "the tight price is" if row.tight else "proven is at most"
+    reason = f"ε {short(claimed)} is claimed, {price} {short(ours)} for replace-one neighbours"
+    reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
+    if not math.isnan(row.epsilon_formula):
+        reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
+    if not math.isnan(row.audit_epsilon):
+        if row.audit_runs:
+            shown = f"an attack on the theorem's hypotheses shows at least {short(row.audit_epsilon)} "
+            shown += f"(95 % confidence, {short(row.audit_runs)} runs)"
+        else:
+            shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.audit_epsilon)}"
+        reason += f"; {shown}"
+    verdict = promised(
+        claimed, replaced=ours, added=other, attack=row.audit_epsilon, elsewhere=bool(row.rescued)
+    )
+    if verdict == REPRODUCED:
+        reason += f"; the claim is {claimed / ours:.2g} times what it costs"
+    elif other <= claimed:
+        reason += "; at this ε and δ it is kept for add/remove neighbours only"
+    reason += f"; it would be kept by {text['solved']}" if text["solved"] and ours > claimed else ""
+    reason += f"; priced: {text['mechanism']}"
+    reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
+    reason += f"; {text['note']}" if text["note"] else ""
+    largest = ours if math.isnan(other) or not row.tight else max(ours, other)
+    measured = ours if row.tight else math.nan
+    return result(Interval(measured, row.audit_epsilon, largest), verdict, reason, ATTACK, asked=asked)
+
+
+def printed(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    column: str,
+    published: float,
+    digits: int,
+    others: Where | None = None,
+    names: Sequence[str] = (),
+) -> Verdict:
+    """Test a printed number by recomputing it in one row.
+
+    The claim is reproduced if our number equals the printed one to its significant digits. It is reproduced
+    under stated choices if a row of `others` equals it. Otherwise it is contradicted.
+
+    Parameters
+    ----------
+    where : Where
+        Conditions that exactly one row meets.
+    published : float
+        The printed number, in the unit of `column`.
+    digits : int
+        Number of significant digits that the paper prints.
+    others : Where, optional
+        Rows that hold the number under other choices; the reason names a row by its columns `names`.
+    """
+    rows = rows_where(frame, where)
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
+    ours, asked = float(rows[column].iloc[0]), Asked.near(published)
+    reason = f"{words.column(column) or 'ours'} {ours:.4g} where the paper prints {published:g}"
+    if equal_as_printed(ours, published, digits):
+        return result(single(ours), REPRODUCED, reason, EXACT, asked=asked)
+    if others is None:
+        return result(single(ours), CONTRADICTED, reason, EXACT, asked=asked)
+    rest = rows_where(frame, others).dropna(subset=[column])
+    every = [ours, *rest[column]]
+    interval = Interval(ours, min(every), max(every))
+    spread = f" to {interval.high:.4g}" if len(rest) > 1 else ""
+    choices = f"{len(rest)} other choices give" if len(rest) > 1 else "another choice gives"
+    reason += f"; {choices} {interval.low:.4g}{spread}"
+    equal = rest[[equal_as_printed(value, published, digits) for value in rest[column]]]
+    if equal.empty:
+        nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
+        reason += f", nearest with {_named(nearest, names)}"
+        return result(interval, CONTRADICTED, reason, RANGE, asked=asked)
+    reason += f"; equal with {_named(equal.iloc[0], names)}"
+    return result(interval, UNDER_CHOICES, reason, RANGE, asked=asked)
+
+
+def _named(row: pd.Series, names: Sequence[str]) -> str:
+    """Return the row in words, by its columns `names`."""
+    return words.named(dict(row), names)
+
+
+def inside(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    column: str,
+    bounds: Bounds,
+    smallest: str = "",
+    what: str = "",
+    measure: str = RANGE,
+) -> Verdict:
+    """Test that every value of `column` lies in `bounds`; the verdict is that of `verdicts.within`.
+
+    `smallest` is a column whose smallest value stands for a limit, such as a step size. If it is given, only
+    rows at that value count.
+    """
+    rows = rows_where(frame, where)
+    at = ""
+    if smallest:
+        rows = rows[rows[smallest].eq(rows[smallest].min())]
+        at = f" at {words.column(smallest)} {rows[smallest].min():g}"
+    named = what or words.column(column) or "values"
+    return within(rows[column], bounds, f"{named}{at}:", measure=measure)
+
+
+def ratio(
+    frame: pd.DataFrame,
+    *,
+    top: Where,
+    bottom: Where,
+    column: str,
+    keys: Sequence[str],
+    bounds: Bounds,
+    strict: bool = False,
+    what: str = "",
+    measure: str = RANGE,
+) -> Verdict:
+    """Test that a ratio of `column` between two sets of rows lies in `bounds`.
+
+    The rows `top` are divided by the rows `bottom`, matched on the columns `keys`. The verdict is that of
+    `verdicts.within`; `strict` lets one ratio outside the bounds contradict the claim.
+    """
+    above, below = (rows_where(frame, where) for where in (top, bottom))
+    pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
+    pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
+    if pairs.empty:
+        reason = f"no rows of {dict(top)} and {dict(bottom)} share {', '.join(keys)}"
+        return not_testable(reason, Asked.within(bounds))
+    values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
+    largest = pairs.iloc[int(values.argmax())]
+    reason = f"{what or f'ratio of {words.column(column)}'}, largest at {_named(largest, keys)}:"
+    return within(values, bounds, reason, strict, measure)
+
+
+def growth(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    x: str,
+    y: str,
+    by: Sequence[str],
+    bounds: Bounds,
+    what: str = "",
+    measure: str = RANGE,
+) -> Verdict:
+    """Test that the exponent p of y ~ x^p lies in `bounds`; the verdict is that of `verdicts.within`.
+
+    Each exponent is the slope on log scales between two neighbouring x. The columns `by` define the groups. x
+    and y are positive. Several y at one x enter by their median.
+    """
+    slopes: list[float] = []
+    for _, rows in rows_where(frame, where).dropna(subset=[y]).groupby(list(by)):
+        means = rows.groupby(x)[y].median()
+        slopes += (np.diff(np.log(means)) / np.diff(np.log(means.index))).tolist()
+    if not slopes:
+        return not_testable(f"no two values of {x} to compare in {dict(where)}", Asked.within(bounds))
+    named = f"exponent of the {words.column(y)} in the {words.column(x)}" if words.column(y) else "exponent"
+    return within(pd.Series(slopes), bounds, f"{what or named}:", measure=measure)
+
+
+def exponent(
+    frame: pd.DataFrame, *, where: Where, x: str, bounds: Bounds, first: float = 0.0, column: str = "value"
+) -> Verdict:
+    """Test that the exponent of `column` in x, fitted over all rows, lies in `bounds`.
+
+    The claim is reproduced if the whole 95 % interval of the exponent lies in the bounds. It is contradicted
+    if no part of the interval does. Otherwise it is not reproduced.
+
+    Parameters
+    ----------
+    x, first : str, float
+        Column of the variable, with positive values, and the smallest x that enters the fit.
+    column : str
+        Column of the positive values. "value" has 95 % limits; every other column is fitted as exact.
+    """
+    rows = rows_where(frame, where)
+    rows = rows[rows[x].ge(first)].dropna(subset=[column])
+    asked = Asked.within(bounds)
+    if rows[x].nunique() < 2:
+        reason = f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}"
+        return not_testable(reason, asked)
+    if column != "value":
+        rows = rows.assign(value=rows[column], low=rows[column], high=rows[column])
+    slope = power_law(rows, x)
+    low, high = asked
+    verdict = judged(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
+    limits = f" (95 % interval {slope.low:.3f} to {slope.high:.3f})" if column == "value" else ""
+    reason = (
+        f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} "
+        f"values of the {words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}, asked: "
+        f"{asked}; the {words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to "
+        f"{rows[column].iloc[-1]:.3g}"
+    )
+    return result(slope, verdict, reason, INTERVAL if column == "value" else EXACT, asked=asked)

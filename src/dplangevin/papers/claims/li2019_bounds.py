@@ -1,0 +1,146 @@
+"""Rules for claims on exact computations.
+
+Nothing here is random, so that one admissible case refutes a bound.
+
+Parameters that several rules share:
+
+bounds
+    Lower and upper end of the range that is asked for, None for an open end.
+what
+    The tested quantity in words, for the reason of the verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.papers.claims.verdicts import (
+    CONTRADICTED,
+    EXACT,
+    UNDER_CHOICES,
+    Asked,
+    Bounds,
+    Verdict,
+    Where,
+    extremes,
+    judged,
+    not_testable,
+    result,
+    rows_where,
+)
+from dplangevin.papers.statistics import Interval
+from dplangevin.text import short
+
+
+def every_case(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    column: str,
+    bounds: Bounds,
+    what: str,
+    others: Where | None = None,
+    choice: str = "",
+    smallest: str = "",
+) -> Verdict:
+    """Test that every exact value of `column` lies in `bounds`.
+
+    One value outside contradicts the claim. The claim is reproduced under stated choices instead if all rows
+    of `others` lie in the bounds.
+
+    Parameters
+    ----------
+    others, choice : Where, str
+        Rows that hold the values under another choice, and that choice in words.
+    smallest : str
+        A column whose smallest value stands for a limit. Only rows at that value count.
+
+    Returns
+    -------
+    Verdict
+        ours: the median; low, high: the smallest and the largest value.
+    """
+    rows = _at_smallest(rows_where(frame, where), smallest)
+    asked = Asked.within(bounds)
+    held = int(rows[column].between(*asked).sum())
+    reason = f"{what}: {_range(rows[column])}, asked: {asked}; {held} of {len(rows)} cases hold"
+    verdict = judged(held == len(rows), True)
+    if verdict == CONTRADICTED and others is not None:
+        rest = _at_smallest(rows_where(frame, others), smallest)[column]
+        reason += f"; {choice}: {_range(rest)}"
+        verdict = UNDER_CHOICES if rest.between(*asked).all() else CONTRADICTED
+    return result(extremes(rows[column]), verdict, reason, EXACT, asked=asked)
+
+
+def order(
+    frame: pd.DataFrame, *, where: Where, x: str, y: str, by: Sequence[str], bounds: Bounds, what: str
+) -> Verdict:
+    """Test that the exponent p of y ~ x^p lies in `bounds`, from exact values.
+
+    Each exponent is the slope on log scales between two neighbouring x. The columns `by` define the groups.
+    `what` is y as a function of x in words. The claim is reproduced if all exponents lie in the bounds, and
+    contradicted if none does. Otherwise it is not reproduced.
+
+    Returns
+    -------
+    Verdict
+        ours: the median exponent; low, high: the smallest and the largest.
+    """
+    slopes: list[float] = []
+    for _, rows in rows_where(frame, where).groupby(list(by), dropna=False):
+        line = rows.sort_values(x)
+        slopes += (np.diff(np.log(line[y])) / np.diff(np.log(line[x]))).tolist()
+    asked = Asked.within(bounds)
+    if not slopes:
+        return not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
+    found = pd.Series(slopes)
+    held = int(found.between(*asked).sum())
+    reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {asked}"
+    return result(extremes(found), judged(held == len(found), held == 0), reason, EXACT, asked=asked)
+
+
+def best_at(
+    frame: pd.DataFrame, *, where: Where, x: str, y: str, published: float, within: float, what: str
+) -> Verdict:
+    """Test that the largest of the exact values of y lies at x = `published`.
+
+    The claim is contradicted if the x of the largest value is further than `within` from `published`. At
+    least three rows are needed. `what` is y in words.
+
+    Returns
+    -------
+    Verdict
+        ours: the x of the largest y; low, high: the two x next to it, nan at an end of the range.
+    """
+    rows = rows_where(frame, where).sort_values(x).reset_index(drop=True)
+    asked = Asked.near(published, within)
+    if len(rows) < 3:
+        return not_testable(f"fewer than three values of {x} to compare", asked)
+    best = int(rows[y].argmax())
+    beside = [float(rows[x][i]) if 0 <= i < len(rows) else math.nan for i in (best - 1, best + 1)]
+    ours = float(rows[x][best])
+    reason = f"{what} is largest, {rows[y][best]:.4g}, at {short(ours)} of {len(rows)} values; "
+    reason += ", ".join(
+        f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[y], strict=True)
+    )
+    verdict = judged(asked.low <= ours <= asked.high, True)
+    return result(Interval(ours, *beside), verdict, reason, EXACT, asked=asked)
+
+
+def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
+    """Return "not testable" with a reason; the frame is not read."""
+    return not_testable(reason)
+
+
+def _at_smallest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the rows at the smallest value of `column`, or all rows if `column` is ""."""
+    return rows[rows[column].eq(rows[column].min())] if column else rows
+
+
+def _range(values: pd.Series) -> str:
+    """Return the smallest and the largest value as text."""
+    return f"{values.min():.4g} to {values.max():.4g}" if len(values) > 1 else f"{values.iloc[0]:.4g}"

@@ -1,0 +1,534 @@
+"""Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
+
+The claims are printed test accuracies, orderings of methods, printed budgets, and settings that methods
+share. The rows are those of `papers.exhibits.read.read_runs`. A rule reads those of the metric "accuracy", unless it
+has a parameter `metric`.
+
+For networks trained from scratch, the column `problem` names the network: the paper's or a small one. `small`
+is the name of the small one. `verdicts.two_networks` combines the evidence of both. For a softmax regression,
+the column `dataset` names features, such as "cifar10_resnet18". For fine-tuning it names the images
+("cifar10"). Rows on images count as rows of the features `stand_in`, because these runs train that network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.papers.claims import words
+from dplangevin.papers.claims.verdicts import (
+    ATTACK,
+    CONTRADICTED,
+    EXACT,
+    ONE_SPLIT,
+    REPRODUCED,
+    Asked,
+    NetworkEvidence,
+    NoRows,
+    Verdict,
+    Where,
+    judged,
+    not_testable,
+    promised,
+    result,
+    rows_where,
+    single,
+    two_networks,
+)
+from dplangevin.papers.statistics import (
+    LEVEL,
+    Interval,
+    holm,
+    t_interval,
+    trusted,
+    welch,
+    welch_p,
+)
+from dplangevin.text import (
+    number,
+    numbers,
+    percent,
+    points,
+    short,
+)
+
+ADD_REMOVE = "all iterates, add/remove"
+PRINTED_AS_CLAIMED = 1.005  # An ε up to this many times the claim prints as the claim, such as 1.00.
+
+
+# Networks trained from scratch
+
+
+def accuracy(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    published: float,
+    margin: float,
+    small: str = "",
+    others: Mapping[str, Where] | None = None,
+) -> Verdict:
+    """Test that our mean accuracy over seeds lies within `margin` of a printed test accuracy.
+
+    The claim holds if the mean lies within. The opposite is shown if the whole 95 % t-interval lies outside.
+
+    Parameters
+    ----------
+    where : Where
+        Rows of one setting of each network.
+    published, margin : float
+        The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
+    others : mapping of str to Where, optional
+        Other settings to try, by their name. A setting whose guarantee fails does not make the claim hold.
+    """
+    asked = Asked.near(published, margin)
+    paper, stand_in = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
+    text, tried = f"published {percent(published)} %, asked: within {points(margin)}", ""
+    held = False
+    for name, other in (others or {}).items():
+        try:
+            parts = _by_network(_runs_where(frame, other), small)
+        except NoRows:
+            continue
+        for part in parts:
+            if evidence := _near(part, asked):
+                tried += f"; {name}, {evidence.text}"
+                held |= evidence.holds and bool(trusted(part).all())
+    return two_networks(paper, stand_in, text, tried, held, asked=asked)
+
+
+def above(
+    frame: pd.DataFrame, *, first: Where, second: Where, small: str = "", margin: float = 0.0, by: str = ""
+) -> Verdict:
+    """Test that the accuracy of `first` minus that of `second` is above -margin.
+
+    The claim is shown under two conditions. The 95 % interval of the mean difference lies above -margin. The
+    difference is significantly below -margin at no value of `by` (Holm 1979). The opposite is shown by the
+    mirror image of both. Intervals are by Welch (1947), because seeds are independent.
+
+    Parameters
+    ----------
+    margin : float
+        Accuracy by which `first` may be lower, in [0, 1).
+    by : str
+        A column. The methods are compared at its common values, and the difference is averaged over them
+        within each seed. If "", each method has one setting of each network.
+    """
+    pair = [_by_network(_runs_where(frame, where), small) for where in (first, second)]
+    evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
+    if not any(evidence):
+        raise NoRows(f"no network was trained both with {_listed(first)} and with {_listed(second)}")
+    size = f"at most {points(margin)} below" if margin else "above it"
+    sides = [_in_words(_runs_where(frame, where), where) for where in (first, second)]
+    text = f"accuracy of {sides[0]} less that of {sides[1]}, asked: {size}"
+    return two_networks(evidence[0], evidence[1], text, asked=Asked.difference(margin))
+
+
+def more_covered(
+    frame: pd.DataFrame, *, first: Where, second: Where, metric: str, small: str, by: str = ""
+) -> Verdict:
+    """Test that the generator of `first` covers more than that of `second`.
+
+    The network `small` is a stand-in for the paper's. The 95 % interval of the difference shows the claim or
+    its opposite (Welch 1947; seeds are independent).
+
+    Parameters
+    ----------
+    metric : str
+        A metric of `judge.Judge`, such as "digits_covered".
+    by : str
+        A column over whose common values the metric is averaged within each seed; "" for none.
+    """
+    rows = [_runs_where(frame, where, metric) for where in (first, second)]
+    at: list[Any] = sorted(set(rows[0][by]) & set(rows[1][by])) if by else [None]
+    if not at:
+        raise NoRows(f"{_listed(first)} and {_listed(second)} have no {words.column(by)} in common")
+    parts = [[each if value is None else each[each[by].eq(value)] for value in at] for each in rows]
+    means = [pd.concat([_by_seed(part) for part in each], axis=1).mean(axis=1) for each in parts]
+    interval = welch([(1.0, means[0]), (-1.0, means[1])])
+    direction = 1 if interval.low > 0 else -1 if interval.high < 0 else 0
+    sides = [_in_words(each, where) for each, where in zip(rows, (first, second), strict=True)]
+    text = f"{words.column(metric)} of {sides[0]} less that of {sides[1]}, asked: above 0"
+    if by:
+        text += f", averaged over {words.column(by)} {words.listed([short(float(value)) for value in at])}"
+    own = f"{words.features(small)}: {interval.mean:+.2f} [{interval.low:.2f}, {interval.high:.2f}] over "
+    own += f"{numbers([len(each) for each in means])} seeds ({means[0].mean():.2f}; {means[1].mean():.2f})"
+    evidence = NetworkEvidence(interval, interval.mean > 0, direction, own)
+    return two_networks(None, evidence, text, asked=Asked.difference(0.0))
+
+
+def _near(rows: pd.DataFrame, asked: Asked) -> NetworkEvidence | None:
+    """Return the evidence of one network on a printed accuracy, or None without rows."""
+    if rows.empty:
+        return None
+    interval = t_interval(_by_seed(rows))
+    holds, outside = _compared(interval, asked)
+    network = words.features(rows.problem.iloc[0])
+    text = f"{network}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows)}"
+    return NetworkEvidence(interval, holds, 1 if holds else -1 if outside else 0, text)
+
+
+def _compared(interval: Interval, asked: Asked) -> tuple[bool, bool]:
+    """Return whether the mean lies in the range `asked`, and whether the whole interval lies outside."""
+    outside = interval.low > asked.high or interval.high < asked.low
+    return asked.low <= interval.mean <= asked.high, outside
+
+
+def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) -> NetworkEvidence | None:
+    """Return the evidence of one network on a difference of accuracies, or None if the two share nothing."""
+    if one.empty or two.empty:
+        return None
+    at: list[Any] = sorted(set(one[by]) & set(two[by])) if by else [None]
+    if not at:
+        return None
+    parts = [
+        tuple(rows if value is None else rows[rows[by].eq(value)] for rows in (one, two)) for value in at
+    ]
+    pairs = [tuple(_by_seed(rows) for rows in part) for part in parts]
+    each = [welch([(1.0, first), (-1.0, second)]) for first, second in pairs]
+    means = [pd.concat([pair[side] for pair in pairs], axis=1).mean(axis=1) for side in (0, 1)]
+    interval = welch([(1.0, means[0]), (-1.0, means[1])])
+    tested = holm([welch_p([(1.0, first), (-1.0, second)], -margin) for first, second in pairs])
+    sure = [gap.mean for gap, p in zip(each, tested, strict=True) if by and p <= 1 - LEVEL]
+    direction = 0
+    if interval.low > -margin and all(mean > -margin for mean in sure):
+        direction = 1
+    elif interval.high < -margin and all(mean < -margin for mean in sure):
+        direction = -1
+    seeds = _limits(interval, len(means[0]), len(means[1]))
+    text = f"{words.features(one.problem.iloc[0])}: {points(interval.mean, '+')} {seeds}"
+    if by:
+        gaps = zip(at, each, strict=True)
+        text += f", by {words.column(by)}: " + ", ".join(
+            f"{100 * gap.mean:+.2f} at {short(float(value))}" for value, gap in gaps
+        )
+    else:
+        costs = (_prices(one), _prices(two))
+        each_mean = [f"{percent(mean.mean())} %{cost}" for mean, cost in zip(means, costs, strict=True)]
+        text += f" ({'; '.join(each_mean)})"
+    return NetworkEvidence(interval, interval.mean > -margin, direction, text)
+
+
+def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of the paper's network and those of the small one; either may be empty."""
+    rest = rows[~rows.problem.eq(small)]
+    if rest.problem.nunique() > 1:
+        raise ValueError(
+            f"several networks {sorted(rest.problem.unique())} beside {small!r}: name one in `where`"
+        )
+    return rest, rows[rows.problem.eq(small)]
+
+
+def _prices(rows: pd.DataFrame) -> str:
+    """Return the proven ε of one setting for both neighbours as text, with a note on failed conditions."""
+    if not np.isfinite(rows.epsilon_add_remove).all():
+        return ", not private"
+    ones = f"{short(rows.epsilon_add_remove.max())} add/remove, {short(rows.epsilon_replace_one.max())} replace-one"
+    failed = ", a condition of its guarantee fails" if rows.violated.ne("").any() else ""
+    return f" at tight ε {ones}, δ {number(rows.delta.iloc[0])}{failed}"
+
+
+# Softmax regressions on features, and fine-tuning
+
+
+def accuracy_on_features(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    published: float,
+    margin: float,
+    paper: str,
+    stand_in: str,
+    metric: str = "accuracy",
+) -> Verdict:
+    """Test that our mean accuracy on the features `paper` lies within `margin` of a printed test accuracy.
+
+    The claim is contradicted if the whole 95 % t-interval lies further away. It is not reproduced if the mean
+    lies further away but the interval does not. It is not testable without such features; the reason then
+    gives the accuracy on the features `stand_in`.
+
+    Parameters
+    ----------
+    published, margin : float
+        The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
+    paper, stand_in : str
+        Features of the paper's network and of the network that stands in for it.
+    metric : str
+        "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
+    """
+    asked = Asked.near(published, margin)
+    ours = _on_features(frame, paper, stand_in, where, metric)
+    if ours is None:
+        other = _on_features(frame, stand_in, stand_in, where)
+        reason = f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
+        reason += f"{percent(published)} %"
+        if other is not None:
+            interval = t_interval(_by_seed(other))
+            text = f"{percent(interval.mean)} % {_limits(interval, len(other))}{_price(other)}"
+            reason += f" (on {words.features(stand_in)} {text})"
+        return not_testable(reason, asked)
+    interval = t_interval(_by_seed(ours))
+    holds, outside = _compared(interval, asked)
+    reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
+    reason += f" {_limits(interval, len(ours))}{_price(ours)}"
+    return result(interval, judged(holds, outside), reason, ONE_SPLIT, asked=asked)
+
+
+def weighted_methods(
+    frame: pd.DataFrame,
+    *,
+    weights: Mapping[str, float],
+    schedule: str,
+    calibration: str,
+    paper: str | Sequence[str],
+    stand_in: str,
+    what: str,
+    margin: float = 0.0,
+    metric: str = "accuracy",
+) -> Verdict:
+    """Test a weighted sum of accuracies of methods with one step schedule, as `weighted_sum` does.
+
+    `weights` has the weight of each method. `calibration` is that of the private methods.
+    """
+    terms = [{"weight": weight, "method": method, "schedule": schedule} for method, weight in weights.items()]
+    terms = [term if term["method"] == "sgd" else {**term, "calibration": calibration} for term in terms]
+    return weighted_sum(
+        frame, terms=terms, paper=paper, stand_in=stand_in, what=what, margin=margin, metric=metric
+    )
+
+
+def weighted_sum(
+    frame: pd.DataFrame,
+    *,
+    terms: Sequence[Mapping[str, Any]],
+    paper: str | Sequence[str],
+    stand_in: str,
+    what: str,
+    margin: float = 0.0,
+    most: float = math.inf,
+    metric: str = "accuracy",
+) -> Verdict:
+    """Test that a weighted sum of mean accuracies is above -margin and at most `most`.
+
+    The claim is shown if the 95 % interval of the sum lies between these two ends. The opposite is shown if
+    the interval lies outside. The interval is by Welch-Satterthwaite, which takes seeds as independent.
+
+    Parameters
+    ----------
+    terms : sequence of mapping
+        Each has `weight` and the columns and values that pick its rows: {weight, column: value}.
+    paper : str or sequence of str
+        Features of the paper's network. If there are several, the first that we have counts.
+    stand_in : str
+        Features of the network that stands in for it.
+    margin : float
+        Accuracy that is given away, in [0, 1).
+    most : float
+        Upper end of the sum.
+    metric : str
+        As in `accuracy_on_features`, for the features `paper`. The features `stand_in` always use "accuracy".
+    """
+    names = [paper] if isinstance(paper, str) else list(paper)
+    weighted = [(float(term["weight"]), {k: v for k, v in term.items() if k != "weight"}) for term in terms]
+    evidence = [_sum(frame, name, stand_in, weighted, margin, most, metric) for name in names]
+    evidence.append(None if stand_in in names else _sum(frame, stand_in, stand_in, weighted, margin, most))
+    if not any(evidence):
+        wanted = ", ".join(_listed(where) for _, where in weighted)
+        raise NoRows(f"no features on which all of {wanted} were trained")
+    text = f"{what}, asked: above 0" + (f", given away {points(margin)}" if margin else "")
+    text += f" and at most {points(most)}" if most < math.inf else ""
+    mine = next((one for one in evidence[:-1] if one), None)
+    return two_networks(mine, evidence[-1], text, asked=Asked(0.0 - margin, most))
+
+
+def _sum(
+    frame: pd.DataFrame,
+    name: str,
+    stand_in: str,
+    terms: Sequence[tuple[float, Where]],
+    margin: float,
+    most: float,
+    metric: str = "accuracy",
+) -> NetworkEvidence | None:
+    """Return the evidence of one set of features on a weighted sum, or None if a term has no rows."""
+    parts = [(weight, _on_features(frame, name, stand_in, where, metric)) for weight, where in terms]
+    kept = [(weight, rows) for weight, rows in parts if rows is not None]
+    if len(kept) < len(parts):
+        return None
+    values = [(weight, _by_seed(rows)) for weight, rows in kept]
+    interval = welch(values)
+    inside = interval.low > -margin and interval.high <= most
+    direction = 1 if inside else -1 if interval.high < -margin or interval.low > most else 0
+    each = "; ".join(
+        f"{_in_words(rows, where)} {percent(_by_seed(rows).mean())} %{_price(rows)}"
+        for (_, rows), (_, where) in zip(kept, terms, strict=True)
+    )
+    seeds = _limits(interval, *(len(v) for _, v in values))
+    text = f"{words.features(name)}: {points(interval.mean, '+')} {seeds} ({each})"
+    return NetworkEvidence(interval, -margin < interval.mean <= most, direction, text)
+
+
+def _on_features(
+    frame: pd.DataFrame, name: str, stand_in: str, where: Where, metric: str = "accuracy"
+) -> pd.DataFrame | None:
+    """Return the rows of the features `name`, or None; rows on images count where `name` is `stand_in`."""
+    here = frame.dataset.eq(name) | (frame.dataset.eq(name.partition("_")[0]) & (name == stand_in))
+    try:
+        return _runs_where(frame[here], where, metric)
+    except NoRows:
+        return None
+
+
+def _price(rows: pd.DataFrame) -> str:
+    """Return the proven ε of one setting as text, with a note if a condition of its guarantee fails."""
+    tight = float(rows.epsilon_tight.max())
+    if not math.isfinite(tight):
+        return ", not private"
+    failed = ", a condition of its theorem is not met" if rows.violated.ne("").any() else ""
+    return f" at tight ε {short(tight)}, δ {number(rows.delta.iloc[0])}{failed}"
+
+
+def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
+    """Test a table row that is printed as (claimed, delta)-private.
+
+    The verdict is that of `verdicts.promised`; an ε that rounds to the claim meets it. Our rows may use a
+    larger delta, that of the authors' command. At the printed delta they then cost more than the proven ε
+    says. Only the attack counts in that case.
+
+    Returns
+    -------
+    Verdict
+        ours: nan, because neither bound is the exact cost.
+        low: the attack ε, on a pair of records that the problem admits.
+        high: the smallest proven ε for replace-one neighbours, of all iterates or of the last one.
+    """
+    rows = _runs_where(frame, where)
+    prices = {
+        "all iterates, replace-one": float(rows.epsilon_tight.max()),
+        "the last iterate, replace-one": float(rows.epsilon_last.max()),
+        ADD_REMOVE: float(rows.epsilon_add_remove.max()),
+    }
+    known = {name: price for name, price in prices.items() if not math.isnan(price)}
+    attack = float(rows.epsilon_audit.min())
+    own = [price for name, price in known.items() if name != ADD_REMOVE]
+    if not own:
+        raise NoRows(f"the runs with {_listed(where)} have no proven price")
+    ours, most, asked = min(own), claimed * PRINTED_AS_CLAIMED, Asked(high=claimed)
+    larger = float(rows.delta.iloc[0]) > delta * (1 + 1e-9)
+    reason = f"ε {short(claimed)} is claimed at δ {number(delta)}; proven"
+    reason += (
+        f" at the larger δ {number(rows.delta.iloc[0])} of the authors' command alone: " if larger else ": "
+    )
+    reason += ", ".join(f"{short(price)} for {name}" for name, price in known.items())
+    for column, name in (("epochs", "K = epochs"), ("steps", "K = steps")):
+        price = float(rows[f"epsilon_formula_{column}"].max())
+        reason += "" if math.isnan(price) else f"; by the paper's formula with {name} {short(price)}"
+    if not math.isnan(attack):
+        confidence = 100 * rows.audit_confidence.iloc[0]
+        among = rows.audit_pair.str.contains("among the records").all()
+        others = "all others those of the data set" if among else "all others zero"
+        reason += f"; an attack on a pair of records that this problem admits, {others}, shows at least "
+        reason += f"{short(attack)} ({confidence:g} % confidence)"
+    if rows.sampling.eq("shuffled").any():
+        reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
+    interval = Interval(math.nan, attack, ours)
+    added = prices[ADD_REMOVE]
+    verdict = promised(
+        most, replaced=math.inf if larger else ours, added=math.inf if larger else added, attack=attack
+    )
+    if larger:
+        reason += f"; at δ {number(delta)} each of them is more"
+    elif ours > most and prices[ADD_REMOVE] <= most:
+        reason += "; at this δ it is kept for add/remove neighbours only"
+    return result(interval, verdict, reason, ATTACK, asked=asked)
+
+
+def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verdict:
+    """Test that methods have the same value in each of `columns`, on each set of features.
+
+    One difference contradicts the claim.
+
+    Returns
+    -------
+    Verdict
+        ours: the number of pairs of column and features in which the methods differ.
+    """
+    rows = _runs_where(frame, where)
+    differ = []
+    for name, part in rows.groupby("dataset"):
+        for column in columns:
+            values = part[["method", column]].drop_duplicates()
+            if values[column].nunique(dropna=False) > 1:
+                listed = words.listed(
+                    [f"{words.method(row[1])} {short(row[2])}" for row in values.itertuples()]
+                )
+                differ.append(f"{words.column(column)} on {words.features(name)}: {listed}")
+    methods = words.listed([words.method(name) for name in sorted(rows.method.unique())])
+    outcome = f"differ: {'; '.join(differ)}" if differ else "are equal"
+    reason = f"{words.listed([words.column(column) for column in columns])} of {methods} {outcome}"
+    verdict = CONTRADICTED if differ else REPRODUCED
+    return result(single(float(len(differ))), verdict, reason, EXACT, asked=Asked.near(0.0))
+
+
+# Helpers of both parts
+
+
+def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> pd.DataFrame:
+    """Return the rows of one metric that match `where`; raise NoRows if none does."""
+    return rows_where(frame[frame.metric.eq(metric)], where, f"no run with {_listed(where)}")
+
+
+def _listed(where: Where) -> str:
+    """Return `where` as short text, such as "(equal, dp_sgld, epsilon 0.99)"."""
+    texts = []
+    for key, value in where.items():
+        text = " or ".join(map(str, value if isinstance(value, list) else [value]))
+        texts.append(f"{key} {text}" if key == "epsilon" else text)
+    return f"({', '.join(texts)})"
+
+
+def _in_words(rows: pd.DataFrame, where: Where) -> str:
+    """Return in words what the rows picked by `where` are, such as "DP-SGLD at a tight ε of 0.99"."""
+    row = rows.iloc[0]
+    parts = [words.method(row.method)]
+    if "block" in where or "run" in where:
+        parts.append(words.BLOCKS.get(row.block, ""))
+        if row.block == "equal":
+            parts.append(
+                f"at a tight ε of {short(row.epsilon)}" if "epsilon" in where else "at equal tight ε"
+            )
+    if "calibration" in where:
+        parts.append(
+            words.CALIBRATIONS.get(row.calibration, "at the authors' settings").format(short(row.epsilon))
+        )
+    if "variant" in where and row.variant:
+        settings = dict(each.rpartition(".")[2].split("=") for each in row.variant.split(";"))
+        parts.append(f"with {words.variant(settings)}")
+    if row.problem in ("head", "block"):
+        parts.append(f"on the {row.problem}")
+    if row.schedule == "decreasing":
+        parts.append("with decreasing steps")
+    return " ".join(part for part in parts if part)
+
+
+def _by_seed(rows: pd.DataFrame) -> pd.Series:
+    """Return the values by seed of one setting without diverged chains; raise NoRows if all have diverged."""
+    if rows.seed.duplicated().any():
+        settings = rows[["run", "epsilon"]].drop_duplicates().to_dict("records")
+        raise ValueError(f"a claim on one setting meets several, {settings}: narrow its `where`")
+    values = rows.set_index("seed").value
+    values = values[np.isfinite(values)]
+    if values.empty:
+        raise NoRows(f"every chain of {rows.run.iloc[0]} has diverged")
+    return values
+
+
+def _limits(interval: Interval, *seeds: int) -> str:
+    """Return the interval in percent and the number of seeds as text, or a note that there is no interval."""
+    if math.isnan(interval.low):
+        return "(one seed: no interval)" if max(seeds) == 1 else "(one seed on one side: no interval)"
+    return f"[{percent(interval.low)}, {percent(interval.high)}] over {numbers(seeds)} seeds"

@@ -1,0 +1,869 @@
+"""Rules for claims on runs of convex problems.
+
+The claims are orderings of methods, private methods that reach their baseline, chains that have mixed, and
+numbers about data and theorems. Methods are compared by their paired difference within each repeat (one value
+of the column `seed`). A claim that fails with the default settings can also be tried with the settings of a
+sensitivity run.
+
+Parameters that many rules share:
+
+axis
+    "asked": methods are compared at the ε that they were asked for. "audited": at equal proven ε, where each
+    curve is interpolated linearly in ln ε.
+sensitivity
+    Name of an experiment that runs the methods with other settings, in which the claim is tried too.
+variant
+    The settings to use, for a method that was run with several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+
+from dplangevin.papers.claims import words
+from dplangevin.papers.claims.verdicts import (
+    CONTRADICTED,
+    EXACT,
+    INTERVAL,
+    NOT_REPRODUCED,
+    NOT_TESTABLE,
+    ONE_SPLIT,
+    RANGE,
+    REPRODUCED,
+    UNDER_CHOICES,
+    Asked,
+    Verdict,
+    all_of,
+    extremes,
+    judged,
+    not_testable,
+    ordering,
+    result,
+    single,
+)
+from dplangevin.papers.statistics import (
+    MAJORITY,
+    Comparison,
+    Interval,
+    NoCommonRange,
+    compare,
+    difference,
+    select,
+    t_interval,
+    trusted,
+    variant_settings,
+)
+from dplangevin.text import number, points, short
+
+DIVERGED = "chains diverged"  # a text in the column `violated`
+MIXED = 1.05  # split R-hat below which chains count as mixed
+ROUNDING = 1e-9  # relative rounding error that is allowed
+BELOW_BUDGET = 0.01  # relative; calibration ends nearer to the budget than this
+LEARNED = 0.01  # accuracy above the share of the majority class
+# Maps a paired difference and a confidence level to its interval and a direction:
+# 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
+Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
+Tried = tuple[str, bool]  # the finding of a search in words, and whether any setting shows the claim
+DIRECTIONS = {REPRODUCED: 1, CONTRADICTED: -1}
+
+
+# Orderings of methods
+
+
+def beats(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    second: str,
+    axis: str = "asked",
+    experiment: str = "wang2015",
+    margin: float = 0.0,
+    factor: float = 1.0,
+    sensitivity: str = "",
+    printed: Mapping[str, str] = MappingProxyType({}),
+) -> Verdict:
+    """Test that the first method is more accurate than the second on one data set.
+
+    The difference `first - second` is averaged over the budgets within each repeat. The claim is reproduced
+    if the average is above -margin with 95 % confidence and no budget is significantly below -margin (see
+    `verdicts.ordering`).
+
+    Parameters
+    ----------
+    margin : float
+        Accuracy by which the first method may be lower, in [0, 1). 0 asks for a strict win. A positive margin
+        asks for "as well as".
+    factor : float
+        The accuracy of the second method is taken at factor * ε.
+    sensitivity : str
+        An experiment with other settings, in which the claim is tried too (see `search_pairs`).
+    printed : mapping of str to str
+        Settings with the value that the paper prints. The paper does not leave them open: other values are
+        not tried.
+    """
+    asked = Asked.difference(margin)
+    pair = [select(runs, dataset, method, experiment) for method in (first, second)]
+    try:
+        gap = difference(pair[0], pair[1], axis, factor)
+    except NoCommonRange as error:
+        return _incomparable(first, second, error, asked)
+    comparison = compare(gap, asked.low)
+    other = words.method(second) + (f" at {number(factor)} ε" if factor != 1 else "")
+    over = f"over {_points(axis, gap)} and {comparison.repeats} repeats"
+    reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average {over}; "
+    reason += f"{_significant(comparison, asked.low)}{_violations(pair)}"
+    reason += _adjacencies(pair) if axis == "asked" else ""
+    verdict = ordering(comparison, asked.low)
+    if sensitivity:
+        experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
+        tried = search_pairs(
+            open_runs, dataset, (first, second), axis, experiments, _above(asked.low), asked.low
+        )
+        verdict, reason = _with_other_settings(verdict, reason, tried)
+    return result(comparison.interval, verdict, reason, _measure(runs, dataset), asked=asked)
+
+
+def beats_all(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    others: list[str],
+    axis: str = "asked",
+    experiment: str = "wang2015",
+    sensitivity: str = "",
+    printed: Mapping[str, str] = MappingProxyType({}),
+) -> Verdict:
+    """Test that the first method beats each of `others` (see `beats`).
+
+    The claim is reproduced if it beats all of them, and contradicted if one of them beats it. Otherwise it is
+    not reproduced. A method does not count if its guarantee fails at a budget or if its chains have diverged.
+
+    Parameters
+    ----------
+    sensitivity, printed : str, mapping
+        As in `beats`. One setting must beat all of the others (see `search_against_all`).
+
+    Returns
+    -------
+    Verdict
+        ours: the smallest mean difference, against the strongest of the others that count.
+    """
+    where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
+    each = {name: beats(runs, first=first, second=name, **where) for name in others}
+    nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "strongest")
+    if sensitivity:
+        experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
+        tried = search_against_all(open_runs, dataset, first, others, axis, experiments, _above(0.0))
+        verdict, reason = _with_other_settings(verdict, reason, tried)
+    return {**nearest, "verdict": verdict, "reason": reason}
+
+
+def worst_of_all(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    last: str,
+    others: list[str],
+    axis: str = "asked",
+    experiment: str = "wang2015",
+) -> Verdict:
+    """Test that each of `others` beats the method `last` (see `beats`).
+
+    The claim is reproduced if all do. It is contradicted if `last` beats one of them, that is if the mean
+    difference is below 0 with 95 % confidence. Otherwise it is not reproduced. Which of the others count is
+    decided as in `beats_all`.
+
+    Returns
+    -------
+    Verdict
+        ours: the smallest mean difference `other - last`, that of the second worst method.
+    """
+    where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
+    each = {name: beats(runs, first=name, second=last, **where) for name in others}
+    nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "nearest")
+    return {**nearest, "verdict": verdict, "reason": reason}
+
+
+def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
+    """Return the runs without variants in which a setting differs from the value that the paper prints."""
+    if not printed:
+        return runs
+    settings = {variant: variant_settings(variant) for variant in runs.variant.dropna().unique()}
+    kept = [
+        variant
+        for variant, named in settings.items()
+        if all(named.get(key, value) == value for key, value in printed.items())
+    ]
+    return runs[runs.variant.isna() | runs.variant.isin(kept)]
+
+
+def _above(threshold: float) -> Shown:
+    """Return a function that gives interval and direction of `verdicts.ordering` at a confidence level."""
+
+    def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
+        comparison = compare(gap, threshold, level)
+        return comparison.interval, DIRECTIONS.get(ordering(comparison, threshold), 0)
+
+    return shown
+
+
+def _trusted(runs: pd.DataFrame, dataset: str, experiment: str, methods: Iterable[str]) -> set[str]:
+    """Return the methods whose guarantee holds at every budget and of which no chain has diverged."""
+    return {name for name in methods if trusted(select(runs, dataset, name, experiment)).all()}
+
+
+def _of_all(each: dict[str, Verdict], counted: set[str], name: str) -> tuple[Verdict, str, str]:
+    """Return the verdict with the smallest difference, the verdict on all that count, and its reason."""
+    said = {
+        REPRODUCED: "the order is shown for",
+        CONTRADICTED: "the opposite is shown for",
+        NOT_REPRODUCED: "neither is shown for",
+        NOT_TESTABLE: "there is nothing to compare for",
+    }
+    groups = {
+        text: [
+            words.method(other) + ("" if other in counted else " (not counted: its guarantee fails)")
+            for other, one in each.items()
+            if one["verdict"] == verdict
+        ]
+        for verdict, text in said.items()
+    }
+    listed = "; ".join(f"{text} {words.listed(names)}" for text, names in groups.items() if names)
+    kept = [one for other, one in each.items() if other in counted]
+    if not kept:
+        one = not_testable(listed, Asked.difference(0.0))
+        return one, one["verdict"], listed
+    nearest = min(kept, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
+    return nearest, all_of([one["verdict"] for one in kept]), f"{listed}; the {name}: {nearest['reason']}"
+
+
+def equal_or_slightly_worse(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    second: str,
+    slight: float,
+    axis: str = "asked",
+    experiment: str = "wang2015",
+    sensitivity: str = "",
+) -> Verdict:
+    """Test that the first method is "often" equal to or slightly worse than the second.
+
+    A budget agrees under two conditions. The first method is not significantly better there. Its mean
+    accuracy is at most `slight` lower. Let I be the 95 % interval of the difference averaged over budgets:
+
+    - reproduced: at least half of the budgets agree, and I lies within [-slight, slight];
+    - contradicted: fewer agree, and I lies above 0 or below -slight;
+    - not reproduced: neither.
+
+    Parameters
+    ----------
+    slight : float
+        Largest accuracy that counts as slightly worse, in [0, 1).
+    sensitivity : str
+        As in `beats`.
+    """
+    asked = Asked.near(0.0, slight)
+    pair = [select(runs, dataset, method, experiment) for method in (first, second)]
+    try:
+        gap = difference(pair[0], pair[1], axis)
+    except NoCommonRange as error:
+        return _incomparable(first, second, error, asked)
+    interval, (better, agree, worse) = compare(gap).interval, _agreement(gap, slight)
+    reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points(axis, gap)}: "
+    reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
+    reason += f"worse by more at {worse}{_violations(pair)}"
+
+    def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
+        often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
+        other = compare(gap, level=level).interval
+        return other, DIRECTIONS.get(_often(other, often, asked), 0)
+
+    verdict = _often(interval, 2 * agree >= gap.shape[1], asked)
+    if sensitivity:
+        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), shown)
+        verdict, reason = _with_other_settings(verdict, reason, tried)
+    return result(interval, verdict, reason, _measure(runs, dataset), asked=asked)
+
+
+def _measure(runs: pd.DataFrame, dataset: str) -> str:
+    """Return what an interval over the repeats of a data set is; those of Adult share one split."""
+    facts = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq("draws")]
+    return ONE_SPLIT if len(facts) and facts.value.eq(1).all() else INTERVAL
+
+
+def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
+    """Return at how many points the first method is significantly better, agrees, or is worse by more."""
+    better, worse = len(compare(gap).above), int((gap.mean() < -slight).sum())
+    return better, gap.shape[1] - better - worse, worse
+
+
+def _often(interval: Interval, often: bool, asked: Asked) -> str:
+    """Return the verdict of `equal_or_slightly_worse`."""
+    inside = interval.low >= asked.low and interval.high <= asked.high
+    apart = interval.low > 0 or interval.high < asked.low
+    return judged(often and inside, apart and not often)
+
+
+# Private methods and their non-private baseline
+
+
+def reaches_baseline(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    baseline: str,
+    margin: float,
+    by: float,
+    experiment: str,
+    sensitivity: str = "",
+    variant: str = "",
+) -> Verdict:
+    """Test that from budget `by` on, a private method is as accurate as its non-private baseline.
+
+    The method is as accurate at a budget if the 95 % interval of the paired difference lies within [-margin,
+    margin]. The claim is reproduced if this holds at every asked budget >= by. It is contradicted if the
+    interval lies entirely outside at some budget >= by. Otherwise it is not reproduced.
+
+    Parameters
+    ----------
+    margin : float
+        Largest difference of accuracy that counts as equal, in [0, 1).
+    by : float
+        Budget ε > 0.
+    sensitivity : str
+        An experiment with other settings of `first` (see `search_pairs`). Each is compared with the baseline
+        in the same row scaling, if that baseline has learned something (see `learned`).
+
+    Returns
+    -------
+    Verdict
+        ours: the smallest asked budget from which on the method is as accurate; nan if there is none.
+        low: the next smaller budget.
+    """
+    pair = [select(runs, dataset, method, experiment, variant=variant) for method in (first, baseline)]
+    gap = difference(pair[0], pair[1], "asked")
+    start, low, outside = _equivalence_threshold(gap, margin, by, 0.95)
+    reason = f"the accuracy of {words.method(first)} is that of {words.method(baseline)} to ±{points(margin)}, with "
+    reason += "95 % confidence, " + (
+        f"from ε {number(start)} on" if start < math.inf else "not even at the largest budget"
+    )
+    at = ", ".join(f"{100 * gap[c].mean():+.2f} at ε {short(float(np.exp(c)))}" for c in gap.columns)
+    reason += f", asked: from ε {number(by)} on; mean difference in points: {at}{_violations(pair)}"
+
+    def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
+        later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
+        if not later:
+            return Interval(math.nan, math.nan, math.nan), 0
+        start, _, outside = _equivalence_threshold(gap, margin, by, level)
+        return t_interval(gap[later].mean(axis=1), level), 1 if start <= by else -1 if outside else 0
+
+    verdict = judged(start <= by, outside)
+    if sensitivity:
+        there = runs[~runs.method.eq(baseline) | learned(runs, dataset)]
+        tried = search_pairs(there, dataset, (first, baseline), "asked", (sensitivity, experiment), shown)
+        verdict, reason = _with_other_settings(verdict, reason, tried)
+    ours = start if start < math.inf else math.nan
+    return result(Interval(ours, low, ours), verdict, reason, RANGE, asked=Asked(high=by))
+
+
+def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
+    """Return a mask of the rows whose settings are more accurate than the majority class.
+
+    The mean accuracy over all repeats and budgets must exceed the share of the majority class by at least
+    LEARNED.
+    """
+    share = runs[runs.dataset.eq(dataset) & runs.metric.eq(MAJORITY)].value.max()
+    accuracy = runs.value.where(runs.metric.eq("accuracy"))
+    keys = [runs[key] for key in ("experiment", "dataset", "method", "variant", "scaling")]
+    return accuracy.groupby(keys).transform("mean") >= (0.0 if math.isnan(share) else share) + LEARNED
+
+
+def _equivalence_threshold(
+    gap: pd.DataFrame, margin: float, by: float, level: float
+) -> tuple[float, float, bool]:
+    """Return the first budget of equivalence, the next smaller one, and whether an interval lies outside.
+
+    Equivalence holds from a budget on if there and at all larger budgets the interval lies within +-margin.
+    The first result is inf for no such budget, and the second is nan. The third looks only at budgets >= by.
+    """
+    each = {
+        float(np.exp(column).round(9)): t_interval(gap[column].dropna(), level)
+        for column in sorted(gap.columns)
+    }
+    start, low = math.inf, math.nan
+    for epsilon in reversed(each):
+        if not (each[epsilon].low >= -margin and each[epsilon].high <= margin):
+            low = epsilon
+            break
+        start = epsilon
+    later = [interval for epsilon, interval in each.items() if epsilon >= by]
+    return start, low, any(i.high < -margin or i.low > margin for i in later)
+
+
+def price_of_standard_step(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    method: str,
+    by: float,
+    experiment: str,
+    sensitivity: str = "",
+    baseline: str = "",
+) -> Verdict:
+    """Test that from budget `by` on, a method takes the step size that it would take without privacy.
+
+    The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim is
+    reproduced if this ε is at most `by`. It is reproduced under stated choices if this is so in another
+    setting. Otherwise it is contradicted. Nothing here is random, so that no allowance is made for chance.
+
+    Parameters
+    ----------
+    by : float
+        Budget ε > 0.
+    sensitivity : str
+        An experiment with other settings of the method.
+    baseline : str
+        The method without privacy. Another setting counts only if the baseline has learned something in the
+        same variant (see `learned`). If "", all count.
+
+    Returns
+    -------
+    Verdict
+        ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
+        full.
+        low, high: the smallest and the largest such ε among the other settings.
+    """
+    rows = select(runs, dataset, method, experiment)
+    ours, asked = _price(rows), Asked(high=by)
+    verdict = REPRODUCED if ours <= by else CONTRADICTED
+    name = words.method(method)
+    if math.isnan(ours):
+        reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
+    else:
+        reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
+    reason += f"; asked: {asked}"
+    low, high = math.nan, math.nan
+    if sensitivity and _covers(runs, dataset, sensitivity, [method]):
+        settings = _settings(runs, dataset, method, (sensitivity, sensitivity))
+        if baseline:
+            there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
+            useful = {key: part for key, part in settings.items() if there.variant.eq(key[0]).any()}
+            if len(useful) < len(settings):
+                left = len(settings) - len(useful)
+                reason += (
+                    f"; {left} of the settings tried are left out, in which {words.method(baseline)} is not "
+                )
+                reason += f"{points(LEARNED)} above the majority class"
+            settings = useful
+        prices = {key: price for key, part in settings.items() if not math.isnan(price := _price(part))}
+        kept = {key: price for key, price in prices.items() if price <= by}
+        reason += f"; it costs {asked} in {len(kept)} of the {len(settings)} settings tried"
+        if prices:
+            low, high = min(prices.values()), max(prices.values())
+            key = min(prices, key=lambda key: prices[key])
+            reason += f", the least {short(low)} with {words.variant(variant_settings(key[0]), key[1])}"
+        if kept and verdict != REPRODUCED:
+            verdict = UNDER_CHOICES
+    return result(Interval(ours, low, high), verdict, reason, RANGE, asked=asked)
+
+
+def _price(rows: pd.DataFrame) -> float:
+    """Return the largest `epsilon_paper` that is below its budget; nan if none is."""
+    capped = rows[np.isfinite(rows.epsilon) & (rows.epsilon_paper < rows.epsilon * (1 - BELOW_BUDGET))]
+    return float(capped.epsilon_paper.max()) if len(capped) else math.nan
+
+
+# Chains that have mixed
+
+
+def better_where_mixed(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    first: str,
+    second: str,
+    metric: str,
+    experiment: str,
+    larger: bool = True,
+    variant: str = "",
+) -> Verdict:
+    """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
+
+    With `larger` False, test that it is smaller. Methods have mixed at an asked budget if the largest R-hat
+    over repeats is below MIXED. The claim is reproduced if the ratio is above 1 at all such budgets, and
+    contradicted if it is at none. Otherwise it is not reproduced. It is not testable if there is no such
+    budget.
+
+    Returns
+    -------
+    Verdict
+        ours, low: the smallest ratio first/second (second/first if not `larger`) of the means over repeats.
+        high: the largest. This is no interval: repeats that share data are chains of one estimate.
+    """
+    tables = {}
+    for name in (first, second):
+        worst = select(runs, dataset, name, experiment, "r_hat", variant).groupby("epsilon").value.max()
+        mean = select(runs, dataset, name, experiment, metric, variant).groupby("epsilon").value.mean()
+        tables[name] = pd.DataFrame({"r_hat": worst, "value": mean})
+    both = tables[first].merge(tables[second], on="epsilon", suffixes=("_first", "_second"))
+    kept, asked = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED], Asked(low=1.0)
+    if kept.empty:
+        ranges = words.listed(
+            [
+                f"{short(table.r_hat.min())} to {short(table.r_hat.max())} for {words.method(name)}"
+                for name, table in tables.items()
+            ]
+        )
+        reason = f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {ranges}"
+        return not_testable(reason, asked)
+    ratio = kept.value_first / kept.value_second
+    ratio = ratio if larger else 1 / ratio
+    verdict = judged(bool((ratio > 1).all()), bool((ratio <= 1).all()))
+    at = ", ".join(
+        f"{short(value)} at ε {number(epsilon)}" for epsilon, value in zip(kept.index, ratio, strict=True)
+    )
+    top, bottom = (words.method(name) for name in ((first, second) if larger else (second, first)))
+    smallest = float(ratio.min())
+    reason = f"{words.column(metric)} of {top} over that of {bottom}: {at}; there is no interval"
+    return result(Interval(smallest, smallest, float(ratio.max())), verdict, reason, RANGE, asked=asked)
+
+
+# Numbers about theorems and data
+
+
+def theorem_costs_more(
+    runs: pd.DataFrame, *, dataset: str, method: str, experiment: str = "wang2015"
+) -> Verdict:
+    """Test that the theorem's ε exceeds the proven ε at the same delta and neighbour relation.
+
+    The claim is reproduced if the ratio of the two exceeds 1 at every budget, and contradicted if at none.
+
+    Returns
+    -------
+    Verdict
+        ours: the median ratio over budgets; low, high: the extremes, which are not a confidence interval.
+    """
+    asked = Asked(low=1.0)
+    rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
+    rows = rows[np.isfinite(rows.epsilon_paper) & (rows.epsilon_tight > 0) & np.isfinite(rows.epsilon_tight)]
+    if rows.empty:
+        return not_testable(f"{words.method(method)} has no finite tight ε", asked)
+    ratio = rows.epsilon_paper / rows.epsilon_tight
+    reason = (
+        f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
+        f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
+    )
+    return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked=asked)
+
+
+def theorem4_constant(
+    runs: pd.DataFrame,
+    *,
+    dataset: str,
+    method: str,
+    bounds: tuple[float, float],
+    experiment: str = "wang2015",
+) -> Verdict:
+    """Test the size of the constant and the logarithms in Theorem 4 at T = tau.
+
+    The product is `128 ln(2.5 N T / (tau delta)) ln(2 / delta)`, unitless, for N training rows and the delta
+    of the runs. The claim is reproduced if it lies in `bounds`. It is reproduced under stated choices if it
+    does with another delta in (0, 1). Otherwise it is contradicted.
+
+    References
+    ----------
+    wang2015, Theorem 4.
+    """
+    n = _fact(runs, dataset, "rows_train")
+    delta = float(select(runs, dataset, method, experiment).delta.iloc[0])
+
+    def product(at: float) -> float:
+        return 128 * math.log(2.5 * n / at) * math.log(2 / at)
+
+    ours, asked = product(delta), Asked.within(bounds)
+    verdict = REPRODUCED if asked.low <= ours <= asked.high else CONTRADICTED
+    reason = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) is {ours:.0f} at T = τ, N = {n:.0f} and δ = {number(delta)}"
+    reason += f"; the words are read as {asked}"
+    if verdict == CONTRADICTED and product(1 - ROUNDING) < asked.high < ours:
+        smallest = float(brentq(lambda at: product(at) - asked.high, delta, 1 - ROUNDING))
+        reason += f", which it is from δ = {short(smallest)} on"
+        verdict = UNDER_CHOICES
+    return result(single(ours), verdict, reason, EXACT, asked=asked)
+
+
+def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
+    """Test that a count of the prepared data equals the published one; otherwise the claim is contradicted.
+
+    `metric` is "features", "rows_train" or "rows".
+    """
+    ours = _fact(runs, dataset, metric)
+    verdict = REPRODUCED if ours == published else CONTRADICTED
+    reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
+    reason += f"; {published} are printed"
+    return result(single(ours), verdict, reason, EXACT, asked=Asked.near(published))
+
+
+def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
+    """Return one number about a data set."""
+    rows = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq(metric)]
+    if rows.empty:
+        raise ValueError(f"no fact {metric!r} about data set {dataset!r}: list it under data in conf/claim")
+    return float(rows.value.iloc[0])
+
+
+# Parts of the reason of a comparison
+
+
+def _points(axis: str, gap: pd.DataFrame) -> str:
+    """Return how many columns a paired difference has, and what they are, as text."""
+    if axis == "asked":
+        return f"{gap.shape[1]} budgets"
+    low, high = np.exp([gap.columns.min(), gap.columns.max()])
+    return f"{gap.shape[1]} points of equal tight ε from {low:.3g} to {high:.3g} (interpolated in ln ε)"
+
+
+def _mean_gap(first: str, second: str, mean: float) -> str:
+    """Return in words which method is more accurate, and by how much; `second` is in words already."""
+    side = "above" if mean >= 0 else "below"
+    return f"the accuracy of {words.method(first)} is {points(abs(mean))} {side} that of {second}"
+
+
+def _incomparable(first: str, second: str, error: NoCommonRange, asked: Asked) -> Verdict:
+    """Return "not testable", because two methods have no budgets in common."""
+    reason = f"{words.method(first)} and {words.method(second)} cannot be compared: {error}"
+    return not_testable(reason, asked)
+
+
+def _significant(comparison: Comparison, threshold: float) -> str:
+    """Return at how many points the difference is significantly above or below the threshold, as text."""
+
+    def at(budgets: list[float]) -> str:
+        if len(budgets) in (0, comparison.points):
+            return "all" if budgets else "none"
+        if len(budgets) > 6:
+            return f"{len(budgets)} (ε from {min(budgets):.2g} to {max(budgets):.2g})"
+        return f"{len(budgets)} (ε {words.listed([f'{e:.2g}' for e in budgets])})"
+
+    above, below = at(comparison.above), at(comparison.below)
+    if threshold:
+        return f"it is significantly above a loss of {points(-threshold)} at {above}, below it at {below}"
+    return f"it is significantly above at {above}, below at {below}"
+
+
+def _violations(pair: Iterable[pd.DataFrame]) -> str:
+    """Return at how many budgets of each method a condition fails or chains have diverged, as text."""
+    text = ""
+    for rows in pair:
+        diverged = rows.violated.str.contains(DIVERGED)
+        failed = rows.violated.str.split("; ").map(lambda notes: any(n and DIVERGED not in n for n in notes))
+        for what, kept in (
+            ("violates a condition of its guarantee", failed),
+            ("has diverged chains", diverged),
+        ):
+            if n := rows[kept].epsilon.nunique():
+                text += f"; {words.method(rows.method.iloc[0])} {what} at {n} of its budgets"
+    return text
+
+
+def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
+    """Return a note if the budgets of two methods are for different neighbour relations, otherwise ""."""
+    kinds = {rows.method.iloc[0]: rows.adjacency.iloc[0] for rows in pair if np.isfinite(rows.epsilon).any()}
+    if len(set(kinds.values())) < 2:
+        return ""
+    named = [f"{words.NEIGHBOURS.get(kind, kind)} for {words.method(name)}" for name, kind in kinds.items()]
+    return f"; budgets are for different neighbours, {words.listed(named)}"
+
+
+# The settings of a sensitivity run
+
+
+def _with_other_settings(verdict: str, reason: str, tried: Tried) -> tuple[str, str]:
+    """Return verdict and reason after a search; success in another setting is "under stated choices"."""
+    text, holds = tried
+    return UNDER_CHOICES if holds and verdict != REPRODUCED else verdict, reason + text
+
+
+def search_pairs(
+    runs: pd.DataFrame,
+    dataset: str,
+    methods: tuple[str, str],
+    axis: str,
+    experiments: tuple[str, str],
+    shown: Shown,
+    threshold: float | None = None,
+) -> Tried:
+    """Try every pair of settings of two methods, and count how many show the claim and how many its opposite.
+
+    The same rule decides on both sides. Two settings form a pair if they share row scaling and neighbour
+    relation. The confidence level is corrected for the number of pairs (Bonferroni). The text gives one
+    example among the pairs that show the claim. It has the most accurate second method, then the widest
+    margin.
+
+    Parameters
+    ----------
+    methods : tuple of str
+        First and second method.
+    experiments : tuple of str
+        The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
+    shown : callable
+        shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
+    threshold : float, optional
+        If given, the text also counts the pairs whose interval of the mean alone lies above or below it. It
+        also gives the median half-width of the intervals, a difference that the median pair shows in half of
+        such searches.
+
+    Returns
+    -------
+    tuple of str and bool
+        What the search found in words, and whether any pair shows the claim.
+    """
+    if not _covers(runs, dataset, experiments[0], methods):
+        return f"; no other settings were tried on {words.features(dataset)}", False
+    first, second = (_settings(runs, dataset, method, experiments) for method in methods)
+    pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
+    level = 1 - 0.05 / max(1, len(pairs))
+    found: list[tuple[Interval, int]] = []
+    held = []
+    for a, b in pairs:
+        try:
+            gap = difference(first[a], second[b], axis)
+        except NoCommonRange:
+            continue
+        interval, direction = shown(gap, level)
+        found.append((interval, direction))
+        if direction == 1:
+            settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
+            named = [f"{words.method(m)} ({said})" for m, said in zip(methods, settings, strict=True)]
+            text = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: {_corrected(interval)}"
+            held.append((second[b].value.mean(), interval.low, text))
+    text = f"; of the {len(pairs)} pairs of settings tried {_both_sides(found)}"
+    if threshold is not None and found:
+        above = sum(interval.low > threshold for interval, _ in found)
+        below = sum(interval.high < threshold for interval, _ in found)
+        half = float(np.median([(interval.high - interval.low) / 2 for interval, _ in found]))
+        text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
+        text += f"{points(half)} in half of such searches"
+    return text + (f"; for example {max(held)[2]}" if held else ""), bool(held)
+
+
+def _both_sides(found: Sequence[tuple[Interval, int]]) -> str:
+    """Return in words how many comparisons show a claim and how many its opposite."""
+    agree, contradict = (sum(direction == side for _, direction in found) for side in (1, -1))
+    return f"{agree} agree with the claim beyond chance and {contradict} contradict it"
+
+
+def search_against_all(
+    runs: pd.DataFrame,
+    dataset: str,
+    first: str,
+    others: Sequence[str],
+    axis: str,
+    experiments: tuple[str, str],
+    shown: Shown,
+) -> Tried:
+    """Try every setting of one method against all settings of several others, as `search_pairs` does.
+
+    A setting of `first` shows the claim if it does so against every setting of every other method in the same
+    row scaling. It shows the opposite if the opposite is shown against one setting of one other method.
+    Budgets may be for different neighbour relations, as in the paper; the settings name them. The confidence
+    level is corrected for the number of comparisons (Bonferroni). The example has the widest margin against
+    its strongest opponent.
+
+    Parameters
+    ----------
+    experiments : tuple of str
+        The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
+    shown : callable
+        shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
+
+    Returns
+    -------
+    tuple of str and bool
+        What the search found in words, and whether any setting shows the claim.
+    """
+    if not _covers(runs, dataset, experiments[0], [first]):
+        return f"; no other settings were tried on {words.features(dataset)}", False
+    mine = _settings(runs, dataset, first, experiments)
+    rivals = [list(_settings(runs, dataset, name, experiments).values()) for name in others]
+    matched = {
+        a: [[b for b in each if _scaling(b) == _scaling(rows)] for each in rivals] for a, rows in mine.items()
+    }
+    tried = {a: [b for each in of for b in each] for a, of in matched.items() if all(of)}
+    comparisons = sum(map(len, tried.values()))
+    found: list[tuple[Interval, int]] = []
+    held = []
+    for a, against in tried.items():
+        try:
+            gaps = [difference(mine[a], b, axis) for b in against]
+        except NoCommonRange:
+            continue
+        each = [shown(gap, 1 - 0.05 / comparisons) for gap in gaps]
+        least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
+        direction = min(direction for _, direction in each)
+        found.append((least, direction))
+        if direction == 1:
+            said = words.variant(variant_settings(a[0]), a[1])
+            held.append((least.low, f"{words.method(first)} ({said}): at least {_corrected(least)}"))
+    text = f"; of the {len(tried)} settings of {words.method(first)} tried {_both_sides(found)}"
+    return text + (f"; for example {max(held)[1]}" if held else ""), bool(held)
+
+
+def _corrected(interval: Interval) -> str:
+    """Return a paired difference and its interval, corrected for the number of comparisons, as text."""
+    low, high = 100 * interval.low, 100 * interval.high
+    return f"{points(interval.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
+
+
+def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence[str]) -> bool:
+    """Return whether a sensitivity run has one of the methods on the data set."""
+    return bool((runs.dataset.eq(dataset) & runs.experiment.eq(experiment) & runs.method.isin(methods)).any())
+
+
+def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
+    """Return whether two settings may form a pair.
+
+    They must have the same row scaling, and the same largest step size if both state one. Their budgets must
+    be for the same neighbour relation, unless one of them has no budget.
+    """
+    nonprivate = any(np.isinf(rows.epsilon).all() for rows in (first, second))
+    steps = {variant_settings(rows.variant.iloc[0]).get("step", "") for rows in (first, second)} - {""}
+    neighbours = nonprivate or first.adjacency.iloc[0] == second.adjacency.iloc[0]
+    return _scaling(first) == _scaling(second) and neighbours and len(steps) <= 1
+
+
+def _scaling(rows: pd.DataFrame) -> str:
+    """Return the row scaling of a setting."""
+    return str(rows.scaling.iloc[0])
+
+
+def _settings(
+    runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]
+) -> dict[tuple[str, str, str], pd.DataFrame]:
+    """Return the rows of each setting of a method, by (variant, scaling, adjacency).
+
+    The rows are those of the first of `experiments` that has the method, for the repeats of the first
+    experiment. Budgets at which a guarantee fails or chains have diverged are left out: they must not make a
+    setting the best.
+    """
+    on = runs.dataset.eq(dataset)
+    repeats = runs.seed[on & runs.experiment.eq(experiments[0])].unique()
+    rows = runs[on & runs.method.eq(method) & runs.metric.eq("accuracy") & runs.seed.isin(repeats)]
+    for experiment in experiments:
+        here = rows[rows.experiment.eq(experiment)]
+        if not here.empty:
+            keys = ["variant", "scaling", "adjacency"]
+            kept = trusted(here).groupby([*(here[key] for key in keys), here.epsilon]).transform("all")
+            return {(str(v), str(s), str(a)): group for (v, s, a), group in here[kept].groupby(keys)}
+    return {}

@@ -1,0 +1,512 @@
+"""Methods side by side at equal epsilon: the numbers, a page of tables, a dot plot and sentences.
+
+Epsilon is the proven ε (axis "audited") or the promised ε (axis "asked"). The exhibit `compare` and the
+command `compare` use this module.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from dplangevin.papers.exhibits import style, tables
+from dplangevin.papers.exhibits.accuracy import of_private
+from dplangevin.papers.exhibits.style import look
+from dplangevin.papers.statistics import (
+    MAJORITY,
+    NEAR,
+    NoCommonRange,
+    curve,
+    holm,
+    paired_p,
+    read_off,
+    t_interval,
+)
+from dplangevin.text import fixed, number, short
+
+
+class Scores(NamedTuple):
+    """The metrics by which methods are compared.
+
+    Attributes
+    ----------
+    metrics : Mapping of str to str
+        Column of the table -> metric of the runs. The first is the main score, by which methods are ranked.
+    sign : int
+        +1 if a larger main score is better, -1 if a smaller one is better.
+    label : str
+        Label of the axis of the main score.
+    constant : str
+        Metric of the best constant answer.
+    answer : str
+        Name of that answer.
+    """
+
+    metrics: Mapping[str, str]
+    sign: int
+    label: str
+    constant: str
+    answer: str
+
+    @property
+    def main(self) -> str:
+        """Column of the main score."""
+        return next(iter(self.metrics))
+
+    def within(self, low: float, high: float) -> tuple[float, float]:
+        """Return an interval of the main score, cut at the score's own limits.
+
+        t-intervals of few repeats can exceed these limits: [0, 1] for a share, [0, inf) for an error.
+        """
+        return max(low, 0.0), min(high, 1.0 if self.sign > 0 else math.inf)
+
+    def alone(self, name: str) -> Scores:
+        """Return the scores with only the metric `name`, by which methods are then ranked."""
+        return self._replace(metrics={name: self.metrics[name]}, sign=self.sign if name == self.main else -1)
+
+    def text(self, value: float) -> str:
+        """Return a main score as text, without a power of ten.
+
+        A share has three decimals. An error has four significant digits.
+        """
+        digits = 3 if self.sign > 0 or value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
+        return f"{value:.{digits}f}"
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of `at_epsilon`."""
+        first, *others = self.metrics
+        before = [
+            "dataset",
+            "epsilon",
+            "method",
+            "reach",
+            "epsilon_end",
+            first,
+            "low",
+            "high",
+            *others,
+            "seconds",
+        ]
+        gap = ["difference", "difference_low", "difference_high", "p_adjusted"]
+        return [*before, *gap, "best", "significant", "violated", "repeats"]
+
+
+CLASSES = Scores(
+    {"accuracy": "accuracy", "log_score": "log_loss", "brier": "brier", "ece": "ece"},
+    1,
+    "test accuracy",
+    MAJORITY,
+    "always the largest class",
+)
+TARGETS = Scores(
+    {"absolute_error": "absolute_error", "squared_error": "squared_error"},
+    -1,
+    "mean absolute error of test rows",
+    "constant_absolute_error",
+    "always the training median",
+)
+COLUMNS = CLASSES.columns
+REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
+DIVERGED, UNPRICED = "diverged", "no tight ε"
+AXES = {"audited": ("a", "tight ε"), "asked": ("an", "asked ε")}  # axis -> article, name in texts
+CHARACTERS = 20  # characters of a caption per inch
+FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
+NOTES = """\
+Each repeat is read off at the tight ε (PLD accountant, {adjacency}, δ = {delta}; steps without replacement, those
+of wang2015's samplers, by the larger of both directions, up to 25 % above each alone), linearly in ln ε between the
+method's neighbouring budgets. Mean over {repeats} repeats. **Bold**: the best private method; ≈: its difference to the
+best is not significant. Differences are paired by repeat, their 95 % Student intervals are those of one comparison.
+Significance is stricter: p-values by Holm's method over all pairs of methods that reach this ε on the data set, at a
+family-wise error of 5 %, so that it also holds for a best that the same repeats have chosen.
+"ends at x" or "begins at x": the method's budgets do not reach the ε, the numbers are those at its nearest tight ε,
+and it is not compared. †: a condition of its guarantee fails there, or chains have
+diverged, and those repeats are left out.
+Repeats share the test rows of a data set that has a split of its own, as Adult, and random splits of one table, as
+Abalone, overlap: intervals are about the randomness of the methods, not about other data.
+Log score in nats per row, Brier score and expected calibration error (ECE): smaller is better.
+Seconds: wall time of all repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
+MAJORITY_LOOK = look("majority")
+KINDS = {
+    "best": style.Look("best private method", "#D55E00", "*", "-", 9.0),
+    "equal": style.Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
+    "worse": style.Look("significantly worse", "#888888", "o", "-", 4.0),
+}
+
+
+def scores_of(runs: pd.DataFrame) -> Scores:
+    """Return the scores that the runs have: those of classes, or those of numeric targets."""
+    return TARGETS if runs.metric.eq(TARGETS.metrics[TARGETS.main]).any() else CLASSES
+
+
+def at_epsilon(
+    runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited", scores: Scores | None = None
+) -> pd.DataFrame:
+    """Compare methods at given values of epsilon, with one row for each data set, epsilon and method.
+
+    Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Repeats of
+    diverged chains (nan) are left out. Main score: test accuracy, or mean absolute error for regression.
+
+    A method takes part in the comparison only if it has a budget and its budgets reach the epsilon. The best
+    method is the best of them by the main score, among those whose guarantee holds and whose chains have not
+    diverged. If there is no such method, none is the best and none is compared.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of an experiment and of `read.read_timings`, with one variant and one scaling for each method.
+    epsilons : Sequence of float
+        Each > 0.
+    axis : {"audited", "asked"}
+        Whether `epsilons` are proven ε or promised ε.
+    scores : Scores, optional
+        None takes all scores that the runs have.
+
+    Returns
+    -------
+    DataFrame
+        Columns `Scores.columns`:
+
+        - the main score with its 95 % interval (low, high), `seconds` and `repeats`;
+        - the other scores: log score (nats), Brier score and expected calibration error of classes, or the
+          mean squared error of regression; errors are in units of the target;
+        - reach: whether the budgets reach the epsilon, one of REACHED, BELOW, ABOVE, NOT_PRIVATE, DIVERGED and
+          UNPRICED. If they end below it or begin above it, the scores are those at `epsilon_end`, the method's
+          nearest epsilon;
+        - best: the method is the best one;
+        - difference: paired difference of the main score to that of the best, with a plain 95 % Student
+          interval;
+        - p_adjusted: p-value of the paired t-test, adjusted by Holm's method over all pairs of methods
+          compared on the data set at this epsilon. It is thus valid although the same data have chosen the
+          best;
+        - significant: p_adjusted <= 0.05;
+        - violated: a condition of the guarantee fails at one of the budgets used.
+    """
+    trained, scores = runs[~runs.metric.eq("seconds")], scores or scores_of(runs)
+    seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
+    rows = []
+    for dataset, here in trained.groupby("dataset", sort=False):
+        methods = {str(name): part for name, part in here.groupby("method", sort=False)}
+        curves = {
+            name: {
+                score: curve(part[part.metric.eq(metric)], axis) for score, metric in scores.metrics.items()
+            }
+            for name, part in methods.items()
+        }
+        for epsilon in epsilons:
+            block = {name: _one(part, curves[name], epsilon, axis, scores) for name, part in methods.items()}
+            _against_best([row for row in block.values() if row["reach"] == REACHED], scores)
+            for name, row in block.items():
+                row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
+                rows.append({"epsilon": epsilon, **row})
+    return pd.DataFrame(rows).reindex(columns=scores.columns)
+
+
+def _one(
+    part: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
+) -> dict[str, Any]:
+    """Return the row of one method, with two more entries for `_against_best`: `values` and `trusted`.
+
+    `values` is the main score by repeat. `trusted` says whether the method may be the best.
+    """
+    ends = np.exp(curves[scores.main].columns.to_numpy(float))
+    row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
+    used = epsilon
+    if np.isinf(ends).all():
+        row["reach"] = NOT_PRIVATE
+    else:
+        try:
+            read_off(curves[scores.main], epsilon)
+        except NoCommonRange:
+            used = min(ends, key=lambda end: abs(np.log(end / epsilon)))
+            row |= {"reach": BELOW if used < epsilon else ABOVE, "epsilon_end": used}
+    read = {name: read_off(table, used) for name, table in curves.items() if table.size}
+    row |= {name: values.mean() for name, values in read.items()}
+    all_repeats = read.get(scores.main, pd.Series(dtype=float))
+    values = all_repeats.dropna()
+    if values.empty:
+        return row | {"reach": DIVERGED if len(ends) else UNPRICED, "violated": True, "repeats": 0}
+    interval, violated = t_interval(values), _violated(part, used, axis, scores)
+    row |= {"values": values, "low": interval.low, "high": interval.high, "repeats": len(values)}
+    return row | {"violated": violated, "trusted": not violated and len(values) == len(all_repeats)}
+
+
+def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
+    """Return whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
+    points = part[part.metric.eq(scores.metrics[scores.main])]
+    at = points["epsilon_tight" if axis == "audited" else "epsilon"].to_numpy(float)
+    usable = (at > 0) & np.isfinite(at)
+    away = np.log(at[usable] / epsilon)
+    near = [away[away <= NEAR].max(initial=-np.inf), away[away >= -NEAR].min(initial=np.inf)]
+    return bool((points.violated.to_numpy()[usable][np.isin(away, near)] != "").any())
+
+
+def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
+    """Mark the best of the trusted `rows` and add all differences to it, if there is a trusted row."""
+    trusted = (i for i, row in enumerate(rows) if row["trusted"])
+    place = max(trusted, key=lambda i: scores.sign * rows[i][scores.main], default=None)
+    if place is None:
+        return
+    best = rows[place]
+    best["best"] = True
+    pairs = list(itertools.combinations(range(len(rows)), 2))
+    p = [paired_p(rows[i]["values"], rows[j]["values"]) for i, j in pairs]
+    adjusted = {frozenset(pair): value for pair, value in zip(pairs, holm(p), strict=True)}
+    for i, row in enumerate(rows):
+        gap = t_interval((row["values"] - best["values"]).dropna())
+        row |= {"difference": gap.mean, "difference_low": gap.low, "difference_high": gap.high}
+        row["p_adjusted"] = adjusted.get(frozenset((i, place)), np.nan)
+        row["significant"] = row["p_adjusted"] <= FAMILY_WISE
+
+
+def page(
+    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
+) -> str:
+    """Return a Markdown page: accuracy of all methods, then all scores for each data set and epsilon.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As for `at_epsilon`.
+    epsilons : Sequence of float
+        Proven ε, each > 0.
+    datasets : Mapping of str to str
+        Data set -> its name on the page.
+    """
+    table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
+    lines = [_notes(runs), "", "## Accuracy", "", *_overview(table, epsilons, datasets)]
+    for dataset, name in datasets.items():
+        for epsilon in epsilons:
+            block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
+            lines += ["", f"## {name}, tight ε = {number(epsilon)}", "", *_block(block)]
+    return tables.page(title, lines)
+
+
+def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
+    """Return those of `datasets` that the runs have."""
+    return {dataset: name for dataset, name in datasets.items() if runs.dataset.eq(dataset).any()}
+
+
+def _notes(runs: pd.DataFrame) -> str:
+    adjacency = of_private(runs, "adjacency_tight").replace("_", "-")
+    repeats = runs.seed[np.isfinite(runs.epsilon)].nunique()
+    return NOTES.format(adjacency=adjacency, delta=of_private(runs, "delta"), repeats=repeats)
+
+
+def _overview(table: pd.DataFrame, epsilons: Sequence[float], datasets: Mapping[str, str]) -> list[str]:
+    """Return the table of accuracy: a row for each method, a column for each data set and epsilon."""
+    columns = ["method"]
+    for name in datasets.values():
+        columns += [f"{name}, ε = {number(e)}" for e in epsilons] + ["seconds"]
+    rows = table.set_index(["method", "dataset", "epsilon"])
+    lines = []
+    for method in table.method.unique():
+        line = [look(method).label]
+        for dataset in datasets:
+            keys = [(method, dataset, epsilon) for epsilon in epsilons]
+            here = [rows.loc[key] for key in keys if key in rows.index]  # type: ignore[index]
+            line += [_accuracy(row) for row in here] or [""] * len(epsilons)
+            line.append(fixed(here[0].seconds, ".3g") if here else "")
+        lines.append(line)
+    return tables.table(columns, lines, left=1)
+
+
+def _block(block: pd.DataFrame) -> list[str]:
+    """Return the table of all scores on one data set at one epsilon."""
+    columns = ["method", "accuracy (95 %)", "difference to the best (95 %)", "p (Holm)"]
+    columns += ["log score", "Brier", "ECE", "seconds"]
+    order = block.reach.map({REACHED: 0, BELOW: 1, ABOVE: 1, NOT_PRIVATE: 2})
+    block = block.assign(order=order).sort_values(["order", "accuracy"], ascending=[True, False])
+    rows: list[Any] = list(block.itertuples())
+    lines = []
+    for row in rows:
+        compared = not (row.best or np.isnan(row.difference))
+        gap = f"{row.difference:+.4f} {_limits(row, 'difference_')}" if compared else ""
+        cells = [look(row.method).label, f"{_accuracy(row)} {_limits(row)}", gap]
+        cells.append("" if row.best else fixed(row.p_adjusted, ".2g"))
+        cells += [fixed(value, ".4f") for value in (row.log_score, row.brier, row.ece)]
+        lines.append([*cells, fixed(row.seconds, ".3g")])
+    return tables.table(columns, lines, left=1)
+
+
+def _accuracy(row: Any) -> str:
+    """Return the accuracy of a row as text, marked as explained in NOTES."""
+    if np.isnan(row.accuracy):
+        return row.reach
+    text = f"{row.accuracy:.4f}" + ("†" if row.violated else "")
+    if row.reach in (BELOW, ABOVE):
+        return f"{row.reach.split()[0]} at {short(row.epsilon_end)}: {text}"
+    if np.isnan(row.difference):
+        return text
+    return f"**{text}**" if row.best else text + ("" if row.significant else " ≈")
+
+
+def _limits(row: Any, prefix: str = "") -> str:
+    low, high = getattr(row, f"{prefix}low"), getattr(row, f"{prefix}high")
+    return "" if np.isnan(low) else f"({low:.4f} to {high:.4f})"
+
+
+def dot_plot(
+    runs: pd.DataFrame,
+    *,
+    epsilons: Sequence[float],
+    datasets: Mapping[str, str],
+    title: str = "",
+    axis: str = "audited",
+    constant: pd.Series | None = None,
+) -> Figure:
+    """Draw the main score of every method with its 95 % interval, in a grid of data sets and epsilons.
+
+    A panel shows only the methods that reach its epsilon.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As for `at_epsilon`.
+    epsilons : Sequence of float
+        Each > 0.
+    datasets : Mapping of str to str
+        Data set -> its name in the panel titles.
+    axis : {"audited", "asked"}
+        Whether `epsilons` are proven ε or promised ε.
+    constant : Series, optional
+        Scores of the best constant answer by repeat. Their mean is drawn as a line.
+    """
+    table, datasets = at_epsilon(runs, epsilons=epsilons, axis=axis), _present(runs, datasets)
+    scores, names = scores_of(runs), table.method.unique()
+    free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
+    private = [m for m in names if m not in free]
+    _, word = AXES[axis]
+    with style.settings():
+        size = (3.1 * len(epsilons) + 2.0, (0.19 * len(private) + 0.6) * len(datasets) + 1.2)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(len(datasets), len(epsilons), squeeze=False, sharex="row", sharey=True)
+        for line, (dataset, name) in zip(axes, datasets.items(), strict=True):
+            for ax, epsilon in zip(line, epsilons, strict=True):
+                block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
+                _draw(ax, block.set_index("method"), private, scores)
+                if constant is not None:
+                    ax.axvline(
+                        constant.mean(), color=MAJORITY_LOOK.colour, ls=MAJORITY_LOOK.line, lw=1.0, zorder=1
+                    )
+                ax.set_title(f"{name}, {word} = {number(epsilon)}", fontsize=8.5)
+        for ax in axes[-1]:
+            ax.set_xlabel(scores.label)
+        axes[0][0].set_yticks(range(len(private)), [look(method).label for method in private])
+        axes[0][0].set_ylim(max(len(private), 1) - 0.5, -0.5)
+        text = "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %."
+        text += f" No dot: the method's budgets do not reach this {word} (the table says where they end)."
+        handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
+        handles += [style.entry(look(method), lw=1.0) for method in free]
+        handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant is not None else []
+        text = "\n".join(textwrap.wrap(text, round(CHARACTERS * size[0])))
+        return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
+
+
+def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) -> None:
+    """Draw one panel of `dot_plot`. The rows have the method as index."""
+    for method in rows.index[rows.reach.eq(NOT_PRIVATE)]:
+        of = look(method)
+        ax.axvline(rows[scores.main][method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
+    for y, method in enumerate(methods):
+        if method not in rows.index or rows.reach[method] != REACHED:
+            continue
+        row: Any = rows.loc[method]
+        worse = row.significant and scores.sign * row.difference < 0
+        kind = KINDS["best" if row.best else "worse" if worse else "equal"]
+        ax.hlines(y, *scores.within(row.low, row.high), color=kind.colour, lw=1.6, zorder=2)
+        face = "white" if row.violated else kind.colour
+        ax.plot(row[scores.main], y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
+
+
+def sentences(
+    runs: pd.DataFrame, *, epsilons: Sequence[float], constant: pd.Series, axis: str = "audited"
+) -> list[str]:
+    """Return one text for each epsilon that compares the methods in plain words.
+
+    Each text says which method is best and whether it beats a constant answer. It then names the methods that
+    cannot be distinguished from the best, those that are worse, and those that are not compared, with the
+    reason.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As for `at_epsilon`, on one data set.
+    epsilons : Sequence of float
+        Each > 0.
+    constant : Series
+        Scores of the best constant answer by repeat.
+    axis : {"audited", "asked"}
+        Whether `epsilons` are proven ε or promised ε.
+    """
+    table = at_epsilon(runs, epsilons=epsilons, axis=axis)
+    return [
+        _sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis, constant) for epsilon in epsilons
+    ]
+
+
+def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str, constant: pd.Series) -> str:
+    """Return the text for one epsilon."""
+    scores = scores_of(runs)
+    block = block.sort_values(scores.main, ascending=scores.sign < 0)
+    block = block.assign(**{name: block[name].astype(bool) for name in ("best", "violated", "significant")})
+    private, reached = block[block.reach.ne(NOT_PRIVATE)], block[block.reach.eq(REACHED)]
+    sure, hollow = reached[~reached.violated], reached[reached.violated]
+    text = f"At {' '.join(AXES[axis])} of {number(epsilon)}"
+    if not reached.best.any():
+        parts = [f"{text} no method is compared."]
+    else:
+        first: dict[Any, Any] = reached[reached.best].iloc[0].to_dict()
+        rows = runs[runs.metric.eq(scores.metrics[scores.main])]
+        values = {name: read_off(curve(rows[rows.method.eq(name)], axis), epsilon) for name in sure.method}
+        # Holm's method over all methods, because the same data chose the best of them
+        p = holm([paired_p(each, constant) for each in values.values()])
+        tested = dict(zip(values, p, strict=True))
+        gap = scores.sign * (values[first["method"]] - constant).mean()
+        name, score = _name(first["method"]), scores.text(first[scores.main])
+        if gap > 0 and tested[first["method"]] <= FAMILY_WISE:
+            parts = [f"{text} {name} is best ({score})."]
+        else:
+            answer = f"{scores.answer} ({scores.text(constant.mean())})"
+            parts = [f"{text} the best, {name} ({score}), is not shown to beat a constant answer, {answer}."]
+        others = sure[~sure.best]
+        worse = others.significant & (scores.sign * others.difference < 0)
+        equal, behind = others[~worse], others[worse]
+        if len(equal):
+            share = f"{len(equal)} of the {len(others)} others cannot" if len(behind) else "No other can"
+            parts.append(f"{share} be told from it: {_names(equal)}.")
+        if len(behind):
+            parts.append(f"Worse beyond chance: {_names(behind)}.")
+    away = private[private.reach.isin([BELOW, ABOVE])]
+    if len(away):
+        ends = [
+            f"{_name(row['method'])} ({row['reach'].split()[0]} at {short(row['epsilon_end'])})"
+            for row in away.to_dict("records")
+        ]
+        parts.append(f"Not reached by {'; '.join(ends)}.")
+    if len(hollow):
+        parts.append(
+            f"Shown but not trusted, since a condition of the theorem fails or chains diverged: {_names(hollow)}."
+        )
+    lost = private[private.reach.isin([DIVERGED, UNPRICED])]
+    if len(lost):
+        parts.append(f"Without a result: {_names(lost)}.")
+    return " ".join(parts)
+
+
+def _name(method: str) -> str:
+    return look(method).label
+
+
+def _names(rows: pd.DataFrame) -> str:
+    """Return the labels of the methods in `rows`, joined by "; "."""
+    return "; ".join(map(_name, rows.method))

@@ -1,0 +1,724 @@
+"""Figures of trained networks: accuracy beside privacy prices, learning curves and calibration.
+
+The networks are those of li2019 (Table 1), and the heads and blocks on features of ryffel2022 (section 5).
+All functions are pure functions of the frames of `papers.exhibits.read`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+from dplangevin.papers.claims import ryffel2022
+from dplangevin.papers.exhibits import style, tables
+from dplangevin.papers.exhibits.style import (
+    Look,
+    entry,
+    hollow_entries,
+    lay_out,
+    look,
+    markers,
+)
+from dplangevin.papers.exhibits.tables import Published
+from dplangevin.papers.statistics import matches, seed_summaries
+from dplangevin.text import (
+    number,
+    numbers,
+    percent,
+    short,
+    span,
+)
+
+# Accuracy against the proven ε: Table 1 of li2019
+
+ACCURACY_TICKS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
+LOGIT = (0.005, 0.9995)  # ends of the axis; a logit axis cannot show accuracies 0 and 1
+SINGLES = {"printed": "^", "moments": "^", "reference": "p"}  # block -> marker of runs that are single points
+UNPRINTED = "X"  # marker of such a run if no number was published for it
+STAR: dict[str, Any] = {"marker": "*", "ms": 12.0, "mfc": "none", "ls": "", "mew": 1.2}
+TRAINING_TEXT = (
+    "Mean over seeds; bars: standard deviation (none for one seed). x: the tight price under add/remove, δ = {delta}; "
+    "stars at the ε that was published.\nDotted: from there to the tight price of the same settings. Vertical axis: "
+    "logit scale."
+)
+
+
+def training(
+    frame: pd.DataFrame,
+    *,
+    published: Published,
+    networks: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw accuracy against the proven ε (add/remove, log axis), with one panel for each network.
+
+    Parameters
+    ----------
+    frame, published, names
+        As for `tables.training_summary`.
+    networks : Mapping of str to str
+        Name of a network in the frame -> title of its panel. Other networks of the frame have their name as
+        title.
+    """
+    table = tables.training_summary(frame, published=published, names=names)
+    table["accuracy"] = table.accuracy.clip(*LOGIT)
+    present = [*dict.fromkeys([n for n in networks if n in set(table.problem)] + list(table.problem))]
+    with style.settings():
+        figure = Figure(figsize=(3.9 * len(present) + 0.9, 4.9), layout="constrained")
+        axes = figure.subplots(1, len(present), squeeze=False, sharey=True)[0]
+        handles: dict[str, Line2D] = {}
+        for ax, network in zip(axes, present, strict=True):
+            rows = table[table.problem.eq(network)]
+            ax.set_yscale("logit")
+            ax.set_xscale("log")
+            handles |= _runs_of_network(ax, rows)
+            handles |= _published(ax, rows, published)
+            ax.set_title(networks.get(network, network))
+            ax.set_xlabel("tight ε (add/remove)")
+            style.epsilon_ticks(ax)
+        _accuracy_axis(axes[0], table)
+        delta = numbers(table.delta[np.isfinite(table.epsilon_add_remove)])
+        return lay_out(figure, title, TRAINING_TEXT.format(delta=delta), list(handles.values()))
+
+
+def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
+    """Draw curves of equal proven ε, single points and non-private lines; return legend entries by label."""
+    handles: dict[str, Line2D] = {}
+    for method, part in rows[rows.block.eq("equal")].groupby("method", sort=False):
+        part, of = part.sort_values("epsilon_add_remove"), look(str(method), "network")
+        ax.plot(part.epsilon_add_remove, part.accuracy, color=of.colour, ls=of.line, zorder=3)
+        handles[of.label] = _points(ax, part, of)
+    for _, part in rows[rows.block.isin(list(SINGLES))].groupby("run", sort=False):
+        marker = SINGLES[part.block.iloc[0]] if part.accuracy_paper.notna().any() else UNPRINTED
+        of = Look(part.label.iloc[0], look(part.method.iloc[0], "network").colour, marker, "", 7.0)
+        handles[of.label] = _points(ax, part, of)
+    for _, row in rows[rows.block.eq("nonprivate")].iterrows():
+        of = look(row.method, "network")
+        handles[of.label] = style.reference_line(ax, (row.accuracy,) * 3, of, label=of.label)
+    return handles
+
+
+def _points(ax: Axes, rows: pd.DataFrame, of: Look) -> Line2D:
+    """Draw means with bars of one standard deviation; return the legend entry.
+
+    Markers are hollow where a condition of the guarantee fails.
+    """
+    spread = rows[rows.sd.notna()]
+    low, high = ((spread.accuracy + sign * spread.sd).clip(*LOGIT) for sign in (-1, 1))
+    ax.vlines(spread.epsilon_add_remove, low, high, color=of.colour, lw=1.6, zorder=2)
+    markers(ax, rows.epsilon_add_remove, rows.accuracy, rows.violated, of)
+    return entry(of)
+
+
+def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, Line2D]:
+    """Draw the published numbers; return their legend entries.
+
+    An open star stands at the published ε. A dotted line leads from it to the proven ε of the same settings.
+    A published number without privacy is a horizontal line. A number of a run is drawn only in the panel of
+    that run. A number of a method is drawn in every panel.
+    """
+    handles: dict[str, Line2D] = {}
+    for printed in published:
+        where, accuracy, here = printed["where"], printed["accuracy"], rows[matches(rows, printed["where"])]
+        if "epsilon" not in printed:
+            handles["line"] = ax.axhline(accuracy, color="#999999", ls=":", lw=1.2, zorder=1)
+            handles["line"].set_label("Not private, published")
+        elif "method" in where or len(here):
+            colour = look(where.get("method") or here.method.iloc[0], "network").colour
+            ax.plot(printed["epsilon"], accuracy, color=colour, zorder=5, **STAR)
+            label = "published, in the method's colour"
+            handles["star"] = Line2D([], [], color="#555555", label=label, **STAR)
+            for price in here.epsilon_add_remove[here.block.isin(["printed", "moments"])]:
+                ax.plot([price, printed["epsilon"]], [accuracy] * 2, color=colour, ls=":", lw=1.2, zorder=2)
+                ax.plot(price, accuracy, color=colour, zorder=5, **{**STAR, "ms": 7.0})
+    return handles
+
+
+def _accuracy_axis(ax: Axes, table: pd.DataFrame) -> None:
+    """Label the accuracy axis in %, between the ticks just below and just above all drawn values."""
+    ends = [table.accuracy + sign * table.sd for sign in (-1, 1)]
+    drawn = pd.concat([table.accuracy, table.accuracy_paper, *ends]).dropna()
+    low, high = drawn.clip(*LOGIT).min(), drawn.clip(*LOGIT).max()
+    stops = [LOGIT[0], *ACCURACY_TICKS, LOGIT[1]]
+    bottom, top = max(t for t in stops if t <= low), min(t for t in stops if t >= high)
+    inside = [t for t in ACCURACY_TICKS if bottom <= t <= top]
+    ax.set_yticks(inside, [f"{100 * t:g}" for t in inside])
+    ax.set_yticks([], minor=True)
+    ax.set_ylim(bottom, top)
+    ax.set_ylabel("test accuracy (%)")
+
+
+# Learning curves
+
+SPENT = {"epsilon_add_remove": ("-", "add/remove"), "epsilon_replace_one": ("--", "replace-one")}
+CURVES_TEXT = (
+    "Mean over seeds (number: {seeds}), bands: standard deviation. Accuracy: that of the last iterate, not of a "
+    "posterior average."
+)
+
+
+def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
+    """Return the rows at the budget nearest to `epsilon` in ln ε.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one run.
+    epsilon : float or None
+        > 0. None returns all rows, which must have one budget.
+
+    Raises
+    ------
+    ValueError
+        `epsilon` is None and there are several budgets, or `epsilon` is a number and a budget is infinite.
+    """
+    budgets = rows.epsilon.unique()
+    if epsilon is None:
+        if len(budgets) > 1:
+            raise ValueError(
+                f"run {rows.run.iloc[0]} has budgets {budgets.tolist()}: say which `epsilon` to draw"
+            )
+        return rows
+    if not np.isfinite(budgets).all():
+        raise ValueError(
+            f"run {rows.run.iloc[0]} has no finite budget: take its `epsilon` out of the exhibit"
+        )
+    return rows[rows.epsilon.eq(min(budgets, key=lambda budget: abs(np.log(budget / epsilon))))]
+
+
+def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return one row for each curve and epoch, with mean accuracy, its sd over seeds, and two proven ε.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_curve`.
+    curves : Sequence of Mapping
+        {run, label, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
+        {epsilon} in a label is replaced by that budget.
+
+    Returns
+    -------
+    DataFrame
+        Columns label, run, method, epsilon, epoch, accuracy, sd, seeds (their number), epsilon_add_remove and
+        epsilon_replace_one.
+    """
+    parts = []
+    for curve in curves:
+        rows = nearest_budget(frame[frame.run.eq(curve["run"])], curve.get("epsilon"))
+        first, by_epoch = rows.iloc[0], rows.groupby("epoch")
+        part = by_epoch[list(SPENT)].max()
+        part.insert(0, "accuracy", by_epoch.accuracy.mean())
+        part.insert(1, "sd", by_epoch.accuracy.std(ddof=1))
+        part.insert(2, "seeds", by_epoch.seed.nunique())
+        part = part.reset_index()
+        label = curve["label"].format(epsilon=short(float(first.epsilon)))
+        names = {"label": label, "run": curve["run"], "method": first.method, "epsilon": first.epsilon}
+        for place, (column, value) in enumerate(names.items()):
+            part.insert(place, column, value)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
+    """Draw test accuracy in % (top) and the ε spent (bottom) against the epoch.
+
+    The ε spent is the proven ε at the δ of the runs, for both neighbour relations. The arguments are those of
+    `learning_curve_summary`.
+    """
+    table = learning_curve_summary(frame, curves=curves)
+    with style.settings():
+        figure = Figure(figsize=(7.2, 6.2), layout="constrained")
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        handles = [
+            _learning_curve(top, bottom, rows, i)
+            for i, (_, rows) in enumerate(table.groupby("label", sort=False))
+        ]
+        top.set_ylabel("test accuracy (%)")
+        _late_accuracies(top, table)
+        bottom.set(
+            xlabel="epoch", ylabel="ε spent (tight)", ylim=(0, None), xlim=(0, table.epoch.max() * 1.01)
+        )
+        bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for line, name in SPENT.values():
+            handles.append(Line2D([], [], color="#555555", ls=line, label=f"ε, {name}"))
+        return lay_out(figure, title, CURVES_TEXT.format(seeds=span(table.seeds)), handles)
+
+
+def _learning_curve(top: Axes, bottom: Axes, rows: pd.DataFrame, order: int) -> Line2D:
+    """Draw one curve in both panels; return its legend entry."""
+    of = look(rows.method.iloc[0], "network")
+    again = any(other.get_color() == of.colour for other in top.lines)  # another curve of this method exists
+    marker, every = "D" if again else of.marker, max(1, len(rows) // 7)
+    places: dict[str, Any] = {"marker": marker, "ms": 4.5, "markevery": (order % every, every)}
+    top.plot(rows.epoch, 100 * rows.accuracy, color=of.colour, zorder=3 + order, **places)
+    low, high = 100 * (rows.accuracy - rows.sd), 100 * (rows.accuracy + rows.sd)
+    top.fill_between(rows.epoch, low, high, color=of.colour, alpha=style.BAND_ALPHA, lw=0)
+    for column, (line, _) in SPENT.items():
+        if np.isfinite(rows[column]).all():
+            bottom.plot(rows.epoch, rows[column], color=of.colour, ls=line, **{**places, "ms": 3.5})
+    return Line2D([], [], color=of.colour, marker=marker, ms=4.5, label=rows.label.iloc[0])
+
+
+def _late_accuracies(ax: Axes, table: pd.DataFrame) -> None:
+    """Set the limits of the accuracy axis from the accuracies after the first tenth of the epochs.
+
+    Differences at the end of training are visible then.
+    """
+    late = table[table.epoch.ge(0.1 * table.epoch.max())]
+    low = 100 * (late.accuracy - late.sd.fillna(0)).min()
+    high = 100 * (table.accuracy + table.sd.fillna(0)).max()
+    pad = 0.06 * max(high - low, 1.0)
+    ax.set_ylim(max(low - pad, 0), min(high + pad, 100.2))
+
+
+# Calibration
+
+PREDICTORS = {
+    "average": Look("posterior average", "#0072B2", "o", "-"),
+    "single": Look("single sample", "#D55E00", "s", "--"),
+}
+PANEL = ["panel", "title", "run", "epsilon", "predictor"]
+RELIABILITY_TEXT = (
+    "Bins of equal width, test predictions pooled over seeds (number: {seeds}); points of bins with less than {least} "
+    "predictions are left out.\nECE (expected calibration error, {bins} bins) and log loss (nats): means over seeds. "
+    "Below the diagonal: over-confident."
+)
+LEAST = 20  # smallest number of predictions in a bin that is drawn
+BINS = 15  # number of bins of `scores.reliability`, numbered from 1
+
+
+def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return one row for each panel, predictor and confidence bin, pooled over seeds.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_reliability`.
+    panels : Sequence of Mapping
+        {run, title, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
+        {epsilon} in a title is replaced by that budget.
+
+    Returns
+    -------
+    DataFrame
+        Columns panel, title, run, epsilon, predictor and bin; confidence and accuracy (means weighted by
+        count); count; share (of all predictions); ece and log_loss of the predictor (means over seeds); seeds
+        (their number).
+    """
+    parts = []
+    for order, panel in enumerate(panels):
+        here = nearest_budget(frame[frame.run.eq(panel["run"])], panel.get("epsilon"))
+        epsilon = here.epsilon.iloc[0]
+        title = panel["title"].format(epsilon=short(float(epsilon)))
+        for predictor in PREDICTORS:
+            part = here[here.predictor.eq(predictor)]
+            seeds = part[["seed", "log_loss", "ece"]].drop_duplicates()
+            scores = {"ece": seeds.ece.mean(), "log_loss": seeds.log_loss.mean(), "seeds": len(seeds)}
+            names = dict(zip(PANEL, (order, title, panel["run"], epsilon, predictor), strict=True))
+            weighted = part[["confidence", "accuracy"]].mul(part["count"], axis=0)
+            sums = weighted.assign(count=part["count"]).groupby(part.bin).sum()
+            pooled = sums[["confidence", "accuracy"]].div(sums["count"], axis=0)
+            shares = pooled.assign(count=sums["count"], share=sums["count"] / sums["count"].sum())
+            parts.append(shares.reset_index().assign(**names, **scores))
+    table = pd.concat(parts, ignore_index=True)
+    return table[[*PANEL, *(column for column in table if column not in PANEL)]]
+
+
+def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
+    """Draw a reliability diagram for each panel, and below it the share of predictions in every bin.
+
+    The shares have a log axis. The arguments are those of `reliability_summary`.
+    """
+    table = reliability_summary(frame, panels=panels)
+    groups = list(table.groupby("panel", sort=False))
+    with style.settings():
+        figure = Figure(figsize=(3.3 * len(groups) + 0.8, 5.6), layout="constrained")
+        axes = figure.subplots(2, len(groups), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1))
+        for (_, rows), top, bottom in zip(groups, axes[0], axes[1], strict=True):
+            _diagram(top, rows)
+            _shares(bottom, rows)
+            bottom.set_xlabel("confidence")
+        axes[0][0].set_ylabel("accuracy")
+        axes[1][0].set_ylabel("share")
+        handles = [entry(of, ms=4.5) for of in PREDICTORS.values()]
+        handles.append(Line2D([], [], color=style.GREY, ls=":", label="calibrated"))
+        text = RELIABILITY_TEXT.format(seeds=span(table.seeds), least=LEAST, bins=BINS)
+        return lay_out(figure, title, text, handles)
+
+
+def _diagram(ax: Axes, rows: pd.DataFrame) -> None:
+    ax.plot([0, 1], [0, 1], color=style.GREY, ls=":", lw=1.0, zorder=1)
+    lines = [rows.title.iloc[0]]
+    for predictor, of in PREDICTORS.items():
+        part = rows[rows.predictor.eq(predictor)]
+        if part.empty:
+            continue
+        drawn = part[part["count"].ge(LEAST)]
+        ax.plot(drawn.confidence, drawn.accuracy, **(of.shape | {"ms": 4.0}), zorder=3)
+        lines.append(f"{of.label}: ECE {part.ece.iloc[0]:.4f}, log loss {part.log_loss.iloc[0]:.3f}")
+    ax.set_title("\n".join(lines), fontsize=8)
+    ax.set(xlim=(0, 1), ylim=(0, 1.02))
+
+
+def _shares(ax: Axes, rows: pd.DataFrame) -> None:
+    """Draw the shares of the two predictors as bars side by side within each bin."""
+    width = 1 / BINS
+    for i, (predictor, of) in enumerate(PREDICTORS.items()):
+        part = rows[rows.predictor.eq(predictor)]
+        ax.bar((part.bin - 0.75 + 0.5 * i) * width, part.share, width=0.46 * width, color=of.colour)
+    ax.set_yscale("log")
+
+
+# Training of backbones
+
+BACKBONES_TEXT = (
+    "Test accuracy (thick) and accuracy on the cropped and mirrored training images (thin) after each epoch.\n"
+    "Dashed: what the name of the authors' file of weights says."
+)
+
+
+def training_curves(
+    frame: pd.DataFrame, *, networks: Mapping[str, Mapping[str, Any]], title: str = ""
+) -> Figure:
+    """Draw the accuracy of every backbone network against the epoch.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_training`.
+    networks : Mapping
+        Name -> {label, published}. `published` is an accuracy in [0, 1], or None if the paper prints none.
+    """
+    with style.settings():
+        figure = Figure(figsize=(7.4, 4.6), layout="constrained")
+        ax, handles = figure.subplots(), []
+        for (name, of), colour in zip(networks.items(), ("#0072B2", "#D55E00", "#009E73"), strict=False):
+            rows = frame[frame.network.eq(name)]
+            kept = f"{of['label']}: {percent(rows.accuracy_kept.iloc[0])} % after {len(rows)} epochs"
+            handles += ax.plot(rows.epoch, 100 * rows.accuracy, color=colour, lw=2.0, label=kept)
+            ax.plot(rows.epoch, 100 * rows.accuracy_training, color=colour, lw=0.8)
+            if of["published"] is not None:
+                ax.axhline(100 * of["published"], color=colour, ls="--", lw=1.0)
+        ax.set(xlabel="epoch", ylabel="accuracy on CIFAR-100 (%)", ylim=(0, 100), xlim=(0, None))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        return lay_out(figure, title, BACKBONES_TEXT, handles)
+
+
+# Accuracy and ε of each row: Tables 1 to 3 of ryffel2022
+
+EPSILON_ENDS = (1e-2, 1e4)  # largest possible range of the axis
+CLAIMED = Look("the paper's ε", "#CC79A7", "", "--")
+EPSILONS = {
+    "epsilon_formula_epochs": Look("their formula, K = epochs", "#E69F00", "s", "", 5.0),
+    "epsilon_formula_steps": Look("their formula, K = steps", "#D55E00", "D", "", 5.0),
+    "epsilon_tight": Look("all iterates, replace-one (upper bound)", "#0072B2", "o", "", 7.0),
+    "epsilon_add_remove": Look("all iterates, add/remove (upper bound)", "#56B4E9", "<", "", 5.5),
+    "epsilon_last": Look("last iterate (upper bound)", "#009E73", "x", "", 5.5),
+    "epsilon_audit": Look("attack on a pair that the problem admits (lower bound)", "#000000", "^", "", 5.5),
+}
+PAPER_ACCURACIES = {
+    "paper_resnet18": Look("the paper, ResNet-18", "#555555", "*", "", 10.0),
+    "paper_alexnet": Look("the paper, AlexNet", "#555555", "P", "", 6.5),
+}
+BEST = Look("ours, best epoch on the test set", "#555555", "|", "", 11.0)
+HOLLOW = "hollow: a condition is not met"  # a condition of the paper's theorem or of the price
+CALIBRATIONS = {"published": "", "formula": ", noise by their formula", "tight": ", proven price", "": ""}
+HEADS_TEXT = (
+    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of the\n"
+    "best epoch on the test set, by weights that are not public. The formula is no bound for batches. '<', '>': beyond."
+)
+FINETUNE_TEXT = (
+    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of a\n"
+    "ResNet-18 trained elsewhere, and of the best epoch on the test set. '<', '>': beyond the axis."
+)
+
+
+class Panel(NamedTuple):
+    """One panel of the figures for Tables 1 to 3 of ryffel2022.
+
+    Attributes
+    ----------
+    title : str
+    table : DataFrame
+        One row for each row of the panel. Columns: label, group, method, delta, accuracy, low and high
+        (shares), violated, and those columns of EPSILONS and PAPER_ACCURACIES that exist. Rows of one group
+        stand under its name.
+    """
+
+    title: str
+    table: pd.DataFrame
+
+
+def heads(
+    frame: pd.DataFrame,
+    *,
+    schedule: str,
+    published: Published,
+    features: Mapping[str, Mapping[str, str]],
+    title: str = "",
+) -> Figure:
+    """Draw accuracy and ε of heads trained on features, with one panel for each set of features.
+
+    The arguments are those of `tables.heads_page`.
+    """
+    table = tables.heads_summary(frame, schedule=schedule, published=published)
+    kinds = zip(table.method, table.calibration, strict=True)
+    labels = [look(method, "features").label + CALIBRATIONS[kind] for method, kind in kinds]
+    table = table.assign(label=labels, group=table.block.map(tables.HEAD_BLOCKS))
+    panels, order = [], [*features, *table.dataset]
+    for name, rows in sorted(table.groupby("dataset"), key=lambda part: order.index(part[0])):
+        of = tables.of_features(features, str(name))
+        panels.append(Panel(f"{of['task']}: {of['network']}", rows))
+    return _rows_with_epsilons(panels, title, HEADS_TEXT.format(seeds=span(table.seeds)))
+
+
+def finetune(
+    frame: pd.DataFrame, *, published: Published, networks: Mapping[str, str], title: str = ""
+) -> Figure:
+    """Draw accuracy and ε of fine-tuned networks, with one panel for each network.
+
+    The arguments are those of `tables.finetune_page`.
+    """
+    table = tables.finetune_summary(frame, published=published)
+    labels = [look(method, "features").label for method in table.method]
+    groups = table.problem.map(tables.TRAINED_PARTS)
+    table = table.assign(label=labels, group=groups, epsilon_claimed=table.epsilon_paper)
+    text = FINETUNE_TEXT.format(seeds=span(table.seeds))
+    of = table.problem.map(networks)
+    panels = [
+        Panel(name, table[of.eq(name)]) for name in dict.fromkeys(networks.values()) if of.eq(name).any()
+    ]
+    return _rows_with_epsilons(panels, title, text)
+
+
+def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figure:
+    """Return a figure with accuracies on the left and ε on the right; `text` is the caption."""
+    sizes = [len(panel.table) + panel.table.group.nunique() for panel in panels]
+
+    def present(columns: Mapping[str, Look]) -> dict[str, Look]:
+        """Return those columns that have a finite value in some panel."""
+        has = {column for column in columns for panel in panels if _finite(panel.table, column).size}
+        return {column: of for column, of in columns.items() if column in has}
+
+    prices, papers = present(EPSILONS), present(PAPER_ACCURACIES)
+    with style.settings():
+        height = 0.27 * sum(sizes) + 0.85 * len(panels) + 1.5
+        figure = Figure(figsize=(10.2, height), layout="constrained")
+        axes = figure.subplots(
+            len(panels), 2, squeeze=False, sharey="row", height_ratios=sizes, width_ratios=[1, 1.15]
+        )
+        for (left, right), panel in zip(axes, panels, strict=True):
+            table = _place_rows(left, panel.table)
+            _accuracies(left, table, papers)
+            _prices(right, table, prices)
+            left.set_title(panel.title, loc="left")
+            right.set_xlim(_epsilon_limits(panels, prices))
+            right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+            right.xaxis.set_minor_formatter(NullFormatter())
+            left.set_xlabel("test accuracy (%)")
+            delta = float(panel.table.delta[panel.table.method.ne("sgd")].iloc[0])
+            right.set_xlabel(f"ε at δ = {number(delta)}")
+        best = any(_finite(panel.table, "accuracy_best_epoch").size for panel in panels)
+        handles = (
+            [entry(of, mfc="none") for of in papers.values()]
+            + ([entry(BEST)] if best else [])
+            + [entry(of) for of in prices.values()]
+        )
+        if any(_finite(panel.table, "epsilon_claimed").size for panel in panels):
+            handles.append(entry(CLAIMED))
+        handles += hollow_entries(pd.concat([panel.table.violated for panel in panels]), HOLLOW)
+        return lay_out(figure, title, text, handles)
+
+
+def _epsilon_limits(panels: Sequence[Panel], columns: Mapping[str, Look]) -> tuple[float, float]:
+    """Return the limits of the ε axis for all panels: at least 0.1 to 10, at most EPSILON_ENDS."""
+    drawn = [_finite(panel.table, column) for panel in panels for column in columns]
+    values = np.concatenate([[0.1, 10.0], *drawn]).clip(*EPSILON_ENDS)
+    return float(values.min()) / 1.6, float(values.max()) * 1.6
+
+
+def _finite(table: pd.DataFrame, column: str) -> np.ndarray:
+    values = table[column].to_numpy(float) if column in table else np.empty(0)
+    return values[np.isfinite(values)]
+
+
+def _place_rows(ax: Axes, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows by group with their vertical position `y`; write the names of groups and rows."""
+    parts, y = [], 0
+    for group, rows in table.groupby("group", sort=False):
+        place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+        ax.text(-0.02, y, str(group), weight="bold", size=8, **place)
+        parts.append(rows.assign(y=range(y + 1, y + 1 + len(rows))))
+        y += 1 + len(rows)
+    table = pd.concat(parts)
+    ax.set_yticks(table.y, table.label)
+    ax.set_ylim(table.y.max() + 0.6, -0.6)
+    return table
+
+
+def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> None:
+    """Draw our accuracies with intervals, and those of the paper."""
+    for _, row in table.iterrows():
+        of = look(row.method, "features")
+        ax.hlines(row.y, 100 * row.low, 100 * row.high, color=of.colour, lw=2.0, zorder=2)
+        face = "white" if row.violated else of.colour
+        ax.plot(100 * row.accuracy, row.y, **(of.shape | {"ls": "", "ms": 6}), mfc=face, zorder=3)
+        ax.plot(100 * row.get("accuracy_best_epoch", math.nan), row.y, **BEST.shape, mew=1.8, zorder=4)
+        for column, of in papers.items():
+            ax.plot(100 * row[column], row.y, **of.shape, mfc="none", zorder=4)
+
+
+def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
+    """Draw the ε of every row. "<" and ">" mark values beyond the axis."""
+    ax.set(xscale="log")
+    for claim in np.unique(_finite(table, "epsilon_claimed")):
+        ax.axvline(claim, color=CLAIMED.colour, ls=CLAIMED.line, lw=1.2, zorder=1)
+    for column, of in columns.items():
+        rows = table[table[column].notna() & table.method.ne("sgd")]
+        inside = rows[column].between(*EPSILON_ENDS)
+        at = rows[column].clip(*EPSILON_ENDS)
+        ax.plot(at[inside], rows.y[inside], **of.shape, zorder=3)
+        for arrow, beyond in (
+            ("<", rows[column].lt(EPSILON_ENDS[0])),
+            (">", rows[column].gt(EPSILON_ENDS[1])),
+        ):
+            for x, y in zip(at[beyond], rows.y[beyond], strict=True):
+                ax.annotate(arrow, (x, y), color=of.colour, ha="center", va="center", weight="bold", size=9)
+
+
+# Heads against epsilon
+
+OVER_EPSILON_TEXT = (
+    "Mean and 95 % t-interval over {seeds} seeds on the features of {network}. x: the smallest ε that we can prove\n"
+    "with all iterates visible, replace-one, δ = {delta}."
+)
+
+
+def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each method and budget of the runs in block "figure", and the non-private row.
+
+    The figure may have no non-private run of its own. A non-private run with constant steps on the same data
+    set, from another experiment, then takes its place.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+
+    Returns
+    -------
+    DataFrame
+        accuracy with its 95 % interval over seeds, the budget (epsilon), the proven ε (epsilon_tight), and
+        more.
+
+    Raises
+    ------
+    ValueError
+        No run has block "figure".
+    """
+    kept = frame[frame.block.eq("figure")]
+    if kept.empty:
+        raise ValueError(f"no run of block 'figure': the runs have {sorted(set(frame.block))}")
+    if not kept.method.eq("sgd").any():
+        nonprivate = frame.method.eq("sgd") & ~frame.schedule.eq("decreasing")
+        kept = pd.concat([kept, frame[nonprivate & frame.dataset.isin(set(kept.dataset))]])
+    keys, prices = ["dataset", "method", "run", "epsilon"], ["delta", "epsilon_tight"]
+    rows = [{**row, **group.iloc[0][prices]} for row, group in seed_summaries(kept, keys)]
+    return pd.DataFrame(rows)[[*keys, *prices, *tables.SCORES, "violated"]]
+
+
+def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") -> Figure:
+    """Draw test accuracy against the proven ε on a log axis, with one curve for each method.
+
+    Accuracy without privacy is a horizontal line.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `read.read_seeds`.
+    network : str
+        Name in the caption of the network that computed the features.
+    """
+    table = heads_over_epsilon_summary(frame)
+    private = table[table.method.ne("sgd")]
+    with style.settings():
+        figure = Figure(figsize=(7.6, 4.4), layout="constrained")
+        ax = figure.subplots()
+        ax.set_xscale("log")
+        handles = []
+        nonprivate = table.loc[table.method.eq("sgd"), ["accuracy", "low", "high"]]
+        for interval in 100 * nonprivate.to_numpy(float):
+            of = look("sgd", "features")
+            handles.append(style.reference_line(ax, interval, of, label=of.label))
+        for method, rows in private.groupby("method", sort=False):
+            of, rows = look(str(method), "features"), rows.sort_values("epsilon_tight")
+            rows = rows[np.isfinite(rows.epsilon_tight) & rows.epsilon_tight.gt(0)]
+            in_percent = {"mean": 100 * rows.accuracy, "low": 100 * rows.low, "high": 100 * rows.high}
+            style.curve(ax, rows.epsilon_tight, rows.assign(**in_percent), of)
+            handles.append(entry(of))
+        style.epsilon_ticks(ax)
+        ax.set_xlabel("tight ε (replace-one)")
+        ax.set_ylabel("test accuracy (%)")
+        handles += hollow_entries(private.violated, HOLLOW)
+        delta = numbers(private.delta.dropna())
+        text = OVER_EPSILON_TEXT.format(seeds=span(private.seeds), network=network, delta=delta)
+        if lost := int((~np.isfinite(private.epsilon_tight)).sum()):
+            text += f" Without a finite ε, and not drawn: {lost} of {len(private)} points."
+        return lay_out(figure, title, text, handles)
+
+
+# How the number of steps grows: Table 4 of ryffel2022
+
+RATIOS = {
+    "ratio_published": Look("printed", "#CC79A7", "*", "", 10.0),
+    "ratio_classes": Look("d = classes, as they do", "#E69F00", "s", "", 5.5),
+    "ratio_theorem": Look("d = classes × features", "#0072B2", "o", "", 5.5),
+    "ratio_proof": Look("α, ε of the proof as well", "#009E73", "^", "", 5.5),
+}
+RATIOS_TEXT = (
+    "Below 1 the number of steps of Theorem 4.2 grows as n², above as n⁴. The paper's rows: from its printed β, the λ\n"
+    "of its commands, n, and the number of features of its networks (its public code)."
+)
+
+
+def growth_ratios(
+    frame: pd.DataFrame,
+    *,
+    paper: Sequence[Mapping[str, Any]],
+    features: Mapping[str, Mapping[str, str]],
+    title: str = "",
+) -> Figure:
+    """Draw the ratios (ε n²/(α d))/(β/λ)² of Theorem 4.2 on a log axis.
+
+    The arguments are those of `papers.claims.ryffel2022.growth_ratios`.
+    """
+    table = ryffel2022.growth_ratios(frame, paper=paper, features=features)
+    with style.settings():
+        figure = Figure(figsize=(8.4, 0.42 * len(table) + 1.9), layout="constrained")
+        ax = figure.subplots()
+        ax.set_xscale("log")
+        whose = ["the paper" if source == "paper" else "ours" for source in table.source]
+        labels = zip(table.task, table.network, whose, strict=True)
+        ax.set_yticks(table.index, [f"{task}, {network} ({who})" for task, network, who in labels])
+        ax.set_ylim(len(table) - 0.4, -0.6)
+        threshold: dict[str, Any] = {"color": "#555555", "ls": "--", "lw": 1.0}
+        ax.axvline(1.0, zorder=1, **threshold)
+        handles = []
+        for column, of in RATIOS.items():
+            printed = column == "ratio_published"
+            kind = of.shape | ({"mfc": "none"} if printed else {})
+            ax.plot(table[column], table.index, zorder=4 if printed else 3, **kind)
+            handles.append(Line2D([], [], label=of.label, **kind))
+        handles.append(Line2D([], [], label="n² below, n⁴ above", **threshold))
+        ax.set_xlabel("(ε n²/(α d))/(β/λ)²")
+        return lay_out(figure, title, RATIOS_TEXT, handles)

@@ -1,0 +1,459 @@
+"""Figures and a page about privacy alone.
+
+They show the papers' promises with their proven ε and attack ε, the last iterate of ryffel2022 with its
+counterexample, and the step sizes that a budget allows. All functions are pure functions of the rows of an
+analysis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
+
+from dplangevin.papers.claims import verdicts
+from dplangevin.papers.claims.analyses import guarantee
+from dplangevin.papers.exhibits import style, tables
+from dplangevin.papers.exhibits.style import (
+    PRICE_COLOURS,
+    Look,
+    entry,
+    lay_out,
+    tint,
+)
+from dplangevin.text import epsilon, number
+
+# The papers' promises beside proven ε and attack ε
+
+PRICES = {  # in the order of drawing
+    "epsilon_claimed": Look("claimed", PRICE_COLOURS["claimed"], "|", "", 13.0),
+    "epsilon_formula": Look("the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.5),
+    "epsilon_add_remove": Look("tight, add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5),
+    "epsilon_replace_one": Look("tight, replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5),
+}
+ATTACK = Look("attack on the hypotheses: at least", PRICE_COLOURS["attack"], "", "-")
+ATTACKS = (
+    "All attacks are on hypotheses, not on a paper's own problem: where all iterates are visible, gradients of any "
+    "direction up to the clip (any loss); on posterior samples, the logistic loss with any other records; these have "
+    "95 % confidence. On the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth loss; it is exact."
+)
+OUTCOMES = {  # verdict on the numbers alone; results/claims.csv has the verdict on the sentence of the paper
+    verdicts.REPRODUCED: ("kept", "#009E73"),
+    verdicts.UNDER_CHOICES: ("kept in part", "#6B6B00"),
+    verdicts.NOT_REPRODUCED: ("not shown", "#B35900"),
+    verdicts.CONTRADICTED: ("attack above it", "#B2182B"),
+    verdicts.NOT_TESTABLE: ("no settings", "#777777"),
+}
+SMALLEST, LARGEST = 1e-3, 1e4
+PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2015": "Wang et al. 2015"}
+
+
+def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
+    """Draw the promised, proven and attack ε of every guarantee, one row each, grouped by paper.
+
+    The axis is logarithmic. Markers show the promised ε, the ε of the paper's formula and the proven ε. A bar
+    ends at the attack ε. The attack is on the hypotheses of the guarantee. The text at the right is the
+    verdict. A guarantee without settings shows only its promise. Values beyond the axis are hollow markers at
+    its end.
+
+    `frame` has the rows of `papers.analyses.promises`.
+    """
+    rows = frame[np.isfinite(frame.epsilon_claimed)]
+    lines: list[tuple[str, pd.Series | None]] = []
+    for paper, group in rows.groupby("paper", sort=False):
+        lines.append((PAPERS.get(str(paper), str(paper)), None))
+        lines += [(row.label, row) for _, row in group.iterrows()]
+    with style.settings():
+        figure = Figure(figsize=(9.6, 1.5 + 0.23 * len(lines)), layout="constrained")
+        ax = figure.subplots()
+        ax.set(xscale="log", xlim=(SMALLEST / 1.5, LARGEST * 1.5), ylim=(len(lines) - 0.4, -0.6))
+        place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
+        for y, (label, row) in enumerate(lines):
+            ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **place)
+            if row is not None:
+                _guarantee(ax, y, row)
+                text, colour = OUTCOMES[guarantee(frame, id=row.id)["verdict"]]
+                ax.text(1.01, y, text, color=colour, **place)
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+        ax.set_xlabel("ε at the δ of the promise")
+        figure.suptitle(title, fontsize=11)
+        handles = [entry(of, mew=_edge(of)) for of in PRICES.values()]
+        handles.append(entry(ATTACK, lw=4.5, alpha=0.75))
+        handles.append(style.hollow_entry("hollow: beyond the axis"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    return figure
+
+
+def _edge(of: Look) -> float:
+    return 2.2 if of.marker == "|" else 1.0
+
+
+def _guarantee(ax: Axes, y: int, row: pd.Series) -> None:
+    ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
+    if row.audit_epsilon > SMALLEST:
+        bar: dict[str, Any] = {"lw": 4.5, "alpha": 0.75, "zorder": 1, "solid_capstyle": "butt"}
+        ax.plot([SMALLEST / 1.5, min(row.audit_epsilon, LARGEST)], [y, y], color=ATTACK.colour, **bar)
+    for order, (column, of) in enumerate(PRICES.items()):
+        value = row[column]
+        if math.isnan(value):
+            continue
+        at = min(max(value, SMALLEST), LARGEST)
+        face = of.colour if at == value else "white"
+        ax.plot(at, y, **of.shape, mew=_edge(of), mfc=face, zorder=3 + order)
+
+
+def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
+    """Return a Markdown page with one table for each paper, and the reason of every verdict below it.
+
+    `frame` has the rows of `papers.analyses.promises`.
+    """
+    columns = [
+        "promise",
+        "where",
+        "claimed",
+        "δ",
+        "formula",
+        "add/remove",
+        "replace-one",
+        "attack ≥",
+        "what came out",
+    ]
+    lines = [
+        "ε at the δ of the promise; tight: the smallest ε we can prove (steps without replacement by the "
+        "larger of both directions, up to 25 % above each alone), attack: a lower bound. " + ATTACKS,
+    ]
+    for paper, group in frame.groupby("paper", sort=False):
+        rows, reasons = [], []
+        for _, row in group.iterrows():
+            verdict = guarantee(frame, id=row.id)
+            prices = (row.epsilon_formula, row.epsilon_add_remove, row.epsilon_replace_one, row.audit_epsilon)
+            numbers = [epsilon(value) for value in (row.epsilon_claimed, row.delta, *prices)]
+            rows.append([row.label, row["where"], *numbers, f"**{OUTCOMES[verdict['verdict']][0]}**"])
+            reasons.append(f"- {row.label}: {verdict['reason']}.")
+        lines += [
+            "",
+            f"## {PAPERS.get(str(paper), str(paper))}",
+            "",
+            *tables.table(columns, rows),
+            "",
+            *reasons,
+        ]
+    return tables.page(title, lines)
+
+
+# The ε of the last iterate against the number of steps: Theorem 3.1 of ryffel2022
+
+STEP_CURVES = {
+    "theorem": Look("Theorem 3.1, K = steps (claimed)", PRICE_COLOURS["formula"], "", "-"),
+    "theorem_epochs": Look(
+        "Theorem 3.1, K = epochs, as their code counts", PRICE_COLOURS["formula"], "", "--"
+    ),
+    "composition": Look("composition as they quote it (averaged sensitivity)", "#999999", "", "-."),
+    "all_iterates": Look("PLD, all iterates visible (upper bound)", PRICE_COLOURS["replace_one"], "", "-"),
+    "last_iterate": Look("last iterate, Bok et al. 2024 (upper bound)", "#009E73", "", "--"),
+    "audit": Look("one pair that the theorem admits (exact)", PRICE_COLOURS["attack"], "^", "", 5.0),
+}
+PUBLISHED = Look("published: ε = 1.0", PRICE_COLOURS["claimed"], "*", "", 11.0)
+EPOCHS = Look("K of their number of epochs", "#555555", "", ":")
+LOW, HIGH = 0.01, 1e4
+
+
+def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
+    """Draw the ε of the last iterate against the number of steps K, both on log axes.
+
+    The figure is a grid: rows are settings, columns are batch sizes. Epsilon is cut at 0.01 and 1e4. A curve
+    that lies above is named at the top of its panel. An attack ε below 0.01 is not drawn.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `papers.analyses.ryffel2022_privacy.LangevinPrivacy`. Curves are rows of kind "curve"; rows of kind
+        "published" have the authors' batch size, epochs and steps.
+    panels : Mapping of str to str
+        Setting -> its name in the panel titles.
+    """
+    curves = table[table.kind.eq("curve")]
+    columns = {name: sorted(curves[curves.setting.eq(name)].batch.unique()) for name in panels}
+    width = max(map(len, columns.values()))
+    with style.settings():
+        figure = Figure(figsize=(2.9 * width, 2.5 * len(panels) + 1.2), layout="constrained")
+        axes = figure.subplots(len(panels), width, squeeze=False, sharex=True, sharey=True)
+        for line, (name, label) in zip(axes, panels.items(), strict=True):
+            here = curves[curves.setting.eq(name)]
+            own = table[table.setting.eq(name) & table.kind.eq("published") & table.schedule.eq("constant")]
+            for ax, batch in zip(line, columns[name], strict=True):
+                rows = here[here.batch.eq(batch)]
+                _over_steps(ax, rows, own.iloc[0])
+                full = batch == rows.records.iloc[0]
+                ax.set_title(f"{label}, {'full batch' if full else f'batch {batch}'}", fontsize=8.5)
+            line[0].set_ylabel(f"ε at δ = {number(here.delta.iloc[0])}")
+        for ax in axes[-1]:
+            ax.set_xlabel("steps K")
+        drawn = [(of, _step_curve(of)) for of in (*STEP_CURVES.values(), EPOCHS, PUBLISHED)]
+        handles = [Line2D([], [], label=of.label, **kind) for of, kind in drawn]
+        return lay_out(figure, title, _last_iterate_text(), handles)
+
+
+def _over_steps(ax: Axes, rows: pd.DataFrame, published: pd.Series) -> None:
+    ax.set(xscale="log", yscale="log", ylim=(LOW, HIGH), xlim=(0.8, 2.2 * rows.steps.max()))
+    beyond = []
+    for name, of in STEP_CURVES.items():
+        part = rows[rows.quantity.eq(name)].sort_values("steps")
+        if part.epsilon.gt(HIGH).all():
+            beyond.append(name)
+            continue
+        ax.plot(part.steps, part.epsilon, **_step_curve(of))
+    if beyond:
+        text = "▲ beyond 1e4: " + ",\n".join(
+            name.replace("_", " ") if name in ("all_iterates", "last_iterate") else name for name in beyond
+        )
+        place: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "fontsize": 7}
+        ax.text(0.03, 0.97, text, color=STEP_CURVES["all_iterates"].colour, **place)
+    epochs = published.epochs * rows.records.iloc[0] / rows.batch.iloc[0]
+    ax.axvline(epochs, color=EPOCHS.colour, ls=EPOCHS.line, lw=1.1, zorder=1)
+    if published.batch == rows.batch.iloc[0]:
+        of = PUBLISHED
+        ax.plot(published.steps, 1.0, color=of.colour, marker=of.marker, ms=of.size, zorder=5)
+
+
+def _step_curve(of: Look) -> dict[str, Any]:
+    """Return the arguments of `Axes.plot` for a curve of `last_iterate`."""
+    wide = of is STEP_CURVES["all_iterates"]  # because the bound of the last iterate covers it
+    return of.shape | ({"color": tint(of.colour), "lw": 3.0} if wide else {"lw": 1.3})
+
+
+def _last_iterate_text() -> str:
+    return (
+        "Replace-one. Triangles: the exact ε of the last iterate for a pair of data sets that the theorem's hypotheses "
+        "admit (L-Lipschitz, strongly convex,\nsmooth losses, the theorem's initial law); less than "
+        f"{LOW:g} is not drawn. "
+        "A claimed curve below a lower bound is refuted. The proof of Theorem 3.1 covers full batches only."
+    )
+
+
+# The pair of data sets that contradicts Theorem 3.1 of ryffel2022
+
+PAIR = {
+    "first": Look("θ on the data set", "#0072B2", "", "-"),
+    "second": Look("θ with one record replaced", "#E69F00", "", "--"),
+    "claimed": Look("Theorem 3.1 (claimed upper bound)", "#D55E00", "s", "--", 4.0),
+    "exact": Look("exact", "#000000", "o", "-", 4.0),
+    "audit": Look("attack on the theorem's hypotheses (lower bound)", "#009E73", "^", "", 7.0),
+}
+
+
+def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
+    """Draw the pair of data sets that contradicts Theorem 3.1 of ryffel2022, in three panels.
+
+    Left: densities of theta_K (log scale). Middle: Rényi divergence against K. Right: epsilon against delta.
+    Points with epsilon 0 are not drawn.
+
+    `table` has the rows of `papers.analyses.counterexample.Counterexample`.
+    """
+    parts = {kind: table[table.kind.eq(kind)] for kind in ("density", "renyi", "profile", "hypotheses")}
+    setting = parts["density"].note.iloc[0]
+    with style.settings():
+        figure = Figure(figsize=(11.0, 4.2), layout="constrained")
+        left, middle, right = figure.subplots(1, 3)
+        _pair_curves(left, parts["density"])
+        peak = parts["density"].value.max()
+        left.set(yscale="log", ylim=(peak * 1e-9, peak * 4), xlabel="θ", ylabel="density")
+        left.set_title(f"Laws of θ, {setting}")
+        _pair_curves(middle, parts["renyi"])
+        middle.set(xscale="log", yscale="log", xlabel="steps K", ylabel="Rényi divergence")
+        middle.set_title(f"Rényi divergence, {parts['renyi'].note.iloc[0]}")
+        profile = parts["profile"]
+        _pair_curves(right, profile[profile.value.gt(0)], marked=("audit",))
+        right.set(xscale="log", yscale="log", xlabel="δ", ylabel="ε", title=f"Privacy loss, {setting}")
+        right.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
+        right.yaxis.set_minor_formatter(NullFormatter())
+        return lay_out(figure, title, _counterexample_text(parts), [entry(of) for of in PAIR.values()])
+
+
+def _pair_curves(ax: Axes, rows: pd.DataFrame, marked: tuple[str, ...] = ("claimed", "exact")) -> None:
+    """Draw one curve for each quantity; only those in `marked` have markers."""
+    for name, part in rows.groupby("quantity", sort=False):
+        of = PAIR[str(name)]
+        ax.plot(part.x, part.value, **(of if name in marked else of._replace(marker="")).shape)
+
+
+def _counterexample_text(parts: dict[str, pd.DataFrame]) -> str:
+    renyi, profile, held = parts["renyi"], parts["profile"], parts["hypotheses"]
+    first = renyi[renyi.x.eq(renyi.x.min())].set_index("quantity").value
+    audits = profile[profile.quantity.eq("audit")]
+    delta = 1e-5 if audits.x.eq(1e-5).any() else audits.x.iloc[0]
+    at = profile[profile.x.eq(delta)].set_index("quantity").value
+    return (
+        f"K = {renyi.x.min():g}: R claimed {first.claimed:.3g}, exact {first.exact:.3g}. "
+        f"ε at δ = {number(delta)}: claimed {at.claimed:.3g}, exact {at.exact:.3g}, "
+        f"attack at least {at.audit:.3g} ({audits.note.iloc[0]}).\n"
+        "The attack is on the theorem's hypotheses (any L-Lipschitz, strongly convex, smooth loss). "
+        f"Hypotheses of Theorem 3.1 that hold: {held.note.eq('holds').sum()} of {len(held)}. "
+        "Batches of one: the record is rare, but when it is drawn it shows."
+    )
+
+
+# The largest step size that a budget allows: Figures 1 and 2 of li2019
+
+ACCOUNTANTS = {
+    "tight": Look("tight (PLD), add/remove", style.PRICE_COLOURS["add_remove"], "o"),
+    "tight_replace_one": Look("tight (PLD), replace-one", style.PRICE_COLOURS["replace_one"], ""),
+    "moments_256": Look("moments, 256 orders", "#009E73", ""),
+    "moments_32": Look("moments, 32 orders (its public code)", "#D55E00", ""),
+    "wang2015": Look("bound of wang2015", "#000000", ""),
+}
+SCHEDULES = {"decreasing": "-", "fixed": "--"}
+ACCOUNTANT_LINES = {"tight": "-", "moments_256": "--", "moments_32": ":"}
+SIZE_COLOURS = ["#CC79A7", "#D55E00", "#0072B2", "#000000"]
+PRINTED_COLOUR = "#CC0000"
+ORDERS = 32
+STEP, FIRST_STEP = "largest step size η", "largest step size η\n(first step where it decreases)"
+
+
+def step_size_budgets(frame: pd.DataFrame, *, title: str = "") -> Figure:
+    """Draw Figure 1 of li2019: the largest step size that a budget allows, beside the printed numbers.
+
+    The panels show the step size against epsilon, against N for several L, and against the minibatch size.
+
+    `frame` has the rows of `papers.analyses.li2019_fig1.Budgets`.
+    """
+    (example,) = frame[frame.panel.eq("example")].epsilon.unique()
+    setting = frame[frame.panel.eq("budget")].iloc[0]
+    with style.settings():
+        figure = Figure(figsize=(12.0, 4.9), layout="constrained")
+        left, middle, right = figure.subplots(1, 3, width_ratios=[1.35, 1, 1])
+        _steps_over_epsilon(left, frame, setting.delta)
+        _steps_over_records(middle, frame, example)
+        _steps_over_batch(right, frame, example, setting.batch)
+        handles = [
+            *(entry(of, ms=3.5, lw=_width(name)) for name, of in ACCOUNTANTS.items()),
+            *(_line_entry(f"{name} step", "#666666", line) for name, line in SCHEDULES.items()),
+            Line2D([], [], color=PRINTED_COLOUR, marker="*", ms=9, ls="", label="printed in the paper"),
+            Line2D([], [], color="#D55E00", alpha=0.15, lw=8, label=f"ε out of reach of {ORDERS} orders"),
+        ]
+        text = (
+            f"Left and right: N = {setting.records:,}, T = {setting.steps:,}, L = {number(setting.lipschitz)}, "
+            f"δ = {number(setting.delta)}. Minibatch τ = {setting.batch} where it is not the axis: the paper states "
+            "none.\nMoments accountant: add/remove; an accountant of K orders reports no ε below ln(1/δ)/K. "
+            "wang2015: as li2019 prints it, replace-one."
+        )
+        return lay_out(figure, title, text, handles)
+
+
+def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
+    """Draw Figure 2 of li2019: the largest step size against epsilon, for several N (top) and L (bottom).
+
+    Decreasing steps are on the left and fixed steps on the right.
+
+    `frame` has the rows of `papers.analyses.li2019_fig2.Sizes`.
+    """
+    with style.settings():
+        figure = Figure(figsize=(9.6, 7.4), layout="constrained")
+        axes = figure.subplots(2, 2, sharex=True, sharey="row")
+        for (column, symbol), pair in zip((("records", "N"), ("lipschitz", "L")), axes, strict=True):
+            rows = frame[frame.panel.eq(column)]
+            values = sorted(rows[column].unique())
+            colours = dict(zip(values, SIZE_COLOURS[: len(values)], strict=True))
+            other = "L = 1" if column == "records" else f"N = {rows.records.iloc[0]:,}"
+            names = {"decreasing": "first of decreasing steps", "fixed": "fixed step"}
+            for ax, (schedule, steps) in zip(pair, names.items(), strict=True):
+                here = rows[rows.schedule.eq(schedule)]
+                for value, colour in colours.items():
+                    for name, line in ACCOUNTANT_LINES.items():
+                        part = here[here[column].eq(value) & here.curve.eq(name)]
+                        _step_sizes(ax, part, "epsilon", Look("", colour, "", line))
+                ax.set(xscale="log", yscale="log", title=f"{other}: {steps}")
+            pair[0].set_ylabel(STEP)
+            labels = {value: f"{symbol} = {f'{value:,.1f}'.removesuffix('.0')}" for value in values}
+            handles = [_line_entry(labels[value], colour, "-") for value, colour in colours.items()]
+            pair[1].legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5))
+        for ax in axes[-1]:
+            ax.set_xlabel("ε (δ = 1/N)")
+        lines = ACCOUNTANT_LINES.items()
+        handles = [_line_entry(ACCOUNTANTS[name].label, "#444444", line) for name, line in lines]
+        text = (
+            f"δ = 1/N, T = N, minibatch τ = {frame.batch.iloc[0]} (the paper states none), add/remove. "
+            "An accountant of K orders reports no ε below ln(1/δ)/K: its curves begin there."
+        )
+        return lay_out(figure, title, text, handles)
+
+
+def _steps_over_epsilon(ax: Axes, frame: pd.DataFrame, delta: float) -> None:
+    """Draw the step size against epsilon, with the printed numbers."""
+    rows = frame[frame.panel.eq("budget")]
+    for name, of in ACCOUNTANTS.items():
+        for schedule, line in SCHEDULES.items():
+            here = rows[rows.curve.eq(name) & rows.schedule.eq(schedule)]
+            _step_sizes(ax, here, "epsilon", of._replace(line=line), _width(name))
+    printed = frame[frame.panel.eq("example") & frame.curve.str.startswith("published")]
+    ax.plot(printed.epsilon, printed.step_size, "*", color=PRINTED_COLOUR, ms=10, zorder=5)
+    place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "fontsize": 8}
+    for x, y in printed[["epsilon", "step_size"]].to_numpy(float):
+        ax.annotate(number(y), (x, y), (-5, 6), color=PRINTED_COLOUR, **place)
+    ax.set(xscale="log", yscale="log")
+    ax.set_xlim(ax.get_xlim()[0], ax.get_xlim()[1])
+    ax.axvspan(ax.get_xlim()[0], math.log(1 / delta) / ORDERS, color="#D55E00", alpha=0.1, lw=0, zorder=0)
+    ax.set_xlabel(f"ε (δ = {number(delta)})")
+    ax.set_ylabel(FIRST_STEP)
+    ax.set_title("Against the budget")
+
+
+def _steps_over_records(ax: Axes, frame: pd.DataFrame, epsilon: float) -> None:
+    rows = frame[frame.panel.eq("records")]
+    values = sorted(rows.lipschitz.unique())
+    for name in ("moments_256", "tight"):
+        for schedule, line in SCHEDULES.items():
+            for value in values:
+                here = rows[rows.curve.eq(name) & rows.schedule.eq(schedule) & rows.lipschitz.eq(value)]
+                _step_sizes(ax, here, "records", ACCOUNTANTS[name]._replace(line=line))
+    last = rows[rows.curve.eq("tight") & rows.schedule.eq("decreasing") & rows.records.eq(rows.records.max())]
+    for _, end in last.iterrows():
+        place = (end.records, end.step_size)
+        ax.annotate(f"L = {end.lipschitz:g}", place, (5, -3), textcoords="offset points", fontsize=8)
+    ax.set(xscale="log", yscale="log")
+    ax.set_xlim(ax.get_xlim()[0], ax.get_xlim()[1] * 4)
+    ax.set_xlabel("records N (δ = 1/N, T = N)")
+    ax.set_title(f"Against N and L, ε = {number(epsilon)}")
+
+
+def _steps_over_batch(ax: Axes, frame: pd.DataFrame, epsilon: float, used: int) -> None:
+    """Draw the step size against the minibatch size. `used` is the size of the other panels."""
+    rows = frame[frame.panel.eq("batch")]
+    for name in ("tight", "tight_replace_one", "moments_256"):
+        for schedule, line in SCHEDULES.items():
+            here = rows[rows.curve.eq(name) & rows.schedule.eq(schedule)]
+            _step_sizes(ax, here, "batch", ACCOUNTANTS[name]._replace(line=line), _width(name))
+    printed = frame[frame.panel.eq("example") & frame.curve.eq("published")].step_size.iloc[0]
+    ax.axhline(printed, color=PRINTED_COLOUR, lw=0.9, zorder=1)
+    ax.annotate(
+        f"printed: {printed:g}", (1, printed), (-2, 4), xycoords=("axes fraction", "data"),
+        textcoords="offset points", ha="right", color=PRINTED_COLOUR, fontsize=8,
+    )  # fmt: skip
+    ax.set(xscale="log", yscale="log")
+    batches = sorted({*rows.batch, used})
+    ax.set_xticks(batches, [str(b) for b in batches])
+    ax.minorticks_off()
+    ax.set_xlabel("minibatch τ")
+    ax.set_title(f"Against the minibatch, ε = {number(epsilon)}")
+
+
+def _step_sizes(ax: Axes, rows: pd.DataFrame, x: str, of: Look, width: float = 1.4) -> None:
+    """Draw one curve of step sizes, without the points at which the accountant gives no bound."""
+    rows = rows[rows.reachable.eq(1)].sort_values(x)
+    ax.plot(rows[x], rows.step_size, **(of.shape | {"ms": 3.5}), lw=width, zorder=3)
+
+
+def _width(name: str) -> float:
+    return 0.9 if name == "tight_replace_one" else 1.4
+
+
+def _line_entry(label: str, colour: str, line: str) -> Line2D:
+    return Line2D([], [], color=colour, ls=line, lw=1.4, label=label)

@@ -1,0 +1,251 @@
+"""The only reader of result files for the exhibits and the claims. It returns tidy frames.
+
+A folder results/runs/EXPERIMENT/DATASET holds these files:
+
+- `runs.csv`: one row for each run, variant, scaling and epsilon, with its settings and privacy prices;
+- `scores.csv`: the scores of each seed of these rows;
+- `curve.csv` and `reliability.csv`: only for networks trained from scratch;
+- `samples.csv`: only for generators of images.
+
+Empty text stays "". Numbers that do not apply are nan. A missing file raises FileNotFoundError; the message
+names the file and the stage that makes it. Columns other than those of `plan.TABLES` raise ValueError.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from omegaconf import DictConfig
+
+from dplangevin.pipeline.plan import KEYS, RUN_COLUMNS, TABLES
+
+RUNS = Path("results/runs")
+ANALYSES = Path("results/analyses")
+MANIFESTS = Path("data/manifest/weights")
+COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of runs.csv merged with scores.csv
+TEXT = {
+    "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "accountant_paper",
+    "accountant_tight", "adjacency", "adjacency_tight", "audit_pair", "released", "sampling", "schedule", "calibration",
+    "violated", "assumptions", "metric", "predictor", "pixels",
+}  # fmt: skip
+WHOLE = {"seed", "bin", "count", "image"}
+
+
+def existing(path: Path, stage: str) -> Path:
+    """Return the path, after a check that the file exists.
+
+    Parameters
+    ----------
+    path : Path
+    stage : str
+        DVC stage that makes the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        The file is missing. The message names the stage.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: make it with `dvc repro {stage}`")
+    return path
+
+
+def folders(exhibit: Mapping[str, Any], cfg: DictConfig) -> list[str]:
+    """Return the folders "experiment/dataset" that an exhibit shows.
+
+    Parameters
+    ----------
+    exhibit : Mapping
+        `source` is a path under results/runs. `folders` are names under it; without them, the source is the
+        folder.
+    cfg : DictConfig
+        Configuration. It lists the data sets of each experiment.
+    """
+    source = Path(exhibit["source"]).relative_to(RUNS)
+    names = [(source / name).as_posix() for name in exhibit.get("folders", [""])]
+    return [folder for name in names for folder in of_experiment(name, cfg)]
+
+
+def of_experiment(name: str, cfg: DictConfig) -> list[str]:
+    """Return the folders that `name` stands for.
+
+    Parameters
+    ----------
+    name : str
+        "experiment/dataset" stands for itself. "experiment" stands for the folders of all its data sets.
+    cfg : DictConfig
+        Configuration. It lists the data sets of each experiment.
+    """
+    return [name] if "/" in name else [f"{name}/{dataset}" for dataset in cfg.experiment[name].datasets]
+
+
+def read_runs(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """Return runs as one long frame with a row for each seed and metric.
+
+    Parameters
+    ----------
+    names : Iterable of str
+        Folders "experiment/dataset".
+    runs : Sequence of str
+        Runs to take from every folder, in this order. An empty sequence means all runs.
+    root : Path
+        Folder that holds the experiments.
+
+    Returns
+    -------
+    DataFrame
+        Columns `COLUMNS`.
+    """
+    return _each(names, lambda name: _long(root, name, runs))
+
+
+def read_seeds(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """Return runs as a frame with a row for each seed and a column for each metric.
+
+    The arguments are those of `read_runs`.
+    """
+    return by_seed(read_runs(names, runs, root))
+
+
+def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """Return the learning curves in the folders, with the method of each run (column `method`).
+
+    The arguments are those of `read_runs`.
+    """
+
+    def curve(name: str) -> pd.DataFrame:
+        methods = _read(root, name, "runs", runs)[["run", "epsilon", "method"]]
+        return methods.merge(_read(root, name, "curve"), validate="one_to_many")
+
+    return _each(names, curve)
+
+
+def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """Return the confidence bins in the folders, with the log loss and the ECE of each predictor.
+
+    The arguments are those of `read_runs`. Predictors are the posterior average ("average") and one posterior
+    sample ("single").
+    """
+
+    def bins(name: str) -> pd.DataFrame:
+        seeds = by_seed(_long(root, name, runs))
+        suffixes = {"average": "", "single": "_single"}
+        scores = [
+            seeds[["run", "epsilon", "seed"]].assign(
+                predictor=predictor, log_loss=seeds[f"log_loss{suffix}"], ece=seeds[f"ece{suffix}"]
+            )
+            for predictor, suffix in suffixes.items()
+        ]
+        return pd.concat(scores).merge(_read(root, name, "reliability"), validate="one_to_many")
+
+    return _each(names, bins)
+
+
+def read_samples(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
+    """Return the generated images in the folders, with problem, block, method and scores of their run.
+
+    The arguments are those of `read_runs`. The scores `recognised`, `digits_covered` and `digit_entropy` are
+    means over seeds.
+    """
+
+    def samples(name: str) -> pd.DataFrame:
+        seeds = by_seed(_long(root, name, runs))
+        keys = [*KEYS, "problem", "block", "method"]
+        scores = seeds.groupby(keys, sort=False)[["recognised", "digits_covered", "digit_entropy"]].mean()
+        return scores.reset_index().merge(_read(root, name, "samples", runs), on=KEYS, validate="one_to_many")
+
+    return _each(names, samples)
+
+
+def by_seed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a long frame as a frame with a row for each seed and a column for each metric."""
+    keys = ["experiment", "dataset", *KEYS, "seed"]
+    values = frame.pivot(index=keys, columns="metric", values="value").reset_index()
+    return frame.drop(columns=["metric", "value"]).drop_duplicates(keys).merge(values, on=keys)
+
+
+def _each(names: Iterable[str], read: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat([read(name) for name in names], ignore_index=True)
+
+
+def _long(root: Path, name: str, runs: Sequence[str]) -> pd.DataFrame:
+    """Return the runs of one folder, with a row for each seed and metric."""
+    settings, scores = _read(root, name, "runs", runs), _read(root, name, "scores")
+    found = settings.merge(scores, on=KEYS, validate="one_to_many")
+    if not runs and len(found) < len(scores):
+        raise ValueError(f"{root / name} has scores of runs that it lacks: make it again")
+    return found
+
+
+def _read(root: Path, name: str, part: str, runs: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one file of a folder: the rows of `runs` in this order, or all rows."""
+    path, columns, stage = root / name / f"{part}.csv", TABLES[part], f"run@{name.replace('/', '-')}"
+    types = {c: str if c in TEXT else int if c in WHOLE else float for c in columns}
+    absent = {column: ["", "nan"] for column, kind in types.items() if kind is float}
+    found = list(pd.read_csv(existing(path, stage), nrows=0).columns)
+    if found != columns:
+        raise ValueError(
+            f"{path} has columns {found}, expected {columns}: make it again with `dvc repro -f {stage}`"
+        )
+    frame = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=absent)
+    if lacking := [run for run in runs if run not in set(frame.run)]:
+        raise FileNotFoundError(f"{path} has no run {', '.join(lacking)}: make it with `dvc repro {stage}`")
+    return pd.concat([frame[frame.run.eq(run)] for run in runs]) if runs else frame
+
+
+def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
+    """Return the rows of an analysis."""
+    return pd.read_csv(existing(root / f"{name}.csv", f"analysis@{name}"))
+
+
+def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFrame:
+    """Return the training curves of networks that this project trained, from the manifests of their weights.
+
+    Parameters
+    ----------
+    names : Iterable of str
+        Networks.
+    folder : Path
+        Folder of the manifests.
+
+    Returns
+    -------
+    DataFrame
+        Columns network, epoch, loss, accuracy_training (training images), accuracy (test images) and
+        accuracy_kept (that of the saved weights).
+    """
+    frames = []
+    for name in names:
+        of = json.loads(existing(folder / f"{name}.json", f"pretrain@{name}").read_bytes())["training"]
+        curve = pd.DataFrame(of["curve"]).rename(columns={"train": "accuracy_training", "test": "accuracy"})
+        curve.insert(0, "epoch", range(1, len(curve) + 1))
+        curve.insert(0, "network", name)
+        frames.append(curve.assign(accuracy_kept=of["accuracy"]))
+    return pd.concat(frames, ignore_index=True)
+
+
+def read_timings(path: Path) -> pd.DataFrame:
+    """Return the seconds that each method takes, as rows like those of a run.
+
+    `benchmarks/methods.py` measures them. The rows have experiment "benchmark" and metric "seconds". A
+    missing file gives a frame without rows.
+
+    Parameters
+    ----------
+    path : Path
+        CSV file of the measurements.
+    """
+    columns = ["experiment", "dataset", "method", "metric", "value"]
+    if not path.is_file():
+        return pd.DataFrame(columns=columns).astype({"value": float})
+    table = pd.read_csv(path).rename(columns={"seconds": "value"})
+    return table.assign(experiment="benchmark", metric="seconds")[columns]
+
+
+def read_claims(path: Path) -> pd.DataFrame:
+    """Return the claims table."""
+    return pd.read_csv(existing(path, "claims"))

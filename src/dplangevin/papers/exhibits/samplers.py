@@ -1,0 +1,790 @@
+"""Figures and pages about the distributions that samplers sample.
+
+They show temperatures, trajectories, errors of averages and of single draws, and distances to the exact
+posterior. All functions are pure functions of the rows of an analysis, or of runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from dplangevin.papers.exhibits import accuracy, style, tables
+from dplangevin.papers.exhibits.style import (
+    GREY,
+    Look,
+    entry,
+    hollow_entries,
+    lay_out,
+    look,
+    tint,
+)
+from dplangevin.papers.statistics import power_law, summary, variant_settings
+from dplangevin.text import number, short
+
+# The power of the posterior that each sampler targets
+
+SAMPLER_COLOURS = {
+    "sgld": "#E69F00",
+    "li": "#D55E00",
+    "sgfs": "#CC79A7",
+    "sghmc": "#0072B2",
+    "sgnht": "#009E73",
+    "ryffel": "#555555",
+}
+TARGETS = {"exp(−U)": (1.0, "-"), "exp(−2U)": (0.5, "--"), "exp(−4U)": (0.25, ":")}
+PROBLEMS = {"1-d": ("o", 4.5), "2-d, narrow axis": ("^", 3.5), "2-d, wide axis": ("v", 3.5)}
+TEMPERATURE_TEXT = (
+    "Exact gradients unless the row says minibatch. Bars (mostly within the markers): 95 % Student intervals over "
+    "chains. Temperature: variance of the chain over\nthat of the posterior, along the coordinate of N(0, 1) and along "
+    "both principal axes of a correlated normal; 1 is the posterior."
+)
+
+
+def temperatures(
+    frame: pd.DataFrame, *, labels: Mapping[str, str], densities: Mapping[str, str], title: str = ""
+) -> Figure:
+    """Draw which power of the posterior each sampler targets.
+
+    Left: the normal density with the variance that a sampler has on N(0, 1) at its smallest step, beside
+    those of exp(-U), exp(-2U) and exp(-4U). Right: the temperature of every sampler, one row each.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `papers.analyses.temperature`.
+    labels : Mapping of str to str
+        Sampler -> name of its row on the right, in this order. {setting}, {first} and {last} in a name are
+        replaced by the frame's values: the chosen setting, the largest and the smallest step.
+    densities : Mapping of str to str
+        Sampler on the left -> its short name.
+
+    Raises
+    ------
+    ValueError
+        The frame lacks a sampler. The message names all such samplers.
+    """
+    if absent := sorted({*labels, *densities} - set(frame.sampler)):
+        raise ValueError(f"no temperature rows for {absent}: known are {sorted(set(frame.sampler))}")
+    with style.settings():
+        figure = Figure(figsize=(10.5, 5.6), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=[0.8, 1])
+        _densities(left, frame, densities)
+        _temperatures(right, frame, labels)
+        handles = [
+            Line2D([], [], color="black", ls=ls, lw=1.0, label=name) for name, (_, ls) in TARGETS.items()
+        ]
+        handles += [
+            Line2D([], [], color=GREY, marker=marker, ms=size, ls="", label=f"{problem}, smallest step")
+            for problem, (marker, size) in PROBLEMS.items()
+        ]
+        handles.append(Line2D([], [], color=tint(GREY), marker="o", ms=3, label="1-d, larger steps"))
+        handles.append(Line2D([], [], color="black", marker="|", ms=8, ls="", label="1-d, closed form"))
+        return lay_out(figure, title, TEMPERATURE_TEXT, handles)
+
+
+def _densities(ax: Axes, frame: pd.DataFrame, samplers: Mapping[str, str]) -> None:
+    """Draw the densities on N(0, 1); those of the targets are black."""
+    theta = np.linspace(-3.2, 3.2, 401)
+    for variance, line in TARGETS.values():
+        ax.plot(theta, _normal(theta, variance), color="black", ls=line, lw=0.9, zorder=4)
+    for target, (peak, _) in TARGETS.items():
+        ours = [name for name in samplers if frame[frame.sampler.eq(name)].limit.iloc[0] == peak]
+        for i, sampler in enumerate(ours):
+            variance = float(_measured(frame, sampler, "1-d").value.iloc[-1])
+            dashes: Any = "-" if i == 0 else (6 * i, (6, 6))  # the line below stays visible in the gaps
+            colour = tint(SAMPLER_COLOURS[sampler], 0.75)
+            ax.plot(theta, _normal(theta, variance), color=colour, lw=3.6, ls=dashes, zorder=3)
+        at = 0.45 * peak**0.5
+        text = "\n".join([target, *(samplers[name] for name in ours)])
+        place: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "va": "center"}
+        ax.annotate(text, (at, _normal(at, peak)), (16, 4), **place)
+    ax.set_xlabel("θ, unitless; posterior N(0, 1)")
+    ax.set_ylabel("density of a sampler as printed")
+    ax.set_ylim(bottom=0)
+
+
+def _temperatures(ax: Axes, frame: pd.DataFrame, labels: Mapping[str, str]) -> None:
+    """Draw the temperatures, one row for each sampler, the first at the top."""
+    names = []
+    for temperature, line in TARGETS.values():
+        ax.axvline(temperature, color="black", ls=line, lw=0.9, zorder=1)
+    for y, sampler in enumerate(labels):
+        colour = SAMPLER_COLOURS[sampler.partition("_")[0]]
+        steps = _measured(frame, sampler, "1-d")
+        first, *_, last_step = steps.step
+        names.append(labels[sampler].format(setting=steps.setting.iloc[0], first=first, last=last_step))
+        ax.plot(steps.value, [y] * len(steps), color=tint(colour), lw=1.2, marker="o", ms=3, zorder=2)
+        for offset, (problem, (marker, size)) in zip((0, -0.27, 0.27), PROBLEMS.items(), strict=True):
+            last = _measured(frame, sampler, problem).iloc[-1]
+            ax.hlines(y + offset, last.low, last.high, color=colour, lw=1.4, zorder=3)
+            ax.plot(last.value, y + offset, color=colour, marker=marker, ms=size, zorder=3)
+        exact = _measured(frame, sampler, "1-d", kind="closed form")
+        ax.plot(exact.value[-1:], [y] * len(exact[-1:]), color="black", marker="|", ms=8, ls="", zorder=4)
+    ax.set_xscale("log", base=2)
+    values = [0.25, 0.5, 1.0, 2.0]
+    ax.xaxis.set_major_locator(FixedLocator(values))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks(values, ["1/4", "1/2", "1", "2"])
+    ax.set_yticks(range(len(labels)), names)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("temperature T of the target exp(−U/T), unitless")
+
+
+def _measured(frame: pd.DataFrame, sampler: str, problem: str, kind: str = "simulated") -> pd.DataFrame:
+    """Return the rows of one sampler on one problem, from the largest to the smallest step."""
+    rows = frame[frame.sampler.eq(sampler) & frame.problem.eq(problem) & frame.kind.eq(kind)]
+    return rows.sort_values("step", ascending=False)
+
+
+def _normal(theta: np.ndarray | float, variance: float) -> np.ndarray:
+    return np.exp(-(np.asarray(theta) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+
+# Trajectories on a two-dimensional normal posterior: Figure 2 of wang2015
+
+CHAIN_COLOURS = {"sgld": "#E69F00", "sgnht": "#0072B2"}
+PROPER_COLOUR = "#D55E00"
+ELLIPSE = 2.0  # size of a sampler's ellipse in standard deviations
+
+
+def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
+    """Draw chains on a two-dimensional normal posterior.
+
+    There is one column for each variant without privacy and one with it. Above: the whole path of one chain.
+    Below: its second half on the contours of the exact posterior, with the ellipse of all chains. If the
+    frame has a variant "<name>_proper" (noise N(0, 2η)), its ellipse is drawn too.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `papers.analyses.wang2015_fig2`.
+    panels : Mapping of str to str
+        Variant -> label.
+
+    References
+    ----------
+    wang2015, Figure 2 of the supplement.
+    """
+    exact = frame[frame.variant.eq("exact")]
+    mean, covariance = _moments(exact)
+    columns = [(name, eps) for name in panels for eps in sorted(frame.epsilon.unique(), reverse=True)]
+    with style.settings():
+        figure = Figure(figsize=(2.75 * len(columns), 6.6), layout="constrained")
+        axes = figure.subplots(2, len(columns), sharex="row", sharey="row")
+        for (name, epsilon), top, bottom in zip(columns, *axes, strict=True):
+            rows = frame[frame.variant.eq(name) & frame.epsilon.eq(epsilon)]
+            _whole_path(top, rows, mean, covariance)
+            _second_half(bottom, rows, mean, covariance)
+            proper = frame[frame.variant.eq(f"{name}_proper") & frame.epsilon.eq(epsilon)]
+            if len(proper):
+                ellipse(bottom, *_moments(proper), ELLIPSE, color=PROPER_COLOUR, ls="--", lw=1.6, zorder=5)
+            private = np.isfinite(epsilon)
+            label = f"DP-{panels[name]}, ε = {number(epsilon)}" if private else panels[name]
+            top.set_title(label, fontsize=9.5)
+            bottom.set_title(_ratios(rows), fontsize=8, color="#444444")
+            bottom.set_xlabel("θ₁, unitless")
+            top.tick_params(labelbottom=True)
+        for ax in axes[:, 0]:
+            ax.set_ylabel("θ₂, unitless")
+        half = 4.2 * np.sqrt(np.diag(covariance))
+        axes[1, 0].set_xlim(mean[0] - half[0], mean[0] + half[0])
+        axes[1, 0].set_ylim(mean[1] - half[1], mean[1] + half[1])
+        handles = [
+            Line2D([], [], color="black", lw=0.8, label="exact posterior: 1, 2, 3 standard deviations"),
+            *(
+                Line2D([], [], color=CHAIN_COLOURS[name.partition("_")[0]], lw=2, label=f"{of} and DP twin")
+                for name, of in panels.items()
+            ),
+            Line2D([], [], color=PROPER_COLOUR, ls="--", lw=1.6, label="the same with noise N(0, 2η)"),
+        ]
+        return lay_out(figure, title, _trajectories_text(frame, list(panels)), handles)
+
+
+def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean ``(2,)`` and covariance ``(2, 2)`` of one variant at one epsilon."""
+    at = ["theta_1", "theta_2"]
+    lines = rows[rows.kind.eq("covariance")].sort_values("axis")
+    return rows.loc[rows.kind.eq("mean"), at].to_numpy(float)[0], lines[at].to_numpy(float)
+
+
+def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **drawn: Any) -> None:
+    """Draw the points that lie `size` standard deviations from the mean of a normal distribution.
+
+    Parameters
+    ----------
+    ax : Axes
+    mean : ndarray, shape (2,)
+    covariance : ndarray, shape (2, 2)
+    size : float
+    **drawn
+        Arguments of `Axes.plot`.
+    """
+    angle = np.linspace(0, 2 * np.pi, 181)
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    x, y = mean[:, None] + size * np.linalg.cholesky(covariance) @ circle
+    ax.plot(x, y, **drawn)
+
+
+def _whole_path(ax: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
+    """Draw the whole path, from its start at 0."""
+    colour = CHAIN_COLOURS[rows.sampler.iloc[0]]
+    path = rows[rows.kind.eq("path")].sort_values("step")
+    x, y = (np.append(0.0, path[name]) for name in ("theta_1", "theta_2"))
+    ax.plot(x, y, color=colour, lw=0.7, marker="o", ms=1.6, zorder=2)
+    ax.plot(0, 0, color="black", marker="x", ms=6, ls="", zorder=3)
+    ax.annotate("start", (0, 0), (14, -3), textcoords="offset points", fontsize=8)
+    ellipse(ax, mean, covariance, 3, color="black", lw=1.0, zorder=4)
+
+
+def _second_half(ax: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
+    """Draw the second half of the path on the contours of the posterior."""
+    colour = CHAIN_COLOURS[rows.sampler.iloc[0]]
+    path = rows[rows.kind.eq("path") & rows.step.gt(0.5)].sort_values("step")
+    ax.plot(path.theta_1, path.theta_2, color=tint(colour, 0.4), lw=0.5, zorder=1)
+    ax.plot(path.theta_1, path.theta_2, color=tint(colour, 0.7), marker="o", ms=1.8, ls="", zorder=2)
+    for size in (1, 2, 3):
+        ellipse(ax, mean, covariance, size, color="black", lw=0.8, zorder=3)
+    ellipse(ax, *_moments(rows), ELLIPSE, color=colour, lw=2.2, zorder=4)
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+
+
+def _ratios(rows: pd.DataFrame) -> str:
+    """Return the title of a panel: ratios of standard deviations and distance of the means."""
+    ratio, within = (rows[rows.kind.eq(kind)].sort_values("axis") for kind in ("ratio", "within"))
+    intervals = ratio[["value", "low", "high"]].to_numpy(float)
+    parts = [f"{value:.2f} ± {(high - low) / 2:.2f}" for value, low, high in intervals]
+    alone = [f"{value:.2f}" for value in within.value]
+    distance = rows[rows.kind.eq("distance")].value.iloc[0]
+    lines = f"sd / exact: {', '.join(parts)}", f"within one chain: {', '.join(alone)}"
+    return "\n".join([*lines, f"distance of means: {distance:.2f} sd"])
+
+
+def _trajectories_text(frame: pd.DataFrame, names: list[str]) -> str:
+    private = frame[frame.variant.isin(names) & np.isfinite(frame.epsilon)]
+    tight = " and ".join(short(private[private.variant.eq(name)].epsilon_tight.iloc[0]) for name in names)
+    return (
+        f"Coloured ellipses: {ELLIPSE:g} standard deviations of all chains after half of the steps; points and lines: "
+        "one of them. Ratios along the narrow and the wide axis of the posterior, with half\na 95 % interval over "
+        "chains. Noise by Theorem 4 for gradients whose residual is clipped at a bound that no residual of these data "
+        f"reaches near the posterior; the tight\naccountant prices these chains at ε = {tight} "
+        "(replace-one). As printed, SGLD samples exp(−2U): its standard deviations should be 0.71 of the exact ones."
+    )
+
+
+# Error of a posterior average: Propositions 5 and 6 of li2019
+
+SCHEDULES = {
+    "optimal": Look("step ∝ T^(−1/3) (Prop. 6)", "#0072B2", "o", "-", 4.5),
+    "decreasing": Look("step ∝ t^(−1/3)", "#009E73", "s", "-", 4.0),
+    "private_fixed": Look("private step ∝ 1/T (Theorem 4)", "#D55E00", "^", "-", 4.5),
+    "private_decreasing": Look("private step ∝ t^(−1/3) T^(−2/3) (Prop. 5)", "#CC79A7", "D", "-", 4.0),
+    "wang2015": Look("step bound of wang2015", "#555555", "v", "-", 4.5),
+}
+FUNCTIONS = {"theta": "φ = θ", "theta squared": "φ = θ²"}
+NOISE = {"proper": "noise N(0, 2η/N)", "printed": "noise N(0, η/N), as printed"}
+FITTED = ("optimal", "decreasing")
+RATE = -2 / 3
+PREDICTED: dict[str, Any] = {"color": GREY, "ls": "--"}
+LIMIT: dict[str, Any] = {"color": GREY, "ls": ":"}
+
+
+def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Figure:
+    """Draw the mean squared error of posterior averages against T and against the privacy constant.
+
+    Left and middle: the error against the number of steps T, for theta and for theta^2. The noise there is
+    the proper one, N(0, 2η/N), in the upper row and the printed one, N(0, η/N), in the lower row. Right: the
+    error against the privacy constant (above), and the best privacy constant against T (below).
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `papers.analyses.li2019_mse`.
+    first : float
+        Smallest T of the fit of the exponents.
+
+    References
+    ----------
+    li2019, Propositions 5 and 6.
+    """
+    with style.settings():
+        figure = Figure(figsize=(11.0, 7.0), layout="constrained")
+        axes = figure.subplots(2, 3)
+        for row, noise in zip(axes, NOISE, strict=True):
+            for ax, function in zip(row[:2], FUNCTIONS, strict=True):
+                here = frame.panel.eq("steps") & frame.temperature.eq(noise) & frame.function.eq(function)
+                _errors_over_steps(ax, frame[here], first)
+                ax.set_title(f"{FUNCTIONS[function]}, {NOISE[noise]}", fontsize=9)
+        for row in axes[:, :2]:
+            row[1].sharey(row[0])
+        _errors_over_constant(
+            axes[0, 2], frame[frame.panel.eq("budget") & frame.function.eq("theta squared")]
+        )
+        _best_constant(axes[1, 2], frame[frame.panel.eq("optimum")])
+        present = set(frame.schedule)
+        handles = [entry(of) for name, of in SCHEDULES.items() if name in present]
+        handles.append(Line2D([], [], **PREDICTED, label="predicted slope"))
+        handles.append(Line2D([], [], **LIMIT, label="limit if exp(−2U) is sampled"))
+        return lay_out(figure, title, _errors_text(frame, first), handles)
+
+
+def _errors_over_steps(ax: Axes, part: pd.DataFrame, first: float) -> None:
+    """Draw the error against T by schedule: simulated points with intervals, and closed forms as lines."""
+    texts = []
+    for name, of in SCHEDULES.items():
+        rows = part[part.schedule.eq(name)].sort_values("steps")
+        if rows.empty:
+            continue
+        _error_curve(ax, rows, "steps", of)
+        late = rows[rows.kind.eq("simulated") & rows.steps.ge(first)]
+        if name in FITTED and len(late) > 1:
+            slope = power_law(late, "steps")
+            half = (slope.high - slope.low) / 2
+            texts.append(f"{of.label.partition(' (')[0]}: {slope.mean:.2f} ± {half:.2f}".replace("-", "−"))
+    anchor = part[part.schedule.eq("optimal") & part.kind.eq("closed form")].sort_values("steps")
+    if len(anchor):
+        x = anchor.steps.to_numpy(float)
+        start = anchor.value.iloc[0] * 0.45
+        ax.plot(x, start * (x / x[0]) ** RATE, **PREDICTED, lw=1.1, zorder=1)
+    if (part.temperature.eq("printed") & part.function.eq("theta squared")).all():
+        ax.axhline(1 / 8, **LIMIT, lw=1.3, zorder=1)
+    ax.set(xscale="log", yscale="log", xlabel="steps T", ylim=(1e-4, 9))
+    ax.set_ylabel("mean squared error / posterior variance")
+    _corner(ax, "\n".join(["fitted exponents (predicted −0.67):", *texts]))
+
+
+def _corner(ax: Axes, text: str) -> None:
+    ax.text(0.03, 0.03, text, transform=ax.transAxes, fontsize=7.5, va="bottom", color="#444444")
+
+
+def _error_curve(ax: Axes, rows: pd.DataFrame, x: str, of: Look, line: str = "-") -> None:
+    """Draw the closed form as a line and the simulation as points with intervals."""
+    exact, run = (rows[rows.kind.eq(kind)] for kind in ("closed form", "simulated"))
+    ax.plot(exact[x], exact.value, color=of.colour, lw=1.1, ls=line, zorder=2)
+    ax.vlines(run[x], run.low, run.high, color=of.colour, lw=1.6, zorder=3)
+    face = of.colour if line == "-" else "white"
+    ax.plot(run[x], run.value, **(of.shape | {"ls": ""}), mfc=face, zorder=3)
+
+
+def _errors_over_constant(ax: Axes, part: pd.DataFrame) -> None:
+    """Draw the error of theta^2 against the privacy constant; the printed noise is hollow and dashed."""
+    for name in ("private_fixed", "private_decreasing"):
+        for noise, line in (("proper", "-"), ("printed", "--")):
+            rows = part[part.schedule.eq(name) & part.temperature.eq(noise)].sort_values("eta")
+            _error_curve(ax, rows, "eta", SCHEDULES[name], line)
+    eta = np.sort(part.eta.unique())
+    top = part[part.schedule.eq("private_decreasing") & part.temperature.eq("proper")].value.max()
+    ax.plot(eta, 0.35 * top * eta[0] / eta, **PREDICTED, lw=1.1, zorder=1)
+    ax.axhline(1 / 8, **LIMIT, lw=1.3, zorder=1)
+    ax.set(xscale="log", yscale="log", xlabel="privacy constant ε²/(c²L² ln(1/δ))")
+    ax.set_ylabel("mean squared error / posterior variance")
+    ax.set_title(f"φ = θ², T = {part.steps.iloc[0]:,}", fontsize=9)
+    _corner(ax, "hollow, dashed: noise as printed\npredicted slope −1")
+
+
+def _best_constant(ax: Axes, part: pd.DataFrame) -> None:
+    """Draw the best privacy constant against T, beside T^(2/9), which the paper states, and T^(2/3)."""
+    rows = part.dropna(subset=["eta"]).sort_values("steps")
+    of, x = SCHEDULES["private_decreasing"], rows.steps.to_numpy(float)
+    ax.plot(x, rows.eta, color=of.colour, marker=of.marker, ms=of.size, zorder=3)
+    start = float(rows.eta.iloc[0])
+    powers = {2 / 9: "T^(2/9), the paper", 2 / 3: "T^(2/3)"}
+    for power, name in powers.items():
+        at = start * (0.8 if power < 0.5 else 1.5) * (x / x[0]) ** power
+        ax.plot(x, at, **PREDICTED, lw=1.1, zorder=1)
+        ax.annotate(name, (x[-1], at[-1]), (-30, 2), textcoords="offset points", fontsize=8, ha="right")
+    ax.set(xscale="log", yscale="log", xlabel="steps T", ylabel="best privacy constant ε²/(c²L² ln(1/δ))")
+    ax.set_ylim(top=2 * float(rows.eta.iloc[-1]))
+    low, high = ax.get_ylim()
+    values = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10) if low <= tick <= high]
+    ax.set_yticks(values, [f"{tick:g}" for tick in values])
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.set_title("step ∝ t^(−1/3) T^(−2/3), closed form", fontsize=9)
+
+
+def _errors_text(frame: pd.DataFrame, first: float) -> str:
+    at = frame[frame.panel.eq("steps") & frame.schedule.eq("private_fixed")].epsilon.iloc[0]
+    return (
+        "Points: mean over independent chains with 95 % Student intervals; lines: closed form. Posterior N(0, v) of a "
+        f"normal mean; private schedules at ε = {number(at)} where not on the axis. Exponents are\nfitted by "
+        f"weighted least squares to the points with T ≥ {first:g}, ± half a 95 % interval. A chain that samples "
+        "exp(−2U) halves the variance, so the error for θ² tends to 1/8 and not to 0."
+    )
+
+
+# Error of one posterior sample: Propositions 2 and 4 of wang2015
+
+EPSILON_LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"))
+ERROR_TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10]
+
+
+def efficiency(frame: pd.DataFrame, *, title: str = "") -> Figure:
+    """Draw the mean squared error of one posterior sample (OPS) over its asymptotic formula.
+
+    Left: the error over ``(1 + 4B/eps) I^-1/n`` against n. Right: its two parts, the spread of the posterior
+    and the error of its mean, each over its own formula, against n rho.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `papers.analyses.wang2015_are`, with at most four values of epsilon.
+
+    References
+    ----------
+    wang2015, Propositions 2 and 4.
+    """
+    epsilons = sorted(frame.epsilon.unique())
+    with style.settings():
+        figure = Figure(figsize=(9.5, 4.8), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        handles = []
+        for epsilon, (colour, marker) in zip(epsilons, EPSILON_LOOKS, strict=False):
+            rows = frame[frame.epsilon.eq(epsilon)]
+            _error_ratio(left, rows[rows.kind.eq("exact")], "records", colour, "-", "")
+            _error_ratio(left, rows[rows.kind.eq("sample")], "records", colour, "", marker)
+            ours = rows[rows.kind.eq("hmc")]
+            shifted = ours.assign(records=ours.records * 1.15)  # the exact draws would cover it otherwise
+            _error_ratio(left, shifted, "records", colour, "", marker, hollow=True)
+            _error_ratio(right, rows[rows.kind.eq("spread")], "tempered", colour, "-", marker)
+            _error_ratio(right, rows[rows.kind.eq("mean")], "tempered", colour, ":", marker, hollow=True)
+            label = f"ε = {number(epsilon)}: formula (1 + {short(1 / rows.rho.iloc[0])}) I⁻¹"
+            handles.append(Line2D([], [], color=colour, marker=marker, ms=5, label=label))
+        left.set(xlabel="records n", ylabel="squared error of one sample / formula")
+        right.set(
+            xlabel="n ρ, records times the exponent ρ = min(1, ε/4B)", ylabel="part of the error / formula"
+        )
+        left.set_title("Posterior sample", fontsize=9)
+        right.set_title("Spread of the posterior, and error of its mean", fontsize=9)
+        for ax in (left, right):
+            ax.axhline(1, color="black", lw=0.9, zorder=1)
+            ax.axhspan(0.95, 1.05, color="#eeeeee", zorder=0)
+            ax.set(xscale="log", yscale="log")
+            low, high = ax.get_ylim()
+            ax.set_yticks([tick for tick in ERROR_TICKS if low <= tick <= high])
+            ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            ax.yaxis.set_minor_formatter(NullFormatter())
+        handles += [
+            Line2D([], [], color=GREY, ls="-", label="left: exact finite-n error; right: spread"),
+            Line2D([], [], color=GREY, ls="", marker="o", ms=5, label="left: exact draws"),
+            Line2D([], [], color=GREY, ls="", marker="o", ms=5, mfc="white", label="left: draws by HMC"),
+            Line2D([], [], color=GREY, ls=":", marker="o", ms=5, mfc="white", label="right: mean"),
+        ]
+        return lay_out(figure, title, _efficiency_text(frame), handles)
+
+
+def _error_ratio(
+    ax: Axes, rows: pd.DataFrame, x: str, colour: str, line: str, marker: str, hollow: bool = False
+) -> None:
+    """Draw values with their intervals against x."""
+    rows = rows.sort_values(x)
+    at, values = rows[x].to_numpy(float), rows.value.to_numpy(float)
+    if marker:
+        ax.vlines(at, rows.low, rows.high, color=colour, lw=1.4, zorder=3)
+    face = "white" if hollow else colour
+    ax.plot(at, values, color=colour, ls=line or "none", marker=marker, ms=4.5, mfc=face, lw=1.2, zorder=3)
+
+
+def asymptotic_from(rows: pd.DataFrame, tolerance: float) -> float:
+    """Return the smallest n rho from which on all exact errors are close to the formula, or nan.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `papers.analyses.wang2015_are` at one epsilon.
+    tolerance : float
+        Largest relative difference from the formula.
+    """
+    rows = rows[rows.kind.eq("exact")].sort_values("tempered")
+    off = np.flatnonzero((rows.value - 1).abs().gt(tolerance))
+    first = off[-1] + 1 if len(off) else 0
+    return float(rows.tempered.iloc[first]) if first < len(rows) else math.nan
+
+
+def _efficiency_text(frame: pd.DataFrame) -> str:
+    draws = frame[frame.kind.eq("sample")].repeats.iloc[0]
+    starts = [
+        f"{number(epsilon)}: {short(asymptotic_from(frame[frame.epsilon.eq(epsilon)], 0.05))}"
+        for epsilon in sorted(frame.epsilon.unique())
+    ]
+    return (
+        f"Logistic regression in two dimensions on data drawn at a known θ₀, {draws:,} data sets per n; averages over "
+        "both coordinates of I^(1/2)(θ − θ₀); bars: 95 % Student intervals;\nthe draws by HMC are set a little to the "
+        "right of their n. Smallest n ρ of the grid from which on the exact error is within 5 % of the formula "
+        f"(grey band),\nby ε: {', '.join(starts)}."
+    )
+
+
+# Draws that OPS releases, against the exact posterior
+
+OPS_SAMPLERS = {
+    "ball": Look("ball, pure ε: HMC on the sphere", "#0072B2", "o", "-"),
+    "gaussian_prior": Look("Gaussian prior: HMC", "#D55E00", "s", "-"),
+    "gaussian_prior_rejection": Look("Gaussian prior: rejection", "#009E73", "^", "-"),
+}
+OPS_NOTES = """\
+OPS promises what an exact posterior sample would have; what is released comes from a sampler. Here the posterior is
+known by quadrature, and one draw each of many independent chains is sorted into cells of equal posterior probability.
+Total variation: of the shares of the cells from uniform, beside what exact draws would show in the mean (their sampling
+error), and a limit above that of the laws of the cells at 95 % confidence. Largest |log ratio|: over the cells, with
+limits that hold for all cells at once. The cells see nothing finer than they are: **no line of this table bounds the
+largest log ratio of the laws themselves, on which a pure ε rests**, and R-hat, on which the chains stop, bounds
+neither. For rejection sampling the total variation is at most {tv} by construction, and δ pays for it."""
+OPS_TEXT = (
+    "{draws:,} independent draws; {cells}. Left: total variation of the shares of the cells, limits above it at 95 %\n"
+    "confidence (bars), and what exact draws would show (|). Right: largest |log ratio| over cells with simultaneous\n"
+    "95 % limits. No sampler can be told from an exact one here; nothing finer than the cells is bounded."
+)
+
+
+def ops_distance(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> Figure:
+    """Draw the distance of released draws from the exact posterior: total variation and largest log ratio.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `papers.analyses.ops_distance`.
+    tv : str
+        Unused here. `ops_distance_page` has the same arguments.
+    """
+    rows = frame.reset_index(drop=True)
+    with style.settings():
+        figure = Figure(figsize=(9.5, 0.24 * len(rows) + 2.2), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        for y, row in rows.iterrows():
+            of = OPS_SAMPLERS[row.sampler]._replace(line="")
+            left.hlines(y, row.tv, row.tv_limit, color=of.colour, lw=1.6)
+            left.plot(row.tv, y, **of.shape)
+            left.plot(row.tv_if_exact, y, marker="|", color="black", ms=10, ls="")
+            right.hlines(y, row.ratio_low, row.ratio_high, color=of.colour, lw=1.6)
+            right.plot(row.ratio, y, **of.shape)
+        names = [f"{row.dimension}-d, ε = {number(row.epsilon)}" for _, row in rows.iterrows()]
+        left.set_yticks(range(len(rows)), names)
+        left.set_ylim(len(rows) - 0.5, -0.5)
+        left.set_xlim(left=0)
+        right.set_xlim(left=0)
+        left.set_xlabel("total variation over the cells")
+        right.set_xlabel("largest |log ratio| over the cells")
+        expected = Line2D([], [], color="black", marker="|", ms=10, ls="", label="expected of exact draws")
+        cells = [f"{int(n)} cells in {d}-d" for d, n in frame.groupby("dimension").cells.max().items()]
+        text = OPS_TEXT.format(draws=int(frame.draws.max()), cells=", ".join(cells))
+        return lay_out(figure, title, text, [*(entry(of) for of in OPS_SAMPLERS.values()), expected])
+
+
+def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> str:
+    """Return a Markdown page with a row for each case.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `papers.analyses.ops_distance`.
+    tv : str
+        Total variation that rejection sampling is allowed.
+    """
+    columns = [
+        "sampler",
+        "dimension",
+        "ε",
+        "ρ",
+        "draws",
+        "cells",
+        "total variation",
+        "if exact",
+        "below (95 %)",
+    ]
+    columns += ["largest |log ratio|", "95 % limits", "χ² p-value", "R-hat"]
+    lines = []
+    for _, row in frame.iterrows():
+        cells = [OPS_SAMPLERS[row.sampler].label, f"{row.dimension}", number(row.epsilon), short(row.rho)]
+        cells += [f"{int(row.draws):,}", f"{int(row.cells)}", f"{row.tv:.4f}", f"{row.tv_if_exact:.4f}"]
+        cells += [f"{row.tv_limit:.4f}", f"{row.ratio:.3f}", f"{row.ratio_low:.3f} to {row.ratio_high:.3f}"]
+        lines.append([*cells, f"{row.p_value:.2f}", "" if pd.isna(row.r_hat) else f"{row.r_hat:.3f}"])
+    return tables.page(title, [OPS_NOTES.format(tv=tv), "", *tables.table(columns, lines, left=1)])
+
+
+# Private samplers beside the exact posterior
+
+METRICS = {
+    "accuracy": "accuracy", "mean_distance": "mean distance (sd)", "covariance_distance": "covariance distance",
+    "predictive_gap": "predictive gap (nats)", "r_hat": "R-hat", "ess": "ESS", "log_loss": "log score (nats)",
+    "brier": "Brier", "ece": "ECE",
+}  # fmt: skip
+FOUR_DIGITS = ("accuracy", "log_loss", "brier", "ece")
+POSTERIOR_COLUMNS = [
+    "dataset", "method", "variant", "temperature", "epsilon", "epsilon_tight", "metric", "mean", "sd", "low", "high",
+    "repeats", "diverged", "violated",
+]  # fmt: skip
+TEMPERATURES = {"printed": "-", "proper": "--"}
+POSTERIOR_NOTES = """\
+Means over repeats; R-hat: the largest, ESS: the smallest over repeats (worst coordinate). Distances to the exact
+posterior: of the mean in posterior standard deviations, of the covariance relative in Frobenius norm, of the predictive
+density (log score minus the posterior's) in nats per test row. Log score, Brier and expected calibration error (ECE):
+smaller is better. Repeats without a finite value are left out (their number after a /). †: a condition of the guarantee
+fails, or chains have diverged."""
+WORST = {"r_hat": "max", "ess": "min"}  # worst value over repeats, because these are diagnostics
+WIDE = 3.0  # largest over smallest value, above which an axis is logarithmic
+
+
+def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the summary of all metrics of METRICS, one row for each method, variant, budget and metric.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+
+    Returns
+    -------
+    DataFrame
+        Columns POSTERIOR_COLUMNS. temperature: from the variant; "printed" for methods without this choice.
+
+    Raises
+    ------
+    ValueError
+        The runs have no such metric.
+    """
+    parts = [
+        summary(runs, metric).assign(metric=metric) for metric in METRICS if runs.metric.eq(metric).any()
+    ]
+    if not parts:
+        raise ValueError("no row of these runs has a metric of the posterior: check conf/exhibit")
+    table = pd.concat(parts, ignore_index=True)
+    table = table[table.method.ne("majority")]
+    settings = [variant_settings(variant) for variant in table.variant]
+    table["temperature"] = [setting.get("temperature", "printed") for setting in settings]
+    return table[POSTERIOR_COLUMNS]
+
+
+def against_posterior(
+    runs: pd.DataFrame,
+    *,
+    methods: Sequence[str],
+    panels: Mapping[str, str],
+    title: str = "",
+    audited: bool = False,
+) -> Figure:
+    """Draw the metrics of private samplers against epsilon, with one panel for each metric.
+
+    There is one curve for each method and temperature. It is solid for noise as printed, dashed for noise
+    that targets the posterior. Non-private SGLD is a horizontal line. Points are means with 95 % Student
+    intervals. A metric with a wide range has a log axis, except accuracy.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    methods : Sequence of str
+        Private methods to draw.
+    panels : Mapping of str to str
+        Metric -> label of its axis.
+    audited : bool
+        Use the proven ε for the x axis instead of the promised ε.
+
+    Raises
+    ------
+    ValueError
+        A method has no rows.
+    """
+    table = accuracy.require(posterior_summary(runs), methods, "rows")
+    x = "ln_epsilon_tight" if audited else "ln_epsilon"
+    column = "epsilon_tight" if audited else "epsilon"
+    table[x] = np.log(table[column].where(table[column].gt(0)))
+    with style.settings():
+        figure = Figure(figsize=(3.6 * len(panels), 4.7), layout="constrained")
+        axes = np.atleast_1d(figure.subplots(1, len(panels), sharex=True))
+        for ax, (metric, name) in zip(axes, panels.items(), strict=True):
+            rows = table[table.metric.eq(metric)]
+            _metric_curves(ax, rows, methods, x)
+            ax.set(ylabel=name, xlabel=accuracy.epsilon_label(runs, audited))
+            if metric != "accuracy" and rows["mean"].max() > WIDE * rows["mean"].min():
+                ax.set_yscale("log")
+            accuracy.epsilon_axis(ax)
+        private = table[table.method.isin(methods) & table.metric.eq("accuracy")]
+        text = accuracy.caption(runs, table[table.repeats.gt(0)]) + accuracy.not_drawn(private, x)
+        handles = [entry(look(method), ls="-") for method in methods]
+        if table.method.eq("sgld").any():
+            handles.append(Line2D([], [], color="black", label=look("sgld").label))
+        grey: dict[str, Any] = {"color": "#777777"}
+        handles.append(Line2D([], [], **grey, ls=TEMPERATURES["printed"], label="noise as printed"))
+        if table.temperature.eq("proper").any():
+            label = "noise that targets the posterior"
+            handles.append(Line2D([], [], **grey, ls=TEMPERATURES["proper"], label=label))
+        handles += hollow_entries(table.violated)
+        return lay_out(figure, title, text + _diverged(table, panels), handles)
+
+
+def _metric_curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
+    """Draw the curves of one metric and the level of non-private SGLD."""
+    for method in methods:
+        for temperature, line in TEMPERATURES.items():
+            kept = table.method.eq(method) & table.temperature.eq(temperature) & np.isfinite(table[x])
+            rows = table[kept & table["mean"].notna()].sort_values(x)
+            low = np.maximum(rows.low, 0.01 * rows["mean"])  # a log axis cannot show values of 0 or less
+            style.curve(ax, rows[x], rows.assign(low=low), look(method)._replace(line=line), width=2.2)
+    nonprivate = table[table.method.eq("sgld")]
+    for temperature, mean in zip(nonprivate.temperature, nonprivate["mean"].astype(float), strict=True):
+        ax.axhline(mean, color="black", ls=TEMPERATURES[temperature], lw=1.1, zorder=1)
+
+
+def _diverged(table: pd.DataFrame, panels: Mapping[str, str]) -> str:
+    """Return a line with the numbers of diverged repeats by method, or "" if there are none."""
+    bad = table[table.metric.isin(list(panels)) & table.diverged.gt(0)]
+    counts = bad.groupby("method", sort=False).diverged.max()
+    listed = ", ".join(f"{look(str(m)).label} {int(n)}" for m, n in counts.items())
+    return f"\nRepeats without a finite value, at most, left out: {listed}." if listed else ""
+
+
+def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], title: str = "") -> str:
+    """Return a Markdown page with all metrics of METRICS for every method, temperature and budget.
+
+    R-hat is the largest and ESS the smallest value over the repeats. The other metrics are means.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    methods : Sequence of str
+        Methods on the page, in this order.
+    """
+    table = posterior_summary(runs)
+    present = [metric for metric in METRICS if table.metric.eq(metric).any()]
+    worst = runs[np.isfinite(runs.value)].groupby(["method", "variant", "epsilon", "metric"]).value
+    extreme = {metric: worst.agg(how) for metric, how in WORST.items()}
+    lines = []
+    for method in methods:
+        groups = table[table.method.eq(method)].groupby(["epsilon", "temperature", "variant"])
+        keyed: list[Any] = list(groups)
+        for (epsilon, temperature, variant), rows in keyed:
+            of = rows.set_index("metric")
+            flag = "†" if of.violated.ne("").any() else ""
+            cells = [look(method).label + flag, temperature]
+            cells += [_budget(epsilon), _budget(float(of.epsilon_tight.iloc[0]))]
+            for metric in present:
+                value = of["mean"].get(metric, np.nan)
+                if metric in extreme:
+                    value = extreme[metric].get((method, variant, epsilon, metric), np.nan)
+                diverged = int(of.diverged.get(metric, 0))
+                cells.append(_metric(metric, value) + (f" /{diverged}" if diverged else ""))
+            lines.append(cells)
+    columns = ["method", "noise", "ε asked", "tight ε", *(METRICS[metric] for metric in present)]
+    return tables.page(title, [POSTERIOR_NOTES, "", *tables.table(columns, lines, left=2)])
+
+
+def _budget(epsilon: float) -> str:
+    """Return an epsilon as text, "none" if it is infinite."""
+    return "none" if np.isinf(epsilon) else short(epsilon)
+
+
+def _metric(metric: str, value: float) -> str:
+    """Return the value of a metric as text, "" if it is nan."""
+    if np.isnan(value):
+        return ""
+    return f"{value:.4f}" if metric in FOUR_DIGITS else short(value)

@@ -1,0 +1,444 @@
+"""A sweep: one metric against the fields that an experiment varies (`vary:`), at fixed promised or proven ε.
+
+The table has two kinds of rows. Rows on the axis "asked" are points as they were run, with their prices. Rows
+on the axis "tight" are values at a given proven ε: each seed is interpolated linearly in ln epsilon between
+the budgets of the point. The figure shows only numbers of that table. Means are over seeds, with a 95 %
+Student interval.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from dplangevin.papers.exhibits import style
+from dplangevin.papers.exhibits.accuracy import of_private
+from dplangevin.papers.exhibits.style import (
+    PRICE_COLOURS,
+    Look,
+    entry,
+    hollow_entries,
+    lay_out,
+    look,
+)
+from dplangevin.papers.statistics import (
+    NoCommonRange,
+    curve,
+    finite_interval,
+    read_off,
+    variant_settings,
+)
+from dplangevin.text import (
+    meant,
+    number,
+    numbers,
+    short,
+    span,
+)
+
+POINT = ["experiment", "dataset", "scaling", "run", "method", "variant"]
+PRICES = ["epsilon_asked", "epsilon_tight", "epsilon_audit"]
+SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#8C510A")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+APART = 0.008  # shift between lines, as a share of the width of the axis
+OTHER = {"asked": "epsilon_tight", "tight": "epsilon_asked"}
+ATTACK: dict[str, Any] = {
+    "color": PRICE_COLOURS["attack"],
+    "marker": "_",
+    "ms": 9,
+    "mew": 2,
+    "ls": "",
+    "zorder": 5,
+}
+SAME: dict[str, Any] = {"color": style.GREY, "ls": "--", "lw": 0.9, "zorder": 1}
+LOG = 8.0  # largest over smallest positive value at which an axis becomes logarithmic
+
+
+def table(
+    runs: pd.DataFrame, *, metric: str = "accuracy", epsilons: Sequence[float] = (1.0,)
+) -> pd.DataFrame:
+    """Return a row for every point of the sweep, at its budgets and at given values of the proven ε.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    metric : str
+        Metric of the runs.
+    epsilons : Sequence of float
+        Values of the proven ε, each > 0. A point has a row for those inside the range of its proven ε.
+
+    Returns
+    -------
+    DataFrame
+        Columns: the point and its varied fields; axis ("asked": at a budget, "tight": at one of `epsilons`);
+        promised, proven and attack ε (epsilon_asked, epsilon_tight, epsilon_audit); mean with sd and 95 %
+        interval; repeats, diverged and violated.
+
+    Raises
+    ------
+    ValueError
+        The runs lack the metric, or nothing is varied.
+    """
+    rows = runs[runs.metric.eq(metric)]
+    if rows.empty:
+        known = sorted(set(runs.metric))
+        raise ValueError(
+            f"the sweep has no metric {metric!r}{meant(metric, known)}: there are {', '.join(known)}"
+        )
+    found, fields = [], dict[str, None]()
+    for values, group in rows.groupby(POINT, sort=False):
+        settings = variant_settings(str(values[-1]))
+        fields |= dict.fromkeys(settings)
+        point = {**dict(zip(POINT, values, strict=True)), **settings}
+        found += [{**point, **row} for row in [*_asked(group), *_tight(group, epsilons)]]
+    if not fields:
+        raise ValueError("nothing is varied: write `vary` in the experiment (docs/sweeps.md)")
+    out = pd.DataFrame(found)
+    for name in fields:
+        out[name] = _typed(out[name])
+    last = ["axis", *PRICES, "metric", "mean", "sd", "low", "high", "repeats", "diverged", "violated"]
+    return out.assign(metric=metric)[[*POINT[:-1], *fields, *last]]
+
+
+def _asked(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a row for every budget of a point."""
+    for epsilon, rows in group.groupby("epsilon", sort=True):
+        first = rows.iloc[0]
+        prices = {"epsilon_asked": epsilon, **{name: first[name] for name in PRICES[1:]}}
+        yield {"axis": "asked", **prices, **_interval(rows.value), "violated": first.violated}
+
+
+def _tight(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each of `epsilons` inside the range of the proven ε of a point.
+
+    A run without privacy gives no row here, because its budget is infinite on both axes.
+    """
+    if np.isinf(group.epsilon).all():
+        return
+    by_price, first = curve(group, "audited"), group.drop_duplicates("epsilon")
+    for epsilon in epsilons:
+        try:
+            values = read_off(by_price, epsilon)
+        except NoCommonRange:
+            continue
+        sound = first[first.epsilon_tight.gt(0) & np.isfinite(first.epsilon_tight)].sort_values(
+            "epsilon_tight"
+        )
+        away = np.log(sound.epsilon_tight / epsilon)
+        asked = math.exp(np.interp(0.0, away, np.log(sound.epsilon)))
+        around = [away[away <= 0].max() if (away <= 0).any() else away.min()]
+        around += [away[away >= 0].min() if (away >= 0).any() else away.max()]
+        notes = "; ".join(filter(None, dict.fromkeys(sound.violated[away.isin(around)])))
+        prices = {"epsilon_asked": asked, "epsilon_tight": epsilon, "epsilon_audit": math.nan}
+        yield {"axis": "tight", **prices, **_interval(values), "violated": notes}
+
+
+def _interval(values: pd.Series) -> dict[str, Any]:
+    """Return mean, 95 % interval, sd and counts of the finite values."""
+    finite = values[np.isfinite(values)]
+    found = {**finite_interval(values)._asdict(), "sd": float(finite.std(ddof=1))}
+    return {**found, "repeats": len(finite), "diverged": len(values) - len(finite)}
+
+
+def _typed(values: pd.Series) -> pd.Series:
+    """Return a varied field as numbers if all its values are numbers, else as text.
+
+    Missing values become nan in a column of numbers, "" in a column of text.
+    """
+    there = values.dropna()
+    try:
+        there.astype(float)
+    except ValueError:
+        return values.fillna("")
+    return values.astype(float)
+
+
+class _Layout:
+    """The roles of the varied fields.
+
+    One field is on the x axis, one may have colours, and the others have rows of panels.
+    """
+
+    def __init__(self, points: pd.DataFrame, x: str | None) -> None:
+        self.points, names = points, list(points.columns)
+        fields = {name: _distinct(points[name]) for name in names[len(POINT) - 1 : names.index("axis")]}
+        swept = {name: values for name, values in fields.items() if len(values) > 1} or fields
+        self.x = x or max(swept, key=lambda name: len(swept[name]))
+        if self.x not in fields:
+            raise ValueError(f"x = {x!r} is not varied{meant(self.x, fields)}: there are {', '.join(fields)}")
+        drawn = points[_there(points[self.x])]
+        others = [name for name in swept if name != self.x and _there(drawn[name]).any()]
+        one = drawn.run.nunique() == 1
+        self.hue = others[0] if one and others else None
+        self.facets = ["dataset", "scaling", *(name for name in others if name != self.hue)]
+        self.panels = [
+            dict(zip(self.facets, values, strict=True))
+            for values in itertools.product(*(_distinct(points[name]) for name in self.facets))
+        ]
+        self.panels = [panel for panel in self.panels if len(self.of(panel))]
+        self.values = fields[self.x]
+        self.colours = dict(zip(_distinct(points[self.hue]), itertools.cycle(SHADES))) if self.hue else {}
+        self.without: list[str] = []  # runs that are not drawn, because they vary other fields
+        flat: list[str] = []
+        for run, rows in points.groupby("run", sort=False):
+            if not _there(rows[self.x]).any():
+                own = any(rows[name].nunique() > 1 for name in swept if name not in others)
+                (self.without if own else flat).append(str(run))
+        self.dashes = dict(zip(flat, itertools.cycle((":", "--", "-."))))
+
+    def of(self, panel: Mapping[str, Any]) -> pd.DataFrame:
+        """Return the points of a panel. A run that lacks a field of the panels is in all of them."""
+        keep = pd.Series(True, index=self.points.index)
+        for name, value in panel.items():
+            keep &= self.points[name].eq(value) | ~_there(self.points[name])
+        return self.points[keep]
+
+    def name(self, panel: Mapping[str, Any]) -> str:
+        """Return the title of a panel: the values by which it differs from the other panels."""
+        words = [f"{_label(name)} {_text(value)}" for name, value in panel.items() if name not in POINT]
+        apart = [name for name in ("dataset", "scaling") if len({each[name] for each in self.panels}) > 1]
+        return ", ".join([*(f"{name} {panel[name]}" for name in apart), *words])
+
+    def lines(self, rows: pd.DataFrame) -> Iterator[tuple[Look, pd.DataFrame, float]]:
+        """Yield the lines of a panel: look, rows and offset in units of the distance between lines.
+
+        A run that lacks the field x is a horizontal line, with offset 0.
+        """
+        keys = ["run", *([self.hue] if self.hue else [])]
+        groups = [(key, line) for key, line in rows.groupby(keys, sort=False, dropna=False)]
+        curves = [key for key, line in groups if _there(line[self.x]).any()]
+        for key, line in groups:
+            (run, *value), method = key, line.method.iloc[0]
+            of = look(method) if run == method else look(method)._replace(label=str(run))
+            if value and value[0] in self.colours:
+                name = f"{_label(self.hue or '')} = {_text(value[0])}"
+                place = list(self.colours).index(value[0]) % len(MARKERS)
+                of = Look(name, self.colours[value[0]], MARKERS[place], "-", 5.5)
+            apart = curves.index(key) - (len(curves) - 1) / 2 if key in curves else 0.0
+            yield of._replace(line=self.dashes.get(str(run), of.line)), line, apart
+
+    def entries(self) -> list[Line2D]:
+        """Return the legend entries."""
+        found = {of.label: of for of, line, _ in self.lines(self.points) if _there(line[self.x]).any()}
+        handles = [entry(of) for of in found.values()]
+        for run, dash in self.dashes.items():
+            of = look(self.points.method[self.points.run.eq(run)].iloc[0])
+            handles.append(
+                Line2D([], [], color=style.GREY if self.hue else of.colour, ls=dash, label=of.label)
+            )
+        return handles
+
+
+def figure(
+    runs: pd.DataFrame,
+    *,
+    metric: str = "accuracy",
+    epsilons: Sequence[float] = (1.0,),
+    x: str | None = None,
+    scale: str | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the metric against a varied field, at fixed promised ε and at fixed proven ε.
+
+    If several runs have the field, each run is a line. Otherwise each value of a second varied field is a
+    line. Every other varied field has rows of panels. A run without the field is a horizontal line. The last
+    row of panels shows the proven ε of the points above, or the promised ε that gives the proven ε above.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    metric : str
+        Metric of the runs.
+    epsilons : Sequence of float
+        Values of the promised and of the proven ε, each > 0. Each has its own columns of panels.
+    x : str, optional
+        Field on the x axis. None takes the field with the most values. Values that are not numbers stand side
+        by side.
+    scale : {"linear", "log"}, optional
+        Scale of the x axis. None takes the scale that fits its values.
+    """
+    points = table(runs, metric=metric, epsilons=epsilons)
+    layout, columns = _Layout(points, x), list(_columns(points, epsilons))
+    axis = _Axis(layout.values, scale)
+    with style.settings():
+        size = (4.0 * len(columns) + 0.6, 2.7 * len(layout.panels) + 3.0)
+        drawing = Figure(figsize=size, layout="constrained")
+        axes = drawing.subplots(
+            len(layout.panels) + 1,
+            len(columns),
+            squeeze=False,
+            sharex=True,
+            sharey="row",
+            gridspec_kw={"height_ratios": [1.0] * len(layout.panels) + [0.6]},
+        )
+        for row, panel in zip(axes, layout.panels, strict=False):
+            for ax, (kind, epsilon, name) in zip(row, columns, strict=True):
+                here = _at(layout.of(panel), kind, epsilon)
+                for of, line, apart in layout.lines(here):
+                    if _there(line[layout.x]).any():
+                        at = axis.place(line[layout.x], apart)
+                        _draw(ax, at, line["mean"], line, of, joined=axis.names is None)
+                    elif line.run.iloc[0] not in layout.without:
+                        interval = line[["mean", "low", "high"]].to_numpy(float)[0]
+                        style.reference_line(ax, interval[[0, 0, 0]] if layout.hue else interval, of)
+                ax.set_title("\n".join(filter(None, [name, layout.name(panel)])))
+            row[0].set_ylabel(metric.replace("_", " "))
+        for ax, (kind, epsilon, _) in zip(axes[-1], columns, strict=True):
+            for of, line, apart in layout.lines(_at(points, kind, epsilon)):
+                line = line[_there(line[layout.x])]
+                at, other = axis.place(line[layout.x], apart), OTHER[kind]
+                rows = line.assign(**{other: line[other].where(line[other].gt(0) & np.isfinite(line[other]))})
+                joined = axis.names is None and len(layout.panels) == 1
+                _draw(ax, at, rows[other], rows.drop(columns=["low", "high"]), of._replace(size=4), joined)
+                ax.plot(at, line.epsilon_audit, **ATTACK)
+            ax.axhline(epsilon, **SAME)
+            ax.set_title(
+                "what these cost: tight ε" if kind == "asked" else "what to ask for: ε", fontsize=8.5
+            )
+            ax.set_xlabel(_label(layout.x))
+        axes[-1][0].set_yscale("log")
+        axes[-1][0].set_ylabel("ε")
+        _epsilon_ticks(axes[-1][0])
+        for ax in axes.flat:
+            axis.apply(ax)
+        handles = [*layout.entries(), Line2D([], [], **SAME, label="the ε of the panel above")]
+        if points.epsilon_audit.notna().any():
+            handles.append(Line2D([], [], **ATTACK, label="shown by an attack: at least"))
+        handles += hollow_entries(points.violated)
+        text = (
+            f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}. "
+        )
+        text += "At a tight ε: read off between the budgets of a point, linearly in ln ε."
+        if layout.without:
+            text += f" Not drawn, since they vary other fields: {', '.join(layout.without)}."
+        if lost := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "tight"}:
+            text += f" No point has budgets on both sides of a tight ε of {numbers(lost)}."
+        text = "\n".join(textwrap.wrap(text, round(17 * size[0])))
+        name = f"{title}: {_label(layout.x)}" + (f" and {_label(layout.hue)}" if layout.hue else "")
+        return lay_out(drawing, name, text, handles)
+
+
+def _draw(ax: Axes, at: pd.Series, y: pd.Series, rows: pd.DataFrame, of: Look, joined: bool) -> None:
+    """Draw points with their intervals if `rows` have any; `joined` adds a line through them."""
+    order = at[y.notna()].sort_values().index
+    at, y, rows = at[order], y[order], rows.loc[order]
+    if joined:
+        ax.plot(at, y, color=of.colour, ls=of.line, zorder=3)
+    elif not of.marker:
+        of = of._replace(marker="o")
+    if "low" in rows:
+        ax.vlines(at, rows.low, rows.high, color=style.tint(of.colour), lw=2.2, zorder=2)
+    style.markers(ax, at, y, rows.violated, of)
+
+
+def _epsilon_ticks(ax: Axes) -> None:
+    """Set the ticks of a y axis of epsilon, and extend it to a factor of at least 5."""
+    low, high = ax.get_ylim()
+    more = max(1.15, math.sqrt(5 * low / high))
+    low, high = low / more, high * more
+    ax.set_ylim(low, high)
+    inside = [value for value in style.EPSILON_TICKS if low <= value <= high]
+    if len(inside) > 5:
+        inside = [value for value in inside if f"{value:e}".startswith("1")]
+    ax.set_yticks(inside, [number(value) for value in inside])
+    ax.yaxis.set_minor_locator(NullLocator())
+
+
+class _Axis:
+    """The x axis of the figure: positions of the values of the varied field, scale, limits and ticks."""
+
+    def __init__(self, values: Sequence[Any], scale: str | None) -> None:
+        if scale not in (None, "linear", "log"):
+            raise ValueError(f"scale = {scale!r} must be linear or log")
+        numeric = all(isinstance(value, float) for value in values)
+        self.names = None if numeric else [str(value) for value in values]
+        self.values: list[Any] = sorted(values) if numeric else list(values)
+        low = self.values[0] if numeric else 0.0
+        self.log = low > 0 and scale != "linear" and (scale == "log" or self.values[-1] / low >= LOG)
+
+    def place(self, values: pd.Series, apart: float = 0.0) -> pd.Series:
+        """Return the positions of values on the axis.
+
+        `apart` is an offset in units of the distance between lines, so that the intervals of lines do not
+        overlap.
+        """
+        if self.names is not None:
+            return values.map({value: i + 0.08 * apart for i, value in enumerate(self.values)}).astype(float)
+        to = np.log if self.log else np.asarray
+        low, high = to(self.values[0]), to(self.values[-1])
+        moved = to(values.astype(float)) + APART * apart * (high - low)
+        return pd.Series(np.exp(moved) if self.log else moved, index=values.index)
+
+    def apply(self, ax: Axes) -> None:
+        """Set scale, limits and ticks of the axis."""
+        if self.names is not None:
+            long = sum(map(len, self.names)) > 36
+            turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if long else {}
+            ax.set_xticks(range(len(self.names)), self.names, **turned)
+            ax.set_xlim(-0.5, len(self.names) - 0.5)
+            return
+        to = math.log if self.log else float
+        low, high = to(self.values[0]), to(self.values[-1])
+        room, shown = 0.05 * (high - low) or 0.5, self.values[:1]
+        for value in self.values[1:]:
+            if to(value) - to(shown[-1]) >= 0.09 * (high - low):  # closer labels would overlap
+                shown.append(value)
+        if self.log:
+            ax.set_xscale("log")
+            ax.set_xlim(math.exp(low - room), math.exp(high + room))
+        else:
+            ax.set_xlim(low - room, high + room)
+        ax.set_xticks(shown, [short(value) for value in shown])
+        ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[str, float, str]]:
+    """Yield axis, epsilon and title of each column of panels.
+
+    If no promised ε is among `epsilons`, the middle budget has a column.
+    """
+    budgets = points.epsilon_asked[points.axis.eq("asked") & np.isfinite(points.epsilon_asked)]
+    asked = sorted(budgets.unique())
+    for epsilon in [e for e in epsilons if e in asked] or asked[len(asked) // 2 :][:1] or [math.inf]:
+        yield "asked", epsilon, f"ε = {number(epsilon)} asked for" if asked else "no privacy"
+    for epsilon in epsilons:
+        if (points.axis.eq("tight") & points.epsilon_tight.eq(epsilon)).any():
+            yield "tight", epsilon, f"tight ε = {number(epsilon)}"
+
+
+def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
+    """Return the points of a column of panels. Points without privacy are in every column."""
+    column = "epsilon_asked" if kind == "asked" else "epsilon_tight"
+    free = points.axis.eq("asked") & np.isinf(points.epsilon_asked)
+    return points[(points.axis.eq(kind) & points[column].eq(epsilon)) | free]
+
+
+def _there(values: pd.Series) -> pd.Series:
+    """Return a mask of the rows whose run has the field."""
+    return values.notna() & values.ne("")
+
+
+def _distinct(values: pd.Series) -> list[Any]:
+    """Return the distinct values of a field, or [""] if no run has it."""
+    return list(values[_there(values)].unique()) or [""]
+
+
+def _label(name: str) -> str:
+    """Return the name of a field as words, without the prefix "dataset." or "problem."."""
+    return name.removeprefix("dataset.").removeprefix("problem.").replace("_", " ")
+
+
+def _text(value: Any) -> str:
+    return short(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,647 @@
+"""The pages of the report as bytes, from the results and the texts of `conf/report`.
+
+The bytes do not depend on when, where or how often the pages are made. Pages link to files of `results`,
+which lies beside them. They use no network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import vl_convert
+from hydra.utils import instantiate
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from omegaconf import DictConfig
+
+from dplangevin.papers.claims.analyses import guarantee
+from dplangevin.papers.exhibits import compare, privacy, read
+from dplangevin.papers.exhibits.style import look
+from dplangevin.papers.report import charts, claims
+from dplangevin.papers.report.findings import filled, known
+from dplangevin.papers.statistics import sort_by, summary
+from dplangevin.pipeline.config import content
+from dplangevin.text import epsilon, number, setting, short
+
+TEMPLATES = Path(__file__).with_name("templates")
+ROOT = "../../"  # path from the folder of the report to the repository
+MENU = {
+    "index.html": "Findings",
+    "claims.html": "Claims",
+    "exhibits.html": "Exhibits",
+    "compare.html": "Compare",
+    "privacy.html": "Privacy",
+    "how.html": "How it was made",
+}
+SCORES = {
+    "accuracy": "accuracy",
+    "log_score": "log score (nats)",
+    "brier": "Brier score",
+    "ece": "calibration error",
+}
+AXES = {
+    "audited": "tight ε: what each method is proved to cost",
+    "asked": "asked ε: what was asked of each method",
+}
+SERIES = {  # folder of runs -> its name in the menu, and whether methods are ranked there
+    "compare/adult": ("Adult: every method", True),
+    "compare/abalone": ("Abalone: every method", True),
+    "compare/synthetic": ("Two normals: every method", True),
+    "wang2015/adult": ("Adult, as in Figure 1c of Wang et al.", False),
+    "wang2015/abalone": ("Abalone, as in Figure 1b of Wang et al.", False),
+    "wang2015/synthetic": ("Two normals, as in Figure 1a of Wang et al.", False),
+    "li2019_fig3/adult": ("Adult, as in Figure 3 of Li et al.", False),
+}
+SETTINGS = {  # columns of runs.csv, in words
+    "batch": "batch",
+    "epochs": "epochs",
+    "steps": "steps",
+    "clip": "clip norm",
+    "step_size": "step size",
+    "l2": "regulariser (λ per row)",
+    "noise_multiplier": "noise multiplier",
+}
+LIBRARIES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "dp-accounting",
+    "arviz",
+    "hydra-core",
+    "dvc",
+    "matplotlib",
+    "altair",
+    "vl-convert-python",
+    "Jinja2",
+)
+
+
+EXPOSED = "window.vegaEmbed = vegaEmbed;"  # the only function of Vega's JavaScript that the pages use
+
+
+class Site:
+    """The data behind the pages, and the pages made from it.
+
+    Parameters
+    ----------
+    cfg : DictConfig
+        The composed configuration.
+    root : Path
+        The folder that has results/ and conf/.
+    """
+
+    def __init__(self, cfg: DictConfig, root: Path = Path(".")) -> None:
+        self.cfg, self.root = cfg, root
+        self.results = root / "results"
+        self.table = read.read_claims(self.results / "claims.csv")
+        self.by_id = self.table.set_index("id")
+        self.made = [str(name) for name in cfg.pipeline.exhibits if self.folder(str(name)).is_dir()]
+        written = content("report", "findings", cfg, root / "conf")
+        self.texts, self.promised = written["findings"], written["promises"]
+        self.exhibit_texts = content("report", "exhibits", cfg, root / "conf")["groups"]
+        self.environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.environment.filters["file"] = self._file
+        self.environment.globals |= {"menu": MENU, "papers": claims.PAPERS, "short_names": claims.SHORT}
+        self.environment.globals["there"] = lambda path: (self.root / path).exists()
+
+    def folder(self, exhibit: str) -> Path:
+        """Return the result folder of an exhibit."""
+        return self.results / "exhibits" / exhibit
+
+    def pages(self) -> dict[str, bytes]:
+        """Return the bytes of every file of the site, by its name."""
+        found = {
+            "index.html": self.page("index.html", **self._findings()),
+            "claims.html": self.page("claims.html", **self._claims()),
+            "exhibits.html": self.page("exhibits.html", groups=self.exhibits),
+            "compare.html": self.page("compare.html", **self._compare()),
+            "privacy.html": self.page("privacy.html", **self._privacy()),
+            "how.html": self.page("how.html", **self._how()),
+        }
+        for group in self.exhibits:
+            for entry in group["entries"]:
+                if entry["made"]:
+                    found[entry["page"]] = self.page("exhibit.html", group=group, **self._exhibit(entry))
+        texts = {**found, "style.css": self._style(), "site.js": (TEMPLATES / "site.js").read_text("utf-8")}
+        texts["vega.LICENSE.txt"] = (TEMPLATES / "vega.LICENSE").read_text("utf-8")
+        texts["vega.js"] = (
+            "/* see vega.LICENSE.txt */(() => {" + vl_convert.javascript_bundle(EXPOSED) + "})();\n"
+        )
+        return {name: text.encode() for name, text in sorted(texts.items())}
+
+    def page(self, template: str, **values: Any) -> str:
+        """Return the HTML of one page without empty lines."""
+        here = "exhibits.html" if template == "exhibit.html" else template
+        text = self.environment.get_template(template).render(here=here, **values)
+        return "\n".join(line for line in map(str.rstrip, text.splitlines()) if line) + "\n"
+
+    def _style(self) -> str:
+        """Return the style sheet with the colours of the charts."""
+        return self.environment.get_template("style.css").render(
+            palette=charts.palette(), ground=charts.DARK_GROUND
+        )
+
+    def _file(self, path: str) -> str:
+        """Return a path of the repository as a link from a page."""
+        return f"{ROOT}{path}"
+
+    # Findings
+
+    def _findings(self) -> dict[str, Any]:
+        """Return the values of the page of findings; a finding appears only if all its claims exist."""
+        entries = []
+        for name, entry in self.texts.items():
+            if not known(entry, self.by_id):
+                continue
+            rows = [claims.read(self._row(claim), self.made) for claim in entry["claims"]]
+            quoted = claims.read(self._row(entry["quote"]), self.made)
+            entries.append(
+                {
+                    "id": name.replace("_", "-"),
+                    "title": filled(entry["title"], self.by_id),
+                    "sentence": filled(entry["sentence"], self.by_id),
+                    "why": claims.tidy(filled(entry["why"], self.by_id)) + ".",
+                    "quote": quoted,
+                    "claims": rows,
+                    "exhibit": entry["exhibit"],
+                    "made": entry["exhibit"] in self.made,
+                    "caption": entry["figure"]["caption"],
+                    "spec": self._figure(entry["figure"]),
+                }
+            )
+        columns, lines = claims.counts(self.table)
+        return {
+            "findings": entries,
+            "counts": dict(zip(columns, lines[0][1], strict=False)),
+            "total": lines[0][1][-1],
+            "facts": len(claims.contradicted(self.table)),
+            "readings": int(self.table.kind.eq("reading").sum()),
+            "questions": int(self.table.kind.eq("extension").sum()),
+            "marks": claims.MARKS,
+            "in_words": claims.MEASURES,
+            "kinds": claims.KINDS,
+            "settings": claims.SETTINGS,
+        }
+
+    def _row(self, claim: str) -> pd.Series:
+        """Return the row of a claim, with "" for missing text."""
+        return (
+            self.table[self.table.id.eq(claim)]
+            .fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
+            .iloc[0]
+        )
+
+    def _figure(self, figure: Mapping[str, Any]) -> Markup | None:
+        """Return the specification of a figure of conf/report, or None if its data do not exist."""
+        try:
+            if "analysis" in figure:
+                frame = read.read_analysis(figure["analysis"], self.results / "analyses")
+                frame = frame[frame.paper.eq(figure["paper"])] if "paper" in figure else frame
+            elif "runs" in figure:
+                methods = figure["methods"]
+                runs = read.read_runs([figure["runs"]], root=self.results / "runs")
+                frame = sort_by(summary(runs[runs.method.isin(methods)]), method=methods)
+            else:
+                names = figure["claims"]
+                frame = self.by_id.loc[[*names], ["ours", "low", "high"]].assign(name=[*names.values()])
+        except FileNotFoundError:
+            return None
+        return self._spec(instantiate(figure["chart"], _partial_=True, _convert_="all")(frame))
+
+    def _spec(self, spec: Mapping[str, Any]) -> Markup:
+        return Markup(charts.text(spec))
+
+    # Claims
+
+    def _claims(self) -> dict[str, Any]:
+        """Return the values of the page of claims."""
+        columns, lines = claims.counts(self.table)
+        used = self.table
+        exhibits = sorted({name for text in used.exhibit.dropna() for name in text.split("; ")})
+        return {
+            "sentences": claims.in_order(self.table, self.made),
+            "columns": [(name, *claims.MARKS[name]) for name in columns],
+            "counts": lines,
+            "questions": claims.questions(self.table),
+            "contradicted": claims.contradicted(self.table),
+            "kinds": claims.KINDS,
+            "settings": claims.SETTINGS,
+            "measures": claims.MEASURES,
+            "verdicts": [(name, text, *claims.MARKS[name]) for name, text in claims.VERDICTS.items()],
+            "exhibits": exhibits,
+            "made": self.made,
+            "total": len(self.table),
+        }
+
+    # Exhibits
+
+    @cached_property
+    def exhibits(self) -> list[dict[str, Any]]:
+        """Return the groups of exhibits, each with the entries of its list."""
+        there = {path.stem for path in (self.root / "conf/exhibit").glob("*.yaml")}
+        written = {name: text for group in self.exhibit_texts.values() for name, text in group.items()}
+        groups = {
+            name: {key: text for key, text in group.items() if key in there}
+            for name, group in self.exhibit_texts.items()
+        }
+        groups["all"] |= {
+            name: {"of": "", "finding": "", "open": ""} for name in sorted(there - set(written))
+        }
+        return [
+            {
+                "id": name,
+                "title": claims.PAPERS.get(name, "All three papers"),
+                "entries": [self._entry(*item) for item in group.items()],
+            }
+            for name, group in groups.items()
+        ]
+
+    def _entry(self, name: str, text: Mapping[str, str]) -> dict[str, Any]:
+        """Return what the list of exhibits shows of one exhibit."""
+        spec = content("exhibit", name, self.cfg, self.root / "conf")
+        try:
+            finding = filled(text["finding"], self.by_id)
+        except KeyError:
+            finding = ""
+        found = {"id": name, "title": spec["title"], "of": text["of"], "open": text["open"], "spec": spec}
+        made = name in self.made
+        files = sorted(path.name for path in self.folder(name).iterdir()) if made else []
+        return {**found, "finding": finding, "made": made, "page": f"exhibit-{name}.html", "files": files}
+
+    def _exhibit(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the page of one exhibit."""
+        name, spec = entry["id"], entry["spec"]
+        shown = self.table.exhibit.fillna("").str.split("; ").map(lambda names: name in names)
+        rows = [claims.read(self._row(claim), self.made) for claim in self.table.id[shown]]
+        kinds = {"png": "PNG", "pdf": "PDF", "csv": "numbers (CSV)", "md": "table with notes (Markdown)"}
+        files = [
+            (
+                f"../exhibits/{name}/{file}",
+                f"{kinds[file.rsplit('.')[-1]]}{', at the tight ε' if '_audited' in file else ''}",
+            )
+            for file in entry["files"]
+        ]
+        return {
+            "entry": entry,
+            "figure": f"../exhibits/{name}/{name}.png",
+            "twin": f"../exhibits/{name}/{name}_audited.png"
+            if f"{name}_audited.png" in entry["files"]
+            else "",
+            "files": files,
+            "claims": rows,
+            "chosen": [row for row in rows if row.setting != "paper"],
+            "settings": self._settings(name, spec),
+            "assumed": self._assumed(spec),
+            "source": spec["source"],
+        }
+
+    def _folders(self, spec: Mapping[str, Any]) -> list[str]:
+        """Return the folders of runs that an exhibit shows and that exist."""
+        if not str(spec["source"]).startswith("results/runs"):
+            return []
+        return [
+            name
+            for name in read.folders(spec, self.cfg)
+            if (self.results / "runs" / name / "runs.csv").is_file()
+        ]
+
+    def _settings(self, name: str, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Return the settings of an exhibit as labels and values.
+
+        For runs they come from the rows. For an analysis they are its numbers in conf/analysis.
+        """
+        folders = self._folders(spec)
+        if not folders:
+            analysis = Path(spec["source"]).stem
+            numbers = self.cfg.get("analysis", {}).get(analysis, {})
+            return [
+                (str(key).replace("_", " "), _plain(value))
+                for key, value in numbers.items()
+                if not _long(value)
+            ]
+        frame = read.read_runs(folders, spec.get("runs", ()), self.results / "runs")
+        private = frame[np.isfinite(frame.epsilon)]
+        found = [
+            ("data", _listed(frame.dataset)),
+            ("training rows", _listed(frame.records.dropna().map("{:,.0f}".format))),
+            ("methods", _listed(frame.method.map(lambda method: look(method).label))),
+            ("repeats (seeds)", f"{frame.seed.nunique()}"),
+            ("δ", _listed(private.delta.map(number))),
+            ("ε asked for", _span(private.epsilon)),
+            ("neighbours of the tight price", _listed(private.adjacency_tight).replace("_", "-")),
+        ]
+        for column, label in SETTINGS.items():
+            values = frame[column].dropna()
+            values = values[np.isfinite(values)]
+            if len(values):
+                found.append((label, _span(values)))
+        return [(label, text) for label, text in found if text]
+
+    def _assumed(self, spec: Mapping[str, Any]) -> list[str]:
+        """Return the assumptions under which the guarantees of an exhibit's rows hold."""
+        folders = self._folders(spec)
+        if not folders:
+            return []
+        frames = [
+            pd.read_csv(self.results / "runs" / name / "runs.csv", usecols=["assumptions"])
+            for name in folders
+        ]
+        texts = pd.concat(frames).assumptions.dropna()
+        return sorted({piece for text in texts for piece in text.split("; ") if piece})
+
+    # Compare
+
+    def _compare(self) -> dict[str, Any]:
+        """Return the menus, a chart for every choice, and the ranks where all methods were run."""
+        titles = {"method", "metric", "dataset", "variant", "scaling", "violated"}
+        specs: dict[str, Any] = {}
+        ranks: dict[str, Any] = {}
+        series = {}
+        spec = content("exhibit", "compare", self.cfg, self.root / "conf") if "compare" in self.made else {}
+        for folder, (title, ranked) in SERIES.items():
+            if not (self.results / "runs" / folder / "runs.csv").is_file():
+                continue
+            series[folder] = title
+            runs = read.read_runs([folder], root=self.results / "runs")
+            runs = runs[
+                [
+                    "dataset",
+                    "method",
+                    "metric",
+                    "variant",
+                    "scaling",
+                    "violated",
+                    "seed",
+                    "epsilon",
+                    "epsilon_paper",
+                    "epsilon_tight",
+                    "value",
+                ]
+            ]
+            runs = runs.astype(dict.fromkeys(titles, object))
+            if "methods" in spec:
+                runs = sort_by(runs, method=spec["methods"])
+            for score, label in SCORES.items():
+                metric = compare.CLASSES.metrics[score]
+                if not runs.metric.eq(metric).any():
+                    continue
+                table = summary(runs, metric)
+                for axis in AXES:
+                    key = f"{folder}|{score}|{axis}"
+                    ln = axis == "asked" and folder.startswith("wang2015")
+                    specs[key] = charts.over_epsilon(
+                        table, audited=axis == "audited", ln=ln, y=f"test {label}"
+                    )
+                    if ranked and spec:
+                        ranks |= self._ranks(runs, folder, score, axis, spec["draw"]["epsilons"])
+        return {
+            "series": series,
+            "scores": SCORES,
+            "axes": AXES,
+            "epsilons": [number(value) for value in spec.get("draw", {}).get("epsilons", [])],
+            "specs": Markup(charts.text(specs)),
+            "ranks": Markup(charts.text(ranks)),
+            "shown": ranks.get("compare/adult|accuracy|audited|1", []),
+            "notes": spec and "compare.md" in self._files("compare"),
+        }
+
+    def _files(self, name: str) -> list[str]:
+        return [path.name for path in self.folder(name).iterdir()]
+
+    def _ranks(
+        self, runs: pd.DataFrame, folder: str, score: str, axis: str, epsilons: list[float]
+    ) -> dict[str, Any]:
+        """Return tables of ranks by key, as lines of text.
+
+        A line has method, score, interval, difference from the best, p-value, and the rank in words.
+        """
+        scores = compare.CLASSES.alone(score)
+        table = compare.at_epsilon(runs, epsilons=epsilons, axis=axis, scores=scores)
+        found = {}
+        for at, block in table.groupby("epsilon"):
+            order = block.assign(
+                group=np.select(
+                    [block.reach.eq(compare.REACHED), block.reach.eq(compare.NOT_PRIVATE)], [0, 2], 1
+                ),
+                score=-scores.sign * block[score],
+            )
+            lines = []
+            for _, row in order.sort_values(["group", "score"], kind="stable").iterrows():
+                lines.append([look(row.method).label, *_rank(row, scores)])
+            found[f"{folder}|{score}|{axis}|{number(float(str(at)))}"] = lines
+        return found
+
+    # Privacy
+
+    def _privacy(self) -> dict[str, Any]:
+        """Return the values of the page about privacy."""
+        path = self.results / "analyses/privacy_claims.csv"
+        values: dict[str, Any] = {
+            "promises": [],
+            "says": self.promised,
+            "steps": {},
+            "attacks": privacy.ATTACKS,
+            "menu_steps": {},
+        }
+        if path.is_file():
+            frame = read.read_analysis("privacy_claims", self.results / "analyses")
+            values["promises"] = [
+                (
+                    str(paper),
+                    [self._promise(frame, row) for _, row in group.iterrows()],
+                    self._spec(charts.promises(group)),
+                )
+                for paper, group in frame.groupby("paper", sort=False)
+            ]
+        if (self.results / "analyses/ryffel2022_privacy.csv").is_file():
+            frame = read.read_analysis("ryffel2022_privacy", self.results / "analyses")
+            panels = content("exhibit", "ryffel2022_privacy", self.cfg, self.root / "conf")["draw"]["panels"]
+            curves = frame[frame.kind.eq("curve")]
+            for setting, label in panels.items():
+                here = curves[curves.setting.eq(setting)]
+                for batch in sorted(here.batch.unique()):
+                    full = batch == here.records.iloc[0]
+                    name = f"{label}, {'full batch' if full else f'batches of {batch}'}"
+                    values["menu_steps"][f"{setting}|{batch}"] = name
+                    values["steps"][f"{setting}|{batch}"] = charts.over_steps(
+                        frame, setting=setting, batch=batch
+                    )
+        values["first"] = next((key for key in values["menu_steps"] if key.endswith("|128")), "")
+        values["steps"] = Markup(charts.text(values["steps"]))
+        return values
+
+    def _promise(self, frame: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
+        """Return what the page about privacy shows of one printed guarantee."""
+        verdict = guarantee(frame, id=row.id)
+        outcome, _ = privacy.OUTCOMES[verdict["verdict"]]
+        claim = next((name for name in (f"{row.paper}_{row.id}",) if name in self.by_id.index), "")
+        prices = (
+            row.epsilon_claimed,
+            row.epsilon_formula,
+            row.epsilon_add_remove,
+            row.epsilon_replace_one,
+            row.audit_epsilon,
+        )
+        return {
+            "label": row.label,
+            "where": row["where"],
+            "delta": epsilon(row.delta),
+            "prices": [epsilon(value) for value in prices],
+            "outcome": outcome,
+            "look": claims.MARKS[verdict["verdict"]],
+            "reason": verdict["reason"],
+            "claim": claim,
+        }
+
+    # How it was made
+
+    def _how(self) -> dict[str, Any]:
+        """Return the values of the page about versions, data, run times and missing parts."""
+        lock = (
+            (self.root / "requirements.lock").read_text("utf-8")
+            if (self.root / "requirements.lock").is_file()
+            else ""
+        )
+        versions = dict(
+            line.split("==") for line in lock.splitlines() if "==" in line and not line.startswith("#")
+        )
+        manifests = sorted((self.root / "data/manifest/dataset").glob("*.json"))
+        data = [(path.stem, json.loads(path.read_text("utf-8"))) for path in manifests]
+        untested = self.table[self.table.verdict.eq("not testable")]
+        timings = read.read_timings(self.root / "benchmarks/methods.csv")
+        machine = self.root / "benchmarks/methods.csv"
+        runs = sorted((self.results / "runs").glob("*/*/runs.csv"))
+        return {
+            "versions": [(name, versions[name]) for name in LIBRARIES if name in versions],
+            "all_versions": sorted(versions.items()),
+            "seed": self.cfg.get("seed", ""),
+            "repeats": self.cfg.get("repeats", ""),
+            "scale": self.cfg.get("scale", ""),
+            "delta": number(float(self.cfg.get("delta", "nan"))),
+            "data": [(name, self._dataset(name), stated) for name, stated in data],
+            "counts": self._counts(runs),
+            "timings": self._timings(timings),
+            "machine": pd.read_csv(machine).machine.iloc[0] if machine.is_file() else "",
+            "untested": [
+                (str(p), [*group.itertuples()]) for p, group in untested.groupby("paper", sort=False)
+            ],
+            "missing": [e for group in self.exhibits for e in group["entries"] if not e["made"]],
+            "hashes": [
+                (path, _sha256(self.root / path))
+                for path in (
+                    "results/claims.csv",
+                    "data/manifest/code.json",
+                    "params.yaml",
+                    "requirements.lock",
+                )
+                if (self.root / path).is_file()
+            ],
+        }
+
+    def _dataset(self, name: str) -> Mapping[str, Any]:
+        """Return the configuration of a data set, or an empty mapping."""
+        found: Mapping[str, Any] = self.cfg.get("dataset", {}).get(name, {})
+        return found
+
+    def _counts(self, runs: list[Path]) -> list[tuple[str, str, str]]:
+        """Return the name of every folder of runs, its number of settings and its number of scores."""
+        found = []
+        for path in runs:
+            scores = path.with_name("scores.csv")
+            lines = [file.read_bytes().count(b"\n") - 1 for file in (path, scores)]
+            found.append((f"{path.parts[-3]}/{path.parts[-2]}", f"{lines[0]:,}", f"{lines[1]:,}"))
+        return found
+
+    def _timings(self, table: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[str]]]]:
+        """Return the data sets, and the run time of each method on each of them."""
+        datasets = [*dict.fromkeys(table.dataset)]
+        wide = dict(zip(zip(table.dataset, table.method, strict=True), table.value, strict=True))
+        methods = [*dict.fromkeys(table.method)]
+        return datasets, [
+            (
+                look(method).label,
+                [short(float(wide[key])) if (key := (name, method)) in wide else "" for name in datasets],
+            )
+            for method in methods
+        ]
+
+
+def _rank(row: pd.Series, scores: compare.Scores) -> list[str]:
+    """Return score, interval, difference from the best, p-value and the rank in words."""
+    value = row[scores.main]
+    if np.isnan(value):
+        return ["", "", "", "", row.reach]
+    cells = [f"{value:.4f}", "" if np.isnan(row.low) else f"{row.low:.4f} to {row.high:.4f}"]
+    gap = "" if row.best or np.isnan(row.difference) else f"{row.difference:+.4f}".replace("-", "−")
+    p = (
+        ""
+        if row.best or np.isnan(row.p_adjusted)
+        else ("< 0.0001" if row.p_adjusted < 1e-4 else f"{row.p_adjusted:.2g}")
+    )
+    if row.reach == compare.NOT_PRIVATE:
+        words = "not private"
+    elif row.reach != compare.REACHED:
+        words = f"{row.reach.split()[0]} at ε = {short(row.epsilon_end)}; not compared"
+    elif row.best:
+        words = "best"
+    elif np.isnan(row.difference):
+        words = "not compared"
+    elif row.significant:
+        better = scores.sign * row.difference > 0
+        words = "above the best, but a condition of its guarantee fails" if better else "worse than the best"
+    else:
+        words = "cannot be told from the best"
+    return [*cells, gap, p, words + (" †" if row.violated else "")]
+
+
+def _listed(values: Any) -> str:
+    """Return the distinct values, joined by commas."""
+    return ", ".join(dict.fromkeys(str(value) for value in values if str(value)))
+
+
+def _span(values: pd.Series) -> str:
+    """Return up to six values as they are, and more as their range."""
+    found = [*dict.fromkeys(setting(value) for value in sorted(values))]
+    return ", ".join(found) if len(found) <= 6 else f"{found[0]} to {found[-1]} ({len(found)} values)"
+
+
+def _plain(value: Any) -> str:
+    """Return a value of the configuration as text."""
+    if isinstance(value, float):
+        return number(value)
+    if hasattr(value, "__iter__") and not isinstance(value, str):
+        return ", ".join(_plain(item) for item in value)
+    return str(value)
+
+
+def _long(value: Any) -> bool:
+    """Return whether a value of the configuration is nested or names code."""
+    return (
+        hasattr(value, "keys")
+        or (
+            hasattr(value, "__iter__")
+            and not isinstance(value, str)
+            and any(hasattr(item, "keys") for item in value)
+        )
+        or "dplangevin." in str(value)
+    )
+
+
+def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

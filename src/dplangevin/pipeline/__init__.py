@@ -1,0 +1,1 @@
+"""What runs an experiment: configuration, plan, sweep, cache of finished tasks, data on demand, executors."""

@@ -1,0 +1,317 @@
+"""Execution of tasks on the workers of a Dask cluster; only this module needs Dask.
+
+Each call is a future, because joblib's backend for Dask supports no resources and does not survive a lost
+connection.  The data that all calls share are sent to each worker once.  A few calls wait at each worker, the
+others in this process.  If a worker is lost, Dask computes its calls again.  If the connection is lost, this
+process submits the remaining calls again under the same keys.  Dask finds by its key a call that still runs
+on the cluster.  Every worker process computes on one thread, one call at a time.
+"""
+
+import os
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cloudpickle
+from distributed import Client, Future, KilledWorker, WorkerPlugin, as_completed, fire_and_forget, get_worker
+from distributed.client import ClosedClientError
+
+from dplangevin.device import KINDS
+from dplangevin.pipeline.environment import pinned
+from dplangevin.pipeline.executor import (
+    CLUSTER,
+    Done,
+    Need,
+    R,
+    T,
+    attempted,
+)
+from dplangevin.pipeline.units import PACKAGE, code_hash, package_hash, reachable
+
+PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
+PATIENCE = 600.0  # seconds to wait for a scheduler that has answered before
+FIRST = 30.0  # seconds to wait for the first answer of a scheduler
+WAITING = 2  # calls that run or wait at each worker
+REFUSALS = 10  # how often a check may find that the workers in question are gone
+SEEN = 5.0  # seconds between two counts of the workers
+# libraries whose versions must be the same on all workers
+STATED = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
+
+
+class Job(NamedTuple):
+    """The data that all calls share.
+
+    Attributes
+    ----------
+    function : callable of one argument.
+    code : names of modules or objects that the function calls.
+    versions : mapping, what `versions` returns in the submitting process; a worker must have the same.
+    """
+
+    function: Callable[[Any], Any]
+    code: Sequence[str]
+    versions: Mapping[str, str]
+
+
+class Carrier(WorkerPlugin):
+    """A Dask plugin that brings a job to every worker, also to workers that join later."""
+
+    def __init__(self, name: str, job: bytes) -> None:
+        self.name, self.job = name, job
+
+
+class Refused(Exception):
+    """A worker has other versions than the submitting process."""
+
+
+class _Lost(Exception):
+    """The connection to the scheduler is lost."""
+
+
+LOST = (_Lost, OSError, CancelledError, ClosedClientError)  # exceptions that show a lost connection
+
+
+def versions(code: Sequence[str]) -> dict[str, str]:
+    """Return the versions of all code that determines numbers, in this process.
+
+    These are Python, libraries, this package, and the modules outside it that `code` names.  A build tag, as
+    in 2.13.0+cpu, is left out: a worker with a GPU has another build.  Its build is listed with its rows.
+    """
+    found = {name: version(name).partition("+")[0] for name in STATED}
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    own = [name for name in code if name.partition(".")[0] != PACKAGE]
+    return {"Python": here, **found, PACKAGE: _package(), **{name: _code(name) for name in sorted(own)}}
+
+
+@cache
+def _package() -> str:
+    """Return the hash of this package's code, as it was when this process first asked."""
+    return package_hash()[:12]
+
+
+@cache
+def _code(name: str) -> str:
+    """Return the hash of the code of a name outside this package, or a text if it cannot be found."""
+    return code_hash(name)[:12] if reachable([name]) else "is not on PYTHONPATH"
+
+
+class Cluster:
+    """The workers of a scheduler.
+
+    Parameters
+    ----------
+    address : str, such as tcp://HOST:8786, or the path of an existing scheduler file; anything else is a
+        ValueError.
+    need, code : as in `pipeline.executor.computed`.
+    """
+
+    def __init__(self, address: str, need: Need, code: Sequence[str]) -> None:
+        if not address.startswith(PROTOCOLS) and not Path(address).is_file():
+            raise ValueError(
+                f"{CLUSTER} = {address!r} is neither an address, such as tcp://HOST:8786, nor a scheduler file"
+            )
+        self.address, self.need, self.code = address, need, code
+        self.versions, self.refusals = versions(code), 0
+
+    def computed(self, function: Callable[[T], R], arguments: Sequence[T]) -> Iterator[Done[R]]:
+        """Yield the outcome of every call; if the connection is lost, submit the remaining calls again."""
+        job = cloudpickle.dumps(Job(function, self.code, self.versions))
+        left, name, patience = dict(enumerate(arguments)), f"{PACKAGE}-{uuid.uuid4().hex}", FIRST
+        while left:
+            try:
+                with self.connected(patience) as client:
+                    patience = PATIENCE
+                    for done in self.gathered(client, job, left, name):
+                        del left[done.place]
+                        yield done
+            except _Lost:
+                print(
+                    f"The connection to {self.address} is lost: {len(left)} of {len(arguments)} are asked for again",
+                    file=sys.stderr,
+                )
+                time.sleep(1)
+
+    @contextmanager
+    def connected(self, patience: float) -> Iterator[Client]:
+        """Yield a client of the scheduler, which must answer within `patience` seconds."""
+        place = {"address" if self.address.startswith(PROTOCOLS) else "scheduler_file": self.address}
+        try:
+            client = Client(**place, timeout=patience, set_as_default=False, name="dplangevin")
+        except (OSError, ValueError, TypeError) as error:
+            raise ValueError(
+                f"no scheduler answers at {CLUSTER} = {self.address} for {patience:.0f} s ({error}): start one with "
+                "`dask scheduler`; units that were finished are kept"
+            ) from error
+        try:
+            yield client
+        except LOST as error:
+            raise _Lost from error
+        finally:
+            client.close(timeout=5)
+
+    def gathered(self, client: Client, job: bytes, left: Mapping[int, Any], name: str) -> Iterator[Done[Any]]:
+        """Yield the outcomes of the calls in `left`.
+
+        Raises
+        ------
+        _Lost, OSError : The connection is lost.
+        """
+        offered = self.accepted(client)
+        resources = self.asked(offered)
+        device = "cuda" if "GPU" in resources else "cpu"
+        todo, running = deque(left.items()), dict[Future, int]()
+        finished, slots, looked = as_completed(loop=client.loop), len(offered), time.monotonic()
+        client.register_plugin(Carrier(name, job))
+
+        def fill() -> None:
+            while todo and len(running) < WAITING * slots:
+                index, argument = todo.popleft()
+                call = name, device, os.environ.get("DPL_MEMORY"), index, argument
+                future = client.submit(_called, *call, key=f"{name}-{index}", resources=resources, pure=False)
+                fire_and_forget(future)  # it keeps running if the connection is lost; its key finds it again
+                running[future] = index
+                finished.add(future)
+
+        try:
+            fill()
+            while running:
+                batch = finished.next_batch()
+                ready = [future for future in batch if future.status == "finished"]
+                for future, done in zip(ready, client.gather(ready), strict=True):
+                    del running[future]
+                    yield done
+                for future in batch:
+                    if future not in running:
+                        continue
+                    if future.status != "error":
+                        raise _Lost
+                    yield Done(running.pop(future), None, self.told(client, future.exception()), "")
+                if time.monotonic() - looked > SEEN:
+                    slots, looked = max(1, len(client.nthreads())), time.monotonic()
+                fill()
+        except LOST:
+            raise  # without cancelling: `computed` submits the same calls again
+        except BaseException:
+            client.cancel([*running], force=True)
+            client.unregister_worker_plugin(name)
+            raise
+        client.unregister_worker_plugin(name)
+
+    def told(self, client: Client, error: Exception) -> Exception:
+        """Return an error, for the user, for a call that no worker finished.
+
+        Raises
+        ------
+        ValueError : A worker that joined later refuses the call, because it has other versions.
+        _Lost : The worker that refused the call has left.
+        """
+        if isinstance(error, Refused):
+            self.accepted(client)
+            self.refusals += 1
+            if self.refusals > REFUSALS:
+                return ValueError(
+                    "a worker says that its versions are not those here, and then that they are: start "
+                    "the workers again"
+                )
+            raise _Lost  # the worker has left
+        if isinstance(error, KilledWorker):
+            return ValueError(
+                f"{error.allowed_failures + 1} workers ended while they computed this, the last at "
+                f"{error.last_worker.address}: see their logs, and give them more memory (--memory-limit)"
+            )
+        return error
+
+    def accepted(self, client: Client) -> dict[str, Mapping[str, float]]:
+        """Return the resources of the workers by address; wait until there is a worker.
+
+        Raises
+        ------
+        ValueError : A worker has other versions than this process, or several threads; the message says
+            which.
+        """
+        if not client.nthreads():
+            print(f"{self.address} has no worker yet: waiting for the first", file=sys.stderr)
+            client.wait_for_workers(1)
+        found = client.run(versions, self.code, on_error="return")
+        stated = client.scheduler_info(n_workers=-1)["workers"]
+        wrong: dict[str, list[str]] = {}
+        found = {address: theirs for address, theirs in found.items() if not isinstance(theirs, OSError)}
+        if not found:  # all workers have left, or the scheduler cannot reach them
+            self.refusals += 1
+            if self.refusals > REFUSALS:
+                raise ValueError(f"{self.address} reaches none of its workers: start them again")
+            raise _Lost
+        for address, theirs in found.items():
+            if isinstance(theirs, Exception):
+                what = [f"no dplangevin like this one can be imported ({theirs})"]
+            else:
+                pairs = {key: (theirs.get(key), own) for key, own in self.versions.items()}
+                what = [f"{key} {their}, here {own}" for key, (their, own) in pairs.items() if their != own]
+            if address in stated and (threads := stated[address]["nthreads"]) != 1:
+                what.append(
+                    f"{threads} threads: start it with --nthreads 1, and with --nworkers for more processes"
+                )
+            if what:
+                wrong.setdefault("; ".join(what), []).append(address)
+        if wrong:
+            lines = [
+                f"{', '.join(who[:3])}{f' and {len(who) - 3} more' if len(who) > 3 else ''}: {what}"
+                for what, who in wrong.items()
+            ]
+            raise ValueError("workers are refused, since numbers would depend on them:\n" + "\n".join(lines))
+        print(f"{self.address}: {len(found)} workers; dashboard {client.dashboard_link}", file=sys.stderr)
+        return {address: stated[address]["resources"] if address in stated else {} for address in found}
+
+    def asked(self, offered: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        """Return the resources to request for a call: those that it needs and that a worker declares.
+
+        Raises
+        ------
+        ValueError : No worker has enough of them, so that a call would wait for ever.
+        """
+        declared = {name for each in offered.values() for name in each}
+        kind = os.environ.get("DPL_DEVICE") or "auto"
+        if kind not in KINDS:
+            raise ValueError(f"DPL_DEVICE = {kind!r} must be one of {', '.join(KINDS)}")
+        if self.need.gpu and kind == "cuda" and "GPU" not in declared:
+            raise ValueError(
+                f"DPL_DEVICE = 'cuda', but no worker declares a GPU: --resources GPU=1 ({self.address})"
+            )
+        needed = {"GPU": self.need.gpu if kind != "cpu" else 0, "MEMORY": self.need.memory}
+        found = {name: value for name, value in needed.items() if value and name in declared}
+        if not any(
+            all(each.get(name, 0) >= value for name, value in found.items()) for each in offered.values()
+        ):
+            raise ValueError(f"no worker of {self.address} has {found}: declare more with --resources")
+        return found
+
+
+def _called(name: str, device: str, memory: str | None, index: int, argument: Any) -> Done[Any]:
+    """Return the outcome of a call, made in a worker process.
+
+    `device` and `memory` are the values of DPL_DEVICE and DPL_MEMORY, which affect numbers.
+    """
+    job = _loaded(get_worker().plugins[name].job)  # type: ignore[attr-defined]
+    os.environ["DPL_DEVICE"] = device
+    os.environ.pop("DPL_MEMORY", None)
+    if memory is not None:
+        os.environ["DPL_MEMORY"] = memory
+    with pinned():
+        return attempted(job.function, index, argument)
+
+
+@lru_cache(maxsize=1)
+def _loaded(content: bytes) -> Job:
+    """Return the job, or raise `Refused` if this worker has other versions."""
+    job: Job = cloudpickle.loads(content)
+    if versions(job.code) != job.versions:
+        raise Refused
+    return job

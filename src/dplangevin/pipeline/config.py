@@ -1,0 +1,525 @@
+"""Compose `conf/` into `params.yaml`, once; every stage then reads `params.yaml` and nothing else.
+
+`conf/` is the source. `params.yaml` is generated from it and tracked by git, like a lock file for parameters.
+`dvc exp run -S` writes the same bytes: it uses Hydra's compose, with interpolations resolved, and
+`OmegaConf.to_yaml`, as this module does.
+
+    python -m dplangevin.pipeline.config                compose, write params.yaml if it changed
+    python -m dplangevin.pipeline.config scale=smoke    the same with Hydra overrides
+    python -m dplangevin.pipeline.config --check        exit 1, naming the keys, if params.yaml differs from conf/
+    python -m dplangevin.pipeline.config --try seed=3   exit 2, saying why, if an experiment cannot set that
+
+The module checks everything before it writes anything, and `--try` never writes. Exit status 2 means one of
+two things: a file is not valid YAML (`yaml_file`), or a value has the wrong type or is outside its domain
+(`check_values`).
+
+`conf/` is code, because a `_target_` in it names the object that is called. So this module reads no
+configuration from a folder of data.
+
+What exhibits show and what papers claim are not parameters. The stage that needs them reads their files
+with `content`.
+"""
+
+import argparse
+import os
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from dplangevin.data.yaml_file import (
+    ConfigError,
+    inexact,
+    read,
+    said,
+    sound,
+)
+from dplangevin.files import atomic_path
+from dplangevin.pipeline import plan, schema, validate
+from dplangevin.pipeline.schema import Config
+from dplangevin.text import meant
+
+PARAMS = "params.yaml"
+CONF = "conf"
+OF_PIPELINE = (
+    "scale/pipeline@_global_"  # entry of config.yaml's defaults: scaled values that only one pipeline has
+)
+SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
+SHOWN = 20  # keys named in a message before "and n more"
+# group -> key that its reader removes from an entry before it builds the object
+TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
+
+
+class OutOfStep(ConfigError):
+    """`params.yaml` is not what `conf/` composes to."""
+
+
+def load(path: str | Path = PARAMS) -> DictConfig:
+    """Return the composed configuration from `params.yaml`."""
+    if not Path(path).exists():
+        raise ConfigError(f"{path} does not exist: write it with `python -m dplangevin.pipeline.config`")
+    return read(path)
+
+
+def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
+    """Return `conf/<kind>/<name>.yaml` as plain values, with its interpolations resolved.
+
+    Parameters
+    ----------
+    kind : str
+        Folder of `conf/`, such as "exhibit".
+    name : str
+        Name of the file, without ".yaml".
+    cfg : DictConfig
+        Composed configuration. Interpolations refer to it, or to the other files of the same folder.
+    conf : str or Path
+        The folder `conf/`.
+
+    Raises
+    ------
+    ConfigError
+        The file does not exist (the message lists those that do), an interpolation has no target, or a value
+        does not fit the object that takes it.
+    """
+    folder = Path(conf) / kind
+    there = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in there:
+        raise ConfigError(f"no {kind} {name!r}{meant(name, there)}; {folder}/ has {', '.join(there)}")
+    texts = {name: sound(folder / f"{name}.yaml")}
+    todo = [name]
+    while todo:
+        for other in re.findall(rf"\$\{{{kind}\.(\w+)", texts[todo.pop()]):
+            if other in there and other not in texts:
+                texts[other] = sound(folder / f"{other}.yaml")
+                todo.append(other)
+    groups = set(re.findall(r"\$\{(\w+)", "".join(texts.values()))) - {kind}
+    try:
+        around = OmegaConf.create({group: cfg[group] for group in groups if group in cfg})
+        around[kind] = {key: read(folder / f"{key}.yaml") for key in texts}
+        found = plan.plain(around[kind][name])
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{folder / f'{name}.yaml'}: {error}") from error
+    _refuse(validate.check(found), f"{folder / f'{name}.yaml'} has values that cannot be used")
+    return found
+
+
+# Composition
+
+
+def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
+    """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved.
+
+    Raises
+    ------
+    ConfigError
+        A file is not valid YAML (`yaml_file`). An override cannot be parsed or names no key. A file or an
+        interpolation does not exist. A mandatory value (`???`) is missing. A key of `conf/scale/` exists
+        nowhere else in `conf/`.
+    """
+    folder = _checked(overrides, conf)
+    cfg = _compose(overrides, folder)
+    if missing := sorted(OmegaConf.missing_keys(cfg)):
+        raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
+    left_out = [
+        "~scale",
+        *([f"{OF_PIPELINE}=none"] if OF_PIPELINE in (folder / "config.yaml").read_text() else []),
+    ]
+    unscaled = _compose([*left_out, *(o for o in overrides if not o.startswith("scale="))], folder)
+    if unknown := sorted(flatten(cfg).keys() - flatten(unscaled).keys()):
+        raise ConfigError(f"{conf}/scale/{cfg.scale}.yaml sets keys that nothing reads: {_listed(unknown)}")
+    return cfg
+
+
+def check_experiment(overrides: Sequence[str], conf: str | Path = CONF) -> None:
+    """Raise ConfigError for overrides that `dvc exp run -S` cannot use; write nothing."""
+    folder = _checked(overrides, conf)
+    cfg = _compose(overrides, folder)
+    if any(override.startswith("+") for override in overrides):  # a new key that nothing may read
+        check_keys(_compose([], folder), cfg)
+    check_values(cfg)
+
+
+def sound_files(conf: str | Path = CONF) -> None:
+    """Raise ConfigError for the first file of `conf/` that is not valid YAML."""
+    for path in sorted(Path(conf).rglob("[!.]*.yaml")):
+        sound(path)
+
+
+def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
+    """Return the folder `conf/` after checking its files and the overrides.
+
+    Raise ConfigError for a file that is not valid YAML, and for an override that Hydra cannot read.
+    """
+    folder = Path(conf).resolve()
+    if not (folder / "config.yaml").exists():
+        raise ConfigError(
+            f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
+        )
+    sound_files(conf)
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not name.lstrip("+~") or not (equals or name.startswith("~")):
+            raise ConfigError(f"{override}: write KEY=VALUE, such as method.ops.radius=3")
+        if name.lstrip("+~").startswith("hydra."):
+            raise ConfigError(f"{override}: {conf}/ is all that is composed")
+        if why := inexact(value):
+            raise ConfigError(f"{override}: {why}")
+        try:
+            _parsed(override)
+        except HydraException as error:
+            raise ConfigError(
+                f"{override}: this is no value ({_one_line(error)}): close every bracket, brace and quote"
+            ) from error
+    return folder
+
+
+def _parsed(override: str) -> Override:
+    return OverridesParser.create().parse_override(override)
+
+
+def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
+    try:
+        with initialize_config_dir(str(folder), version_base=None):
+            cfg = hydra_compose(config_name="config", overrides=list(overrides))
+        OmegaConf.resolve(cfg)
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+        raise ConfigError(_why(error, overrides, folder)) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(said(error)) from error
+    return cfg
+
+
+def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
+    """Return one line: the overrides, the current values of their keys, and why they cannot be composed."""
+    cause = f" ({_one_line(error.__cause__)})" if error.__cause__ else ""
+    if not overrides:
+        return f"cannot compose {folder.name}/: {_one_line(error)}{cause}"
+    try:
+        base = _compose([], folder)
+    except ConfigError as own:  # conf/ itself fails, with or without overrides
+        return str(own)
+    known, given = keys_of(base), [_parsed(override) for override in overrides]
+    for each in given:
+        key = each.key_or_group
+        if not (each.is_add() or each.is_force_add() or each.package or key in known or "/" in key):
+            return f"{folder.name}/ has no {key}{meant(key, known)}"
+        if each.is_add() and key in known:
+            return f"{each.input_line}: {folder.name}/ has {key} already: leave out the +"
+    asked = [f"{each.input_line}{_now(base, each)}" for each in given]
+    clashes = [] if isinstance(error, MissingConfigException) else [_clash(base, each) for each in given]
+    clash = next(filter(None, clashes), "")
+    return f"cannot compose {folder.name}/ with {', '.join(asked)}: {clash or _one_line(error) + cause}"
+
+
+def _one_line(error: BaseException) -> str:
+    """Return the error message in one line, without Hydra's lists and links.
+
+    If the message lists the files of a group, the line names them, and suggests those with a similar name.
+    """
+    text = re.split(r"\nSee https?:|\nConfig search path:|, possible interpolation keys:", str(error))[0]
+    text, _, options = text.partition("\nAvailable options in ")
+    line = " ".join(text.split())
+    if options:
+        files = options.partition(":")[2].split()
+        line += f"{meant(line.rpartition('/')[2], files)}; there are {', '.join(files)}"
+    return line
+
+
+def _kind(value: Any) -> str:
+    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else "one value"
+
+
+def _before(base: DictConfig, override: Override) -> Any:
+    """Return the value of the key in `base`; None if there is no such key or the override selects a file."""
+    if override.package or override.key_or_group not in keys_of(base):
+        return None
+    before = OmegaConf.select(base, override.key_or_group)
+    return OmegaConf.to_container(before) if OmegaConf.is_config(before) else before
+
+
+def _now(base: DictConfig, override: Override) -> str:
+    before = _before(base, override)
+    if before is None:
+        return ""
+    if isinstance(before, Mapping):
+        return f" (now a mapping of {_listed(list(before), 6)})"
+    return f" (now {shorten(repr(before), 60)})"
+
+
+def _clash(base: DictConfig, override: Override) -> str:
+    """Return an error message if the override replaces one kind of value by another, else "".
+
+    The kinds are list, mapping and single value.
+    """
+    before, key = _before(base, override), override.key_or_group
+    after = None if override.is_delete() else override.value()
+    if before is None or after is None or _kind(before) == _kind(after):
+        return ""
+    names = [name for name in before if not str(name).startswith("_")] if isinstance(before, Mapping) else []
+    inside = f"set a key of it, such as {key}.{names[0]}, or " if names else ""
+    return f"it is {_kind(before)}, not {_kind(after)}: {inside}replace it by the two ~{key} and +{key}=..."
+
+
+def check_values(cfg: DictConfig) -> None:
+    """Raise ConfigError, naming key, value and domain, for each value that its object does not accept.
+
+    Types come from the annotations of the groups (`groups`) and of the objects that `_target_` names. Domains
+    come from the checks that these objects make when they are built.
+    """
+    given = plan.plain(cfg)
+    faults: list[str] = []
+    for group, word in TAKEN.items():
+        for name, entry in (given.get(group) or {}).items():
+            if isinstance(entry, dict) and word in entry:
+                faults += validate.check(entry.pop(word), str | None, f"{group}.{name}.{word}")
+                entry["_partial_"] = True  # its reader adds more arguments
+    faults += validate.check(given, Config)
+    _refuse(faults or list(dict.fromkeys(_wrong_units(cfg))), "values that cannot be used")
+
+
+def _wrong_units(cfg: DictConfig) -> Iterator[str]:
+    """Yield what is wrong with the methods of experiments, with the settings that they will run with."""
+    for name, spec in cfg.experiment.items():
+        everything: list[plan.Run] = []
+        for dataset in spec.datasets:
+            if dataset not in {**cfg.dataset, **cfg.get("features", {})}:
+                yield f"experiment.{name}.datasets: no data set {dataset!r}{meant(dataset, cfg.dataset)}"
+                continue
+            try:
+                found = plan.runs(cfg, str(name), dataset)
+                everything += found
+                yield from _wrong_on(cfg, spec, f"experiment.{name}", str(dataset), found)
+            except (ValueError, OmegaConfBaseException) as error:
+                yield f"experiment.{name}: {error}"
+        yield from (f"experiment.{name}.{fault}" for fault in plan.unnamed(spec, everything))
+
+
+def _wrong_on(
+    cfg: DictConfig, spec: DictConfig, key: str, dataset: str, found: Sequence[plan.Run]
+) -> Iterator[str]:
+    """Yield what is wrong with the runs of an experiment on a data set and with the values that it varies."""
+    for run in found:
+        where = f"{key}, run {run.name}"
+        if run.problem not in cfg.problem:
+            yield f"{where}: no problem {run.problem!r}{meant(run.problem, cfg.problem)}"
+            continue
+        for unit in plan.units(spec, run, dataset):
+            yield from validate.check(unit.config, key=f"{where}: method.{run.method}")
+            if "backbone" in unit.problem:
+                yield f"{where}: the backbone cannot be varied: an experiment has one"
+            elif unit.problem:
+                problem = plan.merged(plan.plain(cfg.problem[run.problem]), plan.nested(unit.problem))
+                problem = {**problem, "_partial_": True}
+                problem.pop("backbone", None)
+                yield from validate.check(problem, key=f"{where}: problem.{run.problem}")
+            if unit.data:
+                yield from (f"{where}: {fault}" for fault in _wrong_data(cfg, dataset, unit.data))
+
+
+def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the fields of a data set that an experiment varies.
+
+    The fields choose the rows (`plan.PART`) or are arguments of the loader or of the feature extraction.
+    """
+    kind = "dataset" if name in cfg.dataset else "features"
+    entry, key = plan.plain(cfg[kind][name]), f"{kind}.{name}"
+    own = {word: value for word, value in changes.items() if word in plan.PART}
+    settings = plan.nested({word: value for word, value in changes.items() if word not in plan.PART})
+    if kind == "dataset":
+        yield from validate.check({**entry, **own}, schema.Dataset, key)
+        taken = validate.annotations(pkgutil.resolve_name(entry["loader"]["_target_"]))
+        loader = {**plan.merged(entry["loader"], settings), "_partial_": True}
+        faults = validate.check(loader, key=key)
+    else:
+        taken = validate.annotations(schema.Features)
+        faults = validate.check({**entry, **own, **settings}, schema.Features, key)
+    for word in settings:
+        if word not in taken or word in ("folder", "return"):
+            there = sorted({*taken, *plan.PART} - {"folder", "return"})
+            yield f"{key} has no {word!r} to vary{meant(word, there) or ': it has ' + ', '.join(there)}"
+            return
+    yield from faults
+
+
+def _refuse(faults: Sequence[str], what: str) -> None:
+    if faults:
+        more = [f"... and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
+        raise ConfigError("\n  ".join([f"{what}:", *faults[:SHOWN], *more]))
+
+
+def keys_of(cfg: DictConfig) -> set[str]:
+    """Return every dotted key: those of values and those of the mappings that contain them."""
+    found: set[str] = set()
+    for leaf in flatten(cfg):
+        parts = leaf.split(".")
+        found.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
+    return found
+
+
+def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
+    """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}.
+
+    Lists and empty mappings count as values.
+    """
+    if isinstance(node, DictConfig):
+        node = OmegaConf.to_container(node)
+    if not isinstance(node, dict) or not node:
+        return {prefix: node}
+    return dict(_branches(node, prefix))
+
+
+def _branches(node: dict[Any, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        yield from flatten(value, f"{prefix}.{key}" if prefix else str(key)).items()
+
+
+def differences(old: DictConfig, new: DictConfig) -> list[str]:
+    """Return one line, `key: old -> new`, for every key whose value differs, in the order of the keys."""
+    a, b = flatten(old), flatten(new)
+    absent = object()
+
+    def show(value: Any) -> str:
+        return "(absent)" if value is absent else repr(value)
+
+    pairs = [(key, a.get(key, absent), b.get(key, absent)) for key in sorted(a.keys() | b.keys())]
+    return [f"{key}: {show(x)} -> {show(y)}" for key, x, y in pairs if x != y]
+
+
+def current(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
+    """Return whether the file has exactly the bytes that `cfg` is written as."""
+    return Path(path).exists() and Path(path).read_bytes() == OmegaConf.to_yaml(cfg).encode()
+
+
+def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
+    """Write `cfg` atomically unless the file is already `current`; return True if it was written."""
+    if current(cfg, path):
+        return False
+    with atomic_path(path) as part:
+        part.write_text(OmegaConf.to_yaml(cfg), encoding="utf-8")
+    return True
+
+
+def visible(path: str | Path = PARAMS) -> None:
+    """Set the modification time of a file one second back, so that git compares its content.
+
+    DVC writes the values of an experiment in the same second in which git has looked at the file. If the size
+    is also the same, git takes the file for unchanged, and `git restore .` does not restore it.
+    """
+    found = os.stat(path)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns - 10**9))
+
+
+def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
+    """Raise OutOfStep, naming the keys, if the file is not what `cfg` is written as."""
+    if current(cfg, path):
+        return
+    lines = differences(load(path), cfg) or ["(the same values, written differently)"]
+    more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    raise OutOfStep(
+        "\n  ".join([f"{path} is out of step with {CONF}/:", *lines[:SHOWN], *more])
+        + "\nCompose it anew with `python -m dplangevin.pipeline.config`, or run `make repro`, which does."
+    )
+
+
+def check_keys(cfg: DictConfig, given: DictConfig) -> None:
+    """Raise ConfigError if `given` has keys that `cfg` does not have.
+
+    An experiment can add such a key with `+`, but nothing reads it.
+    """
+    named = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
+    known = keys_of(cfg)
+    unknown = [key for key in flatten(given) if key not in known and _stray(key, known, named)]
+    if unknown:
+        lines = [f"{key}{meant(key, known)}" for key in unknown[:SHOWN]]
+        raise ConfigError("\n  ".join(["keys that nothing reads:", *lines]))
+
+
+def _stray(key: str, known: set[str], named: set[str]) -> bool:
+    """Return whether nothing reads this key.
+
+    Four kinds of new keys are read: a new entry of a group, such as `method.mine`; a key below `vary`, which
+    is checked as the value that it varies; a field that chooses rows of a data set (`plan.PART`); and a word
+    of `experiment.sweep`, because any experiment file can take its place.
+    """
+    group, *rest = key.split(".")
+    word = rest[1] if len(rest) > 1 else ""
+    if group == "experiment" and (
+        word == "vary" or (rest[0] == "sweep" and word in _words(schema.Experiment))
+    ):
+        return False
+    if group in ("dataset", "features") and len(rest) == 2 and word in plan.PART:
+        return False
+    return group not in named or ".".join([group, *rest[:1]]) in known
+
+
+def _words(kind: type[validate.Group]) -> set[str]:
+    return set(validate.annotations(kind))
+
+
+def _listed(keys: Sequence[str], most: int = SHOWN) -> str:
+    return ", ".join(map(str, keys[:most])) + (f" and {len(keys) - most} more" if len(keys) > most else "")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    from dplangevin.pipeline import lock
+
+    parser = argparse.ArgumentParser(
+        prog="python -m dplangevin.pipeline.config", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only say whether params.yaml is in step with conf/"
+    )
+    parser.add_argument(
+        "--try",
+        nargs="*",
+        action="append",
+        dest="tries",
+        metavar="OVERRIDE",
+        help="say what cannot be used of these",
+    )
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. scale=smoke method.ops.radius=3")
+    args = parser.parse_args(argv)
+    experiment = bool(os.environ.get("DVC_EXP_NAME"))
+    try:
+        if args.tries is not None:
+            for overrides in args.tries:
+                check_experiment(overrides)
+            return 0
+        cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
+        if args.check and experiment:
+            given = load()  # composed from conf/ and the experiment's -S values
+            check_keys(cfg, given)
+            check_values(given)
+        elif args.check:
+            check(cfg)
+            check_values(cfg)
+        else:
+            with lock.run("python -m dplangevin.pipeline.config"):
+                if not current(cfg):
+                    check_values(cfg)
+                    write(cfg)
+                    print(f"{PARAMS} written", flush=True)
+    except (OutOfStep, lock.LockError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""The computing environment that numbers are made with: threads, libraries and processor.
+
+The last digits of a sum depend on the number of threads, on the libraries and on the processor.  A chain
+amplifies a difference in last digits until first digits differ.  Therefore neither the machine nor
+environment variables may choose the number of threads: every task is computed on one thread (`pinned`), as
+the committed tasks were.  Libraries and processor cannot be fixed.  They are listed with every task
+(`described`).  If a task is computed again, a line says by how much its numbers moved (`moved`).
+"""
+
+import math
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.pipeline.lock import follow
+from dplangevin.pipeline.units import Rows
+from dplangevin.text import short
+
+VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # libraries read them when loaded
+
+
+@contextmanager
+def pinned() -> Iterator[None]:
+    """Compute on one thread of torch and BLAS, whatever the environment variables say.
+
+    The same holds in each process that joblib starts.  Such a process ends with this one.
+    """
+    from joblib import parallel_config
+    from threadpoolctl import threadpool_limits
+
+    given = {name: os.environ.get(name) for name in VARIABLES}
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else None
+    workers = {"inner_max_num_threads": 1, "initializer": follow, "initargs": (os.getpid(),)}
+    try:
+        os.environ |= dict.fromkeys(VARIABLES, "1")  # for libraries that are not loaded yet
+        with threadpool_limits(1), parallel_config("loky", **workers):
+            if torch:
+                torch.set_num_threads(1)
+            yield
+    finally:
+        for name, value in given.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        if torch:
+            torch.set_num_threads(before)
+
+
+def described() -> str:
+    """Return threads, processor, device and libraries as one text, which is listed with a task."""
+    import scipy.linalg  # noqa: F401  (loads scipy's own BLAS, so that it is listed)
+    import torch
+    from threadpoolctl import threadpool_info
+
+    from dplangevin.device import pick
+
+    blas = [
+        f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas" and "architecture" in pool
+    ]
+    device = [torch.cuda.get_device_name()] if pick().type == "cuda" else []
+    libraries = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy", "dp-accounting", "arviz")]
+    memory = [f"DPL_MEMORY {given}"] if (given := os.environ.get("DPL_MEMORY")) else []  # the order of sums
+    capability = torch.backends.cpu.get_cpu_capability()
+    threads = f"threads {torch.get_num_threads()}"
+    return ", ".join([threads, processor(), capability, *device, *memory, *libraries, *sorted(set(blas))])
+
+
+def processor() -> str:
+    """Return the name of the processor.
+
+    Torch's BLAS runs other code on a processor of another maker, even if it has the same instructions.
+    """
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+class Move(NamedTuple):
+    """How far the numbers of tasks moved when they were computed again.
+
+    Attributes
+    ----------
+    units : int, number of tasks.
+    same : int, number of tasks with the same bytes.
+    largest : dict, for the other tasks: the largest |new - old|/max(1, |old|) by column or metric; infinite
+        if the columns, the number of rows or a text differ.
+    made : the computing environments of these other tasks, before and now.
+    """
+
+    units: int
+    same: int
+    largest: dict[str, float]
+    made: tuple[str, str]
+
+    def __str__(self) -> str:
+        if self.same == self.units:
+            return f"all {self.units} units have the same bytes as before"
+        sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
+        before, now = (made or "arithmetic that is not listed" for made in self.made)
+        return (
+            f"{self.same} of {self.units} units have the same bytes as before; the others moved, relative to "
+            f"max(1, |value|), by at most: {sizes}. Before: {before}; now: {now}"
+        )
+
+
+def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
+    """Return how far the tasks of `before` (rows by key) moved that are also in `after`."""
+    both = [(before[key], after[key]) for key in before if key in after]
+    others = [(old, new) for old, new in both if old.content != new.content]
+    largest: dict[str, float] = {}
+    for old, new in others:
+        for name, size in _sizes(old, new):
+            largest[name] = max(size, largest.get(name, 0.0))
+    largest = {name: size for name, size in largest.items() if size}
+    made = [" or ".join(sorted({rows.made for rows in side})) for side in zip(*others, strict=True)]
+    return Move(len(both), len(both) - len(others), largest, (made[0], made[1]) if made else ("", ""))
+
+
+def _sizes(old: Rows, new: Rows) -> Iterator[tuple[str, float]]:
+    """Yield how far each column, or each metric of a long table, moved."""
+    a, b = (pd.read_csv(StringIO(rows.content)) for rows in (old, new))
+    if list(a) != list(b) or len(a) != len(b):
+        yield "rows", math.inf
+        return
+    for name in a:
+        if not (pd.api.types.is_numeric_dtype(a[name]) and pd.api.types.is_numeric_dtype(b[name])):
+            yield str(name), 0.0 if a[name].equals(b[name]) else math.inf
+            continue
+        x, y = a[name].to_numpy(float), b[name].to_numpy(float)
+        with np.errstate(invalid="ignore"):
+            sizes = np.abs(y - x) / np.maximum(1.0, np.abs(x))
+        sizes = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.nan_to_num(sizes, nan=math.inf))
+        if name == "value" and "metric" in a:
+            yield from ((str(a.metric[i]), float(size)) for i, size in enumerate(sizes))
+        else:
+            yield str(name), float(sizes.max(initial=0.0))

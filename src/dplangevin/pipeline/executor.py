@@ -1,0 +1,148 @@
+"""Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster.
+
+`computed` calls a picklable function for many arguments and yields each outcome.  The rows are the same
+wherever they are computed.  The caller of `computed` stores them.  A single worker is this process; several
+are processes of joblib.  If the environment variable DPL_CLUSTER names a scheduler, the workers are those of
+Dask (`cluster`).
+"""
+
+import os
+import pickle
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Generic, NamedTuple, TypeVar
+
+import torch
+
+from dplangevin.device import pick
+from dplangevin.pipeline.environment import described
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+REMOTE = "dplangevin.pipeline.cluster"  # loaded by name: it needs this module, and Dask
+CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or the path of a scheduler file
+
+
+class Need(NamedTuple):
+    """What a call needs beside the one thread of its worker.
+
+    `memory` is an estimate in bytes.  `gpu` is the number of GPUs that the call can use.
+    """
+
+    memory: float = 0.0
+    gpu: int = 0
+
+
+class Done(NamedTuple, Generic[R]):
+    """The outcome of one call.
+
+    Attributes
+    ----------
+    place : int, index of the argument.
+    value : the returned value; None if the call failed.
+    error : Exception or None, why there is no value.
+    made : str, the computing environment (`pipeline.environment.described`).
+    seconds : float, the time that the call took.
+    """
+
+    place: int
+    value: R | None
+    error: Exception | None
+    made: str
+    seconds: float = 0.0
+
+
+def computed(
+    function: Callable[[T], R],
+    arguments: Sequence[T],
+    need: Need = Need(),  # noqa: B008
+    code: Sequence[str] = (),
+) -> Iterator[Done[R]]:
+    """Yield the outcome of `function` for every argument, in the order in which calls finish.
+
+    An Exception in one call does not stop the others.
+
+    Parameters
+    ----------
+    code : names of modules or objects that the function calls.  Workers must have the same ones.
+
+    Raises
+    ------
+    ValueError : The scheduler cannot be reached or its workers are refused; then nothing is computed.  Or a
+        process of this machine was killed; outcomes of calls that finished before it have been yielded.
+    """
+    if not arguments:
+        return
+    if cluster := os.environ.get(CLUSTER):
+        try:
+            remote = import_module(REMOTE)
+        except ImportError as error:
+            raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
+        yield from remote.Cluster(cluster, need, code).computed(function, arguments)
+        return
+    jobs = min(workers(), len(arguments))
+    if jobs == 1 or (need.gpu and pick().type == "cuda"):  # only one process uses the GPU
+        for each in enumerate(arguments):
+            yield attempted(function, *each)
+        return
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    # joblib warns when it replaces a process whose memory has grown
+    warnings.filterwarnings(
+        "ignore", "A worker stopped while some jobs were given to the executor", UserWarning
+    )
+    calls = (delayed(attempted)(function, *each) for each in enumerate(arguments))
+    try:
+        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+    except TerminatedWorkerError as error:
+        raise ValueError(
+            f"one of {jobs} processes was killed, as a system does that runs out of memory: what is finished is kept; "
+            f"run it again with fewer, such as DPL_WORKERS={max(jobs // 2, 1)}"
+        ) from error
+
+
+def workers() -> int:
+    """Return the number of worker processes on this machine: DPL_WORKERS, or the number of cores.
+
+    ValueError is raised if DPL_WORKERS is not a positive integer.
+    """
+    from joblib import cpu_count
+
+    given = os.environ.get("DPL_WORKERS", "")
+    if given and not (given.isdecimal() and int(given) > 0):
+        raise ValueError(f"DPL_WORKERS = {given!r} must be a positive integer; unset it to use every core")
+    return int(given) if given else cpu_count()
+
+
+def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
+    """Call the function in the current process, and return the outcome with the index of its argument."""
+    began = time.perf_counter()
+    try:
+        value = function(argument)
+    except Exception as error:
+        return Done(index, None, _portable(error), "", time.perf_counter() - began)
+    made = _arithmetic(torch.get_num_threads(), pick())
+    return Done(index, value, None, made, time.perf_counter() - began)
+
+
+def _portable(error: Exception) -> Exception:
+    """Return the error in a form that can be sent to another process, with its traceback as a note."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        found: Exception = pickle.loads(pickle.dumps(error))
+    except Exception:  # its class cannot be pickled
+        found = RuntimeError(f"{type(error).__name__}: {error}")
+    found.add_note(text)
+    return found
+
+
+@cache
+def _arithmetic(threads: int, device: torch.device) -> str:
+    """Return `described()`, cached: it takes milliseconds and is the same for every call of a process."""
+    return described()

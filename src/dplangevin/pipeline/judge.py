@@ -1,0 +1,132 @@
+"""A classifier of generated images, which measures how many classes a generator makes and how evenly.
+
+The classifier is an instrument.  It is trained on all labels of the training images, without privacy.  Its
+scores of a generator are post-processing of that generator.  They are no part of any release.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from dplangevin import random
+from dplangevin.checks import positive, require
+from dplangevin.methods import released
+from dplangevin.methods.dp_sgd import Sgd
+from dplangevin.methods.evaluate import all_scores
+from dplangevin.pipeline.plan import TABLES
+from dplangevin.privacy import Budget
+from dplangevin.problems.gan import GanProblem
+from dplangevin.problems.network import NetworkProblem
+from dplangevin.problems.sampling import Sampling
+
+GREYS = 16  # grey levels of a pixel in the table, one hexadecimal digit
+
+
+class Judge:
+    """The discriminator's layers as a classifier of the K classes, trained by SGD with momentum.
+
+    Parameters
+    ----------
+    images : int > 0, number of images that are generated for the scores.
+    sure : float in (1/K, 1); an image is recognised if its most probable class has at least this probability.
+    least : float > 0; a class is covered if at least this share of the images is recognised as it.
+    shown : int > 0, number of images of the first seed in the table.
+    step, batch, epochs : step size, batch size and epochs of the classifier's training.
+    """
+
+    def __init__(
+        self,
+        problem: GanProblem,
+        seed: int,
+        *,
+        images: int = 1000,
+        sure: float = 0.9,
+        least: float = 0.01,
+        shown: int = 10,
+        step: float = 0.05,
+        batch: int = 64,
+        epochs: float = 2.0,
+    ) -> None:
+        positive(images=images, least=least, shown=shown)
+        require(1 / problem.classes < sure < 1, f"sure = {sure} must be in (1/{problem.classes}, 1)")
+        require(problem.every_label is not None, "a judge learns from all labels, which this problem lacks")
+        self.problem, self.seed, self.images, self.sure, self.least = problem, seed, images, sure, least
+        self.shown, self.sgd = shown, (step, batch, epochs)
+        self.theta = None if problem.adversary is None else self.trained()
+
+    def trained(self) -> Tensor:
+        """Return the trained parameters of the classifier, ``(1, 1, 1, d)``."""
+        step, batch, epochs = self.sgd
+        sampling = Sampling("poisson", batch, epochs)
+        method = Sgd(step, sampling, unit="absolute", schedule="cosine", momentum=0.9, precision=0.0)
+        of, rng = self.classifier(self.problem.x_test), random.generator(self.seed, "judge")
+        return released(method, of, [Budget(math.inf, 1e-5)], 1, rng)[0].theta
+
+    def classifier(self, x: Tensor) -> NetworkProblem:
+        """Return the classifier as a problem whose test rows are the images x."""
+        assert self.problem.every_label is not None
+        return NetworkProblem(
+            self.problem.network, self.problem.x, self.problem.every_label, x, self.problem.y_test
+        )
+
+    def generated(self, theta: Tensor, images: int) -> Tensor:
+        """Return images ``(S, E, images, C, H, W)`` in [-1, 1]; each theta gets the same latent variables."""
+        assert self.problem.adversary is not None
+        rng = random.generator(self.seed, "latent variables that are judged")
+        z = torch.randn(images, self.problem.adversary.generator.latent, generator=rng)
+        return self.problem.generated(theta, z.to(theta.device))
+
+    def metrics(self, theta: Tensor) -> dict[str, Tensor]:
+        """Return metrics of the last kept iterate of theta ``(S, E, kept, d)``.
+
+        Without a generator, only accuracy_single can be returned.
+
+        Returns
+        -------
+        accuracy_single : Tensor (S, E), on the test rows; only if several iterates are kept, because the
+            usual accuracy averages their predictions.
+        recognised : Tensor (S, E), share of the generated images with a class of probability at least `sure`.
+        digits_covered : Tensor (S, E), number of classes that at least the share `least` of the images is
+            recognised as.
+        digit_entropy : Tensor (S, E), entropy of the classes of recognised images, in nats, at most ln K; 0
+            if no image is recognised.
+        """
+        last, found = theta[:, :, -1], {}
+        if theta.shape[2] > 1:
+            found["accuracy_single"] = all_scores(self.problem.predict(last), self.problem.y_test)["accuracy"]
+        if self.theta is None:
+            return found
+        images = self.generated(last, self.images).cpu()
+        p = self.classifier(images.flatten(0, 2)).predict(self.theta[:, :, -1])[0, 0, :, :-1]
+        return found | coverage(p.view(*images.shape[:3], -1), self.sure, self.least)
+
+    def table(self, where: Sequence[Sequence[Any]], theta: Tensor) -> pd.DataFrame:
+        """Return `plan.TABLES["samples"]`: the first images of the first seed.
+
+        The column pixels has one hexadecimal digit for each pixel, row by row; 0 is black.  `where` has run,
+        variant, scaling and epsilon of each chain.
+        """
+        rows: list[list[Any]] = []
+        if self.theta is not None:
+            last = theta[:1, :, -1].nan_to_num(0.0, 0.0, 0.0)
+            greys = ((self.generated(last, self.shown)[0] + 1) / 2 * GREYS).long().clamp(0, GREYS - 1)
+            for names, images in zip(where, greys.cpu(), strict=True):
+                texts = ("".join(f"{value:x}" for value in image.flatten().tolist()) for image in images)
+                rows += [[*names, i, text] for i, text in enumerate(texts)]
+        return pd.DataFrame(rows, columns=TABLES["samples"])
+
+
+def coverage(p: Tensor, sure: float, least: float) -> dict[str, Tensor]:
+    """Return recognised, digits_covered and digit_entropy, see `Judge.metrics`, of p ``(S, E, n, K)``."""
+    confidence, digit = p.double().max(-1)
+    counted = torch.nn.functional.one_hot(digit, p.shape[-1]) * (confidence >= sure)[..., None]
+    share = counted.double().mean(2)  # share of the images that are recognised as each class
+    recognised = share.sum(-1)
+    of_recognised = share / recognised.clamp(min=1e-300)[..., None]
+    entropy = -torch.xlogy(of_recognised, of_recognised).sum(-1)
+    covered = (share >= least).sum(-1).double()
+    return {"recognised": recognised, "digits_covered": covered, "digit_entropy": entropy}

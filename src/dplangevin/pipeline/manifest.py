@@ -1,0 +1,502 @@
+"""Prepared data, which are made on demand and checked against committed manifests.
+
+A manifest `data/manifest/<kind>/<key>.json` is the output of a stage and lies in git.  It states the sha256
+and size of a file, its rows, features, classes and public bounds, a hash of all its inputs, and a sha256 of
+the manifest itself.  The file lies in `data/processed` (kind dataset), `data/weights`, `data/features` or
+`data/reference`, which no stage lists.  Code that needs the file calls `ensure`.  If the file is missing,
+`ensure` first makes or fetches its inputs, then the file.  If DVC copied the checkout for a queued
+experiment, the data of the original checkout are used.
+
+Data sets and published weights have the same bytes on every machine.  The last digits of features, references
+and weights that are trained here depend on the processor.  So a file that this machine made from the stated
+inputs is accepted, too, and a line on stderr says so when it is made.  A process on another machine has no
+manifests.  It uses those of the process that sent it there.  Weights in `data/bundled` that were trained with
+the settings of conf/pretrain are used as they are.  An edit of code does not train them again.
+"""
+
+import copy
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from dplangevin import files as on_disk
+from dplangevin.data import DataError, Dataset, save_arrays, stage
+from dplangevin.data.fetch import fetch, mirrors, raw_files
+from dplangevin.files import File, atomic_path, describe, key, sha256
+from dplangevin.pipeline.environment import described, pinned
+from dplangevin.pipeline.plan import PART, merged, plain
+from dplangevin.pipeline.units import code_hash, targets
+
+FOLDER = Path("data/manifest")
+RAW = Path("data/raw")
+BUNDLED = Path("data/bundled")  # in git
+PLACES = {
+    "dataset": Path("data/processed"),
+    "weights": Path("data/weights"),
+    "features": Path("data/features"),
+    "reference": Path("data/reference"),
+}
+BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, in the file's header
+
+
+def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
+    """Return the file of a manifest; make it if it is missing or differs from what the manifest states.
+
+    Raises
+    ------
+    DataError : The file cannot be made, or the new file differs, too.
+    """
+    stated, own = read(cfg, kind, name), path_of(kind, name)
+    places = [own] if (home := origin()) is None else [own, home / own]
+    for path in places:
+        if _as_stated(path, stated) or _made_here(path, stated):
+            return path
+    if (kept := bundled(cfg, kind, name)) and stated["inputs"] == inputs(cfg, kind, name):
+        return _checked(kept, stated, cfg, kind, name)
+    if own.exists():
+        print(f"{own} is not what its manifest states: made again", file=sys.stderr)
+    make(cfg, kind, name)
+    if _as_stated(own, stated):
+        return own
+    found, expected = describe(own), stated["file"]
+    if not same_everywhere(cfg, kind, name) and stated["inputs"] == (made_of := inputs(cfg, kind, name)):
+        print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
+        on_disk.write(own.parent, {_beside(own).name: _own(own, made_of)})
+        return own
+    wanted, made = (f"sha256 {what['sha256']} ({what['size']} bytes)" for what in (expected, found))
+    raise DataError(
+        f"{own}: {manifest_path(kind, name)} states {wanted}, made {made}. "
+        f"State it anew: dvc repro -f {stage_of(cfg, kind, name)}"
+    )
+
+
+def file(cfg: DictConfig, kind: str, name: str) -> File:
+    """Return the sha256 that the manifest states, with a function that makes the file when it is needed."""
+    return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A callable that returns the file of a manifest, or of `prepared`, and makes it if it is missing.
+
+    In another process it makes the file in that process's working folder and checks it against `sent`.
+
+    Attributes
+    ----------
+    path : place of a file of `prepared`; None for the file of a manifest.
+    sent : the manifests, by path, of the process that pickled this object; None in that process itself.
+    """
+
+    cfg: DictConfig
+    kind: str
+    name: str
+    path: Path | None = None
+    sent: Mapping[Path, bytes] | None = None
+
+    def __call__(self) -> Path:
+        if self.sent is None:
+            return self.made()
+        RAW.mkdir(parents=True, exist_ok=True)
+        before = _SENT.set(self.sent)
+        try:
+            with open(RAW / ".lock", "a") as alone:  # several processes may share a folder
+                fcntl.flock(alone, fcntl.LOCK_EX)
+                return self.made()
+        finally:
+            _SENT.reset(before)
+
+    def made(self) -> Path:
+        """Return the path of the file; make it if it is missing."""
+        if self.path is None:
+            return ensure(self.cfg, self.kind, self.name)
+        return on_disk.kept_file(self.path, partial(make, self.cfg, self.kind, self.name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        sent = self.sent or {path: path.read_bytes() for path in FOLDER.glob("*/*.json")}
+        sent = {**sent, **{path: _header(path)["inputs"].encode() for path in BUNDLED.glob("*.npz")}}
+        return Prepared, (self.cfg, self.kind, self.name, self.path, sent)
+
+
+_SENT: ContextVar[Mapping[Path, bytes] | None] = ContextVar("_SENT", default=None)
+
+
+def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
+    """Return a data set, or features, made with other loader or extraction `settings` than those of conf/.
+
+    No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs, also of
+    the sha256 of its sources.  It is made where it is needed.
+    """
+    changed = copy.deepcopy(cfg)
+    OmegaConf.set_struct(changed, False)
+    entry = changed[kind][name].loader if kind == "dataset" else changed[kind][name]
+    entry.update(merged(plain(entry), settings))
+    made_of = inputs(changed, kind, name)
+    return File(made_of, Prepared(changed, kind, name, PLACES[kind] / f"{name}-{made_of}.npz"))
+
+
+def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
+    """Return a manifest.
+
+    Raises
+    ------
+    DataError : It is missing or damaged; the message names the stage that writes it.
+    """
+    path, again = manifest_path(kind, name), f"dvc repro {stage_of(cfg, kind, name)}"
+    try:
+        sent = _SENT.get()
+        if sent is not None and path not in sent:
+            raise FileNotFoundError
+        found: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
+        own = found.pop("sha256")
+        if summed(found)["sha256"] != own:
+            raise ValueError("it has another sha256 than it states")
+    except FileNotFoundError as error:
+        raise DataError(f"no manifest of {kind} {name} ({path}): {again}") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}): restore it from git, or {again}") from error
+    return found
+
+
+def summed(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest together with the sha256 of its content."""
+    content = json.dumps(stated, sort_keys=True).encode()
+    return {**stated, "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def state(cfg: DictConfig, kind: str, name: str) -> bool:
+    """Make the file and write its manifest; return whether anything was done.
+
+    Nothing is done if the manifest has the current inputs, and the file is missing or as the manifest states.
+
+    Raises
+    ------
+    DataError : Weights in git differ from what the manifest states.
+    """
+    made_of, path = inputs(cfg, kind, name), path_of(kind, name)
+    stated: dict[str, Any] = {"inputs": None}
+    try:
+        stated = read(cfg, kind, name)
+    except DataError:
+        if manifest_path(kind, name).exists():
+            print(f"{manifest_path(kind, name)} is damaged: written again", file=sys.stderr)
+    if stated["inputs"] == made_of:
+        if _as_stated(path, stated) or _made_here(path, stated):
+            return False
+        if not path.exists():
+            if kept := bundled(cfg, kind, name):
+                _checked(kept, stated, cfg, kind, name)
+            return False
+        print(f"{path} is not what its manifest states: made again", file=sys.stderr)
+    make(cfg, kind, name)
+    write(cfg, kind, name)
+    return True
+
+
+def renew(cfg: DictConfig, kind: str, name: str) -> bool:
+    """State in a manifest that the current code makes the same file; return whether the manifest changed.
+
+    This is for edits that change no byte of the file, such as a module that moves.  The caller must be sure
+    of that.
+    """
+    stated, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
+    if stated["inputs"] == made_of:
+        return False
+    own = _made_here(path, stated)
+    text, target = (
+        json.dumps(summed({**stated, "inputs": made_of}), indent=2) + "\n",
+        manifest_path(kind, name),
+    )
+    if own:
+        on_disk.write(path.parent, {_beside(path).name: _own(path, made_of)})
+    on_disk.write(target.parent, {target.name: text.encode()})
+    return True
+
+
+def write(cfg: DictConfig, kind: str, name: str) -> None:
+    """Write the manifest of the existing file."""
+    path = path_of(kind, name)
+    stated = {
+        "file": {"path": path.as_posix(), **describe(path)},
+        "inputs": inputs(cfg, kind, name),
+        **_contents(path, kind),
+        **({} if same_everywhere(cfg, kind, name) else {"made": described()}),
+    }
+    _beside(path).unlink(missing_ok=True)
+    text, target = json.dumps(summed(stated), indent=2) + "\n", manifest_path(kind, name)
+    on_disk.write(target.parent, {target.name: text.encode()})
+
+
+def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> None:
+    """Make a file, at its place or at `target`, and first all its inputs.
+
+    Raises
+    ------
+    DataError, DataUnavailable : The file cannot be made, or its sources cannot be had.
+    """
+    makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
+    if name not in known(cfg, kind):
+        raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
+    with pinned():
+        makers[kind](cfg, name, target or path_of(kind, name))
+
+
+def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
+    """Return the weights in git whose header states these inputs; None if there are none.
+
+    Raises
+    ------
+    DataError : The file cannot be read; or the process that sent the manifests has it, and this checkout
+        lacks it.
+    """
+    path = BUNDLED / path_of(kind, name).name
+    if not trained(cfg, kind, name):
+        return None
+    if not path.exists():
+        if (_SENT.get() or {}).get(path) == inputs(cfg, kind, name).encode():
+            raise DataError(
+                f"{path} is not in {Path.cwd()}, where this worker runs: copy it there, it is in git"
+            )
+        return None
+    return path if _header(path).get("inputs") == inputs(cfg, kind, name) else None
+
+
+def inputs(cfg: DictConfig, kind: str, name: str) -> str:
+    """Return the hash of all inputs of a file."""
+    return key([kind, name, _made_of(cfg, kind, name)])
+
+
+def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
+    """Return everything that determines a file, as JSON-like values."""
+    code = code_hash(*code_of(cfg, kind, name))
+    if kind == "dataset":
+        return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader), code]
+    if kind == "weights":
+        if not trained(cfg, kind, name):
+            files, loader = _sums(cfg.weights[name].files), cfg.weights[name].get("loader")
+            return [files, plain(loader), code] if loader else files
+        entry, backbone = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
+        return [entry, backbone, cfg.seed, file(cfg, "dataset", entry["dataset"]).sha256]
+    if kind == "features":
+        entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in PART}
+        sources = [file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public")]
+        weights = file(cfg, "weights", entry["backbone"]).sha256
+        return [entry, plain(cfg.backbone[entry["backbone"]]), cfg.seed, code, weights, *sources]
+    spec = {key: value for key, value in plain(cfg.reference).items() if key != "datasets"}
+    model = plain(cfg.problem[spec["problem"]])
+    return [spec, model, cfg.seed, cfg.repeats, code, file(cfg, "dataset", name).sha256]
+
+
+def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
+    """Return the names of the modules, and objects in modules, that make a file.
+
+    There are none for weights that are trained here, because an edit of code does not train them again.
+    """
+    if kind == "dataset":
+        return targets(plain(cfg.dataset[name].loader))
+    if kind == "weights":
+        published = {} if trained(cfg, kind, name) else plain(cfg.weights[name])
+        return targets(published)
+    if kind == "features":
+        return ["dplangevin.backbones.features", *targets(plain(cfg.backbone[cfg.features[name].backbone]))]
+    spec = plain(cfg.reference)
+    return ["dplangevin.pipeline.reference", *targets(spec, plain(cfg.problem[spec["problem"]]))]
+
+
+def known(cfg: DictConfig, kind: str) -> list[str]:
+    """Return all names of a kind."""
+    groups = {
+        "dataset": [cfg.dataset],
+        "weights": [cfg.get("weights", {}), cfg.get("pretrain", {})],
+        "features": [cfg.get("features", {})],
+        "reference": [dict.fromkeys(cfg.reference.datasets)] if "reference" in cfg else [],
+    }
+    return [str(name) for group in groups[kind] for name in group]
+
+
+def trained(cfg: DictConfig, kind: str, name: str) -> bool:
+    """Return whether these are weights that are trained here, and not published ones."""
+    return kind == "weights" and name not in cfg.get("weights", {})
+
+
+def same_everywhere(cfg: DictConfig, kind: str, name: str) -> bool:
+    """Return whether the file has the same bytes on every machine."""
+    return kind in ("dataset", "weights") and not trained(cfg, kind, name)
+
+
+def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
+    """Return the name of the stage that writes a manifest."""
+    return f"pretrain@{name}" if trained(cfg, kind, name) else stage(kind, name)
+
+
+def path_of(kind: str, name: str) -> Path:
+    """Return the place of a file."""
+    return PLACES[kind] / f"{name}.npz"
+
+
+def manifest_path(kind: str, name: str) -> Path:
+    """Return the place of a manifest."""
+    return FOLDER / kind / f"{name}.json"
+
+
+def origin() -> Path | None:
+    """Return the checkout that DVC copied this folder from for an experiment; None if it is no copy."""
+    here = Path.cwd()
+    return next((at.parents[2] for at in here.parents if at.parts[-3:] == (".dvc", "tmp", "exps")), None)
+
+
+def sources() -> list[str]:
+    """Return where raw files are looked for first: the checkout that this is a copy of, and DATA_MIRROR."""
+    home = origin()
+    near = [] if home is None else [str(home / RAW), str(home / "data")]
+    return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
+
+
+def _checked(kept: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
+    """Return weights in git if the manifest states them, else raise DataError."""
+    if _as_stated(kept, stated):
+        return kept
+    raise DataError(
+        f"{kept} is not what {manifest_path(kind, name)} states (sha256 {stated['file']['sha256']}): git restore them, "
+        f"or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
+    )
+
+
+def _as_stated(path: Path, stated: Mapping[str, Any]) -> bool:
+    """Return whether a file has the size and sha256 that the manifest states."""
+    if not path.is_file() or path.stat().st_size != stated["file"]["size"]:
+        return False
+    return sha256(path) == stated["file"]["sha256"]
+
+
+def _made_here(path: Path, stated: Mapping[str, Any]) -> bool:
+    """Return whether this machine made the file from the inputs that the manifest states."""
+    try:
+        own = json.loads(_beside(path).read_bytes())
+        return bool(own == {"inputs": stated["inputs"], **describe(path)})
+    except (OSError, ValueError):
+        return False
+
+
+def _own(path: Path, made_of: str) -> bytes:
+    """Return the content of the JSON file beside a file that this machine made from these inputs."""
+    return json.dumps({"inputs": made_of, **describe(path)}).encode()
+
+
+def _beside(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _dataset(cfg: DictConfig, name: str, target: Path) -> None:
+    entry, folder = cfg.dataset[name], RAW / name
+    if files := raw_files(plain(entry)):
+        fetch(name, files, folder, sources())
+    instantiate(entry.loader, _partial_=True)(folder=folder).save(target)
+
+
+def _weights(cfg: DictConfig, name: str, target: Path) -> None:
+    if not trained(cfg, "weights", name):
+        entry = cfg.weights[name]
+        folder = RAW / "weights" if "loader" in entry else PLACES["weights"]
+        fetch("weights", entry.files, folder, sources(), f"weights@{name}")
+        if "loader" in entry:
+            save_arrays(target, instantiate(entry.loader, _partial_=True)(folder=folder))
+    elif kept := bundled(cfg, "weights", name):
+        with atomic_path(target) as part:
+            shutil.copyfile(kept, part)
+    else:
+        from dplangevin.backbones.pretrain import pretrain
+
+        data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
+        settings = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
+        code = code_hash(pretrain.__module__, *targets(*settings))
+        pretrain(cfg, name, data, target, inputs(cfg, "weights", name), code)
+
+
+def _features(cfg: DictConfig, name: str, target: Path) -> None:
+    from dplangevin import backbones, random
+    from dplangevin.backbones.features import Extraction
+    from dplangevin.device import pick
+
+    entry = cfg.features[name]
+    backbone, digest = backbones.load(
+        cfg.backbone[entry.backbone], ensure(cfg, "weights", entry.backbone)
+    )  # fmt: skip
+    images, public = (Dataset.load(ensure(cfg, "dataset", entry[of])) for of in ("dataset", "public"))
+    extraction = Extraction(entry.resize, entry.batch, entry.public_images, entry.padding, entry.flip)
+    names = {"name": name, "dataset": entry.dataset, "backbone": entry.backbone, "weights_sha256": digest}
+    rng = random.generator(cfg.seed, f"features {name}")
+    extraction.build(backbone, images, public, names, pick(), rng).save(target)
+
+
+def _reference(cfg: DictConfig, name: str, target: Path) -> None:
+    from dplangevin.pipeline.reference import save
+
+    save(target, posteriors(cfg, name, Dataset.load(ensure(cfg, "dataset", name))))
+
+
+def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
+    """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows."""
+    from dplangevin import random
+    from dplangevin.pipeline.reference import sample_reference
+
+    spec, found = cfg.reference, {}
+    seeds = prepared.repeats if prepared.repeats > 1 else cfg.repeats
+    for scaling in spec.scalings:
+        problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), seeds)
+        rng = random.generator(cfg.seed, f"{name}/reference")
+        sampler = instantiate(spec.sampler)
+        found[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, seeds, rng)
+    return found
+
+
+def _contents(path: Path, kind: str) -> dict[str, Any]:
+    """Return what a manifest states about the content of a file.
+
+    Of a data set or features: rows, features, classes or the range of the target, and public bounds of
+    examples.  Of other kinds: the number of arrays and, for weights, how they were trained.
+    """
+    with np.load(path, allow_pickle=False) as archive:
+        if kind in ("weights", "reference"):
+            counted = {"arrays": len([name for name in archive.files if name != "meta"])}
+            training = _header(path).get("training") if kind == "weights" and "meta" in archive else None
+            return counted | ({"training": training} if training else {})
+        meta = json.loads(archive["meta"].tobytes())
+        y, shape = archive["y_train"], archive["x_train"].shape
+        found: dict[str, Any] = {"rows": {"train": y.shape[-1], "test": archive["y_test"].shape[-1]}}
+        rest = list(shape[y.ndim :])
+        found["features"] = rest[0] if len(rest) == 1 else rest
+        if "target" in meta:
+            found["target"] = meta["target"]
+        else:
+            found["classes"] = meta.get("classes", len(np.unique(y)))
+        if y.ndim == 2:
+            found["draws"] = y.shape[0]  # 1: all repeats share the data
+    return found | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """Return the header ("meta") of an .npz file; raise DataError if it cannot be read."""
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            found: dict[str, Any] = json.loads(archive["meta"].tobytes())
+            return found
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"cannot read the header of {path}: {error}. git restore it, or delete it") from error
+
+
+def _sums(files: Any) -> list[list[str]]:
+    return [[entry["name"], entry["sha256"]] for entry in files]

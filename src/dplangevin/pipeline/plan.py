@@ -1,0 +1,364 @@
+"""The runs of an experiment, each with the final config of its method, its tasks, and its result columns."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from hydra.utils import get_class
+from omegaconf import DictConfig, OmegaConf
+
+from dplangevin.pipeline.schema import Part
+from dplangevin.text import meant
+
+KEYS = ["run", "variant", "scaling", "epsilon"]  # they identify a row of runs.csv within its folder
+RUN_COLUMNS = [
+    "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "epsilon", "delta",
+    "epsilon_paper", "accountant_paper", "epsilon_tight", "accountant_tight", "adjacency", "adjacency_tight",
+    "epsilon_add_remove", "epsilon_replace_one", "epsilon_formula_epochs", "epsilon_formula_steps", "epsilon_last",
+    "epsilon_audit", "audit_confidence", "audit_pair", "released", "sampling", "schedule", "calibration", "step_size",
+    "noise_std", "noise_multiplier", "clip", "l2", "smoothness", "batch", "epochs", "steps", "records", "parameters",
+    "classes", "row_bound", "violated", "assumptions",
+]  # fmt: skip
+TABLES = {
+    "runs": RUN_COLUMNS,
+    "scores": [*KEYS, "seed", "metric", "value"],
+    "curve": ["run", "epsilon", "seed", "epoch", "accuracy", "loss", "epsilon_add_remove", "epsilon_replace_one"],
+    "samples": [*KEYS, "image", "pixels"],
+    "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
+}  # fmt: skip
+PART = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
+RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
+FIELDS = (
+    "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream", "datasets", "tuned",
+)  # fmt: skip
+
+
+class Run(NamedTuple):
+    """One entry of an experiment: a method with its settings, at some budgets.
+
+    Attributes
+    ----------
+    name : str, name of the run.
+    method, problem : str, names in conf/method and conf/problem.
+    config : dict, the method's config with all settings merged in.
+    epsilons : list of float, the budgets; [inf] without privacy.
+    seeds : int, number of seeds.
+    block : str, the part of a table that the run belongs to.
+    stream : str, name of the random stream; chains of one stream draw the same minibatches and noise.
+    assumptions : list of str, texts for the column "assumptions".
+    """
+
+    name: str
+    method: str
+    problem: str
+    config: dict[str, Any]
+    epsilons: list[float]
+    seeds: int
+    block: str
+    stream: str
+    assumptions: list[str]
+
+
+class Unit(NamedTuple):
+    """A task: the piece of a run that is cached as one, at one scaling and at some of the run's budgets.
+
+    Attributes
+    ----------
+    run : Run.
+    scaling : str.
+    overrides, problem, data : dict, changes of the run's method, problem and data set, by dotted name.
+    epsilons : list of float, the budgets of this task.
+    """
+
+    run: Run
+    scaling: str
+    overrides: dict[str, Any]
+    epsilons: list[float]
+    problem: dict[str, Any]
+    data: dict[str, Any]
+
+    @property
+    def variant(self) -> str:
+        """The changes as text, which names the variant; "" if there are none."""
+        named = {f"problem.{name}": value for name, value in self.problem.items()}
+        named |= {f"dataset.{name}": value for name, value in self.data.items()}
+        return ";".join(f"{name}={said(value)}" for name, value in {**self.overrides, **named}.items())
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The method's config with the changes of this variant."""
+        return merged(self.run.config, nested(self.overrides))
+
+
+def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the entries of an experiment's runs, by name of the run.
+
+    A name in `methods` is a run of that method.  An entry in `runs` can state more.
+
+    Raises
+    ------
+    ValueError : An entry has an unknown word, or a run has a reserved name.
+    """
+    entries = {str(name): {"method": str(name)} for name in spec.get("methods") or []}
+    for name, entry in (spec.get("runs") or {}).items():
+        if unknown := sorted(set(entry) - set(FIELDS)):
+            raise ValueError(f"run {name} has unknown words {unknown}: an entry has {', '.join(FIELDS)}")
+        entries[str(name)] = {"method": str(name), **plain(entry)}
+    if reserved := sorted({"problem", "dataset"} & set(entries)):
+        raise ValueError(f"no run can be called {' or '.join(reserved)}, which `vary` has a meaning for")
+    return entries
+
+
+def _seeds(stated: Any, dataset: str, otherwise: int) -> int:
+    """Return the number of seeds for a data set; `stated` is a number, or a mapping by data set."""
+    return int(stated.get(dataset, otherwise)) if isinstance(stated, Mapping) else int(stated)
+
+
+def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
+    """Return the runs of an experiment on a data set, in order.
+
+    The config of a run's method is its entry in conf/method.  The experiment's `settings` for that method
+    change it, then the run's own `settings`.  An entry with `datasets` applies to those data sets only.  An
+    entry with `tuned` has the experiment's text `tuned` as an assumption.
+    """
+    spec = cfg.experiment[experiment]
+    found = []
+    for name, entry in named(spec).items():
+        if dataset not in (entry.get("datasets") or [dataset]):
+            continue
+        method = entry["method"]
+        config = settled(cfg, spec, method)
+        config = merged(config, plain(entry.get("settings") or {}))
+        tuned = [spec.get("tuned") or ""] if entry.get("tuned") else []
+        if "" in tuned:
+            raise ValueError(f"run {name} is tuned, but the experiment has no `tuned` that says how")
+        stream = entry.get("stream") or spec.get("stream") or f"{dataset}/{method}"
+        found.append(
+            Run(
+                name,
+                method,
+                entry.get("problem") or spec.problem,
+                config,
+                asked(spec, dataset, name, entry) if budgeted(config) else [math.inf],
+                _seeds(entry.get("seeds") or spec.get("seeds") or cfg.repeats, dataset, cfg.repeats),
+                entry.get("block") or spec.get("block") or "",
+                stream,
+                [*tuned, *(entry.get("assumptions") or [])],
+            )
+        )
+    return found
+
+
+def units(spec: DictConfig, run: Run, dataset: str = "") -> Iterator[Unit]:
+    """Yield the tasks of a run on a data set, in a fixed order.
+
+    The experiment's `vary` says which fields vary.  Under the name of a run it lists fields of that run's
+    method.  Under `problem` and `dataset` it lists fields of the named problems and data sets.  Every point
+    of the grid is a variant.
+
+    Raises
+    ------
+    ValueError : Two variants have the same name.
+    """
+    vary = plain(spec.get("vary") or {})
+    named = [vary.get(run.name), (vary.get("problem") or {}).get(run.problem)]
+    own, problem, data = (
+        [*grid(fields or {})] for fields in (*named, (vary.get("dataset") or {}).get(dataset))
+    )
+    size, names = spec.get("budgets_per_unit") or 1, set()
+    for scaling in spec.get("scalings") or [""]:
+        for of_data, of_problem, overrides in itertools.product(data, problem, own):
+            unit = Unit(run, scaling, overrides, [], of_problem, of_data)
+            if (scaling, unit.variant) in names:
+                raise ValueError(
+                    f"vary has two points of run {run.name} that are called {unit.variant}: name one of them"
+                )
+            names.add((scaling, unit.variant))
+            for start in range(0, len(run.epsilons), size):
+                yield unit._replace(epsilons=run.epsilons[start : start + size])
+
+
+def grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the values of some fields, by dotted name; the last name varies fastest.
+
+    >>> list(grid({"clip": [1.0], "sampling": {"batch": {"from": 64, "to": 256, "count": 3, "scale": "log"}}}))
+    [{'clip': 1.0, 'sampling.batch': 64}, {'clip': 1.0, 'sampling.batch': 128}, {'clip': 1.0, 'sampling.batch': 256}]
+    """
+    axes = dict(varied(fields))
+    for values in itertools.product(*axes.values()):
+        yield dict(zip(axes, values, strict=True))
+
+
+def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
+    """Yield the dotted name and the values of every field that varies; null removes an inherited field.
+
+    ValueError is raised for a field that is neither a list nor a range.
+    """
+    for name, given in fields.items():
+        key = f"{prefix}{name}"
+        if given is None:  # removes an inherited field
+            continue
+        if isinstance(given, Mapping) and "from" not in given and not given.keys() & {"to", "step", "count"}:
+            yield from varied(given, f"{key}.")
+            continue
+        values = spaced(key, given) if isinstance(given, Mapping) else given
+        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            raise ValueError(f"{key} = {given!r} names no values: write {RANGE}")
+        yield key, list(values)
+
+
+def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
+    """Return the values of a range from `from`, spaced evenly, or by one factor with `scale: log`.
+
+    `count` gives this number of values up to `to`.  `step` gives all values that do not exceed `to`.  If the
+    numbers of the range are whole, so are the values.  Other values are rounded to six significant digits.
+
+    >>> spaced("radius", {"from": 1.0, "to": 50.0, "count": 3, "scale": "log"})
+    [1.0, 7.07107, 50.0]
+    >>> spaced("k", {"from": 2, "to": 7, "step": 2})
+    [2, 4, 6]
+    """
+    full: Any = {"scale": "linear", **given}
+    scale, numbers = full.pop("scale"), full.values()
+    low, high, step, count = (full.get(word) for word in ("from", "to", "step", "count"))
+    sound = (
+        set(full) in ({"from", "to", "step"}, {"from", "to", "count"})
+        and all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)
+        and (isinstance(count, int) and count > 1 if step is None else step > 0 and scale == "linear")
+        and scale in ("linear", "log")
+        and (0 if scale == "log" else -math.inf) < low < high < math.inf
+    )
+    if not sound:
+        raise ValueError(
+            f"{key} = {dict(given)} is no range: write {RANGE}, from below to, and above 0 where scale is log"
+        )
+    if step is not None:
+        found = low + step * np.arange(math.floor((high - low) / step * (1 + 1e-12)) + 1)
+    else:
+        found = (np.geomspace if scale == "log" else np.linspace)(low, high, count)
+    if all(isinstance(value, int) for value in (low, high, step or 1)):
+        values: list[float] = [round(value) for value in found.tolist()]
+        if len(set(values)) < len(values):
+            raise ValueError(
+                f"{key} = {dict(given)} has whole numbers twice: write {float(low)} for fractions"
+            )
+        return values
+    return [float(f"{value:.6g}") for value in found.tolist()]
+
+
+def learned_from(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a data set's entry that select the rows to train on, see `data.part`."""
+    return {name: entry.get(name) for name in PART}
+
+
+def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by dotted name as a tree.
+
+    >>> nested({"clip": 1.0, "sampling.batch": 64})
+    {'clip': 1.0, 'sampling': {'batch': 64}}
+    """
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        first, _, rest = name.partition(".")
+        found = merged(found, {first: nested({rest: value}) if rest else value})
+    return found
+
+
+def said(value: Any) -> str:
+    """Return a value as text for the name of a variant; an object is named by its class."""
+    if isinstance(value, Mapping) and "_target_" in value:
+        return str(value["_target_"]).rpartition(".")[2]
+    return str(value)
+
+
+def unnamed(spec: DictConfig, found: Sequence[Run]) -> Iterator[str]:
+    """Yield an error message for each wrong name in an experiment's `vary`.
+
+    `found` are the runs of the experiment on all its data sets.
+    """
+    vary = plain(spec.get("vary") or {})
+    there = {
+        "run": {run.name for run in found},
+        "problem": {run.problem for run in found},
+        "dataset": set(spec.datasets),
+    }
+    named = {"run": {name: vary[name] for name in vary.keys() - {"problem", "dataset"}}}
+    named |= {kind: vary.get(kind) or {} for kind in ("problem", "dataset")}
+    asked = {kind: {name for name, fields in each.items() if fields} for kind, each in named.items()}
+    for kind, names in asked.items():
+        for name in sorted(names - there[kind]):
+            listed = f": it has {', '.join(sorted(there[kind]))}"
+            yield f"vary: the experiment has no {kind} {name!r}{meant(name, there[kind]) or listed}"
+    if spec.get("compared") and (asked["problem"] or asked["dataset"]):
+        yield "vary: compared must be false, the exact posterior is of one problem and all rows"
+
+
+def budgeted(config: Mapping[str, Any]) -> bool:
+    """Return whether a method spends privacy.
+
+    Raises
+    ------
+    ValueError : The class of the method cannot be imported; the message says what to do.
+    """
+    name = config["_target_"]
+    try:
+        method: Any = get_class(name)
+    except ImportError as error:
+        why = error.__cause__ or error
+        raise ValueError(
+            f"{name} cannot be imported ({why}): a module outside the package must be in a folder on PYTHONPATH"
+        ) from error
+    return bool(method.budgeted)
+
+
+def asked(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) -> list[float]:
+    """Return the budgets of a run; [inf] if none are given.
+
+    The entry's own `epsilons` come first, else those that the experiment gives for the data set: a list, or
+    lists by run.  `default` stands for the other data sets, and for the other runs.
+    """
+    if "epsilons" in entry:
+        return [float(epsilon) for epsilon in entry["epsilons"] or [math.inf]]
+    given = spec.get("epsilons")
+    if given is None:
+        return [math.inf]
+    place = dataset if dataset in given else "default"
+    if place not in given:
+        raise ValueError(
+            f"epsilons has no entry for the data set {dataset!r}: add one, or one named `default`"
+        )
+    given = given[place]
+    if OmegaConf.is_dict(given):
+        name = run if run in given else "default"
+        if name not in given:
+            raise ValueError(f"epsilons.{place} has no list for {run!r}: add one, or one named `default`")
+        given = given[name]
+    return [float(epsilon) for epsilon in given]
+
+
+def settled(cfg: DictConfig, spec: DictConfig, method: str) -> dict[str, Any]:
+    """Return the config of a method with the experiment's `settings` for it."""
+    if method not in cfg.method:
+        raise ValueError(f"no method {method!r}: conf/method has {', '.join(map(str, cfg.method))}")
+    return merged(plain(cfg.method[method]), plain(spec.get("settings") or {}).get(method, {}))
+
+
+def merged(base: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return `base` with `changes`, key by key; an object (`_target_`) is replaced as a whole."""
+    both = dict(base)
+    for name, value in changes.items():
+        old = both.get(name)
+        if isinstance(value, Mapping) and isinstance(old, Mapping) and "_target_" not in value:
+            value = merged(old, value)
+        both[name] = value
+    return both
+
+
+def plain(node: Any) -> dict[str, Any]:
+    """Return a mapping of the config as a dict with names as text."""
+    found = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    assert isinstance(found, dict)
+    return {str(name): value for name, value in found.items()}

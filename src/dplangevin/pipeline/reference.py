@@ -1,0 +1,115 @@
+"""The exact posterior that releases are compared with: its sampling by HMC, its file, and distances to it."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dplangevin.data import DataError, save_arrays
+from dplangevin.methods import evaluate
+from dplangevin.problems.glm import Glm
+from dplangevin.samplers.posterior import R_HAT, Sampler
+
+
+class Reference(NamedTuple):
+    """Moments of the posterior ``exp(-U(theta) - precision/2 ||theta||^2)``, with diagnostics, in float64.
+
+    R' = 1 if all repeats share their data, else R' = R.
+
+    Attributes
+    ----------
+    mean, covariance : Tensor (R', d) and Tensor (R', d, d).
+    log_loss : Tensor (R',), log loss of the posterior predictive on the test rows, in nats per row.
+    r_hat, ess : Tensor (R',), diagnostics of the chains.
+    """
+
+    mean: Tensor
+    covariance: Tensor
+    log_loss: Tensor
+    r_hat: Tensor
+    ess: Tensor
+
+
+def sample_reference(
+    problem: Glm, precision: float, sampler: Sampler, predictive: int, seeds: int, rng: torch.Generator
+) -> Reference:
+    """Return the moments of the posterior on the full data, sampled by HMC.
+
+    `predictive` is the approximate number of draws that log_loss averages over.  ValueError is raised if the
+    worst split R-hat is 1.05 or more.
+    """
+    found = sampler.sample(problem, torch.ones(1), torch.tensor([precision]), float("inf"), seeds, rng)
+    worst = float(found.mixing.r_hat.max())
+    if not worst < R_HAT:
+        raise ValueError(
+            f"reference posterior refused: split R-hat {worst:.3f} >= {R_HAT} after {len(found.draws)} draws of "
+            f"{found.draws.shape[2] * seeds} chains; raise max_draws or warmup of its sampler"
+        )
+    draws = found.draws[..., 0, :].movedim(0, 2)  # (R, chains, draws, d)
+    pooled = (draws.flatten(0, 2)[None] if problem.shared else draws.flatten(1, 2)).double()  # (R', N, d)
+    mean = pooled.mean(1)
+    every = max(1, pooled.shape[1] // predictive)
+    probability = evaluate.predictive(problem, pooled[:, None, ::every].float())
+    log_loss = evaluate.all_scores(probability, problem.y_test)["log_loss"][:, 0]
+    return Reference(mean, covariances(pooled), log_loss, found.mixing.r_hat[:, 0], found.mixing.ess[:, 0])
+
+
+def covariances(draws: Tensor) -> Tensor:
+    """Return ``sum_s (theta_s - mean)(theta_s - mean)^T/(S - 1)`` in float64, shape ``(..., d, d)``."""
+    centred = draws.double() - draws.double().mean(-2, keepdim=True)
+    return centred.mT @ centred / (draws.shape[-2] - 1)
+
+
+def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str, Tensor]:
+    """Return distances of the draws theta ``(R, E, samples, d)`` from the posterior; log_loss is ``(R, E)``.
+
+    If the reference has more than R posteriors, the first R are used.  mean_distance and covariance_distance
+    contain the Monte Carlo error of the draws.
+
+    Returns
+    -------
+    mean_distance : Tensor (R, E), ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^
+        is the mean of the draws.
+    covariance_distance : Tensor (R, E), ``||S^ - S||_F/||S||_F``, unitless; missing for releases of a single
+        draw.
+    predictive_gap : Tensor (R, E), log_loss minus the posterior's, in nats per row.
+    """
+    reference = Reference(*(moment[: len(theta)] for moment in reference))
+    variance = reference.covariance.diagonal(dim1=-2, dim2=-1)  # (R', d)
+    gap = (theta.double().mean(2) - reference.mean[:, None]).square() / variance[:, None]
+    found = {
+        "mean_distance": gap.mean(-1).sqrt(),
+        "predictive_gap": log_loss - reference.log_loss[:, None],
+    }
+    if theta.shape[2] > 1:
+        exact = reference.covariance[:, None]
+        size = torch.linalg.matrix_norm(exact)
+        found["covariance_distance"] = torch.linalg.matrix_norm(covariances(theta) - exact) / size
+    return found
+
+
+def save(path: Path, references: Mapping[str, Reference]) -> None:
+    """Write references, a mapping of scaling to `Reference`; the bytes depend on the values only."""
+    named = {
+        f"{scaling}.{field}": value.numpy()
+        for scaling, reference in references.items()
+        for field, value in reference._asdict().items()
+    }
+    save_arrays(path, named)
+
+
+def load(path: Path, scaling: str) -> Reference:
+    """Return the reference for one scaling; if it cannot be read, DataError names the stage that makes it."""
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            fields = [torch.from_numpy(archive[f"{scaling}.{field}"]) for field in Reference._fields]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"no reference posterior for scaling {scaling!r} in {path}: {error}. "
+            f"Make it: dvc repro reference@{path.parent.name}-{path.stem}"
+        ) from error
+    return Reference(*fields)

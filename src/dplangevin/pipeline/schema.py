@@ -1,0 +1,308 @@
+"""Types of the groups of `params.yaml` whose entries are plain settings, not objects.
+
+`config.check_values` checks the groups against these types when it composes `params.yaml`. It checks entries
+with a `_target_` (methods, problems, loaders, analyses ...) against the object that they name, see `typed`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dplangevin.checks import not_negative, positive, require
+from dplangevin.pipeline.validate import Group
+
+Adjacency = Literal["add_remove", "replace_one"]
+Scaling = Literal["unit", "global", "raw"]
+Epsilons = Sequence[float]
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Archive(Group):
+    """The tar file that contains the raw files; `size` is in bytes."""
+
+    name: str
+    size: int
+    folder: str
+    urls: Sequence[str]
+    sha256: str
+
+    def __post_init__(self) -> None:
+        _file(self.size, self.sha256)
+
+
+@dataclass(frozen=True)
+class File(Group):
+    """A raw file, see `data.fetch`; `size` is in bytes, `bundled` is the path of an xz file."""
+
+    name: str
+    sha256: str
+    size: int
+    urls: Sequence[str] = ()
+    bundled: str | None = None
+
+    def __post_init__(self) -> None:
+        _file(self.size, self.sha256)
+
+
+@dataclass(frozen=True)
+class Part(Group):
+    """The rows of a data set that experiments use, see `data.part`.
+
+    Attributes
+    ----------
+    train_rows : int > 0 or None
+        Number of training rows. None: all.
+    held_out : float in (0, 1) or None
+        Share of the training rows that replaces the test rows. None: the test rows are used.
+    """
+
+    train_rows: int | None = field(default=None, kw_only=True)
+    held_out: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _positive(train_rows=self.train_rows)
+        share = self.held_out
+        require(share is None or 0 < share < 1, f"held_out = {share} must be in (0, 1), or null for none")
+
+
+@dataclass(frozen=True)
+class Dataset(Part):
+    """A data set of conf/dataset.
+
+    Attributes
+    ----------
+    urls : sequence of str
+        Folders on the web that each hold all files.
+    archive : Archive or None
+        The archive that contains all files.
+    limit : int > 0 or None
+        Number of training rows and of test rows to keep. None: all.
+    """
+
+    files: Sequence[File]
+    loader: Any
+    urls: Sequence[str] = ()
+    archive: Archive | None = None
+    assumptions: Sequence[str] = ()
+    row_norm_bound: float | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive(row_norm_bound=self.row_norm_bound, limit=self.limit)
+
+
+@dataclass(frozen=True)
+class Weights(Group):
+    """Published weights; `loader` reads files that `backbones.load` cannot, see `manifest`."""
+
+    files: Sequence[File]
+    loader: Any = None
+
+
+@dataclass(frozen=True)
+class Pretrain(Group):
+    """A network that is trained here on a data set, see `backbones.pretrain`."""
+
+    dataset: str
+    training: Any
+
+
+@dataclass(frozen=True)
+class Features(Part):
+    """Settings of a feature extraction, see `backbones.features.Extraction`."""
+
+    dataset: str
+    backbone: str
+    public: str
+    public_images: int
+    resize: str
+    batch: int
+    padding: int
+    flip: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        not_negative(padding=self.padding)
+        positive(public_images=self.public_images, batch=self.batch)
+
+
+@dataclass(frozen=True)
+class Run(Group):
+    """An entry of `runs:` of an experiment, see `plan`.
+
+    Attributes
+    ----------
+    datasets : sequence of str or None
+        The data sets that it runs on. None: all of the experiment.
+    tuned : bool
+        Whether its settings were chosen in the way that the experiment's `tuned` says.
+    """
+
+    method: str | None = None
+    datasets: Sequence[str] | None = None
+    problem: str | None = None
+    block: str = ""
+    seeds: int | None = None
+    epsilons: Epsilons | None = None
+    settings: Settings | None = None
+    assumptions: Sequence[str] = ()
+    stream: str | None = None
+    tuned: bool = False
+
+    def __post_init__(self) -> None:
+        _positive(seeds=self.seeds)
+
+
+@dataclass(frozen=True)
+class Experiment(Group):
+    """An experiment of conf/experiment, see `plan` and `experiment`.
+
+    Attributes
+    ----------
+    seeds : int or mapping
+        Number of repeats: of all data sets, or by data set.
+    audit : {"add_remove", "replace_one"} or None
+        Neighbour relation of the proven ε. None: the one of each method's own guarantee.
+    paired : bool
+        Whether chains with Poisson and with subset sampling see the same rows and noise.
+    apart : bool
+        Whether each task is computed alone, as for networks.
+    compared : bool
+        Whether releases are compared with the exact posterior.
+    scored : {"all", "odd"}
+        The test rows that every run is scored on. A method may score its own runs on fewer rows.
+    noise : {"float32", "float64"}
+        Precision in which the normal noise of chains is drawn, see `random.noise`.
+    tuned : str
+        How the settings of the runs with `tuned: true` were chosen.
+    """
+
+    datasets: Sequence[str]
+    methods: Sequence[str] = ()
+    problem: str | None = None
+    scalings: Sequence[Scaling] | None = None
+    epsilons: Mapping[str, Epsilons | Mapping[str, Epsilons]] | None = None
+    budgets_per_unit: int | None = None
+    vary: Mapping[str, Mapping[str, Any] | None] | None = None
+    settings: Mapping[str, Settings] | None = None
+    runs: Mapping[str, Run] | None = None
+    block: str = ""
+    seeds: int | Mapping[str, int] | None = None
+    delta: float | None = None
+    audit: Adjacency | None = None
+    prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
+    formula: Any = None
+    attack: Any = None
+    curve: Any = None
+    judge: Any = None
+    stream: str | None = None
+    paired: bool = False
+    apart: bool = False
+    compared: bool = False
+    metrics: bool = False
+    best_epoch: bool = False
+    scored: Literal["all", "odd"] = "all"
+    noise: Literal["float32", "float64"] = "float64"
+    assumptions: Sequence[str] = ()
+    tuned: str = ""
+    part: str = ""
+
+    def __post_init__(self) -> None:
+        seeds = self.seeds if isinstance(self.seeds, Mapping) else {"": self.seeds}
+        _positive(**{f"seeds.{name}".rstrip("."): value for name, value in seeds.items()})
+        _positive(budgets_per_unit=self.budgets_per_unit, delta=self.delta)
+
+
+@dataclass(frozen=True)
+class Reference(Group):
+    """Settings of the exact posteriors, see `reference`."""
+
+    datasets: Sequence[str]
+    problem: str
+    scalings: Sequence[Scaling]
+    precision: float
+    predictive: int
+    sampler: Any
+
+    def __post_init__(self) -> None:
+        positive(precision=self.precision, predictive=self.predictive)
+
+
+@dataclass(frozen=True)
+class Stage(Group):
+    """A run of conf/pipeline; `needs` names the manifest of its data."""
+
+    experiment: str
+    dataset: str
+    needs: str
+
+
+@dataclass(frozen=True)
+class Extracted(Group):
+    """An entry of `features:` of conf/pipeline.
+
+    Attributes
+    ----------
+    name : str
+        File of conf/features.
+    dataset, weights : str
+        The data set and the weights that the features are computed from.
+    """
+
+    name: str
+    dataset: str
+    weights: str
+
+
+@dataclass(frozen=True)
+class Pipeline(Group):
+    """What `dvc repro` makes: a file of conf/pipeline."""
+
+    datasets: Sequence[str]
+    weights: Sequence[str]
+    pretrain: Sequence[str]
+    features: Mapping[str, Extracted]
+    runs: Mapping[str, Stage]
+    analyses: Mapping[str, str]
+    exhibits: Mapping[str, str]
+    papers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Config(Group):
+    """The whole of `params.yaml`."""
+
+    seed: int
+    delta: float
+    repeats: int
+    splits: int
+    scale: str
+    audit_runs: Mapping[str, int]
+    reference: Reference
+    pipeline: Pipeline
+    dataset: Mapping[str, Dataset]
+    experiment: Mapping[str, Experiment]
+    problem: Settings
+    accountant: Settings
+    method: Settings
+    analysis: Settings
+    weights: Mapping[str, Weights] = field(default_factory=dict)
+    backbone: Settings = field(default_factory=dict)
+    pretrain: Mapping[str, Pretrain] = field(default_factory=dict)
+    features: Mapping[str, Features] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require(self.seed >= 0, f"seed = {self.seed} must be a whole number of at least 0")
+        _positive(delta=self.delta, repeats=self.repeats, splits=self.splits, **self.audit_runs)
+
+
+def _positive(**values: float | None) -> None:
+    positive(**{name: value for name, value in values.items() if value is not None})
+
+
+def _file(size: int, sha256: str) -> None:
+    positive(size=size)
+    require(bool(re.fullmatch("[0-9a-f]{64}", sha256)), f"sha256 = {sha256!r} must be 64 hexadecimal digits")

@@ -1,0 +1,283 @@
+r"""The one loop that runs chains of noisy clipped gradient steps on a `Problem`.
+
+Chain (s, e) has seed s and variant e.  Step t uses the minibatch B_t, and g_i is the clipped gradient of the
+loss of record i.  The noisy sum of the step is::
+
+    G_t = sum_(i in B_t) g_i + N(0, noise_std_t^2 I)
+
+`Chain.mean_clip` optionally clips the sum itself, too, before the noise is added.  A kernel computes the next
+theta from G_t and from its own state.  The default kernel is gradient descent with momentum::
+
+    v     <- momentum v + G_t/tau + l2 theta
+    theta <- Proj(theta - step_t v)
+
+Proj is the projection onto the ball ||theta|| <= radius, and the loop does it for every kernel.
+
+A kernel uses G_t and its own state, and no records.  The only exception is the kernel of DP-SGFS, and its
+docstring says so.  Without records a kernel is post-processing, and so is the update that a problem adds
+around it (`Problem.around`).  The chains of one run share minibatches and normal draws, so that variants are
+compared on the same noise.  The sum is divided by the constant tau, also where a Poisson sample has another
+number of rows.  Only the part of the gradient that depends on a record is clipped; the l2 term needs no data.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from dplangevin.files import Checkpoint
+from dplangevin.problems import Problem
+from dplangevin.problems.chain import Chain, Kernel, Observer, State
+from dplangevin.random import (
+    NORMALS,
+    Batch,
+    batches,
+    epochs,
+    noise,
+)
+from dplangevin.samplers.kernels import Kernel as Dynamics
+
+AT_ONCE = {
+    True: 64,
+    False: 256,
+}  # steps whose random numbers are drawn together; the key says whether a chain has Poisson samples
+
+
+class Descent:
+    """Gradient descent with momentum: the equation in the module's docstring without its projection."""
+
+    def __init__(self, chains: Sequence[Chain], size: int, device: torch.device) -> None:
+        self.size, self.step_size = size, schedules(chains, "step", device)
+        self.l2, self.momentum = columns(chains, "l2", device), columns(chains, "momentum", device)
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
+        return theta, torch.zeros_like(theta)
+
+    def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
+        theta, velocity = state
+        velocity = self.momentum * velocity + (noisy / self.size + self.l2 * theta)
+        return theta - self.step_size[t] * velocity, velocity
+
+
+@dataclass(frozen=True)
+class Langevin:
+    """A kernel of `dplangevin.samplers.kernels`, applied to the potential of the whole data set.
+
+    The potential is ``U = sum of losses + n l2/2 ||theta||^2``.  The estimate of its gradient is
+    ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.
+
+    Attributes
+    ----------
+    dynamics : Kernel of `dplangevin.samplers.kernels`.
+    start : function (theta, generator) -> the parts of the first state that follow theta.
+    step_size : Tensor (T, E, 1), step sizes for U.
+    share : float, n/tau.
+    precision : Tensor (E, 1), n l2.
+    """
+
+    dynamics: Dynamics
+    start: Callable[[Tensor, torch.Generator], State]
+    step_size: Tensor
+    share: float
+    precision: Tensor
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
+        return theta, *self.start(theta, rng)
+
+    def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
+        gradient = (self.share * noisy).add_(self.precision * state[0])
+        found = self.dynamics.step(self.dynamics.init(*state), gradient, None, self.step_size[t])
+        return tuple(found)
+
+
+def columns(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
+    """Return the number `name` of every chain, ``(E, 1)``."""
+    return torch.tensor([getattr(c, name) for c in chains], dtype=torch.float32, device=device)[:, None]
+
+
+def schedules(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
+    """Return the number `name` of every step and chain, ``(T, E, 1)``."""
+    return torch.stack([getattr(c, name).float() for c in chains], 1)[..., None].to(device)
+
+
+def run(
+    problem: Problem,
+    chains: Sequence[Chain],
+    seeds: int,
+    rng: torch.Generator,
+    *,
+    schemes: set[str] | None = None,
+    start: Tensor | None = None,
+    kernel: Kernel | None = None,
+    observe: Observer | None = None,
+    checkpoint: Checkpoint | None = None,
+    drawn_in: torch.dtype = NORMALS,
+) -> Tensor:
+    """Run the chains, and return theta after the steps in `Chain.keep`.
+
+    Parameters
+    ----------
+    problem : Problem
+    chains : sequence of Chain, E of them, with equal numbers of steps, batch sizes and `keep`.
+    seeds : int, S.
+    rng : generator of all draws.
+    schemes : set of str, the sampling schemes that the random stream is drawn for; by default those of
+        `chains`.  With the same `schemes`, a chain sees the same rows and noise, whichever chains run beside
+        it.  A given set also draws the noise of a random start.
+    start : Tensor (S, E, d), theta_0; by default the problem's.
+    kernel : Kernel; by default gradient descent with momentum (`Descent`).
+    observe : Observer, which sees every step.
+    checkpoint : Checkpoint, where the state is saved from time to time.  A run that finds a saved state
+        continues from it, and its result is the same to the byte.
+    drawn_in : torch.dtype, precision in which the noise is drawn, see `random.noise`.
+
+    Returns
+    -------
+    Tensor (S, E, kept, d)
+
+    Raises
+    ------
+    ValueError
+        If the chains cannot share minibatches, if `clip` or `mean_clip` is not positive, or if a network's
+        chain diverges (the message names the step).  A linear model's chain that diverges ends in nan,
+        without an error.
+    """
+    n, d, first = problem.facts.n, problem.facts.d, chains[0]
+    steps, size, device = len(first.step), first.sampling.size(n), problem.device
+    if any(len(c.step) != steps or c.sampling.size(n) != size or c.keep != first.keep for c in chains):
+        raise ValueError(
+            "chains that are run together need equally many steps, one batch size and one `keep`"
+        )
+    for name in ("clip", "mean_clip"):
+        given = [getattr(c, name) for c in chains]
+        if not all(value > 0 for value in given):
+            raise ValueError(f"{name} {given} must be positive; inf for none")
+    poisson = torch.tensor([c.sampling.scheme == "poisson" for c in chains], device=device)
+    radius, clips = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
+    clip = None if bool(clips.isinf().all()) else clips
+    step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device)
+    l2, wanted = columns(chains, "l2", device), set(first.keep or (steps,))
+    longest = size * columns(chains, "mean_clip", device)  # bound on the norm of a minibatch's sum
+    cut = bool((longest < math.inf).any())
+    plain = kernel is None and observe is None and not cut and not any(c.momentum for c in chains)
+    order = sorted(range(len(chains)), key=lambda e: chains[e].sampling.scheme == "poisson")
+    if plain and order != sorted(order):  # `Problem.descent` needs the chains with Poisson samples last
+        arranged, begin = [chains[e] for e in order], None if start is None else start[:, order]
+        found = run(
+            problem,
+            arranged,
+            seeds,
+            rng,
+            schemes=schemes,
+            start=begin,
+            checkpoint=checkpoint,
+            drawn_in=drawn_in,
+        )
+        return found[:, [order.index(e) for e in range(len(chains))]]
+    descend = problem.descent(chains) if plain else None
+    shrunk, moved = (
+        1 - step * l2,
+        step * std / size,
+    )  # the factor on theta in a step, and the standard deviation of its noise
+    bounded = not bool((radius == math.inf).all())
+    kernel = problem.around(kernel or Descent(chains, size, device), chains)
+
+    paired, schemes = schemes is not None, schemes or {c.sampling.scheme for c in chains}
+    if "shuffled" in schemes and len(schemes) > 1:
+        raise ValueError(f"chains of shuffled epochs cannot share minibatches with others: {sorted(schemes)}")
+    saved = None if checkpoint is None else checkpoint.load()
+    if saved is None:
+        if start is None:
+            start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
+        theta = start.clone()  # `Problem.descent` changes theta in place
+        if paired or any(c.start_std for c in chains):
+            drawn = noise(rng, seeds, 1, d, dtype=drawn_in).float()
+            theta = theta + columns(chains, "start_std", torch.device("cpu")) * drawn
+        saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta.to(device), radius), rng))}
+        saved["order"] = int(torch.randint(2**31, (1,), generator=rng)) if "shuffled" in schemes else 0
+    else:
+        rng.set_state(saved["rng"])
+        if observe is not None:
+            observe.state = saved["observer"]
+    order, done, kept = saved["order"], saved["step"], [each.to(device) for each in saved["kept"]]
+    state = tuple(each.to(device) for each in saved["state"])
+
+    def snapshot() -> dict[str, Any]:
+        found = {"step": done, "state": [each.cpu() for each in state], "rng": rng.get_state()}
+        found["order"] = order
+        found["kept"] = [each.cpu() for each in kept]
+        return found | {"observer": observe.state if observe else None}
+
+    block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
+    shuffled = epochs(order, seeds, n, size, done) if "shuffled" in schemes else None
+    stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, shuffled, drawn_in)
+    with tqdm(
+        total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
+    ) as bar:
+        for drawn_batch in stream:
+            batch, t = drawn_batch if device.type == "cpu" else drawn_batch.to(device), done
+            if descend is not None:
+                theta = state[0]
+                descend(theta, batch, step[t], shrunk[t])
+                theta.addcmul_(moved[t], batch.normals, value=-1)
+            else:
+                mask = _mask(batch, poisson, size)
+                try:
+                    sums = problem.clipped_sum(state[0], batch.rows, mask, clip)
+                except ValueError as error:
+                    raise ValueError(
+                        f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
+                    ) from error
+                gradient = _shortened(sums.gradient, longest) if cut else sums.gradient
+                noisy = (std[t] * batch.normals).add_(gradient)
+                state = kernel.step(state, noisy, t, batch)
+            if bounded:
+                state = (_projected(state[0], radius), *state[1:])
+            done += 1
+            if done in wanted:
+                kept.append(state[0].clone())
+            if observe is not None:
+                observe(done, state[0], _counts(batch, poisson, size), sums)
+                bar.set_postfix_str(observe.shown())
+            bar.update()
+            if checkpoint is not None:
+                checkpoint.save(snapshot)
+    if checkpoint is not None:
+        checkpoint.save(snapshot, force=True)
+    return torch.stack(kept, 2)
+
+
+def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
+    """Return at most `samples` step numbers (1-based), evenly spaced after the burn-in, with the last step.
+
+    `burn_in` is the share of the steps, in [0, 1), that is left out at the start.
+    """
+    first = math.floor(burn_in * steps)
+    return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))
+
+
+def _counts(batch: Batch, poisson: Tensor, size: int) -> Tensor:
+    """Return how many of `batch.rows`, from the first on, are each chain's minibatch, ``(S, E)``."""
+    fixed = torch.full((len(batch.rows), len(poisson)), size, device=batch.rows.device)
+    return fixed if batch.sizes is None else torch.where(poisson, batch.sizes[:, None], fixed)
+
+
+def _mask(batch: Batch, poisson: Tensor, size: int) -> Tensor | None:
+    """Return True for the rows in each chain's minibatch, ``(S, E, B)``; None if all rows are in it."""
+    if batch.sizes is None and batch.rows.shape[1] == size:
+        return None
+    place = torch.arange(batch.rows.shape[1], device=batch.rows.device)
+    return place < _counts(batch, poisson, size)[..., None]
+
+
+def _projected(theta: Tensor, radius: Tensor) -> Tensor:
+    return theta if bool((radius == math.inf).all()) else _shortened(theta, radius)
+
+
+def _shortened(vectors: Tensor, longest: Tensor) -> Tensor:
+    """Return vectors ``(S, E, d)`` scaled down to norms of at most `longest` ``(E, 1)``."""
+    return vectors * (longest / vectors.norm(dim=-1, keepdim=True)).clamp_(max=1.0)

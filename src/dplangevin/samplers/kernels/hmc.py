@@ -1,0 +1,137 @@
+"""Hamiltonian Monte Carlo (HMC) on a ball, with elastic reflection at its surface."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dplangevin.samplers.kernels import Kernel
+
+Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+class HmcState(NamedTuple):
+    """The state of HMC.
+
+    Attributes
+    ----------
+    theta : Tensor (S, C, d).
+    potential : Tensor (S, C), U(theta).
+    gradient : Tensor (S, C, d), of U at theta.
+    accepted : Tensor (S, C), acceptance probability of the last step.
+    """
+
+    theta: Tensor
+    potential: Tensor
+    gradient: Tensor
+    accepted: Tensor
+
+
+def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounces: int = 100) -> Kernel:
+    r"""Return an HMC kernel that leaves ``exp(-U(theta))`` on the ball ``||theta|| <= radius`` invariant.
+
+    A leapfrog step is half a kick, a drift, and half a kick.  A drift that meets the sphere is split there,
+    and the momentum is mirrored in the metric of the preconditioner: ``p <- p - 2 <p, m>/<m, m> m`` with
+    ``m = scale * theta``.  This keeps the kinetic energy.  The Metropolis test uses the exact energy, so any
+    step size is valid.  A drift that bounces more than `max_bounces` times is rejected.  The reverse of that
+    drift is rejected, too, so detailed balance holds.
+
+    Parameters
+    ----------
+    potential : function theta -> (U, grad U).
+    scale : Tensor (..., C, d), diagonal of the preconditioner: ``theta' = scale p``.
+    radius : float; inf gives HMC without a ball.
+    max_bounces : int
+
+    Returns
+    -------
+    Kernel
+        ``init(theta)`` and ``step(state, momentum, uniform, step_size, leapfrogs)``.  momentum is standard
+        normal, ``(S, C, d)``; uniform is ``(S, C)``; step_size is ``(C,)``; leapfrogs is a number of steps.
+
+    References
+    ----------
+    Neal (2011), section 5.2, for HMC; Mohasel Afshar and Domke (2015) for the reflection.
+    """
+
+    def init(theta: Tensor) -> HmcState:
+        value, grad = potential(theta)
+        return HmcState(theta, value, grad, torch.ones_like(value))
+
+    def step(
+        state: HmcState, momentum: Tensor, uniform: Tensor, step_size: Tensor, leapfrogs: int
+    ) -> HmcState:
+        h = step_size[:, None]  # (C, 1)
+        theta, value, grad = state.theta, state.potential, state.gradient
+        p, failed = momentum, torch.zeros_like(value, dtype=torch.bool)
+        for _ in range(leapfrogs):
+            p = p - 0.5 * h * scale * grad
+            theta, p, lost = drift_in_ball(theta, p, scale, h, radius, max_bounces)
+            failed = failed | lost
+            value, grad = potential(theta)
+            p = p - 0.5 * h * scale * grad
+        energy = state.potential + 0.5 * momentum.square().sum(-1) - value - 0.5 * p.square().sum(-1)
+        return metropolis(state, HmcState(theta, value, grad, energy), failed, uniform)
+
+    return Kernel(init, step)
+
+
+def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) -> HmcState:
+    """Accept or reject a proposal, chain by chain.
+
+    Parameters
+    ----------
+    old : HmcState
+    new : HmcState, the proposal; its `accepted` holds the log of the acceptance ratio.
+    failed : Tensor (S, C), True where the proposal is rejected in any case.
+    uniform : Tensor (S, C), uniform on (0, 1).
+    """
+    log_ratio = torch.where(failed | ~new.accepted.isfinite(), -torch.inf, new.accepted)
+    take = uniform.log() < log_ratio
+    return HmcState(
+        torch.where(take[..., None], new.theta, old.theta),
+        torch.where(take, new.potential, old.potential),
+        torch.where(take[..., None], new.gradient, old.gradient),
+        log_ratio.clamp(max=0).exp(),
+    )
+
+
+def drift_in_ball(
+    theta: Tensor, p: Tensor, scale: Tensor, time: Tensor, radius: float, max_bounces: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Move theta by ``t scale p`` for a given time t, with mirror reflection at the sphere.
+
+    Parameters
+    ----------
+    theta, p : Tensor (S, C, d), position and momentum.
+    scale : Tensor (..., C, d), see `reflective_hmc`.
+    time : Tensor (C, 1), t.
+    radius : float, of the ball; inf for none.
+    max_bounces : int
+
+    Returns
+    -------
+    theta, p : Tensor (S, C, d)
+    lost : Tensor (S, C), True where `max_bounces` reflections did not suffice.
+    """
+    if radius == float("inf"):
+        return theta + time * scale * p, p, torch.zeros(theta.shape[:-1], dtype=torch.bool)
+    left = time.expand(*theta.shape[:-1], 1)
+    bounce = torch.zeros_like(left, dtype=torch.bool)
+    for _ in range(max_bounces):
+        velocity = scale * p
+        a = velocity.square().sum(-1, keepdim=True).clamp(min=1e-30)
+        b = (theta * velocity).sum(-1, keepdim=True)
+        c = (theta.square().sum(-1, keepdim=True) - radius**2).clamp(max=0)
+        hit = (-b + (b * b - a * c).clamp(min=0).sqrt()) / a  # time until theta meets the sphere, >= 0
+        bounce = hit < left
+        theta = theta + torch.minimum(hit, left) * velocity
+        if not bool(bounce.any()):
+            break
+        left = torch.where(bounce, left - hit, 0.0)
+        theta = torch.where(bounce, theta * (radius / theta.norm(dim=-1, keepdim=True)), theta)
+        m = scale * theta
+        mirrored = p - 2 * (p * m).sum(-1, keepdim=True) / m.square().sum(-1, keepdim=True) * m
+        p = torch.where(bounce, mirrored, p)
+    return theta, p, bounce[..., 0]

@@ -1,0 +1,94 @@
+"""Stochastic gradient Fisher scoring (SGFS)."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dplangevin.samplers.kernels import Kernel
+
+
+class SgfsState(NamedTuple):
+    """The state of SGFS.
+
+    Attributes
+    ----------
+    theta : Tensor (S, C, d).
+    fisher : Tensor (S, C, d, d), estimated Fisher information of one record, positive semi-definite.  S or C
+        is replaced by 1 where chains share it.
+    cholesky : Tensor, Cholesky factor of the last step's P, of the shape of `fisher`; None before the first
+        step.
+    """
+
+    theta: Tensor
+    fisher: Tensor
+    cholesky: Tensor | None = None
+
+
+def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
+    r"""Return the kernel of SGFS, steps 4 and 5 of Algorithm 4 of wang2015.
+
+    The update is::
+
+        I_t         = (1 - kappa) I_{t-1} + kappa V
+        P           = (tau + N) N/tau I_t + 4 F F^T/eta
+        theta_{t+1} = theta_t - 2 P^-1 (grad U(theta_t) + noise)
+
+    F relates to the matrix B of Ahn, Korattikara and Welling (2012) by B = F F^T.  As eta goes to 0, the
+    noise of Ahn et al., N(0, 4 F F^T/eta), targets exp(-U).  Algorithm 4 adds N F Z with
+    ``Z ~ N(0, 1/(N^2 eta))``, that is N(0, F F^T/eta), which targets exp(-4U).  As eta grows, the noise of
+    the minibatch dominates, and both tend to the normal approximation of the posterior.
+
+    Differs: the printed update is ``theta + 2 P^-1 (...)``, which fits the gradient of the log-posterior.
+    Eq. 4.1 defines l and r as minus logarithms.  So the gradient here is that of U, and the sign is minus.
+
+    Parameters
+    ----------
+    factor : Tensor (d, d), F, of full rank, public.  It may have a wider type than theta, like I.
+    records, batch : int, N and tau, with tau in 1..N.
+
+    Returns
+    -------
+    Kernel
+        ``init(theta, fisher)`` and ``step(state, gradient, noise, step_size, covariance, rate)``.  gradient
+        is an estimate of grad U, and noise is added to it; both are ``(S, C, d)``.  step_size is eta,
+        ``(C, 1)``.  covariance is V, the minibatch's covariance of gradients.  It has the shape of I, is
+        positive semi-definite, and must be private if the chain is to be private.  rate is kappa, ``(C, 1)``,
+        in [0, 1].  Without covariance and rate, kappa is 0 and P stays as it was, which needs an unchanged
+        step size.
+
+    Raises
+    ------
+    ValueError
+        If batch is outside 1..records, or if factor is not square.
+
+    References
+    ----------
+    wang2015, Algorithm 4; Ahn, Korattikara and Welling (2012).
+    """
+    if not 0 < batch <= records:
+        raise ValueError(f"batch must be in 1..{records} (records), not {batch}")
+    if factor.dim() != 2 or factor.shape[0] != factor.shape[1]:
+        raise ValueError(f"factor must be a square matrix (d, d), not of shape {tuple(factor.shape)}")
+    scale = (batch + records) * records / batch
+    outer = 4 * factor @ factor.T
+
+    def step(
+        state: SgfsState,
+        gradient: Tensor,
+        noise: Tensor,
+        step_size: Tensor,
+        covariance: Tensor | None = None,
+        rate: Tensor | None = None,
+    ) -> SgfsState:
+        fisher, cholesky = state.fisher, state.cholesky
+        if covariance is not None and rate is not None:
+            kappa = rate[..., None]  # (C, 1, 1)
+            fisher, cholesky = (1 - kappa) * fisher + kappa * covariance, None
+        if cholesky is None:
+            cholesky = torch.linalg.cholesky(scale * fisher + outer / step_size[..., None])  # (S, C, d, d)
+        push = (gradient + noise).to(cholesky.dtype)
+        move = torch.cholesky_solve(push[..., None], cholesky)[..., 0]
+        return SgfsState(state.theta - 2 * move.to(state.theta.dtype), fisher, cholesky)
+
+    return Kernel(SgfsState, step)

@@ -1,0 +1,36 @@
+"""Stochastic gradient Langevin dynamics (SGLD)."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from dplangevin.samplers.kernels import Kernel
+
+
+class SgldState(NamedTuple):
+    """The state of SGLD: theta ``(S, C, d)``."""
+
+    theta: Tensor
+
+
+def sgld() -> Kernel:
+    """Return the kernel of SGLD, ``theta <- theta - eta grad + z``.
+
+    With ``z ~ N(0, eta)``, as printed in wang2015, the chain targets exp(-2U).  With ``z ~ N(0, 2 eta)`` it
+    targets exp(-U).
+
+    Returns
+    -------
+    Kernel
+        ``init(theta)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of grad U,
+        and noise is z; both are ``(S, C, d)``.  step_size is eta, ``(C, 1)``.
+
+    References
+    ----------
+    Welling and Teh (2011); wang2015, eq. 4.1 and Algorithm 2.
+    """
+
+    def step(state: SgldState, gradient: Tensor, noise: Tensor, step_size: Tensor) -> SgldState:
+        return SgldState(state.theta - step_size * gradient + noise)
+
+    return Kernel(SgldState, step)

@@ -1,0 +1,88 @@
+"""Hamiltonian Monte Carlo (HMC) on a ball, without a boundary.
+
+The ball is the projection of a sphere in two more dimensions, and the chain moves on that sphere.
+"""
+
+import torch
+from torch import Tensor
+
+from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels.hmc import HmcState, Potential, metropolis
+
+
+def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Kernel:
+    r"""Return an HMC kernel on the unit sphere of R^(d+2).
+
+    The first d coordinates of its target, times radius, follow ``exp(-U)`` on the ball.
+
+    The first d coordinates of a uniform point on the sphere S^(d+1) are uniform in the unit ball (Archimedes'
+    theorem for d = 1).  So a density on the ball becomes the density ``exp(-U(radius q[:d]))`` on the sphere,
+    which has no boundary.  Mass close to the ball's surface becomes a smooth Gaussian in the two extra
+    coordinates (compare Lan, Zhou and Shahbaba 2014).
+
+    The inverse mass matrix is ``S = diag(scale^2)``, and the integrator is RATTLE (Andersen 1983).  The
+    update is linear in the Lagrange multiplier and the constraint is quadratic.  So the multiplier is the
+    smaller root of a quadratic.  That root makes ``q'^T S q > 0`` in both directions of time, so the map is
+    its own reverse whenever the root exists.  A step without a root is rejected.
+
+    Constrained dynamics with mass matrix ``S^-1`` samples with respect to the surface measure of that metric.
+    This measure is ``sqrt(q^T S q)`` times the uniform one, up to a constant.  The kernel adds
+    ``log(q^T S q)/2`` to the potential to correct for it.
+
+    Parameters
+    ----------
+    potential : function theta -> (U, grad U), on the ball.
+    scale : Tensor (..., C, d + 2), diagonal of the preconditioner.
+    radius : float, of the ball, finite.
+
+    Returns
+    -------
+    Kernel
+        State and arguments are those of `reflective_hmc`, with two exceptions.  ``theta`` is the point q on
+        the sphere, ``(S, C, d + 2)``.  The momentum has d + 2 coordinates, and `step` projects it to the
+        tangent space.
+    """
+    d = scale.shape[-1] - 2
+    metric = scale.square()
+
+    def on_sphere(q: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = potential(radius * q[..., :d])
+        length = (metric * q.square()).sum(-1)
+        slope = metric * q / length[..., None]
+        slope[..., :d] += radius * grad
+        return value + 0.5 * length.log(), slope
+
+    def tangent(p: Tensor, q: Tensor) -> Tensor:
+        normal = scale * q
+        return p - (p * normal).sum(-1, keepdim=True) / normal.square().sum(-1, keepdim=True) * normal
+
+    def init(q: Tensor) -> HmcState:
+        value, grad = on_sphere(q)
+        return HmcState(q, value, grad, torch.ones_like(value))
+
+    def step(
+        state: HmcState, momentum: Tensor, uniform: Tensor, step_size: Tensor, leapfrogs: int
+    ) -> HmcState:
+        h = step_size[:, None]  # (C, 1)
+        q, value, grad = state.theta, state.potential, state.gradient
+        p = tangent(momentum, q)
+        energy = value + 0.5 * p.square().sum(-1)
+        failed = torch.zeros_like(value, dtype=torch.bool)
+        for _ in range(leapfrogs):
+            p = p - 0.5 * h * scale * grad
+            pull = metric * q
+            free = q + h * scale * p
+            along = (free * pull).sum(-1, keepdim=True)
+            square = pull.square().sum(-1, keepdim=True)
+            discriminant = along.square() - square * (free.square().sum(-1, keepdim=True) - 1)
+            failed = failed | (discriminant[..., 0] < 0)
+            multiplier = (along - discriminant.clamp(min=0).sqrt()) / square
+            p = p - multiplier / h * scale * q
+            q = free - multiplier * pull
+            q = q / q.norm(dim=-1, keepdim=True)  # corrects rounding errors only
+            value, grad = on_sphere(q)
+            p = tangent(p - 0.5 * h * scale * grad, q)
+        energy = energy - value - 0.5 * p.square().sum(-1)
+        return metropolis(state, HmcState(q, value, grad, energy), failed, uniform)
+
+    return Kernel(init, step)

@@ -1,0 +1,483 @@
+"""Samplers of posteriors: Hamiltonian Monte Carlo (HMC), or exact rejection.
+
+All seeds and budgets run as one batched program.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm import tqdm, trange
+
+from dplangevin import random
+from dplangevin.problems.glm import Glm
+from dplangevin.samplers.diagnostics import Mixing, least_draws, mixing
+from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels.hmc import HmcState, Potential, reflective_hmc
+from dplangevin.samplers.kernels.sphere_hmc import sphere_hmc
+from dplangevin.samplers.minimise import (
+    cholesky,
+    descend,
+    estimated,
+    newton,
+    one_of,
+    private_minimum,
+    reachable,
+)
+
+Boundary = Literal["sphere", "reflect"]
+MODE = 500  # limit on L-BFGS steps to a mode that only tunes a sampler
+WALK = 60  # limit on L-BFGS steps along the ridge path; 5 to 20 are enough where L-BFGS suits the rows
+R_HAT = 1.05  # chains whose split R-hat is below this count as converged
+
+
+class Posterior(NamedTuple):
+    """Draws from posteriors.
+
+    If seeds share one data set, they share one posterior.  Then there is one group, with the chains of all
+    seeds.
+
+    Attributes
+    ----------
+    draws : Tensor (draws, S, chains, E, d), after warm-up.
+    mixing : Mixing, whose r_hat and ess are ``(groups, E)``, for the worst coordinate.
+    """
+
+    draws: Tensor
+    mixing: Mixing
+
+
+class Centre(NamedTuple):
+    """The start and the widths of the chains, in the rotated coordinates ``theta @ basis``.
+
+    S' is 1 if all seeds share one data set, else S.
+
+    Attributes
+    ----------
+    theta : Tensor (S', E, d), mode of the posterior.
+    curvature : Tensor (S', E, d), of U at the mode.
+    multiplier : Tensor (S', E), Lagrange multiplier of the ball.
+    basis : Tensor (S', d, d), rotation.
+    """
+
+    theta: Tensor
+    curvature: Tensor
+    multiplier: Tensor
+    basis: Tensor
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius``.
+
+    A radius of inf means no ball.  Draws come in blocks of `block` after `warmup`, until the worst split
+    R-hat is below 1.05 or `max_draws` is reached.
+
+    There is no bound on the distance between the distribution of a draw and the posterior.  R-hat below 1.05
+    does not bound the total variation distance or the largest log-ratio.
+
+    Attributes
+    ----------
+    boundary : "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`).  Both kernels have the same target.
+        Without a ball both are plain HMC.
+    chains : int >= 1, chains per seed if each seed has its own data set; else in total, and at least one per
+        seed.
+    warmup : int >= 1, steps that tune the step size.
+    block : int >= 1, draws in a block.
+    max_draws : int >= 1
+    leapfrogs : int >= 1, mean number of leapfrog steps in a trajectory.
+    target : float, acceptance probability that warm-up tunes for, with one step size for each budget.
+    """
+
+    total_variation: ClassVar[float] = 0.0  # the distance to the posterior that is charged to the budget
+    assumption: ClassVar[str] = (
+        "the promise is that of an exact posterior sample; how far the HMC that is run is from it is not bounded, and "
+        "R-hat does not bound it"
+    )
+
+    boundary: Boundary = "sphere"
+    chains: int = 4
+    warmup: int = 150
+    block: int = 150
+    max_draws: int = 1500
+    leapfrogs: int = 3
+    target: float = 0.8
+
+    def __post_init__(self) -> None:
+        if self.boundary not in ("sphere", "reflect"):
+            raise ValueError(f'boundary must be "sphere" or "reflect", not {self.boundary!r}')
+        for name in ("chains", "warmup", "block", "max_draws", "leapfrogs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
+
+    def sample(
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
+    ) -> Posterior:
+        """Draw from the posteriors of all seeds and budgets.
+
+        Parameters
+        ----------
+        problem : Glm
+        rho : Tensor (E,), > 0.
+        precision : Tensor (E,), >= 0.
+        radius : float, of the ball; inf for none.
+        seeds : int, S.
+        rng : generator of all draws.
+        """
+        chains = max(1, math.ceil(self.chains / seeds)) if problem.shared else self.chains
+        centre = find_centre(problem, rho, precision, radius)
+        rotated = _rotated(problem, centre.basis)
+        weights, precisions = rho.repeat(chains), precision.repeat(chains)  # (C E,): chain-major
+
+        def potential(theta: Tensor) -> tuple[Tensor, Tensor]:
+            value, grad = rotated(theta)
+            value = value * weights + 0.5 * precisions * theta.square().sum(-1)
+            return value, grad * weights[:, None] + precisions[:, None] * theta
+
+        kernel, start = self._kernel(potential, centre, rho, precision, radius, chains, seeds, rng)
+        scale = (
+            1.0 if start.shape[-1] == problem.d else radius
+        )  # points on the sphere are in units of the radius
+
+        def to_theta(points: Tensor) -> Tensor:
+            theta = points[..., : problem.d] * scale @ centre.basis.mT
+            return theta.view(seeds, chains, len(rho), problem.d)
+
+        return self._run(kernel, start, to_theta, problem.shared, rng)
+
+    def _kernel(
+        self,
+        potential: Potential,
+        centre: Centre,
+        rho: Tensor,
+        precision: Tensor,
+        radius: float,
+        chains: int,
+        seeds: int,
+        rng: torch.Generator,
+    ) -> tuple[Kernel, Tensor]:
+        """Return the kernel and its starting points.
+
+        The points are spread twice as widely as the posterior's Gaussian approximation.
+        """
+        d = centre.theta.shape[-1]
+        curvature = rho[:, None] * centre.curvature + precision[:, None]  # (S', E, d)
+        ball = 0.0 if radius == math.inf else (d + 2) / radius**2
+        normals = torch.randn(seeds, chains, len(rho), d, generator=rng)
+        if self.boundary == "reflect" or radius == math.inf:
+            scale = (curvature + ball).rsqrt()
+            theta = centre.theta[:, None] + 2 * scale[:, None] * normals
+            theta = theta * (0.99 * radius / theta.norm(dim=-1, keepdim=True)).clamp(max=1)
+            return reflective_hmc(potential, scale.repeat(1, chains, 1), radius), theta.flatten(1, 2)
+        extra = (rho * centre.multiplier)[..., None]  # (S', E, 1)
+        scale = torch.cat([curvature + extra, extra, extra], -1)
+        scale = (radius**2 * (scale + ball)).rsqrt()  # (S', E, d + 2)
+        theta = torch.cat([centre.theta / radius, torch.zeros(*centre.theta.shape[:2], 2)], -1)
+        normals = torch.cat([normals, torch.randn(seeds, chains, len(rho), 2, generator=rng)], -1)
+        points = theta[:, None] + 2 * scale[:, None] * normals
+        points = points / points.norm(dim=-1, keepdim=True)
+        return sphere_hmc(potential, scale.repeat(1, chains, 1), radius), points.flatten(1, 2)
+
+    def _run(
+        self,
+        kernel: Kernel,
+        start: Tensor,
+        to_theta: Callable[[Tensor], Tensor],
+        shared: bool,
+        rng: torch.Generator,
+    ) -> Posterior:
+        """Return draws after warm-up, as many as are needed until all chains have mixed.
+
+        `to_theta` maps states to ``(S, chains, E, d)``.
+        """
+        seeds, chains, budgets, _ = to_theta(start).shape
+        bar = tqdm(total=self.warmup + self.max_draws, desc="HMC", unit="draw", leave=False, disable=None)
+
+        def transition(state: HmcState, step_size: Tensor) -> HmcState:
+            jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
+            leapfrogs = int(torch.randint(1, 2 * self.leapfrogs, (1,), generator=rng))
+            momentum = torch.randn(start.shape, generator=rng)
+            uniform = torch.rand(start.shape[:2], generator=rng)
+            bar.update()
+            return kernel.step(state, momentum, uniform, (step_size * jitter).repeat(chains), leapfrogs)
+
+        state, log_step = kernel.init(start), torch.full((budgets,), math.log(0.3))
+        for i in range(self.warmup):
+            state = transition(state, log_step.exp())
+            accepted = state.accepted.view(seeds, chains, budgets).mean((0, 1))
+            log_step = log_step + 2 / (i + 5) ** 0.6 * (accepted - self.target)
+        draws: list[Tensor] = []
+        while True:
+            for _ in range(self.block):
+                state = transition(state, log_step.exp())
+                draws.append(to_theta(state.theta))
+            grid = torch.stack(draws)  # (draws, S, chains, E, d)
+            found = mixing(grid.flatten(1, 2)[:, None] if shared else grid)
+            if float(found.r_hat.max()) < R_HAT or len(draws) >= self.max_draws:
+                bar.close()
+                return Posterior(grid, found)
+
+
+def _rotated(problem: Glm, basis: Tensor) -> Potential:
+    """Return U and its gradient as a function of the rotated coordinates ``theta @ basis``.
+
+    With one margin per row, the rows are rotated once, so that theta need not be.
+    """
+    if problem.classes == 1:
+        return replace(problem, x=problem.x @ basis).value_and_grad
+
+    def potential(theta: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = problem.value_and_grad(theta @ basis.mT)
+        return value, grad @ basis
+
+    return potential
+
+
+@dataclass(frozen=True)
+class Rejection:
+    r"""Rejection sampling of ``exp(-f)`` without a ball, exact up to a small total variation distance.
+
+    Here ``f = rho U + precision/2 ||theta||^2`` with precision > 0.  f is precision-strongly convex.  Let r
+    be its gradient at any point theta*.  Then f is at least its tangent paraboloid
+    ``f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta - c||^2``, with ``c = theta* - r/precision``.  A
+    proposal from ``N(c, I/precision)`` is accepted with probability exp(paraboloid - f), which is at most 1.
+    An accepted proposal is an exact draw.
+
+    theta* is the minimiser, up to rounding.  There f(theta) is at most f(theta*) plus half the quadratic form
+    of ``rho beta X^T X + precision I``, where beta is the smoothness of the loss in the margin.  So a
+    proposal is accepted with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.
+
+    After ``w log(1/total_variation)`` rejected proposals, theta* is returned.  This happens with probability
+    at most `total_variation`.  So the distribution of the result is within `total_variation` of the
+    posterior.
+
+    The sampler is for losses of one margin, and for few features, few records or a strong prior.  `sample`
+    raises ValueError if a draw may take more than `most` proposals.
+
+    Attributes
+    ----------
+    total_variation : float in (0, 1), bound on the total variation distance to the posterior.
+    most : float, largest allowed number of proposals for a draw.
+    batch : int, largest number of proposals that are computed together.
+    """
+
+    total_variation: float = 1e-9
+    most: float = 1e8
+    batch: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 0 < self.total_variation < 1:
+            raise ValueError(f"total_variation must be in (0, 1), not {self.total_variation}")
+
+    @property
+    def assumption(self) -> str:
+        return (
+            f"rejection sampling, within total variation {self.total_variation:g} of the posterior, which is charged: "
+            "delta + (1 + e^epsilon) tv (Wang et al. 2015, Proposition 3)"
+        )
+
+    def proposals(self, problem: Glm, rho: Tensor, precision: Tensor) -> Tensor:
+        """Return the largest number of proposals for a draw, ``w log(1/total_variation)``, ``(E,)``.
+
+        It holds for all rows within their bound.  The trace of X^T X is at most n row_bound^2, so w is
+        largest where its d eigenvalues are equal.  The function reads no row.  A limit or a refusal that
+        depended on the rows would reveal something about them.
+        """
+        each = problem.n * problem.row_bound**2 / problem.d
+        scale = rho.double() * problem.loss.smoothness / precision.double()
+        return (0.5 * problem.d * torch.log1p(scale * each)).exp() * -math.log(self.total_variation)
+
+    def sample(
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
+    ) -> Posterior:
+        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; arguments are those of `Sampler.sample`.
+
+        R-hat and ess are nan.  Raises ValueError for a ball, for precision = 0, for a loss of several
+        margins, and if a draw may take more than `most` proposals.
+        """
+        if radius < math.inf or problem.classes > 1 or not bool((precision > 0).all()):
+            raise ValueError("rejection sampling needs a Gaussian prior, no ball, and a loss of one margin")
+        limits = self.proposals(problem, rho, precision)
+        if float(limits.max()) > self.most:
+            raise ValueError(
+                f"rejection sampling may take {float(limits.max()):.3g} proposals for a draw on rows like these, more "
+                f"than most = {self.most:.3g}: raise precision, lower epsilon, or sample by HMC (posterior.Sampler)"
+            )
+        exact = problem.to(torch.float64)
+        budgets = len(rho)
+        start = torch.zeros(seeds, budgets, problem.d, dtype=torch.float64)
+        ridge = precision.double() / rho.double()
+        bound = torch.tensor(
+            [reachable(problem.facts, float(each), 0.0) for each in ridge], dtype=torch.float64
+        )
+        mode = private_minimum(exact, ridge, start, bound)
+        draws = mode.clone()
+        for r in range(seeds):
+            one = one_of(exact, r)
+            for e in range(budgets):
+                weight, prior = float(rho[e]), float(precision[e])
+                left = math.ceil(float(limits[e]))
+                few = min(self.batch, math.ceil(-2 * left / math.log(self.total_variation)))  # 2 w
+                low, slope = one.value_and_grad(mode[r : r + 1, e : e + 1])
+                rest = weight * slope[0, 0] + prior * mode[r, e]
+                centre = mode[r, e] - rest / prior
+                while left > 0:
+                    away = random.noise(rng, 1, min(few, left), problem.d) / math.sqrt(prior)
+                    theta = centre + away
+                    value, _ = one.value_and_grad(theta)
+                    squares = theta.square().sum(-1) - mode[r, e].square().sum() - away.square().sum(-1)
+                    log_accept = (
+                        weight * (low - value) - 0.5 * prior * squares - rest.square().sum() / (2 * prior)
+                    )
+                    uniform = random.uniform(rng, theta.shape[1])
+                    accepted = torch.nonzero(uniform.log() < log_accept[0])
+                    if len(accepted):
+                        draws[r, e] = theta[0, int(accepted[0])]
+                        break
+                    left -= theta.shape[1]
+        unknown = torch.full((1 if problem.shared else seeds, budgets), math.nan)
+        return Posterior(draws[None, :, None].to(problem.x.dtype), Mixing(unknown, unknown))
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` in whitened coordinates.
+
+    In these coordinates the posterior's Hessian at its mode is about I.  Chains start at draws from the
+    Gaussian with that mode and that Hessian.  There is no ball, and precision must be > 0.
+
+    The sampler is for many parameters and one data set that all seeds share.  The seeds are the chains.
+
+    Attributes
+    ----------
+    warmup : int >= 1, steps that tune the step size.
+    draws : int >= 1, draws of each chain after warm-up.
+    leapfrogs : int >= 1, approximate mean number of leapfrog steps in a trajectory.
+    target : float, acceptance probability that warm-up tunes for.
+    """
+
+    total_variation: ClassVar[float] = 0.0
+    assumption: ClassVar[str] = Sampler.assumption
+    warmup: int = 30
+    draws: int = 100
+    leapfrogs: int = 6
+    target: float = 0.8
+
+    def __post_init__(self) -> None:
+        for name in ("warmup", "draws", "leapfrogs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
+
+    def sample(
+        self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
+    ) -> Posterior:
+        """Draw from the posteriors, ``(draws, S, 1, E, d)``; arguments are those of `Sampler.sample`.
+
+        Raises ValueError for a ball, for precision = 0, and if seeds have data sets of their own.
+        """
+        if radius < math.inf or not problem.shared or not bool((precision > 0).all()):
+            raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all seeds share")
+        mode, inverse = laplace(problem, rho, precision)
+
+        def outward(z: Tensor) -> Tensor:
+            return mode + torch.einsum("red,edf->ref", z, inverse)
+
+        def potential(z: Tensor) -> tuple[Tensor, Tensor]:
+            theta = outward(z)
+            value, gradient = problem.value_and_grad(theta)
+            value = value * rho + 0.5 * precision * theta.square().sum(-1)
+            gradient = gradient * rho[:, None] + precision[:, None] * theta
+            return value, torch.einsum("red,efd->ref", gradient, inverse)
+
+        shape = seeds, len(rho), problem.d
+        kernel = reflective_hmc(potential, torch.ones(shape[1:]), math.inf)
+        state = kernel.init(torch.randn(shape, generator=rng))
+        log_step, draws = torch.full((len(rho),), math.log(0.25)), []
+        bar = trange(self.warmup + self.draws, desc="HMC", unit="draw", leave=False, disable=None)
+        for i in bar:
+            jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
+            fewest, most = max(1, self.leapfrogs // 2), self.leapfrogs + self.leapfrogs // 2
+            count = int(torch.randint(fewest, most + 1, (1,), generator=rng))
+            momentum = torch.randn(shape, generator=rng)
+            uniform = torch.rand(shape[:2], generator=rng)
+            state = kernel.step(state, momentum, uniform, log_step.exp() * jitter, count)
+            if i < self.warmup:
+                log_step = log_step + 2 / (i + 5) ** 0.6 * (state.accepted.mean(0) - self.target)
+            else:
+                draws.append(outward(state.theta))
+        grid = torch.stack(draws)
+        unknown = torch.full((1, len(rho)), math.nan)
+        few = len(grid) < least_draws(seeds)
+        return Posterior(grid[:, :, None], Mixing(unknown, unknown) if few else mixing(grid[:, None]))
+
+
+def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mode and the inverse Cholesky factor of the Hessian of each posterior.
+
+    Parameters
+    ----------
+    problem : Glm
+    rho, precision : Tensor (E,), as in `Sampler.sample`.
+
+    Returns
+    -------
+    mode : Tensor (1, E, d)
+    inverse : Tensor (E, d, d), inverse of the lower Cholesky factor of the Hessian at the mode.
+    """
+    single = estimated(problem)
+    start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64)
+    mode = descend(single, (precision / rho).double(), start, 1e-5, MODE).theta.float()
+    hessian = single.hessian(mode)[0] * rho[:, None, None]
+    hessian.diagonal(dim1=-2, dim2=-1).add_(precision[:, None])
+    factor = cholesky(hessian)
+    unit = torch.eye(problem.d).expand_as(factor)
+    return mode, torch.linalg.solve_triangular(factor, unit, upper=False)
+
+
+def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> Centre:
+    """Find the mode of the posterior in the ball, for each budget, and the curvature of U there.
+
+    The mode lies on the path ``theta(r) = argmin U + r/2 ||theta||^2``.  If the point at
+    ``r = precision/rho`` is inside the ball, it is the mode.  Else the mode is where the path meets the
+    surface of the ball, and the excess of r over precision/rho is the Lagrange multiplier.  A logarithmic
+    grid of r is exact enough, because the result only tunes the sampler.  Arguments are those of
+    `Sampler.sample`.
+    """
+    ridges = problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37)
+    wanted = (precision / rho)[None, :, None]  # (1, E, 1)
+    path = _ridge_path(problem, ridges, float(wanted.min()) * (1 - 1e-6), radius)
+    inside = path.norm(dim=-1) <= 0.97 * radius  # (S', ridges)
+    allowed = inside[:, None] & (ridges >= wanted * (1 - 1e-6))
+    index = torch.where(allowed.any(-1), allowed.int().argmax(-1), len(ridges) - 1)  # (S', E)
+    theta = path.gather(1, index[..., None].expand(-1, -1, problem.d)).float()
+    multiplier = (ridges[index] - wanted[..., 0]).clamp(min=0)
+    hessian = problem.hessian(theta)  # (S', E, d, d)
+    basis = torch.linalg.eigh(hessian[:, -1].double()).eigenvectors.float()  # where rho is largest
+    curvature = ((hessian @ basis[:, None]) * basis[:, None]).sum(-2).clamp(min=0)
+    return Centre(theta @ basis, curvature, multiplier, basis)
+
+
+def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Tensor:
+    """Return ``theta(r)`` on an increasing grid of r, ``(S', ridges, d)``; inf where no budget needs it.
+
+    L-BFGS runs on the whole grid first.  It can fail, as on rows that a hyperplane separates: there theta(r)
+    grows without bound as r falls.  At such r, Newton's method starts from the minimum at the next larger r.
+    The path ends at r = `least`.  It also ends outside the ball, because all smaller r are outside, too:
+    ``||theta(r)||`` increases as r falls.
+    """
+    tolerance = 1e-6 * problem.row_bound
+    linear = torch.zeros(len(problem.x), len(ridges), problem.d, dtype=torch.float64)
+    path, norm, _ = descend(problem, ridges, linear, tolerance, WALK)
+    for r, e in (
+        (~(norm < tolerance)).nonzero().flip(0).tolist()
+    ):  # from the largest ridge of each data set down
+        last = path[r, e + 1] if e + 1 < len(ridges) else linear[r, e]
+        if float(ridges[e]) < least or float(last.norm()) > radius:
+            path[r, e] = math.inf
+            continue
+        # the mode only tunes the sampler, so a point near it is enough, and a miss raises no error
+        path[r, e], _, _ = newton(one_of(problem, r), float(ridges[e]), linear[r, e], last, tolerance)
+    return path

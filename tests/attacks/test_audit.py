@@ -1,0 +1,108 @@
+"""Lower bounds from samples: near the truth, below it, and honest about what they need."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from dplangevin.attacks.audit import audit
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+
+RUNS = 1_000_000
+SEEDS = 20
+AT_MOST = 3  # of 20 with probability .05 each: more happens once in 60
+
+
+def gaussian(mu: float, runs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng([seed, round(100 * mu)])
+    return rng.normal(mu, 1, runs), rng.normal(0, 1, runs)
+
+
+@pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
+def test_a_gaussian_mechanism_is_found_out_to_ten_per_cent_and_not_beyond(mu: float) -> None:
+    """Epsilon of mu = 2 rests on some 50 of 500,000 runs, so a single one of its bounds may be 12 % low."""
+    truth, above, epsilons = epsilon_of(mu, 1e-2), np.zeros(3, int), []
+    for seed in range(SEEDS):
+        first, second = gaussian(mu, RUNS, seed)
+        found, rare = audit(first, second, 1e-2), audit(first[:100_000], second[:100_000], 1e-5)
+        assert found.mu == pytest.approx(mu, rel=0.1)
+        assert found.mu_estimate == pytest.approx(mu, rel=0.02)
+        epsilons.append(found.epsilon)
+        above += [found.mu > mu, found.epsilon > truth, rare.epsilon > epsilon_of(mu, 1e-5)]
+    assert np.mean(epsilons) == pytest.approx(truth, rel=0.1)
+    assert min(epsilons) > (0.9 if mu < 2 else 0.88) * truth
+    assert (above <= AT_MOST).all()
+    assert above[2] == 0
+
+
+def test_the_bound_fails_as_rarely_as_it_says_where_it_is_tight() -> None:
+    """Randomised response: one event is best, so nothing but chance is lost; confidence .5 to see the chance."""
+    rng = np.random.default_rng(5)
+    above = 0
+    for _ in range(400):
+        first, second = (rng.random((2, 2000)) < [[0.75], [0.25]]).astype(float)
+        above += audit(first, second, 0.0, confidence=0.5).epsilon > math.log(3)
+    assert 0 < above <= 200
+
+
+def test_the_bound_is_clopper_and_pearsons() -> None:
+    first, second = np.zeros(400), np.zeros(400)
+    first[:300] = 1
+    second[:100] = 1
+    found = audit(first, second, 0.01, confidence=0.9)
+    low = binomtest(150, 200).proportion_ci(0.9, "exact").low
+    high = binomtest(50, 200).proportion_ci(0.9, "exact").high
+    other = math.log((low - 0.01) / high)
+    assert found.epsilon == pytest.approx(other, rel=1e-9)
+    assert found.mu_estimate == pytest.approx(2 * 0.6744898, rel=0.02)
+    assert found.runs == 400
+
+
+def test_equal_laws_and_ties_give_nothing() -> None:
+    rng = np.random.default_rng(0)
+    same = audit(rng.integers(0, 3, 50_000), rng.integers(0, 3, 50_000), 0.0)
+    assert same.epsilon < 0.05
+    constant = audit(np.ones(100), np.ones(100), 1e-5)
+    assert constant.epsilon == 0
+    assert constant.mu == 0
+
+
+def test_order_and_sign_of_the_statistic_do_not_matter() -> None:
+    first, second = gaussian(1.0, 100_000, 3)
+    found = audit(first, second, 1e-2)
+    for other in (audit(second, first, 1e-2), audit(-first, -second, 1e-2)):
+        assert other.epsilon == pytest.approx(found.epsilon, rel=0.05)
+        assert other.mu == pytest.approx(found.mu, rel=0.05)
+
+
+def test_disjoint_and_infinite_statistics_are_bounded_by_the_number_of_runs() -> None:
+    found = audit(np.full(100_000, np.inf), np.full(100_000, -np.inf), 0.0)
+    assert found.epsilon == pytest.approx(math.log(50_000 / 3.69), abs=0.02)
+
+
+def test_delta_is_subtracted_where_it_is_all_the_evidence() -> None:
+    """A mechanism that names its data set with probability .01 and else says nothing is (0, .01)-DP."""
+    rng = np.random.default_rng(1)
+    first, second = (rng.random((2, 200_000)) < [[0.01], [0.0]]).astype(float)
+    assert audit(first, second, 0.0).epsilon > 4
+    assert audit(first, second, 0.01).epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"delta": 1.0}, r"delta = 1.0 must be in \[0, 1\)"),
+        ({"delta": -0.1}, "delta = -0.1 must be"),
+        ({"confidence": 1.0}, r"confidence = 1.0 must be in \(0, 1\)"),
+        ({"confidence": 0.0}, "confidence = 0.0 must be"),
+        ({"first": np.zeros(3)}, r"first has shape \(3,\): audit needs one statistic per run"),
+        ({"second": np.zeros((10, 1, 1))}, r"second has shape \(10, 1, 1\)"),
+        ({"second": np.zeros(11)}, "10 and 11 runs: audit needs as many"),
+        ({"first": np.full(10, np.nan)}, "first holds nan"),
+    ],
+)
+def test_wrong_arguments_are_named(changes: dict, message: str) -> None:
+    given = {"first": np.zeros(10), "second": np.zeros(10), "delta": 1e-5, **changes}
+    with pytest.raises(ValueError, match=message):
+        audit(**given)

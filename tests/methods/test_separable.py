@@ -1,0 +1,98 @@
+"""Rows that a hyperplane separates: fits, the posterior's centre and its samplers where theta has nothing to hold it.
+
+Every method on such rows: methods/test_every_method.
+"""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from scenarios import SEPARABLE, release, separable
+
+from dplangevin import random
+from dplangevin.methods.objpert import ObjPert
+from dplangevin.methods.objpert_pure import ObjPertPure
+from dplangevin.methods.outpert import OutPert, Ridge
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
+from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
+from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import huber
+from dplangevin.samplers.minimise import minimise
+from dplangevin.samplers.posterior import Rejection, Sampler, find_centre
+
+INF = math.inf
+LOSSES = ["logistic", "softmax"]
+
+
+def fitted(method: object, of: Glm, *epsilons: float) -> torch.Tensor:
+    return release(method, of, *epsilons)[0].theta
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("data", SEPARABLE)
+def test_a_fit_without_ridge_has_no_minimum_and_says_so(data: str, loss: str) -> None:
+    of = separable(data, loss)
+    for method in (Ridge(0.0), ObjPert(ridge=0.0)):
+        with pytest.raises(
+            ValueError, match=r"no minimum at ridge = 0: .* separates the rows .*: set ridge > 0"
+        ):
+            fitted(method, of, INF)
+    assert bool(fitted(ObjPert(ridge=0.0), of, 1.0).isfinite().all())  # privacy asks for a ridge
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("data", SEPARABLE)
+@pytest.mark.parametrize("ridge", [1e-6, 1e-3])
+def test_any_ridge_has_a_minimum(data: str, loss: str, ridge: float) -> None:
+    """At epsilon = 30 the ridge alone holds theta: 1e7 long."""
+    of = separable(data, loss)
+    push = torch.randn(3, 1, of.d, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for linear in (torch.zeros_like(push), ridge * push):
+        theta = minimise(of, torch.tensor([ridge], dtype=torch.float64), linear).theta
+        left = of.to(torch.float64).grad(theta) + ridge * theta + linear
+        assert float(left.norm(dim=-1).max()) < 1.1e-8 * of.n
+    outpert, pure = OutPert(ridge / of.n, AnalyticGaussian()), ObjPertPure(ridge, Chaudhuri2011())
+    for method in (ObjPert(Kifer2012(), ridge), pure, outpert):
+        assert bool(fitted(method, of, 1.0, 30.0, INF).isfinite().all())
+
+
+@pytest.mark.parametrize("data", SEPARABLE)
+def test_the_centre_of_the_posterior_is_its_mode(data: str) -> None:
+    """In a large ball, at the ridge that is asked for; against its surface; and with a weak prior alone."""
+    of, one = separable(data), torch.ones(1)
+    for precision, radius in ((1.0, INF), (1e-3, INF), (0.0, 10.0), (0.0, 300.0)):
+        centre = find_centre(of, one, precision * one, radius)
+        theta = (centre.theta @ centre.basis.mT).double()
+        assert float(theta.norm()) <= 0.97 * radius * (1 + 1e-6)
+        ridge = precision + float(centre.multiplier)
+        left = of.to(torch.float64).grad(theta) + ridge * theta
+        assert float(left.norm()) < 2e-6 * of.n
+        if radius < INF:  # the ball, not the grid, ends the path
+            assert float(theta.norm()) > 0.4 * radius or ridge <= 1.1e-8 * of.n
+
+
+@pytest.mark.parametrize("data", SEPARABLE)
+def test_the_posterior_is_sampled(data: str) -> None:
+    of = separable(data)
+    for precision, radius in ((1.0, INF), (0.0, 10.0)):
+        sampler, rng = Sampler(block=100, max_draws=100), random.generator(0, data)
+        draws = sampler.sample(of, torch.ones(1), precision * torch.ones(1), radius, 3, rng).draws
+        assert bool(draws.isfinite().all())
+        assert float(draws.norm(dim=-1).max()) <= radius * (1 + 1e-4)
+
+
+def test_rejection_from_a_weak_prior_is_refused_or_exact() -> None:
+    one, rng = torch.ones(1), random.generator(0, "")
+    draws = Rejection().sample(separable("three_rows"), one, 1e-3 * one, INF, 3, rng).draws
+    assert bool(draws.isfinite().all())
+    with pytest.raises(ValueError, match="raise precision, lower epsilon"):
+        Rejection().sample(separable("breast_cancer"), one, 1e-3 * one, INF, 3, rng)
+
+
+@pytest.mark.parametrize("data", SEPARABLE)
+def test_clipped_regression_has_a_minimum_without_ridge(data: str) -> None:
+    of = replace(separable(data), loss=huber(0.5, 1.0))
+    theta = minimise(of, torch.zeros(1), torch.zeros(1, 1, of.d)).theta
+    assert bool(theta.isfinite().all())

@@ -1,0 +1,247 @@
+"""The analyses of ryffel2022's privacy bound: each number against one that is worked out another way."""
+
+import math
+from typing import Any
+
+import attr
+import numpy as np
+import pandas as pd
+import pytest
+from loading import ROOT, analysis
+from scipy.integrate import quad
+from scipy.stats import kstest, norm
+
+from dplangevin.attacks import quadrature
+from dplangevin.attacks.audit import audit
+from dplangevin.attacks.langevin import last_iterate
+from dplangevin.papers.analyses import counterexample, langevin, ryffel2022_privacy
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of as epsilon_of_gaussian
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import LangevinDpEvent
+from dplangevin.random import generator
+
+
+@pytest.fixture(scope="module")
+def privacy() -> ryffel2022_privacy.LangevinPrivacy:
+    return analysis("ryffel2022_privacy", steps=[1, 100, 3000], audited=[100], batches=[8, 128, "full"])
+
+
+@pytest.fixture(scope="module")
+def published(privacy: ryffel2022_privacy.LangevinPrivacy) -> pd.DataFrame:
+    units = [unit for unit in privacy.units() if unit.endswith("published")]
+    return pd.DataFrame([row for unit in units for row in privacy.rows(unit, 1)])
+
+
+@pytest.fixture(scope="module")
+def pair() -> counterexample.Counterexample:
+    return analysis("ryffel2022_counterexample")
+
+
+def test_one_step_is_what_composition_says_of_one_step(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    event = privacy.settings["cifar10_resnet18"].event(128, 1)
+    assert langevin.one_step(event, 1e-5) == pytest.approx(
+        Tight().epsilon(event.all_iterates(), 1e-5), rel=2e-3
+    )
+    assert langevin.one_step(attr.evolve(event, batch=1), 1e-4) == 0.0
+
+
+def test_averaged_composition_is_that_of_full_batches(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    event = privacy.settings["cifar10_alexnet"].event(50000, 40)
+    slope = (2 / event.multipliers() ** 2).sum()  # R_alpha = alpha mu^2/2 a step, mu = 2/z
+    assert langevin.averaged_composition(event, 1e-5) == pytest.approx(
+        slope + 2 * math.sqrt(slope * math.log(1e5))
+    )
+
+
+def test_published_settings_cost_one_in_epochs_and_far_more_in_steps(published: pd.DataFrame) -> None:
+    rows = published[published.schedule.eq("constant")].pivot(
+        index="setting", columns="quantity", values="epsilon"
+    )
+    assert rows.theorem_epochs.round(2).to_dict() == {
+        "cifar10_resnet18": 0.98,
+        "cifar10_alexnet": 0.99,
+        "pneumonia_resnet18": 0.99,
+    }
+    a = 4 * 18**2 / (0.005 * (5163 * 0.0082) ** 2) * -math.expm1(-0.005 * 0.0014 * 2017 / 2)
+    assert rows.theorem["pneumonia_resnet18"] == pytest.approx(a + 2 * math.sqrt(a * math.log(1e4)), rel=1e-9)
+    assert rows.theorem.round(1).tolist() == [26.3, 26.0, 7.1]
+
+
+def test_no_pair_beats_a_proof(published: pd.DataFrame) -> None:
+    rows = published.pivot(index=["setting", "schedule"], columns="quantity", values="epsilon")
+    assert (rows.audit <= rows.last_iterate).all()
+    assert (rows.audit_fixed_start <= rows.last_iterate).all()
+    assert (rows.last_iterate <= rows.all_iterates * (1 + 1e-9)).all()
+
+
+def test_decreasing_steps_have_a_lambda_of_their_own(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    event = privacy.settings["cifar10_alexnet"].event(128, 10, "decreasing")
+    assert (event.strong_convexity, event.decay) == (0.001, 0.0005)
+    assert privacy.settings["cifar10_alexnet"].event(128, 10).strong_convexity == 0.005
+
+
+SMALL = LangevinDpEvent(
+    records=20,
+    batch=2,
+    steps=6,
+    step_size=0.3,
+    noise_std=1.0,
+    lipschitz=3,
+    strong_convexity=0.2,
+    smoothness=0.2,
+)
+
+
+@pytest.mark.parametrize("others", ["flat", "opposite"])
+@pytest.mark.parametrize(
+    ("start", "changed"),
+    [(None, {"decay": 0.3}), (0.0, {}), (None, {"noise_std": 0.3}), (0.0, {"batch": 20})],
+)
+def test_sums_of_uses_and_repeated_quadrature_agree(
+    others: Any, start: float | None, changed: dict[str, float]
+) -> None:
+    event = attr.evolve(SMALL, **changed)  # type: ignore[arg-type]
+    by_sums = quadrature.unprojected_distributions(event, start, others, math.inf)
+    by_steps = quadrature.last_iterate_distributions(event, start, math.inf, others, nodes=1500)
+    for delta in (1e-2, 1e-5, 1e-10):
+        found, expected = (quadrature.epsilon_of(each, delta) for each in (by_sums, by_steps))
+        assert found == pytest.approx(expected, rel=1e-2)
+    for one, two in ((by_sums.first, by_steps.first), (by_sums.second, by_steps.second)):
+        mean, other = np.exp(one) @ by_sums.points, np.exp(two) @ by_steps.points
+        assert mean == pytest.approx(other, abs=1e-3)
+        assert np.exp(one) @ by_sums.points**2 - mean**2 == pytest.approx(
+            np.exp(two) @ by_steps.points**2 - other**2, rel=1e-3
+        )
+
+
+@pytest.mark.parametrize("others", ["flat", "opposite"])
+def test_the_law_of_thousands_of_steps_is_that_of_runs(
+    privacy: ryffel2022_privacy.LangevinPrivacy, others: Any
+) -> None:
+    event = privacy.settings["pneumonia_resnet18"].event(128, 2017)
+    law = quadrature.unprojected_distributions(event, None, others, math.inf)
+    runs = last_iterate(event, 20_000, generator(1, "law"), None, math.inf, others)
+    edges = law.points + (law.points[1] - law.points[0]) / 2
+    for sample, logs in zip(runs, (law.first, law.second), strict=True):
+        cumulative = np.exp(logs).cumsum()
+        assert cumulative[-1] == pytest.approx(1, abs=1e-9)
+        assert kstest(sample, lambda x, c=cumulative: np.interp(x, edges, c)).pvalue > 1e-3
+
+
+def test_with_full_batches_the_exact_pair_is_a_gaussian_mechanism() -> None:
+    event = attr.evolve(SMALL, batch=20, strong_convexity=0.0)
+    shift = 2 * event.lipschitz / 20 * event.step_sizes().sum()
+    mu = shift / math.sqrt(2 * event.step_sizes().sum())
+    assert quadrature.worst_epsilon(event, 1e-5, 0.0) == pytest.approx(
+        epsilon_of_gaussian(mu, 1e-5), rel=1e-3
+    )
+
+
+def test_a_price_beyond_the_ceiling_is_given_as_a_lower_bound(
+    privacy: ryffel2022_privacy.LangevinPrivacy,
+) -> None:
+    rows = pd.DataFrame(privacy.rows("cifar10_resnet18/8", 1)).set_index(["quantity", "steps"])
+    assert rows.sense["all_iterates", 100] == "lower"
+    assert rows.epsilon["all_iterates", 100] > privacy.ceiling
+
+
+def test_counting_epochs_prices_an_epoch_as_a_step(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    rows = pd.DataFrame(privacy.rows("cifar10_resnet18/128", 1)).set_index(["quantity", "steps"])
+    assert rows.epsilon["theorem_epochs", 391] == rows.epsilon["theorem", 1]
+
+
+def test_an_audit_refutes_the_theorem_for_batches_of_one(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    one = privacy.settings["cifar10_alexnet"].event(1, 100)
+    found = audit(*last_iterate(one, 400_000, generator(1, "one")), 1e-5, 0.999)
+    assert found.epsilon > 1.5 * Ryffel2022().epsilon(one, 1e-5)
+    full = privacy.settings["cifar10_alexnet"].event(50000, 3000)
+    found = audit(*last_iterate(full, 100_000, generator(1, "full")), 1e-5, 0.999)
+    assert found.epsilon < Ryffel2022().epsilon(full, 1e-5)
+
+
+def test_calibration_meets_the_target(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    rows = pd.DataFrame(privacy.rows("pneumonia_resnet18/calibrated", 1))
+    claimed = rows[rows.quantity.eq("theorem")]
+    assert claimed.epsilon.to_numpy() == pytest.approx(np.ones(3), rel=1e-3)
+    assert claimed.noise_std.is_monotonic_decreasing
+
+
+def test_settings_are_the_published_ones(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
+    table = pd.read_csv(ROOT / "data/published/ryffel2022.csv").set_index(["dataset", "quantity"]).value
+    table = table[~table.index.duplicated()]
+    for name, setting in privacy.settings.items():
+        for field, quantity in {"lipschitz": "clip", "delta": "delta_used"}.items():
+            assert getattr(setting, field) == table[name, quantity]
+        for field in ("records", "step_size", "strong_convexity", "smoothness", "noise_std", "epochs"):
+            assert getattr(setting, field) == table[name, field]
+        decreasing = setting.event(privacy.batch, 1, "decreasing")
+        assert decreasing.lipschitz == table[name, "clip_decreasing"]
+        assert decreasing.noise_std == table[name, "noise_std_decreasing"]
+        assert privacy.batch == table[name, "batch"]
+
+
+def two_bumps(x: float, sign: int, pair: counterexample.Counterexample) -> float:
+    """Density after one step without projection: the record is in the batch or not."""
+    eta, ridge = pair.step_size, pair.strong_convexity
+    std = pair.noise_std * math.sqrt((1 - eta * ridge) ** 2 * 2 / ridge + 2 * eta)
+    shift = sign * eta * (pair.lipschitz - ridge * pair.radius)
+    return float(0.99 * norm.pdf(x, 0, std) + 0.01 * norm.pdf(x, shift, std))
+
+
+def test_numbers_of_the_pair_by_another_quadrature(pair: counterexample.Counterexample) -> None:
+    found, r = pair.distributions(1), pair.radius
+    moment = quad(
+        lambda x: two_bumps(x, 1, pair) ** 2 / two_bumps(x, -1, pair), -r, r, limit=200, points=[0, 0.4]
+    )
+    assert quadrature.renyi(found, 2) == pytest.approx(
+        math.log(moment[0]), abs=0.3
+    )  # the projection adds the rest
+    epsilon = quadrature.epsilon_of(found, 1e-4)
+    stick = quad(
+        lambda x: max(two_bumps(x, 1, pair) - math.exp(epsilon) * two_bumps(x, -1, pair), 0), 0, r, limit=200
+    )
+    assert stick[0] == pytest.approx(1e-4, rel=0.02)
+
+
+def test_theorem_fails_on_the_pair_and_all_its_hypotheses_hold(pair: counterexample.Counterexample) -> None:
+    rows = pd.DataFrame(pair.rows("hypotheses", 1))
+    assert rows.note.eq("holds").all()
+    assert Ryffel2022().violated(pair.event(1), 1e-5) == ()
+    table = pd.DataFrame(pair.rows("renyi", 1)).pivot(index="x", columns="quantity", values="value")
+    assert (table.exact > 80 * table.claimed).all()
+
+
+def test_claimed_and_exact_divergence_of_the_committed_pair(pair: counterexample.Counterexample) -> None:
+    """.196 against 35.3 after one step."""
+    assert Ryffel2022().renyi(pair.event(1), 2) == pytest.approx(0.196, abs=5e-4)
+    assert quadrature.renyi(pair.distributions(1), 2) == pytest.approx(35.3, abs=0.05)
+
+
+def test_theorem_holds_on_the_pair_with_full_batches(pair: counterexample.Counterexample) -> None:
+    for steps in (1, 5, 50):
+        event = attr.evolve(pair.event(steps), batch=pair.records)
+        exact = quadrature.renyi(
+            quadrature.last_iterate_distributions(event, project=pair.radius, others="flat", nodes=300),
+            pair.order,
+        )
+        assert 0 < exact < Ryffel2022().renyi(event, pair.order)
+
+
+def test_audit_of_the_pair_refutes_the_claim_and_stays_below_the_truth(
+    pair: counterexample.Counterexample,
+) -> None:
+    few = analysis("ryffel2022_counterexample", runs=100_000, audited=[1e-5], deltas=[1e-5])
+    rows = pd.DataFrame(few.rows("profile", 1)).set_index("quantity").value
+    assert rows.claimed < rows.audit < rows.exact
+
+
+def test_epsilon_inverts_the_hockey_stick(pair: counterexample.Counterexample) -> None:
+    found = pair.distributions(1)
+    assert quadrature.hockey_stick(found, quadrature.epsilon_of(found, 1e-4)) == pytest.approx(1e-4)
+    assert quadrature.epsilon_of(found, 0.5) == 0.0
+
+
+def test_radius_must_leave_a_gradient() -> None:
+    with pytest.raises(ValueError, match=r"radius = 1\.5 leaves no gradient"):
+        analysis("ryffel2022_counterexample", radius=1.5).rows("hypotheses", 1)

@@ -1,0 +1,396 @@
+"""li2019's formulas and their rules, against closed forms, mpmath and brute force."""
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hydra.utils import instantiate
+from mpmath import mp, mpf, quad
+from omegaconf import OmegaConf
+from scipy.integrate import quad as integral
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from dplangevin.papers.analyses.li2019_bounds import (
+    EMPTY,
+    Formulas,
+    diffusion_time,
+    finite_moment,
+    moments_price,
+    power_sum,
+    relaxation_time,
+    sampled_delta,
+    sampled_moment,
+    tail_bound,
+    terms,
+    transcripts,
+    two_steps,
+)
+from dplangevin.papers.claims import li2019_bounds as rules
+from dplangevin.papers.claims import verdicts
+from dplangevin.papers.claims.table import evaluate
+from dplangevin.papers.exhibits import li2019_bounds as exhibit
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.events import Adjacency
+from dplangevin.privacy.stepsize import steps_event
+
+CONF = Path(__file__).parents[3] / "conf"
+SMALL: dict[str, Any] = {
+    "rates": [0.0001, 0.06], "multipliers": 2, "theorem_rates": [0.003], "theorem_steps": [1000], "deltas": [1e-5],
+    "decreasing_rates": [], "c_1": [0.1], "c_squared": [6.0], "epsilons": [0.5], "step_counts": [10000, 40000],
+    "step_deltas": [1e-5], "lipschitz": [1.0], "frictions": [0.2], "sizes": [2, 100], "horizons": [6, 48],
+    "rounds": [2, 4], "mixing_steps": [0.1, 0.01], "figure_records": [10000], "figure_lipschitz": [1.0],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    spec = OmegaConf.load(CONF / "analysis/li2019_bounds.yaml")
+    analysis: Formulas = instantiate(spec, _convert_="all", **SMALL)
+    return pd.DataFrame([row for unit in analysis.units() for row in analysis.rows(unit, 0)])
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "order"), [(0.0001, 1.0, 2.5), (0.06, 1.0, 2.7), (0.003, 8.0, 150.0)]
+)
+def test_moments_by_mpmath(rate: float, noise: float, order: float) -> None:
+    """Thirty digits, integrated between the points around which the integrand lies."""
+    q, s = mpf(rate), mpf(noise)
+
+    def density(x: Any, centre: int) -> Any:
+        normal = [mp.exp(-((x - c) ** 2) / (2 * s**2)) for c in (0, centre)]
+        return ((1 - q) * normal[0] + q * normal[1]) / (s * mp.sqrt(2 * mp.pi))
+
+    points = [mpf(k) * s for k in (-14, -6, -2, 0, 2, 6, 14)] + [order + 20 * s]
+    adjacencies: list[tuple[Adjacency, int]] = [("add_remove", 0), ("replace_one", -1)]
+    for adjacency, centre in adjacencies:
+        with mp.workdps(30):
+            exact = mp.log(
+                quad(lambda x, c=centre: density(x, 1) * (density(x, 1) / density(x, c)) ** order, points)
+            )
+        found = sampled_moment(rate, noise, np.array([order]), adjacency)[0]
+        assert found == pytest.approx(float(exact), rel=1e-6), adjacency
+
+
+def test_rare_records_have_the_chi_square_moment() -> None:
+    """As q -> 0, alpha/(q^2 lambda (lambda + 1)) is half the chi-square over q^2: (exp(1/s^2) - 1)/2, 2 sinh(1/s^2)."""
+    order = np.array([3.0])
+    for s in (1.0, 2.0):
+        limits = {"add_remove": math.expm1(1 / s**2) / 2, "replace_one": 2 * math.sinh(1 / s**2)}
+        for adjacency, limit in limits.items():
+            found = sampled_moment(1e-5, s, order, adjacency)[0] / (1e-10 * 12)  # type: ignore[arg-type]
+            assert found == pytest.approx(limit, rel=1e-3)
+
+
+@pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
+def test_price_is_that_of_the_moments_accountant(schedule: Any) -> None:
+    event = steps_event(3.0, rate=0.01, steps=400, schedule=schedule)
+    exact = Li2019(256).epsilon(event, 1e-5, "add_remove")
+    assert moments_price(0.01, 3.0, 400, 1e-5, schedule) == pytest.approx(exact, rel=2e-2)
+
+
+def test_sums_and_terms_by_brute_force() -> None:
+    t = np.arange(1, 300_001, dtype=float)
+    assert power_sum(len(t), -1 / 3) == pytest.approx((t ** (-1 / 3)).sum(), rel=1e-12)
+    eta = 0.3 * t[:50] ** -0.4
+    found = terms(0.3, -0.4, 50)
+    assert found.noise == pytest.approx((eta**2).sum() / eta.sum() ** 2)
+    assert found.bias == pytest.approx(1 / eta.sum())
+    assert found.discretisation == pytest.approx(((eta**2).sum() / eta.sum()) ** 2)
+
+
+@pytest.mark.parametrize("thermostat", [False, True])
+def test_two_steps_by_simulation(thermostat: bool) -> None:
+    """delta = E max(1 - exp(eps - loss), 0), the loss from the two conditional laws along simulated paths."""
+    rng, a, s, shift, epsilon = np.random.default_rng(0), 0.2, 0.1, 0.07, 0.4
+    theta, v0 = 0.2, 0.05
+    mean = (1 - a) * v0 - 0.3 * theta
+    v1 = mean + s * rng.standard_normal(400_000)
+    rest = a + v1**2 - s**2 / (2 * a) if thermostat else a
+    centre = (1 - rest) * v1 - 0.3 * (theta + v0)
+    v2 = centre + s * rng.standard_normal(400_000)
+    loss = sum(norm.logpdf(v, c, s) - norm.logpdf(v, c - shift, s) for v, c in ((v1, mean), (v2, centre)))
+    draws = np.maximum(-np.expm1(epsilon - loss), 0)
+    exact = two_steps(thermostat, a, s, shift, epsilon)
+    assert abs(draws.mean() - exact) < 4 * draws.std() / math.sqrt(len(draws))
+
+
+def test_the_printed_conditions_admit_what_leaks(frame: pd.DataFrame) -> None:
+    """All three conditions, rewritten in the step, and a lower bound on the price by one event of the last sum."""
+    rows = frame[frame.panel.eq("printed") & frame.adjacency.eq("add_remove")]
+    assert len(rows) == 2
+    row: Any
+    for row in rows.itertuples():
+        eta = 50_000.0  # N/L^2 with N = 50000, L = 1: condition 1 with equality
+        power, last = (2 / 3, row.steps ** (-1 / 3)) if row.schedule == "decreasing" else (1.0, 1.0)
+        assert eta * last > 50_000 / 256
+        assert eta < row.epsilon**2 * 50_000 / (6 * row.steps**power * math.log(1 / row.delta))
+        assert row.epsilon < row.x * row.steps**power
+        # sum_t t^(-1/3) is at least its integral; of two normals mu apart, what lies beyond the mean of one
+        total = 1.5 * (row.steps ** (2 / 3) - 1) if row.schedule == "decreasing" else row.steps
+        assert row.epsilon < math.log(0.5 - row.delta) - norm.logcdf(-math.sqrt(total)) < row.value
+
+
+def test_lambert_form_solves_the_equation(frame: pd.DataFrame) -> None:
+    row: Any
+    for row in frame[frame.case.eq("Lambert")].itertuples():
+        log_omega = -row.value
+        assert 5 * math.log(-log_omega) - 4 * log_omega == pytest.approx(row.x)  # T = ln(1/omega)^5/omega^4
+        w = row.bound**5
+        assert w + math.log(w) == pytest.approx(row.x + math.log(0.8))  # W e^W = 4 T/5
+
+
+def test_best_constants_of_the_printed_bounds(frame: pd.DataFrame) -> None:
+    """From the derivatives: 2 eta^3 T = 1, and 12 eta~^3 = T^(2/3)."""
+    for case, constant, power in (("best step", 0.5, -1.0), ("best budget", 1 / 12, 2 / 3)):
+        rows = frame[frame.case.eq(case)]
+        np.testing.assert_allclose(rows.value**3, constant * rows.x**power, rtol=1e-5)
+
+
+def test_equal_privacy_is_worse_by_cauchy_and_schwarz(frame: pd.DataFrame) -> None:
+    rows = frame[frame.case.eq("equal privacy")]
+    eta = np.arange(1, 101) ** (-1 / 3)
+    expected = 100 * (eta**2).sum() / eta.sum() ** 2
+    at = rows[rows.steps.eq(100)].set_index("term").ratio
+    assert at.noise == pytest.approx(expected)
+    assert at.discretisation == pytest.approx(expected**2)
+    assert (rows.ratio >= 1 - 1e-12).all()
+
+
+def test_conditions_lack_the_square_of_q(frame: pd.DataFrame) -> None:
+    rates = frame[frame.case.eq("rates")]
+    first, second = (rates[rates.term.eq(f"condition {i}")] for i in (1, 2))
+    np.testing.assert_allclose(first.ratio, 1 / first.rate**2, rtol=1e-3)
+    np.testing.assert_allclose(second.ratio, (256 * second.rate) ** 2, rtol=1e-3)
+
+
+def test_steps_scale_as_the_theorems_say(frame: pd.DataFrame) -> None:
+    rows = frame[frame.panel.eq("step") & frame.case.eq("steps")]
+    for schedule, power in (("fixed", -1.0), ("decreasing", -2 / 3)):
+        few, many = rows[rows.schedule.eq(schedule)].sort_values("steps").value
+        assert math.log(many / few) / math.log(4) == pytest.approx(power, abs=0.02)
+
+
+def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
+    assert [*frame.columns] == [*EMPTY]
+    assert frame.value.notna().all()
+    figure = exhibit.figure(frame, title="t")
+    assert len(figure.axes) == 6
+    assert exhibit.page(frame, title="t").count("\n| lemma") == 4
+
+
+CHANNELS = [[0.6, 0.4], [0.8, 0.5], [0.3, 0.7]]
+
+
+def test_adaptive_rounds_by_enumeration() -> None:
+    """Every output of three rounds, one product at a time; alpha(2) in both directions, delta at epsilon = .3."""
+    chances: list[tuple[float, float]] = []
+    for bits in itertools.product([0, 1], repeat=3):
+        pair = [1.0, 1.0]
+        for i, bit in enumerate(bits):
+            for of in (0, 1):
+                one = CHANNELS[sum(bits[:i]) % 3][of]
+                pair[of] *= one if bit else 1 - one
+        chances.append((pair[0], pair[1]))
+    p, q = transcripts(CHANNELS, 3)
+    assert sorted(zip(p, q, strict=True)) == [pytest.approx(pair) for pair in sorted(chances)]
+    both = [math.log(sum(a**3 / b**2 for a, b in of)) for of in (chances, [(b, a) for a, b in chances])]
+    assert finite_moment(p, q, 2.0) == pytest.approx(max(both))
+
+
+def test_composition_holds_with_equality_for_equal_rounds_alone(frame: pd.DataFrame) -> None:
+    rows = frame[frame.case.eq("composability")]
+    np.testing.assert_allclose(rows[rows.term.eq("one channel")].ratio, 1.0)
+    assert rows[rows.term.eq("adaptive")].ratio.between(0.3, 0.999).all()
+
+
+def test_tail_bound_by_closed_form_and_by_integration() -> None:
+    """Gaussian: exp(-(eps - mu^2/2)^2/(2 mu^2)), or 1 where eps < mu^2/2. Sampled: max(P - e^eps Q, 0) integrated."""
+    for mu, epsilon in ((0.25, 0.5), (1.0, 1.7), (1.0, 0.3)):
+        found = tail_bound(lambda order, mu=mu: order * (order + 1) * mu**2 / 2, epsilon)  # type: ignore[misc]
+        expected = math.exp(-((epsilon - mu**2 / 2) ** 2) / (2 * mu**2)) if epsilon > mu**2 / 2 else 1.0
+        assert found == pytest.approx(expected, rel=1e-6)
+    q, s, epsilon = 0.1, 1.3, 0.4
+
+    def gap(x: float) -> float:
+        kept, moved = norm.pdf(x, 0, s), norm.pdf(x, 1, s)
+        return max((1 - q) * kept + q * moved - math.exp(epsilon) * kept, 0.0)
+
+    assert sampled_delta(q, s, epsilon) == pytest.approx(integral(gap, -20, 30, limit=500)[0], rel=1e-6)
+
+
+def test_no_mechanism_exceeds_the_tail_bound(frame: pd.DataFrame) -> None:
+    """The largest (1 - exp(-u)) exp(-lambda u) on a grid; a chance of a loss above epsilon does exceed delta."""
+    u = np.geomspace(1e-4, 50, 200_000)
+    rows = frame[frame.case.eq("tail") & frame.term.eq("every mechanism")]
+    for row in rows.itertuples():
+        assert (-np.expm1(-u) * np.exp(-row.x * u)).max() == pytest.approx(row.value, rel=1e-6)  # type: ignore[operator]
+    assert (frame[frame.case.eq("tail")].ratio < 1).all()
+    assert (frame[frame.case.eq("equivalence")].ratio > 1).all()
+
+
+def test_relaxation_between_modes() -> None:
+    """The diffusion's by shooting: an odd eigenfunction that is flat far out; the chain's by a kernel on both sides."""
+    barrier = 2.0
+
+    def slope_far_out(rate: float) -> float:
+        def odd(x: float, f: np.ndarray) -> list[float]:
+            return [f[1], 16 * barrier * (x * (x * x - 1) * f[1] / 2 - rate * f[0])]
+
+        return float(solve_ivp(odd, (0, 1.6), [0.0, 1.0], rtol=1e-9, atol=1e-12).y[1, -1])
+
+    assert diffusion_time(barrier) == pytest.approx(1 / brentq(slope_far_out, 1e-3, 1e-2), rel=1e-3)
+    assert 0.001 * relaxation_time(0.001, barrier) == pytest.approx(diffusion_time(barrier), rel=1e-3)
+    noise = math.sqrt(0.1 / (8 * barrier))
+    x = np.arange(-2.5, 2.5, noise / 3)
+    kernel = norm.pdf(x[None, :], (x - 0.05 * x * (x**2 - 1))[:, None], noise) * noise / 3
+    second = np.sort(np.linalg.eigvals(kernel).real)[-2]
+    assert relaxation_time(0.1, barrier) == pytest.approx(-1 / math.log(second), rel=1e-6)
+
+
+def test_samples_of_an_autoregression(frame: pd.DataFrame) -> None:
+    """1 + 2 sum of the correlations of all lags."""
+    rows = frame[frame.panel.eq("mixing") & frame.term.eq("curvature 1") & frame.x.eq(0.1)].set_index("case")
+    correlation = 1 - rows.value.correlation
+    assert correlation == pytest.approx(0.9)
+    assert 1 + 2 * (correlation ** np.arange(1, 2000)).sum() == pytest.approx(rows.value["sample"])
+
+
+def test_a_privacy_loss_depends_on_the_step_times_the_squared_bound(frame: pd.DataFrame) -> None:
+    """delta(.1) of one step from its two normals, means eta L/tau apart, noise N(0, eta/N)."""
+
+    def delta(step: float, lipschitz: float) -> float:
+        noise, shift = math.sqrt(step / 50_000), step * lipschitz / 500
+        at = 0.1 * noise**2 / shift
+        return float(
+            norm.sf(at - shift / 2, scale=noise) - math.exp(0.1) * norm.sf(at + shift / 2, scale=noise)
+        )
+
+    assert delta(0.05, 1.0) == pytest.approx(delta(0.05 / 49, 7.0))
+    assert delta(0.05, 1.0) != pytest.approx(delta(0.05 / 7, 7.0), rel=0.1)
+    analysis: Formulas = instantiate(
+        OmegaConf.load(CONF / "analysis/li2019_bounds.yaml"),
+        _convert_="all",
+        **{**SMALL, "lipschitz": [1.0, 7.0]},
+    )
+    rows = pd.DataFrame(analysis.rows("step", 0))
+    for _, pair in rows[rows.case.eq("lipschitz, proof")].groupby("schedule"):
+        one, other = pair.sort_values("x").value
+        assert delta(other, 7.0) == pytest.approx(delta(one, 1.0))
+
+
+def test_a_constant_that_depends_on_the_rest_leaves_no_step(frame: pd.DataFrame) -> None:
+    """Conditions 2 and 3 in the step itself at T; with nine tenths of the constant a step meets both."""
+    rows = frame[frame.case.eq("void")]
+    assert set(rows.schedule) == {"fixed", "decreasing"}
+    row: Any
+    for row in rows.itertuples():
+        power, last = (2 / 3, row.steps ** (-1 / 3)) if row.schedule == "decreasing" else (1.0, 1.0)
+        assert row.epsilon < row.x * row.rate**2 * row.steps**power
+        square = 256 * row.x * row.epsilon * last / math.log(1 / row.delta)
+        above = row.rate**2 * 50_000 / 256
+        below = row.epsilon**2 * 50_000 * last / (square * row.steps**power * math.log(1 / row.delta))
+        assert (row.value, row.bound) == pytest.approx((above, below))
+        assert above > below
+    assert rows.ratio.min() * 0.9 < 1
+
+
+def test_the_moments_accountant_at_the_printed_settings(frame: pd.DataFrame) -> None:
+    """From the other quadrature of this module, at s = tau/(L sqrt(eta N)) and 20 epochs."""
+    rows = frame[frame.panel.eq("accountant") & frame.adjacency.eq("add_remove")].set_index(["term", "x"])
+    for records in (60_000, 50_000):
+        s, steps = 128 / (0.3 * math.sqrt(0.3 * records)), 20 * records // 128
+        for orders in (32, 256):
+            whole = np.arange(1.0, min(orders, 80) + 1)  # the best one is at most 60
+            total = steps * sampled_moment(128 / records, s, whole, "add_remove")
+            expected = ((total + math.log(1e5)) / whole).min()
+            assert rows.value[f"{orders} orders", records] == pytest.approx(expected, rel=1e-6)
+    least = frame[frame.case.eq("least")].set_index("x").value
+    assert least[32] == pytest.approx(math.log(1e5) / 32)
+
+
+def test_prices_of_the_range_are_near_those_of_the_moments_accountant(frame: pd.DataFrame) -> None:
+    """With T = N the price is about that of a Gaussian mechanism with mu = L sqrt(eta)."""
+    rows = frame[frame.panel.eq("range") & frame.adjacency.eq("add_remove")]
+    assert len(rows) == 4
+    row: Any
+    for row in rows.itertuples():
+        moments = moments_price(row.rate, row.multiplier, int(row.steps), row.delta, row.schedule)
+        assert row.value < moments
+        assert row.term == "smallest" or row.value > 0.5 * moments
+    fixed = rows[rows.schedule.eq("fixed") & rows.term.eq("largest")].value.item()
+    assert fixed == pytest.approx(epsilon_of(math.sqrt(0.1), 1e-4), rel=0.1)
+
+
+def claimed(name: str, frame: pd.DataFrame) -> Any:
+    """The row of one committed claim on a frame."""
+    paper: Any = OmegaConf.to_container(OmegaConf.load(CONF / "claim/li2019.yaml"))
+    chosen = {name: paper["claims"][name]}
+    return evaluate({**paper, "claims": chosen}, {}, {"li2019_bounds": frame}).iloc[0]
+
+
+def test_proportional_to_one_over_the_bound_would_be_reproduced(frame: pd.DataFrame) -> None:
+    rows = pd.DataFrame(
+        {"panel": "step", "case": "lipschitz", "schedule": "fixed", "x": [1.0, 10.0], "value": [1.0, 0.01]}
+    )
+    assert claimed("inverse_in_lipschitz", rows).verdict == verdicts.CONTRADICTED
+    assert claimed("inverse_in_lipschitz", rows.assign(value=[1.0, 0.05])).verdict == verdicts.REPRODUCED
+
+
+def test_printed_conditions_contradict_nothing_where_the_constant_may_depend(frame: pd.DataFrame) -> None:
+    assert claimed("theorem_3_printed", frame).verdict == verdicts.NOT_REPRODUCED
+    assert claimed("theorem_3_printed_dependent", frame).verdict == verdicts.HOLDS
+    planted = frame.assign(ratio=frame.ratio.where(frame.case.ne("void"), 0.9))
+    assert claimed("theorem_3_printed_dependent", planted).verdict == verdicts.FAILS
+
+
+def test_an_accountant_that_gives_the_printed_epsilon(frame: pd.DataFrame) -> None:
+    assert claimed("mnist_accountant", frame).verdict == verdicts.FAILS
+    printed = frame.assign(value=frame.value.where(frame.case.ne("mnist"), 0.99))
+    assert claimed("mnist_accountant", printed).verdict == verdicts.HOLDS
+
+
+CASES = pd.DataFrame({"of": ["a", "a", "b", "b"], "x": [1.0, 10.0, 1.0, 10.0], "y": [0.5, 5.0, 0.2, 0.02]})
+
+
+@pytest.mark.parametrize(
+    ("where", "bounds", "others", "smallest", "verdict"),
+    [
+        ({"of": "b"}, [None, 1.0], None, "", verdicts.REPRODUCED),
+        ({"of": "a"}, [None, 1.0], None, "", verdicts.CONTRADICTED),
+        ({"of": "a"}, [None, 1.0], {"of": "b"}, "", verdicts.UNDER_CHOICES),
+        ({"of": "a"}, [None, 0.1], {"of": "b"}, "", verdicts.CONTRADICTED),
+        ({"of": "a"}, [None, 1.0], None, "x", verdicts.REPRODUCED),
+    ],
+)
+def test_every_case(where: Any, bounds: Any, others: Any, smallest: str, verdict: str) -> None:
+    found = rules.every_case(
+        CASES, where=where, column="y", bounds=bounds, what="y", others=others, smallest=smallest
+    )
+    assert (found["verdict"], found["measure"]) == (verdict, "exact")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        ([-1.1, 1.1], verdicts.REPRODUCED),
+        ([0.9, 1.1], verdicts.NOT_REPRODUCED),
+        ([2, None], verdicts.CONTRADICTED),
+    ],
+)
+def test_order(bounds: Any, verdict: str) -> None:
+    found = rules.order(CASES, where={}, x="x", y="y", by=["of"], bounds=bounds, what="y")
+    assert (found["verdict"], found["low"], found["high"]) == (verdict, pytest.approx(-1), pytest.approx(1))
+
+
+def test_best_at() -> None:
+    line = pd.DataFrame({"x": [0.1, 0.3, 0.5], "y": [1.0, 3.0, 2.0]})
+    for published, verdict in ((0.3, verdicts.REPRODUCED), (0.1, verdicts.CONTRADICTED)):
+        found = rules.best_at(line, where={}, x="x", y="y", published=published, within=0.01, what="y")
+        assert (found["verdict"], found["ours"], found["low"], found["high"]) == (verdict, 0.3, 0.1, 0.5)

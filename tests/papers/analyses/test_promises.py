@@ -1,0 +1,100 @@
+"""The table of privacy promises: mechanisms against closed forms, one row of each kind, and its configuration."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from analyse import described
+from dp_accounting import DpEvent, GaussianDpEvent
+from hydra.utils import instantiate
+
+from dplangevin.papers.analyses import mechanisms, promises
+from dplangevin.pipeline import config
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
+from dplangevin.privacy.accountants.protocol import leaves
+from dplangevin.privacy.accountants.wang2015 import Wang2015
+from dplangevin.privacy.events import PosteriorSampleDpEvent
+
+CONF = Path(__file__).parents[3] / "conf"
+
+
+def shifted(event: DpEvent, runs: int, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A Gaussian mechanism on its worst replace-one pair."""
+    assert isinstance(event, GaussianDpEvent)
+    draws = torch.randn(2, runs, generator=rng, dtype=torch.float64).numpy()
+    return draws[0] + 2 / event.noise_multiplier, draws[1]
+
+
+SAID: dict[str, Any] = {"paper": "p", "where": "w", "statement": "s", "published": "x", "label": "l"}
+GAUSSIAN = promises.Promise(
+    **SAID,
+    epsilon=1.0,
+    delta=1e-5,
+    event=GaussianDpEvent(2.0),
+    formulas=[
+        promises.Formula("doubled", AnalyticGaussian(), GaussianDpEvent(4.0)),
+        promises.Formula("other", AnalyticGaussian(), adjacency="add_remove"),
+    ],
+    attack=promises.Attack(shifted, 20_000),
+)
+
+
+def test_mnist_setting_has_the_noise_of_the_formula() -> None:
+    event = mechanisms.sgld(records=60_000, batch=128, epochs=20, step_size=0.3, lipschitz=0.3)
+    ((leaf, count),) = leaves(event)
+    assert count == 9375
+    assert leaf.event.noise_multiplier == pytest.approx(128 / (0.3 * math.sqrt(0.3 * 60_000)))
+    assert round(leaf.event.noise_multiplier, 3) == 3.180
+
+
+def test_wang2015_mechanisms_cost_by_its_theorems_what_they_were_made_for() -> None:
+    size: dict[str, Any] = {"records": 32561, "batch": 180, "epochs": 180, "epsilon": 0.7, "delta": 1e-6}
+    accountant = Wang2015()
+    assert accountant.epsilon(mechanisms.noisy_gradients(**size), 1e-6) == pytest.approx(0.7)
+    assert accountant.epsilon(mechanisms.fisher_scoring(**size), 2e-6) == pytest.approx(1.4)
+    sample = mechanisms.posterior(epsilon=0.3, radius=10.0)
+    assert accountant.epsilon(sample, 0.0) == pytest.approx(0.3)
+    assert mechanisms.posterior(epsilon=math.inf, radius=2.0) == PosteriorSampleDpEvent(1.0, 2.0)
+
+
+def test_row_prices_both_neighbours_and_stays_below_them_when_attacked() -> None:
+    row = GAUSSIAN.row(1)
+    exact = AnalyticGaussian()
+    for adjacency in ("add_remove", "replace_one"):
+        assert row[f"epsilon_{adjacency}"] == pytest.approx(
+            exact.epsilon(GaussianDpEvent(2.0), 1e-5, adjacency)
+        )
+    assert row["epsilon_formula"] == pytest.approx(exact.epsilon(GaussianDpEvent(4.0), 1e-5))
+    assert row["formula"].startswith("doubled; other: ")
+    assert row["epsilon_add_remove"] * 0.5 < row["audit_epsilon"] < row["epsilon_replace_one"]
+    assert row["audit_runs"] == 20_000
+    assert GAUSSIAN.row(1) == row
+
+
+def test_promise_without_settings_has_no_numbers() -> None:
+    row = promises.Promise(**SAID, epsilon=1.0, delta=1e-5, note="nothing is stated").row(1)
+    assert row["mechanism"] == ""
+    assert all(math.isnan(row[key]) for key in row if key.startswith(("epsilon_f", "epsilon_r", "audit_e")))
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 37, 1000])
+def test_smallest_batch_is_found(wanted: int) -> None:
+    exact = AnalyticGaussian().epsilon(GaussianDpEvent(2.0), 1e-5)
+    solve = promises.SmallestBatch(lambda batch: GaussianDpEvent(2.0 * batch / wanted), 1, 1000, True)
+    assert solve(exact * (1 + 1e-9), 1e-5, "replace_one") == wanted
+    assert solve(exact / 1e4, 1e-5, "replace_one") is None
+
+
+def test_configuration_names_every_promise_once_and_fits_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CONF.parent)
+    table = instantiate(described(config.load(), "privacy_claims"), _convert_="all")
+    found = table.promises.values()
+    assert {promise.paper for promise in found} == {"li2019", "ryffel2022", "wang2015"}
+    assert all(promise.event or promise.note for promise in found)
+    (row,) = table.rows("ops", 1)
+    assert row["id"] == "ops"
+    assert set(row) == {"id", *GAUSSIAN.row(1)}
+    assert row["epsilon_replace_one"] == pytest.approx(0.5, rel=1e-4)  # 2 rho D, rho = 1/(4 ln(1 + e^10))

@@ -1,0 +1,456 @@
+"""The exact computations about wang2015 by other routes, and the rules that read them."""
+
+import itertools
+import math
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from scipy.optimize import linprog
+from scipy.special import expit, polygamma
+from scipy.stats import beta, norm
+
+from dplangevin.papers.analyses.temperature import Temperature
+from dplangevin.papers.analyses.wang2015_bounds import (
+    Bounds,
+    composed,
+    largest,
+    length,
+    metropolis,
+    worst_within,
+)
+from dplangevin.papers.claims import wang2015_bounds as rules
+from dplangevin.papers.claims.analyses import inside
+from dplangevin.papers.exhibits.wang2015_bounds import figure, page
+from dplangevin.privacy.accountants.wang2015 import Wang2015
+from dplangevin.samplers.kernels.sgfs import sgfs
+
+CONF = Path(__file__).parents[3] / "conf"
+
+
+@pytest.fixture(scope="module")
+def analysis() -> Bounds:
+    return instantiate(OmegaConf.load(CONF / "analysis/wang2015_bounds.yaml"), _convert_="all")
+
+
+def table(analysis: Bounds, unit: str) -> pd.DataFrame:
+    return pd.DataFrame(analysis.rows(unit, 1))
+
+
+def test_lipschitz_posteriors_against_all_pairs_of_data_sets(analysis: Bounds) -> None:
+    """Laplace likelihoods as densities, posteriors as products, every ordered pair of neighbours of two records."""
+    short = replace(analysis, small_records=[2], prior_masses=[0.001])
+    found = table(short, "lipschitz").set_index("case").value
+    parameters, prior = [-4.0, 0.0, 4.0], [0.001, 0.4995, 0.4995]
+    points = [-1.0, -0.5, 0.0, 0.5, 1.0]
+
+    def density(x: float, theta: float) -> float:
+        scale = mpmath.quad(lambda t: mpmath.exp(-abs(t - theta)), [-1, min(max(theta, -1), 1), 1])
+        return float(mpmath.exp(-abs(x - theta)) / scale)
+
+    likelihood = {(x, theta): density(x, theta) for x in points for theta in parameters}
+
+    def posterior(records: tuple[float, ...]) -> np.ndarray:
+        joint = [
+            p * math.prod(likelihood[x, theta] for x in records)
+            for theta, p in zip(parameters, prior, strict=True)
+        ]
+        return np.array(joint) / sum(joint)
+
+    worst = max(
+        abs(np.log(posterior((a, b)) / posterior((a, c)))).max()
+        for a, b, c in itertools.product(points, repeat=3)
+    )
+    assert found["Laplace, prior mass 0.001 on one parameter"] == pytest.approx(worst, rel=1e-6)
+
+
+def test_bias_of_sgld_against_simulation_and_the_closed_form_variance(analysis: Bounds) -> None:
+    short = replace(analysis, steps=[0.08])
+    rows = table(short, "weak").set_index("case").value
+    exact = 2 * float(polygamma(1, analysis.pairs))  # of the symmetric generalised logistic law
+    rng = np.random.default_rng(0)
+    for name, factor in (("noise N(0, η), as printed", 1.0), ("noise N(0, 2η)", 2.0)):
+        theta, total = np.zeros(20_000), []
+        for t in range(300):
+            drawn = rng.random((len(theta), 8)).argsort(1)[
+                :, :2
+            ]  # two of eight records, the first four positive
+            positive = (drawn < 4).sum(1)
+            gradient = 4 * ((2 - positive) * expit(theta) - positive * expit(-theta))
+            theta = theta - 0.08 * gradient + rng.normal(0, math.sqrt(0.08 * factor), len(theta))
+            total += [np.mean(theta**2)] if t >= 50 else []
+        assert abs(np.mean(total) / exact - 1) == pytest.approx(rows[name], abs=0.01)
+
+
+def test_noise_costs_by_theorem_4_what_it_is_for_and_one_step_by_the_gaussian_mechanism(
+    analysis: Bounds,
+) -> None:
+    setting, rows = analysis.algorithm, table(analysis, "step")
+    multiplier = math.sqrt(setting.noise(1.0)) * setting.batch / setting.records / setting.lipschitz
+    one = SampledWithoutReplacementDpEvent(setting.records, setting.batch, GaussianDpEvent(multiplier))
+    event = SelfComposedDpEvent(one, round(setting.steps))
+    assert Wang2015().epsilon(event, setting.delta) == pytest.approx(1.0, rel=1e-6)
+    exact = rows[rows.case.eq("exact") & rows.x.eq(1.0)].iloc[0]
+    mu, epsilon = mpmath.mpf(2) / multiplier, mpmath.mpf(exact.value)
+    delta = mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+    assert float(delta) == pytest.approx(setting.delta / (2 * setting.steps), rel=1e-5)
+    assert exact.bound < exact.value
+
+
+@pytest.mark.parametrize(("change", "moved"), [("replaced", 2), ("added or removed", 1)])
+@pytest.mark.parametrize(("root", "factor"), [("as printed", 1), ("2 log(1/δ) under the root", 2)])
+def test_lemma_5_costs_what_an_integral_of_the_densities_says(
+    analysis: Bounds, change: str, moved: int, root: str, factor: int
+) -> None:
+    rows = table(analysis, "gaussian").set_index(["kind", "case", "x"]).value
+    for delta, epsilon in ((1e-5, 0.1), (1e-5, 10.0), (1e-10, 1.0)):
+        exact = mpmath.mpf(rows[f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon])
+        apart = moved * epsilon / (1 + mpmath.sqrt(factor * mpmath.log(1 / delta)))
+
+        def above(t: mpmath.mpf, apart: mpmath.mpf = apart, exact: mpmath.mpf = exact) -> mpmath.mpf:
+            return mpmath.npdf(t - apart) - mpmath.exp(exact) * mpmath.npdf(t)
+
+        start = exact / apart + apart / 2  # from where the density there is more than e^epsilon of the other
+        assert float(mpmath.quad(above, [start, start + 2, start + 12])) == pytest.approx(delta, rel=1e-5)
+
+
+def test_alpha_phase_ends_where_a_loop_says(analysis: Bounds) -> None:
+    setting = replace(analysis.algorithm, records=50, batch=5, passes=7, lipschitz=2.0)
+    row = table(replace(analysis, algorithm=setting, alphas=[0.3], epsilons=[0.5]), "phase").iloc[0]
+    logs = math.log(2.5 * 50 * 7 / (5 * 1e-5)) * math.log(2 / 1e-5)
+    above = []
+    for t in range(1, 71):
+        eta = 0.3 * 0.25 / (128 * 4 * logs * t)
+        above += [t] if 128 * 50 * 7 * 4 / (5 * 0.25) * logs * eta**2 > eta * (1 + 1e-9) else []
+    assert row.value == above[-1] == 20  # at t = 21 both are equal
+    assert row.bound == pytest.approx(21)
+
+
+def test_covariances_of_random_data_sets_stay_below_the_bound_and_reach_four_over_n(analysis: Bounds) -> None:
+    rows = table(analysis, "covariance").set_index(["case", "x"]).value
+    rng = np.random.default_rng(0)
+    for n in (5, 7):
+        shared = np.full((n - 1, 1), -1.0)
+        first, second = (np.vstack([shared, [[end]]]) for end in (1.0, -1.0))
+        reached = abs(np.cov(first.T) - np.cov(second.T))
+        assert rows["enumerated, d = 1", n] == pytest.approx(float(reached)) == 4 / n
+    for _ in range(2000):
+        records = rng.normal(size=(6, 3))
+        records /= np.linalg.norm(records, axis=1, keepdims=True)
+        gap = np.cov(records[:5].T) - np.cov(np.vstack([records[:4], records[5]]).T)
+        assert np.linalg.norm(gap) <= rows["any data set", 5]
+
+
+def test_gaussian_mechanism_has_the_delta_that_is_asked(analysis: Bounds) -> None:
+    rows = table(analysis, "mechanism")
+    assert rows[rows.kind.eq("theorem 2")].x.max() < 1
+    for case, epsilon in (("δ = 1e-05", 0.5), ("δ = 1e-15", 0.999), ("δ = 1e-05", 10.0)):
+        row = rows[rows.case.eq(case) & rows.x.eq(epsilon)].iloc[0]
+        delta, exact = mpmath.mpf(case.split()[-1]), mpmath.mpf(row.value)
+        mu = epsilon / mpmath.sqrt(2 * mpmath.log(1.25 / delta))
+        found = mpmath.ncdf(mu / 2 - exact / mu) - mpmath.exp(exact) * mpmath.ncdf(-mu / 2 - exact / mu)
+        assert float(found / delta) == pytest.approx(1, rel=1e-5)
+        assert row.bound == epsilon
+
+
+def test_worst_composition_by_enumeration_of_all_outcomes() -> None:
+    """Each mechanism answers truly or falsely, and gives its record away with probability delta."""
+    k, epsilon, delta, total = 3, 0.7, 0.01, 0.9
+    true, false = ((1 - delta) * math.exp(sign) / (1 + math.exp(epsilon)) for sign in (epsilon, 0.0))
+    first, second = [delta, true, false, 0.0], [0.0, false, true, delta]
+    over = 0.0
+    for outcomes in itertools.product(range(4), repeat=k):
+        p, q = (math.prod(law[i] for i in outcomes) for law in (first, second))
+        over += max(p - math.exp(total) * q, 0.0)
+    assert composed(k, epsilon, delta, total) == pytest.approx(over, rel=1e-12)
+    large = composed(10_000, 0.01, 0.0, 3.0)
+    flips = mpmath.quad(  # the normal limit: privacy loss N(k eps^2/2, k eps^2)
+        lambda z: (1 - mpmath.exp(3.0 - (0.5 + z))) * mpmath.npdf(z), [2.5, 6, 12]
+    )
+    assert large == pytest.approx(float(flips), rel=0.01)
+
+
+def test_posteriors_of_the_hinge_loss_as_products(analysis: Bounds) -> None:
+    found = table(replace(analysis, loss_records=[2], prior_masses=[0.001]), "losses").set_index("case")
+    prior, slopes = np.array([0.001, 0.4995, 0.4995]), np.array([-2.0, 0.0, 2.0])
+    records = list(itertools.product((-1.0, 0.0, 1.0), (-1.0, 1.0)))
+
+    def posterior(*chosen: tuple[float, float]) -> np.ndarray:
+        joint = prior * math.prod(np.exp(-np.clip(1 - y * slopes * u, 0, None)) for u, y in chosen)
+        return np.asarray(joint / joint.sum())
+
+    worst = max(
+        abs(np.log(posterior(a, b) / posterior(a, c))).max()
+        for a, b, c in itertools.product(records, repeat=3)
+    )
+    row = found.loc["hinge, prior mass 0.001 on one parameter"]
+    assert (row.value, row.bound) == pytest.approx((worst, 12.0))
+    assert list(found.bound) == [12, 11, 12]
+
+
+def test_large_steps_of_sgfs_against_chains_of_the_kernel(analysis: Bounds) -> None:
+    records, heads, batch, chains = 40, 6, 4, 4000
+    rows = table(replace(analysis, scoring=[(records, heads, batch)]), "scoring").set_index("kind")
+    kernel = sgfs(torch.eye(1, dtype=torch.float64), records, batch)
+    mode = math.log(heads / (records - heads))
+    fisher = torch.full((1, 1, 1, 1), heads * (1 - heads / records) / records, dtype=torch.float64)
+    state = kernel.init(torch.full((chains, 1, 1), mode, dtype=torch.float64), fisher)
+    rng, drawn, column = np.random.default_rng(0), [], torch.full((1, 1), 1e12, dtype=torch.float64)
+    for t in range(160):
+        positive = torch.tensor(rng.hypergeometric(heads, records - heads, batch, (chains, 1, 1)))
+        gradient = records / batch * (batch * torch.sigmoid(state.theta) - positive)
+        state = kernel.step(state, gradient, torch.zeros_like(gradient), column, fisher, 0 * column)
+        drawn += [state.theta.numpy().ravel()] if t >= 60 else []
+    steps = np.array(drawn)
+    lagged = np.corrcoef(steps[:-1].ravel(), steps[1:].ravel())[0, 1]
+    assert rows.value["sgfs, relaxation"] == pytest.approx(-batch / records / math.log(lagged), rel=0.03)
+    grid = np.linspace(-12, 8, 20_001)
+    log = heads * grid - records * np.logaddexp(0, grid)
+    density = np.exp(log - log.max())
+    density /= density.sum()
+    mean = density @ grid
+    for name, normal in {
+        "mode": norm(mode, 1 / math.sqrt(heads * (1 - heads / records))),
+        "moments": norm(mean, math.sqrt(density @ (grid - mean) ** 2)),
+    }.items():
+        below = np.searchsorted(np.sort(steps.ravel()), grid) / steps.size
+        away, known = abs(below - normal.cdf(grid)).max(), abs(density.cumsum() - normal.cdf(grid)).max()
+        row = rows.loc[f"sgfs, {name}"]
+        assert row.value == pytest.approx(away, abs=0.01)
+        assert row.bound == pytest.approx(known, abs=0.003)
+
+
+def test_variance_of_private_sgfs_by_iteration(analysis: Bounds) -> None:
+    setting = analysis.algorithm
+    n, tau, passes = setting.records, setting.batch, setting.passes
+    logs = math.log(2.5 * n * passes / (tau * 1e-5)) * math.log(2 / 1e-5)
+    sigma2, variance = 32 * passes * logs / (n * tau), 0.0  # at epsilon = 1
+    gain = 2 / ((tau + n) * n / tau / 4)
+    for _ in range(5000):
+        variance = (1 - gain * n / 4) ** 2 * variance + gain**2 * (n**2 / tau / 4 + n**2 * sigma2)
+    rows = table(analysis, "scoring").set_index(["kind", "x"])
+    assert rows.value["sgfs, private", 1.0] == pytest.approx(variance * n / 4, rel=1e-6)
+
+
+def test_variances_of_a_step_and_relaxation_times_by_loops(analysis: Bounds) -> None:
+    setting = replace(analysis.algorithm, records=6, batch=2, passes=4)
+    short = replace(analysis, algorithm=setting, batches=[2, 3], alphas=[0.5], epsilons=[0.5, 10.0])
+    gradients = np.array([0.3, -1.2, 0.7, 2.0, -0.1, 0.9])
+    gradients /= gradients.std(ddof=1)
+    rows = table(short, "batches").set_index(["case", "x"]).value
+    for batch in (2, 3):
+        sums = [6 / batch * gradients[list(of)].sum() for of in itertools.combinations(range(6), batch)]
+        assert rows["minibatch", batch] == pytest.approx(np.var(sums))
+        logs = math.log(2.5 * 6 * 4 / (batch * 1e-5)) * math.log(2 / 1e-5)
+        assert rows["privacy", batch] == pytest.approx(128 * 6 * 4 / (batch * 0.25) * logs)
+    logs = math.log(2.5 * 12 / 1e-5) * math.log(2 / 1e-5)
+    moved = sum(0.5 * 100 / (128 * logs * t) * 6 / 4 for t in range(7, 13))  # epsilon = 10, alpha N T/tau = 6
+    found = table(short, "phase").set_index(["kind", "case"]).value
+    assert found["phase transition, relaxation times", "ε = 10"] == pytest.approx(moved)
+    largest = 5**2 / (128 * 12 * logs)  # epsilon/2 = 5
+    hybrid = table(short, "hybrid").set_index(["kind", "x"]).value
+    assert hybrid["hybrid, relaxation times", 10.0] == pytest.approx(12 * largest * 6 / 4)
+
+
+def test_start_of_the_hybrid_against_draws(analysis: Bounds) -> None:
+    n, draws, rng = 1000, 40_000, np.random.default_rng(0)
+    rows = table(replace(analysis, wald_sizes=[n], wald_epsilons=[2.0]), "hybrid")
+    rho = 1.0 / (4 * math.log1p(math.exp(2.0)))
+    heads = rng.binomial(n, expit(0.5), draws)
+    p = rng.beta(rho * heads, rho * (n - heads))
+    p = np.where(abs(np.log(p / (1 - p))) < 2, p, np.nan)  # the cut, by rejection
+    whole = beta(heads, n - heads)
+    within = (whole.ppf(0.025) < p) & (p < whole.ppf(0.975))
+    assert rows.value[0] == pytest.approx(within[~np.isnan(p)].mean(), abs=0.0125)
+
+
+@pytest.fixture(scope="module")
+def temperature() -> Temperature:
+    return instantiate(OmegaConf.load(CONF / "analysis/temperature.yaml"), _convert_="all")
+
+
+def test_sghmc_with_noisy_gradients_by_hand_and_by_simulation(temperature: Temperature) -> None:
+    eta, rng = 0.01, np.random.default_rng(0)
+    steps = {**temperature.steps, "sghmc": [eta]}
+    rows = pd.DataFrame(replace(temperature, steps=steps).rows("sghmc_noise", 0))
+    found = rows[rows.problem.eq("1-d")].set_index("setting").value
+    a, h = math.sqrt(eta), math.sqrt(eta)
+    for setting, covariance, guess in (
+        ("covariance B = 0.5, B̂ = 0.5", 0.5, 0.5),
+        ("covariance B = 0.5, B̂ = 0.25", 0.5, 0.25),
+        ("covariance 2B/h, B = 0.5, B̂ = 0", 1 / h, 0.0),
+    ):
+        over = 2 * (a - h * guess) + eta * covariance  # the variance of a step of v over eta
+        exact = over * (2 - a + eta) / ((a - eta) * (4 - 2 * a + eta))
+        assert found[setting] == pytest.approx(exact, rel=1e-9)
+        theta, v, squares = np.zeros(20_000), np.zeros(20_000), []
+        for t in range(400):
+            gradient = theta + math.sqrt(covariance) * rng.normal(size=20_000)
+            noise = math.sqrt(2 * (a - h * guess) * eta) * rng.normal(size=20_000)
+            theta, v = theta + v, v - eta * gradient - a * v + noise
+            squares += [np.mean(theta**2)] if t >= 150 else []
+        assert np.mean(squares) == pytest.approx(exact, rel=0.02)
+
+
+def test_thermostat_with_noisy_gradients_in_one_direction_against_eq_43(temperature: Temperature) -> None:
+    """Eq. 4.3 in p and xi, on a posterior whose principal axes are the coordinates."""
+    eta, chains, rng = 0.0025, 2000, np.random.default_rng(0)
+    short = replace(temperature, chains=400, steps={**temperature.steps, "sgnht": [eta]})
+    rows = pd.DataFrame(short.rows("sgnht_noise", 0))
+    found = rows[rows.setting.str.endswith("anisotropic")].set_index("problem").value
+    assert len(found) == 2
+    h, variances = math.sqrt(eta), np.array([0.4, 1.6])
+    noise = np.sqrt([2 * 2 * 0.5 / h, 0.0])  # of mean 2 B/h, in the narrow direction
+    theta, p, xi, squares = np.zeros((chains, 2)), np.zeros((chains, 2)), np.ones((chains, 1)), []
+    for t in range(1500):
+        gradient = theta / variances + noise * rng.normal(size=(chains, 2))
+        pushed = p - h * xi * p - h * gradient + math.sqrt(2 * h) * rng.normal(size=(chains, 2))
+        theta, p = theta + h * p, pushed
+        xi = xi + h * ((p**2).mean(1, keepdims=True) - 1)
+        squares += [(theta**2).mean(0) / variances] if t >= 300 else []
+    narrow, wide = np.mean(squares, axis=0)
+    assert (found["2-d, narrow axis"], found["2-d, wide axis"]) == pytest.approx((narrow, wide), rel=0.05)
+    assert narrow > 1.15 > 0.85 > wide
+    isotropic = rows[rows.setting.eq("covariance 2B/h, B = 0.5")]
+    assert isotropic.value.to_numpy() == pytest.approx(1, abs=0.08)
+
+
+def test_lengths_of_normal_vectors() -> None:
+    assert largest(1) == pytest.approx(math.sqrt(2 / math.pi)) == length(1)
+    assert largest(2) == pytest.approx(2 / math.sqrt(math.pi))
+    assert length(3) == pytest.approx(2 * math.sqrt(2 / math.pi))
+    drawn = np.abs(np.random.default_rng(0).normal(size=(20_000, 100))).max(1)
+    assert largest(100) == pytest.approx(drawn.mean(), abs=5 * drawn.std() / math.sqrt(20_000))
+
+
+def test_wald_and_consistency_against_draws_of_truncated_beta_posteriors(analysis: Bounds) -> None:
+    """With p = sigmoid(theta) the tempered posterior of theta is Beta(rho s, rho (n - s)) of p, cut to the interval."""
+    n, draws, rng = 300, 40_000, np.random.default_rng(0)
+    short = replace(analysis, wald_sizes=[n], wald_epsilons=[2.0], sizes=[n])
+    rows = table(short, "wald").set_index("kind").value
+    rho = 2.0 / (4 * math.log1p(math.exp(2.0)))
+    truth = float(expit(0.5))
+    power = expit(0.5 + 2 * math.sqrt((1 + 1 / rho) / (n * truth * (1 - truth))))
+    for kind, chance in (("type I", truth), ("power", float(power))):
+        heads = rng.binomial(n, chance, draws)
+        law = beta(rho * heads, rho * (n - heads))
+        low, high = law.cdf(expit(-2.0)), law.cdf(expit(2.0))
+        p = law.ppf(low + (high - low) * rng.random(draws))
+        theta = np.log(p / (1 - p))
+        divergence = p * np.log(p / truth) + (1 - p) * np.log((1 - p) / (1 - truth))
+        for test, statistic in (
+            ("wald", p * (1 - p) * (theta - 0.5) ** 2),
+            ("likelihood ratio", 2 * divergence),
+        ):
+            rejected = (n * statistic / (1 + 1 / rho) > 3.841459).mean()
+            assert rows[f"{test}, {kind}"] == pytest.approx(rejected, abs=5 * math.sqrt(0.25 / draws))
+    heads = rng.binomial(n, 0.4, draws)
+    missed = (abs(rng.beta(heads + 1, n - heads + 1) - 0.4) > 0.05).mean()
+    found = table(short, "consistency").set_index(["kind", "case"]).value
+    assert found["proposition 1, sample", "uniform prior"] == pytest.approx(missed, abs=0.0125)
+
+
+def test_worst_law_at_a_distance_against_a_linear_program() -> None:
+    p, q, epsilon, distance = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6]), 0.3, 0.1
+    best = 0.0
+    for bits in itertools.product((0.0, 1.0), repeat=3):
+        value = 0.0
+        for law, sign in ((p, 1.0), (q, -math.exp(epsilon))):
+            # variables: the moved law and its distances from `law`
+            cost = np.concatenate([-sign * np.array(bits), np.zeros(3)])
+            upper = np.block([[np.eye(3), -np.eye(3)], [-np.eye(3), -np.eye(3)]])
+            upper = np.vstack([upper, np.concatenate([np.zeros(3), np.ones(3)])])
+            limits = np.concatenate([law, -law, [distance]])
+            equal = np.concatenate([np.ones(3), np.zeros(3)])[None]
+            value -= linprog(cost, upper, limits, equal, [1.0], bounds=(0, None)).fun
+        best = max(best, value)
+    assert worst_within(p, q, epsilon, distance) == pytest.approx(best, abs=1e-9)
+    np.testing.assert_allclose(metropolis(q, 2000), q, atol=1e-12)
+
+
+def test_thermostat_diverges_where_no_friction_balances_the_noise(analysis: Bounds) -> None:
+    short = replace(analysis, thermostat_epsilons=[10.0, 1000.0], chains=40, chain_length=2500)
+    rows = table(short, "thermostat").set_index(["kind", "x"]).value
+    assert rows["thermostat, ηV", 10.0] > 1 > rows["thermostat, ηV", 1000.0]
+    assert rows["thermostat, diverged", 10.0] == 1
+    assert rows["thermostat, diverged", 1000.0] == 0
+    assert rows["thermostat, temperature", 1000.0] == pytest.approx(0.95, abs=0.1)
+
+
+def limits(*rows: tuple[str, float, float, float]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["case", "value", "low", "high"]).assign(axis=[1.0] * len(rows))
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [
+        ((1.0, 0.95, 1.05), "reproduced"),
+        ((1.0, 0.8, 1.2), "not reproduced"),
+        ((0.7, 0.6, 0.8), "contradicted"),
+    ],
+)
+def test_intervals_decide_not_points(interval: tuple[float, float, float], verdict: str) -> None:
+    frame = limits(("a", *interval), ("b", 1.0, 1.0, 1.0))
+    found = rules.covered(frame, where={"case": "a"}, bounds=[0.9, 1.1], what="")
+    assert found["verdict"] == verdict
+    assert found["measure"] == "interval"
+    pair: dict[str, Any] = {"top": {"case": "a"}, "bottom": {"case": "b"}, "keys": ["axis"]}
+    assert rules.covered_ratio(frame, bounds=[0.9, 1.1], what="", **pair)["verdict"] == verdict
+
+
+def test_ratio_of_intervals_is_widest_crosswise() -> None:
+    frame = limits(("a", 1.0, 0.9, 1.2), ("b", 2.0, 1.0, 4.0))
+    pair: dict[str, Any] = {"top": {"case": "a"}, "bottom": {"case": "b"}, "keys": ["axis"]}
+    found = rules.covered_ratio(frame, bounds=[0, 9], what="", **pair)
+    assert (found["ours"], found["low"], found["high"]) == pytest.approx((0.5, 0.225, 1.2))
+
+
+def test_nearer_to_one_needs_intervals_that_are_apart() -> None:
+    near, far, wide = ("near", 1.05, 1.0, 1.1), ("far", 0.7, 0.6, 0.8), ("wide", 1.0, 0.7, 1.3)
+    frame = limits(near, far, wide)
+
+    def verdict(first: str, second: str) -> str:
+        sides: dict[str, Any] = {"first": {"case": first}, "second": {"case": second}}
+        return rules.nearer_to_one(frame, keys=["axis"], what="", **sides)["verdict"]
+
+    assert verdict("near", "far") == "reproduced"
+    assert verdict("far", "near") == "contradicted"
+    assert verdict("wide", "far") == verdict("far", "wide") == "not reproduced"
+
+
+def test_equivalence_and_exact_rows() -> None:
+    cases = [("s", "a", 1.0, 0.001), ("p", "a", 1.0, 0.0), ("s", "b", 1.0, 0.5), ("p", "b", 1.0, 1.0)]
+    frame = pd.DataFrame(cases, columns=["kind", "case", "x", "value"])
+    asked: dict[str, Any] = {"first": "s", "second": "p", "small": 0.01, "large": 0.1}
+    assert rules.together(frame, **asked)["verdict"] == "reproduced"
+    assert rules.together(frame.assign(value=[0.001, 0.0, 0.5, 0.05]), **asked)["verdict"] == "not reproduced"
+    assert rules.together(frame.assign(value=[0.001, 1.0, 0.5, 1.0]), **asked)["verdict"] == "contradicted"
+    found = rules.exact(
+        frame, what="", of=lambda rows: inside(rows, where={"case": "b"}, column="value", bounds=[0, 1])
+    )
+    assert (found["verdict"], found["measure"]) == ("reproduced", "exact")
+
+
+@pytest.mark.parametrize(("strict", "verdict"), [(False, "not reproduced"), (True, "contradicted")])
+def test_one_case_refutes_a_bound(strict: bool, verdict: str) -> None:
+    frame = pd.DataFrame({"value": [0.5, 1.5]})
+    asked = partial(inside, where={}, column="value", bounds=[0, 1])
+    assert rules.exact(frame, of=asked, what="", strict=strict)["verdict"] == verdict
+
+
+def test_exhibit_names_every_kind_and_draws(analysis: Bounds) -> None:
+    short = replace(
+        analysis, sizes=[10], points=301, wald_sizes=[100], chains=4, chain_length=50, steps=[0.16, 0.08]
+    )
+    frame = pd.concat([table(short, unit) for unit in short.units()], ignore_index=True)
+    assert len(figure(frame, title="a").axes) == 4
+    assert page(frame, title="a").count("\n| ") >= len(frame)

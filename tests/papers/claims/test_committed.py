@@ -1,0 +1,433 @@
+"""Every committed claim on fake results, and what the claims table makes of conf/claim."""
+
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import fake_results
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from fake_results import INF, fact, final, finals, run_rows
+from omegaconf import OmegaConf
+
+from dplangevin.methods.evaluate import scores
+from dplangevin.papers.claims import verdicts
+from dplangevin.papers.claims.table import COLUMNS as CLAIM_COLUMNS
+from dplangevin.papers.claims.table import evaluate, expand
+from dplangevin.papers.exhibits import read
+from dplangevin.pipeline import config
+from dplangevin.pipeline.plan import runs
+
+CONF = Path(__file__).parents[3] / "conf" / "claim"
+RESULTS = Path(__file__).parents[3] / "results"
+FAMILY = ["accuracy", "ess", "r_hat", "mean_distance", "covariance_distance", "log_loss", "brier", "ece"]
+WORDS = {
+    "paper": {
+        "reproduced",
+        "reproduced under stated choices",
+        "not reproduced",
+        "contradicted",
+        "not testable",
+    },
+    "reading": {"reproduced", "reproduced under stated choices", "not reproduced", "not testable"},
+    "extension": {"holds", "does not hold", "undecided", "not testable"},
+}
+
+
+def committed(path: Path) -> dict[str, Any]:
+    paper = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(paper, dict)
+    return paper  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_committed_claim_evaluates(path: Path) -> None:
+    paper = committed(path)
+    runs = {}
+    for name in paper["runs"]:
+        spec = OmegaConf.load(CONF.parent / f"experiment/{name}.yaml")
+        if "methods" in spec:  # of convex problems
+            runs[name] = made_up(name, spec)
+    for dataset, metric in itertools.product(paper.get("data", []), ["features", "rows_train", "rows"]):
+        runs[f"{dataset} {metric}"] = fact(metric, 9.0).assign(dataset=dataset)
+    analyses = {name: read.read_analysis(name, RESULTS / "analyses") for name in paper.get("analyses", [])}
+    table = evaluate(paper, runs, analyses)
+    assert list(table.columns) == CLAIM_COLUMNS
+    assert table.id.is_unique
+    for kind, rows in table.groupby("kind"):
+        assert set(rows.verdict) <= WORDS[str(kind)]
+    numbers = ["ours", "low", "high", "asked_low", "asked_high"]
+    assert table.drop(columns=numbers).notna().all(axis=None)
+    check_asked(table, paper, analyses)
+    assert table.reason.ne("").all()
+    assert not table.reason.str.startswith("no row of the analysis").any()
+
+
+BY_BOUNDS = (
+    "analyses.exponent", "analyses.growth", "analyses.inside", "analyses.ratio", "li2019_bounds.every_case",
+    "li2019_bounds.order", "runs.theorem4_constant", "wang2015_bounds.covered", "wang2015_bounds.covered_ratio",
+)  # fmt: skip
+DIFFERENCES = (
+    "networks.above", "networks.weighted_methods", "networks.weighted_sum", "runs.beats", "runs.beats_all",
+    "runs.worst_of_all", "ryffel2022.all_above",
+)  # fmt: skip
+# rule -> what a claim asks of our number by the settings of its entry
+ASKED: dict[str, Callable[[Any], tuple[float, float]]] = {
+    "wang2015_bounds.exact": lambda test: asked_by(test["of"]),
+    "wang2015_bounds.nearer_to_one": lambda test: (-INF, 1),
+    "wang2015_bounds.together": lambda test: (math.nan, math.nan),
+    "li2019_bounds.best_at": lambda test: about(test["published"], test["within"]),
+    "li2019_bounds.price_at_most": lambda test: (-INF, test["most"]),
+    "li2019_bounds.without_test": lambda test: (math.nan, math.nan),
+    "analyses.printed": lambda test: about(test["published"], 0),
+    "networks.accuracy": lambda test: about(test["published"], test["margin"]),
+    "networks.accuracy_on_features": lambda test: about(test["published"], test["margin"]),
+    "networks.budget": lambda test: (-INF, test["claimed"]),
+    "runs.equal_or_slightly_worse": lambda test: about(0, test["slight"]),
+    "runs.reaches_baseline": lambda test: (-INF, test["by"]),
+    "runs.price_of_standard_step": lambda test: (-INF, test["by"]),
+    "runs.better_where_mixed": lambda test: (1, INF),
+    "runs.theorem_costs_more": lambda test: (1, INF),
+    "runs.count": lambda test: about(test["published"], 0),
+    "ryffel2022.holds": lambda test: (-INF, 1),
+    "ryffel2022.bracketed": lambda test: (-INF, 1),
+    "ryffel2022.priced": lambda test: (-INF, test["claimed"]),
+    "ryffel2022.step_of_command": lambda test: (1, 1),
+    "ryffel2022.condition": lambda test: (test["least"], INF),
+    "ryffel2022.shares": lambda test: (-INF, 0.01),
+    "ryffel2022.ratio": lambda test: about(test["published"], 0),
+    "ryffel2022.smoothness": lambda test: about(test["published"], 0),
+    "ryffel2022.magnitude": lambda test: (-INF, test["most"]),
+    "ryffel2022.lemma": lambda test: (-INF, 1) if test["end"] == "top" else (1, INF),
+    **dict.fromkeys(BY_BOUNDS, lambda test: bounded(*test["bounds"])),
+    **dict.fromkeys(DIFFERENCES, lambda test: (-test.get("margin", 0), test.get("most", INF))),
+}
+
+
+def asked_by(test: dict[str, Any]) -> tuple[float, float]:
+    return ASKED[test["_target_"].removeprefix("dplangevin.papers.claims.")](test)
+
+
+def bounded(low: float | None, high: float | None) -> tuple[float, float]:
+    return -INF if low is None else low, INF if high is None else high
+
+
+def about(value: float, margin: float) -> tuple[float, float]:
+    return value - margin, value + margin
+
+
+def check_asked(table: pd.DataFrame, paper: Any, analyses: Any = MappingProxyType({})) -> None:
+    """Every row asks what its entry says, but where the runs that it is about are missing."""
+    rows = table.set_index("id")
+    for claim in expand(paper, analyses):
+        row = rows.loc[claim["id"]]
+        found = (row.asked_low, row.asked_high)
+        if row.verdict == "not testable" and all(map(math.isnan, found)):
+            continue
+        if claim["test"]["_target_"].endswith("analyses.guarantee"):
+            frame = analyses[claim["analysis"]].set_index("id")
+            wanted = (-INF, frame.epsilon_claimed[claim["test"]["id"]])
+        else:
+            wanted = asked_by(claim["test"])
+        assert found == pytest.approx(wanted, nan_ok=True), claim["id"]
+
+
+def made_up(experiment: str, spec: Any) -> pd.DataFrame:
+    """Rows of every method of an experiment on every data set of it."""
+    frames = []
+    named = {run.get("method") or name for name, run in (spec.get("runs") or {}).items()}
+    methods = sorted({*(spec.get("methods") or ()), *named})
+    for i, (dataset, method) in enumerate(itertools.product(spec.datasets, methods)):
+        means = [0.6 + 0.01 * (i % 3), 0.7, 0.8]
+        variants, metrics = [""], ["accuracy"]
+        if experiment.endswith("sensitivity"):
+            variants = ["a=1", "a=2"]
+        if experiment.endswith("family"):
+            variants, metrics = ["temperature=printed", "temperature=proper"], FAMILY
+        for variant, metric in itertools.product(variants, metrics):
+            other = {"experiment": experiment, "dataset": dataset, "variant": variant, "metric": metric}
+            frame = run_rows(method, means, **other)
+            if method in ("nonprivate", "sgld"):
+                frame = frame[frame.epsilon.eq(1.0)].assign(epsilon=np.inf, epsilon_tight=np.inf)
+            frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+SAID = dict.fromkeys(("fact", "setting", "where", "statement", "published", "unit"), "x") | {"kind": "paper"}
+
+
+def test_expand_names_data_sets_and_twins() -> None:
+    entry = {**SAID, "test": {"_target_": "f"}, "audited": True}
+    paper = {
+        "paper": "p",
+        "runs": {"p_tab": None},
+        "claims": {
+            "x": {**entry, "over": {"adult": "fig"}},
+            "y": {**entry, "evidence": "e"},
+            "z": {**SAID, "over": {"adult": "fig"}, "test": {"_target_": "f", "sensitivity": "s"}},
+            "w": {**SAID, "test": {"_target_": "f"}},
+        },
+    }
+    found = {claim["id"]: claim for claim in expand(paper)}
+    names = ["p_x_adult", "p_x_adult_audited", "p_y", "p_y_audited", "p_z_adult", "p_w"]
+    assert list(found) == names
+    assert found["p_x_adult"]["test"] == {"_target_": "f", "dataset": "adult"}
+    assert found["p_x_adult_audited"]["test"]["axis"] == "audited"
+    assert [found[name]["kind"] for name in ("p_x_adult", "p_x_adult_audited")] == ["paper", "extension"]
+    assert (found["p_x_adult"]["exhibit"], found["p_x_adult"]["evidence"]) == ("fig", "results/runs/p/adult")
+    assert found["p_y"]["evidence"] == "e"
+    assert found["p_z_adult"]["exhibit"] == "fig; s"
+    assert found["p_z_adult"]["evidence"] == "results/runs/p/adult; results/runs/s/adult"
+    assert found["p_w"]["evidence"] == "results/runs/p_tab"
+
+
+def test_claims_on_an_analysis_get_its_rows() -> None:
+    """The row's own words, in which the keys of its id stand; null leaves one out."""
+    said = {key: SAID[key] for key in ("where", "statement", "published")}
+    frame = pd.DataFrame(
+        [{"paper": p, "id": name, **said} for p, name in (("p", "a"), ("p", "c"), ("q", "b"))]
+    )
+    entry = {"analysis": "priced", "test": {"_target_": "f"}}
+    own = {key: SAID[key] for key in ("fact", "kind", "setting", "unit")}
+    each = {"a": {"statement": "mine", "capped": "why"}, "c": None}
+    paper = {"paper": "p", "claims": {"x": {**entry, **SAID}, "all": {**entry, **own, "each": each}}}
+    found = {claim["id"]: claim for claim in expand(paper, {"priced": frame})}
+    assert list(found) == ["p_x", "p_a"]
+    assert found["p_a"]["test"] == {"_target_": "f", "id": "a"}
+    assert (found["p_a"]["statement"], found["p_a"]["where"]) == ("mine", "x")
+    assert (found["p_a"]["capped"], found["p_a"]["exhibit"]) == ("why", "priced")
+    assert {claim["evidence"] for claim in found.values()} == {"results/analyses/priced.csv"}
+
+
+def test_an_entry_with_rows_becomes_one_claim_for_each() -> None:
+    entry = {**SAID, "runs": ["p_tab/mnist"], "test": {"_target_": "f", "margin": 1, "where": "here"}}
+    rows = {"a": {}, "b": {"kind": "extension", "exhibit": "fig", "test": {"margin": 2}}}
+    found = {claim["id"]: claim for claim in expand({"paper": "p", "claims": {"x": {**entry, "rows": rows}}})}
+    assert [(claim["kind"], claim["exhibit"]) for claim in found.values()] == [
+        ("paper", "p_tab"),
+        ("extension", "fig"),
+    ]
+    assert found["p_x_b"]["test"] == {"_target_": "f", "margin": 2, "where": "here"}
+    assert found["p_x_a"]["evidence"] == "results/runs/p_tab/mnist"
+
+
+def test_intervals_on_adult_say_that_they_have_one_split() -> None:
+    """The rules know it from the prepared data, so every paper with a paired rule on Adult must list it."""
+    paired = ("beats", "beats_all", "worst_of_all", "equal_or_slightly_worse")
+    for path in CONF.glob("*.yaml"):
+        paper = committed(path)
+        for claim in expand(paper):
+            rule = claim["test"]["_target_"].rpartition(".")[2]
+            if rule in paired and claim["test"].get("dataset") == "adult":
+                assert "adult" in paper.get("data", []), claim["id"]
+
+
+def test_counts_are_the_published_ones() -> None:
+    printed = pd.read_csv(CONF.parents[1] / "data" / "published" / "wang2015.csv")
+    for claim in expand(committed(CONF / "wang2015.yaml")):
+        test = claim["test"]
+        if test["_target_"].endswith("runs.count"):
+            quantity = test["metric"].removesuffix("_train")
+            row = printed[printed.dataset.eq(test["dataset"]) & printed.quantity.eq(quantity)]
+            assert row.value.tolist() == [test["published"]], claim["id"]
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def ryffel2022() -> dict[str, Any]:
+    found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/claim/ryffel2022.yaml"))
+    on_runs = {name: entry for name, entry in found["claims"].items() if "analysis" not in entry}
+    found["claims"] = {n: e for n, e in on_runs.items() if not e["test"]["_target_"].endswith("runs.count")}
+    return found
+
+
+def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
+    both = [fake_results.heads(name) for name in ("cifar10_resnet20", "cifar10_resnet18", "cifar10_alexnet")]
+    made = (pd.concat(both), fake_results.code(), fake_results.pneumonia(), fake_results.finetune())
+    table = evaluate(ryffel2022, dict(zip(ryffel2022["runs"], made, strict=True))).set_index("id")
+    assert [*table.reset_index().columns] == CLAIM_COLUMNS
+    assert table.index.is_unique
+    cells = table.index.str.match(r"ryffel2022_tab[123]_accuracy_")
+    assert cells.sum() == 9 + 9 + 2
+    lungs = table.index.str.contains("pneumonia")
+    assert set(table.verdict[cells & lungs]) == {verdicts.NOT_TESTABLE}
+    assert set(table.verdict[cells & ~lungs]) == {verdicts.UNDER_CHOICES, verdicts.NOT_REPRODUCED}
+    assert (table.verdict[cells & ~lungs] == verdicts.UNDER_CHOICES).sum() == 12  # of Tables 1 and 2
+    rest = table[~cells & ~table.index.str.startswith("ryffel2022_tab4_smoothness")]
+    assert verdicts.NOT_TESTABLE not in set(rest.verdict)
+    for name, verdict in {
+        "lemma_smooth": verdicts.UNDER_CHOICES,
+        "lemma_strongly_convex": verdicts.REPRODUCED,
+        "step_size_cifar10_resnet18": verdicts.NOT_REPRODUCED,
+        "step_size_pneumonia_resnet18": verdicts.REPRODUCED,
+        "budget_dp_langevin_resnet18_constant": verdicts.CONTRADICTED,
+        "budget_dp_langevin_constant_as_described": verdicts.NOT_REPRODUCED,
+        "budget_dp_langevin_pneumonia_constant": verdicts.NOT_REPRODUCED,
+        "budget_dp_sgd_decreasing_as_described": verdicts.UNDER_CHOICES,
+        "outperforms_resnet18_constant": verdicts.UNDER_CHOICES,
+        "outperforms_alexnet_decreasing": verdicts.UNDER_CHOICES,
+        "outperforms_resnet18_constant_equal": verdicts.FAILS,
+        "outperforms_in_print": verdicts.NOT_REPRODUCED,
+        "closes_the_gap_pneumonia_constant_equal": verdicts.FAILS,
+        "sgd_benefits": verdicts.UNDER_CHOICES,
+        "dp_sgd_does_not_improve": verdicts.UNDER_CHOICES,
+        "tab4_ratio_cifar10_resnet18": verdicts.UNDER_CHOICES,
+        "tab4_ratio_pneumonia_resnet18": verdicts.UNDER_CHOICES,
+        "factor_is_large": verdicts.UNDER_CHOICES,
+        "pneumonia_shares": verdicts.CONTRADICTED,
+    }.items():
+        assert table.verdict[f"ryffel2022_{name}"] == verdict, name
+    check_asked(table.reset_index(), ryffel2022)
+    assert table.asked_low[cells].notna().all()  # asked, though there is nothing to compare
+
+
+def test_cells_are_tested_where_their_network_is_there(ryffel2022: dict[str, Any]) -> None:
+    low = fake_results.code("resnet18")
+    table = evaluate(ryffel2022, {"ryffel2022_code": low.assign(value=low.value - 0.03)}).set_index("id")
+    none = table.loc["ryffel2022_tab1_accuracy_none_cifar10_resnet18"]
+    assert none.verdict == verdicts.NOT_REPRODUCED
+    assert none.reason.endswith("this contradicts nothing: the size is our reading of the words")
+    assert table.verdict["ryffel2022_tab1_accuracy_none_cifar10_alexnet"] == verdicts.NOT_TESTABLE
+    lungs = table.loc["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"]
+    said = "no run of ryffel2022_pneumonia was read"
+    assert (lungs.verdict, lungs.reason) == (verdicts.NOT_TESTABLE, said)
+
+
+def test_reason_for_a_missing_experiment_is_that_of_the_paper(ryffel2022: dict[str, Any]) -> None:
+    missing = {"ryffel2022_pneumonia": "no X-rays here"}
+    table = evaluate({**ryffel2022, "runs": {**ryffel2022["runs"], **missing}}, {}).set_index("id")
+    assert table.reason["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"] == "no X-rays here"
+
+
+def test_numbers_of_ryffel2022_are_published(ryffel2022: dict[str, Any]) -> None:
+    printed = pd.read_csv(ROOT / "data/published/ryffel2022.csv")
+    value = printed.set_index(["where", "dataset", "quantity"]).value.astype(float)
+    for claim in expand(ryffel2022):
+        test = claim["test"]
+        name = claim["id"].removeprefix("ryffel2022_")
+        if test["_target_"].endswith("accuracy_on_features"):
+            method = test["where"].get("method", "sgd" if "none" in name else "dp_sgd")
+            method = {"sgd": "nonprivate", "dp_sgld_ryffel2022": "dp_langevin"}.get(method, method)
+            assert 100 * test["published"] == pytest.approx(
+                value[claim["where"], test["paper"], f"accuracy_{method}"]
+            )
+            assert claim["statement"].endswith(f" {100 * test['published']:.1f}")
+        elif test["_target_"].endswith("ryffel2022.smoothness"):
+            assert test["published"] == value["Table 4", test["features"], "smoothness"]
+        elif test["_target_"].endswith("ryffel2022.ratio"):
+            dataset = name.removeprefix("tab4_ratio_")
+            assert test["published"] == value["Table 4", dataset, "ratio"]
+            assert test["records"] == value["Appendix D", dataset, "records"]
+            features = value["authors' code", dataset, "features"]
+            assert test["parameters"] == test["classes"] * features
+        elif name.startswith("step_size"):
+            dataset = name.removeprefix("step_size_")
+            assert test["step"] == value["authors' commands", dataset, "step_size"]
+            assert test["smoothness"] == value["Table 4", dataset, "smoothness"]
+        elif test["_target_"].endswith("all_above"):
+            rows = [
+                (t, d)
+                for t in ("Table 1", "Table 2")
+                for d in ("cifar10_resnet18", "cifar10_alexnet", "pneumonia_resnet18")
+            ]
+            methods = ("accuracy_dp_langevin", "accuracy_dp_sgd")
+            assert test["pairs"] == [[value[(*row, method)] for method in methods] for row in rows]
+
+
+def test_ratios_are_those_of_the_exhibit(ryffel2022: dict[str, Any]) -> None:
+    found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/exhibit/ryffel2022_tab4.yaml"))
+    rows = found["numbers"]["paper"]
+    tests = [
+        claim["test"]
+        for claim in expand(ryffel2022)
+        if claim["test"]["_target_"].endswith("ryffel2022.ratio")
+    ]
+    keys = ("smoothness", "l2", "records", "parameters", "classes", "order")
+    assert [[test[key] for key in keys] for test in tests] == [[row[key] for key in keys] for row in rows]
+    assert [test["published"] for test in tests] == [row["ratio_published"] for row in rows]
+
+
+@pytest.fixture(scope="module")
+def li2019() -> dict[str, Any]:
+    found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/claim/li2019.yaml"))
+    of_table = {name for name in found["runs"] if name.startswith("li2019_tab1")}
+    found["claims"] = {
+        name: entry for name, entry in found["claims"].items() if of_table & set(entry.get("runs", []))
+    }
+    return found
+
+
+def test_claims_of_li2019(li2019: dict[str, Any]) -> None:
+    table = evaluate(li2019, {"li2019_tab1": finals()}).set_index("id")
+    assert [*table.reset_index().columns] == CLAIM_COLUMNS
+    svhn = table.index.str.startswith("li2019_svhn")
+    assert set(table.reason[svhn]) == {li2019["runs"]["li2019_tab1_svhn"]}
+    assert "could not be fetched" in li2019["runs"]["li2019_tab1_svhn"]
+    assert set(table.verdict[svhn]) == {verdicts.NOT_TESTABLE}
+    assert verdicts.NOT_TESTABLE not in set(table.verdict[~svhn])
+    assert table.verdict["li2019_tab1_nonprivate"] == verdicts.UNDER_CHOICES
+    assert table.verdict["li2019_tab1_dp_sgld"] == verdicts.NOT_REPRODUCED
+    assert table.reason["li2019_tab1_dp_sgld"].endswith("this contradicts nothing: one value has no interval")
+    assert table.verdict["li2019_tab1_constant_step"] == verdicts.UNDER_CHOICES
+    assert table.verdict["li2019_tab1_above_dp_sgd_audited"] == verdicts.FAILS
+    check_asked(table.reset_index(), li2019)
+
+
+def test_claims_of_li2019_on_svhn(li2019: dict[str, Any]) -> None:
+    """Every claim on SVHN can be tested once its runs are there."""
+    names = {"dataset": "svhn", "problem": "li2019_svhn", "experiment": "li2019_tab1_svhn"}
+    frames = [
+        final("svhn_sgd", [0.93], [INF], block="nonprivate", **names),
+        final("svhn_dp_sgld_printed", [0.2], [2.97], block="printed", **names),
+        final("svhn_dp_sgld", [0.8, 0.85], [2.97, 4.96], **names),
+        final("svhn_pate", [0.81, 0.9], [2.97, 4.96], **names),
+    ]
+    frame = pd.concat(frames, ignore_index=True)
+    table = evaluate(li2019, {"li2019_tab1_svhn": frame}).set_index("id")
+    svhn = table[table.index.str.startswith("li2019_svhn")]
+    assert verdicts.NOT_TESTABLE not in set(svhn.verdict)
+    assert svhn.verdict["li2019_svhn_nonprivate"] == verdicts.UNDER_CHOICES
+    rest = table.drop(svhn.index)
+    assert set(rest.reason) == {"no run of li2019_tab1 was read"}
+
+
+def test_numbers_of_li2019_are_published(li2019: dict[str, Any]) -> None:
+    printed = pd.read_csv(ROOT / "data/published/li2019.csv")
+    cells = [claim for claim in expand(li2019) if claim["test"]["_target_"].endswith("networks.accuracy")]
+    table1 = printed[printed["where"].eq("Table 1") & printed.quantity.str.startswith("accuracy_")]
+    asked = sorted(claim["test"]["published"] for claim in cells)
+    assert asked == pytest.approx(sorted(table1.value.astype(float)))
+    for claim in cells:
+        assert f"{100 * claim['test']['published']:.2f}%" in claim["statement"]
+
+
+def test_li2019_asks_for_settings_that_are_trained(li2019: dict[str, Any]) -> None:
+    cfg = config.compose(["pipeline=svhn"], ROOT / "conf")
+    for claim in expand(li2019):
+        (experiment,) = claim["runs"]
+        (dataset,) = cfg.experiment[experiment].datasets
+        found = runs(cfg, experiment, dataset)
+        budgets = {(run.method, epsilon) for run in found for epsilon in run.epsilons}
+        test = claim["test"]
+        for where in [test[key] for key in ("where", "first", "second") if key in test]:
+            names = where.get("run", [])
+            assert set(names if isinstance(names, list) else [names]) <= {run.name for run in found}, claim[
+                "id"
+            ]
+            assert "epsilon" not in where or (where["method"], where["epsilon"]) in budgets, claim["id"]
+
+
+def test_committed_runs_have_the_scores_that_a_run_has_today() -> None:
+    """A key says that nothing a result depends on has changed; this sees one that was renewed wrongly."""
+    today = set(scores(torch.tensor([[[0.5, 0.5]]]), torch.tensor([0])))
+    for path in RESULTS.glob("runs/*/*/scores.csv"):
+        for run, rows in pd.read_csv(path).groupby("run"):
+            found = set(rows.metric)
+            assert "accuracy" not in found or today <= found, f"{path}: {run} has no {today - found}"

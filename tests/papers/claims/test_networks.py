@@ -1,0 +1,319 @@
+"""Every branch of every rule on trained networks, heads and fine-tuning."""
+
+import math
+from typing import Any
+
+import fake_results
+import pandas as pd
+import pytest
+from fake_results import INF, final, head_run
+from scipy import stats
+
+from dplangevin.papers.claims import networks as rules
+from dplangevin.papers.claims import verdicts
+
+CELL = {"block": "equal", "method": "dp_sgd", "epsilon": 0.99}
+
+
+def both(paper: float | None, small: float | None, seeds: int = 1, method: str = "dp_sgd") -> pd.DataFrame:
+    """One budget of one method on the paper's network (`seeds` seeds) and on the small one (three)."""
+    frames = []
+    if paper is not None:
+        frames.append(final(f"li2019_{method}", [paper], [0.99], seeds=seeds))
+    if small is not None:
+        frames.append(final(f"tanh_{method}", [small], [0.99]))
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("paper", "small", "seeds", "verdict"),
+    [
+        (0.97, 0.99, 1, verdicts.REPRODUCED),
+        (0.974, None, 1, verdicts.REPRODUCED),
+        (
+            0.94,
+            0.972,
+            1,
+            verdicts.NOT_REPRODUCED,
+        ),  # the stand-in does not speak for a network that says otherwise
+        (None, 0.972, 1, verdicts.UNDER_CHOICES),
+        (0.94, 0.95, 1, verdicts.NOT_REPRODUCED),  # shown on the stand-in only
+        (0.94, None, 3, verdicts.CONTRADICTED),
+        (0.94, None, 1, verdicts.NOT_REPRODUCED),  # one seed shows nothing
+        (0.964, 0.976, 3, verdicts.NOT_REPRODUCED),  # both intervals reach into what was asked
+    ],
+)
+def test_accuracy(paper: float | None, small: float | None, seeds: int, verdict: str) -> None:
+    frame = both(paper, small, seeds)
+    found = rules.accuracy(frame, where=CELL, published=0.97, margin=0.005, small="tanh")
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(small if paper is None else paper)
+    if paper is None or seeds == 3:
+        half = stats.t.ppf(0.975, 2) * 0.001 / math.sqrt(3)
+        assert found["high"] - found["ours"] == pytest.approx(half)
+    else:
+        assert math.isnan(found["low"])
+        assert "one seed: no interval" in found["reason"]
+    assert ("the network that the paper describes was not trained" in found["reason"]) == (paper is None)
+
+
+def test_accuracy_in_other_settings() -> None:
+    frame = pd.concat([both(0.94, 0.95), both(None, 0.969, method="dp_sgld")], ignore_index=True)
+    where = {"block": "equal", "epsilon": 0.99}
+
+    def judged(others: Any = None, rows: pd.DataFrame = frame) -> verdicts.Verdict:
+        here = {**where, "method": "dp_sgd"}
+        return rules.accuracy(rows, where=here, published=0.97, margin=0.005, small="tanh", others=others)
+
+    by_sgld = {"by SGLD": {**where, "method": "dp_sgld_li2019"}}
+    rescued = judged(by_sgld)
+    assert rescued["verdict"] == verdicts.UNDER_CHOICES
+    assert "by SGLD, the small network: 96.90 %" in rescued["reason"]
+    hollow = frame.assign(violated=frame.violated.mask(frame.method.eq("dp_sgld_li2019"), "T too small"))
+    assert judged(by_sgld, hollow)["verdict"] == verdicts.NOT_REPRODUCED
+    assert judged({"again": {**where, "method": "dp_sgd"}})["verdict"] == verdicts.NOT_REPRODUCED
+    assert judged({"absent": {"method": "pate"}})["reason"] == judged()["reason"]
+
+
+def test_rows_that_do_not_fit() -> None:
+    frame = both(0.94, 0.95)
+    with pytest.raises(verdicts.NoRows, match=r"no run with \(equal, pate"):
+        rules.accuracy(frame, where={"block": "equal", "method": "pate"}, published=0.9, margin=0.1)
+    with pytest.raises(ValueError, match=r"several networks \['li2019', 'tanh'\]"):
+        rules.accuracy(frame, where=CELL, published=0.9, margin=0.1)
+    twice = final("tanh_dp_sgd", [0.9, 0.95], [0.5, 0.99])
+    with pytest.raises(ValueError, match=r"0\.5.*narrow its `where`"):
+        rules.accuracy(twice, where={"block": "equal"}, published=0.9, margin=0.1, small="tanh")
+
+
+def ordered(frame: pd.DataFrame, **other: Any) -> verdicts.Verdict:
+    first, second = {"method": "dp_sgld_li2019"}, {"method": "dp_sgd"}
+    return rules.above(frame, first=first, second=second, small="tanh", **other)
+
+
+@pytest.mark.parametrize(
+    ("paper", "small", "seeds", "verdict"),
+    [
+        (0.01, 0.01, 1, verdicts.UNDER_CHOICES),  # one seed of the paper's network shows nothing
+        (0.01, None, 3, verdicts.REPRODUCED),
+        (-0.01, None, 3, verdicts.CONTRADICTED),
+        (-0.01, -0.01, 3, verdicts.CONTRADICTED),
+        (0.01, -0.01, 3, verdicts.REPRODUCED),  # shown on the paper's network itself
+        (-0.01, 0.01, 1, verdicts.NOT_REPRODUCED),
+        (None, 0.01, 1, verdicts.UNDER_CHOICES),
+        (-0.01, -0.01, 1, verdicts.NOT_REPRODUCED),
+        (None, -0.01, 1, verdicts.NOT_REPRODUCED),  # a stand-in contradicts nothing
+        (0.01, None, 1, verdicts.NOT_REPRODUCED),
+        (-0.01, None, 1, verdicts.NOT_REPRODUCED),
+        (0.01, -0.01, 1, verdicts.NOT_REPRODUCED),  # the two networks disagree
+        (None, 0.0005, 1, verdicts.NOT_REPRODUCED),
+    ],
+)
+def test_above(paper: float | None, small: float | None, seeds: int, verdict: str) -> None:
+    level = [(None, None) if gap is None else (0.9 + gap, 0.9) for gap in (paper, small)]
+    first = both(level[0][0], level[1][0], seeds, "dp_sgld")
+    second = both(level[0][1], level[1][1], seeds)
+    found = ordered(pd.concat([first, second], ignore_index=True))
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(small if paper is None else paper)
+
+
+def test_above_with_a_margin() -> None:
+    frame = pd.concat([both(None, 0.9), both(None, 0.896, method="dp_sgld")], ignore_index=True)
+    assert ordered(frame)["verdict"] == verdicts.NOT_REPRODUCED
+    assert ordered(frame, margin=0.01)["verdict"] == verdicts.UNDER_CHOICES
+    assert ordered(frame, margin=0.002)["verdict"] == verdicts.NOT_REPRODUCED
+
+
+def test_above_over_common_budgets() -> None:
+    """The mean counts, and a budget that is significantly below spoils it; others than common ones do not count."""
+    second = final("tanh_dp_sgd", [0.5, 0.9, 0.9], [0.1, 0.5, 0.99])
+
+    def judged(means: list[float]) -> verdicts.Verdict:
+        first = final("tanh_dp_sgld", [*means, 0.1], [0.5, 0.99, 8.0])
+        return ordered(pd.concat([first, second], ignore_index=True), by="epsilon")
+
+    clear = judged([0.91, 0.92])
+    assert clear["verdict"] == verdicts.UNDER_CHOICES
+    assert clear["ours"] == pytest.approx(0.015)
+    assert "+1.00 at 0.5, +2.00 at 0.99" in clear["reason"]
+    assert judged([0.89, 0.95])["verdict"] == verdicts.NOT_REPRODUCED
+    apart = pd.concat([final("tanh_dp_sgld", [0.9], [8.0]), second], ignore_index=True)
+    with pytest.raises(verdicts.NoRows, match="no network was trained both"):
+        ordered(apart, by="epsilon")
+
+
+def test_reason_tells_the_price_and_a_failed_condition() -> None:
+    frame = both(0.9, 0.9).assign(violated="T too small")
+    reason = rules.accuracy(frame, where=CELL, published=0.9, margin=0.01, small="tanh")["reason"]
+    assert (
+        "at tight ε 0.98 add/remove, 1.78 replace-one, δ 1e-5, a condition of its guarantee fails" in reason
+    )
+    free = both(0.9, None).assign(epsilon_add_remove=INF)
+    assert "not private" in rules.accuracy(free, where=CELL, published=0.9, margin=0.01)["reason"]
+
+
+WHERE = {"method": "dp_sgd", "schedule": "constant", "calibration": "published"}
+SIDES = {"paper": "cifar10_resnet18", "stand_in": "cifar10_resnet20"}
+
+
+def cell(frame: pd.DataFrame) -> verdicts.Verdict:
+    return rules.accuracy_on_features(frame, where=WHERE, published=0.68, margin=0.01, **SIDES)
+
+
+@pytest.mark.parametrize(
+    ("mean", "verdict"),
+    [(0.685, verdicts.REPRODUCED), (0.65, verdicts.CONTRADICTED), (0.6695, verdicts.NOT_REPRODUCED)],
+)
+def test_cell_on_the_papers_network(mean: float, verdict: str) -> None:
+    found = cell(head_run("cifar10_resnet18", "dp_sgd_constant_published", mean))
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(mean)
+
+
+def test_cell_of_a_network_that_we_lack() -> None:
+    found = cell(head_run("cifar10_resnet20", "dp_sgd_constant_published", 0.68))
+    assert found["verdict"] == verdicts.NOT_TESTABLE
+    assert math.isnan(found["ours"])
+    assert "no ResNet-18 features of CIFAR-10" in found["reason"]
+    assert (
+        "on ResNet-20 features of CIFAR-10 68.00 % [67.79, 68.21] over 4 seeds at tight ε 1.9"
+        in found["reason"]
+    )
+
+
+def pair(features: str, gap: float) -> pd.DataFrame:
+    frames = [
+        head_run(features, "dp_langevin_constant_tight", 0.6 + gap),
+        head_run(features, "dp_sgd_constant_tight", 0.6),
+    ]
+    return pd.concat([*frames, head_run(features, "none_constant", 0.7)], ignore_index=True)
+
+
+def weighted(frame: pd.DataFrame, **other: Any) -> verdicts.Verdict:
+    test: dict[str, Any] = {
+        "weights": {"dp_sgld_ryffel2022": 1.0, "dp_sgd": -1.0},
+        "what": "gap",
+        **SIDES,
+        **other,
+    }
+    return rules.weighted_methods(frame, schedule="constant", calibration="tight", **test)
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "verdict"),
+    [
+        (0.01, -0.01, verdicts.REPRODUCED),
+        (None, 0.01, verdicts.UNDER_CHOICES),
+        (None, 0.0005, verdicts.NOT_REPRODUCED),
+        (None, -0.01, verdicts.NOT_REPRODUCED),
+        (-0.01, -0.01, verdicts.CONTRADICTED),
+        (-0.01, 0.01, verdicts.CONTRADICTED),
+    ],
+)
+def test_ordering(paper: float | None, ours: float, verdict: str) -> None:
+    frame = pair("cifar10_resnet20", ours)
+    if paper is not None:
+        frame = pd.concat([frame, pair("cifar10_resnet18", paper)], ignore_index=True)
+    found = weighted(frame)
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(ours if paper is None else paper)
+
+
+def test_ordering_with_a_margin_and_several_networks() -> None:
+    frame = pair("cifar10_resnet20", -0.004)
+    assert weighted(frame, margin=0.01)["verdict"] == verdicts.UNDER_CHOICES
+    both = pd.concat([frame, pair("cifar10_alexnet", 0.02)], ignore_index=True)
+    assert weighted(both, paper=["cifar10_resnet18", "cifar10_alexnet"])["verdict"] == verdicts.REPRODUCED
+    with pytest.raises(verdicts.NoRows, match="no features on which all of"):
+        weighted(frame[frame.method.ne("dp_sgd")])
+
+
+def test_gap_is_a_weighted_sum() -> None:
+    """Half of the gap of DP-SGD is .05: at .06 above DP-SGD the gap of .04 is less, at .04 it is more."""
+    weights = {"dp_sgld_ryffel2022": 1.0, "dp_sgd": -0.5, "sgd": -0.5}
+    assert weighted(pair("cifar10_resnet20", 0.06), weights=weights)["ours"] == pytest.approx(0.01)
+    assert weighted(pair("cifar10_resnet20", 0.06), weights=weights)["verdict"] == verdicts.UNDER_CHOICES
+    assert weighted(pair("cifar10_resnet20", 0.04), weights=weights)["verdict"] == verdicts.NOT_REPRODUCED
+    shown = weighted(pair("cifar10_resnet18", 0.04), weights=weights)
+    assert (shown["verdict"], shown["ours"]) == (verdicts.CONTRADICTED, pytest.approx(-0.01))
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, verdicts.CONTRADICTED),  # the attack shows 3
+        ({"epsilon_audit": 0.5}, verdicts.NOT_REPRODUCED),
+        ({"epsilon_last": 0.9}, verdicts.REPRODUCED),
+        ({"epsilon_tight": 1.004}, verdicts.REPRODUCED),
+        ({"epsilon_add_remove": 1.0}, verdicts.CONTRADICTED),
+        ({"epsilon_add_remove": 1.0, "epsilon_audit": 0.5}, verdicts.UNDER_CHOICES),
+        # less is asked where delta is larger
+        ({"delta": 1e-4, "epsilon_last": 0.9, "epsilon_audit": 0.5}, verdicts.NOT_REPRODUCED),
+        ({"delta": 1e-4, "epsilon_add_remove": 0.9, "epsilon_audit": 0.5}, verdicts.NOT_REPRODUCED),
+        ({"delta": 1e-4}, verdicts.CONTRADICTED),
+    ],
+)
+def test_budget(change: dict[str, float], verdict: str) -> None:
+    frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **change)
+    found = rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)
+    assert found["verdict"] == verdict
+    prices = {"epsilon_tight": 11.0, "epsilon_last": 10.5, **change}
+    assert math.isnan(found["ours"])
+    assert found["high"] == min(prices["epsilon_tight"], prices["epsilon_last"])
+    assert (
+        "by the paper's formula with K = epochs 0.98; by the paper's formula with K = steps 26"
+        in found["reason"]
+    )
+    assert (
+        "an attack on a pair of records that this problem admits, all others zero, shows" in found["reason"]
+    )
+
+
+def test_budget_without_a_price() -> None:
+    none = dict.fromkeys(["epsilon_tight", "epsilon_last"], math.nan)
+    frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **none)
+    with pytest.raises(verdicts.NoRows, match="no proven price"):
+        rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)
+
+
+def test_shared_settings() -> None:
+    where = {"block": "published", "schedule": "constant"}
+    columns = ["step_size", "epochs"]
+    frame = fake_results.heads()
+    assert rules.shared(frame, where=where, columns=columns)["verdict"] == verdicts.REPRODUCED
+    other = frame.assign(step_size=frame.step_size.mask(frame.method.eq("dp_sgd"), 0.5))
+    found = rules.shared(other, where=where, columns=columns)
+    assert found["verdict"] == verdicts.CONTRADICTED
+    assert "DP-SGD 0.5" in found["reason"]
+    assert (found["ours"], found["asked_low"], found["asked_high"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("gap", "verdict", "direction"),
+    [
+        (1.0, verdicts.UNDER_CHOICES, 1),
+        (0.0, verdicts.NOT_REPRODUCED, 0),
+        (-1.0, verdicts.NOT_REPRODUCED, -1),
+    ],
+)
+def test_more_covered(gap: float, verdict: str, direction: int) -> None:
+    """Digits covered, seed by seed; what our own network shows contradicts nothing."""
+    frames = [
+        fake_results.scored(
+            {"digits_covered": [5 + lift, 6 + lift, 7 + lift]},
+            experiment="li2019_gan", dataset="mnist", problem="gan", run=run, method=run, epsilon=e,
+            variant="problem.labels=public", block="equal",
+        )
+        for run, lift in (("dp_sghmc", 4 * gap), ("dp_sgd", 0.0))
+        for e in (0.2, 8.0)
+    ]  # fmt: skip
+    of: dict[str, Any] = {"variant": "problem.labels=public"}
+    found = rules.more_covered(
+        pd.concat(frames, ignore_index=True), first={"run": "dp_sghmc", **of}, second={"run": "dp_sgd", **of},
+        metric="digits_covered", small="gan", by="epsilon",
+    )  # fmt: skip
+    assert (found["verdict"], found["direction"]) == (verdict, direction)
+    assert found["ours"] == pytest.approx(4 * gap)
+    assert "with public labels" in found["reason"]
+    assert "averaged over ε 0.2 and 8" in found["reason"]

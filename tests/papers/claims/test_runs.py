@@ -1,0 +1,455 @@
+"""Every branch of every rule on convex runs."""
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fake_results import accuracy_rows, fact, run_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dplangevin.papers.claims import runs as run_rules
+from dplangevin.papers.claims import verdicts
+
+
+def beats(*frames: pd.DataFrame, **settings: Any) -> verdicts.Verdict:
+    return run_rules.beats(pd.concat(frames), dataset="adult", first="ops", second="objpert", **settings)
+
+
+OBJPERT = run_rows("objpert", [0.7, 0.75, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([0.75, 0.8, 0.85], verdicts.REPRODUCED),
+        ([0.85, 0.9, 0.78], verdicts.NOT_REPRODUCED),  # above on average, below at one budget
+        ([0.7, 0.75, 0.8], verdicts.NOT_REPRODUCED),
+        ([0.65, 0.75, 0.8], verdicts.CONTRADICTED),
+    ],
+)
+def test_ordering(means: list[float], verdict: str) -> None:
+    found = beats(run_rows("ops", means), OBJPERT)
+    assert found["verdict"] == verdict
+    assert found["low"] <= found["ours"] <= found["high"]
+    assert found["ours"] == pytest.approx(np.mean(means) - 0.75, abs=1e-12)
+
+
+def test_reason_counts_the_budgets() -> None:
+    reason = beats(run_rows("ops", [0.85, 0.9, 0.78]), OBJPERT)["reason"]
+    assert "3 budgets and 5 repeats" in reason
+    assert "significantly above at 2 (ε 0.1 and 1), below at 1 (ε 10)" in reason
+    violated = beats(run_rows("ops", [0.85, 0.9, 0.78], violated="T < 7"), OBJPERT)["reason"]
+    assert "OPS violates a condition of its guarantee at 3 of its budgets" in violated
+
+
+def test_margin_turns_beats_into_as_well_as() -> None:
+    near = run_rows("ops", [0.695, 0.745, 0.795])
+    assert beats(near, OBJPERT)["verdict"] == verdicts.CONTRADICTED
+    assert beats(near, OBJPERT, margin=0.01)["verdict"] == verdicts.REPRODUCED
+
+
+def test_audited_axis_says_how_it_interpolates() -> None:
+    found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="audited")
+    assert found["verdict"] == verdicts.REPRODUCED
+    assert "equal tight ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]
+    apart = beats(run_rows("ops", [0.75, 0.8, 0.85], epsilon_tight=1e3), OBJPERT, axis="audited")
+    assert apart["verdict"] == verdicts.NOT_TESTABLE
+    assert math.isnan(apart["ours"])
+    assert (apart["asked_low"], apart["asked_high"]) == (0, math.inf)
+
+
+def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
+    lost = run_rows("ops", [0.6, 0.7, 0.8])
+    there = {"experiment": "s", "scaling": "global"}
+    wins = run_rows("ops", [0.8, 0.85, 0.9], variant="bound=range;radius=3.0", **there)
+    loses = run_rows("ops", [0.6, 0.7, 0.8], variant="bound=paper;radius=3.0", **there)
+    weak = run_rows("objpert", [0.5, 0.6, 0.7], variant="ridge=0.1", **there)
+    strong = run_rows("objpert", [0.7, 0.75, 0.8], variant="ridge=0.0", **there)
+    found = beats(lost, OBJPERT, wins, loses, weak, strong, sensitivity="s")
+    assert found["verdict"] == verdicts.UNDER_CHOICES
+    assert found["ours"] < 0
+    assert "of the 4 pairs of settings tried 3 agree" in found["reason"]
+    assert (
+        "OPS (the exact range of the loss, radius 3) against objective perturbation (ridge 0) on rows scaled by one"
+        in found["reason"]
+    )
+    assert beats(lost, OBJPERT, loses, strong, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
+    default = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, wins, strong, sensitivity="s")
+    assert default["verdict"] == verdicts.REPRODUCED
+    elsewhere = strong.assign(adjacency="add_remove")
+    assert "of the 0 pairs" in beats(lost, OBJPERT, wins, elsewhere, sensitivity="s")["reason"]
+    default_rival = beats(lost, OBJPERT.assign(scaling="global"), wins, loses, sensitivity="s")
+    assert "of the 2 pairs of settings tried 1 agree" in default_rival["reason"]
+    assert "against objective perturbation (the default settings)" in default_rival["reason"]
+    assert "no other settings were tried on Adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
+    uneven = run_rows("ops", [0.9, 0.9, 0.6], variant="bound=range;radius=3.0", **there)
+    uneven = uneven.assign(value=uneven.value + 0.1 * (uneven.seed - uneven.seed.mean()))
+    counted = "of the 1 pairs of settings tried 0 agree with the claim beyond chance and 0 contradict it (by the interv"
+    assert counted in beats(lost, OBJPERT, uneven, strong, sensitivity="s")["reason"]
+    other_scaling = weak.assign(scaling="unit")
+    assert "of the 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
+
+
+@given(st.lists(st.floats(-0.05, 0.05), min_size=12, max_size=12), st.floats(0.0, 0.05))
+@settings(max_examples=60, deadline=None)
+def test_a_search_judges_both_sides_alike(gaps: list[float], noise: float) -> None:
+    """Swapping the two methods swaps what agrees and what contradicts, in the verdict and in the search."""
+    rng = np.random.default_rng(0)
+    rows = [run_rows("ops", [0.7, 0.75, 0.8]), OBJPERT]
+    for at in range(4):
+        means = np.array([0.7, 0.75, 0.8]) + gaps[3 * at : 3 * at + 3]
+        part = run_rows("ops", list(means), variant=f"radius={at}", experiment="s")
+        rows.append(part.assign(value=part.value + noise * rng.standard_normal(len(part))))
+    rows.append(run_rows("objpert", [0.7, 0.75, 0.8], variant="ridge=1", experiment="s"))
+    runs = pd.concat(rows)
+    pair = ("ops", "objpert")
+    said = [
+        run_rules.beats(runs, dataset="adult", first=one, second=two, sensitivity="s")
+        for one, two in (pair, pair[::-1])
+    ]
+    counts = [
+        re.findall(
+            r"tried (\d+) agree .* (\d+) contradict it \(by the interval of the mean alone (\d+) and (\d+)",
+            f["reason"],
+        )
+        for f in said
+    ]
+    (agree, against, above, below), mirrored = counts[0][0], counts[1][0]
+    assert (against, agree, below, above) == mirrored
+
+
+def test_what_could_have_been_seen_is_said_where_neither_side_is_shown() -> None:
+    even = run_rows("ops", [0.7, 0.75, 0.8])
+    even = even.assign(value=even.value + 0.01 * (even.seed - even.seed.mean()))
+    found = verdicts.settled(beats(even, OBJPERT), kind="paper", setting="paper")
+    half = 100 * (found["high"] - found["low"]) / 2
+    said = verdicts.with_power(found, "accuracy")["reason"]
+    assert said.endswith(f"such runs show a difference of {half:.2f} points half of the time")
+    shown = verdicts.settled(beats(run_rows("ops", [0.8, 0.85, 0.9]), OBJPERT), kind="paper", setting="paper")
+    assert verdicts.with_power(shown, "accuracy") == shown
+
+
+def test_settings_that_the_paper_prints_are_not_left_open() -> None:
+    lost = run_rows("ops", [0.6, 0.7, 0.8])
+    wins = run_rows("ops", [0.8, 0.85, 0.9], variant="bound=range;radius=3.0", experiment="s")
+    assert beats(lost, OBJPERT, wins, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
+    as_printed = beats(lost, OBJPERT, wins, sensitivity="s", printed={"bound": "paper"})
+    assert as_printed["verdict"] == verdicts.CONTRADICTED
+    same = wins.assign(variant="bound=paper;radius=3.0")
+    found = beats(lost, OBJPERT, wins, same, sensitivity="s", printed={"bound": "paper"})
+    assert found["verdict"] == verdicts.UNDER_CHOICES
+    assert "of the 1 pairs" in found["reason"]
+
+
+def test_beats_all_takes_the_strongest() -> None:
+    runs = pd.concat([run_rows("ops", [0.8, 0.8, 0.85]), OBJPERT, run_rows("outpert", [0.6, 0.6, 0.6])])
+
+    def verdict(first: str, *others: str) -> verdicts.Verdict:
+        return run_rules.beats_all(runs, dataset="adult", first=first, others=list(others))
+
+    assert verdict("ops", "objpert", "outpert")["verdict"] == verdicts.REPRODUCED
+    assert verdict("ops", "objpert", "outpert")["ours"] == pytest.approx(0.2 / 3)
+    assert verdict("objpert", "ops", "outpert")["verdict"] == verdicts.CONTRADICTED
+    listed = "the order is shown for output perturbation; the opposite is shown for OPS"
+    assert listed in verdict("objpert", "ops", "outpert")["reason"]
+
+
+def test_an_other_whose_guarantee_fails_does_not_count() -> None:
+    first, weak = run_rows("ops", [0.8, 0.8, 0.85]), run_rows("outpert", [0.6, 0.6, 0.6])
+    strong = run_rows("objpert", [0.9, 0.9, 0.9])
+
+    def verdict(*others: pd.DataFrame) -> verdicts.Verdict:
+        names = [rows.method.iloc[0] for rows in others]
+        return run_rules.beats_all(pd.concat([first, *others]), dataset="adult", first="ops", others=names)
+
+    assert verdict(strong, weak)["verdict"] == verdicts.CONTRADICTED
+    for hollow in (
+        strong.assign(violated="T too small"),
+        strong.assign(value=strong.value.mask(strong.seed.eq(1))),
+    ):
+        found = verdict(hollow, weak)
+        assert found["verdict"] == verdicts.REPRODUCED
+        assert found["ours"] == pytest.approx(0.65 / 3)
+        assert (
+            "the opposite is shown for objective perturbation (not counted: its guarantee fails)"
+            in found["reason"]
+        )
+    nothing = verdict(strong.assign(violated="T too small"))
+    assert (nothing["verdict"], nothing["asked_low"]) == (verdicts.NOT_TESTABLE, 0)
+    runs = pd.concat([weak, strong.assign(violated="T too small"), run_rows("pate", [0.5, 0.5, 0.5])])
+    last = run_rules.worst_of_all(runs, dataset="adult", last="pate", others=["objpert", "outpert"])
+    assert "the nearest: the accuracy of output perturbation is" in last["reason"]
+
+
+def test_a_setting_whose_guarantee_fails_rescues_no_claim() -> None:
+    lost, there = run_rows("ops", [0.6, 0.7, 0.8]), {"experiment": "s", "variant": "bound=range"}
+    wins = run_rows("ops", [0.8, 0.85, 0.9], **there)
+    assert beats(lost, OBJPERT, wins, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
+    hollow = beats(lost, OBJPERT, wins.assign(violated="T too small"), sensitivity="s")
+    assert hollow["verdict"] == verdicts.CONTRADICTED
+    assert "of the 0 pairs of settings tried 0 agree" in hollow["reason"]
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([0.70, 0.73, 0.8], verdicts.REPRODUCED),
+        ([0.69, 0.74, 0.3], verdicts.NOT_REPRODUCED),  # often, but far below on average
+        ([0.60, 0.78, 0.83], verdicts.NOT_REPRODUCED),  # as good on average, but at no single budget
+        ([0.60, 0.65, 0.8], verdicts.CONTRADICTED),
+        ([0.80, 0.85, 0.8], verdicts.CONTRADICTED),
+    ],
+)
+def test_equal_or_slightly_worse(means: list[float], verdict: str) -> None:
+    runs = pd.concat([run_rows("ops", means), OBJPERT])
+    settings: dict[str, Any] = {"dataset": "adult", "first": "ops", "second": "objpert"}
+    assert run_rules.equal_or_slightly_worse(runs, **settings, slight=0.05)["verdict"] == verdict
+    near = run_rows("ops", [0.7, 0.7, 0.8], experiment="s", variant="schedule=phase")
+    rescued = run_rules.equal_or_slightly_worse(
+        pd.concat([runs, near]), **settings, slight=0.05, sensitivity="s"
+    )
+    assert rescued["verdict"] == (
+        verdicts.REPRODUCED if verdict == verdicts.REPRODUCED else verdicts.UNDER_CHOICES
+    )
+    apart = pd.concat([run_rows("ops", means, epsilon_tight=0.0), OBJPERT])
+    found = run_rules.equal_or_slightly_worse(apart, **settings, slight=0.05, axis="audited")
+    assert found["verdict"] == verdicts.NOT_TESTABLE
+
+
+def test_one_setting_must_beat_all() -> None:
+    lost = run_rows("ops", [0.6, 0.7, 0.8])
+    there = {"experiment": "s", "scaling": "unit"}
+    half = run_rows("ops", [0.72, 0.77, 0.82], variant="radius=1.0", **there)  # beats one of the two
+    wins = run_rows("ops", [0.8, 0.85, 0.9], variant="radius=3.0", adjacency="add_remove", **there)
+    rivals = [OBJPERT, run_rows("outpert", [0.75, 0.8, 0.85])]
+
+    def found(*others: pd.DataFrame) -> verdicts.Verdict:
+        names = ["objpert", "outpert"]
+        runs = pd.concat([lost, *rivals, *others])
+        return run_rules.beats_all(runs, dataset="adult", first="ops", others=names, sensitivity="s")
+
+    assert found(half)["verdict"] == verdicts.CONTRADICTED
+    assert (
+        "of the 1 settings of OPS tried 0 agree with the claim beyond chance and 1 contradict it"
+        in found(half)["reason"]
+    )
+    assert found(half, wins)["verdict"] == verdicts.UNDER_CHOICES
+    said = "tried 1 agree with the claim beyond chance and 1 contradict it; for example OPS (radius 3,"
+    assert said in found(half, wins)["reason"]
+    assert "at least +5.00 points" in found(half, wins)["reason"]
+    elsewhere = wins.assign(scaling="raw")
+    assert "of the 0 settings" in found(elsewhere)["reason"]
+    assert "no other settings were tried on Adult" in found()["reason"]
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([0.5, 0.6, 0.7], verdicts.REPRODUCED),
+        ([0.7, 0.75, 0.8], verdicts.NOT_REPRODUCED),
+        ([0.75, 0.8, 0.85], verdicts.CONTRADICTED),  # above one of them
+    ],
+)
+def test_worst_of_all(means: list[float], verdict: str) -> None:
+    runs = pd.concat([run_rows("pate", means), OBJPERT, run_rows("outpert", [0.9, 0.9, 0.9])])
+    found = run_rules.worst_of_all(runs, dataset="adult", last="pate", others=["outpert", "objpert"])
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(0.75 - np.mean(means), abs=1e-12)
+
+
+def test_reason_names_neighbours_and_diverged_chains() -> None:
+    wild = run_rows("ops", [0.75, 0.8, 0.85], violated="2 of 5 chains diverged", adjacency="add_remove")
+    found = beats(wild, OBJPERT)
+    assert found["reason"].startswith("the accuracy of OPS is 5.00 points above that of objective")
+    assert (
+        "different neighbours, add/remove for OPS and replace-one for objective perturbation"
+        in found["reason"]
+    )
+    assert "OPS has diverged chains at 3 of its budgets" in found["reason"]
+    assert "condition" not in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [
+        ([2.0, 4.0, 8.0], verdicts.REPRODUCED),
+        ([0.5, 4.0, 8.0], verdicts.NOT_REPRODUCED),
+        ([0.5, 0.9, 1.0], verdicts.CONTRADICTED),
+        ([np.inf] * 3, verdicts.NOT_TESTABLE),
+    ],
+)
+def test_loose(factor: list[float], verdict: str) -> None:
+    runs = run_rows("dp_sgld", [0.6, 0.7, 0.8])
+    runs["epsilon_tight"] = runs.epsilon / np.repeat(factor, 5)
+    found = run_rules.theorem_costs_more(runs, dataset="adult", method="dp_sgld")
+    assert found["verdict"] == verdict
+    if verdict == verdicts.REPRODUCED:
+        assert (found["ours"], found["low"], found["high"]) == (4.0, 2.0, 8.0)
+
+
+def test_theorem4_constant_and_counts() -> None:
+    runs = pd.concat([run_rows("dp_sgld", [0.6, 0.7, 0.8]), fact("rows_train", 32561.0)])
+    settings: dict[str, Any] = {"dataset": "adult", "method": "dp_sgld"}
+    found = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 10000))
+    assert found["ours"] == pytest.approx(128 * math.log(2.5 * 32561 / 1e-5) * math.log(2e5))
+    assert found["verdict"] == verdicts.UNDER_CHOICES  # delta is not stated
+    assert "at least 1000" not in found["reason"]
+    assert "10000, which it is from δ = 0.0134 on" in found["reason"]
+    never = run_rules.theorem4_constant(runs, **settings, bounds=(100, 900))
+    assert never["verdict"] == verdicts.CONTRADICTED
+    wide = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 100000))
+    assert wide["verdict"] == verdicts.REPRODUCED
+    same = run_rules.count(runs, dataset="adult", metric="rows_train", published=32561)
+    assert same["verdict"] == verdicts.REPRODUCED
+    assert (
+        run_rules.count(runs, dataset="adult", metric="rows_train", published=1)["verdict"]
+        == verdicts.CONTRADICTED
+    )
+    with pytest.raises(ValueError, match="conf/claim"):
+        run_rules.count(runs, dataset="adult", metric="features", published=109)
+
+
+EPSILONS = [0.05, 0.1, 0.5, 2.0]
+RIPPLE = np.array([0.002, -0.001, 0.0, 0.001, -0.002])
+WHERE: dict[str, Any] = {"dataset": "adult", "experiment": "fig3"}
+
+
+def rows(method: str, means: list[float], epsilons: list[float] = EPSILONS, **other: Any) -> pd.DataFrame:
+    """Five repeats at each budget."""
+    values = {e: mean + RIPPLE for e, mean in zip(epsilons, means, strict=True)}
+    return accuracy_rows(method, values, **{"experiment": "fig3", **other})
+
+
+SGLD = rows("sgld", [0.85], [math.inf])
+
+
+def reaches(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:
+    settings = {**WHERE, "first": "dp", "baseline": "sgld", "margin": 0.005, "by": 0.1, **other}
+    return run_rules.reaches_baseline(pd.concat([SGLD, *frames]), **settings)
+
+
+@pytest.mark.parametrize(
+    ("means", "ours", "verdict"),
+    [
+        ([0.70, 0.849, 0.851, 0.85], 0.1, verdicts.REPRODUCED),
+        ([0.85, 0.849, 0.851, 0.85], 0.05, verdicts.REPRODUCED),
+        ([0.85, 0.80, 0.851, 0.85], 0.5, verdicts.CONTRADICTED),
+        ([0.70, 0.75, 0.80, 0.84], math.nan, verdicts.CONTRADICTED),
+        ([0.70, 0.849, 0.851, 0.87], math.nan, verdicts.CONTRADICTED),  # another accuracy, if a better one
+    ],
+)
+def test_reaches_from_a_budget_on(means: list[float], ours: float, verdict: str) -> None:
+    found = reaches(rows("dp", means))
+    assert found["verdict"] == verdict
+    assert found["ours"] == pytest.approx(ours, nan_ok=True)
+
+
+def test_reaches_needs_the_interval_within_the_margin() -> None:
+    loose = rows("dp", [0.85] * 4)
+    loose["value"] += 8 * np.tile(np.roll(RIPPLE, 2), 4)  # +-.008 or so: neither within nor outside
+    found = reaches(loose)
+    assert found["verdict"] == verdicts.NOT_REPRODUCED
+    assert math.isnan(found["ours"])
+    wide = reaches(loose, margin=0.05)
+    assert (wide["verdict"], wide["ours"]) == (verdicts.REPRODUCED, pytest.approx(0.05))
+
+
+def test_reaches_under_other_settings() -> None:
+    lost = rows("dp", [0.70, 0.75, 0.80, 0.84])
+    kept = rows("dp", [0.70, 0.85, 0.85, 0.85], experiment="s", variant="clip=0.1", adjacency="add_remove")
+    other = rows("dp", [0.85] * 4, experiment="s", variant="clip=0.1", scaling="raw")
+    found = reaches(lost, kept, sensitivity="s")
+    assert found["verdict"] == verdicts.UNDER_CHOICES
+    assert (
+        "tried 1 agree with the claim beyond chance and 0 contradict it; for example dp (clip 0.1)"
+        in found["reason"]
+    )
+    hollow = kept.assign(violated=np.where(kept.epsilon.ge(0.1), "T too small", ""))
+    assert reaches(lost, hollow, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
+    elsewhere = reaches(lost, other, sensitivity="s")  # there is no SGLD on raw rows to compare with
+    assert elsewhere["verdict"] == verdicts.CONTRADICTED
+
+
+def test_other_settings_of_fewer_repeats_are_paired_with_as_many_of_the_run() -> None:
+    lost, baseline = (
+        pd.concat([frame, frame.assign(seed=frame.seed + 5)])
+        for frame in (rows("dp", [0.70, 0.75, 0.80, 0.84]), SGLD)
+    )
+    kept = rows("dp", [0.70, 0.85, 0.85, 0.85], experiment="s", variant="clip=0.1")
+    settings = {**WHERE, "first": "dp", "baseline": "sgld", "margin": 0.005, "by": 0.1, "sensitivity": "s"}
+    found = run_rules.reaches_baseline(pd.concat([baseline, lost, kept]), **settings)
+    assert "of the 1 pairs of settings tried 1 agree with the claim" in found["reason"]
+
+
+def test_a_baseline_at_the_majority_class_is_none() -> None:
+    """A method cannot reach what has learned nothing."""
+    lost = rows("dp", [0.70, 0.75, 0.80, 0.84])
+    there: dict[str, Any] = {"experiment": "s", "variant": "step=0.002"}
+    idle = [rows("dp", [0.765] * 4, **there), rows("sgld", [0.765], [math.inf], **there)]
+    majority = rows("sgld", [0.76], [math.inf]).assign(metric="majority_accuracy", value=0.76)
+    assert reaches(lost, *idle, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
+    assert reaches(lost, *idle, majority, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
+    cheap = idle[0].assign(epsilon_paper=idle[0].epsilon.clip(upper=0.09))
+    spent = rows("dp", [0.8] * 4)
+    rest = {"sensitivity": "s", "baseline": "sgld"}
+    assert price(spent, cheap, idle[1], **rest)["verdict"] == verdicts.UNDER_CHOICES
+    found = price(spent, cheap, idle[1], majority, **rest)
+    assert found["verdict"] == verdicts.CONTRADICTED
+    assert "1 of the settings tried are left out" in found["reason"]
+
+
+def price(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:
+    return run_rules.price_of_standard_step(pd.concat(frames), **WHERE, method="dp", by=0.1, **other)
+
+
+def test_price_is_where_the_event_costs_less_than_asked() -> None:
+    spent = rows("dp", [0.8] * 4)
+    capped = spent.assign(epsilon_paper=spent.epsilon.clip(upper=0.09))
+    found = price(capped)
+    assert (found["verdict"], found["ours"]) == (verdicts.REPRODUCED, pytest.approx(0.09))
+    dear = price(spent.assign(epsilon_paper=spent.epsilon.clip(upper=1.2)))
+    assert (dear["verdict"], dear["ours"]) == (verdicts.CONTRADICTED, pytest.approx(1.2))
+    never = price(spent.assign(epsilon_paper=spent.epsilon * 0.999))
+    assert never["verdict"] == verdicts.CONTRADICTED
+    assert math.isnan(never["ours"])
+    assert "at every budget up to 2" in never["reason"]
+    there = capped.assign(experiment="s", variant="clip=0.1")
+    rescued = price(spent, there, spent.assign(experiment="s", variant="clip=1.0"), sensitivity="s")
+    assert rescued["verdict"] == verdicts.UNDER_CHOICES
+    assert "at most 0.1 in 1 of the 2 settings tried, the least 0.09 with clip 0.1" in rescued["reason"]
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([900.0, 500.0], verdicts.REPRODUCED),
+        ([90.0, 50.0], verdicts.CONTRADICTED),
+        ([900.0, 50.0], verdicts.NOT_REPRODUCED),
+    ],
+)
+def test_chains_are_compared_where_they_have_mixed(values: list[float], verdict: str) -> None:
+    epsilons, r_hat = [0.05, 0.1, 0.5], {"metric": "r_hat"}
+    runs = pd.concat(
+        [
+            rows("one", [3.0, 1.01, 1.02], epsilons, **r_hat),
+            rows("two", [1.01, 1.01, 1.03], epsilons, **r_hat),
+            rows("one", [1.0, *values], epsilons, metric="ess"),
+            rows("two", [400.0, 300.0, 200.0], epsilons, metric="ess"),
+        ]
+    )
+    settings = {**WHERE, "first": "one", "second": "two", "metric": "ess"}
+    found = run_rules.better_where_mixed(runs, **settings)
+    assert found["verdict"] == verdict
+    ratios = [values[0] / 300, values[1] / 200]
+    assert (found["low"], found["high"]) == pytest.approx((min(ratios), max(ratios)), rel=1e-4)
+    smaller = run_rules.better_where_mixed(runs, **settings, larger=False)
+    assert smaller["high"] == pytest.approx(1 / min(ratios), rel=1e-4)
+    stuck = run_rules.better_where_mixed(
+        runs.assign(value=runs.value.where(runs.metric.ne("r_hat"), 5.0)), **settings
+    )
+    assert stuck["verdict"] == verdicts.NOT_TESTABLE
+    assert "R-hat is 5 to 5 for one and 5 to 5 for two" in stuck["reason"]

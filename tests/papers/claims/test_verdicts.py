@@ -1,0 +1,249 @@
+"""The rule behind the verdicts: what stands of a result in every setting, and both sides are judged alike."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fake_results import accuracy_rows, final
+from scipy import stats
+
+from dplangevin.papers.claims import networks, runs, verdicts
+from dplangevin.papers.claims.verdicts import (
+    CONTRADICTED,
+    FAILS,
+    HOLDS,
+    NOT_REPRODUCED,
+    NOT_TESTABLE,
+    REPRODUCED,
+    UNDECIDED,
+    UNDER_CHOICES,
+)
+from dplangevin.papers.statistics import Interval
+
+FOUND = (REPRODUCED, UNDER_CHOICES, NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE)
+MIRROR = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED, NOT_REPRODUCED: NOT_REPRODUCED}
+BUDGETS = (0.1, 0.5, 0.99, 2.0)
+ABOVE = verdicts.Asked.difference(0.0)
+NOISE = np.array([0.002, -0.001, 0.0, 0.001, -0.002])
+# mean differences by budget, in noise of about .002
+LEVELS = {
+    "none on the other side": (0.04, 0.03, 0.03, 0.03),
+    "one on the other side": (-0.05, 0.06, 0.08, 0.08),
+    "straddles": (-0.05, 0.05, 0.0001, -0.0001),
+}
+
+
+# What stands of a result
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "measure", "found"),
+    [*itertools.product(verdicts.KINDS, verdicts.SETTINGS, verdicts.MEASURES, FOUND)],
+)
+def test_settled(kind: str, setting: str, measure: str, found: str) -> None:
+    """Against the statement of the module, for equal and unequal tuning and with and without another reason."""
+    shown = verdicts.result(Interval(0.1, 0.05, 0.2), found, "because", measure, asked=ABOVE)
+    for tuning, capped in itertools.product(("", "unequal"), ("", "one seed each")):
+        settled = verdicts.settled(shown, kind=kind, setting=setting, tuning=tuning, capped=capped)
+        conclusive = measure in ("interval", "interval, one split", "exact", "attack to proof")
+        stands = conclusive and not tuning and not capped
+        if kind == "extension":
+            contradiction = FAILS if stands else UNDECIDED
+            asked = {REPRODUCED: HOLDS, UNDER_CHOICES: UNDECIDED, NOT_REPRODUCED: UNDECIDED}
+            expected = {**asked, CONTRADICTED: contradiction, NOT_TESTABLE: NOT_TESTABLE}[found]
+        else:
+            ours = setting in ("stand-in", "invented")
+            chosen = setting == "chosen" and measure.startswith("interval")
+            stands = stands and kind == "paper" and not ours and not chosen
+            success = UNDER_CHOICES if ours else REPRODUCED
+            contradiction = CONTRADICTED if stands else NOT_REPRODUCED
+            expected = {REPRODUCED: success, CONTRADICTED: contradiction}.get(found, found)
+        assert settled["verdict"] == expected
+        refused = found == CONTRADICTED and not stands
+        assert ("this contradicts nothing" in settled["reason"]) == refused
+        assert not (capped and refused and conclusive) or capped in settled["reason"]
+        uneven = "the methods were not tuned alike" + (f"; {capped}" if capped else "")
+        assert settled["reason"].count(uneven) == (tuning == "unequal" and found != NOT_TESTABLE)
+        assert settled["measure"] == measure
+        assert (settled["ours"], settled["low"], settled["high"]) == (0.1, 0.05, 0.2)
+        assert (settled["asked_low"], settled["asked_high"]) == ABOVE
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [("stand-in", "the paper's setup was not run"), ("paper", "only a stand-in shows it")],
+)
+def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str) -> None:
+    small = verdicts.NetworkEvidence(Interval(-0.1, -0.2, -0.05), False, -1, "small")
+    found = verdicts.two_networks(None, small, "because", asked=ABOVE)
+    reason = verdicts.settled(found, kind="paper", setting=setting)["reason"]
+    assert reason.endswith(f"this contradicts nothing: {why}")
+
+
+def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
+    loose = verdicts.result(Interval(0.1, 0.05, 0.2), CONTRADICTED, "because", "range", asked=ABOVE)
+    words: dict[str, Any] = {"kind": "paper", "setting": "paper"}
+    assert verdicts.settled(loose, **words)["verdict"] == NOT_REPRODUCED
+    proven = verdicts.settled(loose, measure="exact", **words)
+    assert (proven["verdict"], proven["measure"]) == (CONTRADICTED, "exact")
+
+
+@pytest.mark.parametrize("measure", ["interval", "interval, one split", "range"])
+def test_a_value_without_limits_is_no_interval(measure: str) -> None:
+    bare = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", measure, asked=None)
+    assert bare["measure"] == ""
+    assert verdicts.settled(bare, kind="paper", setting="paper")["verdict"] == NOT_REPRODUCED
+    exact = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", "exact", asked=None)
+    assert verdicts.settled(exact, kind="paper", setting="paper")["verdict"] == CONTRADICTED
+
+
+@pytest.mark.parametrize("key", ["kind", "setting", "measure", "tuning"])
+def test_unknown_words_are_refused(key: str) -> None:
+    given = {"kind": "paper", "setting": "paper", key: "unknown"}
+    with pytest.raises(ValueError, match=f"{key} must be one of .*, not 'unknown'"):
+        verdicts.settled(verdicts.not_testable("because"), **given)
+
+
+def test_what_is_asked_is_a_range_and_its_words() -> None:
+    """Of bounds with an open end, of a printed number, and of a difference, whose 0 has no sign."""
+    ranges = [
+        (verdicts.Asked.within([None, 1]), (-math.inf, 1), "at most 1"),
+        (verdicts.Asked.within([0.9, None]), (0.9, math.inf), "at least 0.9"),
+        (verdicts.Asked.near(0.97, 0.005), (0.965, 0.975), "0.965 to 0.975"),
+        (verdicts.Asked.difference(0.01), (-0.01, math.inf), "at least -0.01"),
+        (ABOVE, (0, math.inf), "at least 0"),
+    ]
+    for asked, expected, words in ranges:
+        assert asked == pytest.approx(expected)
+        assert str(asked) == words
+    nothing = verdicts.not_testable("because")
+    assert math.isnan(nothing["asked_low"])
+    assert math.isnan(nothing["asked_high"])
+
+
+# Both sides alike
+
+
+@pytest.mark.parametrize(
+    ("replaced", "added", "attack", "elsewhere", "verdict"),
+    [
+        (1.0, 0.5, 0.9, False, REPRODUCED),
+        (1.1, 0.5, 0.9, False, UNDER_CHOICES),
+        (1.1, 0.5, 1.05, False, CONTRADICTED),  # whatever holds for other neighbours than the paper's
+        (1.1, 0.5, 1.05, True, UNDER_CHOICES),
+        (1.1, 1.05, 1.05, False, CONTRADICTED),
+        (1.1, 1.05, math.nan, False, NOT_REPRODUCED),
+        (1.1, math.nan, 0.9, False, NOT_REPRODUCED),
+        (1.1, math.nan, 0.9, True, UNDER_CHOICES),
+    ],
+)
+def test_promises(replaced: float, added: float, attack: float, elsewhere: bool, verdict: str) -> None:
+    prices = {"replaced": replaced, "added": added, "attack": attack}
+    assert verdicts.promised(1.0, **prices, elsewhere=elsewhere) == verdict
+
+
+def flipped(level: str, sign: int) -> list[float]:
+    return [sign * gap for gap in LEVELS[level]]
+
+
+def expected(level: str, sign: int) -> str:
+    if level != "none on the other side":
+        return NOT_REPRODUCED
+    return REPRODUCED if sign == 1 else CONTRADICTED
+
+
+def paired(gaps: list[float], swap: bool = False, rolled: bool = False) -> verdicts.Verdict:
+    """OPS, `gaps` above objective perturbation, or the latter above OPS. rolled: the noise differs by budget."""
+    shifts = range(len(gaps)) if rolled else [0] * len(gaps)
+    noise = {e: np.roll(NOISE, shift) for e, shift in zip(BUDGETS, shifts, strict=True)}
+    above = {e: 0.7 + gap + noise[e] for e, gap in zip(BUDGETS, gaps, strict=True)}
+    frame = pd.concat(
+        [accuracy_rows("ops", above), accuracy_rows("objpert", {e: [0.7] * 5 for e in BUDGETS})]
+    )
+    first, second = ("objpert", "ops") if swap else ("ops", "objpert")
+    return runs.beats(frame, dataset="adult", first=first, second=second)
+
+
+def trained(
+    gaps: list[float], prefix: str = "li2019", swap: bool = False, rolled: bool = False
+) -> verdicts.Verdict:
+    """DP-SGLD, `gaps` above DP-SGD, over their budgets on one network, or DP-SGD above DP-SGLD; rolled: as above."""
+    means = [0.7 + gap for gap in gaps]
+    frame = pd.concat(
+        [final(f"{prefix}_dp_sgld", means, BUDGETS), final(f"{prefix}_dp_sgd", [0.7] * 4, BUDGETS)],
+        ignore_index=True,
+    )
+    for shift, epsilon in enumerate(BUDGETS if rolled else ()):
+        for rows in (
+            frame[frame.metric.eq("accuracy") & frame.epsilon.eq(epsilon)].groupby("run").groups.values()
+        ):
+            frame.loc[rows, "value"] = np.roll(frame.value[rows], shift)
+    sides = [{"method": "dp_sgld_li2019"}, {"method": "dp_sgd"}][:: -1 if swap else 1]
+    return networks.above(frame, first=sides[0], second=sides[1], small="tanh", by="epsilon")
+
+
+def apart(gaps: list[float]) -> tuple[bool, bool]:
+    """Whether the interval of the mean excludes 0, and whether budgets are significant on both sides, by hand."""
+    found = paired(gaps)
+    return found["low"] > 0 or found["high"] < 0, min(gaps) < -0.01 and max(gaps) > 0.01
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("level", LEVELS)
+def test_paired_orderings_are_judged_alike(level: str, sign: int) -> None:
+    gaps = flipped(level, sign)
+    assert (
+        apart(gaps)
+        == {
+            "none on the other side": (True, False),
+            "one on the other side": (True, True),
+            "straddles": (False, True),
+        }[level]
+    )
+    found, swapped = paired(gaps), paired(gaps, swap=True)
+    assert found["verdict"] == expected(level, sign)
+    assert swapped["verdict"] == MIRROR[found["verdict"]]
+    assert (swapped["low"], swapped["high"]) == pytest.approx((-found["high"], -found["low"]))
+    opposite = paired(flipped(level, -sign))
+    assert opposite["verdict"] == swapped["verdict"]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("level", LEVELS)
+def test_orderings_of_networks_are_judged_alike(level: str, sign: int) -> None:
+    gaps = flipped(level, sign)
+    found, swapped = trained(gaps), trained(gaps, swap=True)
+    assert found["verdict"] == expected(level, sign)
+    assert swapped["verdict"] == MIRROR[found["verdict"]]
+    assert (swapped["low"], swapped["high"]) == pytest.approx((-found["high"], -found["low"]))
+
+
+def test_a_budget_counts_by_holm_only() -> None:
+    """A budget on the other side with p = .04, the least of four, spoils neither verdict."""
+    gaps = [-0.0021, 0.0018, 0.0018, 0.0018]
+    p = [stats.ttest_1samp(gap + NOISE, 0.0).pvalue for gap in gaps]
+    assert 0.05 / 4 < p[0] < 0.05 < min(p[1:])
+    assert paired(gaps, rolled=True)["verdict"] == REPRODUCED
+    assert paired(gaps, rolled=True, swap=True)["verdict"] == CONTRADICTED
+    gaps = [-0.0024, 0.0022, 0.0022, 0.0022]
+    seeds = np.array([-0.001, 0.0, 0.001])
+    p = [stats.ttest_ind(gap + seeds, seeds, equal_var=False).pvalue for gap in gaps]
+    assert 0.05 / 4 < p[0] < 0.05 < min(p[1:])
+    assert trained(gaps, rolled=True)["verdict"] == REPRODUCED
+    assert trained(gaps, rolled=True, swap=True)["verdict"] == CONTRADICTED
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_stand_in_decides_extensions_only(level: str) -> None:
+    """On the small network alone a paper's claim is never contradicted; a question of ours has two sides."""
+    for sign, holds in ((1, HOLDS), (-1, FAILS)):
+        clear = level == "none on the other side"
+        found = trained(flipped(level, sign), "tanh")
+        success = UNDER_CHOICES if clear and sign == 1 else NOT_REPRODUCED
+        assert found["verdict"] == success
+        paper = verdicts.settled(found, kind="paper", setting="stand-in")
+        extension = verdicts.settled(found, kind="extension", setting="stand-in")
+        assert (paper["verdict"], extension["verdict"]) == (success, holds if clear else UNDECIDED)

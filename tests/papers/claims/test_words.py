@@ -1,0 +1,26 @@
+"""Methods and settings in words."""
+
+import math
+
+from dplangevin.papers.claims import words
+from dplangevin.papers.exhibits.style import LOOKS
+
+
+def test_every_method_that_is_drawn_has_words() -> None:
+    assert {name for name in LOOKS if ":" not in name} <= set(words.METHODS)
+
+
+def test_settings() -> None:
+    assert words.variant({"bound": "range", "radius": "5.0"}) == "the exact range of the loss, radius 5"
+    assert words.variant({}, "unit") == "the default settings, rows of norm 1"
+    assert words.variant({"start": "warm"}, "other") == "start warm, rows scaled other"
+
+
+def test_rows_and_data() -> None:
+    row = {"curve": "tight", "n": 100, "x": 2.0, "setting": "cifar10_resnet18", "batch": math.nan}
+    named = "the tight accountant, add/remove, n 100, x 2, ResNet-18 features of CIFAR-10"
+    assert words.named(row, row) == named
+    assert words.features("adult") == "Adult"
+    assert words.features("li2019") == "the larger network"
+    assert words.listed(["a"]) == "a"
+    assert words.listed(["a", "b", "c"]) == "a, b and c"

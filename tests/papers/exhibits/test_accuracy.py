@@ -1,0 +1,284 @@
+"""Figures of accuracy against epsilon and settings: what is drawn hollow, left out and said so, the axes, panels."""
+
+import builtins
+import os
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from drawing import CONF, call, captions, exhibit, legend_texts
+from hydra.utils import instantiate
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from omegaconf import OmegaConf
+
+from dplangevin.papers.exhibits import accuracy, read, style
+from dplangevin.text import number
+
+FIGURE1 = ["ops", "objpert", "outpert", "hybrid"]
+PLAIN = ["dp_sgld", "dp_sgnht", "outpert"]
+PANELS = {"synthetic": "Two normals", "abalone": "Abalone", "adult": "Adult"}
+
+
+def adult(runs: pd.DataFrame) -> pd.DataFrame:
+    return runs[runs.dataset.eq("adult")]
+
+
+def hollow_x(figure: Figure) -> list[float]:
+    marked = [line for ax in figure.axes for line in ax.lines if line.get_linestyle() == "None"]
+    return [
+        x for line in marked if line.get_markerfacecolor() == "white" for x in np.atleast_1d(line.get_xdata())
+    ]
+
+
+@pytest.fixture(scope="module")
+def everything(
+    runs: pd.DataFrame,
+    sensitivity_runs: pd.DataFrame,
+    baseline_runs: pd.DataFrame,
+    clipping_runs: pd.DataFrame,
+    step_runs: pd.DataFrame,
+    family_runs: pd.DataFrame,
+    compare_runs: pd.DataFrame,
+) -> pd.DataFrame:
+    decreasing = step_runs[step_runs.run.eq("dp_sgld_li2019")].assign(experiment="li2019_decreasing")
+    others = [clipping_runs, step_runs, decreasing, family_runs, compare_runs]
+    return pd.concat([runs, sensitivity_runs, baseline_runs, *others])
+
+
+def test_every_exhibit_of_runs_in_the_configuration_draws(everything: pd.DataFrame) -> None:
+    datasets = {str(name): list(rows.dataset.unique()) for name, rows in everything.groupby("experiment")}
+    cfg_all = OmegaConf.create({"experiment": {name: {"datasets": of} for name, of in datasets.items()}})
+    for path in sorted(CONF.glob("exhibit/*.yaml")):
+        cfg = exhibit(path.stem)
+        if "runs" not in cfg or "part" in cfg:
+            continue
+        draw = instantiate(cfg.draw, _partial_=True, _convert_="all", title=cfg.title)
+        folders = everything.experiment + "/" + everything.dataset
+        here = everything[folders.isin(read.folders(cfg, cfg_all))]
+        assert set(cfg.runs) <= set(here.run)
+        frame = here[here.run.isin(list(cfg.runs))]
+        for audited in (False, True) if cfg.audited else (False,):
+            figure = draw(frame, audited=True) if audited else draw(frame)
+            assert figure._suptitle.get_text() == cfg.title
+            style.image_bytes(figure, "png")  # no warning from the layout
+            if not cfg.draw._target_.endswith(("clipping", "setting", "sensitivity", "dot_plot")):
+                assert f"δ = {number(frame.delta.iloc[0])}" in captions(figure)
+                assert "replace-one" in captions(figure)
+        if "table" in cfg:
+            page = call(cfg, "table", frame)
+            assert page.startswith(f"# {cfg.title}\n")
+            assert "nan" not in page
+
+
+def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) -> None:
+    figure = accuracy.over_epsilon_by_dataset(runs, panels=PANELS, methods=PLAIN)
+    expected = np.log([5.0, 10.0, 20.0] * 6)
+    assert sorted(hollow_x(figure)) == pytest.approx(sorted(expected))
+    assert style.HOLLOW in legend_texts(figure)
+    clean = accuracy.over_epsilon(adult(runs), methods=FIGURE1)
+    assert hollow_x(clean) == []
+    assert style.HOLLOW not in legend_texts(clean)
+
+
+def test_axis_is_epsilon_with_its_natural_log_on_top(runs: pd.DataFrame) -> None:
+    figure = accuracy.over_epsilon(adult(runs), methods=FIGURE1)
+    ax = figure.axes[0]
+    assert ax.get_xlabel() == "privacy loss ε"
+    assert ax.get_ylabel() == "test accuracy"
+    labels = dict(zip([text.get_text() for text in ax.get_xticklabels()], ax.get_xticks(), strict=True))
+    assert labels["0.1"] == pytest.approx(np.log(0.1))
+    figure.draw_without_rendering()
+    (top,) = ax.child_axes
+    assert all(tick == round(tick) for tick in top.get_xticks())
+    assert top.get_xlim() == pytest.approx(ax.get_xlim())
+    assert {"Non-private", "Majority class"} <= set(legend_texts(figure))
+
+
+def test_audited_axis_uses_the_tight_epsilon_and_names_what_is_missing(runs: pd.DataFrame) -> None:
+    figure = accuracy.over_epsilon_by_dataset(runs, panels=PANELS, methods=PLAIN, audited=True)
+    ax = figure.axes[2]
+    label = "tight ε (replace-one, δ = 1e-5)"
+    assert ax.get_xlabel() == label
+    orange = [line for line in ax.lines if line.get_color() == style.look("dp_sgld").colour]
+    furthest = max(np.max(x) for x in (np.asarray(line.get_xdata()) for line in orange) if x.size)
+    assert furthest == pytest.approx(np.log(20.0 * 0.05))
+    assert "not drawn: DP-SGLD 3." in captions(figure)
+    infinite = runs.assign(epsilon_tight=runs.epsilon_tight.where(runs.method.ne("dp_sgnht"), np.inf))
+    again = accuracy.over_epsilon_by_dataset(infinite, panels=PANELS, methods=PLAIN, audited=True)
+    assert "DP-SGNHT 33" in captions(again)
+
+
+def test_one_repeat_draws_without_intervals(runs: pd.DataFrame) -> None:
+    accuracy.over_epsilon(adult(runs[runs.seed.eq(0)]), methods=FIGURE1)
+
+
+def test_errors_name_the_fix(runs: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="use `over_epsilon_by_dataset`"):
+        accuracy.over_epsilon(runs, methods=FIGURE1)
+    with pytest.raises(ValueError, match=r"objpert_pure.*conf/exhibit"):
+        accuracy.over_epsilon(adult(runs), methods=["objpert_pure"])
+    two = pd.concat([adult(runs), adult(runs).assign(variant="radius=3.0")])
+    with pytest.raises(ValueError, match="several variants"):
+        accuracy.over_epsilon(two, methods=FIGURE1)
+
+
+def _triangles(figure: Figure) -> list[Line2D]:
+    return [line for ax in figure.axes for line in ax.lines if line.get_marker() == "^"]
+
+
+def sensitivity(runs: pd.DataFrame) -> Figure:
+    datasets = {"abalone": "Abalone", "adult": "Adult"}
+    shown = {dataset: name for dataset, name in datasets.items() if runs.dataset.eq(dataset).any()}
+    return accuracy.sensitivity(runs, bounds=["paper", "range"], adjacency="replace_one", datasets=shown)
+
+
+def test_sensitivity_grid_and_marks(sensitivity_runs: pd.DataFrame) -> None:
+    figure = sensitivity(sensitivity_runs)
+    assert len(figure.axes) == 12
+    assert figure.axes[0].get_title() == "Abalone, rows scaled “unit”, ε = 0.1"
+    marks = _triangles(figure)
+    assert {line.get_markerfacecolor() for line in marks} == {"black", "white"}
+    losing = sensitivity_runs.assign(
+        value=sensitivity_runs.value.where(sensitivity_runs.method.ne("ops"), sensitivity_runs.value - 0.5)
+    )
+    assert _triangles(sensitivity(losing)) == []
+    with pytest.raises(ValueError, match="no sensitivity rows of objpert"):
+        sensitivity(sensitivity_runs[sensitivity_runs.method.eq("ops")])
+
+
+def test_sensitivity_neither_beats_nor_is_beaten_where_a_guarantee_fails(
+    sensitivity_runs: pd.DataFrame,
+) -> None:
+    runs = adult(sensitivity_runs)
+    assert _triangles(sensitivity(runs))
+    for method in ("ops", "objpert"):
+        figure = sensitivity(runs.assign(violated=np.where(runs.method.eq(method), "no", "")))
+        assert not _triangles(figure)
+        grey = any(accuracy.OTHER_ADJACENCY["color"] in colours(ax) for ax in figure.axes)
+        assert grey == (method == "ops")  # the best ridge for the other neighbours
+
+
+def test_drawing_reads_and_writes_nothing_and_leaves_settings_alone(
+    runs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accuracy.over_epsilon(adult(runs), methods=FIGURE1)  # fonts are loaded once
+    before, copy = dict(matplotlib.rcParams), runs.copy()
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError(f"a figure function touched a file: {args}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "open", refuse)
+        patch.setattr(os, "open", refuse)
+        accuracy.over_epsilon_by_dataset(runs, panels=PANELS, methods=PLAIN)
+    assert dict(matplotlib.rcParams) == before
+    pd.testing.assert_frame_equal(runs, copy)
+
+
+def test_one_budget_and_one_setting_still_draw(runs: pd.DataFrame, sensitivity_runs: pd.DataFrame) -> None:
+    accuracy.over_epsilon_by_dataset(
+        runs[runs.epsilon.isin([1.0, np.inf])], panels=PANELS, methods=PLAIN, audited=True
+    )
+    kept = ["bound=paper;radius=3.0", "adjacency=replace_one;ridge=1.0"]
+    few = sensitivity_runs[sensitivity_runs.variant.isin(kept) & sensitivity_runs.epsilon.eq(1.0)]
+    style.image_bytes(sensitivity(adult(few)), "png")
+
+
+BASELINE_PANELS = {"theirs": ["dp_sgld_li2019", "pate"], "others": ["dp_sgld_li2019", "dp_sgd"]}
+
+
+def figure3(runs: pd.DataFrame, audited: bool = False) -> Figure:
+    return accuracy.against_baseline(
+        runs, panels=BASELINE_PANELS, mark=0.08, mark_label="the mark", audited=audited
+    )
+
+
+def colours(ax: Axes) -> set[str]:
+    return {str(line.get_color()) for line in ax.lines}
+
+
+def test_bars_are_one_standard_deviation(baseline_runs: pd.DataFrame) -> None:
+    figure = figure3(baseline_runs)
+    assert "standard deviation (not an interval) over 10 repeats" in figure.texts[0].get_text()
+    mine = baseline_runs[baseline_runs.method.eq("pate") & baseline_runs.metric.eq("accuracy")]
+    sd = mine.groupby("epsilon").value.std()
+    paths = figure.axes[0].collections[1].get_paths()
+    lengths = [float(np.ptp(np.asarray(path.vertices)[:, 1])) for path in paths]
+    assert lengths == pytest.approx(2 * sd.to_numpy())
+
+
+@pytest.mark.parametrize("audited", [False, True])
+def test_panels_show_their_methods_and_the_mark(baseline_runs: pd.DataFrame, audited: bool) -> None:
+    figure = figure3(baseline_runs, audited)
+    left, right = figure.axes
+    assert [ax.get_title() for ax in (left, right)] == ["theirs", "others"]
+    pate, sgd = style.look("pate").colour, style.look("dp_sgd").colour
+    assert pate in colours(left) - colours(right)
+    assert sgd in colours(right) - colours(left)
+    for ax in (left, right):
+        (mark,) = [line for line in ax.lines if line.get_color() == accuracy.VERTICAL["color"]]
+        assert np.asarray(mark.get_xdata()) == pytest.approx(np.log(0.08))
+    labels = legend_texts(figure)
+    assert {"the mark", "SGLD, not private"} <= set(labels)
+    x = np.asarray(left.lines[0].get_xdata(), dtype=float)
+    assert x.max() == pytest.approx(np.log(0.08 if audited else 2.0))  # the cap costs less: .05
+
+
+def test_figure3_refuses_what_it_cannot_show(baseline_runs: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="one data set"):
+        figure3(pd.concat([baseline_runs, baseline_runs.assign(dataset="abalone")]))
+    with pytest.raises(ValueError, match=r"pate.*conf/exhibit"):
+        figure3(baseline_runs[baseline_runs.method.ne("pate")])
+
+
+def test_clipping_has_a_panel_per_scaling_and_budget(clipping_runs: pd.DataFrame) -> None:
+    scalings = {"unit": "norm 1", "raw": "as they are"}
+    methods = ["dp_sgld_li2019", "dp_sgd"]
+    figure = accuracy.clipping(clipping_runs, methods=methods, scalings=scalings)
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == [f"{name}, ε = {e}" for name in scalings.values() for e in ("0.05", "0.1", "0.5", "2")]
+    curves = [line for line in figure.axes[0].lines if line.get_linestyle() != "None"]
+    assert {(line.get_color(), line.get_linestyle()) for line in curves} == {
+        (style.look(method).colour, line) for method in methods for line in ("-", "--")
+    }
+    one = clipping_runs[clipping_runs.variant.eq("clip=1.0;adjacency=add_remove")]
+    with pytest.raises(ValueError, match=r"clip and adjacency: \['clip=1'\]"):
+        accuracy.clipping(one.assign(variant="clip=1"), methods=["dp_sgd"], scalings=scalings)
+
+
+def test_one_curve_for_each_value_of_the_setting(sensitivity_runs: pd.DataFrame) -> None:
+    runs = sensitivity_runs[sensitivity_runs.method.eq("dp_sgld")]
+    panels = {"adult": "Adult"}
+
+    def draw(values: list[str]) -> Figure:
+        return accuracy.by_setting(
+            runs, method="dp_sgld", setting="schedule", values=values, scaling="unit", panels=panels
+        )
+
+    figure = draw(["phase", "constant"])
+    (ax,) = [ax for ax in figure.axes if ax.get_title() == "Adult"]
+    curves = [line for line in ax.lines if line.get_linestyle() in ("-", "--")]
+    here = runs[runs.dataset.eq("adult") & runs.scaling.eq("unit") & runs.metric.eq("accuracy")]
+    for curve, value in zip(curves, ("phase", "constant"), strict=True):
+        means = here[here.variant.eq(f"schedule={value}")].groupby("epsilon").value.mean()
+        assert np.allclose(np.asarray(curve.get_ydata()), means.sort_index())
+    assert legend_texts(figure) == ["DP-SGLD, α-phase", "DP-SGLD, constant step"]
+    with pytest.raises(ValueError, match="no accuracy rows for"):
+        draw(["linear"])
+
+
+def test_one_panel_for_each_value_of_the_setting(step_runs: pd.DataFrame) -> None:
+    figure = accuracy.panel_by_setting(
+        step_runs,
+        setting="step",
+        methods=["dp_sgld_li2019", "dp_sgd"],
+        panels={"0.5": "large", "0.002": "small"},
+    )
+    assert [ax.get_title() for ax in figure.axes[:2]] == ["large", "small"]
+    wanted = step_runs[step_runs.variant.eq("step=0.002") & step_runs.method.eq("dp_sgd")]
+    means = wanted.groupby("epsilon").value.mean().tolist()
+    drawn = [line.get_ydata() for line in figure.axes[1].get_lines()]
+    assert any(np.shape(y) == (3,) and np.allclose(y, means) for y in drawn)

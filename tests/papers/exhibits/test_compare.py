@@ -1,0 +1,188 @@
+"""Methods at equal tight epsilon: what is read off, against what, and what the page and the figure say."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dplangevin.papers.exhibits import compare, read
+from dplangevin.papers.statistics import curve, paired_p, read_off
+
+EPSILONS = [0.1, 1.0]
+DATASETS = {"synthetic": "Two normals", "adult": "Adult"}
+
+
+@pytest.fixture(scope="module")
+def table(compare_runs: pd.DataFrame) -> pd.DataFrame:
+    return compare.at_epsilon(compare_runs, epsilons=EPSILONS)
+
+
+def accuracy(runs: pd.DataFrame, method: str, epsilon: float) -> np.ndarray:
+    """By repeat, interpolated by hand between .05 and .2."""
+    mine = runs[runs.method.eq(method) & runs.dataset.eq("adult") & runs.metric.eq("accuracy")]
+    low, high = (mine[mine.epsilon.eq(e)].sort_values("seed").value.to_numpy() for e in (0.05, 0.2))
+    share = np.log(epsilon / 0.05) / np.log(4)
+    return np.asarray((1 - share) * low + share * high)
+
+
+def test_reads_every_repeat_off_in_ln_epsilon(table: pd.DataFrame, compare_runs: pd.DataFrame) -> None:
+    assert list(table.columns) == compare.COLUMNS
+    here = table[table.dataset.eq("adult") & table.epsilon.eq(0.1)].set_index("method")
+    ops, sgd = (accuracy(compare_runs, method, 0.1) for method in ("ops", "dp_sgd"))
+    assert here.accuracy.ops == pytest.approx(ops.mean())
+    best = here.index[here.best].tolist()
+    assert best == [here[here.reach.eq(compare.REACHED)].accuracy.idxmax()]
+    rival, other = (ops, sgd) if best == ["ops"] else (sgd, ops)
+    name = "dp_sgd" if best == ["ops"] else "ops"
+    assert here.difference[name] == pytest.approx((other - rival).mean())
+    low, high = stats.t.interval(0.95, 9, loc=(other - rival).mean(), scale=stats.sem(other - rival))
+    assert (here.difference_low[name], here.difference_high[name]) == pytest.approx((low, high))
+    pairs = here.reach.eq(compare.REACHED).sum() * (here.reach.eq(compare.REACHED).sum() - 1) / 2
+    p = stats.ttest_rel(other, rival).pvalue
+    assert p <= here.p_adjusted[name] <= min(1.0, pairs * p)
+    assert here.significant.pate
+    assert not here.significant[best[0]]
+
+
+def test_says_where_budgets_do_not_reach(table: pd.DataFrame, compare_runs: pd.DataFrame) -> None:
+    rows = table[table.dataset.eq("adult")].set_index(["method", "epsilon"])
+    assert rows.reach[("nonprivate", 1.0)] == compare.NOT_PRIVATE
+    assert rows.reach[("dp_sgld", 0.1)] == compare.REACHED
+    assert (rows.reach[("dp_sgld", 1.0)], rows.epsilon_end[("dp_sgld", 1.0)]) == (
+        compare.BELOW,
+        pytest.approx(0.5),
+    )
+    assert np.isnan(rows.difference[("dp_sgld", 1.0)])
+    later = compare_runs[compare_runs.method.eq("ops") & compare_runs.epsilon.gt(0.3)]
+    above = compare.at_epsilon(later, epsilons=[0.1])
+    assert above.reach.eq(compare.ABOVE).all()
+    assert above.epsilon_end.to_numpy() == pytest.approx(0.5)
+    lost = compare.at_epsilon(later.assign(value=np.nan), epsilons=[1.0])
+    assert lost.reach.eq(compare.DIVERGED).all()
+
+
+def test_one_diverged_repeat_is_left_out(compare_runs: pd.DataFrame) -> None:
+    two = compare_runs[compare_runs.method.isin(["dpvi", "ops"]) & compare_runs.dataset.eq("adult")]
+    wild = two.assign(value=two.value.mask(two.seed.eq(3) & two.method.eq("dpvi")))
+    row = compare.at_epsilon(wild, epsilons=[1.0]).set_index("method").loc["dpvi"]
+    without = compare.at_epsilon(two[two.seed.ne(3)], epsilons=[1.0]).set_index("method").loc["dpvi"]
+    assert row.repeats == 9
+    assert (row.accuracy, row.difference) == pytest.approx((without.accuracy, without.difference))
+
+
+def test_a_failed_condition_counts_at_the_budgets_used(compare_runs: pd.DataFrame) -> None:
+    ops = compare_runs[compare_runs.method.eq("ops") & compare_runs.dataset.eq("adult")]
+    failed = ops.assign(violated=np.where(ops.epsilon.eq(5.0), "T too small", ""))
+    table = compare.at_epsilon(failed, epsilons=[1.0, 3.0, 5.0, 10.0]).groupby("epsilon").violated.any()
+    assert table.to_dict() == {1.0: False, 3.0: True, 5.0: True, 10.0: True}
+
+
+def test_best_is_never_one_whose_guarantee_fails_or_whose_chains_diverged(compare_runs: pd.DataFrame) -> None:
+    adult = compare_runs[compare_runs.dataset.eq("adult")]
+    first = compare.at_epsilon(adult, epsilons=[1.0]).set_index("method")
+    winner = first.index[first.best][0]
+    wins = adult.method.eq(winner)
+    failed = adult.assign(violated=adult.violated.mask(wins, "T too small"))
+    lost = adult.assign(value=adult.value.mask(wins & adult.seed.eq(3)))
+    for runs in (failed, lost):
+        table = compare.at_epsilon(runs, epsilons=[1.0]).set_index("method")
+        second = first[first.reach.eq(compare.REACHED)].accuracy.drop(winner).idxmax()
+        assert table.index[table.best].tolist() == [second]
+        assert table.difference[winner] == pytest.approx(
+            table.accuracy[winner] - table.accuracy[second], abs=2e-3
+        )
+        assert table.difference[second] == 0
+    page = compare.page(failed, epsilons=[1.0], datasets={"adult": "Adult"})
+    assert all("†" not in bold for bold in page.split("## Accuracy")[1].split("**")[1::2])
+
+
+def test_nothing_is_compared_where_no_guarantee_holds(compare_runs: pd.DataFrame) -> None:
+    adult = compare_runs[compare_runs.dataset.eq("adult")].assign(violated="T too small")
+    table = compare.at_epsilon(adult, epsilons=[1.0])
+    assert not table.best.any()
+    assert table[["difference", "p_adjusted"]].isna().all(axis=None)
+    accuracies = compare.page(adult, epsilons=[1.0], datasets={"adult": "Adult"}).split("## Accuracy")[1]
+    assert "**" not in accuracies
+    assert "≈" not in accuracies
+    (ax,) = compare.dot_plot(adult, epsilons=[1.0], datasets={"adult": "Adult"}).axes
+    assert "*" not in {line.get_marker() for line in ax.lines}
+
+
+def test_better_but_hollow_is_not_drawn_as_worse(compare_runs: pd.DataFrame) -> None:
+    adult = compare_runs[compare_runs.dataset.eq("adult") & compare_runs.method.isin(["ops", "pate"])]
+    failed = adult.assign(violated=adult.violated.mask(adult.method.eq("ops"), "T too small"))
+    table = compare.at_epsilon(failed, epsilons=[1.0]).set_index("method")
+    assert table.best.pate
+    assert table.significant.ops
+    (ax,) = compare.dot_plot(failed, epsilons=[1.0], datasets={"adult": "Adult"}).axes
+    (ops,) = [line for line in ax.lines if line.get_marker() == "o"]
+    assert (ops.get_color(), ops.get_markerfacecolor()) == (compare.KINDS["equal"].colour, "white")
+
+
+def test_page_marks_the_best_and_shows_seconds(compare_runs: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "methods.csv"
+    assert read.read_timings(path).empty
+    pd.DataFrame([{"dataset": "adult", "method": "ops", "seconds": 12.3, "runs": 3}]).to_csv(
+        path, index=False
+    )
+    both = pd.concat([compare_runs, read.read_timings(path)], ignore_index=True)
+    text = compare.page(both, epsilons=EPSILONS, datasets=DATASETS, title="t")
+    overview = text.split("## ")[1]
+    (ops,) = [line for line in overview.splitlines() if line.startswith("| One-posterior sample (OPS)")]
+    assert ops.endswith("| 12.3 |")
+    (sgld,) = [line for line in overview.splitlines() if line.startswith("| DP-SGLD |")]
+    assert sgld.count("ends at 0.5: ") == 2
+    assert sgld.endswith("|  |")
+    assert overview.count("**") == 2 * len(EPSILONS) * len(DATASETS)
+    assert "≈" in overview
+    assert text.count("\n## ") == 1 + len(EPSILONS) * len(DATASETS)
+    assert "replace-one, δ = 1e-5" in text
+    assert "Mean over 10 repeats" in text
+
+
+def test_dots_leave_out_what_is_not_reached(compare_runs: pd.DataFrame) -> None:
+    figure = compare.dot_plot(compare_runs, epsilons=EPSILONS, datasets=DATASETS)
+    stars = [[line for line in ax.lines if line.get_marker() == "*"] for ax in figure.axes]
+    assert [len(found) for found in stars] == [1] * 4
+    dots = [[line for line in ax.lines if line.get_marker() in ("*", "o")] for ax in figure.axes]
+    assert [len(found) for found in dots] == [15, 14, 15, 14]  # all but DP-SGLD at 1
+
+
+def test_data_sets_without_runs_are_left_out(compare_runs: pd.DataFrame) -> None:
+    one = compare_runs[compare_runs.dataset.eq("adult")]
+    names = {"abalone": "Abalone", "adult": "Adult"}
+    figure = compare.dot_plot(one, epsilons=[1.0], datasets=names)
+    assert [ax.get_title() for ax in figure.axes] == ["Adult, tight ε = 1"]
+    page = compare.page(one, epsilons=[1.0], datasets=names)
+    assert "## Adult" in page
+    assert "## Abalone" not in page
+
+
+def test_ranks_by_another_score_and_what_was_asked(compare_runs: pd.DataFrame) -> None:
+    """Of a loss the smallest is the best; on the asked axis a method is read off at the budget that it was given."""
+    runs = compare_runs[compare_runs.dataset.eq("adult")]
+    scores = compare.CLASSES.alone("log_score")
+    table = compare.at_epsilon(runs, epsilons=[1.0], axis="asked", scores=scores)
+    reached = table[table.reach.eq(compare.REACHED)].set_index("method")
+    (best,) = reached.index[reached.best]
+    assert reached.log_score[best] == reached.log_score.min()
+    assert (reached.difference >= 0).all()
+    rows = runs[runs.method.eq(best) & runs.metric.eq("log_loss")]
+    assert reached.log_score[best] == pytest.approx(read_off(curve(rows, "asked"), 1.0).mean())
+
+
+def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_runs: pd.DataFrame) -> None:
+    runs = compare_runs[compare_runs.dataset.eq("adult")]
+    table = compare.at_epsilon(runs, epsilons=[1.0]).set_index("method")
+    (best,) = table.index[table.best]
+    mine = runs[runs.method.eq(best) & runs.metric.eq("accuracy")]
+    values = read_off(curve(mine, "audited"), 1.0)
+    away = np.resize([0.0, 0.02], len(values))
+    constant = values - away + 1e-4 * np.arange(len(values))  # p is about .01
+    assert 0.003 < paired_p(values, constant) < 0.04
+    for count, beaten in ((1, True), (20, False)):
+        several = pd.concat([mine.assign(method=f"{best}{i}") for i in range(count)])
+        (sentence,) = compare.sentences(several, epsilons=[1.0], constant=constant)
+        assert ("not shown to beat a constant answer" not in sentence) is beaten

@@ -1,0 +1,114 @@
+"""The exhibits of the GAN: each number and picture from the rows that it is of."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fake_results import scored
+
+from dplangevin.papers.exhibits import gan
+from dplangevin.papers.exhibits.read import by_seed
+
+PUBLISHED = [{"where": {"method": "dp_sgd", "epsilon": 0.2}, "epsilon": 0.2, "accuracy": 0.908}]
+PROBLEMS = {"gan labels=private": "Private", "gan labels=public": "Public"}
+COVERAGE = {"recognised": 0.5, "digits_covered": 8.0, "digit_entropy": 2.0}
+
+
+def run(run: str, method: str, epsilon: float, accuracy: float, labels: str, **other: Any) -> pd.DataFrame:
+    """Three seeds, .01 apart."""
+    row: dict[str, Any] = {
+        "experiment": "li2019_gan", "dataset": "mnist", "problem": "gan", "run": run, "method": method,
+        "variant": f"problem.labels={labels}" if labels else "", "block": "equal", "epsilon": epsilon, "delta": 1e-5,
+        "epsilon_paper": epsilon, "accountant_paper": "tight", "epsilon_add_remove": 0.99 * epsilon,
+        "epsilon_replace_one": 1.9 * epsilon, "step_size": 0.1, "batch": 128, "epochs": 4, "steps": 1875, "clip": 1.0,
+        "noise_multiplier": 2.0, "records": 60000, "parameters": 25755, "assumptions": "a", "violated": "",
+    }  # fmt: skip
+    scores: dict[str, Any] = {"accuracy": accuracy + 0.01 * np.arange(-1, 2), "log_loss": np.full(3, 0.5)}
+    if row["problem"] == other.get("problem", "gan"):
+        scores |= {name: np.full(3, value) for name, value in COVERAGE.items()}
+    return scored(scores, **{**row, **other})
+
+
+@pytest.fixture
+def rows() -> pd.DataFrame:
+    free = {"block": "nonprivate", "epsilon_add_remove": math.inf, "epsilon_replace_one": math.inf}
+    frames = [run("labels", "sgd", math.inf, 0.8, "", problem="gan_labels", **free)]
+    for labels, lift in (("private", 0.0), ("public", 0.5)):
+        frames.append(run("sgd", "sgd", math.inf, 0.3 + lift, labels, **free))
+        frames += [run("dp_sgd", "dp_sgd", e, 0.2 + lift, labels) for e in (0.2, 1.0)]
+        frames.append(run("dp_sghmc", "dp_sghmc_li2019", 0.2, 0.25 + lift, labels))
+        frames.append(run("dp_sgd_moments", "dp_sgd", 0.2, 0.15 + lift, labels, block="moments"))
+    return by_seed(pd.concat(frames, ignore_index=True))
+
+
+def test_the_summary_has_a_row_for_every_learner_and_kind_of_labels(rows: pd.DataFrame) -> None:
+    table = gan.summary(rows, published=PUBLISHED, names={"dp_sgd_moments": "DP-SGD, moments"})
+    assert len(table) == 11
+    one = table[table.run.eq("dp_sgd") & table.problem.eq("gan labels=public") & table.epsilon.eq(0.2)].iloc[
+        0
+    ]
+    assert one.accuracy == pytest.approx(0.7)
+    assert one.accuracy_paper == 0.908
+    assert one.high - one.accuracy == pytest.approx(4.302653 * 0.01 / math.sqrt(3), rel=1e-6)
+    assert (one.digits_covered, one.digits_covered_low, one.steps) == (8.0, 8.0, 1875)
+    alone = table[table.run.eq("labels")].iloc[0]
+    assert (alone.problem, math.isnan(alone.digits_covered)) == ("gan_labels", True)
+    assert set(table[table.run.eq("dp_sgd_moments")].label) == {"DP-SGD, moments"}
+
+
+def test_the_figure_has_a_panel_for_each_kind_of_labels(rows: pd.DataFrame) -> None:
+    figure = gan.accuracy(rows, published=PUBLISHED, problems=PROBLEMS, title="t")
+    assert [ax.get_title() for ax in figure.axes] == ["Private", "Public"]
+    for ax, lift in zip(figure.axes, (0.0, 0.5), strict=True):
+        points = {
+            tuple(np.round(point, 3)) for line in ax.lines for point in np.column_stack(line.get_data())
+        }
+        assert {(0.198, 0.2 + lift), (0.99, 0.2 + lift), (0.198, 0.25 + lift), (0.198, 0.15 + lift)} <= points
+        assert (0.2, 0.908) in points
+
+
+def test_the_page_has_a_table_for_each_problem(rows: pd.DataFrame) -> None:
+    problems = {**PROBLEMS, "gan_labels": "Alone"}
+    text = gan.page(rows, published=PUBLISHED, problems=problems, names={"labels": "Labels"}, title="t")
+    for heading in problems.values():
+        assert f"## {heading}\n" in text
+    line = next(each for each in text.splitlines() if each.startswith("| DP-SGD, tight ε 0.2 |"))
+    assert "| 90.80 | 20.00 | 17.52 to 22.48 |" in line
+    assert "| 50.00 | 8.0 | 2.00 | 3 |" in line
+    assert next(each for each in text.splitlines() if each.startswith("| Labels |"))
+
+
+def test_pictures_stand_in_the_row_of_their_learner() -> None:
+    columns = ["problem", "block", "method", "run", "variant", "epsilon", *COVERAGE, "image", "pixels"]
+    frame = pd.DataFrame(
+        [
+            ["gan", "equal", "dp_sgd", "dp_sgd", f"problem.labels={labels}", e, 0.5, 8.0, 2.0, i, pixels * 2]
+            for labels in ("private", "public")
+            for e, pixels in ((0.2, "0f"), (8.0, "f0"))
+            for i in range(10)
+        ],
+        columns=columns,
+    )
+    figure = gan.pictures(frame, problems=PROBLEMS, title="t")
+    drawn = [ax for ax in figure.axes if ax.images]
+    assert len(drawn) == 4
+    first = next(ax for ax in drawn if "ε 8" in ax.get_title()).images[0].get_array()
+    assert first is not None
+    assert first.shape == (2, 20)
+    assert first[0, :2].tolist() == [1.0, 0.0]
+    assert len(gan.pictures_summary(frame, problems=PROBLEMS)) == 4
+
+
+def test_the_noise_of_sghmc_is_drawn_and_listed() -> None:
+    prices = {name: [0.1, 5.0] for name in gan.NOISE_LINES}
+    same = {"steps": 1875, "batch": 128, "records": 60000, "step_size": 0.002, "friction": 0.1, "delta": 1e-5}
+    frame = pd.DataFrame(
+        {"norm": [1.0, 10.0], "noise_multiplier": [4.0, 0.4], "confidence": 0.95, **same, **prices}
+    )
+    figure = gan.noise(frame, title="t")
+    assert len(figure.axes[0].lines) == len(gan.NOISE_LINES)
+    text = gan.noise_page(frame, title="t")
+    assert "95 % confidence" in text
+    assert "| 10 | 0.4 | 5 | 5 | 5 | 5 | 5 |" in text

@@ -1,0 +1,270 @@
+"""Figures and the page about privacy alone, from fake rows and short analyses."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawing import call, captions, exhibit
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from dplangevin.papers.analyses.li2019_fig1 import Budgets
+from dplangevin.papers.analyses.li2019_fig2 import Sizes
+from dplangevin.papers.analyses.stepsize import Curve, Setting
+from dplangevin.papers.exhibits import privacy
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.stepsize import Schedule
+
+NAN = math.nan
+
+
+def row(**other: object) -> dict[str, object]:
+    quote = {"paper": "li2019", "where": "Table 1", "statement": "s", "published": "x", "label": "MNIST"}
+    prices = {
+        "epsilon_formula": 0.4,
+        "epsilon_add_remove": 0.2,
+        "epsilon_replace_one": 5e6,
+        "audit_epsilon": 0.1,
+    }
+    rest = {
+        "mechanism": "m",
+        "chosen": NAN,
+        "solved": NAN,
+        "note": NAN,
+        "formula": "f",
+        "audit_runs": 5,
+        "rescued": 0,
+        "tight": 1,
+    }
+    return {"id": "a", **quote, "epsilon_claimed": 0.99, "delta": 1e-5, **prices, **rest, **other}
+
+
+@pytest.fixture
+def printed() -> pd.DataFrame:
+    missing = dict.fromkeys(["mechanism", *privacy.PRICES, "audit_epsilon"], NAN) | {"note": "no settings"}
+    drawn = row(**{**missing, "id": "b", "label": "GAN", "epsilon_claimed": 0.2})
+    other = row(**{**missing, "id": "c", "label": "no epsilon", "paper": "wang2015", "epsilon_claimed": NAN})
+    return pd.DataFrame([row(), drawn, other])
+
+
+def test_chart_has_a_row_per_promise_with_an_epsilon(printed: pd.DataFrame) -> None:
+    (ax,) = privacy.guarantees(printed, title="t").axes
+    texts = [text.get_text() for text in ax.texts]
+    assert texts == ["Li et al. 2019", "MNIST", "kept in part", "GAN", "no settings"]
+    beyond = [line for line in ax.lines if line.get_marker() == "o"]
+    assert [np.asarray(line.get_xdata()).tolist() for line in beyond] == [[privacy.LARGEST]]
+    assert beyond[0].get_markerfacecolor() == "white"
+
+
+def test_attack_bar_ends_at_its_bound(printed: pd.DataFrame) -> None:
+    (ax,) = privacy.guarantees(printed, title="t").axes
+    bars = [line for line in ax.lines if line.get_color() == privacy.ATTACK.colour]
+    assert [np.asarray(line.get_xdata()).tolist()[1] for line in bars] == [0.1]
+
+
+def test_table_lists_numbers_and_reasons(printed: pd.DataFrame) -> None:
+    page = privacy.guarantees_page(printed, title="Promises")
+    assert page.startswith("# Promises\n")
+    assert "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **kept in part** |" in page
+    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **no settings** |" in page
+    assert "- GAN: no settings." in page
+    assert "## Wang et al. 2015" in page
+
+
+STEPS = [1, 10, 100, 1000]
+PANELS = {"cifar10_resnet18": "CIFAR-10, ResNet-18", "pneumonia_resnet18": "Pneumonia"}
+
+
+@pytest.fixture(scope="module")
+def prices() -> pd.DataFrame:
+    """Two settings, batches 1 and 128 and full; with batches of one the proofs lie beyond the axis."""
+    rows = []
+    for setting in (*PANELS, "cifar10_alexnet"):
+        fixed = {
+            "setting": setting,
+            "schedule": "constant",
+            "records": 50000,
+            "epochs": 30.0,
+            "delta": 1e-5,
+            "note": "9 runs",
+        }
+        for batch in (1, 128, 50000):
+            for i, quantity in enumerate(privacy.STEP_CURVES):
+                for steps in STEPS:
+                    price = (
+                        1e5
+                        if batch == 1 and quantity in ("all_iterates", "last_iterate")
+                        else 0.1 * (i + 1) * steps**0.5
+                    )
+                    row = {
+                        "kind": "curve",
+                        "batch": batch,
+                        "steps": steps,
+                        "quantity": quantity,
+                        "epsilon": price,
+                    }
+                    rows.append({**fixed, **row})
+        rows.append(
+            {**fixed, "kind": "published", "batch": 128, "steps": 700, "quantity": "theorem", "epsilon": 26.0}
+        )
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def pair() -> pd.DataFrame:
+    x = np.linspace(-1, 1, 50)
+    rows = [("density", name, t, np.exp(-t * t), "K = 1") for name in ("first", "second") for t in x]
+    rows += [
+        ("renyi", name, k, f * k, "order 2")
+        for name, f in (("claimed", 0.1), ("exact", 7.0))
+        for k in (1, 10)
+    ]
+    rows += [("profile", "claimed", 1e-5, 2.25, "K = 1"), ("profile", "exact", 1e-5, 38.5, "K = 1")]
+    rows += [("profile", "exact", 1e-2, 0.0, "K = 1"), ("profile", "audit", 1e-5, 8.125, "K = 1, 9 runs")]
+    rows += [("hypotheses", "smooth", 1.0, 1.0, "holds"), ("hypotheses", "step size", 1.0, 2.0, "fails")]
+    return pd.DataFrame(rows, columns=["kind", "quantity", "x", "value", "note"])
+
+
+def test_exhibits_of_the_configuration_draw(prices: pd.DataFrame, pair: pd.DataFrame) -> None:
+    for name, table in (("ryffel2022_privacy", prices), ("ryffel2022_counterexample", pair)):
+        cfg = exhibit(name)
+        assert cfg.source == f"results/analyses/{name}.csv"
+        assert call(cfg, "draw", table)._suptitle.get_text() == cfg.title
+
+
+def test_a_panel_for_each_setting_and_batch(prices: pd.DataFrame) -> None:
+    figure = privacy.last_iterate(prices, panels=PANELS)
+    assert [ax.get_title() for ax in figure.axes] == [
+        f"{label}, {size}" for label in PANELS.values() for size in ("batch 1", "batch 128", "full batch")
+    ]
+    assert "exact ε of the last iterate for a pair" in captions(figure)
+
+
+def test_curves_show_the_rows_and_name_what_lies_beyond(prices: pd.DataFrame) -> None:
+    one, main, _, *_ = privacy.last_iterate(prices, panels=PANELS).axes
+    assert [text.get_text() for text in one.texts] == ["▲ beyond 1e4: all iterates,\nlast iterate"]
+    assert not main.texts
+    drawn = [tuple(np.atleast_1d(line.get_ydata())) for line in main.lines]
+    assert tuple(0.1 * np.sqrt(STEPS)) in drawn
+    assert len(one.lines) == len(privacy.STEP_CURVES) - 2 + 1  # and their number of epochs
+
+
+def test_published_epsilon_is_marked_at_the_authors_batch_only(prices: pd.DataFrame) -> None:
+    axes = privacy.last_iterate(prices, panels=PANELS).axes
+    stars = [
+        [np.atleast_1d(line.get_xdata())[0] for line in ax.lines if line.get_marker() == "*"] for ax in axes
+    ]
+    assert stars == [[], [700], []] * 2
+
+
+def test_pair_s_numbers_are_in_the_caption(pair: pd.DataFrame) -> None:
+    text = captions(privacy.counterexample(pair))
+    assert "R claimed 0.1, exact 7" in text
+    assert "attack is on the theorem's hypotheses" in text
+    assert "claimed 2.25, exact 38.5, attack at least 8.12 (K = 1, 9 runs)" in text
+    assert "1 of 2" in text
+
+
+def test_an_epsilon_of_zero_is_not_drawn(pair: pd.DataFrame) -> None:
+    right = privacy.counterexample(pair).axes[2]
+    assert sorted(y for line in right.lines for y in np.atleast_1d(line.get_ydata())) == [2.25, 8.125, 38.5]
+
+
+FEW, MANY = (Curve(Li2019(orders, "printed"), "add_remove") for orders in (32, 256))
+CURVES = {"moments_32": FEW, "moments_256": MANY, "tight": MANY, "tight_replace_one": MANY}
+
+
+def rows_of(analysis: Budgets | Sizes) -> pd.DataFrame:
+    """All rows of an analysis."""
+    return pd.DataFrame([line for unit in analysis.units() for line in analysis.rows(unit, 0)])
+
+
+@pytest.fixture(scope="module")
+def budget_rows() -> pd.DataFrame:
+    published = {"decreasing": 0.103, "wang2015": 1.54e-6}
+    both: dict[str, list[Schedule]] = {name: ["decreasing", "fixed"] for name in CURVES}
+    panels = {"budget": both, "records": both, "batch": both}
+    setting = Setting(5000, 50, 1000, 1.0, 1e-5)
+    return rows_of(
+        Budgets(CURVES, panels, setting, [0.1, 0.4, 1.0], 0.1, published, [1000, 2000], [0.1, 1.0], [32, 64])
+    )
+
+
+@pytest.fixture(scope="module")
+def size_rows() -> pd.DataFrame:
+    curves = {name: CURVES[name] for name in privacy.ACCOUNTANT_LINES}
+    return rows_of(Sizes(curves, [0.1, 0.5, 1.0], [1000, 2000], 1000, [0.1, 1.0], 50))
+
+
+def drawn(ax: Axes, colour: str, line: str) -> np.ndarray:
+    """(2, K) the points of the one curve of this look."""
+    (curve,) = [
+        c
+        for c in ax.lines
+        if c.get_color() == colour and c.get_linestyle() == line and np.size(c.get_xdata()) > 0
+    ]
+    return np.array(curve.get_data())
+
+
+def legend_is_clear_of_the_panels(figure: Figure) -> bool:
+    """Whether no legend overlaps the data area of any panel."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    legends = [*figure.legends, *(legend for ax in figure.axes if (legend := ax.get_legend()))]
+    boxes = [legend.get_window_extent(canvas.get_renderer()) for legend in legends]
+    return bool(boxes) and not any(
+        box.overlaps(ax.get_window_extent()) for box in boxes for ax in figure.axes
+    )
+
+
+def test_curves_are_the_rows(budget_rows: pd.DataFrame) -> None:
+    ax = privacy.step_size_budgets(budget_rows).axes[0]
+    for schedule, line in privacy.SCHEDULES.items():
+        rows = budget_rows[
+            budget_rows.panel.eq("budget") & budget_rows.curve.eq("tight") & budget_rows.schedule.eq(schedule)
+        ]
+        assert np.array_equal(
+            drawn(ax, privacy.ACCOUNTANTS["tight"].colour, line), rows[["epsilon", "step_size"]].T
+        )
+
+
+def test_curves_end_where_the_accountant_does(budget_rows: pd.DataFrame) -> None:
+    ax = privacy.step_size_budgets(budget_rows).axes[0]
+    assert drawn(ax, privacy.ACCOUNTANTS["moments_32"].colour, "-")[0].min() > math.log(1e5) / 32
+    (shade,) = ax.patches
+    assert shade.get_extents().transformed(ax.transData.inverted()).x1 == pytest.approx(math.log(1e5) / 32)
+
+
+def test_both_printed_numbers_are_marked(budget_rows: pd.DataFrame) -> None:
+    ax = privacy.step_size_budgets(budget_rows).axes[0]
+    (stars,) = [line for line in ax.lines if line.get_marker() == "*"]
+    assert np.array(stars.get_data()).T.tolist() == [[0.1, 0.103], [0.1, 1.54e-6]]
+    assert {text.get_text() for text in ax.texts} == {"0.103", "1.54e-6"}
+
+
+def test_labels_and_legends(budget_rows: pd.DataFrame, size_rows: pd.DataFrame) -> None:
+    first, second = (
+        privacy.step_size_budgets(budget_rows, title="one"),
+        privacy.step_size_sizes(size_rows, title="two"),
+    )
+    assert [figure.get_suptitle() for figure in (first, second)] == ["one", "two"]
+    assert all(ax.get_xlabel() for ax in first.axes)
+    assert all(ax.get_xlabel() for ax in second.axes[2:])
+    assert all("step size" in ax.get_ylabel() for ax in (first.axes[0], second.axes[0], second.axes[2]))
+    assert all(ax.get_xscale() == ax.get_yscale() == "log" for ax in [*first.axes, *second.axes])
+    assert legend_is_clear_of_the_panels(first)
+    assert legend_is_clear_of_the_panels(second)
+
+
+def test_one_curve_for_each_size(size_rows: pd.DataFrame) -> None:
+    figure = privacy.step_size_sizes(size_rows)
+    for ax, column in zip(figure.axes[::2], ("records", "lipschitz"), strict=True):
+        solid = [line for line in ax.lines if line.get_linestyle() == "-"]
+        assert len(solid) == 2
+        rows = size_rows[
+            size_rows.panel.eq(column) & size_rows.curve.eq("tight") & size_rows.schedule.eq("decreasing")
+        ]
+        for line, (_, here) in zip(solid, rows.groupby(column), strict=True):
+            assert np.array_equal(np.asarray(line.get_ydata()), here.step_size[here.reachable.eq(1)])

@@ -1,0 +1,171 @@
+"""Figures and pages about samplers: errors, trajectories, temperatures, distances to the exact posterior."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawing import CONF, call, exhibit, legend_texts
+from hydra.utils import instantiate
+from matplotlib.figure import Figure
+from omegaconf import OmegaConf
+
+from dplangevin.papers.exhibits import samplers, style
+from dplangevin.text import short
+
+
+def run(name: str, **short: object) -> pd.DataFrame:
+    """A short run of an analysis as it stands in conf."""
+    analysis = instantiate(OmegaConf.load(CONF / f"analysis/{name}.yaml"), _convert_="all", **short)
+    return pd.DataFrame([row for unit in analysis.units() for row in analysis.rows(unit, 1)])
+
+
+def points(figure: Figure, panel: int) -> set[tuple[float, float]]:
+    """Every vertex of the lines of one panel."""
+    lines = [np.column_stack(line.get_data()) for line in figure.axes[panel].lines]
+    return {tuple(point) for line in lines for point in line.tolist()}
+
+
+def test_errors() -> None:
+    short = {"steps": [40, 80], "budgets": [1.0, 2.0], "budget_steps": 50, "optimum_steps": [50, 100]}
+    frame = run("li2019_mse", chains=30, grid=21, **short)
+    frame = frame.replace({"steps": {40: 2000, 80: 4000}})  # past the first fitted T
+    figure = call(exhibit("li2019_mse"), "draw", frame)
+    assert len(figure.axes) == 6
+    steps = frame[frame.panel.eq("steps")]
+    for panel, heat, function in (
+        (0, "proper", "theta"),
+        (1, "proper", "theta squared"),
+        (3, "printed", "theta"),
+        (4, "printed", "theta squared"),
+    ):
+        rows = steps[steps.temperature.eq(heat) & steps.function.eq(function)]
+        assert set(zip(rows.steps, rows.value, strict=True)) <= points(figure, panel)
+    assert "fitted exponents" in figure.axes[0].texts[0].get_text()
+    assert figure.axes[0].texts[0].get_text().count("±") == 2
+
+
+def test_efficiency() -> None:
+    frame = pd.DataFrame(
+        [
+            {"kind": kind, "records": n, "epsilon": e, "rho": e / 10, "tempered": n * e / 10, "repeats": 5}
+            | {"value": value, "low": value - 0.1, "high": value + 0.1}
+            for e in (0.1, 1.0)
+            for n, value in ((100, 0.5), (1000, 1.2), (10000, 1.01))
+            for kind in ("exact", "sample", "hmc", "mean", "spread")
+        ]
+    )
+    figure = call(exhibit("wang2015_are"), "draw", frame)
+    rows = frame[frame.kind.eq("sample")]
+    assert set(zip(rows.records, rows.value, strict=True)) <= points(figure, 0)
+    assert "0.1: 100, 1: 1000" in figure.texts[0].get_text()
+    assert math.isnan(samplers.asymptotic_from(frame[frame.epsilon.eq(0.1)], 1e-3))
+
+
+def test_trajectories() -> None:
+    frame = run("wang2015_fig2", records=400, threshold=2.0, chains=4, samples=50, shown=20)
+    figure = call(exhibit("wang2015_fig2"), "draw", frame)
+    titles = [ax.get_title() for ax in figure.axes[:4]]
+    assert titles == ["SGLD", "DP-SGLD, ε = 10", "SGNHT", "DP-SGNHT, ε = 10"]
+    path = frame[frame.variant.eq("sgnht") & np.isfinite(frame.epsilon) & frame.kind.eq("path")]
+    assert set(zip(path.theta_1, path.theta_2, strict=True)) <= points(figure, 3)
+
+
+def test_an_ellipse_is_where_the_normal_law_is_that_far() -> None:
+    mean, covariance = np.array([1.0, -2.0]), np.array([[2.0, 0.6], [0.6, 0.5]])
+    ax = Figure().subplots()
+    samplers.ellipse(ax, mean, covariance, 2.0)
+    away = np.column_stack(ax.lines[0].get_data()) - mean
+    assert np.einsum("ni,ij,nj->n", away, np.linalg.inv(covariance), away) == pytest.approx(4.0)
+
+
+LABELS = {"sgld": "SGLD", "sghmc": "SGHMC, {last:g}", "sgnht_fixed": "SGNHT, {setting}"}
+
+
+@pytest.fixture(scope="module")
+def temperature_rows() -> pd.DataFrame:
+    """A short run of the analysis as it stands in conf."""
+    return run("temperature", chains=20, settle=1, keep=1)
+
+
+def measured(rows: pd.DataFrame, sampler: str) -> pd.Series:
+    """Temperatures of a sampler on N(0, 1), that of the smallest step first."""
+    kept = rows[rows.sampler.eq(sampler) & rows.problem.eq("1-d") & rows.kind.eq("simulated")]
+    return kept.sort_values("step").value
+
+
+def test_every_sampler_is_a_row_at_its_temperature(temperature_rows: pd.DataFrame) -> None:
+    figure = samplers.temperatures(temperature_rows, labels=LABELS, densities={"sgld": "eq. 4.1"})
+    _, ax = figure.axes
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["SGLD", "SGHMC, 0.0001", "SGNHT, a = 0.1"]
+    drawn = points(figure, 1)
+    for y, sampler in enumerate(LABELS):
+        assert {(value, float(y)) for value in measured(temperature_rows, sampler)} <= drawn
+    assert {0.25, 0.5, 1.0} <= {x for x, _ in drawn}  # the levels of the three targets
+
+
+def test_the_density_is_that_of_the_smallest_step(temperature_rows: pd.DataFrame) -> None:
+    figure = samplers.temperatures(temperature_rows, labels=LABELS, densities={"sgld": "eq. 4.1"})
+    curve = np.asarray(figure.axes[0].lines[-1].get_ydata())
+    variance = measured(temperature_rows, "sgld").iloc[0]
+    assert curve.max() == pytest.approx(1 / np.sqrt(2 * np.pi * variance))
+    assert any("exp(−2U)\neq. 4.1" in text.get_text() for text in figure.axes[0].texts)
+
+
+def test_the_exhibit_in_conf_names_samplers_of_the_analysis(temperature_rows: pd.DataFrame) -> None:
+    cfg = exhibit("temperature")
+    assert set(cfg.draw.labels) == set(temperature_rows.sampler)
+    call(cfg, "draw", temperature_rows)
+
+
+def test_absent_samplers_are_named(temperature_rows: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match=r"no temperature rows for \['sgd'\]"):
+        samplers.temperatures(temperature_rows, labels={"sgd": "SGD"}, densities={})
+
+
+METHODS = ["dp_sgld", "dp_sgfs"]
+POSTERIOR_PANELS = {"accuracy": "accuracy", "covariance_distance": "distance"}
+
+
+def test_scores_leave_diverged_chains_out_and_count_them(family_runs: pd.DataFrame) -> None:
+    table = samplers.posterior_summary(family_runs)
+    at = table.method.eq("dp_sgfs") & table.variant.eq("temperature=proper") & table.epsilon.eq(0.1)
+    row = table[at & table.metric.eq("brier")].iloc[0]
+    assert (row.repeats, row.diverged, row.temperature) == (8, 2, "proper")
+    kept = family_runs[family_runs.method.eq("dp_sgfs") & family_runs.epsilon.eq(0.1)]
+    kept = kept[kept.variant.eq("temperature=proper") & kept.metric.eq("brier")]
+    assert row["mean"] == pytest.approx(np.nanmean(kept.value))
+    assert table[table.method.eq("dp_sghmc")].temperature.eq("printed").all()
+    with pytest.raises(ValueError, match="conf/exhibit"):
+        samplers.posterior_summary(family_runs.assign(metric="seconds"))
+
+
+def test_curves_by_temperature_on_log_axes(family_runs: pd.DataFrame) -> None:
+    figure = samplers.against_posterior(family_runs, methods=METHODS, panels=POSTERIOR_PANELS, audited=True)
+    accuracy, distance = figure.axes
+    assert (accuracy.get_yscale(), distance.get_yscale()) == ("linear", "log")
+    orange = [line for line in distance.lines if line.get_color() == style.look("dp_sgld").colour]
+    assert {"-", "--"} <= {line.get_linestyle() for line in orange}
+    x = np.asarray(orange[0].get_xdata(), dtype=float)
+    assert x == pytest.approx(np.log([0.005, 0.05, 0.5, 5.0]))
+    levels = [line for line in distance.lines if line.get_color() == "black"]
+    assert sorted(str(line.get_linestyle()) for line in levels) == ["-", "--"]
+    assert "left out: DP-SGFS 2" in figure.texts[0].get_text()
+    labels = legend_texts(figure)
+    assert {"noise as printed", "noise that targets the posterior", style.HOLLOW} <= set(labels)
+    with pytest.raises(ValueError, match=r"pate.*conf/exhibit"):
+        samplers.against_posterior(family_runs, methods=["pate"], panels=POSTERIOR_PANELS)
+
+
+def test_page_reads_diagnostics_at_their_worst(family_runs: pd.DataFrame) -> None:
+    text = samplers.against_posterior_page(family_runs, methods=["sgld", *METHODS], title="t")
+    lines = [line for line in text.splitlines() if line.startswith("| DP-SGLD | proper | 1 | 0.05 |")]
+    assert len(lines) == 1
+    mine = family_runs[family_runs.method.eq("dp_sgld") & family_runs.epsilon.eq(1.0)]
+    mine = mine[mine.variant.eq("temperature=proper")]
+    cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
+    assert cells[8] == short(mine[mine.metric.eq("r_hat")].value.max())
+    assert cells[9] == short(mine[mine.metric.eq("ess")].value.min())
+    assert cells[4] == f"{mine[mine.metric.eq('accuracy')].value.mean():.4f}"
+    assert any(line.startswith("| DP-SGFS† |") and " /2 |" in line for line in text.splitlines())
+    assert "| SGLD, not private | printed | none | none |" in text

@@ -1,0 +1,57 @@
+"""Looks of methods, also of those that LOOKS does not know, and figures as bytes."""
+
+import pandas as pd
+import pytest
+from drawing import CONF, legend_texts
+from omegaconf import OmegaConf
+
+from dplangevin.papers.exhibits import accuracy, privacy, style
+
+
+def test_looks_differ_in_colour_and_marker() -> None:
+    """Within every panel of the configuration; over all methods, in one of the two."""
+    names = [name for name in style.LOOKS if name not in accuracy.REFERENCES and ":" not in name]
+    private = [style.look(name) for name in names]
+    assert len({(look.colour, look.marker) for look in private}) == len(private)
+    drawn = [OmegaConf.load(path).draw for path in CONF.glob("exhibit/*.yaml")]
+    panels = [draw.methods for draw in drawn if "methods" in draw]
+    panels += OmegaConf.load(CONF / "exhibit/li2019_fig3.yaml").draw.panels.values()
+    for panel in panels:
+        looks = [style.look(method) for method in panel]
+        assert len({look.colour for look in looks}) == len({look.marker for look in looks}) == len(panel)
+
+
+def test_method_from_outside_has_a_look_of_its_own() -> None:
+    known = style.LOOKS.values()
+    looks = [style.look(f"their_method_{i}") for i in range(200)]
+    assert looks[0].label == "their_method_0"
+    assert looks[0] == style.look("their_method_0")
+    assert not {look.colour for look in looks} & {look.colour for look in known}
+    assert not {look.marker for look in looks} & {look.marker for look in known}
+    every = len(style.FALLBACK_COLOURS) * len(style.FALLBACK_MARKERS)
+    assert len({(look.colour, look.marker) for look in looks}) > 0.9 * every
+
+
+def test_method_from_outside_is_drawn_and_named(runs: pd.DataFrame) -> None:
+    adult = runs[runs.dataset.eq("adult")]
+    theirs = adult.assign(method=adult.method.replace("ops", "their_method"))
+    figure = accuracy.over_epsilon(theirs, methods=["their_method", "objpert"])
+    assert legend_texts(figure)[0] == "their_method"
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_same_input_gives_the_same_bytes(runs: pd.DataFrame, kind: str) -> None:
+    adult = runs[runs.dataset.eq("adult")]
+    drawn = [
+        style.image_bytes(accuracy.over_epsilon(adult, methods=["ops", "hybrid"], title="t"), kind)
+        for _ in range(2)
+    ]
+    assert drawn[0] == drawn[1]
+    assert b"CreationDate" not in drawn[0]
+
+
+def test_no_two_kinds_of_price_share_a_colour() -> None:
+    drawn = [*privacy.PRICES.values(), privacy.ATTACK]
+    assert len({of.colour for of in drawn}) == len(drawn) == len(style.PRICE_COLOURS)
+    assert privacy.STEP_CURVES["audit"].colour == privacy.ATTACK.colour
+    assert privacy.STEP_CURVES["theorem"].colour == privacy.PRICES["epsilon_formula"].colour

@@ -1,0 +1,169 @@
+"""The table and the figure of a sweep: their numbers are those of the rows, whatever is varied."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from scipy import stats
+
+from dplangevin.papers.exhibits import sweeps
+from dplangevin.papers.exhibits.read import COLUMNS, TEXT
+
+BUDGETS = (0.25, 1.0, 4.0)
+
+
+def points(
+    run: str, variants: Sequence[str], budgets: Sequence[float] = BUDGETS, **more: Any
+) -> list[dict[str, Any]]:
+    """Rows of a run whose tight price is half of what was asked; accuracy and log loss of four seeds."""
+    rows = []
+    for v, variant in enumerate(variants):
+        for b, epsilon in enumerate(budgets):
+            for seed in range(4):
+                row = {name: "" if name in TEXT else math.nan for name in COLUMNS}
+                row |= {
+                    "experiment": "sweep",
+                    "dataset": "abalone",
+                    "run": run,
+                    "method": run,
+                    "variant": variant,
+                }
+                row |= {"scaling": "unit", "epsilon": epsilon, "delta": 1e-5, "epsilon_tight": epsilon / 2}
+                row |= {"seed": seed, **more}
+                value = 0.5 + 0.03 * v + 0.05 * b + 0.01 * seed**2
+                rows += [
+                    {**row, "metric": "accuracy", "value": value},
+                    {**row, "metric": "log_loss", "value": -value},
+                ]
+    return rows
+
+
+def two_fields() -> pd.DataFrame:
+    """OPS by radius and number of rows, and a fit without privacy by number of rows alone."""
+    sizes = [f"dataset.train_rows={n}" for n in (300, 3000)]
+    rows = points("ops", [f"radius={r};{size}" for size in sizes for r in (1.0, 5.0, 20.0)])
+    return pd.DataFrame(rows + points("nonprivate", sizes, [math.inf]))
+
+
+def at(line: Line2D) -> tuple[list[float], list[float]]:
+    """x and y of a line."""
+    x, y = (np.asarray(values, dtype=float) for values in line.get_data())
+    return x.tolist(), y.tolist()
+
+
+def drawn(figure: Figure, panel: int) -> list[tuple[list[float], list[float]]]:
+    """x and y of the markers of a panel, line by line."""
+    lines = figure.axes[panel].lines
+    return [at(line) for line in lines if line.get_marker() not in ("", "None", "_")]
+
+
+def said(figure: Figure) -> str:
+    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
+
+
+def test_the_table_has_every_point_at_the_budgets_asked_for_and_at_tight_ones() -> None:
+    runs = two_fields()
+    table = sweeps.table(runs, epsilons=[1.0, 9.0])
+    asked, tight = (table[table.axis.eq(axis)] for axis in ("asked", "tight"))
+    assert len(asked) == 6 * 3 + 2
+    assert len(tight) == 6  # 9 is above what any point costs, and a fit without privacy costs nothing
+    assert sorted(asked.radius.dropna().unique()) == [1.0, 5.0, 20.0]
+    assert asked["dataset.train_rows"].tolist() == [300.0] * 9 + [3000.0] * 9 + [300.0, 3000.0]
+    assert (asked.epsilon_tight / asked.epsilon_asked)[:18].eq(0.5).all()
+    mine = runs[runs.variant.eq("radius=5.0;dataset.train_rows=300") & runs.metric.eq("accuracy")]
+    by_seed = mine.pivot(index="seed", columns="epsilon", values="value")
+    own = asked[
+        asked.radius.eq(5.0) & asked["dataset.train_rows"].eq(300) & asked.epsilon_asked.eq(1.0)
+    ].iloc[0]
+    low, high = stats.t.interval(0.95, 3, loc=by_seed[1.0].mean(), scale=stats.sem(by_seed[1.0]))
+    assert (own["mean"], own.low, own.high) == pytest.approx((by_seed[1.0].mean(), low, high))
+    at = tight[tight.radius.eq(5.0) & tight["dataset.train_rows"].eq(300)].iloc[0]
+    halfway = by_seed[[1.0, 4.0]].mean(axis=1)  # a tight 1 is an asked 2, in the middle of ln 1 and ln 4
+    assert (at["mean"], at.epsilon_asked, at.epsilon_tight) == pytest.approx((halfway.mean(), 2.0, 1.0))
+    assert at.high - at["mean"] == pytest.approx(stats.t.ppf(0.975, 3) * stats.sem(halfway))
+    loss = sweeps.table(runs, metric="log_loss")
+    assert loss["mean"].tolist() == pytest.approx((-sweeps.table(runs)["mean"]).tolist())
+    with pytest.raises(ValueError, match=r"no metric 'acuracy'; did you mean accuracy\?"):
+        sweeps.table(runs, metric="acuracy")
+    with pytest.raises(ValueError, match="nothing is varied"):
+        sweeps.table(pd.DataFrame(points("ops", [""])))
+
+
+def test_the_figure_shows_the_rows_of_the_table_and_no_other_numbers() -> None:
+    runs = two_fields()
+    table, figure = sweeps.table(runs), sweeps.figure(runs, title="Sweep")
+    for panel, (axis, column) in enumerate((("asked", "epsilon_asked"), ("tight", "epsilon_tight"))):
+        here = table[table.axis.eq(axis) & table[column].eq(1.0)]
+        seen = drawn(figure, panel)
+        for (x, y), size in zip(seen, (300, 3000), strict=True):
+            rows = here[here["dataset.train_rows"].eq(size)].sort_values("radius")
+            assert y == pytest.approx(rows["mean"].tolist())
+            assert x == pytest.approx(rows.radius.tolist(), rel=0.05)  # lines stand a little apart
+        bars = [c.get_segments() for c in figure.axes[panel].collections if hasattr(c, "get_segments")]
+        ends = sorted((float(low), float(high)) for each in bars for (_, low), (_, high) in each)
+        assert np.array(ends) == pytest.approx(np.array(sorted(zip(here.low, here.high, strict=True))))
+        levels = [at(line)[1] for line in figure.axes[panel].lines]
+        flat = {y[0] for y in levels if len(set(y)) == 1}
+        assert flat >= set(table[table.run.eq("nonprivate")]["mean"])
+        other = here["epsilon_tight" if axis == "asked" else "epsilon_asked"]
+        assert [y for _, ys in drawn(figure, 2 + panel) for y in ys] == pytest.approx(other.tolist())
+    assert figure.axes[0].get_xscale() == "log"
+    (legend,) = figure.legends
+    assert {"train rows = 300", "train rows = 3000", "Non-private"} <= {
+        t.get_text() for t in legend.get_texts()
+    }
+
+
+@pytest.mark.parametrize(
+    ("variants", "names", "scale"),
+    [
+        ([f"radius={r}" for r in (1.0, 2.0, 3.0)], ["1", "2", "3"], "linear"),
+        ([f"radius={r}" for r in (1.0, 10.0, 100.0)], ["1", "10", "100"], "log"),
+        ([f"bound={b}" for b in ("paper", "range")], ["paper", "range"], "linear"),
+        (["sampling.batch=None", "sampling.batch=64"], ["None", "64"], "linear"),
+        ([f"radius={r}" for r in (-1.0, 0.0, 99.0)], ["-1", "99"], "linear"),  # two names would touch
+    ],
+)
+def test_an_axis_fits_its_values(variants: list[str], names: list[str], scale: str) -> None:
+    figure = sweeps.figure(pd.DataFrame(points("ops", variants)))
+    assert [tick.get_text() for tick in figure.axes[2].get_xticklabels()] == names
+    assert figure.axes[0].get_xscale() == scale
+
+
+def test_runs_and_fields_have_colours_panels_or_are_said_not_to_be_drawn() -> None:
+    grid = [f"radius={r};bound={b};precision={p}" for r in (1.0, 2.0, 5.0) for b in "pr" for p in (0.1, 1.0)]
+    figure = sweeps.figure(pd.DataFrame(points("ops", grid)))
+    assert len(figure.axes) == 2 * (2 + 1)  # precision has rows of panels, bound colours; and the prices
+    assert [len(drawn(figure, panel)) for panel in range(4)] == [2] * 4
+    both = points("ops", ["dataset.train_rows=9", "dataset.train_rows=90"])
+    both += points("mine", ["dataset.train_rows=9", "dataset.train_rows=90"])
+    figure = sweeps.figure(pd.DataFrame([*both, *points("objpert", ["ridge=1.0"])]))
+    assert [len(drawn(figure, panel)) for panel in range(2)] == [2, 2]
+    other = pd.DataFrame([*both, *points("objpert", ["ridge=1.0", "ridge=2.0"])])
+    text = said(sweeps.figure(other))
+    assert "Not drawn, since they vary other fields: objpert." in text
+    assert "Not drawn" not in said(figure)
+    with pytest.raises(ValueError, match=r"x = 'rige' is not varied; did you mean ridge\?"):
+        sweeps.figure(other, x="rige")
+    with pytest.raises(ValueError, match="scale = 'lin' must be linear or log"):
+        sweeps.figure(other, scale="lin")
+
+
+def test_hollow_points_attacks_and_budgets_that_do_not_reach() -> None:
+    rows = points("ops", ["radius=1.0", "radius=5.0"], [1.0], epsilon_audit=0.3, violated="a condition")
+    figure = sweeps.figure(pd.DataFrame(rows))
+    assert len(figure.axes) == 2  # no tight epsilon of 1 between budgets: the price is shown below
+    assert all(
+        line.get_markerfacecolor() == "white" for line in figure.axes[0].lines if line.get_marker() == "o"
+    )
+    (attack,) = (line for line in figure.axes[1].lines if line.get_marker() == "_")
+    assert at(attack)[1] == [0.3, 0.3]
+    assert "No point has budgets on both sides of a tight ε of 1." in said(figure)
+    labels = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert "shown by an attack: at least" in labels
+    assert any(label.startswith("hollow") for label in labels)

@@ -1,0 +1,427 @@
+"""The pages and numbers of trained networks and heads, and of the claims, from fake rows."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import fake_results
+import numpy as np
+import pandas as pd
+import pytest
+from drawing import exhibit, legend_texts
+from fake_results import final, finals
+from omegaconf import OmegaConf
+from scipy import stats
+
+from dplangevin.papers.claims import ryffel2022
+from dplangevin.papers.exhibits import networks, tables
+from dplangevin.papers.exhibits.read import by_seed
+
+ROOT = Path(__file__).parents[3]
+NETWORKS = {"tanh": "Small", "li2019": "Paper's"}
+FEATURES = {
+    "cifar10_resnet20": {"task": "Pictures", "network": "Small", "source": "Public."},
+    "pneumonia_resnet20": {"task": "Lungs", "network": "Small", "source": "In 112 pixels."},
+}
+NAMED = {
+    "cifar10_resnet18": {"task": "Pictures", "network": "Large", "source": "Ours."},
+    "cifar10_alexnet": {"task": "Pictures", "network": "Alex", "source": "Ours."},
+}
+
+
+def numbers(name: str, key: str = "published") -> list[dict[str, Any]]:
+    """The printed numbers that the exhibit's numbers are put beside."""
+    entries: Any = OmegaConf.to_container(exhibit(name).numbers[key])
+    return entries
+
+
+def cells(page: str, *starts: str) -> list[str]:
+    """The row that begins with these cells."""
+    (line,) = [line for line in page.splitlines() if line.startswith("| " + " | ".join(starts) + " |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.fixture(scope="module")
+def trained() -> pd.DataFrame:
+    return by_seed(finals())
+
+
+def test_summary_over_seeds(trained: pd.DataFrame) -> None:
+    table = tables.training_summary(trained)
+
+    def row(run: str) -> pd.Series:
+        return table[table.run.eq(run) & table.epsilon.eq(8.0)].iloc[0]
+
+    assert len(table) == len(trained.groupby(["run", "epsilon"]))
+    three = row("tanh_dp_sgd")
+    assert (three.accuracy, three.sd, three.seeds) == (pytest.approx(0.983), pytest.approx(0.001), 3)
+    assert three.high - three.accuracy == pytest.approx(stats.t.ppf(0.975, 2) * 0.001 / math.sqrt(3))
+    one = row("li2019_dp_sgd")
+    assert one.accuracy == pytest.approx(0.97)
+    assert math.isnan(one.sd)
+    assert math.isnan(one.low)
+    assert list(table.block.unique()) == list(tables.TRAINING_BLOCKS)
+    with pytest.raises(ValueError, match="tanh_sgd occurs twice"):
+        tables.training_summary(pd.concat([trained, trained[trained.run.eq("tanh_sgd")]]))
+
+
+def test_published_numbers_stand_beside_their_rows(trained: pd.DataFrame) -> None:
+    table = tables.training_summary(trained, published=numbers("li2019_tab1"))
+    beside = table[table.accuracy_paper.notna()].set_index(["run", "epsilon"]).accuracy_paper
+    assert beside["tanh_dp_sgd", 0.5] == 0.9
+    assert beside["li2019_dp_sgd", 8.0] == 0.97
+    assert beside["li2019_pate", 1.97] == 0.9851
+    assert beside["tanh_dp_sgld_printed", 0.99] == beside["tanh_dp_sgld", 0.99] == 0.9921
+    assert beside["tanh_dp_sgd_reference", 2.93] == 0.981
+    assert (
+        beside[[run in ("tanh_sgd", "tanh_sgld", "li2019_sgd") for run, _ in beside.index]].eq(0.9934).all()
+    )
+    assert "tanh_dp_sgld_decreasing" not in beside.index.get_level_values("run")
+    assert len(beside) == 4 + 4 + 1 + 4 + 2  # not private, at .99, reference, DP-SGD, PATE
+
+
+@pytest.mark.parametrize("name", ["li2019_tab1", "li2019_tab1_svhn", "li2019_curves", "li2019_reliability"])
+def test_exhibits_name_runs_that_there_are(name: str) -> None:
+    cfg = exhibit(name)
+    experiment: Any = OmegaConf.load(ROOT / f"conf/experiment/{Path(cfg.source).name}.yaml")
+    runs = [str(run) for run in experiment.runs]
+    assert set(cfg.runs) <= set(runs)
+    if cfg.part == "seeds":
+        assert sorted(cfg.runs) == sorted(runs)
+        networks = {run.get("problem", experiment.get("problem")) for run in experiment.runs.values()}
+        assert networks == set(cfg.draw.networks)
+        for number in numbers(name):
+            wanted = number["where"].get("run", [])
+            assert set(wanted if isinstance(wanted, list) else [wanted]) <= set(runs)
+
+
+@pytest.mark.parametrize(("name", "dataset"), [("li2019_tab1", "mnist"), ("li2019_tab1_svhn", "svhn")])
+def test_published_numbers_are_those_of_the_paper(name: str, dataset: str) -> None:
+    """Accuracy and budget of every number in the configuration, except that of another paper."""
+    printed = pd.read_csv(ROOT / "data/published/li2019.csv")
+    rows = printed[printed["where"].eq("Table 1") & printed.dataset.eq(dataset)]
+    rows = rows[rows.quantity.str.startswith("accuracy")]
+    budget = rows.note.fillna("").str.extract(r"eps ([\d.]+)")[0].astype(float)
+    expected = set(zip(rows.value.astype(float), budget.fillna(0.0), strict=True))
+    of_paper = [n for n in numbers(name) if "source" not in n]
+    assert {(n["accuracy"], n.get("epsilon", 0.0)) for n in of_paper} == expected
+    for number in of_paper:
+        where = number["where"]
+        assert where.get("epsilon", number.get("epsilon")) == number.get("epsilon")
+
+
+def test_page(trained: pd.DataFrame) -> None:
+    names = {"tanh_dp_sgld_printed": "As printed"}
+    page = tables.training_page(
+        trained, published=numbers("li2019_tab1"), networks=NETWORKS, names=names, title="Title"
+    )
+    assert page.startswith("# Title\n")
+    assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == list(
+        tables.TRAINING_BLOCKS.values()
+    )
+    row = cells(page, "Small", "As printed")
+    assert row[2] == "η 0.3, batch 128, epochs 20, clip 0.3, σ 3.18"
+    assert row[3:] == ["99.21", "90.20", "0.10", "3", "0.99", "0.36", "0.22", "0.41"]
+    row = cells(page, "Paper's", "SGD, not private")
+    assert row[3:] == ["99.34", "99.31", "", "1 seed", "", "∞", "∞", "∞"]
+    assert cells(page, "Small", "0.5")[2:] == ["94.00 ± 0.10", "95.00 ± 0.10 [90.00]", "70.00 ± 0.10"]
+    assert cells(page, "Paper's", "1.97")[2:] == ["", "", "95.50 (1 seed) [98.51]"]
+    budgets = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| Paper's | ")]
+    assert [b for b in budgets if b[0].isdigit()] == ["0.5", "0.99", "1.97", "8"]
+    assert "answered 250, ε that depends on the data 0.4" in page
+    assert "Papernot" in page
+    assert "δ = 1e-5" in page
+    assert "nan" not in page
+    assert "†" not in page
+
+
+def test_failed_condition_is_marked(trained: pd.DataFrame) -> None:
+    failed = trained.assign(violated=trained.run.eq("tanh_dp_sgd").map({True: "too few steps", False: ""}))
+    page = tables.training_page(failed, published=[], networks=NETWORKS)
+    assert page.count("†") == 1 + 2 * 5  # the note, and five budgets in two tables
+
+
+def test_diverged_seeds_are_left_out_of_the_table(trained: pd.DataFrame) -> None:
+    lost = trained.run.eq("tanh_dp_sgd") & trained.epsilon.eq(0.5)
+    page = tables.training_page(
+        trained.assign(accuracy=trained.accuracy.mask(lost)), published=[], networks=NETWORKS
+    )
+    assert cells(page, "Small", "0.5")[2:] == ["94.00 ± 0.10", "diverged", "70.00 ± 0.10"]
+    assert page.count("diverged") == 2
+    assert "nan" not in page
+
+
+def test_block_without_rows_is_left_out() -> None:
+    frame = by_seed(final("svhn_dp_sgld", [0.8], [2.97], seeds=1))
+    page = tables.training_page(frame, published=[], networks={})
+    assert [line for line in page.splitlines() if line.startswith("## ")] == ["## At equal tight ε"]
+    assert "| svhn | DP-SGLD |" in page
+
+
+def test_whole_settings_are_not_rounded() -> None:
+    row = pd.Series(
+        {"step_size": 0.034567, "batch": 1024.0, "epochs": 50.0, "clip": 0.1, "noise_multiplier": 1.5061}
+    )
+    assert (
+        tables.hyperparameters(row, tables.TRAINING_SYMBOLS)
+        == "η 0.0346, batch 1024, epochs 50, clip 0.1, σ 1.51"
+    )
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    frames = [fake_results.heads(), fake_results.pneumonia(), fake_results.head_curve()]
+    return by_seed(pd.concat(frames, ignore_index=True))
+
+
+@pytest.fixture(scope="module")
+def printed() -> pd.DataFrame:
+    return pd.read_csv(ROOT / "data/published/ryffel2022.csv")
+
+
+def test_heads_summary(frame: pd.DataFrame) -> None:
+    table = tables.heads_summary(frame, schedule="constant", published=numbers("ryffel2022_tab1"))
+    assert len(table) == 2 * 6
+    assert list(table.block) == ["published"] * 6 + ["equal"] * 6
+    assert list(table.dataset[:6]) == ["cifar10_resnet20"] * 3 + ["pneumonia_resnet20"] * 3
+    row = table[table.run.eq("dp_langevin_constant_published")].iloc[0]
+    assert (row.accuracy, row.seeds) == (pytest.approx(0.65), fake_results.HEAD_SEEDS)
+    values = 0.65 + 0.001 * (np.arange(4) - 1.5)
+    expected = stats.t.interval(0.95, 3, loc=0.65, scale=stats.sem(values))
+    assert (row.low, row.high) == pytest.approx(expected)
+    assert (row.paper_resnet18, row.paper_alexnet) == (0.703, 0.575)
+    assert (row.epsilon_formula_epochs, row.epsilon_formula_steps) == (0.98, 26)
+    assert (row.epsilon_tight, row.epsilon_last, row.epsilon_audit) == (11, 10.5, 3)
+    lungs = table[table.dataset.str.startswith("pneumonia")]
+    assert set(lungs.paper_resnet18) == {0.588, 0.593}
+    assert lungs.paper_alexnet.isna().all()
+    with pytest.raises(ValueError, match="'cosine'"):
+        tables.heads_summary(frame, schedule="cosine")
+    twice = pd.concat([frame, frame[frame.run.eq("none_constant")]])
+    with pytest.raises(ValueError, match="none_constant occurs twice"):
+        tables.heads_summary(twice, schedule="constant")
+
+
+def test_diverged_chains_are_left_out(frame: pd.DataFrame) -> None:
+    lost = frame.run.eq("dp_sgd_constant_tight") & frame.seed.gt(0)
+    gone = frame.run.eq("dp_sgd_constant_published")
+    broken = frame.assign(accuracy=frame.accuracy.mask(lost | gone))
+    table = tables.heads_summary(broken, schedule="constant").set_index("run")
+    assert set(table.seeds["dp_sgd_constant_tight"]) == {1}
+    assert table.accuracy["dp_sgd_constant_published"].isna().all()
+    page = tables.heads_page(broken, schedule="constant", published=[], features=FEATURES)
+    assert page.count("| one seed |") == 2
+    assert page.count("| diverged |") == 2
+
+
+@pytest.mark.parametrize(("name", "where"), [("ryffel2022_tab1", "Table 1"), ("ryffel2022_tab2", "Table 2")])
+def test_published_accuracies_are_those_of_the_paper(name: str, where: str, printed: pd.DataFrame) -> None:
+    rows = printed[printed["where"].eq(where) & printed.quantity.str.startswith("accuracy_")]
+    method = rows.quantity.str.removeprefix("accuracy_").replace(
+        {"nonprivate": "sgd", "dp_langevin": "dp_sgld_ryffel2022"}
+    )
+    expected = set(zip(rows.dataset, method, rows.value.astype(float).round(6), strict=True))
+    found = {
+        (f"{n['dataset']}_{n['network']}", n["method"], round(100 * n["accuracy"], 6)) for n in numbers(name)
+    }
+    assert found == expected
+    assert exhibit(name)["draw"]["published"] == numbers(name)
+
+
+def test_table3_numbers_are_those_of_the_paper(printed: pd.DataFrame) -> None:
+    found = {number["run"]: 100 * number["accuracy"] for number in numbers("ryffel2022_tab3")}
+    value = printed.set_index(["where", "dataset", "quantity"]).value.astype(float)
+    for run, where, quantity in (
+        *((f"{part}_none", "Table 3", "accuracy_nonprivate") for part in ("stage", "block")),
+        *((f"{part}_dp_sgd", "Table 3", "accuracy_dp_sgd") for part in ("stage", "block")),
+        ("head_none", "Table 1", "accuracy_nonprivate"),
+        ("head_dp_sgd", "Table 1", "accuracy_dp_sgd"),
+    ):
+        assert found[run] == pytest.approx(value[where, "cifar10_resnet18", quantity])
+
+
+def test_heads_page(frame: pd.DataFrame) -> None:
+    page = tables.heads_page(
+        frame, schedule="constant", published=numbers("ryffel2022_tab1"), features=FEATURES, title="Title"
+    )
+    assert page.startswith("# Title\n")
+    assert "constant step size" in page
+    assert "Lungs: Small. In 112 pixels." in page
+    assert "best epoch |" not in page  # of no row here
+    assert "| attack on a pair that this problem admits, at least |" in page
+    titles = [tables.HEAD_BLOCKS[block] for block in ("published", "equal")]
+    assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == titles
+    row = cells(page, "Pictures", "Small", "DP-Langevin", "the authors'")
+    assert row[4] == "η 0.018, λ 0.001, clip 15, σ 0.0022, batch 128, epochs 30"
+    assert row[5:10] == ["70.30", "57.50", "65.00", "64.79 to 65.21", "4"]
+    assert row[10:] == ["1e-5", "1", "0.98", "26", "11", "10.5", "3", ""]
+    free = cells(page, "Lungs", "Small", "No privacy", "")
+    assert free[5:8] == ["59.30", "", "76.00"]
+    assert free[10:] == [""] * 8
+    rule = next(line for line in page.splitlines() if line.startswith("| ---"))
+    assert rule.split(" | ")[5:] == ["---:"] * 12 + ["---: |"]
+    assert "nan" not in page
+    assert "†" not in page
+
+
+def test_a_network_of_the_paper_stands_beside_its_own_numbers() -> None:
+    """And beside the best epoch; one that the paper does not have beside those of all."""
+    frame = by_seed(pd.concat([fake_results.code(), fake_results.heads()], ignore_index=True))
+    given: Any = {"schedule": "constant", "published": numbers("ryffel2022_tab1")}
+    page = tables.heads_page(frame, features=FEATURES | NAMED, **given)
+    assert cells(page, "Pictures", "Large", "DP-Langevin", "the authors'")[5:9] == [
+        "70.30",
+        "",
+        "70.30",
+        "69.90",
+    ]
+    assert cells(page, "Pictures", "Alex", "DP-SGD", "the authors'")[5:9] == ["", "56.40", "56.40", "56.00"]
+    assert cells(page, "Pictures", "Small", "DP-SGD", "the authors'")[5:7] == ["68.00", "56.40"]
+    figure = networks.heads(frame, features=NAMED | FEATURES, **given)
+    assert [ax.get_title(loc="left") for ax in figure.axes[::2]] == [
+        "Pictures: Large",
+        "Pictures: Alex",
+        "Pictures: Small",
+    ]
+    assert networks.BEST.label in legend_texts(figure)
+
+
+def test_failed_condition_of_a_head_is_marked(frame: pd.DataFrame) -> None:
+    failed = frame.assign(violated=frame.run.eq("dp_sgd_constant_tight").map({True: "clipped", False: ""}))
+    page = tables.heads_page(failed, schedule="constant", published=[], features={})
+    assert page.count("†") == 1 + 2
+    figure = networks.heads(failed, schedule="constant", published=[], features={})
+    assert networks.HOLLOW in legend_texts(figure)
+
+
+def test_chart_shows_every_epsilon_once(frame: pd.DataFrame) -> None:
+    printed_numbers = numbers("ryffel2022_tab1")
+    figure = networks.heads(
+        frame, schedule="constant", published=printed_numbers, features=FEATURES, title="T"
+    )
+    left, right = figure.axes[:2]
+    assert left.get_xlabel() == "test accuracy (%)"
+    assert right.get_xlabel() == "ε at δ = 1e-5"
+    assert figure.axes[3].get_xlabel() == "ε at δ = 1e-4"
+    points = np.concatenate(
+        [line.get_xdata() for line in right.lines if line.get_marker() not in ("", "None")]
+    )
+    wanted = tables.heads_summary(frame, schedule="constant").query("dataset == 'cifar10_resnet20'")
+    values = wanted[wanted.method.ne("sgd")][list(networks.EPSILONS)].to_numpy(float)
+    assert sorted(points) == pytest.approx(sorted(values[np.isfinite(values)]))
+    claims = [
+        np.asarray(line.get_xdata()) for line in right.lines if line.get_color() == networks.CLAIMED.colour
+    ]
+    assert [claim.tolist() for claim in claims] == [[1.0, 1.0]]
+    names = [text.get_text() for text in left.get_yticklabels()]
+    assert len(names) == 6
+    assert sum("formula" in name for name in names) == 1
+
+
+def test_prices_beyond_the_axis_are_shown_at_its_end(frame: pd.DataFrame) -> None:
+    far = frame.assign(epsilon_formula_steps=frame.epsilon_formula_steps * 1e5)
+    figure = networks.heads(far, schedule="constant", published=[], features={})
+    texts = [text.get_text() for text in figure.axes[1].texts]
+    assert texts == [">", ">", ">"]
+    assert figure.axes[1].get_xlim()[1] == pytest.approx(1.6 * networks.EPSILON_ENDS[1])
+
+
+def test_finetuning() -> None:
+    frame = by_seed(pd.concat([fake_results.finetune(), fake_results.finetune("resnet20")]))
+    printed_numbers = numbers("ryffel2022_tab3")
+    table = tables.finetune_summary(frame.iloc[::-1], published=printed_numbers)
+    parts = ["head_resnet18", "fourth_stage", "head", "block"]
+    assert list(table.problem) == [part for part in parts for _ in range(2)]
+    assert table.set_index("run").accuracy["block_none"] == pytest.approx(0.7215)
+    named = dict(zip(parts, ["Large", "Large", "Small", "Small"], strict=True))
+    page = tables.finetune_page(frame, published=printed_numbers, networks=named)
+    row = cells(page, "Last block and head", "Small", "DP-SGD")
+    assert row[4:8] == ["74000", "67.80", "", "63.15"]
+    assert row[9:] == ["4", "1e-5", "1", "1.9", "1"]
+    assert cells(page, "Fourth stage and head", "Large", "No privacy")[5:8] == ["77.00", "73.15", "72.15"]
+    figure = networks.finetune(frame, published=printed_numbers, networks=named)
+    assert [ax.get_title(loc="left") for ax in figure.axes[::2]] == ["Large", "Small"]
+    low, high = figure.axes[1].get_xlim()
+    assert low < 0.1
+    assert high > 10
+    with pytest.raises(ValueError, match="block_none occurs twice"):
+        tables.finetune_summary(pd.concat([frame, frame[frame.run.eq("block_none")]]))
+
+
+def test_table4_prints_the_papers_ratios(printed: pd.DataFrame) -> None:
+    """With d = classes and the orders of the configuration; with d = classes x features it does not."""
+    rows = ryffel2022.growth_ratios(
+        fake_results.heads().iloc[:0], paper=numbers("ryffel2022_tab4", "paper"), features={}
+    )
+    value = printed[printed["where"].eq("Table 4")].set_index(["dataset", "quantity"]).value.astype(float)
+    for dataset, row in zip(
+        ("cifar10_resnet18", "cifar10_alexnet", "pneumonia_resnet18"), rows.to_dict("records"), strict=True
+    ):
+        assert row["smoothness"] == value[dataset, "smoothness"]
+        assert float(f"{row['condition']:.1e}") == value[dataset, "smoothness_over_convexity"]
+        assert float(f"{row['ratio_classes']:.1e}") == row["ratio_published"] == value[dataset, "ratio"]
+        features = row["parameters"] / row["classes"]
+        assert row["ratio_theorem"] == pytest.approx(row["ratio_classes"] / features)
+        proof = 0.5 * row["records"] ** 2 / ((1 + 2 * math.log(1e5)) * row["parameters"])
+        assert row["ratio_proof"] == pytest.approx(proof / row["condition"] ** 2)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "row", "epoch"),
+    [("cifar10_resnet18", 0, 27), ("cifar10_alexnet", 1, 30), ("pneumonia_resnet18", 2, 29)],
+)
+def test_table4_orders_are_those_of_the_formula_at_an_epoch(
+    dataset: str, row: int, epoch: int, printed: pd.DataFrame
+) -> None:
+    """The best integer order of Theorem 3.1 at the authors' settings, K counted in epochs, up to the last one."""
+    entry = numbers("ryffel2022_tab4", "paper")[row]
+    value = (
+        printed[printed.dataset.eq(dataset)]
+        .drop_duplicates("quantity")
+        .set_index("quantity")
+        .value.astype(float)
+    )
+    assert epoch <= value.epochs
+    convexity = value.strong_convexity
+    slope = 4 * value["clip"] ** 2 / (convexity * (value.records * value.noise_std) ** 2)
+    slope *= -math.expm1(-convexity / 2 * value.step_size * epoch)
+    log = -math.log(value.delta_used)
+    assert min(range(2, 200), key=lambda order: slope * order + log / (order - 1)) == entry["order"]
+    best = ryffel2022.best_order(slope + 2 * math.sqrt(slope * log), value.delta_used)
+    assert best == pytest.approx(1 + math.sqrt(log / slope))
+
+
+def test_table4_of_ours(frame: pd.DataFrame) -> None:
+    paper = numbers("ryffel2022_tab4", "paper")
+    table = ryffel2022.growth_ratios(frame, paper=paper, features=FEATURES)
+    ours = table[table.source.eq("ours")].iloc[0]
+    assert (ours.task, ours.condition) == ("Pictures", pytest.approx(2e4))
+    assert ours.ratio_classes == pytest.approx(50000**2 / (ours.order * 10) / 4e8)
+    page = tables.ratios_page(frame, paper=paper, features=FEATURES)
+    row = cells(page, "paper", "CIFAR-10", "ResNet-18")
+    assert row[6:12] == ["55", "0.001", "5.5e4", "26", "3.2e-3", "3.2e-3"]
+    assert cells(page, "ours", "Lungs", "Small")[10] == ""
+    assert "nan" not in page
+    figure = networks.growth_ratios(frame, paper=paper, features=FEATURES)
+    assert figure.axes[0].get_xscale() == "log"
+    assert len(figure.axes[0].get_yticklabels()) == 5
+
+
+def test_curve(frame: pd.DataFrame) -> None:
+    table = networks.heads_over_epsilon_summary(frame)
+    assert len(table) == 4 * 4 + 1
+    assert table.accuracy[table.method.eq("sgd")].tolist() == [pytest.approx(0.66)]
+    figure = networks.heads_over_epsilon(frame, network="a small network")
+    (ax,) = figure.axes
+    assert ax.get_xlabel() == "tight ε (replace-one)"
+    labels = legend_texts(figure)
+    assert labels[0] == "No privacy"
+    assert len(labels) == 5
+    assert "not drawn: 1 of 16 points" in figure.texts[0].get_text()
+    own = frame[frame.run.eq("none_constant") & frame.dataset.eq("cifar10_resnet20")].assign(
+        block="figure", accuracy=0.5, experiment="ryffel2022_curve"
+    )
+    again = networks.heads_over_epsilon_summary(pd.concat([frame, own], ignore_index=True))
+    assert again.accuracy[again.method.eq("sgd")].tolist() == [0.5]
+    with pytest.raises(ValueError, match="block 'figure'"):
+        networks.heads_over_epsilon_summary(by_seed(fake_results.heads()))

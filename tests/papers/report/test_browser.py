@@ -1,0 +1,181 @@
+"""The site in a browser, opened as files: nothing fails, nothing is fetched, menus and keys work, axe finds nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+SITE = Path(__file__).parents[3] / "results/report"
+CHROMIUM = Path("/usr/bin/chromium")
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+PAGES = [
+    "index.html",
+    "claims.html",
+    "exhibits.html",
+    "exhibit-wang2015_fig1c.html",
+    "compare.html",
+    "privacy.html",
+    "how.html",
+]
+CHARTS = {"index.html": 10, "compare.html": 1, "privacy.html": 4}  # page -> charts that it draws at first
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: {CHROMIUM} is not there; install Debian's package chromium")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+@contextmanager
+def opened(browser: Browser, name: str, **options: Any) -> Iterator[Page]:
+    """A page whose charts are drawn. Fails, when it is left, on what the browser complained of and on requests for
+    anything outside of results/."""
+    context = browser.new_context(**options)
+    page = context.new_page()
+    said: list[str] = []
+    page.on(
+        "console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None
+    )
+    page.on("pageerror", lambda error: said.append(str(error)))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{SITE.as_uri()}/{name}")
+    file = name.partition("#")[0]
+    drawn = page.locator(".chart[data-drawn]")
+    expect(drawn).to_have_count(CHARTS.get(file, 0), timeout=15_000)
+    yield page
+    assert said == []
+    inside = (SITE.parent.as_uri(), "data:")
+    assert [url for url in asked if not url.startswith(inside)] == []
+    context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, name: str, scheme: Any) -> None:
+    part = (
+        f"{name}#verdict=contradicted&paper=wang2015" if name == "claims.html" else name
+    )  # each claim is like the others
+    with opened(browser, part, color_scheme=scheme) as page:
+        found = (
+            Axe().run(page, options={"resultTypes": ["violations"], "preload": False}).response["violations"]
+        )
+        bad = [
+            (v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in ("serious", "critical")
+        ]
+        assert bad == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_phone_shows_it_without_scrolling_sideways(browser: Browser, name: str) -> None:
+    with opened(browser, name, viewport={"width": 360, "height": 740}) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def shown(page: Page) -> int:
+    return page.locator("article.claim:visible").count()
+
+
+def test_filters_of_the_claims_and_their_links(browser: Browser) -> None:
+    with opened(browser, "claims.html") as page:
+        everything = shown(page)
+        page.locator("select[name=verdict]").select_option("contradicted")
+        page.locator("select[name=paper]").select_option("ryffel2022")
+        some = shown(page)
+        assert 0 < some < everything
+        assert page.locator("article.claim:visible:not([data-verdict=contradicted])").count() == 0
+        page.locator("input[name=text]").fill("sensitivity")
+        fewer = shown(page)
+        assert 0 < fewer < some
+        expect(page.get_by_role("status")).to_contain_text(f"{fewer} of {everything}")
+        link = page.url.rpartition("/")[2]
+    with opened(browser, link) as page:
+        assert shown(page) == fewer
+        expect(page.locator("select[name=paper]")).to_have_value("ryffel2022")
+        page.get_by_role("button", name="Show all").click()
+        expect(page.locator("article.claim:visible")).to_have_count(everything)
+    with opened(browser, "claims.html#exhibit=li2019_fig3&kind=extension") as page:
+        assert {"extension"} == {
+            claim.get_attribute("data-kind") for claim in page.locator("article.claim:visible").all()
+        }
+    with opened(browser, "claims.html#wang2015_ops") as page:
+        assert shown(page) == everything
+        expect(page.locator("#wang2015_ops")).to_be_in_viewport()
+
+
+def test_claims_are_a_list_without_scripts(browser: Browser) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{SITE.as_uri()}/claims.html")
+    assert page.locator("article.claim").first.is_visible()
+    assert not page.locator("#filter").is_visible()
+    page.goto(f"{SITE.as_uri()}/index.html")
+    assert page.locator("figure noscript").count() >= 5
+    context.close()
+
+
+def test_menus_of_the_comparison(browser: Browser) -> None:
+    with opened(browser, "compare.html") as page:
+        first = page.locator("#ranks").inner_text()
+        assert "best" in first
+        page.locator("select[name=score]").select_option("brier")
+        page.locator("select[name=epsilon]").select_option("0.1")
+        expect(page.locator("#rank-title")).to_contain_text("Brier score on Adult at the tight ε of 0.1")
+        assert page.locator("#ranks").inner_text() != first
+        page.locator("select[name=axis]").select_option("asked")
+        page.locator("select[name=series]").select_option("wang2015/adult")
+        expect(page.locator("#no-ranks")).to_be_visible()
+        expect(page.locator("#compare svg")).to_contain_text("the paper's axis")
+        link = page.url.rpartition("/")[2]
+    with opened(browser, link) as page:
+        expect(page.locator("select[name=series]")).to_have_value("wang2015/adult")
+        expect(page.locator("#chart-title")).to_contain_text("Brier score against asked ε")
+
+
+def test_hovering_tells_the_numbers(browser: Browser) -> None:
+    with opened(browser, "compare.html") as page:
+        page.locator("#compare path[aria-roledescription], #compare .mark-symbol path").nth(8).hover(
+            force=True
+        )
+        expect(page.locator("#vg-tooltip-element")).to_contain_text("95 % from")
+
+
+def test_the_steps_of_another_setting(browser: Browser) -> None:
+    with opened(browser, "privacy.html#steps=pneumonia_resnet18%7C128") as page:
+        expect(page.locator("#steps-title")).to_contain_text("Pneumonia")
+
+
+def test_the_keyboard_reaches_everything(browser: Browser) -> None:
+    with opened(browser, "privacy.html") as page:
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+        expect(page.locator(".scroll").first).to_be_focused()  # a wide table scrolls by arrow keys
+
+
+def test_charts_follow_the_colours_of_the_page(browser: Browser) -> None:
+    with opened(browser, "compare.html") as page:
+        colour = "getComputedStyle(document.querySelector('#compare .role-axis-label text')).fill"
+        light = page.evaluate(colour)
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate(colour) != light
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.evaluate(colour) == light

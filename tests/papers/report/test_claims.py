@@ -1,0 +1,126 @@
+"""Claims for reading: their plots, places and counts; sentences with numbers; colours."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from dplangevin.papers.claims import verdicts
+from dplangevin.papers.report import charts, claims
+from dplangevin.papers.report.findings import Unknown, filled, known
+
+CLAIMS = Path(__file__).parents[3] / "conf/claim"
+INF = math.inf
+
+
+def claim(**other: Any) -> pd.Series:
+    quote = {
+        "paper": "a",
+        "where": "Figure 1",
+        "statement": "A beats B.",
+        "published": "A above B",
+        "fact": "f",
+    }
+    judged = {"kind": "paper", "setting": "chosen", "measure": "interval", "unit": "accuracy"}
+    numbers = {"ours": -0.02, "low": -0.03, "high": 0.01, "asked_low": 0.0, "asked_high": INF}
+    judged |= {"verdict": "reproduced", "reason": "why so"}
+    return pd.Series(
+        {"id": "a_b", **quote, **judged, **numbers, "exhibit": "x; z", "evidence": "results/runs/x", **other}
+    )
+
+
+def test_a_plot_shows_ours_beside_what_is_asked() -> None:
+    svg = str(claims.plot(claim()))
+    assert 'aria-label="Ours −0.02, from −0.03 to 0.01, asked: at least 0"' in svg
+    ours, left = (
+        float(re.findall(f'class="{name}" {key}="([^"]+)"', svg)[0])
+        for name, key in (("ours", "cx"), ("asked", "x"))
+    )
+    assert ours < left  # below what is asked
+    wide = str(claims.plot(claim(ours=10.0, low=1.0, high=1000.0, asked_low=-INF, asked_high=2.0)))
+    assert "asked: at most 2, log scale" in wide
+    printed = claims.plot(claim(unit="step size", asked_low=-1.54e-6, asked_high=-1.54e-6))
+    assert 'asked: −1.54e-6"' in printed
+    assert "asked" not in claims.plot(claim(asked_low=math.nan, asked_high=math.nan))
+    assert claims.plot(claim(ours=math.nan)) == ""
+
+
+def test_a_row_has_its_words_links_and_commands() -> None:
+    row = claims.read(claim(), made=["x"])
+    assert (row.name, row.ours, row.limits, row.reason) == ("b", "−0.02 accuracy", "−0.03 to 0.01", "Why so.")
+    assert row.commands == ("make exhibit ID=x FORCE=1", "make exhibit ID=z FORCE=1 SET=pipeline=svhn")
+    alone = claims.read(claim(exhibit="", evidence="data/manifest/dataset/adult.json"), made=[])
+    assert alone.commands == ("dvc repro -f prepare@adult", "dvc repro -f claims")
+
+
+def test_sentences_are_in_the_order_of_the_paper() -> None:
+    wheres = ["Table 4", "Section 5.1, Lemma", "Appendix D", "Theorem 3.1", "Abstract", "Section 1"]
+    rows = pd.DataFrame([claim(id=f"r_{w}", paper="ryffel2022", where=w, statement=w) for w in wheres])
+    ordered = [sentence.where for sentence in claims.in_order(rows, [])["ryffel2022"]]
+    assert ordered == ["Abstract", "Section 1", "Theorem 3.1", "Section 5.1, Lemma", "Table 4", "Appendix D"]
+
+
+def test_counts_leave_questions_of_ours_apart() -> None:
+    rows = [
+        claim(),
+        claim(verdict="contradicted"),
+        claim(kind="reading"),
+        claim(kind="extension", verdict="holds"),
+    ]
+    columns, lines = claims.counts(pd.DataFrame(rows))
+    assert dict(zip(columns, lines[0][1], strict=False)) == dict.fromkeys(columns, 0) | {
+        "reproduced": 1,
+        "contradicted": 1,
+    }
+    assert claims.questions(pd.DataFrame(rows)) == [("holds", 1)]
+    ((fact, places),) = claims.contradicted(pd.DataFrame(rows))
+    assert (fact, places) == ("f", [("a_b", "a", "Figure 1")])
+
+
+def test_the_legend_has_every_word() -> None:
+    said = {value for name, value in vars(verdicts).items() if name.isupper() and isinstance(value, str)}
+    assert said <= {*claims.VERDICTS, *claims.MEASURES}
+    assert {*claims.VERDICTS} == {*claims.MARKS}
+    assert tuple(claims.KINDS) == verdicts.KINDS
+    assert tuple(claims.SETTINGS) == verdicts.SETTINGS
+    assert set(claims.MEASURES) == set(verdicts.MEASURES)
+
+
+def test_every_sentence_of_the_papers_has_a_place() -> None:
+    for path in CLAIMS.glob("*.yaml"):
+        entries: Any = OmegaConf.to_container(OmegaConf.load(path))
+        for entry in entries["claims"].values():
+            if "where" in entry:
+                assert claims.place(path.stem, entry["where"]) < (99.0,), entry["where"]
+
+
+def test_sentences_take_their_numbers_from_the_claims() -> None:
+    table = pd.DataFrame([claim(ours=-0.05249, low=4.0885)]).set_index("id")
+    assert filled("{a_b.ours:points} points,\n at least {a_b.low}", table) == "−5.2 points, at least 4.09"
+    with pytest.raises(Unknown, match="no claim a_c"):
+        filled("{a_c.ours}", table)
+
+
+@pytest.mark.parametrize("part", ["title", "sentence", "why"])
+def test_a_finding_is_shown_where_the_table_has_all_that_it_names(part: str) -> None:
+    table = pd.DataFrame([claim()]).set_index("id")
+    entry = {
+        "title": "t",
+        "sentence": "{a_b.ours}",
+        "why": "w",
+        "quote": "a_b",
+        "claims": ["a_b"],
+        "figure": {},
+    }
+    assert known(entry, table)
+    assert not known({**entry, part: "{a_c.ours}"}, table)
+
+
+def test_marks_stand_out_on_both_grounds() -> None:
+    for light, dark in charts.palette().values():
+        assert charts.contrast(dark, charts.DARK_GROUND) >= 3, light
+    assert charts.palette()["#000000"][1] != "#000000"

@@ -1,0 +1,178 @@
+"""The committed site: its links, its claims, its numbers, its size, and that another build gives the same bytes."""
+
+import math
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from dplangevin.papers.exhibits import read
+from dplangevin.papers.report import charts
+
+ROOT = Path(__file__).parents[3]
+SITE = ROOT / "results/report"
+LARGEST = 8 * 2**20
+FINDINGS: Any = OmegaConf.load(ROOT / "conf/report/findings.yaml").findings
+EXHIBITS: Any = OmegaConf.load(ROOT / "conf/report/exhibits.yaml").groups
+# digits and words of number that are no results
+NAMES = (
+    r"(Theorems?|Lemma|Propositions?|Conditions?|conditions?|Algorithm|Section|eq\.|Tables?|Figure|CIFAR-|ResNet-|and)"
+    r" ?[\d.]*\d|et al\. \(\d+\)|exp\(−\d?U\)|1/q²|1/L²?|2 log\(1/δ\)|4LR"
+    r"|σ ≥ 1|two (normals|papers|dimensions)|a factor two \(four for DP-SGFS\)|ten thousand records|ε of ten"
+    r"|the (two|three (schedules|papers)|four CIFAR-10 rows)"
+)
+WORDS = r"\b(two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|hundred|thousand)\b"
+
+
+class Links(HTMLParser):
+    """The ids of a page, and what it links to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name in ("href", "src"):
+                self.links.append(value or "")
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Links]:
+    return {path.name: Links(path.read_text("utf-8")) for path in sorted(SITE.glob("*.html"))}
+
+
+@pytest.fixture(scope="module")
+def claims() -> pd.DataFrame:
+    return read.read_claims(ROOT / "results/claims.csv").set_index("id")
+
+
+def test_another_build_has_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("conf", "data", "benchmarks", "params.yaml", "requirements.lock"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "results").mkdir()
+    for path in (ROOT / "results").iterdir():
+        if path.name != "report":
+            (tmp_path / "results" / path.name).symlink_to(path)
+    env = {
+        **os.environ,
+        "PYTHONHASHSEED": "7",
+        "PYTHONPATH": str(ROOT / "src"),
+        "TZ": "Asia/Tokyo",
+        "LC_ALL": "C",
+    }
+    command = [sys.executable, str(ROOT / "pipelines/report.py"), "page"]
+    subprocess.run(command, cwd=tmp_path, env=env, check=True)
+    built = {path.name: path.read_bytes() for path in (tmp_path / "results/report").iterdir()}
+    committed = {path.name: path.read_bytes() for path in SITE.iterdir()}
+    assert sorted(built) == sorted(committed)
+    assert [name for name in built if built[name] != committed[name]] == []  # else: make report
+
+
+def test_every_link_leads_somewhere(pages: dict[str, Links]) -> None:
+    wrong = []
+    for name, page in pages.items():
+        assert len(page.ids) == len(set(page.ids)), name
+        for link in dict.fromkeys(page.links):
+            path, _, anchor = unquote(link).partition("#")
+            if link.startswith("data:"):
+                continue
+            target = SITE / path if path else SITE / name
+            anchors = pages[target.name].ids if target.name in pages else []
+            if not target.exists() or (anchor and "=" not in anchor and anchor not in anchors):
+                wrong.append(f"{name}: {link}")
+    assert wrong == []
+
+
+def test_every_claim_is_there_under_its_id(pages: dict[str, Links], claims: pd.DataFrame) -> None:
+    text = (SITE / "claims.html").read_text("utf-8")
+    articles = re.findall(
+        r'<article class="claim" id="([^"]+)" data-paper="(\w+)" data-kind="(\w+)" data-verdict="([^"]+)"',
+        text,
+    )
+    table = claims.reset_index()[["id", "paper", "kind", "verdict"]]
+    assert sorted(articles) == sorted(table.itertuples(index=False, name=None))
+
+
+def written() -> list[tuple[str, dict[str, Any], str]]:
+    parts = ("title", "sentence", "why")
+    found = [(name, entry, entry[key]) for name, entry in FINDINGS.items() for key in parts]
+    found += [(name, entry, entry["finding"]) for group in EXHIBITS.values() for name, entry in group.items()]
+    return found
+
+
+@pytest.mark.parametrize(("name", "entry", "text"), written())
+def test_no_result_is_typed(name: str, entry: dict[str, Any], text: str) -> None:
+    """Digits and words of number outside of braces are names, or what a paper prints and the entry says so."""
+    bare = re.sub(r"\{[^}]*\}", "", text)
+    for printed in entry.get("printed", []):
+        bare = bare.replace(printed, "")
+    assert re.findall(rf"\d|{WORDS}", re.sub(NAMES, "", " ".join(bare.split()))) == [], bare
+
+
+def test_numbers_of_the_findings_are_those_of_the_claims(claims: pd.DataFrame) -> None:
+    says = re.findall(r'<p class="says">(.*?)</p>', (SITE / "index.html").read_text("utf-8"), re.DOTALL)
+    assert len(says) == len(FINDINGS)
+    for (name, entry), said in zip(FINDINGS.items(), says, strict=True):
+        numbers = [
+            float(text.replace("−", "-"))
+            for text in re.findall(r"(?<![\w.−-])[+−-]?\d+(?:\.\d+)?(?:e\d+)?", said)
+        ]
+        for claim, column, form in re.findall(r"\{(\w+)\.(ours|low|high):?([^}]*)\}", entry["sentence"]):
+            value = float(claims[column][claim]) * (100 if form in ("points", "percent") else 1)
+            near = 0.051 if form in ("points", "percent") else abs(value) * (0.06 if form else 0.006)
+            assert any(abs(number - value) <= near for number in numbers), (
+                name,
+                claim,
+                column,
+                value,
+                numbers,
+            )
+
+
+def test_the_promises_that_are_said_to_hold_do() -> None:
+    """In words, which no template fills."""
+    said = EXHIBITS["all"]["privacy_claims"]["finding"]
+    frame = read.read_analysis("privacy_claims", ROOT / "results/analyses").set_index("id")
+    priced = frame[frame.mechanism.notna()]
+    kept = priced.epsilon_replace_one.le(priced.epsilon_claimed)
+    assert "a third hold for replaced records" in said
+    assert 3 * kept.sum() == len(priced)
+    added = priced[~kept & priced.epsilon_add_remove.le(priced.epsilon_claimed)]
+    of_dp_sgd = {name for name in added.index if "dp_sgd" in name}
+    assert set(added.index) - of_dp_sgd == {"default_step", "lemma5"}
+    assert not any("pneumonia" in name for name in of_dp_sgd)
+
+
+def test_it_is_small() -> None:
+    assert sum(path.stat().st_size for path in SITE.iterdir()) < LARGEST
+
+
+def test_pages_have_titles_languages_and_headings_in_order(pages: dict[str, Links]) -> None:
+    for name in pages:
+        text = (SITE / name).read_text("utf-8")
+        assert '<html lang="en">' in text
+        levels = [int(level) for level in re.findall(r"<h([1-6])\b", text)]
+        assert levels.count(1) == 1, name
+        assert all(after <= before + 1 for before, after in pairwise(levels)), name
+        assert all(re.search(r'\balt="', tag) for tag in re.findall(r"<img\b[^>]*>", text)), name
+    titles = [re.findall(r"<title>(.*?)</title>", (SITE / name).read_text("utf-8"))[0] for name in pages]
+    assert len(set(titles)) == len(titles)
+
+
+def test_what_is_not_finite_is_null_in_a_chart() -> None:
+    """JSON has no other word for it; small runs have infinite prices."""
+    assert charts.text({"a": [math.inf, math.nan, 1.5], "b": "</"}) == '{"a":[null,null,1.5],"b":"<\\/"}'

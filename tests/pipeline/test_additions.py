@@ -1,0 +1,160 @@
+"""What a user adds without touching the package: a method in a module of their own, a data set that is a CSV."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dplangevin.files import sha256
+from dplangevin.papers.exhibits import compare, read, style
+from dplangevin.pipeline import config
+from dplangevin.pipeline.plan import budgeted
+
+ROOT = Path(__file__).parents[2]
+METHOD = re.findall(r"```python\n(.*?)```", (ROOT / "docs/adding.md").read_text(), re.DOTALL)[0]
+DATASET = """
+title: Wine
+files:
+  - {{name: wine.csv, sha256: {sha256}, size: {size}, bundled: null, urls: []}}
+row_norm_bound: 3.0
+limit: null
+assumptions: [ranges read off the rows]
+loader:
+  _target_: dplangevin.data.loaders.table.load
+  _convert_: all
+  name: wine
+  file: wine.csv
+  label: quality
+  classes: [bad, good]
+  scale:
+    acid: {{low: -3.0, high: 3.0}}
+  train_share: 0.8
+  repeats: ${{splits}}
+  seed: ${{seed}}
+  row_norm_bound: ${{..row_norm_bound}}
+  limit: ${{..limit}}
+"""
+EXPERIMENT = """
+datasets: [wine]
+methods: [nonprivate, noisy_mean, objpert]
+problem: logistic
+scalings: [unit]
+audit: replace_one
+epsilons: {wine: [1.0, 10.0]}
+metrics: true
+"""
+CODE = "data/manifest/code.json"
+
+
+def insert(path: Path, after: str, line: str) -> None:
+    """A line of a file below the one that holds `after`."""
+    lines = path.read_text().splitlines(keepends=True)
+    (place,) = (i for i, text in enumerate(lines) if after in text)
+    path.write_text("".join([*lines[: place + 1], f"{line}\n", *lines[place + 1 :]]))
+
+
+def stage(folder: Path, *words: str) -> None:
+    """A script of pipelines/ in a folder, with the user's modules on PYTHONPATH and their data in a mirror."""
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "DPL_"))},
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(folder / "mine")]),
+        "DATA_MIRROR": str(folder / "mirror"),
+    }
+    command = [sys.executable, str(ROOT / "pipelines" / words[0]), *words[1:]]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rows of the table in docs/adding.md for a method, a table of numbers and an experiment, then the stages."""
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copytree(ROOT / "conf", folder / "conf")
+    for name in ("mine", "mirror/wine", "data"):
+        (folder / name).mkdir(parents=True)
+    (folder / "mine/noisy_mean.py").write_text(METHOD)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(150, 3)), columns=["acid", "sugar", "salt"])
+    table["quality"] = np.where(table.acid / 3 + table.sugar > 0, "good", "bad")
+    raw = folder / "mirror/wine/wine.csv"
+    table.to_csv(raw, index=False)
+    conf = folder / "conf"
+    (conf / "method/noisy_mean.yaml").write_text("_target_: noisy_mean.NoisyMean\nscale: 10.0\n")
+    (conf / "dataset/wine.yaml").write_text(DATASET.format(sha256=sha256(raw), size=raw.stat().st_size))
+    (conf / "experiment/mine.yaml").write_text(EXPERIMENT)
+    for group, after, name in (
+        ("method", "pate", "noisy_mean"),
+        ("dataset", "pneumonia", "wine"),
+        ("experiment", "compare", "mine"),
+    ):
+        insert(
+            conf / "config.yaml", f"- {group}@{group}.{after}: {after}", f"  - {group}@{group}.{name}: {name}"
+        )
+    run = "  mine-wine: {experiment: mine, dataset: wine, needs: dataset/wine}"
+    insert(conf / "pipeline/default.yaml", "  compare-adult:", run)
+    config.write(config.compose(["repeats=2", "splits=2"], conf), folder / "params.yaml")
+    stage(folder, "fingerprint.py")
+    stage(folder, "data.py", "dataset", "wine")
+    stage(folder, "run.py", "mine-wine")
+    return folder
+
+
+def test_a_table_of_numbers_goes_from_its_yaml_to_rows_of_results(project: Path) -> None:
+    stated = json.loads((project / "data/manifest/dataset/wine.json").read_bytes())
+    assert stated["rows"] == {"train": 120, "test": 30}
+    assert stated["features"] == 4  # with the bias
+    assert stated["draws"] == 2
+    runs = pd.read_csv(project / "results/runs/mine/wine/runs.csv")
+    assert runs.groupby("run", sort=False).epsilon.apply(list).to_dict() == {
+        "nonprivate": [np.inf],
+        "noisy_mean": [1.0, 10.0],
+        "objpert": [1.0, 10.0],
+    }
+    assert set(runs.dataset) == {"wine"}
+    assert set(runs.records) == {120}
+    assert runs.assumptions.str.endswith("ranges read off the rows").all()
+    scores = pd.read_csv(project / "results/runs/mine/wine/scores.csv")
+    accuracy = scores[scores.run.eq("nonprivate") & scores.metric.eq("accuracy")]
+    assert accuracy.seed.tolist() == [0, 1]
+    assert accuracy.value.min() > 0.8
+
+
+def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) -> None:
+    frame = read.read_runs(["mine/wine"], root=project / "results/runs")
+    mine = frame[frame.method.eq("noisy_mean") & frame.metric.eq("accuracy")]
+    assert mine.epsilon_tight.tolist() == pytest.approx([1.0, 1.0, 10.0, 10.0], rel=1e-6)
+    assert set(mine.accountant_tight) == {"analytic Gaussian"}
+    assert mine[mine.epsilon.eq(10)].value.min() > 0.8
+    shown = compare.at_epsilon(frame, epsilons=[1.0, 10.0])
+    assert shown[shown.method.eq("noisy_mean")].reach.tolist() == [compare.REACHED] * 2
+    datasets = {"wine": "Wine"}
+    assert "| noisy_mean |" in compare.page(frame, epsilons=[1.0], datasets=datasets)
+    (panel, *_) = compare.dot_plot(frame, epsilons=[1.0], datasets=datasets).axes
+    assert "noisy_mean" in [label.get_text() for label in panel.get_yticklabels()]
+    assert style.look("noisy_mean").colour in style.FALLBACK_COLOURS
+    assert set(json.loads((project / "results/metrics/mine-wine.json").read_bytes())["noisy_mean"]) > {"at_1"}
+
+
+def test_an_edit_of_a_method_from_outside_changes_the_runs_that_name_it(project: Path) -> None:
+    before, path = json.loads((project / CODE).read_bytes()), project / "mine/noisy_mean.py"
+    for more, changed in (("\n# a comment\n", set()), ("\nUNUSED = 1\n", {"mine-wine"})):
+        path.write_text(METHOD + more)
+        stage(project, "fingerprint.py")
+        after = json.loads((project / CODE).read_bytes())
+        assert {name for name, found in after["run"].items() if found != before["run"][name]} == changed
+        assert {kind: names for kind, names in after.items() if kind != "run"} == {
+            kind: names for kind, names in before.items() if kind != "run"
+        }
+    path.write_text(METHOD)
+
+
+def test_a_method_that_is_not_on_the_path_says_so() -> None:
+    with pytest.raises(ValueError, match=r"^noisy_mean\.NoisyMean cannot be imported .* on PYTHONPATH$"):
+        budgeted({"_target_": "noisy_mean.NoisyMean"})

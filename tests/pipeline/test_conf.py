@@ -1,0 +1,307 @@
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hydra.utils import get_class, get_object, instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from dplangevin.papers.exhibits import read
+from dplangevin.pipeline import config, manifest, plan
+from dplangevin.pipeline.units import targets
+
+ROOT = Path(__file__).parents[2]
+CONF = ROOT / "conf"
+CONTENT = ("exhibit", "claim", "promise", "report")  # read by stages from their files
+CHOSEN = ("scale", "pipeline")  # of which one file is chosen
+PIPELINES = sorted(path.stem for path in (CONF / "pipeline").glob("*.yaml"))
+SCALES = sorted(path.stem for path in (CONF / "scale").glob("*.yaml"))
+GROUPS = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in (*CONTENT, *CHOSEN))
+DATA_ONLY = {"dataset", "experiment", "weights", "pretrain", "features"}  # files of values, not of one object
+
+
+@pytest.fixture(autouse=True)
+def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture(scope="module")
+def cfg() -> DictConfig:
+    return config.compose(conf=CONF)
+
+
+@pytest.fixture(scope="module", params=PIPELINES)
+def chosen(request: pytest.FixtureRequest) -> DictConfig:
+    """With each of the pipelines."""
+    return config.compose([f"pipeline={request.param}"], CONF)
+
+
+def test_params_are_in_step_with_conf(cfg: DictConfig) -> None:
+    config.check(cfg, ROOT / "params.yaml")
+
+
+def test_composition_is_the_one_of_dvc(tmp_path: Path) -> None:
+    from dvc.utils.hydra import compose_and_dump
+
+    overrides = ["method.ops.radius=3", "scale=smoke"]
+    compose_and_dump(str(tmp_path / "params.yaml"), str(CONF), None, "config", "", overrides)
+    assert OmegaConf.to_yaml(config.compose(overrides)) == (tmp_path / "params.yaml").read_text()
+
+
+def test_every_group_file_is_mounted_under_its_name() -> None:
+    pipelines = [config.compose([f"pipeline={name}"]) for name in PIPELINES]
+    for path in GROUPS:
+        group = path.parent.name
+        mounted = [cfg[group][path.stem] for cfg in pipelines if path.stem in cfg[group]]
+        assert mounted, path
+        assert group in DATA_ONLY or "_target_" in mounted[0]
+
+
+def test_every_target_exists(chosen: DictConfig) -> None:
+    for name in targets(OmegaConf.to_container(chosen)):
+        get_object(name)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_every_scale_composes_and_has_its_part_for_what_a_pipeline_adds(scale: str, pipeline: str) -> None:
+    cfg = config.compose([f"scale={scale}", f"pipeline={pipeline}"])
+    assert cfg.scale == scale
+    part = CONF / f"scale/pipeline/{scale}_{pipeline}.yaml"
+    wanted = config.flatten(OmegaConf.load(part)) if part.exists() else {}
+    assert wanted.items() <= {**config.flatten(cfg)}.items()
+
+
+def test_experiments_and_exhibits_name_what_exists() -> None:
+    cfg = config.compose(["pipeline=svhn"])
+    runs: dict[str, set[str]] = {}  # by folder
+    for name, spec in cfg.experiment.items():
+        for dataset in spec.datasets:
+            assert dataset in {**cfg.dataset, **cfg.features}
+            found = plan.runs(cfg, str(name), dataset)
+            runs[f"{name}/{dataset}"] = {run.name for run in found}
+            assert {run.problem for run in found} <= set(cfg.problem)
+        assert set(spec.get("settings", {})) <= set(cfg.method)
+    for entry in cfg.features.values():
+        assert {entry.dataset, entry.public} <= set(cfg.dataset)
+        assert entry.backbone in cfg.backbone
+    for problem in cfg.problem.values():
+        assert problem.get("backbone") is None or problem.backbone in cfg.backbone
+    for name in stems("exhibit"):
+        exhibit = config.content("exhibit", name, cfg)
+        if exhibit["source"] == f"results/analyses/{name}.csv":
+            assert name in cfg.analysis
+            continue
+        assert set(exhibit.get("methods", [])) <= set(cfg.method)
+        if "weights" in exhibit:
+            assert set(exhibit["weights"]) <= set(cfg.pretrain)
+            continue
+        there = set().union(*(runs[folder] for folder in read.folders(exhibit, cfg)))
+        assert set(exhibit.get("runs", [])) <= there
+    for name in stems("claim"):
+        claim = config.content("claim", name, cfg)
+        assert set(claim.get("analyses", [])) <= set(cfg.analysis)
+        for folder in claim["runs"]:
+            assert set(read.of_experiment(folder, cfg)) <= set(runs)
+
+
+def stems(kind: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("choice", PIPELINES)
+def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
+    """SVHN and the weights for ImageNet only choices of their own have."""
+    cfg = config.compose([f"pipeline={choice}"])
+    assert ("svhn" in cfg.dataset) == (choice == "svhn")
+    assert ("resnet18_imagenet" in cfg.weights) == (choice == "imagenet")
+    wanted = {f"{name}-{dataset}" for name, spec in cfg.experiment.items() for dataset in spec.datasets}
+    assert {f"{run.experiment}-{run.dataset}" for run in cfg.pipeline.runs.values()} == wanted
+    assert set(cfg.pipeline.runs) == {*wanted, "sweep"} - {"sweep-abalone"}  # whatever it is swept on
+    assert set(cfg.pipeline.datasets) == set(cfg.dataset)
+    assert set(cfg.pipeline.weights) == set(cfg.weights)
+    assert set(cfg.pipeline.pretrain) == set(cfg.pretrain)
+    assert {entry.name for entry in cfg.pipeline.features.values()} == set(cfg.features)
+    for name, entry in cfg.pipeline.features.items():
+        assert manifest.stage_of(cfg, "features", entry.name) == f"features@{name}"
+        assert entry.weights == cfg.features[entry.name].backbone
+        assert entry.weights in (*cfg.pipeline.weights, *cfg.pipeline.pretrain)
+    assert set(cfg.pipeline.analyses) == set(cfg.analysis)
+    assert set(cfg.pipeline.papers) == set(stems("claim"))
+    sources = {name: config.content("exhibit", name, cfg)["source"] for name in stems("exhibit")}
+    assert dict(cfg.pipeline.exhibits) == {
+        name: source for name, source in sources.items() if choice == "svhn" or name != "li2019_tab1_svhn"
+    }
+    for path in cfg.pipeline.analyses.values():
+        assert Path(path).exists()
+
+
+def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
+    tmp_path: Path, cfg: DictConfig
+) -> None:
+    (tmp_path / "exhibit").mkdir()
+    (tmp_path / "exhibit/a.yaml").write_text("budget: ${delta}\nsame: ${exhibit.b.draw}\n")
+    (tmp_path / "exhibit/b.yaml").write_text("draw:\n  title: ${exhibit.c.title}\n")
+    (tmp_path / "exhibit/c.yaml").write_text("title: t\n")
+    assert config.content("exhibit", "a", cfg, tmp_path) == {"budget": 1e-5, "same": {"title": "t"}}
+    (tmp_path / "exhibit/c.yaml").write_text("title: ${nowhere}\n")
+    with pytest.raises(config.ConfigError, match=r"a\.yaml: .*nowhere"):
+        config.content("exhibit", "a", cfg, tmp_path)
+    with pytest.raises(config.ConfigError, match=r"no exhibit 'wang2015_fig1'; did you mean wang2015_fig1"):
+        config.content("exhibit", "wang2015_fig1", cfg)
+
+
+def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> None:
+    lines = config.differences(cfg, config.compose(["method.ops.radius=3"]))
+    names = [f"method.{name}.radius" for name in ("hybrid.first", "hybrid_sgld.first", "ops")]
+    assert [line.split(":")[0] for line in lines] == names
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("method.ops.radiu=3", "did you mean method.ops.radius"),
+        ("scal=smoke", "did you mean scale"),
+        (
+            "scale=huge",
+            "(now 'laptop'): In 'config': Could not find 'scale/huge'; there are laptop, paper, smoke",
+        ),
+        (
+            "experiment@experiment.sweep=swep",
+            "Could not find 'experiment/swep'; did you mean sweep?; there are comp",
+        ),
+        ("method.ops.radius=[", "method.ops.radius=[: this is no value ("),
+        ("method.ops.radius=[1,", "close every bracket, brace and quote"),
+        ("method.ops.radius={a", "close every bracket, brace and quote"),
+        ("method.ops.radius='a", "close every bracket, brace and quote"),
+        ("method.ops.radius=${delta", "close every bracket, brace and quote"),
+        (
+            "method.ops.radius=${nowhere}",
+            "method.ops.radius=${nowhere} (now 10.0): Interpolation key 'nowhere' not",
+        ),
+        ("method.ops.radius=???", "method.ops.radius: set it in conf/ or as an override"),
+        ("method.ops.radius", "write KEY=VALUE"),
+        ("=3", "write KEY=VALUE"),
+        ("~method.ops.radiu", "conf/ has no method.ops.radiu; did you mean method.ops.radius"),
+        ("+method.ops.radius=3", "conf/ has method.ops.radius already: leave out the +"),
+        (
+            "method.ops=3",
+            "radius, precision, sampler): it is a mapping, not one value: set a key of it, such as",
+        ),
+        ("experiment=3", "it is a mapping, not one value"),
+        (
+            "experiment.compare.epsilons=[0.1,1]",
+            "experiment.compare.epsilons=[0.1,1] (now a mapping of default): it is a mapping, not a list: set a key of "
+            "it, such as experiment.compare.epsilons.default, or replace it by the two ~experiment.compare.epsilons",
+        ),
+        (
+            "experiment.sweep.vary.ops.radius={from:1}",
+            "(now [1, 2, 5, 10, 20]): it is a list, not a mapping: replace",
+        ),
+    ],
+)
+def test_bad_overrides_name_the_fault_in_one_line(override: str, named: str) -> None:
+    with pytest.raises(config.ConfigError) as caught:
+        config.compose([override])
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_an_experiment_would_set_is_tried_without_writing(
+    check: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`dvc exp run` asks before it writes params.yaml."""
+    check("seed", 5)
+    before = Path("params.yaml").read_bytes()
+    replaced = ["~experiment.sweep.vary.ops.radius", "+experiment.sweep.vary.ops.radius={from:1,to:9,step:2}"]
+    for words, status, said in (
+        (["--try", "--try", *replaced], 0, ""),
+        (
+            ["--try", "seed=3", "--try", "seed=3", "method.ops.radius=-1"],
+            2,
+            "radius must be positive and finite",
+        ),
+        (["--try", "+method.ops.raduis=1"], 2, "method.ops.raduis; did you mean method.ops.radius"),
+    ):
+        capsys.readouterr()
+        assert config.main(words) == status
+        assert said in capsys.readouterr().err
+    assert Path("params.yaml").read_bytes() == before
+
+
+def test_scale_may_not_invent_keys(tmp_path: Path) -> None:
+    (tmp_path / "scale").mkdir()
+    (tmp_path / "config.yaml").write_text("defaults: [_self_, {scale: small}]\nscale: ???\nrepeats: 10\n")
+    (tmp_path / "scale/small.yaml").write_text("# @package _global_\nscale: small\nrepeat: 2\n")
+    with pytest.raises(config.ConfigError, match=r"keys that nothing reads: repeat$"):
+        config.compose(conf=tmp_path)
+
+
+def test_write_only_what_changed(tmp_path: Path, cfg: DictConfig) -> None:
+    path = tmp_path / "params.yaml"
+    assert config.write(cfg, path)
+    assert not config.write(cfg, path)
+    assert config.load(path) == cfg
+    assert isinstance(config.load(path).delta, float)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["params.yaml"]
+
+
+def test_no_params(tmp_path: Path) -> None:
+    with pytest.raises(config.ConfigError, match=r"python -m dplangevin\.pipeline\.config"):
+        config.load(tmp_path / "params.yaml")
+
+
+@pytest.fixture
+def check(cfg: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """`python -m dplangevin.pipeline.config --check` where params.yaml has another value at a key; its exit status."""
+    (tmp_path / "conf").symlink_to(CONF)
+    monkeypatch.chdir(tmp_path)
+
+    def status(key: str, value: object, **env: str) -> int:
+        changed = cfg.copy()
+        OmegaConf.update(changed, key, value, force_add=True)
+        config.write(changed)
+        with monkeypatch.context() as patch:
+            for name, value in env.items():
+                patch.setenv(name, value)
+            return config.main(["--check"])
+
+    return status
+
+
+def test_check_names_the_keys_and_the_fix(
+    check: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check("method.outpert.l2", 3) == 1
+    said = capsys.readouterr().err
+    assert "method.outpert.l2: 3 -> 0.01" in said
+    assert "python -m dplangevin.pipeline.config" in said
+    assert check("method.outpert.l2", 3, DVC_EXP_NAME="an-experiment") == 0
+    assert check("method.outpert.l2", 3, DPL_SET="method.outpert.l2=3") == 0
+
+
+def test_an_experiment_may_not_set_what_nothing_reads(
+    check: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for key, meant in (("method.ops.radus", "did you mean method.ops.radius"), ("sed", "mean seed")):
+        assert check(key, 3, DVC_EXP_NAME="an-experiment") == 2
+        assert meant in capsys.readouterr().err
+    assert check("method.ops.radius", "3", DVC_EXP_NAME="an-experiment") == 2
+    assert "method.ops.radius = '3' must be a number" in capsys.readouterr().err
+    mine = {"_target_": "dplangevin.methods.ops.Ops"}
+    assert check("method.mine", mine, DVC_EXP_NAME="an-experiment") == 0
+
+
+# entries of conf/method that name a class with other values than its defaults, under a name of their own
+VARIANTS = {"ops_gdp": {"bound", "precision"}, "hybrid_sgld": {"second"}}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "conf/method").glob("*.yaml")))
+def test_a_method_has_the_same_defaults_in_conf_and_in_its_class(cfg: DictConfig, name: str) -> None:
+    """So that `dplangevin price` and an experiment mean one mechanism by one name."""
+    entry = cfg.method[name]
+    stated, default = instantiate(entry), get_class(entry._target_)()
+    names = {field.name for field in fields(default)}
+    assert set(entry) - {"_target_"} == names, f"conf/method/{name}.yaml states other fields than its class"
+    differing = {each for each in names if getattr(stated, each) != getattr(default, each)}
+    assert differing == VARIANTS.get(name, set())

@@ -1,0 +1,106 @@
+"""What a classifier says of generated images, and what of it is stored."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from dplangevin.data import Dataset
+from dplangevin.papers.exhibits.gan import image
+from dplangevin.pipeline.judge import GREYS, Judge, coverage
+from dplangevin.pipeline.plan import TABLES
+from dplangevin.problems.gan import GanProblem
+
+K, EACH, SIDE = 4, 30, 8
+
+
+def striped(seed: int, each: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images of K classes that are told apart by which pair of rows is white."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(K), each)
+    x = rng.integers(0, 80, (len(y), 1, SIDE, SIDE), dtype=np.uint8)
+    for k in range(K):
+        x[y == k, :, 2 * k : 2 * k + 2] = 255
+    return x[None], y[None]
+
+
+@pytest.fixture(scope="module")
+def problem() -> GanProblem:
+    data = Dataset(*striped(0, EACH), *striped(1, 5), {"name": "stripes", "classes": K})
+    return GanProblem.of_images(
+        data, 2, labels="public", seed=3, labelled=2, channels=(4, 8), latent=3, batch=5
+    )
+
+
+@pytest.fixture(scope="module")
+def judge(problem: GanProblem) -> Judge:
+    return Judge(problem, 7, images=40, shown=3, step=0.05, batch=20, epochs=20)
+
+
+def test_coverage_of_known_probabilities() -> None:
+    p = torch.full((1, 1, 10, K), 0.01)
+    for i, (k, sure) in enumerate(
+        [(0, 1), (0, 1), (0, 1), (0, 1), (1, 1), (1, 1), (2, 0), (3, 0), (3, 0), (3, 0)]
+    ):
+        p[0, 0, i, k] = 0.97 if sure else 0.5
+    found = coverage(p, 0.9, 0.3)
+    assert float(found["recognised"]) == pytest.approx(0.6)
+    assert float(found["digits_covered"]) == 1  # the second has a fifth of all, less than .3
+    assert float(coverage(p, 0.9, 0.2)["digits_covered"]) == 2
+    assert float(found["digit_entropy"]) == pytest.approx(
+        -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
+    )
+    nothing = coverage(p.clamp(max=0.5), 0.9, 0.3)
+    assert [float(nothing[name]) for name in nothing] == [0, 0, 0]
+    even = coverage(torch.eye(K)[None, None], 0.9, 0.1)
+    assert (float(even["digits_covered"]), float(even["digit_entropy"])) == pytest.approx((K, math.log(K)))
+
+
+def test_the_judge_knows_the_classes(judge: Judge, problem: GanProblem) -> None:
+    assert judge.theta is not None
+    real = problem.x[torch.arange(0, K * EACH, 3)] / 127.5 - 1
+    p = judge.classifier(real).predict(judge.theta[:, :, -1])[0, 0]
+    y = problem.every_label
+    assert y is not None
+    assert float((p.argmax(-1) == y[::3]).double().mean()) > 0.95
+
+
+def test_metrics_and_pictures_are_of_the_last_iterate(judge: Judge, problem: GanProblem) -> None:
+    theta = problem.init(2, torch.Generator().manual_seed(1))[:, None, None].expand(-1, 3, 2, -1).clone()
+    other = theta.clone()
+    other[:, :, 0] += 1.0
+    found = judge.metrics(theta)
+    assert set(found) == {"accuracy_single", "recognised", "digits_covered", "digit_entropy"}
+    assert {value.shape for value in found.values()} == {(2, 3)}
+    assert all(torch.equal(value, judge.metrics(other)[name]) for name, value in found.items())
+    where = [["run", "", "", epsilon] for epsilon in (1.0, 2.0, 3.0)]
+    table = judge.table(where, theta)
+    assert list(table.columns) == TABLES["samples"]
+    assert len(table) == 9
+    made = judge.generated(theta[:1, :, -1], 3)[0, 1, 2, 0]
+    shown = image(table.pixels[5])
+    assert np.abs(shown - (made.numpy() + 1) / 2).max() <= 1 / GREYS
+
+
+def test_without_a_generator_there_is_nothing_to_judge(problem: GanProblem) -> None:
+    alone = replace(problem, adversary=None, public=None)
+    none = Judge(alone, 7)
+    theta = alone.init(2, torch.Generator().manual_seed(1))[:, None, None]
+    assert none.metrics(theta) == {}
+    assert none.table([["run", "", "", 1.0]], theta).empty
+    with pytest.raises(ValueError, match=r"sure = 0\.1 must be"):
+        Judge(problem, 7, sure=0.1)
+
+
+def test_labelled_images_are_a_draw_of_each_seed(problem: GanProblem) -> None:
+    assert problem.public is not None
+    assert problem.y_public is not None
+    assert problem.every_label is not None
+    assert torch.equal(problem.every_label[problem.public], problem.y_public)
+    assert problem.y_public.sort(1)[0].tolist() == [[0, 0, 1, 1, 2, 2, 3, 3]] * 2
+    assert not torch.equal(problem.public[0].sort()[0], problem.public[1].sort()[0])
+    for rows, labelled in zip(problem.rows, problem.public, strict=True):
+        assert sorted([*rows.tolist(), *labelled.tolist()]) == list(range(K * EACH))
+    assert problem.facts.n == K * EACH - 2 * K

@@ -1,0 +1,287 @@
+"""Prepared data on demand, checked against manifests: missing, altered, unavailable, and a copy of the checkout."""
+
+import json
+import lzma
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from loading import torchvision_resnet18
+from omegaconf import DictConfig, OmegaConf
+from web import closed_port
+
+from dplangevin.backbones.resnet20 import ResNet20
+from dplangevin.data import DataError, Dataset, miniature
+from dplangevin.data.fetch import DataUnavailable
+from dplangevin.files import sha256
+from dplangevin.pipeline import manifest
+
+ROOT = Path(__file__).parents[2]
+ABALONE = Path("data/processed/abalone.npz")
+
+
+@pytest.fixture
+def cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
+    """All data sets and weights, in a folder with the bundle and without a network."""
+    groups = {
+        group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
+        for group in ("dataset", "weights", "backbone", "pretrain", "problem")
+    }
+    made = OmegaConf.create({"seed": 1, "repeats": 2, "splits": 2, **groups})
+    OmegaConf.resolve(made)
+    made.dataset.synthetic.loader.update({"n_train": 30, "n_test": 40})
+    for dataset in made.dataset.values():
+        for file in dataset.files:
+            file.urls = [f"http://127.0.0.1:{closed_port()}/{file.name}"]
+            if "archive" in file:
+                file.archive.urls = [f"http://127.0.0.1:{closed_port()}/{file.archive.name}"]
+    shutil.copytree(ROOT / "data/bundled", tmp_path / "data/bundled")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DATA_MIRROR", raising=False)
+    assert isinstance(made, DictConfig)
+    return made
+
+
+def test_a_manifest_says_what_the_file_is(cfg: DictConfig) -> None:
+    assert manifest.state(cfg, "dataset", "abalone")
+    stated = manifest.read(cfg, "dataset", "abalone")
+    data = Dataset.load(ABALONE)
+    assert stated["file"] == {"path": str(ABALONE), **manifest.describe(ABALONE)}
+    assert stated["rows"] == {"train": data.x_train.shape[1], "test": data.x_test.shape[1]}
+    assert (stated["features"], stated["classes"], stated["draws"]) == (9, 2, data.x_train.shape[0])
+    assert stated["bounds"] == {"row_norm_bound": data.meta["row_norm_bound"]}
+    before = manifest.manifest_path("dataset", "abalone").read_bytes()
+    ABALONE.unlink()
+    assert not manifest.state(
+        cfg, "dataset", "abalone"
+    )  # of the same inputs: nothing to do, nothing to fetch
+    assert not ABALONE.exists()
+    cfg.dataset.abalone.loader.limit = 100
+    assert manifest.state(cfg, "dataset", "abalone")
+    assert manifest.manifest_path("dataset", "abalone").read_bytes() != before
+
+
+def test_data_are_made_where_they_are_missing_or_altered(
+    cfg: DictConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(DataError, match=r"no manifest of dataset abalone .*: dvc repro prepare@abalone"):
+        manifest.ensure(cfg, "dataset", "abalone")
+    manifest.state(cfg, "dataset", "abalone")
+    whole = ABALONE.read_bytes()
+    for damaged in (None, whole[:-1], whole.replace(b"abalone", b"abalonf", 1)):
+        ABALONE.unlink() if damaged is None else ABALONE.write_bytes(damaged)
+        assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE
+        assert ABALONE.read_bytes() == whole
+    assert capsys.readouterr().err.count("abalone.npz is not what its manifest states: made again") == 2
+    shutil.rmtree("data/raw")
+    shutil.rmtree("data/bundled")
+    assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE  # it is there: no source is asked
+
+
+def test_a_file_that_cannot_be_made_as_stated_is_an_error(cfg: DictConfig) -> None:
+    manifest.state(cfg, "dataset", "abalone")
+    path = manifest.manifest_path("dataset", "abalone")
+    stated = manifest.read(cfg, "dataset", "abalone")
+    right, wrong = stated["file"]["sha256"], "0" * 64
+    stated["file"]["sha256"] = wrong
+    path.write_text(json.dumps(manifest.summed(stated)))
+    with pytest.raises(DataError, match=rf"(?s){ABALONE}.*{wrong}.*{right}.*dvc repro -f prepare@abalone"):
+        manifest.ensure(cfg, "dataset", "abalone")
+    assert manifest.state(cfg, "dataset", "abalone")  # what the message asks for puts it right
+    assert manifest.read(cfg, "dataset", "abalone")["file"]["sha256"] == right
+    assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE
+
+
+def test_without_a_source_the_message_says_what_would_do(
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = Path("data/bundled/abalone.data.xz")
+    content = lzma.decompress(packed.read_bytes())
+    packed.unlink()
+    with pytest.raises(DataUnavailable, match=r"(?s)expected sha256.*DATA_MIRROR.*dvc repro prepare@abalone"):
+        manifest.state(cfg, "dataset", "abalone")
+    Path("mirror/abalone").mkdir(parents=True)
+    Path("mirror/abalone/abalone.data").write_bytes(content)
+    monkeypatch.setenv("DATA_MIRROR", f"http://127.0.0.1:{closed_port()} mirror")
+    assert manifest.state(cfg, "dataset", "abalone")
+
+
+def test_a_copy_of_the_checkout_uses_its_data(cfg: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest.state(cfg, "dataset", "abalone")
+    home, copy = Path.cwd(), Path(".dvc", "tmp", "exps", "standalone", "copy")
+    shutil.copytree("data/manifest", copy / "data/manifest")
+    shutil.rmtree("data/bundled")
+    before = ABALONE.read_bytes()
+    monkeypatch.chdir(copy)
+    assert manifest.origin() == home
+    assert manifest.ensure(cfg, "dataset", "abalone") == home / ABALONE
+    cfg.dataset.abalone.loader.limit = 100  # other data: of the copy, from the raw files of the checkout
+    assert manifest.state(cfg, "dataset", "abalone")
+    assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE
+    assert (home / ABALONE).read_bytes() == before != ABALONE.read_bytes()
+
+
+def tiny(cfg: DictConfig, name: str, shape: tuple[int, int, int] = (3, 32, 32)) -> None:
+    """A set of 11 images of ten classes in place of a data set."""
+    cfg.dataset[name] = {"files": [], "loader": {"_target_": "none.load"}, "assumptions": []}
+    x = np.random.default_rng(0).integers(0, 256, (11, *shape)).astype(np.uint8)
+    y = np.arange(11) % 10
+    Dataset.from_arrays(x, y, x[:4], y[:4], {"name": name, "classes": 10}).save(
+        manifest.path_of("dataset", name)
+    )
+    manifest.write(cfg, "dataset", name)
+
+
+def small(cfg: DictConfig, weights: bytes) -> None:
+    """Features of a tiny CIFAR-10 by the network with these weights."""
+    for name in ("cifar10", "cifar100"):
+        tiny(cfg, name)
+    entry: dict[str, Any] = {"dataset": "cifar10", "backbone": "resnet20_cifar100", "public": "cifar100"}
+    entry |= {"public_images": 5, "resize": "none", "batch": 4, "padding": 0, "flip": False}
+    cfg.features = {"cifar10_resnet20": entry}
+    file = Path("mirror/weights/resnet20_cifar100.npz")
+    file.parent.mkdir(parents=True)
+    file.write_bytes(weights)
+    cfg.weights.resnet20_cifar100.files[0].update({"sha256": sha256(file), "size": len(weights)})
+
+
+def test_features_are_made_with_all_that_they_are_made_of(
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small(cfg, miniature.files("weights")["resnet20_cifar100.npz"])
+    monkeypatch.setenv("DPL_DEVICE", "cpu")
+    with pytest.raises(DataError, match="dvc repro weights@resnet20_cifar100"):
+        manifest.state(cfg, "features", "cifar10_resnet20")
+    monkeypatch.setenv("DATA_MIRROR", "mirror")
+    assert manifest.state(cfg, "weights", "resnet20_cifar100")
+    assert manifest.state(cfg, "features", "cifar10_resnet20")
+    path = manifest.path_of("features", "cifar10_resnet20")
+    found = Dataset.load(path)
+    assert found.x_train.shape == (1, 11, 256)
+    assert found.meta["weights_sha256"] == sha256("data/weights/resnet20_cifar100.npz")
+    stated = manifest.read(cfg, "features", "cifar10_resnet20")
+    assert (stated["features"], stated["classes"], stated["rows"]) == (256, 10, {"train": 11, "test": 4})
+    assert stated["bounds"]["public"]["images"] == 5
+    # another processor: the last digits differ, of the same inputs
+    path.write_bytes(path.read_bytes()[:-1])
+    Path("data/weights/resnet20_cifar100.npz").unlink()
+    real = ResNet20.features
+    monkeypatch.setattr(ResNet20, "features", lambda self, x: real(self, x) * (1 + 1e-6))
+    assert manifest.ensure(cfg, "features", "cifar10_resnet20") == path
+    assert "made on this machine, other last digits" in capsys.readouterr().err
+    monkeypatch.setattr(manifest, "make", lambda *_: pytest.fail("made again"))
+    assert manifest.ensure(cfg, "features", "cifar10_resnet20") == path
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(pytest.fail.Exception):
+        manifest.ensure(cfg, "features", "cifar10_resnet20")
+
+
+def test_weights_in_git_are_used_and_not_trained_again(
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    name = "alexnet_cifar100"
+    tiny(cfg, "cifar100")
+    cfg.backbone[name].update({"classes": 10, "width": 2})
+    cfg.pretrain[name].training.update({"epochs": 1, "batch": 5})
+    monkeypatch.setenv("DPL_DEVICE", "cpu")
+    assert manifest.state(cfg, "weights", name)
+    own, kept = manifest.path_of("weights", name), Path("data/bundled") / f"{name}.npz"
+    stated = manifest.read(cfg, "weights", name)
+    assert (stated["training"]["epochs"], stated["training"]["images"]) == (1, 11)
+    assert len(stated["training"]["curve"]["loss"]) == 1
+    shutil.move(own, kept)
+    monkeypatch.setattr("dplangevin.backbones.pretrain.pretrain", lambda *_: pytest.fail("trained again"))
+    assert not manifest.state(cfg, "weights", name)  # a fresh clone
+    assert manifest.ensure(cfg, "weights", name) == kept
+    whole = kept.read_bytes()
+    for damaged in (whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], whole[:-5]):
+        kept.write_bytes(damaged)
+        for use in (manifest.state, manifest.ensure):
+            with pytest.raises(DataError, match=rf"{kept}.*git restore"):
+                use(cfg, "weights", name)
+    kept.write_bytes(whole)
+    manifest.manifest_path("weights", name).unlink()  # or written by a run with other settings
+    assert manifest.state(cfg, "weights", name)
+    assert manifest.read(cfg, "weights", name) == stated
+    assert own.read_bytes() == whole
+    sent = pickle.dumps(manifest.file(cfg, "weights", name))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.chdir(tmp_path_factory.mktemp("worker"))
+        with pytest.raises(DataError, match=rf"{kept} is not in .*, where this worker runs: copy it there"):
+            pickle.loads(sent).get()
+    cfg.pretrain[name].training.epochs = 2
+    with pytest.raises(pytest.fail.Exception, match="trained again"):
+        manifest.state(cfg, "weights", name)
+
+
+def test_official_weights_come_from_a_mirror_and_give_features(
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, file = "resnet18_imagenet", cfg.weights.resnet18_imagenet.files[0]
+    assert file.name == f"resnet18-{file.sha256[:8]}.pth"  # as torchvision names its files
+    file.urls = []
+    tiny(cfg, "cifar100")
+    tiny(cfg, "pneumonia", (1, 40, 40))
+    entry = OmegaConf.load(ROOT / "conf/features/pneumonia_resnet18.yaml")
+    cfg.features = {"pneumonia_resnet18": OmegaConf.merge(entry, {"backbone": name, "public_images": 3})}
+    cfg.backbone[name].update({"width": 4, "classes": 7, "size": 64})
+    mirror = Path("mirror/weights", file.name)
+    mirror.parent.mkdir(parents=True)
+    torch.save(torchvision_resnet18(4, 7, np.random.default_rng(1)), mirror)
+    monkeypatch.setenv("DATA_MIRROR", "mirror")
+    monkeypatch.setenv("DPL_DEVICE", "cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr("torch.load", lambda *_, **__: pytest.fail("read before its hash was right"))
+        with pytest.raises(DataError, match=r"(?s)f37072fd.*dvc repro weights@resnet18_imagenet"):
+            manifest.state(cfg, "weights", name)
+    file.update({"sha256": sha256(mirror), "size": mirror.stat().st_size})
+    assert manifest.state(cfg, "weights", name)
+    assert manifest.state(cfg, "features", "pneumonia_resnet18")
+    found = Dataset.load(manifest.path_of("features", "pneumonia_resnet18"))
+    assert (found.shape, found.meta["backbone"], found.meta["preprocessing"]["to"]) == (
+        (32,),
+        name,
+        [3, 64, 64],
+    )
+    shutil.rmtree("mirror")
+    whole = manifest.path_of("weights", name).read_bytes()
+    manifest.path_of("weights", name).unlink()
+    assert manifest.ensure(cfg, "weights", name).read_bytes() == whole  # from the file that was fetched
+
+
+def test_code_that_moves_makes_nothing_again(cfg: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest with a new key states the same file, also one that this machine made with other last digits."""
+    manifest.state(cfg, "dataset", "abalone")
+    before = manifest.read(cfg, "dataset", "abalone")
+    ABALONE.write_bytes(ABALONE.read_bytes() + b"0")
+    own = {"inputs": before["inputs"], **manifest.describe(ABALONE)}
+    ABALONE.with_suffix(".json").write_text(json.dumps(own))
+    monkeypatch.setattr(manifest, "code_hash", lambda *_: "of a module that has moved")
+    monkeypatch.setattr(manifest, "make", lambda *_: pytest.fail("made again"))
+    assert manifest.renew(cfg, "dataset", "abalone")
+    after = manifest.read(cfg, "dataset", "abalone")
+    assert after.pop("inputs") == manifest.inputs(cfg, "dataset", "abalone") != before.pop("inputs")
+    assert after == before
+    assert not manifest.state(cfg, "dataset", "abalone")
+    assert not manifest.renew(cfg, "dataset", "abalone")
+
+
+def test_an_unknown_name_is_refused(cfg: DictConfig) -> None:
+    with pytest.raises(DataError, match=r"no dataset 'adlut': there are .*adult"):
+        manifest.make(cfg, "dataset", "adlut")
+
+
+def test_committed_manifests_are_in_step_with_the_code_and_the_parameters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from dplangevin.pipeline.config import load
+
+    monkeypatch.chdir(ROOT)
+    cfg = load()
+    for path in sorted((ROOT / "data/manifest").glob("*/*.json")):
+        stated = manifest.read(cfg, path.parent.name, path.stem)
+        assert stated["inputs"] == manifest.inputs(cfg, path.parent.name, path.stem), path

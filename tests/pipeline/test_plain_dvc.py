@@ -1,0 +1,388 @@
+"""dvc.yaml, DVC and the scripts together, without a driver: in a clone, and in copies with a small dvc.yaml."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import summary
+from checkout import fresh_clone, run
+from run import at_prices
+from smoke import halves
+
+from dplangevin.pipeline import config, manifest, plan
+
+ROOT = Path(__file__).parents[2]
+
+
+def dvc(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, sys.executable, "-m", "dvc", *words, **env)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fresh_clone(tmp_path_factory.mktemp("fresh"))
+
+
+def test_a_fresh_clone_is_in_step(clone: Path) -> None:
+    """Without data, without a network."""
+    done = dvc(clone, "status", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {}
+    assert not (clone / "data/raw").exists()
+
+
+@pytest.mark.parametrize("flag", ["-S{}", "--set-param=params.yaml:{}"])
+def test_an_experiment_with_a_typo_names_the_near_keys(clone: Path, flag: str) -> None:
+    done = dvc(clone, "exp", "run", flag.format("method.ops.radus=3"), "run@compare-abalone")
+    assert done.returncode != 0
+    assert "conf/ has no method.ops.radus; did you mean method.ops.radius" in done.stdout + done.stderr
+    assert run(clone, "git", "status", "--porcelain").stdout == ""
+
+
+def test_the_files_that_users_read_are_short() -> None:
+    assert len((ROOT / "dvc.yaml").read_text().splitlines()) < 250
+    assert (ROOT / "params.yaml").stat().st_size < 90_000
+    assert (ROOT / "dvc.lock").stat().st_size < 204_800
+
+
+def test_a_comment_runs_one_stage_and_a_method_those_that_run_it(clone: Path, tmp_path: Path) -> None:
+    shutil.copytree(clone, tmp_path / "edited")
+    code = tmp_path / "edited/data/manifest/code.json"
+    before = json.loads(code.read_text())
+    ops = tmp_path / "edited/src/dplangevin/methods/ops.py"
+    ops.write_text(ops.read_text() + "\n# a comment\n")
+    done = dvc(tmp_path / "edited", "repro", "code")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(code.read_text()) == before
+    ops.write_text(ops.read_text() + "\nUNUSED = 1\n")
+    run(tmp_path / "edited", "sh", "pipelines/python.sh", "pipelines/fingerprint.py")
+    after = json.loads(code.read_text())
+    changed = {name for name, found in after["run"].items() if found != before["run"][name]}
+    cfg = config.compose(conf=ROOT / "conf")
+    of_ops = {"ops", "ops_gdp", "hybrid", "hybrid_sgld"}
+    wanted = {
+        name
+        for name, entry in cfg.pipeline.runs.items()
+        if of_ops & {run.method for run in plan.runs(cfg, entry.experiment, entry.dataset)}
+    }
+    assert changed == wanted
+    assert after["dataset"] == before["dataset"]
+    assert after["render"] == before["render"]
+
+
+SMALL = """
+stages:
+  data: {cmd: sh pipelines/python.sh fail.py 69, outs: [data.txt: {cache: false}]}
+  run_a: {cmd: sh pipelines/python.sh fail.py 0 a.txt, outs: [a.txt: {cache: false}]}
+  run_b: {cmd: sh pipelines/python.sh fail.py 1, deps: [a.txt], outs: [b.txt: {cache: false}]}
+"""
+SCRIPT = """
+import os, sys
+from pathlib import Path
+if sys.argv[1] == "69":
+    Path(os.environ["DPL_LOG"], f"{os.environ['DVC_STAGE']}.txt").write_text("no source has it")
+for name in sys.argv[2:]:
+    Path(name).write_text(os.environ["PYTHONPATH"])
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Three stages: one whose data no source has, one that works, one that fails."""
+    folder = tmp_path / "small"
+    (folder / "pipelines").mkdir(parents=True)
+    shutil.copy(ROOT / "pipelines/python.sh", folder / "pipelines")
+    (folder / "dvc.yaml").write_text(SMALL)
+    (folder / "fail.py").write_text(SCRIPT)
+    run(folder, "git", "init", "--quiet")
+    assert dvc(folder, "init", "--quiet").returncode == 0
+    (folder / "log").mkdir()
+    return folder
+
+
+def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> None:
+    done = dvc(small, "repro", "--keep-going", DPL_LOG=str(small / "log"), PYTHONPATH="mine")
+    assert done.returncode != 0
+    assert (small / "a.txt").read_text() == "src:mine"  # the user's own path is kept
+    found = summary.read(small / "log", small / "dvc.lock")
+    assert found.ended == {"data": 69, "run_a": 0, "run_b": 1}
+    assert found.unexcused == ["run_b"]
+    assert found.state("run_a") == "made"
+    assert found.state("run_b") == "not made: run_b failed"
+    assert found.state("data") == "not made: no source has it"
+
+
+def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
+    command = ("sh", "pipelines/python.sh", "fail.py", "1")
+    assert (
+        "git checkout params.yaml dvc.lock data/manifest results"
+        in run(small, *command, DVC_EXP_NAME="x").stderr
+    )
+    assert run(small, *command).stderr == ""
+
+
+ENDS = """
+stages:
+  ends:
+    cmd: sh pipelines/python.sh pipelines/ends.py
+    deps: [there.txt]
+    params: [radius]
+    outs: [out.txt: {cache: false}]
+"""
+END = """
+import sys
+from pathlib import Path
+from stage import stage
+
+@stage
+def main():
+    Path("out.txt").write_text("out")
+    if "works" not in Path("there.txt").read_text():
+        raise ValueError("no such ball")
+
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """A repository of one stage, with the plugins of DVC and the script around every stage."""
+    folder = tmp_path / "experiment"
+    (folder / "pipelines/hydra_plugins").mkdir(parents=True)
+    (folder / "conf").mkdir()
+    for name in ("python.sh", "stage.py", "summary.py", "hydra_plugins/running.py"):
+        shutil.copy(ROOT / "pipelines" / name, folder / "pipelines" / name)
+    (folder / "pipelines/ends.py").write_text(END)
+    (folder / "dvc.yaml").write_text(ENDS)
+    for name in ("conf/config.yaml", "params.yaml"):
+        (folder / name).write_text("radius: 10.0\n")
+    run(folder, "git", "init", "--quiet")
+    assert dvc(folder, "init", "--quiet").returncode == 0
+    shutil.copy(ROOT / ".dvc/config", folder / ".dvc")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "end", ["it works", "it fails", None]
+)  # None: before its stage, whose input is not there
+@pytest.mark.parametrize("edit", ["", "radius: 11.0\n"])
+def test_git_sees_what_an_experiment_has_set(experiment: Path, end: str | None, edit: str) -> None:
+    """However it ends; of the size that the file had, and written within the second in which git looked at it."""
+    if end:
+        (experiment / "there.txt").write_text(end)
+    run(experiment, "git", "add", "--all")
+    run(
+        experiment,
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "--quiet",
+        "--message",
+        "all",
+    )
+    conf, params = experiment / "conf/config.yaml", experiment / "params.yaml"
+    before = params.read_text()
+    for _ in range(3):
+        if edit:
+            conf.write_text(edit)
+        done = dvc(experiment, "exp", "run", "-S", "radius=null", PYTHONPATH=str(ROOT / "src"))
+        assert (done.returncode == 0) == (end == "it works"), done.stderr
+        assert params.read_text() == "radius: null\n"
+        seen = set(run(experiment, "git", "diff", "--name-only").stdout.split())
+        assert seen - {"dvc.lock"} == {"params.yaml"} | ({"conf/config.yaml"} if edit else set())
+        run(experiment, "git", "restore", ".")
+        assert conf.read_text() == params.read_text() == before
+
+
+def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None:
+    """Also in the copy of a queued experiment, which has none of its own."""
+    own = small / ".venv/bin/python"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'#!/bin/sh\necho own\nexec "{sys.executable}" "$@"\n')
+    own.chmod(0o755)
+    copy = small.joinpath(".dvc", "tmp", "exps", "copy")
+    shutil.copytree(small / "pipelines", copy / "pipelines")
+    (copy / "say.py").write_text("print('ran')\n")
+    done = run(copy, "sh", "pipelines/python.sh", "say.py", DPL_PYTHON="", VIRTUAL_ENV="")
+    assert done.stdout == "own\nran\n"
+
+
+def pythons(folder: Path, **versions: str) -> Path:
+    """A folder of interpreters that say a version, or, without one, fail as a shim of pyenv does."""
+    folder.mkdir(parents=True)
+    for name, version in versions.items():
+        path = folder / name.replace("_", ".")
+        path.write_text(f"#!/bin/sh\n{f'echo {version}' if version else 'echo not found >&2; exit 127'}\n")
+        path.chmod(0o755)
+    return folder
+
+
+def interpreter(*words: str, path: Path, home: Path) -> subprocess.CompletedProcess[str]:
+    command = ["/bin/sh", str(ROOT / "pipelines/interpreter.sh"), *words]
+    env = {"PATH": str(path), "HOME": str(home)}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("there", "chosen"),
+    [
+        ({"python3": "3.11", "python3_13": "3.13"}, "python3"),
+        ({"python3": "3.12"}, "python3"),
+        ({"python3": "3.9", "python3_11": "3.11", "python3_12": "3.12", "python3_13": ""}, "python3.12"),
+        ({"python3": "3.14", "python3_11": "3.11"}, "python3.11"),
+        ({"python3": "", "python3_13": "3.13"}, "python3.13"),
+        ({"python3_12": "3.12"}, "python3.12"),
+        ({"python3": "3.10", "python3_13": ""}, ""),
+        ({}, ""),
+    ],
+)
+def test_setup_takes_python3_or_the_newest_that_the_tests_run_on(
+    tmp_path: Path, there: dict[str, str], chosen: str
+) -> None:
+    path = pythons(tmp_path / "bin", **there)
+    done = interpreter(path=path, home=tmp_path)
+    assert done.stdout.strip() == chosen
+    assert (done.returncode == 0, bool(done.stderr)) == (bool(chosen), not chosen)
+    if not chosen:
+        (line,) = done.stderr.splitlines()
+        assert "No Python of 3.11 to 3.13" in line
+        assert "PYTHON=" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("python3.12", 0, ""),
+        ("python3.14", 0, "python3.14 is Python 3.14, on which nothing here has been tested"),
+        ("python3.10", 1, "python3.10 is Python 3.10: 3.11 or later is needed"),
+        ("python3.13", 1, "python3.13 cannot make a virtual environment"),
+        ("nonsense", 1, "There is no nonsense on this machine: name a Python of 3.11 to 3.13"),
+    ],
+)
+def test_an_interpreter_that_is_named_is_taken_or_refused_in_one_line(
+    tmp_path: Path, name: str, status: int, said: str
+) -> None:
+    path = pythons(tmp_path / "bin", python3_10="3.10", python3_12="3.12", python3_13="", python3_14="3.14")
+    done = interpreter(name, path=path, home=tmp_path)
+    assert done.returncode == status
+    assert done.stdout == ("" if status else f"{name}\n")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == bool(said)
+
+
+def test_ci_finds_every_interpreter_that_the_tests_run_on(tmp_path: Path) -> None:
+    """Also those that pyenv has and does not show; each version once."""
+    path = pythons(tmp_path / "bin", python3="3.11", python3_11="3.11", python3_12="", python3_13="3.13")
+    pythons(tmp_path / ".pyenv/versions/3.12.1/bin", python="3.12")
+    pythons(tmp_path / ".pyenv/versions/3.10.13/bin", python="3.10")
+    done = interpreter("--all", path=path, home=tmp_path)
+    within = tmp_path / ".pyenv/versions/3.12.1/bin/python"
+    assert done.stdout.splitlines() == ["3.13 python3.13", f"3.12 {within}", "3.11 python3.11"]
+    assert interpreter("--all", path=tmp_path / "none", home=tmp_path / "none").stdout == ""
+
+
+def test_the_versions_of_python_are_said_alike_everywhere() -> None:
+    (tested,) = re.findall(r'^tested="(.*)"', (ROOT / "pipelines/interpreter.sh").read_text(), re.MULTILINE)
+    newest, *_, oldest = tested.split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={oldest}"
+    known = [name.rpartition(" ")[2] for name in project["classifiers"] if "Python :: " in name]
+    assert known == tested.split()[::-1]
+    help_text = run(ROOT, "make", "help").stdout
+    for text in (help_text, (ROOT / "README.md").read_text(), (ROOT / "docs/pipeline.md").read_text()):
+        assert re.search(rf"{oldest}(, 3\.\d+)* or {newest}|{oldest} to {newest}", " ".join(text.split()))
+    assert f"{oldest} to {newest}" in (ROOT / "requirements.lock").read_text().splitlines()[0]
+
+
+def test_a_run_knows_the_exhibits(clone: Path) -> None:
+    for given, said in (("", "name one: make exhibit ID="), ("wang2015_fig1", "no exhibit 'wang2015_fig1'")):
+        done = run(clone, sys.executable, "pipelines/repro.py", "--exhibit", given, PYTHONPATH="src")
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert "wang2015_fig1c" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_summary_knows_what_an_exhibit_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    needs = summary.needs_of(Path("dvc.lock"))
+    assert {"run@wang2015-adult", "code"} <= needs["render@wang2015_fig1c"]
+    assert {"code", "reference@adult"} <= needs["run@compare-adult"]
+
+
+def test_a_run_waits_for_its_own_data_alone() -> None:
+    """So that a data set that cannot be had stops no other."""
+    cfg, needs = config.compose(conf=ROOT / "conf"), summary.needs_of(ROOT / "dvc.lock")
+
+    def all_of(stage: str) -> set[str]:
+        return {stage}.union(*(all_of(before) for before in needs[stage]))
+
+    for name, entry in cfg.pipeline.runs.items():
+        spec, read = cfg.experiment[entry.experiment], all_of(f"run@{name}")
+        kind = "dataset" if entry.dataset in cfg.dataset else "features"
+        wanted = {manifest.stage_of(cfg, kind, entry.dataset)}
+        if spec.get("compared"):
+            wanted.add(manifest.stage_of(cfg, "reference", entry.dataset))
+        problems = [cfg.problem[run.problem] for run in plan.runs(cfg, entry.experiment, entry.dataset)]
+        wanted |= {manifest.stage_of(cfg, "weights", p.backbone) for p in problems if "backbone" in p}
+        assert wanted <= read
+        assert ("prepare@mnist" in read) == (entry.dataset == "mnist")
+        assert ("prepare@adult" in read) == (entry.dataset == "adult")
+
+
+def test_the_lock_has_the_stages_that_there_are() -> None:
+    """No entry of a stage that was renamed: DVC reads and writes the whole file after each stage."""
+    pipeline, stages = (
+        config.compose(conf=ROOT / "conf").pipeline,
+        summary.loaded(ROOT / "dvc.lock")["stages"],
+    )
+    kinds = {"run": pipeline.runs, "analysis": pipeline.analyses, "render": pipeline.exhibits}
+    for kind, names in kinds.items():
+        assert {f"{kind}@{name}" for name in names} == {
+            name for name in stages if name.startswith(f"{kind}@")
+        }
+    assert {name.partition("@")[0] for name in stages} <= summary.loaded(ROOT / "dvc.yaml")["stages"].keys()
+
+
+def test_the_smoke_run_shares_out_all_that_is_computed() -> None:
+    cfg = config.compose(["scale=smoke"], conf=ROOT / "conf")
+    parts = halves(cfg)
+    targets = [f"run@{name}" for name in cfg.pipeline.runs] + [
+        f"analysis@{name}" for name in cfg.pipeline.analyses
+    ]
+    assert sorted(parts[0] + parts[1]) == sorted(targets)
+    assert abs(len(parts[0]) - len(parts[1])) <= 1
+
+
+def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:
+    budgets = [(0.2, 0.11, 0.6), (1.5, 0.9, 0.7), (2.0, 1.2, 0.8), (20.0, 9.0, 0.9)]
+    rows = [
+        {"metric": metric, "epsilon": epsilon, "epsilon_tight": price, "value": value + repeat / 10}
+        for epsilon, price, value in budgets
+        for repeat in (-1, 1)
+        for metric in ("accuracy", "log_loss")
+    ]
+    found = at_prices(pd.DataFrame(rows))
+    assert found["at_0.1"] == {"accuracy": 0.6, "epsilon_tight": 0.11}
+    assert found["at_1"] == {"accuracy": 0.7, "epsilon_tight": 0.9}
+    assert found["at_10"] == {"accuracy": 0.9, "epsilon_tight": 9.0}
+    free = pd.DataFrame(rows).assign(epsilon=float("inf"), epsilon_tight=float("inf"))
+    assert at_prices(free) == {"accuracy": 0.75}
+
+
+def test_excused_and_other_failures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(ROOT)
+    for ended, strict, status in ((69, False, 0), (69, True, 1), (1, False, 1), (0, False, 0)):
+        (tmp_path / "stages").write_text(f"prepare@mnist {ended}\n")
+        assert summary.told(tmp_path, int(ended > 0), [], strict) == status

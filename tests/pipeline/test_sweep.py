@@ -1,0 +1,645 @@
+"""The one sweep: which rows there are and what they say, what is computed again, and what happens where work fails."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import swept
+import torch
+import toy
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from dplangevin import random
+from dplangevin.attacks.softmax import OnRow
+from dplangevin.data import Dataset
+from dplangevin.data.fetch import DataUnavailable
+from dplangevin.files import Checkpoint, File
+from dplangevin.methods import ChainMethod, Execution, Release, Workspace
+from dplangevin.methods.evaluate import scores
+from dplangevin.methods.objpert import ObjPert
+from dplangevin.methods.outpert import Ridge
+from dplangevin.pipeline import reference
+from dplangevin.pipeline import sweep as sweeps
+from dplangevin.pipeline.learning_curve import LearningCurve
+from dplangevin.pipeline.plan import (
+    KEYS,
+    TABLES,
+    asked,
+    merged,
+    runs,
+    units,
+)
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.stepsize import steps_event
+from dplangevin.samplers.posterior import Sampler
+
+LOSSES = {"accuracy", "log_loss", "brier", "ece"}
+SGLD = {"sampling": {"batch": 20, "epochs": 2}, "samples": 6}
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPL_WORKERS", "1")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return toy.write(tmp_path)
+
+
+def sweep(cfg: DictConfig, data: Path, units: str = "units", **more: Any) -> dict[str, pd.DataFrame]:
+    return swept.experiment(cfg, "toy", data.stem, data, data.parent / units, **more)
+
+
+def unit(cfg: DictConfig) -> DictConfig:
+    """With one scaling."""
+    cfg.experiment.toy.scalings = ["unit"]
+    return cfg
+
+
+def wide(tables: dict[str, pd.DataFrame], run: str) -> pd.DataFrame:
+    rows = tables["scores"][tables["scores"].run.eq(run)]
+    return rows.pivot(index=["epsilon", "seed"], columns="metric", values="value").reset_index()
+
+
+def row(tables: dict[str, pd.DataFrame], run: str) -> pd.Series:
+    """The first of a run."""
+    return tables["runs"][tables["runs"].run.eq(run)].iloc[0]
+
+
+def only(cfg: DictConfig, *names: str) -> DictConfig:
+    """With some of the runs."""
+    found = cfg.copy()
+    found.experiment.toy.runs = {name: cfg.experiment.toy.runs[name] for name in names}
+    return found
+
+
+# Rows
+
+
+def test_every_row_is_there_once_and_priced_twice(data: Path) -> None:
+    found = sweep(toy.config("objpert", "nonprivate"), data)
+    assert {name: list(table.columns) for name, table in found.items()} == {
+        name: TABLES[name] for name in ("runs", "scores")
+    }
+    private = found["runs"][found["runs"].run.eq("objpert")]
+    assert private.groupby(["scaling", "variant"]).epsilon.apply(list).to_dict() == {
+        (scaling, f"ridge={ridge}"): [0.5, 1.0, 4.0] for scaling in ("unit", "global") for ridge in (0.1, 5.0)
+    }
+    assert (private.epsilon_paper <= private.epsilon * (1 + 1e-6)).all()
+    assert (private.epsilon_tight < private.epsilon).all()
+    assert found["runs"].assumptions.str.endswith("made up").all()
+    counts = found["scores"].groupby([*KEYS, "metric"]).seed.apply(list)
+    assert set(map(tuple, counts)) == {(0, 1, 2)}
+    assert {name[:-1] for name in counts.index} == set(found["runs"][KEYS].itertuples(index=False, name=None))
+    free = found["scores"][found["scores"].run.eq("nonprivate")]
+    assert set(free.metric) == {*LOSSES, "majority_accuracy"}
+    assert set(free.epsilon) == {math.inf}
+    (majority,) = set(free[free.metric.eq("majority_accuracy")].value)
+    assert majority == pytest.approx(float(Dataset.load(data).majority_accuracy[0]))
+
+
+def test_a_runs_settings_are_its_methods_the_experiments_and_its_own() -> None:
+    cfg = toy.config("ops")
+    spec = cfg.experiment.toy
+    spec.settings = {"ops": {"radius": 3.0}, "objpert": {"ridge": 9.0}}
+    spec.runs = {
+        "wide": {"method": "ops", "settings": {"radius": 30.0}, "epsilons": [2.0], "seeds": 7, "stream": "s"},
+        "objpert": {"block": "b"},
+    }
+    ops, objpert, wide = (
+        next(run for run in runs(cfg, "toy", "rows") if run.name == n) for n in ("ops", "objpert", "wide")
+    )
+    assert (ops.config["radius"], wide.config["radius"], objpert.config["ridge"]) == (3.0, 30.0, 9.0)
+    assert ops.config["bound"] == wide.config["bound"] == cfg.method.ops.bound
+    assert (ops.seeds, wide.seeds, ops.stream, wide.stream) == (3, 7, "rows/ops", "s")
+    assert (ops.epsilons, wide.epsilons, objpert.block) == ([0.5, 1.0, 4.0], [2.0], "b")
+    pieces = list(units(spec, objpert))
+    assert [len(piece.epsilons) for piece in pieces] == [2, 1] * 4
+    assert [piece.variant for piece in pieces[:4]] == ["ridge=0.1", "ridge=0.1", "ridge=5.0", "ridge=5.0"]
+    assert pieces[2].config["ridge"] == 5.0  # `vary` has the last word
+    spec.runs.wide.epsilon = 3.0
+    with pytest.raises(ValueError, match=r"run wide has unknown words \['epsilon'\]"):
+        runs(cfg, "toy", "rows")
+
+
+def test_settings_replace_objects_as_a_whole() -> None:
+    base = {
+        "a": 1,
+        "accountant": {"_target_": "li2019", "max_order": 32},
+        "first": {"radius": 2.0, "bound": "paper"},
+    }
+    changes = {"accountant": {"_target_": "tight"}, "first": {"radius": 3.0}, "b": [1]}
+    wanted = {
+        "a": 1,
+        "b": [1],
+        "accountant": {"_target_": "tight"},
+        "first": {"radius": 3.0, "bound": "paper"},
+    }
+    assert merged(base, changes) == wanted
+    assert base["first"] == {"radius": 2.0, "bound": "paper"}  # untouched
+
+
+def test_budgets_by_run() -> None:
+    spec = OmegaConf.create({"epsilons": {"rows": {"default": [1, 2.5], "ops": [10]}, "other": [3.0]}})
+    assert asked(spec, "rows", "ops", {}) == [10.0]
+    assert asked(spec, "rows", "objpert", {}) == [1.0, 2.5]
+    assert asked(spec, "rows", "objpert", {"epsilons": None}) == [math.inf]
+    assert asked(spec, "other", "ops", {}) == [3.0]
+    del spec.epsilons.rows["default"]
+    with pytest.raises(ValueError, match=r"epsilons.rows has no list for 'objpert': add one"):
+        asked(spec, "rows", "objpert", {})
+    with pytest.raises(ValueError, match="no entry for the data set 'mine'"):
+        asked(spec, "mine", "objpert", {})
+
+
+# Prices
+
+
+def test_delta_and_audit_are_the_experiments(data: Path) -> None:
+    cfg = unit(toy.config("objpert"))
+    cfg.experiment.toy.settings = {"objpert": {"adjacency": "add_remove"}}
+    own = sweep(cfg, data)["runs"]
+    assert set(own.adjacency_tight) == set(own.adjacency) == {"add_remove"}
+    cfg.experiment.toy.audit, cfg.experiment.toy.delta = "replace_one", 1e-3
+    found = sweep(cfg, data)["runs"]
+    assert set(found.adjacency) == {"add_remove"}
+    assert set(found.adjacency_tight) == {"replace_one"}
+    assert set(found.delta) == {1e-3}
+    method = ObjPert(instantiate(cfg.accountant.kifer2012), 0.1, adjacency="add_remove")
+    problem = instantiate(cfg.problem.logistic)(Dataset.load(data).scaled("unit"), 3)
+    event = method.plan(problem.facts, Budget(0.5, 1e-3)).guarantee.event
+    assert found.epsilon_tight[0] == pytest.approx(Tight().epsilon(event, 1e-3, "replace_one"))
+    cfg.experiment.toy.prices = ["neighbour"]
+    with pytest.raises(ValueError, match=r"unknown prices \['neighbour'\]"):
+        sweep(cfg, data)
+
+
+def test_prices_of_chains_on_features(tmp_path: Path) -> None:
+    cfg, data = toy.on_features(), toy.write(tmp_path, "features")
+    found = sweep(cfg, data)
+    problem = instantiate(cfg.problem.features)(Dataset.load(data), 3)
+    plans, methods = {}, {}
+    for run in runs(cfg, "toy", "features"):
+        methods[run.name] = instantiate(run.config)
+        plans[run.name] = methods[run.name].plan(problem.facts, Budget(run.epsilons[0], 1e-3))
+    table = found["runs"].set_index("run")
+    for name in ("published", "zero", "theorem"):
+        here, event = row(found, name), plans[name].paper
+        assert here.epsilon_tight == pytest.approx(Tight().epsilon(event.all_iterates(), 1e-3, "replace_one"))
+        assert here.epsilon_formula_steps == pytest.approx(Ryffel2022().epsilon(event, 1e-3))
+        assert here.epsilon_formula_epochs < here.epsilon_formula_steps
+        assert (here.smoothness, here.noise_std) == (event.smoothness, event.noise_std)
+    last = plans["published"].guarantee.event
+    assert row(found, "published").epsilon_last == min(
+        Bok2024().epsilon(last, 1e-3), row(found, "published").epsilon_tight
+    )
+    assert table.epsilon_last.drop("published").isna().all()  # clipped, or no such chain
+    event = plans["dp_sgd"].guarantee.event
+    assert row(found, "dp_sgd").epsilon_add_remove == pytest.approx(
+        Tight().epsilon(event, 1e-3, "add_remove")
+    )
+    assert row(found, "dp_sgd").epsilon_replace_one == row(found, "dp_sgd").epsilon_tight
+    rng = random.generator(cfg.seed, "toy/dp_sgd//1.0")
+    attacked = OnRow(400, 100)(methods["dp_sgd"], plans["dp_sgd"], problem, 1e-3, rng)
+    assert {name: row(found, "dp_sgd")[name] for name in attacked} == pytest.approx(attacked)
+    assert table.epsilon_audit.isna().to_dict() == {name: name == "sgd" for name in table.index}
+    assert (table.epsilon_audit.drop("sgd") <= table.epsilon_tight.drop("sgd")).all()
+    assert table.block.eq("").all()
+    assert "norm_q99 = 4 of the features of 9 public images (others)" in table.assumptions["sgd"]
+
+
+def test_shuffled_epochs_and_the_best_of_them(tmp_path: Path) -> None:
+    """As much code runs: a price for replaced records alone; the best epoch beside the last iterate; a run of some data
+    sets only."""
+    cfg, data = toy.on_features(), toy.write(tmp_path, "features")
+    spec = cfg.experiment.toy
+    spec.best_epoch = True
+    shuffled = {"sampling": {"scheme": "shuffled", "epochs": 3}}
+    spec.runs.update({name: {"datasets": ["other"], **spec.runs[name]} for name in ("zero", "theorem")})
+    for name, more in (("sgd", {}), ("dp_sgd", {"noise_multiplier": 2.0}), ("published", {})):
+        spec.runs[name].settings = {**(spec.runs[name].get("settings") or {}), **shuffled, **more}
+    found = sweep(cfg, data)
+    table = found["runs"].set_index("run")
+    assert set(table.index) == {"sgd", "dp_sgd", "published"}
+    assert set(table.sampling) == {"shuffled"}
+    assert set(table.steps) == {3 * (toy.N // 16)}
+    private = table.drop("sgd")
+    assert private.epsilon_add_remove.isna().all()
+    mu = 2 * math.sqrt(3) / 2.0  # a Gaussian mechanism an epoch
+
+    def over(e: float) -> float:
+        return float(norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - 1e-3)
+
+    assert table.epsilon_tight["dp_sgd"].to_numpy() == pytest.approx(brentq(over, 0.1, 50.0), rel=1e-3)
+    assert table.violated["dp_sgd"].str.contains("is for Poisson samples, not for shuffled epochs").all()
+    scores = found["scores"].pivot_table(index=["run", "epsilon", "seed"], columns="metric", values="value")
+    assert (scores.accuracy_best_epoch >= scores.accuracy).all()
+    assert (scores.accuracy_best_epoch > scores.accuracy).any()
+    spec.audit = "add_remove"
+    with pytest.raises(
+        ValueError, match=r"\(shuffled epochs\) cannot price adjacency 'add_remove'; it supports replace_one"
+    ):
+        sweep(cfg, data)
+
+
+# Refusals and failures
+
+
+@pytest.mark.parametrize("name", ["rows", "features", "images"])
+def test_what_costs_more_than_its_budget_is_refused_and_what_is_stated_reported(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every kind of problem, before anything of it is computed; the others are finished."""
+    kinds = {
+        "rows": lambda: toy.config("nonprivate", "dp_sgd"),
+        "features": toy.on_features,
+        "images": toy.of_networks,
+    }
+    cfg, others = kinds[name](), {"rows": "nonprivate", "features": "published", "images": "printed"}
+    if name == "rows":
+        cfg.experiment.toy.settings = {"dp_sgd": {"sampling": SGLD["sampling"]}}
+    else:
+        cfg = only(cfg, "dp_sgd", others[name])
+    monkeypatch.setattr("dplangevin.methods.dp_sgd.smallest_multiplier", lambda *_, **__: 0.5)
+    monkeypatch.setattr("dplangevin.methods.dp_sgd.DpSgd.release", lambda *_, **__: pytest.fail("was run"))
+    data = toy.write(tmp_path, name)
+    with pytest.raises(
+        ValueError, match=r"^dp_sgd: dp_sgd refused: its event costs \(.*more than the budget"
+    ):
+        sweep(cfg, data)
+    monkeypatch.setattr(sweeps.Work, "compute", lambda *_: pytest.fail("computed again"))
+    if name == "rows":
+        cfg.experiment.toy.methods = ["nonprivate"]
+    else:
+        cfg = only(cfg, others[name])
+    found = row(sweep(cfg, data), others[name])
+    assert name == "rows" or found.epsilon_paper > found.epsilon == 1.0
+
+
+@pytest.mark.parametrize("fault", ["plan", "release", "setting"])
+def test_a_method_that_fails_leaves_the_others_finished(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    cfg = unit(toy.config("objpert", "nonprivate"))
+    if fault == "setting":
+        cfg.experiment.toy.vary.objpert.ridge[1] = -1.0
+    else:
+        monkeypatch.setattr(ObjPert, fault, lambda *_, **__: 1 / 0)
+    with pytest.raises(ValueError, match="ridge" if fault == "setting" else "^objpert: division by zero$"):
+        sweep(cfg, data)
+    assert "Traceback" in capsys.readouterr().err  # of what says nothing to a user
+    assert len(list(data.parent.glob("units/*.runs.csv"))) == (3 if fault == "setting" else 1)
+
+
+def test_data_that_cannot_be_had_are_asked_for_once(data: Path) -> None:
+    calls = []
+
+    def get() -> Path:
+        calls.append(1)
+        raise DataUnavailable("no source has it")
+
+    cfg = toy.config("objpert")
+    inputs = sweeps.Inputs(File("d", get))
+    with pytest.raises(DataUnavailable):
+        sweeps.sweep(cfg, "toy", "rows", inputs, swept.store(cfg, "toy", data.parent / "units"))
+    assert len(calls) == 1
+
+
+def test_violated_conditions_are_written_in_the_row(data: Path) -> None:
+    cfg = unit(toy.config("dp_sgld"))
+    cfg.experiment.toy.epsilons.rows = [0.5, 40.0]
+    text = sweep(cfg, data)["runs"].set_index("epsilon").violated
+    assert text[0.5] == ""
+    assert text[40.0].startswith("T = ")
+    assert "< eps^2 N/(32 tau ln(2/delta))" in text[40.0]
+
+
+def test_chains_that_have_diverged_have_no_value_and_say_so(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cfg = unit(toy.config("sgld", "dp_sgld"))
+    cfg.experiment.toy.settings = {"sgld": SGLD, "dp_sgld": {"samples": 20}}
+    whole, release = sweep(cfg, data)["scores"], ChainMethod.release
+
+    def diverged(self: Any, problem: Any, plans: Any, *given: Any, **more: Any) -> Release:
+        found = release(self, problem, plans, *given, **more)
+        found.theta[1, 0, -1, 2] = math.nan
+        return found
+
+    monkeypatch.setattr(ChainMethod, "release", diverged)
+    found = sweep(cfg, data, "other")
+    table = found["scores"]
+    first = table.epsilon.isin([0.5, math.inf])  # of the chains that are run together
+    lost = table.seed.eq(1) | table.metric.isin(["r_hat", "ess"])
+    lost &= first & table.metric.ne("majority_accuracy")
+    assert table.value.isna().equals(lost)
+    assert table.value[~lost].equals(whole.value[~lost])
+    notes = found["runs"].set_index(["run", "epsilon"]).violated.to_dict()
+    assert notes["sgld", math.inf] == notes["dp_sgld", 0.5] == "1 of 3 chains diverged"
+    assert notes["dp_sgld", 1.0] == ""
+
+
+# Scores
+
+
+def test_draws_are_compared_with_the_posterior(data: Path) -> None:
+    cfg = unit(toy.config("dp_sgld", "nonprivate"))
+    cfg.experiment.toy.settings = {"nonprivate": {"ridge": 1.0}}
+    problem = instantiate(cfg.problem.logistic)(Dataset.load(data).scaled("unit"), 3)
+    sampler, path = Sampler(warmup=50, block=100, max_draws=300), data.parent / "posterior.npz"
+    exact = reference.sample_reference(problem, 1.0, sampler, 100, 3, random.generator(0, "reference"))
+    reference.save(path, {"unit": exact})
+    found = sweep(cfg, data, posterior=path)
+    chains, mode = wide(found, "dp_sgld"), wide(found, "nonprivate")
+    assert {"r_hat", "ess", "mean_distance", "covariance_distance", "predictive_gap"} < set(chains)
+    assert chains.predictive_gap.tolist() == pytest.approx((chains.log_loss - float(exact.log_loss)).tolist())
+    assert mode.mean_distance.max() < 0.5 < chains.mean_distance.min()  # the mode of the same posterior
+    assert not {"r_hat", "covariance_distance"} & set(mode)  # one draw
+
+
+def test_what_a_method_reports_is_a_metric(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = Ridge.release
+
+    def reporting(*args: Any, **more: Any) -> Release:
+        found = fit(*args, **more)
+        found.not_private.update(epsilon_released=torch.arange(3.0)[:, None], steps=torch.ones(3, 1))
+        return found
+
+    monkeypatch.setattr(Ridge, "release", reporting)
+    found = wide(sweep(unit(toy.config("nonprivate")), data), "nonprivate")
+    assert found.epsilon_released.tolist() == [0.0, 1.0, 2.0]
+    assert "steps" not in found
+
+
+# What is kept, and what is run together
+
+
+def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> None:
+    cfg, folder = toy.many_units(), data.parent / "units"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "tests"])}
+    process = subprocess.Popen(
+        [sys.executable, toy.__file__, data, folder], env=env, stderr=subprocess.DEVNULL
+    )
+    while len(list(folder.glob("*.scores.json"))) < 3 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()  # SIGKILL
+    assert process.wait() == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in folder.glob("[!.]*.scores.json")}
+    assert 3 <= len(kept) < 60
+    resumed = sweep(cfg, data)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # read, not made again
+    whole = sweep(cfg, data, "fresh")
+    assert all(resumed[name].equals(whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        ("seed=1", {"objpert", "nonprivate"}),
+        ("delta=1e-4", {"objpert", "nonprivate"}),
+        ("problem.logistic.loss=huber", {"objpert", "nonprivate"}),
+        ("repeats=4", {"objpert", "nonprivate"}),
+        ("experiment.toy.audit=replace_one", {"objpert", "nonprivate"}),
+        ("dataset.rows.assumptions=[other]", {"objpert", "nonprivate"}),
+        ("dataset.rows.train_rows=50", {"objpert", "nonprivate"}),
+        ("experiment.toy.vary={objpert: {ridge: [0.1, 5.0]}, problem: {linear: {}}}", set()),
+        ("method.objpert.tolerance=1e-6", {"objpert"}),
+        ("experiment.toy.settings={objpert: {tolerance: 1e-6}}", {"objpert"}),
+        ("experiment.toy.runs={objpert: {assumptions: [a]}}", {"objpert"}),
+        ("experiment.toy.runs={more: {method: ops}}", set()),
+        ("experiment.toy.metrics=true", set()),
+        ("method.ops.radius=3", set()),
+    ],
+)
+def test_keys_are_of_all_that_decides_a_row_and_of_nothing_else(change: str, changed: set[str]) -> None:
+    cfg = unit(toy.config("objpert", "nonprivate"))
+
+    def keys(cfg: DictConfig, sha256: str = "d") -> dict[str, list[str]]:
+        found = {}
+        for run in runs(cfg, "toy", "rows"):
+            inputs = sweeps.Inputs(File(sha256, Path))
+            found[run.name] = sweeps.unit_keys(
+                cfg, "toy", "rows", inputs, list(units(cfg.experiment.toy, run))
+            )
+        return found
+
+    before, other = keys(cfg), cfg.copy()
+    name, _, value = change.partition("=")
+    OmegaConf.update(other, name, OmegaConf.create(f"it: {value}").it, force_add=True)
+    after = keys(other)
+    assert {run for run in before if before[run] != after[run]} == changed
+    assert len({key for each in before.values() for key in each}) == 5
+    assert not set(keys(cfg, "e")["objpert"]) & set(before["objpert"])
+
+
+def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_path: Path) -> None:
+    """To rounding: of both kinds of samples, from a random start and from 0."""
+    cfg, data = toy.on_features(), toy.write(tmp_path, "features")
+    del cfg.experiment.toy.attack
+    together, sizes = sweep(cfg, data)["scores"], []
+    compute = sweeps.Work.compute
+
+    def watched(self: Any, group: Any) -> Any:
+        sizes.append(len(group))
+        return compute(self, group)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweeps.Work, "compute", watched)
+        sweep(cfg, data, "again")
+        patch.setattr(sweeps, "TOGETHER", 7)
+        parts = sweep(cfg, data, "parts")["scores"]
+    assert sizes == [6, 2, 2, 2]
+    assert np.allclose(parts.value, together.value, rtol=1e-4, atol=1e-6)
+    for name in cfg.experiment.toy.runs:
+        alone = sweep(only(cfg, name), data, name)["scores"]
+        of_name = together[together.run.eq(name)].reset_index(drop=True)
+        assert np.allclose(alone.value, of_name.value, rtol=1e-4, atol=1e-6), name
+
+
+def test_budgets_of_chains_share_noise_and_of_fits_and_samples_do_not(data: Path) -> None:
+    """Of three budgets that are nearly the same, two of them in one unit, and of two ridges."""
+    cfg = unit(toy.config("objpert", "objpert_pure", "outpert", "ops", "dp_sgld"))
+    spec = cfg.experiment.toy
+    spec.epsilons.rows = [1.0, 1.00001, 1.00002]
+    spec.vary.objpert.ridge = [5.0, 5.00001]
+    spec.settings = {"ops": {"sampler": {"warmup": 20, "block": 20, "max_draws": 20}}}
+    scores = sweep(cfg, data)["scores"]
+    loss = scores[scores.metric.eq("log_loss")].pivot_table("value", ["run", "variant", "seed"], "epsilon")
+    widest = (loss.diff(axis=1).iloc[:, 1:].abs().min(axis=1)).groupby("run").max()
+    assert widest["dp_sgld"] < 1e-3
+    assert (widest.drop("dp_sgld") > 1e-2).all(), widest
+    one, other = (each.to_numpy() for _, each in loss.loc["objpert"].groupby("variant"))
+    assert np.allclose(one, other, rtol=1e-4)
+
+
+def test_runs_that_are_paired_see_the_same_rows_and_noise(tmp_path: Path) -> None:
+    """Chains that the clip, the noise and the start leave alike end alike; another stream is another draw."""
+    cfg, data = toy.on_features(), toy.write(tmp_path, "features")
+    spec = cfg.experiment.toy
+    del spec.attack
+    spec.seeds = 2
+    spec.runs = {
+        "sgd": {"epsilons": None, "settings": {"precision": 0.0, "l2": 1e-3}},
+        "other": {
+            "method": "sgd",
+            "epsilons": None,
+            "stream": "other",
+            "settings": {"precision": 0.0, "l2": 1e-3},
+        },
+        "quiet": {
+            "method": "dp_sgld_ryffel2022",
+            "epsilons": [1.0],
+            "settings": {"noise_std": 1e-9, "step": 0.5},
+        },
+    }
+    found = sweep(cfg, data)
+    sgd, other, quiet = (wide(found, name).log_loss.to_numpy() for name in spec.runs)
+    assert np.allclose(sgd, quiet, rtol=1e-4)
+    assert not np.allclose(sgd, other, rtol=1e-4)
+
+
+# Networks
+
+
+def test_networks_have_curves_and_bins_of_confidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Side by side on two cores, which decides nothing."""
+    cfg, data = toy.of_networks(), toy.write(tmp_path, "images")
+    monkeypatch.setenv("DPL_WORKERS", "2")
+    found = sweep(cfg, data)
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    for name, alone in sweep(only(cfg, "printed"), data, "alone").items():
+        mine = found[name][found[name].run.eq("printed")].reset_index(drop=True)
+        pd.testing.assert_frame_equal(alone, mine, check_dtype=False, check_exact=True)
+    table, curve, bins = found["runs"], found["curve"], found["reliability"]
+    assert list(found) == [name for name in TABLES if name != "samples"]
+    assert table.groupby("run", sort=False).size().to_dict() == {
+        "sgd": 1,
+        "dp_sgd": 2,
+        "printed": 1,
+        "pate": 1,
+    }
+    each = [wide(found, run).assign(run=run) for run in set(table.run)]
+    scored: Any = {(row.run, row.epsilon, row.seed): row for rows in each for row in rows.itertuples()}
+    assert len(scored) == 10
+    formula = instantiate(cfg.experiment.toy.formula)
+    for _, one in table[table.run.isin(["dp_sgd", "printed"])].iterrows():
+        event = steps_event(one.noise_multiplier, rate=1 / 6, steps=12, schedule="fixed")
+        assert one.epsilon_paper == pytest.approx(formula.epsilon(event, 1e-3, "add_remove"))
+        half = steps_event(one.noise_multiplier, rate=1 / 6, steps=6, schedule="fixed")
+        at = curve[curve.run.eq(one.run) & curve.epsilon.eq(one.epsilon)].set_index(["epoch", "seed"])
+        for kind in ("add_remove", "replace_one"):
+            name = f"epsilon_{kind}"
+            assert one[name] == pytest.approx(Tight().epsilon(event, 1e-3, kind))
+            assert set(at.loc[2.0][name]) == {one[name]}
+            assert at.loc[1.0][name][0] == pytest.approx(Tight().epsilon(half, 1e-3, kind))
+    assert sorted(set(curve.run)) == ["dp_sgd", "printed", "sgd"]  # votes have none
+    last = curve[curve.epoch.eq(2.0)]
+    assert [scored[r.run, r.epsilon, r.seed].accuracy_single for r in last.itertuples()] == pytest.approx(
+        last.accuracy
+    )
+    assert curve.loss.between(0, 3).all()
+    predictors = bins.groupby("run").predictor.apply(set).to_dict()
+    assert predictors == {
+        name: {"single", "average"} if name == "printed" else {"single"} for name in set(table.run)
+    }
+    bins["off"] = (bins.accuracy - bins.confidence).abs() * bins["count"]
+    for (run, epsilon, seed, predictor), rows in bins.groupby(["run", "epsilon", "seed", "predictor"]):
+        suffix = "_single" if predictor == "single" else ""
+        count = 30 if run == "pate" else 60  # every second row is asked about
+        assert rows["count"].sum() == count
+        assert rows.off.sum() / count == pytest.approx(
+            getattr(scored[run, epsilon, seed], f"ece{suffix}"), abs=1e-6
+        )
+    assert scored["sgd", math.inf, 0].accuracy == scored["sgd", math.inf, 0].accuracy_single > 0.8
+    assert scored["printed", 1.0, 0].log_loss != scored["printed", 1.0, 0].log_loss_single
+
+
+def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> None:
+    """Against a run of the same draws that keeps its iterates."""
+    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
+    found = wide(sweep(cfg, data), "printed")
+    (run,) = runs(cfg, "toy", "images")
+    problem = instantiate(cfg.problem.small, _convert_="all")(Dataset.load(data), 2)
+    rng = random.generator(cfg.seed, run.stream)
+    method = instantiate(run.config)
+    plan = method.plan(problem.facts, Budget(1.0, 1e-3))
+    how = Execution(2, rng, workspace=Workspace(tmp_path, "kept"))
+    theta = method.release(problem, [plan], how).theta
+    average = torch.stack([problem.predict(theta[:, :, k]) for k in range(theta.shape[2])]).mean(0)
+    assert theta.shape[2] == 4
+    assert found.log_loss.tolist() == pytest.approx(
+        scores(average[:, 0], problem.y_test)["log_loss"].tolist()
+    )
+
+
+def test_a_network_that_has_diverged_has_no_score_and_others_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
+    whole, release = sweep(cfg, data, "whole"), ChainMethod.release
+
+    def diverged(*given: Any, **more: Any) -> Release:
+        found = release(*given, **more)
+        found.theta[1] = math.nan
+        return found
+
+    monkeypatch.setattr(ChainMethod, "release", diverged)
+    found = sweep(cfg, data, "other")
+    for name, column in (("scores", "value"), ("reliability", "confidence")):
+        first, before = (tables[name][tables[name].seed.eq(0)] for tables in (found, whole))
+        assert first.reset_index(drop=True).equals(before.reset_index(drop=True))
+        assert found[name][found[name].seed.eq(1)][column].isna().all()
+
+
+def test_every_release_is_scored_on_the_odd_rows_where_that_is_asked(data: Path) -> None:
+    cfg = unit(toy.config("ops", "nonprivate"))
+    cfg.experiment.toy.scored = "odd"
+    rows = Dataset.load(data).x_test.shape[1]
+    scores = sweep(cfg, data)["scores"]
+    right = scores[scores.metric.isin(["accuracy", "majority_accuracy"])].value * (rows // 2)
+    assert right.to_numpy() == pytest.approx(right.round().to_numpy(), abs=1e-9)
+
+
+def test_a_network_that_is_interrupted_ends_in_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its curve and its average, too."""
+    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
+    whole = sweep(cfg, data, "whole")
+    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # write after every step
+    call = LearningCurve.__call__
+
+    def stopping(self: LearningCurve, step: int, *given: Any) -> None:
+        if step == 10:
+            raise KeyboardInterrupt
+        call(self, step, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LearningCurve, "__call__", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(cfg, data)
+    seen: list[int] = []
+
+    def watched(self: LearningCurve, step: int, *given: Any) -> None:
+        seen.append(step)
+        call(self, step, *given)
+
+    monkeypatch.setattr(LearningCurve, "__call__", watched)
+    found = sweep(cfg, data)
+    assert seen == [10, 11, 12]
+    assert all(found[name].equals(whole[name]) for name in whole)

@@ -1,0 +1,276 @@
+"""What the cache takes and what it computes again: exact to the syntax tree, the parameter and the byte."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from omegaconf import DictConfig
+from run import inputs
+
+from dplangevin.files import File, key
+from dplangevin.pipeline import config, sweep
+from dplangevin.pipeline import units as cached
+from dplangevin.pipeline.plan import runs, units
+from dplangevin.pipeline.units import Rows, Store, beside, code_hash, keep, kept, listed, reachable, targets
+
+ROOT = Path(__file__).parents[2]
+METHODS = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "objpert", "dp_sgld", "pate")
+
+
+def frame(*values: float) -> pd.DataFrame:
+    return pd.DataFrame({"x": values, "text": ["a, b"] * len(values)})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Two units, written."""
+    made = Store(tmp_path / "r/ops.csv", tmp_path / "units", digits=8)
+    for name, values in (("one", (1 / 3, 2.0)), ("two", (np.inf,))):
+        made.keep(name, frame(*values))
+    made.write(["one", "two"])
+    return made
+
+
+def again(store: Store) -> Store:
+    return Store(store.paths, store.folder, store.digits)
+
+
+def test_a_result_is_its_own_cache(store: Store) -> None:
+    assert store.paths[0].read_text() == 'x,text\n0.33333333,"a, b"\n2,"a, b"\ninf,"a, b"\n'
+    assert not list(store.folder.iterdir())  # the result holds them now
+    before = store.paths[0].read_bytes()
+    fresh = again(store)
+    fresh.get("two", lambda: pytest.fail("computed again"))
+    fresh.keep("three", frame(0.1))
+    fresh.write(["two", "three", "one"])  # text, never parsed: a number that was rounded once stays
+    assert store.paths[0].read_text() == 'x,text\ninf,"a, b"\n0.1,"a, b"\n0.33333333,"a, b"\n2,"a, b"\n'
+    again(store).write(["one", "two"])
+    assert store.paths[0].read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "lines"])
+def test_damaged_rows_are_not_used(store: Store, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = store.paths[0]
+    text = path.read_text()
+    path.write_text(
+        {"flip": text.replace("\n2,", "\n3,"), "truncate": text[:-3], "lines": text.replace("2,", "2\n2,")}[
+            damage
+        ]
+    )
+    found = again(store)
+    assert (found.find("one") is None) == (damage != "truncate")
+    assert (found.find("two") is None) == (damage != "flip")
+    assert capsys.readouterr().err.count("computed again") == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"7", b'[{"key": "one"}]', b'["one"]', b"\xff"])
+def test_a_damaged_list_of_units_is_not_used(
+    store: Store, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside(store.paths[0]).write_bytes(content)
+    assert again(store).find("one") is None
+    assert "ops.units.json is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", [b"", b"x,text\n1,a\n", None])
+def test_a_damaged_unit_is_computed_again(
+    tmp_path: Path, damage: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = keep(tmp_path, "u", frame(0.5))
+    assert kept(tmp_path, "u", lambda: pytest.fail("computed again")) == whole
+    if damage is None:
+        (tmp_path / "u.json").unlink()  # killed before it was finished
+    else:
+        (tmp_path / "u.csv").write_bytes(damage)
+    assert kept(tmp_path, "u", lambda: frame(0.25)).text == '0.25,"a, b"\n'
+    assert ("u.csv is damaged: computed again" in capsys.readouterr().err) == (damage is not None)
+
+
+def test_recompute_takes_nothing_from_results(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cached.RECOMPUTE, "1")
+    fresh = again(store)
+    assert fresh.find("one") is None
+    fresh.keep("one", frame(1.0))
+    assert fresh.find("one") == [Rows("x,text", '1,"a, b"\n')]
+
+
+def test_units_with_other_columns(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a.csv", tmp_path / "units")
+    store.keep("one", pd.DataFrame({"x": [1], "note": ["a, b"]}))
+    store.keep("two", pd.DataFrame({"x": [2], "more": [0.5]}))
+    store.write(["one", "two"])
+    assert (tmp_path / "a.csv").read_text() == 'x,note,more\n1,"a, b",\n2,,0.5\n'
+    assert set(listed(tmp_path / "a.csv")) == {"one", "two"}
+
+
+def test_tables_have_their_units_in_common(tmp_path: Path) -> None:
+    paths = [tmp_path / "final.csv", tmp_path / "curve.csv"]
+    store = Store(paths, tmp_path / "units")
+    store.keep("one", frame(1.0), frame())
+    store.write(["one"])
+    assert paths[1].read_text() == "x,text\n"
+    assert again(store).find("one") is not None
+    paths[1].write_text("x,text\n1,a\n")  # rows that no unit has
+    assert again(store).find("one") is not None
+    paths[0].write_text("x,text\n2,a\n")
+    assert again(store).find("one") is None
+
+
+# Code
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A copy of the package."""
+    shutil.copytree(
+        ROOT / "src/dplangevin", tmp_path / "src/dplangevin", ignore=shutil.ignore_patterns("*.pyc")
+    )
+    return tmp_path / "src/dplangevin"
+
+
+HASHES = """
+import json, sys
+from dplangevin.pipeline.units import code_hash, targets
+from dplangevin.pipeline.config import load
+from omegaconf import OmegaConf
+methods = OmegaConf.to_container(load().method, resolve=True)
+print(json.dumps({name: code_hash("dplangevin.pipeline.sweep", *targets(methods[name])) for name in sys.argv[1:]}))
+"""
+
+
+def hashes(sources: Path) -> dict[str, str]:
+    command = [sys.executable, "-c", HASHES, *METHODS]
+    env = {"PYTHONPATH": str(sources.parent), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_an_edit_reaches_what_is_made_of_it_and_nothing_else(sources: Path) -> None:
+    before = hashes(sources)
+    assert len(set(before.values())) > 4
+    ops = sources / "methods/ops.py"
+    ops.write_text('"""Another docstring."""\n# a comment\n' + ops.read_text().partition('"""\n')[2])
+    edit(sources / "samplers/posterior.py", "\ndef ", "\n# a comment\ndef ")
+    edit(sources / "files.py", "HASH = 32", "HASH = 31")  # how results are kept decides no number
+    assert hashes(sources) == before
+    edit(ops, "    def ", "    unused = 1\n\n    def ")
+    changed = {name for name, found in hashes(sources).items() if found != before[name]}
+    assert changed == {"ops", "ops_gdp", "hybrid", "hybrid_sgld"}
+    edit(sources / "privacy/accountants/tight.py", "\nclass ", "\nUNUSED = 1\n\n\nclass ")
+    assert all(found != before[name] for name, found in hashes(sources).items())
+
+
+def test_a_method_from_elsewhere_and_what_lies_next_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere_too.py").write_text("import math\nfrom dplangevin.methods import ops\n")
+    (tmp_path / "elsewhere.py").write_text("def f():\n    import elsewhere_too\n\nclass Method: pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = reachable(["elsewhere.Method"])
+    assert {"elsewhere", "elsewhere_too", "dplangevin.methods.ops", "dplangevin.samplers.posterior"} <= set(
+        found
+    )
+    assert not {"math", "torch"} & set(found)
+    assert set(reachable(["torch.nn.Sequential"])) == {"torch.nn"}
+    assert reachable(["no.such.Thing"]) == {}
+
+
+RUN = """
+import sys
+from pathlib import Path
+import toy
+from dplangevin.files import File
+from dplangevin.pipeline import sweep
+from dplangevin.pipeline.units import Store, reachable, targets
+from dplangevin.pipeline.plan import plain, runs
+folder, data = Path(sys.argv[1]), sys.argv[2]
+cfg = {"rows": lambda: toy.config("objpert", "dp_sgld"), "features": toy.on_features, "images": toy.of_networks}[data]()
+spec = plain(cfg.experiment.toy)
+configs = [plain(cfg.problem[run.problem]) | run.config for run in runs(cfg, "toy", data)]
+static = set(reachable(["dplangevin.pipeline.sweep", *targets(spec, *configs, *map(plain, cfg.problem.values()))]))
+loaded = lambda: {name for name in sys.modules if name.split(".")[0] == "dplangevin"}
+paths = [folder / f"a/{table}.csv" for table in sweep.tables(cfg.experiment.toy)]
+inputs = sweep.Inputs(File.at(toy.write(folder, data)))
+store = Store(paths, folder / "units")
+store.write(sweep.sweep(cfg, "toy", data, inputs, store))
+names = "pipeline.environment", "pipeline.config", "pipeline.schema", "pipeline.lock", "pipeline.validate"
+names += "pipeline", "text", "data.yaml_file"
+composing = {"dplangevin", *(f"dplangevin.{name}" for name in names)}
+print(sorted(loaded() - static - composing))
+"""
+
+
+@pytest.mark.parametrize("data", ["rows", "features", "images"])
+def test_what_is_imported_at_run_time_was_reached(data: str, tmp_path: Path) -> None:
+    (tmp_path / "toy.py").write_text((ROOT / "tests/toy.py").read_text().replace("import swept\n", ""))
+    env = {"PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}", "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", RUN, str(tmp_path), data]
+    done = subprocess.run(command, cwd=ROOT, env={**env, "DPL_WORKERS": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[]\n"
+
+
+# Committed results
+
+
+def unit_keys(cfg: DictConfig, name: str, dataset: str, made_of: sweep.Inputs) -> dict[str, list[str]]:
+    """By run."""
+    return {
+        run.name: sweep.unit_keys(
+            cfg, name, dataset, made_of, list(units(cfg.experiment[name], run, dataset))
+        )
+        for run in runs(cfg, name, dataset)
+    }
+
+
+def test_keys_depend_on_the_parameters_of_a_method_alone() -> None:
+    """`dvc exp run -S method.ops.radius=3` computes OPS anew and what is made of it."""
+    made = sweep.Inputs(File("d", lambda: Path()))
+    composed = (config.compose(), config.compose(["method.ops.radius=3"]))
+    before, after = (unit_keys(cfg, "compare", "adult", made) for cfg in composed)
+    changed = {run for run in before if before[run] != after[run]}
+    assert changed == {"ops", "hybrid", "hybrid_sgld"}
+
+
+def test_every_committed_result_lists_its_units() -> None:
+    tables = [path for group in ("runs", "analyses") for path in (ROOT / "results" / group).rglob("*.csv")]
+    assert len(tables) > 40
+    for path in tables:
+        units = json.loads(cached.beside(path).read_bytes())
+        assert len(listed(path)) == len({unit["key"] for unit in units}) == len(units) > 0, path
+        assert sum(unit["rows"] for unit in units) == path.read_text().count("\n") - 1, path
+
+
+def test_committed_results_are_those_of_the_code_and_the_parameters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of every experiment: nothing would be computed, and no data are needed."""
+    monkeypatch.chdir(ROOT)
+    cfg = config.load()
+    for name, spec in cfg.experiment.items():
+        for dataset in spec.datasets:
+            folder = ROOT / f"results/runs/{name}/{dataset}"
+            if not folder.exists():  # SVHN
+                continue
+            store = Store([folder / f"{table}.csv" for table in sweep.tables(spec)], tmp_path)
+            found = unit_keys(cfg, str(name), dataset, inputs(cfg, str(name), dataset))
+            lost = {run for run, keys in found.items() if not all(store.find(key) for key in keys)}
+            assert not lost, f"{name} on {dataset}"
+
+
+def test_targets_and_keys() -> None:
+    assert targets({"_target_": "b", "c": [{"_target_": "a"}]}, {"d": {"_target_": "b"}}) == ["a", "b"]
+    assert key({"a": 1, "b": 2}) == key({"b": 2, "a": 1}) != key({"a": 1, "b": 2.5})
+    assert code_hash() != code_hash("dplangevin.random")

@@ -1,0 +1,109 @@
+"""Committed results are computed again in part, and units whose rows would come out the same get new keys."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import toy
+import verify
+
+from dplangevin.files import File
+from dplangevin.pipeline import sweep
+from dplangevin.pipeline.units import Store, beside, listed, listing
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> verify.Result:
+    """The results of a small experiment: two methods, of 4 and 8 units."""
+    monkeypatch.setenv("DPL_WORKERS", "1")
+    cfg, data = toy.config("ops", "objpert"), toy.write(tmp_path)
+    inputs = sweep.Inputs(File.at(data))
+    paths = [tmp_path / f"results/{table}.csv" for table in sweep.tables(cfg.experiment.toy)]
+
+    def compute(store: Store) -> list[str]:
+        return sweep.sweep(cfg, "toy", "rows", inputs, store)
+
+    store = Store(paths, tmp_path / "units")
+    store.write(compute(store))
+    runs = [rows.text.split(",")[3] for rows in listed(paths[0]).values()]
+    return verify.Result(paths, runs, compute)
+
+
+def edited(of: verify.Result) -> None:
+    """Units as an edit of the code leaves them: under other keys."""
+    for path in of.paths:
+        text = beside(path).read_text()
+        beside(path).write_text(text.replace('"key": "', '"key": "0'))
+
+
+def test_some_of_each_method_are_computed_again(made: verify.Result, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in made.paths[0].parent.iterdir()}
+    assert [made.kinds.count(run) for run in ("ops", "objpert")] == [4, 8]
+    found = verify.check(made, tmp_path / "again", 2)
+    assert [made.kinds[found.keys.index(key)] for key in found.again] == ["ops"] * 2 + ["objpert"] * 2
+    assert str(found) == "4 of 12 units computed again, the same bytes"
+    assert found.same
+    assert {path.name: path.read_bytes() for path in made.paths[0].parent.iterdir()} == before
+
+
+def test_units_get_the_keys_of_the_code_and_say_why(made: verify.Result, tmp_path: Path) -> None:
+    keys, rows = list(listed(made.paths[0])), [path.read_bytes() for path in made.paths]
+    edited(made)
+    found = verify.check(made, tmp_path / "again", 1)
+    assert verify.renew(made, found) == 10
+    assert [path.read_bytes() for path in made.paths] == rows
+    for path in made.paths:
+        units = json.loads(beside(path).read_text())
+        assert [unit["key"] for unit in units] == keys
+        said = {unit["key"]: unit.get("renewed") for unit in units}
+        wanted = "2 of 12 units computed again, the same bytes"
+        assert said == {key: None if key in found.again else wanted for key in keys}
+    again = Store(made.paths, tmp_path / "units")
+    assert made.compute(again) == keys  # from what is there
+    again.write(keys)
+    assert {rows.renewed for rows in listed(made.paths[0]).values()} == {"", wanted}
+    assert verify.renew(made, found._replace(again={})) == 10  # those that were computed stay so
+
+
+def test_rows_that_come_out_others_are_found(made: verify.Result, tmp_path: Path) -> None:
+    edited(made)
+    path = made.paths[1]
+    there = listed(path)
+    parts = [rows._replace(text=rows.text.replace(",accuracy,0.", ",accuracy,1.")) for rows in there.values()]
+    path.write_text(parts[0].header + "\n" + "".join(rows.text for rows in parts))
+    beside(path).write_text(listing(list(there), parts))
+    found = verify.check(made, tmp_path / "again", 1)
+    assert str(found).startswith("2 of 12 units computed again, moved by at most 0.")
+    assert [move.largest for move in found.moves] == [{}, {"accuracy": found.move}]
+    verify.renew(made, found)  # as --within asks for
+    assert {rows.renewed for rows in listed(path).values()} == {str(found)}
+    made.kinds.pop()
+    with pytest.raises(ValueError, match="does not have the 12 units of its plan, whole"):
+        verify.check(made, tmp_path / "again", 1)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    def status(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["verify.py", *arguments])
+        return verify.main()
+
+    done = status("ryffel2022_counterexample")
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said.startswith("ryffel2022_counterexample: ")
+    if said.endswith("units computed again, the same bytes"):
+        assert done == 0
+    else:  # on another processor
+        assert done == 1
+        assert float(said.rpartition(" ")[2]) < 1e-8
+    for wrong, message in {
+        ("li2019_bound",): "no run or analysis li2019_bound; there are",
+        ("--units", "0"): "--units 0 and --within need --renew",
+        ("--within", "1"): "--units 0 and --within need --renew",
+    }.items():
+        assert status(*wrong) == 1
+        assert message in capsys.readouterr().err

@@ -1,0 +1,180 @@
+"""Networks from configuration: their sizes, first values and logits."""
+
+import copy
+import math
+import re
+
+import pytest
+import torch
+from hydra.utils import instantiate
+from one_by_one import problem, with_parameters
+from torch import nn
+
+from dplangevin.engine.recognise import layers_of
+from dplangevin.pipeline.config import compose
+from dplangevin.problems.networks import Network, adversaries, build, generator
+
+PROBLEMS = compose(["pipeline=svhn"]).problem
+NETWORKS = {str(name): spec.network for name, spec in PROBLEMS.items() if "network" in spec}
+
+
+def of(name: str) -> Network:
+    made: Network = instantiate(NETWORKS[name], _convert_="all")
+    return made
+
+
+SIZES = {
+    "tanh": (16 * 65 + 32 * (16 * 16 + 1) + 32 * 513 + 10 * 33, (1, 28, 28)),  # 26,010, as usual
+    "li2019": (32 * 26 + 64 * (32 * 25 + 1) + 200 * 1025 + 10 * 201, (1, 28, 28)),
+    "li2019_svhn": (
+        32 * 76 + 32 * (32 * 25 + 1) + 64 * (32 * 25 + 1) + 64 * (64 * 25 + 1) + 200 * 257 + 10 * 201,
+        (3, 32, 32),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_committed_networks(name):
+    network, (d, shape) = of(name), SIZES[name]
+    assert (network.d, network.shape, network.classes) == (d, shape, 10)
+    assert network.module(torch.zeros(2, *shape)).shape == (2, 10)
+    assert len(layers_of(network.module)) == len(list(network.module.children()))  # all known to the engine
+
+
+def test_entries_become_layers():
+    made = build(
+        [
+            {
+                "conv": 4,
+                "kernel": [3, 2],
+                "stride": 2,
+                "padding": 1,
+                "dilation": 1,
+                "groups": 2,
+                "bias": False,
+            },
+            {"activation": "relu"},
+            {"max_pool": 2},
+            {"avg_pool": 2, "stride": 1},
+            {"flatten": True},
+            {"linear": 5, "bias": False},
+            {"activation": "tanh"},
+            {"linear": 3},
+        ],
+        shape=[2, 11, 12],
+        classes=3,
+    )
+    kinds = [type(layer).__name__ for layer in made.module.children()]
+    assert kinds == ["Conv2d", "ReLU", "MaxPool2d", "AvgPool2d", "Flatten", "Linear", "Tanh", "Linear"]
+    conv = next(made.module.children())
+    assert isinstance(conv, nn.Conv2d)
+    assert (conv.in_channels, conv.out_channels, conv.kernel_size) == (2, 4, (3, 2))
+    assert (conv.stride, conv.padding, conv.groups, conv.bias) == ((2, 2), (1, 1), 2, None)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([{"dense": 3}], "unknown layer {'dense': 3}: its first word must be one of conv, linear"),
+        ([{}], "unknown layer {}"),
+        ([{"linear": 3, "stride": 2}], r"unknown words \['stride'\] in layer linear: 3"),
+        ([{"conv": 3}], "lacks its kernel"),
+        ([{"conv": 3, "kernel": 9}], r"does not fit its input \[1, 4, 4\]"),
+        ([{"activation": "swish"}], "unknown activation swish: it must be one of relu, tanh"),
+        ([{"linear": 4}], r"gives \[4\], not the 3 logits"),
+        ([{"conv": 3, "kernel": 1}], r"gives \[3, 4, 4\], not the 3 logits"),
+    ],
+)
+def test_entries_that_mean_nothing_are_refused(layers, message):
+    with pytest.raises(ValueError, match=message):
+        build(layers, shape=[1, 4, 4], classes=3)
+
+
+def test_shapes_are_channels_height_width():
+    with pytest.raises(ValueError, match="channels, height, width"):
+        build([{"linear": 3}], shape=[4, 4], classes=3)
+
+
+def test_first_values_follow_pytorch_s_law():
+    """The same bounds, mean and variance as `reset_parameters`, layer by layer, and other seeds draw other values."""
+    network = of("tanh")
+    theta, same, other = (network.init(torch.Generator().manual_seed(seed), 40) for seed in (3, 3, 4))
+    assert torch.equal(theta, same)
+    assert not torch.equal(theta, other)
+    assert theta.shape == (40, network.d)
+    assert theta.dtype == torch.float32
+    with torch.random.fork_rng(devices=[]):
+        peer = copy.deepcopy(network.module)
+        for layer in peer.children():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                layer.reset_parameters()
+    start = 0
+    for parameter in (p.detach() for p in peer.parameters()):
+        ours = theta[:, start : start + parameter.numel()]
+        start += parameter.numel()
+        bound = float(ours.abs().max())
+        assert float(parameter.abs().max()) <= bound * 1.05
+        assert float(ours.std()) == pytest.approx(bound / math.sqrt(3), rel=0.05)  # uniform
+        if parameter.numel() > 1000:
+            assert float(parameter.abs().max()) == pytest.approx(bound, rel=0.02)
+            assert float(parameter.std()) == pytest.approx(float(ours.std()), rel=0.05)
+    assert not torch.equal(theta[0], theta[1])
+
+
+def test_other_layers_start_at_the_template_s_values():
+    with torch.random.fork_rng(devices=[]):
+        module = nn.Sequential(nn.GroupNorm(1, 2), nn.Flatten(), nn.Linear(8, 3))
+    theta = Network(module, (2, 2, 2), 3).init(torch.Generator().manual_seed(0), 2)
+    assert theta[:, :4].tolist() == [[1, 1, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("memory", ["", "0.01"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_logits_are_the_module_s(shared, memory, monkeypatch):
+    monkeypatch.setenv("DPL_MEMORY", memory)
+    network = of("tanh")
+    theta, x, _, _ = problem(network, seeds=3, batch=5)
+    rows = x[:1] if shared else x
+    found = network.logits(theta.requires_grad_(), rows)
+    assert found.shape == (3, 5, 10)
+    assert not found.requires_grad
+    for s in range(3):
+        wanted = with_parameters(network.module, theta[s].detach())(rows[0 if shared else s])
+        torch.testing.assert_close(found[s], wanted.detach())
+
+
+def test_adversaries_mirror_each_other() -> None:
+    discriminator, made = adversaries((1, 28, 28), 11, [8, 16], 5)
+    rng = torch.Generator().manual_seed(1)
+    theta, other = discriminator.init(rng, 2), made.init(rng, 2)
+    images = made.images(other[0], torch.randn(3, 5, generator=rng))
+    assert images.shape == (3, 1, 28, 28)
+    assert float(images.abs().max()) <= 1
+    assert discriminator.logits(theta, images[None]).shape == (2, 3, 11)
+    assert discriminator.d == 8 * 17 + 16 * (8 * 16 + 1) + 11 * (16 * 49 + 1)
+    assert made.d == 16 * 49 * 6 + 8 * 16 * 16 + 8 + 8 * 16 + 1
+    first = other[:, : 16 * 49 * 6]  # of the linear layer, 5 inputs
+    assert 0.95 / math.sqrt(5) < float(first.abs().max()) <= 1 / math.sqrt(5)
+    last = other[
+        :, -(8 * 16 + 1) :
+    ]  # of a transposed convolution: 16 weights of each input, as PyTorch counts
+    assert 0.9 / 4 < float(last.abs().max()) <= 1 / 4
+    assert not torch.equal(theta[0], theta[1])
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([{"linear": 7}], "the last layer gives [7], not images of [1, 4, 4]"),
+        ([{"conv_transpose": 2}], "layer conv_transpose: 2 lacks its kernel"),
+        ([{"linear": 5}, {"unflatten": [2, 2, 2]}], "does not fit its input"),
+    ],
+)
+def test_generators_that_make_no_images_are_refused(entries: list[dict[str, object]], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        generator(entries, 3, (1, 4, 4))
+
+
+def test_sides_that_cannot_be_halved_are_refused() -> None:
+    with pytest.raises(ValueError, match="28 and 28 cannot be halved 3 times"):
+        adversaries((1, 28, 28), 11, [8, 16, 32], 5)

@@ -1,0 +1,418 @@
+"""The loop against an explicit one: per-example gradients by autograd, one record at a time, on the same draws."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from one_by_one import row_loss, with_parameters
+from scenarios import linear, logistic, method, multinomial, network
+from torch import Tensor
+
+from dplangevin import methods, random
+from dplangevin.files import Checkpoint
+from dplangevin.methods import Execution, Workspace
+from dplangevin.pipeline.learning_curve import LearningCurve
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems import Facts
+from dplangevin.problems.chain import Chain
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import SQUARED
+from dplangevin.problems.network import NetworkProblem
+from dplangevin.problems.networks import build
+from dplangevin.problems.sampling import Sampling, Scheme
+from dplangevin.samplers.chains.chain import run, thinned
+from dplangevin.samplers.chains.steps import Steps
+
+STEPS, N, TAU, SEEDS = 6, 30, 10, 2
+NETWORK = build([{"conv": 2, "kernel": 3}, {"activation": "tanh"}, {"linear": 3}], [1, 4, 4], 3)
+LINEAR: dict[str, Callable[..., Glm]] = {"logistic": logistic, "softmax": multinomial, "huber": linear}
+
+
+def problem() -> NetworkProblem:
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(N + 5, 1, 4, 4, generator=rng), torch.randint(3, (N + 5,), generator=rng)
+    return NetworkProblem(NETWORK, x[:N], y[:N], x[N:], y[None, N:])
+
+
+def chain(scheme: Scheme, **more: Any) -> Chain:
+    full = scheme == "full"
+    sampling = Sampling(scheme, None if full else TAU, STEPS / (1 if full else N / TAU))
+    step = torch.linspace(0.5, 0.2, STEPS, dtype=torch.float64)
+    return Chain(step, torch.linspace(0.3, 0.6, STEPS), sampling, **more)
+
+
+def gradient(of: Any, theta: Tensor, s: int, i: int) -> Tensor:
+    """Of the record i of seed s."""
+    if isinstance(of, Glm):
+        at = theta.clone().requires_grad_()
+        r = 0 if of.shared else s
+        return torch.autograd.grad(row_loss(of, at, of.x[r, i], of.y[r, i]), at)[0]
+    module = with_parameters(of.network.module, theta)
+    loss = F.cross_entropy(module(of.x[i][None]), of.y[i][None])
+    return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(module.parameters()))])
+
+
+def explicit(of: Any, chains: list[Chain], schemes: set[str] | None = None) -> list[Tensor]:
+    """theta ``(S, E, d)`` after each step."""
+    rng, size, d = random.generator(5, "test"), chains[0].sampling.size(N), of.facts.d
+    theta = of.init(SEEDS, rng)[:, None].repeat(1, len(chains), 1)
+    if schemes is not None or any(c.start_std for c in chains):
+        normals = random.noise(rng, SEEDS, 1, d).float()
+        theta = theta + torch.tensor([[c.start_std] for c in chains]) * normals
+    theta = torch.stack([cut(theta[:, e], c.radius) for e, c in enumerate(chains)], 1)
+    velocity, out = torch.zeros_like(theta), []
+    schemes = schemes or {c.sampling.scheme for c in chains}
+    shuffled = None
+    if "shuffled" in schemes:
+        shuffled = random.epochs(int(torch.randint(2**31, (1,), generator=rng)), SEEDS, N, size, 0)
+    for t, batch in enumerate(random.batches(rng, schemes, SEEDS, N, size, d, STEPS, 64, shuffled)):
+        for s in range(SEEDS):
+            for e, c in enumerate(chains):
+                count = size
+                if c.sampling.scheme == "poisson":
+                    assert batch.sizes is not None
+                    count = int(batch.sizes[s])
+                total = torch.zeros(d)
+                for i in batch.rows[s, :count].tolist():
+                    g = gradient(of, theta[s, e], s, i)
+                    total = total + g * min(1.0, c.clip / float(g.norm()))
+                total = cut(total, size * c.mean_clip) + c.noise_std[t] * batch.normals[s, 0]
+                velocity[s, e] = c.momentum * velocity[s, e] + total / size + c.l2 * theta[s, e]
+                theta[s, e] = cut(theta[s, e] - float(c.step[t]) * velocity[s, e], c.radius)
+        out.append(theta.clone())
+    return out
+
+
+def cut(theta: Tensor, radius: float) -> Tensor:
+    return theta if radius == math.inf else theta * (radius / theta.norm(dim=-1, keepdim=True)).clamp(max=1)
+
+
+CHAINS = {
+    "mean clipped": [chain("poisson", mean_clip=0.05), chain("subset", mean_clip=0.1, clip=0.4)],
+    "poisson": [chain("poisson", clip=0.4, momentum=0.5, l2=0.1), chain("poisson")],
+    "subset and poisson": [
+        chain("subset", clip=0.4, radius=1.5, start_std=1.0),
+        chain("poisson", clip=0.2, l2=0.3),
+    ],
+    "full": [chain("full", clip=0.4)],
+    "shuffled": [chain("shuffled", clip=0.4, l2=0.1), chain("shuffled", start_std=1.0, momentum=0.5)],
+}
+
+
+@pytest.mark.parametrize("size", [None, 1, 3])
+@pytest.mark.parametrize("chains", CHAINS.values(), ids=CHAINS)
+def test_it_is_the_explicit_loop(
+    chains: list[Chain], size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains that share draws: each with its own clip, ridge, momentum, ball and sampling.
+
+    size: of the micro-batches that a minibatch goes through the network in, which change neither sum nor noise.
+    """
+    if size is not None:
+        monkeypatch.setattr("dplangevin.engine.memory.micro_batch", lambda *_: size)
+    kept = [c._replace(keep=(2, STEPS)) for c in chains]
+    found = run(problem(), kept, SEEDS, random.generator(5, "test"))
+    wanted = explicit(problem(), chains)
+    torch.testing.assert_close(found, torch.stack([wanted[1], wanted[-1]], 2), rtol=1e-4, atol=1e-5)
+
+
+# without momentum, which the fused steps of a linear model leave to the plain ones
+FUSED = {
+    "all": [chain("poisson", clip=0.2), chain("subset", l2=0.3, radius=0.4), chain("poisson", start_std=1.0)],
+    "subset": [chain("subset", clip=0.3), chain("subset")],
+    "full": [chain("full", clip=0.4)],
+    "shuffled": [chain("shuffled", clip=0.4, l2=0.1)],
+}
+
+
+@pytest.mark.parametrize("chains", FUSED.values(), ids=FUSED)
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("loss", LINEAR)
+@pytest.mark.parametrize("cells", [2**19, 1])
+def test_fused_steps_of_linear_models_are_the_explicit_loop_and_the_plain_ones(
+    loss: str, shared: bool, chains: list[Chain], cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Subsets and Poisson samples side by side, in any order, seeds in parts; each chain as it is alone, on draws for
+    more schemes than its own; rows of the length of their own."""
+    monkeypatch.setattr("dplangevin.problems.glm.CELLS", cells)
+    of = LINEAR[loss](seeds=SEEDS, n=N, shared=shared)
+    schemes = {c.sampling.scheme for c in chains} | ({"poisson"} if len(chains) == 2 else set())
+    found = run(of, chains, SEEDS, random.generator(5, "test"), schemes=schemes)[:, :, 0]
+    torch.testing.assert_close(found, explicit(of, chains, schemes)[-1], rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(Glm, "descent", lambda *_: None)
+    unfused = run(of, chains, SEEDS, random.generator(5, "test"), schemes=schemes)[:, :, 0]
+    torch.testing.assert_close(found, unfused, rtol=1e-4, atol=1e-5)
+    monkeypatch.undo()
+    for e, c in enumerate(chains):
+        alone = run(of, [c], SEEDS, random.generator(5, "test"), schemes=schemes)[:, 0, 0]
+        torch.testing.assert_close(alone, found[:, e], rtol=1e-4, atol=1e-5)
+
+
+def test_where_a_poisson_sample_is_empty_only_the_ridge_acts() -> None:
+    one = Chain(torch.ones(1), torch.zeros(1), Sampling("poisson", 1, 1 / N), l2=0.1)
+    (batch,) = random.batches(random.generator(0, "e"), {"poisson"}, 20, N, 1, 5, 1, 64)
+    assert batch.sizes is not None
+    empty = batch.sizes == 0
+    assert 0 < int(empty.sum()) < 20
+    of, start = logistic(seeds=20, n=N), torch.ones(20, 1, 5)
+    for problem_of in (of, Unfused(of.x, of.y, of.loss)):
+        theta = run(problem_of, [one], 20, random.generator(0, "e"), start=start.clone())[:, 0, 0]
+        assert torch.allclose(theta[empty], torch.tensor(0.9))
+        assert not torch.allclose(theta[~empty], torch.tensor(0.9))
+
+
+class Unfused(Glm):
+    """A linear model without fused steps."""
+
+    def descent(self, chains: Any) -> None:  # type: ignore[override]
+        return None
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_the_last_iterate_of_a_quadratic_has_its_gaussian_law(decay: float) -> None:
+    """Least squares on full batches: theta_k is Gaussian, with mean and covariance by recursion."""
+    rng = np.random.default_rng(8)
+    n, p, seeds, steps, ridge, sigma = 20, 2, 20_000, 12, 0.3, 0.4
+    x, y = rng.normal(size=(n, p)), rng.normal(size=n)
+    of = Glm(torch.tensor(x)[None].float(), torch.tensor(y)[None].float(), SQUARED, row_bound=10.0)
+    etas, start_std = 0.1 / (1 + decay * np.arange(steps)), sigma * math.sqrt(2 / ridge)
+    mean, covariance = np.zeros(p), start_std**2 * np.eye(p)
+    for eta in etas:
+        keep = np.eye(p) - eta * (x.T @ x / n + ridge * np.eye(p))
+        mean = keep @ mean + eta * x.T @ y / n
+        covariance = keep @ covariance @ keep.T + 2 * eta * sigma**2 * np.eye(p)
+    std = torch.tensor(n * sigma * np.sqrt(2 / etas))
+    one = Chain(torch.tensor(etas), std, Sampling("full", None, steps), l2=ridge, start_std=start_std)
+    theta = run(of, [one], seeds, random.generator(3, "quadratic"))[:, 0, 0].double().numpy()
+    error = np.sqrt(np.diag(covariance) / seeds)
+    assert (np.abs(theta.mean(0) - mean) < 4 * error).all()
+    spread = np.sqrt((covariance**2 + np.outer(np.diag(covariance), np.diag(covariance))) / seeds)
+    assert (np.abs(np.cov(theta.T) - covariance) < 4 * spread).all()
+
+
+# Checkpoints
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+def quick(name: str, **overrides: Any) -> Any:
+    return method(name, sampling={"batch": 20, "epochs": 1}, **overrides)
+
+
+STEP = {"unit": "absolute", "step": 0.05, "clip": 1.0}
+KINDS: dict[str, tuple[Any, Any]] = {
+    "fused steps": (quick("dp_sgd"), lambda: logistic(n=200)),
+    "momentum": (quick("dp_sgd", momentum=0.5, samples=3), lambda: logistic(n=200)),
+    "a network": (quick("dp_sgd", **STEP, samples=3), network),
+    "velocities": (quick("dp_sghmc", samples=3), lambda: logistic(n=200)),
+    "a thermostat": (quick("dp_sgnht", **STEP), network),
+    "covariances": (quick("dp_sgfs", refresh=3, samples=3), lambda: logistic(n=200)),
+    "mean and deviation": (quick("dpvi"), lambda: logistic(n=200)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_runs_end_in_the_same_bytes(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, make = KINDS[kind]
+    of = make()
+    plans = [method.plan(of.facts, Budget(epsilon, 1e-4)) for epsilon in (1.0, 8.0)]
+    steps = len(plans[0].work.step)
+    monkeypatch.setattr(methods, "Checkpoint", partial(Checkpoint, every=0.0))
+
+    def go(key: str, rng: torch.Generator) -> Tensor:
+        theta: Tensor = method.release(of, plans, Execution(3, rng, workspace=Workspace(tmp_path, key))).theta
+        return theta
+
+    whole, save = go("whole", random.generator(0, "test")), Checkpoint.save
+    for stop in {1, steps // 2 + 1, steps}:
+        calls: list[int] = []
+
+        def counted(self: Checkpoint, make: Any, force: bool = False, to: list[int] = calls) -> None:
+            save(self, make, force)
+            to.append(1)
+
+        def killed(
+            self: Checkpoint,
+            make: Any,
+            force: bool = False,
+            stop: int = stop,
+            to: list[int] = calls,
+            last: Any = counted,
+        ) -> None:
+            last(self, make, force)
+            if len(to) == stop:
+                raise Killed
+
+        monkeypatch.setattr(Checkpoint, "save", killed)
+        with pytest.raises(Killed):
+            go(str(stop), random.generator(0, "test"))
+        calls.clear()
+        monkeypatch.setattr(Checkpoint, "save", counted)
+        assert torch.equal(go(str(stop), random.generator(9, "another")), whole)
+        assert len(calls) == steps - stop + 1  # nothing is done twice; the last state is kept once more
+
+
+# What is seen along a chain
+
+
+def watched(of: Any) -> tuple[Any, LearningCurve]:
+    """Six steps, the last two of which are kept."""
+    method = quick("dp_sgd", **STEP, samples=2, burn_in=0.5)
+    plan = replace(method, sampling=Sampling("poisson", 10, 1.0)).plan(of.facts, Budget(1.0, 1e-3))
+    return plan, LearningCurve(of, plan, SEEDS, 1e-3, measured=3)
+
+
+def test_a_learning_curve_has_losses_prices_and_the_average_over_kept_steps() -> None:
+    of = network()
+    plan, curve = watched(of)
+    theta = run(of, [plan.work], SEEDS, random.generator(1, "c"))  # with kept steps
+    last = run(of, [curve.shortened(plan).work], SEEDS, random.generator(1, "c"), observe=curve)
+    assert torch.equal(last[:, :, -1], theta[:, :, -1])  # what watches decides nothing
+    assert plan.work.keep == (5, 6)
+    assert curve.average is not None
+    wanted = torch.stack([of.predict(theta[:, :, k]) for k in (0, 1)]).mean(0)
+    torch.testing.assert_close(curve.average, wanted)
+    rows = curve.table("run", 1.0)
+    assert list(rows.seed) == [0, 1] * 3
+    assert rows.epoch.tolist() == pytest.approx([k / 3 for k in (1, 1, 2, 2, 3, 3)])
+    right = (of.predict(theta[:, :, -1])[:, 0].argmax(-1) == of.y_test).double().mean(-1)
+    assert rows.accuracy.tolist()[-2:] == pytest.approx(right.tolist())
+    assert rows.epsilon_add_remove.is_monotonic_increasing
+    assert (rows.epsilon_replace_one > rows.epsilon_add_remove).all()
+    for kind in ("add_remove", "replace_one"):
+        price = Tight().epsilon(plan.guarantee.event, 1e-3, kind)
+        assert rows[f"epsilon_{kind}"].iloc[-1] == price
+    assert rows.loss.between(0.5, 3).all()
+    assert curve.shown().startswith("accuracy ")
+
+
+def test_a_killed_run_has_the_same_learning_curve(tmp_path: Path) -> None:
+    of, states = network(), []
+
+    def go(watch: Callable[[LearningCurve], Any], name: str) -> tuple[Tensor, Any, Any]:
+        plan, curve = watched(of)
+        checkpoint, work = Checkpoint(tmp_path / name, "key", every=0.0), curve.shortened(plan).work
+        rng = random.generator(1, "c")
+        theta = run(of, [work], SEEDS, rng, observe=watch(curve), checkpoint=checkpoint)
+        return theta, curve.average, curve.table("", 1.0)
+
+    states.append(go(lambda curve: curve, "whole"))
+    with pytest.raises(Killed):
+        go(lambda curve: Stopped(curve, 4), "killed")
+    states.append(go(lambda curve: curve, "killed"))
+    (one, average, rows), (other, same, again) = states
+    assert torch.equal(one, other)
+    assert torch.equal(average, same)
+    assert rows.equals(again)
+
+
+class Stopped:
+    """A curve that is killed."""
+
+    def __init__(self, curve: LearningCurve, stop: int) -> None:
+        self.curve, self.stop = curve, stop
+
+    @property
+    def state(self) -> Any:
+        return self.curve.state
+
+    def __call__(self, step: int, *given: Any) -> None:
+        if step == self.stop:
+            raise Killed
+        self.curve(step, *given)
+
+    def shown(self) -> str:
+        return self.curve.shown()
+
+
+# Refusals and sizes
+
+
+def test_chains_that_cannot_share_batches_are_refused() -> None:
+    one, rng = chain("poisson"), torch.Generator()
+    others = [
+        one._replace(sampling=Sampling("poisson", TAU + 1, 2.0)),
+        one._replace(step=one.step[:3]),
+        one._replace(keep=(1,)),
+    ]
+    for other in others:
+        with pytest.raises(ValueError, match="need equally many steps, one batch size and one `keep`"):
+            run(problem(), [one, other], 1, rng)
+    with pytest.raises(ValueError, match=r"clip \[0\.0\] must be positive"):
+        run(problem(), [chain("poisson", clip=0.0)], 1, rng)
+    wild = one._replace(step=torch.full((STEPS,), 1e39, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"step \d+: .*lower its step size"):
+        run(problem(), [wild], 1, rng)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"scheme": "bernoulli"}, "scheme must be one of poisson, subset, shuffled, full"),
+        ({"scheme": "full", "batch": 3}, "scheme full takes all rows"),
+        ({"scheme": "poisson", "batch": 0}, "batch must be a whole number"),
+        ({"scheme": "subset", "batch": 2.5}, "batch must be a whole number"),
+        ({"scheme": "poisson", "batch": 2, "epochs": math.inf}, "epochs must be positive and finite"),
+        ({"scheme": "poisson", "batch": 2, "epochs": -1}, "epochs must be positive and finite"),
+    ],
+)
+def test_sampling_out_of_its_domain(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        Sampling(**given)
+
+
+def test_one_rounding_of_steps() -> None:
+    """Never more passes than are stated; None stands for sqrt(n)."""
+    assert Sampling("poisson", 128, 30).steps(50_000) == 11_718
+    assert Sampling("subset").size(32_561) == 180
+    assert Sampling("subset").steps(10_000) == 10_000
+    shuffled = Sampling("shuffled", 128, 30)  # 390 whole minibatches an epoch
+    assert (shuffled.steps(50_000), shuffled.ends(50_000)) == (11_700, tuple(range(390, 11_701, 390)))
+    assert Sampling("subset", 4, 2.5).ends(10) == (2, 5, 6)
+
+
+def test_shuffled_epochs_share_no_minibatches_with_samples() -> None:
+    with pytest.raises(
+        ValueError, match=r"shuffled epochs cannot share minibatches with others: \['poisson', "
+    ):
+        run(problem(), [chain("shuffled"), chain("poisson")], SEEDS, random.generator(0, "mixed"))
+    assert (Sampling("full", None, 2.5).size(7), Sampling("full", None, 2.5).steps(7)) == (7, 2)
+    with pytest.raises(ValueError, match="batch = 40 is larger than the data set"):
+        Sampling("poisson", 40, 1).rate(39)
+    with pytest.raises(ValueError, match="make no step with batch = 40: raise epochs"):
+        Sampling("poisson", 40, 0.01).steps(400)
+
+
+def test_kept_steps_are_evenly_spaced_after_the_burn_in() -> None:
+    assert thinned(10, 0.5, 3) == (7, 9, 10)
+    assert thinned(10, 0.0, 1) == (10,)
+    assert thinned(3, 0.0, 50) == (1, 2, 3)
+
+
+def test_step_sizes() -> None:
+    facts = Facts(10, 2, 2, smoothness=4.0, mean_smoothness=2.0, private={"mean_smoothness": "seen"})
+    assert Steps(0.5).sizes(facts, 2).tolist() == [0.5, 0.5]
+    assert Steps(0.5, "smoothness").sizes(facts, 1, 0.2).tolist() == [0.5 / 4]
+    found = Steps(0.5, "mean_smoothness", "ryffel2022").sizes(facts, 5, 0.2)
+    np.testing.assert_allclose(found, [1 / (2 * 2.2 + 0.1 * k) for k in range(5)])
+    np.testing.assert_allclose(Steps(0.3, schedule="li2019").sizes(facts, 8)[[0, 7]], [0.3, 0.15])
+    cosine = Steps(0.4, schedule="cosine").sizes(facts, 100, factor=0.5)
+    assert (float(cosine[0]), float(cosine[50])) == pytest.approx((0.2, 0.1))
+    assert 0 < float(cosine[-1]) < 1e-3
+    assert [Steps(0.5, unit).read(facts) for unit in ("absolute", "smoothness", "mean_smoothness")] == [
+        (),
+        (),
+        ("seen",),
+    ]

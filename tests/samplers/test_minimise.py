@@ -1,0 +1,128 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+import torch
+from scenarios import linear, logistic, multinomial
+from sklearn.linear_model import LogisticRegression
+
+from dplangevin.problems.glm import Glm
+from dplangevin.samplers.minimise import follow, minimise, newton, one_of
+
+
+def logistic_loss(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+    m = y * (x @ theta)
+    return np.logaddexp(0, -m).sum(), -(y / (1 + np.exp(m))) @ x
+
+
+def huber_loss(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+    residual = x @ theta - y
+    return scipy.special.huber(0.5, residual).sum(), np.clip(residual, -0.5, 0.5) @ x
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(
+    ("make", "loss", "least"), [(logistic, logistic_loss, 0.5), (linear, huber_loss, 0.01)]
+)
+def test_perturbed_minima_agree_with_scipy(make: Any, loss: Any, least: float, shared: bool) -> None:
+    problem = make(shared=shared)
+    ridge = torch.tensor([least, 20.0])
+    push = 5 * torch.randn(3, 2, problem.d, generator=torch.Generator().manual_seed(2))
+    found = minimise(problem, ridge, push, tolerance=1e-10)
+    for r in range(3):
+        x, y = (t[0 if shared else r].double().numpy() for t in (problem.x, problem.y))
+        for e in range(2):
+            b, lam = push[r, e].double().numpy(), float(ridge[e])
+
+            def objective(t: np.ndarray, x=x, y=y, b=b, lam=lam) -> tuple[float, np.ndarray]:
+                value, slope = loss(t, x, y)
+                return value + lam / 2 * t @ t + b @ t, slope + lam * t + b
+
+            other = scipy.optimize.minimize(
+                objective, np.zeros(5), jac=True, method="BFGS", options={"gtol": 1e-9}
+            )
+            assert np.abs(found.theta[r, e].numpy() - other.x).max() < 1e-6
+    assert float(found.gradient_norm.max()) < 1e-10
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_softmax_fit_agrees_with_scikit_learn(classes: int) -> None:
+    problem = multinomial(classes=classes)
+    found = minimise(problem, torch.tensor([2.0]), torch.zeros(3, 1, problem.d)).theta[:, 0].numpy()
+    for r in range(3):
+        x, y = problem.x[r].double().numpy(), problem.y[r].numpy()
+        if classes > 2:
+            other = LogisticRegression(C=1 / 2.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(x, y)
+            expected = other.coef_
+        else:  # the weights are opposite, so their penalty is half of that on the difference
+            other = LogisticRegression(C=1 / 1.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(x, y)
+            expected = np.concatenate([-other.coef_, other.coef_]) / 2
+        assert np.abs(found[r].reshape(classes, -1) - expected).max() < 1e-6
+
+
+def test_the_direction_that_softmax_does_not_see_is_left_to_the_ridge() -> None:
+    problem = multinomial(classes=4, n=2000)
+    push = torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    found = minimise(problem, torch.tensor([2.0]), push).theta
+    assert torch.allclose(found.view(3, 4, -1).mean(1), -push.view(3, 4, -1).mean(1) / 2, atol=1e-4)
+    free = minimise(problem, torch.tensor([1e-6]), torch.zeros_like(push))
+    assert free.steps < 30
+
+
+def test_rows_in_other_units_have_the_same_fit_in_those_units() -> None:
+    problem = logistic()
+    longer = replace(problem, x=problem.x * 10, row_bound=10.0)
+    fit = minimise(problem, torch.tensor([2.0]), torch.zeros(3, 1, 5)).theta
+    other = minimise(longer, torch.tensor([200.0]), torch.zeros(3, 1, 5)).theta
+    assert torch.allclose(other * 10, fit, atol=1e-6)
+
+
+def test_an_unreachable_minimum_is_an_error_that_says_so() -> None:
+    problem = logistic(seeds=1)
+    separable = replace(problem, y=torch.sign(problem.x[..., 0]))
+    with pytest.raises(ValueError, match=r"no minimum at ridge = 0: .* set ridge > 0"):
+        minimise(separable, torch.tensor([0.0]), torch.zeros(1, 1, 5), max_steps=5)
+    with pytest.raises(ValueError, match=r"no minimum to gradient norm/n 1e-30 within .* raise the ridge"):
+        minimise(problem, torch.tensor([1.0]), torch.zeros(1, 1, 5), tolerance=1e-30, max_steps=5)
+
+
+@pytest.mark.parametrize("make", [logistic, linear, multinomial])
+@pytest.mark.parametrize("ridge", [1e-3, 2.0])
+def test_newton_arrives_where_the_descent_does(make: Callable[..., Glm], ridge: float) -> None:
+    problem = make()
+    push = 5 * torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    fit = minimise(problem, torch.tensor([ridge], dtype=torch.float64), push, tolerance=1e-11).theta
+    for r in range(3):
+        one, far = one_of(problem, r), 30 * torch.ones(problem.d)
+        theta, norm, steps = newton(one, ridge, push[r, 0], far, 1e-11)
+        assert norm < 1e-11
+        assert steps < 30
+        assert torch.allclose(theta, fit[r, 0], atol=1e-5, rtol=1e-6)
+        theta, norm, _ = follow(one, ridge, push[r, 0], 1e-11)
+        assert norm < 1e-11
+        assert torch.allclose(theta, fit[r, 0], atol=1e-5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [logistic, linear, multinomial])
+def test_a_push_beyond_all_gradients_is_held_by_a_faint_ridge(make: Callable[..., Glm]) -> None:
+    """Its theta is 1e6 long, where the loss is all but piecewise linear."""
+    problem = make(n=100)
+    push = torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    found = minimise(problem, torch.tensor([1e-6], dtype=torch.float64), 100 * push)
+    assert float(found.gradient_norm.max()) < 1e-8
+    assert float(found.theta.norm(dim=-1).min()) > 1e6
+
+
+@pytest.mark.parametrize("make", [logistic, linear, multinomial])
+def test_large_perturbations_do_not_stall_in_single_precision(make: Callable[..., Glm]) -> None:
+    problem = make(n=100)
+    linear = 3e6 * torch.randn(
+        3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+    )
+    found = minimise(problem, torch.tensor([300.0]), linear)
+    assert float(found.gradient_norm.max()) < 1e-8
+    assert found.steps < 100
