@@ -271,7 +271,7 @@ def tasks(cfg: DictConfig, experiment: str, dataset: str, table: pd.Series) -> l
 
 def apart(spec: DictConfig) -> bool:
     """Whether an experiment is of networks."""
-    return bool(spec.get("apart") or spec.get("curve"))
+    return bool(spec.get("one_budget_per_task") or spec.get("curve"))
 
 
 def predicted(costs: Costs, start: float, kept: float) -> list[Row]:

@@ -1,6 +1,6 @@
 """Render one exhibit: results/exhibits/<id>/<id>.{png,pdf,csv}, and the table <id>.md where it has one.
 
-Where the exhibit asks for it, a second figure has the proven ε on its axis (`audited`).
+Where the exhibit asks for it, a second figure has the proven ε on its axis (`proven`).
 
 python pipelines/render.py wang2015_fig1c
 """
@@ -46,8 +46,8 @@ def render(name: str, cfg: DictConfig) -> None:
     frame, numbers = read(exhibit, cfg)
     draw = instantiate(exhibit["draw"], _partial_=True, _convert_="all", title=exhibit["title"])
     figures = {name: draw(frame)}
-    if exhibit.get("audited"):
-        figures[f"{name}_audited"] = draw(frame, audited=True)
+    if exhibit.get("proven"):
+        figures[f"{name}_proven"] = draw(frame, proven=True)
     contents = {f"{name}.csv": units.csv_bytes(numbers)}
     for stem, figure in figures.items():
         contents |= {f"{stem}.{kind}": image_bytes(figure, kind) for kind in ("png", "pdf")}

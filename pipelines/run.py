@@ -89,15 +89,15 @@ def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) ->
     """
     accuracy = rows[rows.metric.eq("accuracy")]
     means = accuracy.groupby("epsilon").agg(
-        accuracy=("value", "mean"), epsilon_tight=("epsilon_tight", "max")
+        accuracy=("value", "mean"), epsilon_proven=("epsilon_proven", "max")
     )
     means = means[means.accuracy.notna()]
-    priced = means[means.epsilon_tight.between(0, math.inf, inclusive="neither")]
+    priced = means[means.epsilon_proven.between(0, math.inf, inclusive="neither")]
     if priced.empty:
         return {"accuracy": round(float(means.accuracy.iloc[0]), 6)} if len(means) else {}
     found = {}
     for price in prices:
-        nearest = priced.loc[(np.log(priced.epsilon_tight) - math.log(price)).abs().idxmin()]
+        nearest = priced.loc[(np.log(priced.epsilon_proven) - math.log(price)).abs().idxmin()]
         found[f"at_{price:g}"] = {name: round(float(nearest[name]), 6) for name in priced.columns}
     return found
 

@@ -50,12 +50,14 @@ def accuracy_rows(
     """Rows of a run: budget -> value by seed; the tight epsilon is bill * epsilon. `other` replaces columns."""
     same: dict[str, Any] = {
         "experiment": "wang2015", "dataset": "adult", "problem": "logistic", "run": method, "method": method,
-        "scaling": "unit", "delta": 1e-5, "accountant_tight": "pld", "adjacency": "replace_one",
-        "adjacency_tight": "replace_one", "released": "final", "sampling": "full",
+        "scaling": "unit", "delta": 1e-5, "accountant_proven": "pld", "adjacency": "replace_one",
+        "adjacency_proven": "replace_one", "released": "final", "sampling": "full",
     }  # fmt: skip
     metric = other.pop("metric", "accuracy")
     frames = [
-        scored({metric: of}, **{**same, "epsilon": e, "epsilon_paper": e, "epsilon_tight": bill * e, **other})
+        scored(
+            {metric: of}, **{**same, "epsilon": e, "epsilon_promised": e, "epsilon_proven": bill * e, **other}
+        )
         for e, of in values.items()
     ]
     return pd.concat(frames, ignore_index=True)
@@ -98,7 +100,7 @@ def figure1() -> pd.DataFrame:
                 mean = top - (top - 0.45) * half / (half + e)
                 value = mean + noise + rng.normal(0, 0.02 / (1 + e), 10)
                 short = method.startswith("dp_") and e > 3
-                tight = {"epsilon_tight": 0.0} if method == "dp_sgld" and e < 0.02 else {}
+                tight = {"epsilon_proven": 0.0} if method == "dp_sgld" and e < 0.02 else {}
                 violated = f"T = 180 < eps^2 N/(32 tau ln(2/delta)) = {40 * e:.0f}" if short else ""
                 frames.append(run_at(method, dataset, e, value, violated=violated, **tight))
     return pd.concat(frames, ignore_index=True)
@@ -120,26 +122,26 @@ def head_run(features: str, name: str, mean: float, **other: Any) -> pd.DataFram
     row: dict[str, Any] = {
         "experiment": f"ryffel2022_{features.split('_')[0]}", "dataset": features, "problem": "softmax", "run": name,
         "method": METHODS.get(method, method), "block": block, "schedule": schedule, "calibration": calibration,
-        "epsilon": 1.0, "delta": 1e-5, "accountant_tight": "pld", "adjacency_tight": "replace_one",
-        "audit_confidence": 0.95, "audit_pair": "x to -x", "step_size": 0.018, "l2": 0.001, "smoothness": 20.0,
+        "epsilon": 1.0, "delta": 1e-5, "accountant_proven": "pld", "adjacency_proven": "replace_one",
+        "attack_confidence": 0.95, "attack_pair": "x to -x", "step_size": 0.018, "l2": 0.001, "smoothness": 20.0,
         "clip": 15.0, "batch": 128.0, "epochs": 30.0, "steps": 11718.0, "row_bound": 10.0, "records": 50000.0,
         "parameters": 640.0, "classes": 10.0,
     }  # fmt: skip
     match method, block:
         case "none", _:
-            row |= {"epsilon": INF, "epsilon_tight": INF, "clip": NAN, "delta": NAN}
+            row |= {"epsilon": INF, "epsilon_proven": INF, "clip": NAN, "delta": NAN}
         case "dp_langevin", "published":
-            row |= {"epsilon_formula_epochs": 0.98, "epsilon_formula_steps": 26.0, "epsilon_tight": 11.0}
-            row |= {"epsilon_last": 10.5, "epsilon_audit": 3.0, "noise_std": 0.0022}
+            row |= {"epsilon_formula_epochs": 0.98, "epsilon_formula_steps": 26.0, "epsilon_proven": 11.0}
+            row |= {"epsilon_last": 10.5, "epsilon_attack": 3.0, "noise_std": 0.0022}
         case "dp_langevin", _:
             row |= {"epsilon_formula_epochs": 0.05, "epsilon_formula_steps": 1.0, "noise_std": 0.1}
-            row |= {"epsilon_tight": 0.25 if calibration == "formula" else 1.0, "epsilon_audit": 0.1}
+            row |= {"epsilon_proven": 0.25 if calibration == "formula" else 1.0, "epsilon_attack": 0.1}
             row |= {"epsilon_last": 0.2}
         case _, "published":
-            row |= {"epsilon_tight": 1.9, "epsilon_add_remove": 1.0, "epsilon_audit": 0.4}
+            row |= {"epsilon_proven": 1.9, "epsilon_add_remove": 1.0, "epsilon_attack": 0.4}
             row |= {"noise_multiplier": 1.33}
         case _:
-            row |= {"epsilon_tight": 1.0, "epsilon_add_remove": 0.6, "epsilon_audit": 0.2}
+            row |= {"epsilon_proven": 1.0, "epsilon_add_remove": 0.6, "epsilon_attack": 0.2}
             row |= {"noise_multiplier": 2.0}
     accuracy = mean + 0.001 * (np.arange(HEAD_SEEDS) - (HEAD_SEEDS - 1) / 2)
     return scored({"accuracy": accuracy, "log_loss": np.ones(HEAD_SEEDS)}, **{**row, **other})
@@ -197,13 +199,13 @@ def head_curve() -> pd.DataFrame:
         "schedule": "",
         "delta": 1e-5,
     }
-    kind |= {"calibration": "tight", "epsilon_audit": NAN, "epsilon_add_remove": NAN}
+    kind |= {"calibration": "tight", "epsilon_attack": NAN, "epsilon_add_remove": NAN}
     frames = []
     for method, half in {"dp_langevin": 0.1, "dp_sgd": 0.05, "objpert": 0.15, "ops": 2.0}.items():
         for epsilon in (0.1, 0.5, 1.0, 10.0):
             tight = INF if method == "ops" and epsilon == 0.1 else 0.99 * epsilon
             mean = 0.66 - 0.4 * half / (half + epsilon)
-            prices = {"epsilon": epsilon, "epsilon_tight": tight}
+            prices = {"epsilon": epsilon, "epsilon_proven": tight}
             frames.append(head_run("cifar10_resnet20", method, mean, **kind, **prices))
     return pd.concat(frames, ignore_index=True)
 
@@ -222,12 +224,12 @@ def finetune(network: str = "resnet18") -> pd.DataFrame:
         problem = parts[part]
         row: dict[str, Any] = {
             "experiment": experiment, "dataset": "cifar10", "problem": problem, "run": name,
-            "method": METHODS.get(method, method), "epsilon": INF, "epsilon_tight": INF,
-            "adjacency_tight": "replace_one", "step_size": 0.018, "batch": 128.0, "epochs": 30.0, "steps": 11718.0,
+            "method": METHODS.get(method, method), "epsilon": INF, "epsilon_proven": INF,
+            "adjacency_proven": "replace_one", "step_size": 0.018, "batch": 128.0, "epochs": 30.0, "steps": 11718.0,
             "parameters": 650.0 if part == "head" else 74000.0,
         }  # fmt: skip
         if method == "dp_sgd":
-            row |= {"epsilon": 1.0, "delta": 1e-5, "epsilon_paper": 1.0, "epsilon_tight": 1.9}
+            row |= {"epsilon": 1.0, "delta": 1e-5, "epsilon_promised": 1.0, "epsilon_proven": 1.9}
             row |= {"epsilon_add_remove": 1.0, "clip": 5.0, "noise_multiplier": 1.33}
         accuracy = mean + 0.001 * np.arange(HEAD_SEEDS)
         scores = {"accuracy": accuracy, "log_loss": np.ones(HEAD_SEEDS)}
@@ -240,8 +242,8 @@ def finetune(network: str = "resnet18") -> pd.DataFrame:
 # Networks trained from scratch
 
 TRAINING_SETTINGS = {"step_size": 0.3, "batch": 128.0, "epochs": 20.0, "clip": 0.3, "noise_multiplier": 3.18}
-NONPRIVATE: dict[str, Any] = {"accountant_paper": "", "clip": INF, "noise_multiplier": NAN}
-NONPRIVATE |= dict.fromkeys(["epsilon_paper", "epsilon_add_remove", "epsilon_replace_one"], INF)
+NONPRIVATE: dict[str, Any] = {"accountant_promised": "", "clip": INF, "noise_multiplier": NAN}
+NONPRIVATE |= dict.fromkeys(["epsilon_promised", "epsilon_add_remove", "epsilon_replace_one"], INF)
 BUDGETS = (0.22, 0.5, 0.99, 1.97, 8.0)
 
 
@@ -257,8 +259,8 @@ def final(run: str, means: Sequence[float], epsilons: Sequence[float], **other: 
         row: dict[str, Any] = {
             "experiment": "li2019_tab1", "dataset": "mnist", "problem": network, "run": run, "block": "equal",
             "method": METHODS.get(method, method), "epsilon": epsilon, "delta": 1e-5,
-            "epsilon_paper": 1.5 * epsilon,
-            "accountant_paper": "rdp", "epsilon_add_remove": 0.99 * epsilon, "epsilon_replace_one": 1.8 * epsilon,
+            "epsilon_promised": 1.5 * epsilon,
+            "accountant_promised": "rdp", "epsilon_add_remove": 0.99 * epsilon, "epsilon_replace_one": 1.8 * epsilon,
             "sampling": "poisson", "released": "all", **TRAINING_SETTINGS,
         }  # fmt: skip
         fixed = {"log_loss": 0.1, "brier": 0.05, "ece": 0.01, "log_loss_single": 0.2, "brier_single": 0.06}
@@ -275,7 +277,7 @@ def finals() -> pd.DataFrame:
     sgd = [0.92, 0.95, 0.962, 0.972, 0.983]
     pate = [0.3, 0.7, 0.93, 0.968, 0.97]
     queries = {**dict.fromkeys(TRAINING_SETTINGS, NAN), "answered": 250.0, "epsilon_data_dependent": 0.4}
-    prices = {"epsilon_paper": 0.36, "epsilon_add_remove": 0.22, "epsilon_replace_one": 0.41}
+    prices = {"epsilon_promised": 0.36, "epsilon_add_remove": 0.22, "epsilon_replace_one": 0.41}
     printed: dict[str, Any] = {"block": "printed", **prices}
     public: dict[str, Any] = {"block": "nonprivate", **NONPRIVATE}
     one: dict[str, Any] = {"seeds": 1}

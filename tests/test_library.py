@@ -354,7 +354,7 @@ def test_shuffled_epochs_have_no_price_for_added_records() -> None:
     """100 of 101 rows, noise 1, all others its opposite: the sum moves by 2, and epsilon is near 10, not 4."""
     shuffled = Sampling("shuffled", batch=100, epochs=1)
     learner, known = DpSgd(sampling=shuffled, noise_multiplier=1.0), facts(101, 5)
-    assert price(learner, known, Budget(1.0, DELTA), "replace_one")["epsilon_tight"] == pytest.approx(
+    assert price(learner, known, Budget(1.0, DELTA), "replace_one")["epsilon_proven"] == pytest.approx(
         9.99, abs=0.02
     )
     with pytest.raises(ValueError, match=r"shuffled epochs.*replace_one"):
@@ -375,8 +375,8 @@ def test_the_price_of_the_last_iterate_is_for_replaced_records() -> None:
         facts(1000, 5),
     )
     added, replaced = (price(learner, known, HALF, kind) for kind in ("add_remove", "replace_one"))
-    assert added["epsilon_tight"] < added["epsilon_last"] == replaced["epsilon_last"]
-    assert replaced["epsilon_last"] <= replaced["epsilon_tight"]
+    assert added["epsilon_proven"] < added["epsilon_last"] == replaced["epsilon_last"]
+    assert replaced["epsilon_last"] <= replaced["epsilon_proven"]
 
 
 def test_methods_that_are_named_for_more_classes_have_them() -> None:
@@ -384,7 +384,7 @@ def test_methods_that_are_named_for_more_classes_have_them() -> None:
     with pytest.raises(ValueError, match=r": use .*") as error:
         price("dpvi", known, HALF)
     for name in re.split(r", | or ", str(error.value).partition(": use ")[2]):
-        assert price(name, known, HALF)["epsilon_paper"] <= 0.5
+        assert price(name, known, HALF)["epsilon_promised"] <= 0.5
 
 
 def test_answers_hold_no_rows_and_can_be_kept() -> None:
@@ -469,7 +469,7 @@ def test_prices_need_no_data_and_are_those_of_the_answer() -> None:
         assert answer.model.n == 0
         known = facts(problem.n, problem.features)
         assert price(name, known, HALF) == answer.price()
-        assert price(name, known, HALF)["epsilon_paper"] == answer.guarantee.epsilon
+        assert price(name, known, HALF)["epsilon_promised"] == answer.guarantee.epsilon
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in UNBUDGETED])
@@ -477,14 +477,14 @@ def test_calibrated_methods_have_the_price_that_is_asked(name: str) -> None:
     known, target = facts(1000, 3, public=1000), Budget(2.0, DELTA)
     budget = calibrate(name, known, target)
     found = price(name, known, budget, "replace_one")
-    assert 1.99 < found["epsilon_tight"] <= 2.0
+    assert 1.99 < found["epsilon_proven"] <= 2.0
 
 
 def test_a_chain_is_calibrated_with_all_its_iterates_visible_unless_asked_otherwise() -> None:
     known, target = facts(1000, 5), Budget(1.0, DELTA)
     full = DpSgldRyffel2022(sampling=Sampling("subset", 1000, 100), l2=0.1)
     found = price(full, known, calibrate(full, known, target), "replace_one")
-    assert 0.99 < found["epsilon_tight"] <= 1.0
+    assert 0.99 < found["epsilon_proven"] <= 1.0
     assert found["epsilon_last"] < 0.5
     hidden = calibrate(full, known, target, event=lambda plan: plan.guarantee.event)
     assert 0.99 < price(full, known, hidden, "replace_one")["epsilon_last"] <= 1.0
@@ -509,7 +509,7 @@ NEAR_ZERO = OutPert(l2=5.0)  # where gradients are half as long as the bound all
 def test_attacks_stay_below_the_price(method: Any, classes: int, least: float) -> None:
     known, budget = facts(4, 2, classes=classes), Budget(3.0, 0.05)
     found, cost = attack(method, known, budget, 0, runs=4000), price(method, known, budget)
-    assert least * cost["epsilon_tight"] <= found.epsilon <= cost["epsilon_tight"]
+    assert least * cost["epsilon_proven"] <= found.epsilon <= cost["epsilon_proven"]
 
 
 def test_noise_that_is_missing_is_seen_by_the_attack() -> None:
@@ -523,7 +523,7 @@ def test_noise_that_is_missing_is_seen_by_the_attack() -> None:
 
     known, budget = facts(4, 2), Budget(1.0, 0.05)
     seen = attack(Quiet(l2=5.0), known, budget, 0, runs=4000)
-    assert seen.epsilon > 2 * price("outpert", known, budget)["epsilon_tight"]
+    assert seen.epsilon > 2 * price("outpert", known, budget)["epsilon_proven"]
 
 
 def test_attacks_need_a_bound() -> None:

@@ -63,7 +63,7 @@ def on_features() -> DictConfig:
         "problem": "features",
         "paired": True,
         "stream": "batches",
-        "audit": "replace_one",
+        "price_neighbours": "replace_one",
         "prices": ["neighbours", "ryffel2022", "last_iterate"],
         "attack": {"_target_": "dplangevin.attacks.softmax.OnRow", "single": 400, "chain": 100},
         "settings": {
@@ -98,8 +98,8 @@ def of_networks() -> DictConfig:
     spec = {
         "datasets": ["images"],
         "problem": "small",
-        "apart": True,
-        "audit": "add_remove",
+        "one_budget_per_task": True,
+        "price_neighbours": "add_remove",
         "prices": ["neighbours"],
         "formula": "${experiment.li2019_tab1.formula}",
         "curve": {**load().experiment.li2019_tab1.curve, "measured": 2},

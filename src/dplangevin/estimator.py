@@ -8,7 +8,7 @@
 >>> model = model.fit(X[:, :10] / typical - 1, y)
 >>> round(model.score(X[:, :10] / typical - 1, y), 1)
 0.9
->>> print(model.privacy_.adjacency, round(model.privacy_.epsilon, 2), round(model.privacy_.price["epsilon_tight"], 2))
+>>> print(model.privacy_.adjacency, round(model.privacy_.epsilon, 2), round(model.privacy_.price["epsilon_proven"], 2))
 replace_one 8.0 5.59
 """
 
@@ -49,7 +49,7 @@ class Privacy(NamedTuple):
     event : DpEvent, what was done to the data.
     epsilon, delta : float, the promise of the method's own theorem.
     adjacency : neighbour relation of that promise.
-    price : dict, the columns of `library.price`, with the proven epsilon as epsilon_tight.
+    price : dict, the columns of `library.price`, with the proven epsilon as epsilon_proven.
     assumptions : tuple of str, what the guarantee needs and the code cannot enforce.
     violated : list of str, what the guarantee needs and this fit did not have; [] if it had all.  It depends
         only on public facts and the released parameters.

@@ -9,7 +9,7 @@
 >>> low, high = learn(Dpvi(), problem, [Budget(0.5, 1e-5), Budget(8.0, 1e-5)], rng=0)
 >>> low.theta.shape, low.predict(X[:5]).shape, round(low.guarantee.epsilon, 3)
 (torch.Size([50, 3]), torch.Size([5, 2]), 0.5)
->>> print(high.guarantee.adjacency, round(high.price()["epsilon_tight"], 1), high.violated)
+>>> print(high.guarantee.adjacency, round(high.price()["epsilon_proven"], 1), high.violated)
 add_remove 6.0 []
 """
 
@@ -172,8 +172,8 @@ def price(
 
     The columns are those of a row of the sweep (`methods.prices.priced`).  Among them are:
 
-    * the promise: epsilon_paper, accountant_paper, adjacency;
-    * the proven epsilon: epsilon_tight, accountant_tight, adjacency_tight;
+    * the promise: epsilon_promised, accountant_promised, adjacency;
+    * the proven epsilon: epsilon_proven, accountant_proven, adjacency_proven;
     * the proven epsilon for each kind of neighbours: epsilon_add_remove, epsilon_replace_one (nan if there is
       none);
     * epsilon_last, if only the last iterate is released;
@@ -184,12 +184,12 @@ def price(
     method : Method, or its name for the default settings.
     problem : Glm or Facts; only the facts are used, see `facts`.
     budget : Budget
-    adjacency : neighbour relation of epsilon_tight; by default that of the guarantee.
+    adjacency : neighbour relation of epsilon_proven; by default that of the guarantee.
 
     Examples
     --------
     >>> row = price("dp_sgd", facts(1000, 5), Budget(1.0, 1e-5))
-    >>> round(row["epsilon_paper"], 3), round(row["epsilon_tight"], 2), row["steps"]
+    >>> round(row["epsilon_promised"], 3), round(row["epsilon_proven"], 2), row["steps"]
     (1.0, 0.73, 312)
     """
     method, known = named(method), _facts(problem)
@@ -221,7 +221,7 @@ def calibrate(
     target : Budget
     adjacency : neighbour relation of the proven epsilon.
     rtol : float, relative tolerance.
-    accountant : Accountant, by default that of epsilon_tight in `price`.
+    accountant : Accountant, by default that of epsilon_proven in `price`.
     event : function plan -> the event that is priced; by default all iterates are visible.
         `plan.guarantee.event` prices the release of the last iterate alone.
 
@@ -233,7 +233,7 @@ def calibrate(
     Examples
     --------
     >>> asked = calibrate("objpert", facts(1000, 5), Budget(1.0, 1e-5))
-    >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_tight"], 2)
+    >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_proven"], 2)
     (1.33, 1.0)
     """
     method, known = named(method), _facts(problem)

@@ -239,9 +239,9 @@ def test_a_row_tells_less_than_its_price(method: Any) -> None:
     last = promise.released == "final"
     found = OnRow(40_000, 40_000)(method, plan, ROWS, DELTA, rng())
     loose = last or promise.sampling == "shuffled"
-    assert (0.04 if loose else 0.3) * price < found["epsilon_audit"] <= price
-    assert found["audit_pair"] in {pair.name for pair in pairs(BOUND)}
-    assert found["audit_confidence"] == 0.95
+    assert (0.04 if loose else 0.3) * price < found["epsilon_attack"] <= price
+    assert found["attack_pair"] in {pair.name for pair in pairs(BOUND)}
+    assert found["attack_confidence"] == 0.95
 
 
 def test_the_pilot_chooses_the_pair_that_tells_most() -> None:
@@ -295,7 +295,7 @@ def test_among_records_a_row_tells_less_than_its_price_and_less_noise_is_caught(
     price = Tight().epsilon(plan.guarantee.event, DELTA, "replace_one")
     attack = release.AmongRecords(20_000)
     less = plan._replace(work=plan.work._replace(noise_std=0.2 * plan.work.noise_std))
-    found = [attack(method, each, SPREAD, DELTA, rng())["epsilon_audit"] for each in (plan, less)]
+    found = [attack(method, each, SPREAD, DELTA, rng())["epsilon_attack"] for each in (plan, less)]
     assert 0.1 * price < found[0] <= price < found[1]
 
 

@@ -106,18 +106,18 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     assert set(found.method) == set(CHEAP.split(","))
     private = found[np.isfinite(found.epsilon)]
     assert private.assumptions.str.contains("read off the data", regex=False).all()
-    assert set(private.adjacency_tight) == {"replace_one"}
+    assert set(private.adjacency_proven) == {"replace_one"}
     for method, mine in private.groupby("method"):
-        audited = mine.drop_duplicates("epsilon").epsilon_tight.to_numpy()
+        proven = mine.drop_duplicates("epsilon").epsilon_proven.to_numpy()
         assert {1.0, 10.0} <= set(mine.epsilon), method
         for wanted in (1.0, 10.0):
-            assert np.abs(np.log(audited / wanted)).min() < 5e-3, method
+            assert np.abs(np.log(proven / wanted)).min() < 5e-3, method
     page = (here / "out/index.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 2
     assert "http" not in page.replace("http-equiv", "")
     assert "read off the data, not accounted" in page
     shown = pd.read_csv(here / "out/compare.csv")
-    best = shown[shown.best & shown.axis.eq("audited")].set_index("epsilon").method
+    best = shown[shown.best & shown.axis.eq("proven")].set_index("epsilon").method
     for e in best.index:
         assert re.search(rf"At a tight ε of {e:g} (the best, )?{label_of(best[e])} ", page)
     for text in (page, " ".join(done.output.split())):
@@ -251,7 +251,7 @@ def test_classes_and_numbers_and_what_is_not_defined_for_them(here: Path) -> Non
     found = read.read_runs(["out"], root=here)
     errors = found[found.metric.eq("absolute_error")].groupby(["method", "epsilon"]).value.mean()
     shown = pd.read_csv("out/compare.csv")
-    shown = shown[shown.axis.eq("asked") & shown.best].set_index("epsilon")
+    shown = shown[shown.axis.eq("promised") & shown.best].set_index("epsilon")
     assert shown.absolute_error[10.0] == pytest.approx(errors["objpert", 10.0])
     free, constant = (
         found[found.metric.eq(name) & found.method.eq("nonprivate")].value.mean()

@@ -138,7 +138,7 @@ def test_experiments_say_what_was_changed_and_what_came_of_it(monkeypatch: pytes
     (outcome,) = radius["outcomes"]  # DP-SGD's numbers are those of the commit
     assert (outcome["method"], outcome["run"], outcome["budgets"]) == ("ops", "compare-abalone", [0.1, 1, 10])
     assert outcome["accuracy"][:2] == pytest.approx([0.73182, 0.75431], abs=1e-5)
-    assert outcome["epsilon_tight"][:2] == pytest.approx([0.10622, 1.07732], abs=1e-5)
+    assert outcome["epsilon_proven"][:2] == pytest.approx([0.10622, 1.07732], abs=1e-5)
     assert (queued["state"], queued["outcomes"], set(queued["changed"])) == (
         "queued", [], {"delta", "method.ops.radius"},
     )  # fmt: skip

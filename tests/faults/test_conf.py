@@ -150,7 +150,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("experiment.li2019_tab1.noise", "float16", "noise = 'float16' must be"),
     ("repeats", [10], "repeats = [10] must be a whole number"),
     ("splits", 0, "splits must be positive"),
-    ("audit_runs.single", 1e6, "audit_runs.single = 1000000.0 must be a whole number"),
+    ("attack_runs.single", 1e6, "attack_runs.single = 1000000.0 must be a whole number"),
     ("reference.sampler.chains", "4", "reference.sampler.chains = '4' must be a whole number (without quotes)"),
     ("pipeline.datasets", "adult", "pipeline.datasets = 'adult' must be a list"),
     ("method.ops.radius", [1.0, 2.0], "method.ops.radius = [1.0, 2.0] must be a number"),

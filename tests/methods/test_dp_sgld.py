@@ -287,12 +287,12 @@ def test_calibrations_spend_the_budget(schedule: Any) -> None:
     assert formula.paper is not None
     assert 1.998 < Ryffel2022().epsilon(formula.paper, 1e-3) == formula.guarantee.epsilon <= 2.0
     clipped = row(langevin(schedule=schedule, clip=0.5, initial="zero"), SMALL, 2.0, 1e-3)
-    assert 1.998 < clipped["epsilon_tight"] <= 2.0
+    assert 1.998 < clipped["epsilon_proven"] <= 2.0
     assert "epsilon_last" not in clipped
     assert "theta_0 = 0" in clipped["violated"]
     assert "are clipped at 0.5" in clipped["violated"]
     free = row(langevin(schedule=schedule), SMALL, 2.0, 1e-3)
-    assert 1.998 < min(free["epsilon_tight"], free["epsilon_last"]) <= 2.0
+    assert 1.998 < min(free["epsilon_proven"], free["epsilon_last"]) <= 2.0
     assert free["epsilon_add_remove"] != free["epsilon_add_remove"]  # subsets keep n
 
 
@@ -334,7 +334,7 @@ def test_the_last_iterate_can_be_cheaper() -> None:
     long = langevin(noise_std=1.0, l2=1.0, sampling=Sampling("subset", 200, 100.0))
     found, event = row(long, SMALL, 1.0, 1e-3), long.provable(SMALL, 1.0)
     assert event.smoothness == 2.0**2 / 2 + 1.0
-    assert found["epsilon_last"] == Bok2024().epsilon(event, 1e-3) < 0.5 * found["epsilon_tight"]
+    assert found["epsilon_last"] == Bok2024().epsilon(event, 1e-3) < 0.5 * found["epsilon_proven"]
 
 
 def test_the_authors_settings() -> None:
@@ -349,8 +349,8 @@ def test_the_authors_settings() -> None:
         slope = a * (1 - math.exp(-0.001 / 2 * steps / 110))
         expected = slope + 2 * math.sqrt(slope * math.log(1e5))
         assert found[f"epsilon_formula_{name}"] == pytest.approx(expected)
-    assert found["epsilon_paper"] == found["epsilon_formula_steps"] > 1 > found["epsilon_formula_epochs"]
-    assert found["epsilon_last"] < found["epsilon_tight"]
+    assert found["epsilon_promised"] == found["epsilon_formula_steps"] > 1 > found["epsilon_formula_epochs"]
+    assert found["epsilon_last"] < found["epsilon_proven"]
     assert "full batches: batch 128 of 50000" in found["violated"]
 
 

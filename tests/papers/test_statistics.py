@@ -1,4 +1,4 @@
-"""Intervals, tests and summaries against scipy; pairing, interpolation on the audited axis, what cannot be compared."""
+"""Intervals, tests and summaries against scipy; pairing, interpolation on the proven axis, what cannot be compared."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_interval_of_one_value_and_of_bad_values() -> None:
 def test_difference_is_paired_by_repeat_on_shared_budgets() -> None:
     first = accuracy_rows("a", {0.1: [0.6, 0.8], 1.0: [0.7, 0.9], 5.0: [1.0, 1.0]})
     second = accuracy_rows("b", {0.1: [0.5, 0.7], 1.0: [0.6, 0.8]})
-    gap = statistics.difference(first, second.iloc[::-1], "asked")
+    gap = statistics.difference(first, second.iloc[::-1], "promised")
     assert gap.to_numpy() == pytest.approx(np.full((2, 2), 0.1))
     found = statistics.compare(gap)
     assert found.interval == pytest.approx((0.1, 0.1, 0.1))
@@ -47,7 +47,7 @@ def test_difference_is_paired_by_repeat_on_shared_budgets() -> None:
 
 def test_audited_difference_interpolates_in_ln_epsilon() -> None:
     line = {e: [0.5 + 0.1 * math.log(e), 0.6 + 0.1 * math.log(e)] for e in EPSILONS}
-    gap = statistics.difference(accuracy_rows("a", line), accuracy_rows("b", line, bill=0.5), "audited")
+    gap = statistics.difference(accuracy_rows("a", line), accuracy_rows("b", line, bill=0.5), "proven")
     points = np.exp(gap.columns.to_numpy(float))
     assert points == pytest.approx([0.1, 0.5, 1.0, 5.0])
     assert gap.to_numpy() == pytest.approx(np.full((2, 4), 0.1 * math.log(0.5)))
@@ -55,7 +55,7 @@ def test_audited_difference_interpolates_in_ln_epsilon() -> None:
 
 def test_factor_reads_the_second_curve_at_a_share_of_the_budget() -> None:
     line = {e: [0.5 + 0.1 * math.log(e)] * 2 for e in EPSILONS}
-    gap = statistics.difference(accuracy_rows("a", line), accuracy_rows("b", line), "asked", factor=0.5)
+    gap = statistics.difference(accuracy_rows("a", line), accuracy_rows("b", line), "promised", factor=0.5)
     assert np.exp(gap.columns.to_numpy(float)) == pytest.approx([1.0, 10.0])
     assert gap.to_numpy() == pytest.approx(np.full((2, 2), 0.1 * math.log(2)))
 
@@ -63,7 +63,7 @@ def test_factor_reads_the_second_curve_at_a_share_of_the_budget() -> None:
 def test_a_method_without_a_budget_holds_at_every_budget() -> None:
     top = accuracy_rows("nonprivate", {math.inf: [0.9, 0.8]})
     line = accuracy_rows("a", {e: [0.7, 0.7] for e in EPSILONS}, bill=0.1)
-    for axis in ("asked", "audited"):
+    for axis in ("promised", "proven"):
         assert statistics.difference(top, line, axis).to_numpy() == pytest.approx(
             np.array([[0.2] * 3, [0.1] * 3])
         )
@@ -74,9 +74,9 @@ def test_a_method_without_a_budget_holds_at_every_budget() -> None:
 
 def test_points_of_zero_or_infinite_epsilon_are_left_out() -> None:
     line = accuracy_rows("a", {e: [0.7, 0.7] for e in EPSILONS})
-    line.loc[line.epsilon.eq(0.1), "epsilon_tight"] = 0.0
-    line.loc[line.epsilon.eq(10.0), "epsilon_tight"] = math.inf
-    assert statistics.curve(line, "audited").columns.to_numpy(float) == pytest.approx([0.0])
+    line.loc[line.epsilon.eq(0.1), "epsilon_proven"] = 0.0
+    line.loc[line.epsilon.eq(10.0), "epsilon_proven"] = math.inf
+    assert statistics.curve(line, "proven").columns.to_numpy(float) == pytest.approx([0.0])
 
 
 def test_what_cannot_be_compared_says_why() -> None:
@@ -84,11 +84,13 @@ def test_what_cannot_be_compared_says_why() -> None:
     line = accuracy_rows("a", values)
     for bill, why in ((1e-6, "share no point"), (0.0, "no point with")):
         with pytest.raises(statistics.NoCommonRange, match=why):
-            statistics.difference(line, accuracy_rows("b", values, bill=bill), "audited")
+            statistics.difference(line, accuracy_rows("b", values, bill=bill), "proven")
     with pytest.raises(ValueError, match="repeats differ"):
-        statistics.difference(line, accuracy_rows("b", {e: [0.7] for e in EPSILONS}), "asked")
+        statistics.difference(line, accuracy_rows("b", {e: [0.7] for e in EPSILONS}), "promised")
     with pytest.raises(ValueError, match="one variant"):
-        statistics.curve(pd.concat([line, accuracy_rows("a", {1.0: [0.5]}, variant="radius=3.0")]), "asked")
+        statistics.curve(
+            pd.concat([line, accuracy_rows("a", {1.0: [0.5]}, variant="radius=3.0")]), "promised"
+        )
     with pytest.raises(ValueError, match="axis"):
         statistics.curve(line, "tight")
     with pytest.raises(ValueError, match="conf/claim"):
@@ -97,7 +99,7 @@ def test_what_cannot_be_compared_says_why() -> None:
 
 def test_read_off_interpolates_and_stays_inside() -> None:
     line = {e: [0.5 + 0.1 * math.log(e), 0.3 - 0.1 * math.log(e)] for e in EPSILONS}
-    table = statistics.curve(accuracy_rows("a", line, bill=0.5), "audited")
+    table = statistics.curve(accuracy_rows("a", line, bill=0.5), "proven")
     assert statistics.read_off(table, 2.0).to_numpy() == pytest.approx(
         [0.5 + 0.1 * math.log(4), 0.3 - 0.1 * math.log(4)]
     )
@@ -107,10 +109,10 @@ def test_read_off_interpolates_and_stays_inside() -> None:
     for outside in (0.04, 6.0):
         with pytest.raises(statistics.NoCommonRange, match="outside"):
             statistics.read_off(table, outside)
-    free = statistics.curve(accuracy_rows("b", {math.inf: [0.9, 0.8]}), "audited")
+    free = statistics.curve(accuracy_rows("b", {math.inf: [0.9, 0.8]}), "proven")
     assert statistics.read_off(free, 3.0).tolist() == [0.9, 0.8]
     with pytest.raises(statistics.NoCommonRange, match="no point"):
-        statistics.read_off(statistics.curve(accuracy_rows("a", line, bill=0.0), "audited"), 1.0)
+        statistics.read_off(statistics.curve(accuracy_rows("a", line, bill=0.0), "proven"), 1.0)
 
 
 def test_paired_p_agrees_with_scipy(rng: np.random.Generator) -> None:
@@ -139,16 +141,16 @@ def test_diverged_repeats_are_left_out() -> None:
     line = accuracy_rows("a", {e: [0.7, 0.8, 0.9, 0.7, 0.8, 0.9] for e in EPSILONS})
     line.loc[line.epsilon.eq(0.1) & line.seed.ge(2), "value"] = math.nan
     other = accuracy_rows("b", {e: [0.6, 0.65, 0.7, 0.6, 0.65, 0.7] for e in EPSILONS})
-    found = statistics.compare(statistics.difference(line, other, "asked"))
+    found = statistics.compare(statistics.difference(line, other, "promised"))
     assert found.interval.mean == pytest.approx(0.125)
     assert (found.repeats, found.above) == (2, [])  # two repeats are left, at every epsilon
     worse = accuracy_rows(
         "c", {e: [0.3 if e < 1 else 0.71] * 6 for e in EPSILONS}
     )  # behind where it does not diverge
     worse.loc[worse.epsilon.eq(0.1) & worse.seed.ge(2), "value"] = math.nan
-    assert statistics.compare(statistics.difference(worse, other, "asked")).interval.mean < 0
+    assert statistics.compare(statistics.difference(worse, other, "promised")).interval.mean < 0
     with pytest.raises(statistics.NoCommonRange, match="diverged"):
-        statistics.difference(line.assign(value=math.nan), other, "asked")
+        statistics.difference(line.assign(value=math.nan), other, "promised")
 
 
 def test_significant_points_are_those_of_holm() -> None:
@@ -197,7 +199,7 @@ def test_summary_keeps_majority_violations_and_zero_epsilon(runs: pd.DataFrame) 
     bad = table[table.violated.ne("")]
     assert set(bad.method) == {"dp_sgld", "dp_sgnht"}
     assert bad.epsilon.min() > 3
-    zero = table[table.epsilon_tight.eq(0.0)]
+    zero = table[table.epsilon_proven.eq(0.0)]
     assert np.isneginf(zero.ln_epsilon_tight).all()
 
 

@@ -46,7 +46,7 @@ datasets: [wine]
 methods: [nonprivate, noisy_mean, objpert]
 problem: logistic
 scalings: [unit]
-audit: replace_one
+price_neighbours: replace_one
 epsilons: {wine: [1.0, 10.0]}
 metrics: true
 """
@@ -129,8 +129,8 @@ def test_a_table_of_numbers_goes_from_its_yaml_to_rows_of_results(project: Path)
 def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) -> None:
     frame = read.read_runs(["mine/wine"], root=project / "results/runs")
     mine = frame[frame.method.eq("noisy_mean") & frame.metric.eq("accuracy")]
-    assert mine.epsilon_tight.tolist() == pytest.approx([1.0, 1.0, 10.0, 10.0], rel=1e-6)
-    assert set(mine.accountant_tight) == {"analytic Gaussian"}
+    assert mine.epsilon_proven.tolist() == pytest.approx([1.0, 1.0, 10.0, 10.0], rel=1e-6)
+    assert set(mine.accountant_proven) == {"analytic Gaussian"}
     assert mine[mine.epsilon.eq(10)].value.min() > 0.8
     shown = compare.at_epsilon(frame, epsilons=[1.0, 10.0])
     assert shown[shown.method.eq("noisy_mean")].reach.tolist() == [compare.REACHED] * 2

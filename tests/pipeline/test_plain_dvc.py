@@ -368,16 +368,16 @@ def test_the_smoke_run_shares_out_all_that_is_computed() -> None:
 def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:
     budgets = [(0.2, 0.11, 0.6), (1.5, 0.9, 0.7), (2.0, 1.2, 0.8), (20.0, 9.0, 0.9)]
     rows = [
-        {"metric": metric, "epsilon": epsilon, "epsilon_tight": price, "value": value + repeat / 10}
+        {"metric": metric, "epsilon": epsilon, "epsilon_proven": price, "value": value + repeat / 10}
         for epsilon, price, value in budgets
         for repeat in (-1, 1)
         for metric in ("accuracy", "log_loss")
     ]
     found = at_prices(pd.DataFrame(rows))
-    assert found["at_0.1"] == {"accuracy": 0.6, "epsilon_tight": 0.11}
-    assert found["at_1"] == {"accuracy": 0.7, "epsilon_tight": 0.9}
-    assert found["at_10"] == {"accuracy": 0.9, "epsilon_tight": 9.0}
-    free = pd.DataFrame(rows).assign(epsilon=float("inf"), epsilon_tight=float("inf"))
+    assert found["at_0.1"] == {"accuracy": 0.6, "epsilon_proven": 0.11}
+    assert found["at_1"] == {"accuracy": 0.7, "epsilon_proven": 0.9}
+    assert found["at_10"] == {"accuracy": 0.9, "epsilon_proven": 9.0}
+    free = pd.DataFrame(rows).assign(epsilon=float("inf"), epsilon_proven=float("inf"))
     assert at_prices(free) == {"accuracy": 0.75}
 
 

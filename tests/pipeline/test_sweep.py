@@ -100,8 +100,8 @@ def test_every_row_is_there_once_and_priced_twice(data: Path) -> None:
     assert private.groupby(["scaling", "variant"]).epsilon.apply(list).to_dict() == {
         (scaling, f"ridge={ridge}"): [0.5, 1.0, 4.0] for scaling in ("unit", "global") for ridge in (0.1, 5.0)
     }
-    assert (private.epsilon_paper <= private.epsilon * (1 + 1e-6)).all()
-    assert (private.epsilon_tight < private.epsilon).all()
+    assert (private.epsilon_promised <= private.epsilon * (1 + 1e-6)).all()
+    assert (private.epsilon_proven < private.epsilon).all()
     assert found["runs"].assumptions.str.endswith("made up").all()
     counts = found["scores"].groupby([*KEYS, "metric"]).seed.apply(list)
     assert set(map(tuple, counts)) == {(0, 1, 2)}
@@ -174,16 +174,16 @@ def test_delta_and_audit_are_the_experiments(data: Path) -> None:
     cfg = unit(toy.config("objpert"))
     cfg.experiment.toy.settings = {"objpert": {"adjacency": "add_remove"}}
     own = sweep(cfg, data)["runs"]
-    assert set(own.adjacency_tight) == set(own.adjacency) == {"add_remove"}
-    cfg.experiment.toy.audit, cfg.experiment.toy.delta = "replace_one", 1e-3
+    assert set(own.adjacency_proven) == set(own.adjacency) == {"add_remove"}
+    cfg.experiment.toy.price_neighbours, cfg.experiment.toy.delta = "replace_one", 1e-3
     found = sweep(cfg, data)["runs"]
     assert set(found.adjacency) == {"add_remove"}
-    assert set(found.adjacency_tight) == {"replace_one"}
+    assert set(found.adjacency_proven) == {"replace_one"}
     assert set(found.delta) == {1e-3}
     method = ObjPert(instantiate(cfg.accountant.kifer2012), 0.1, adjacency="add_remove")
     problem = instantiate(cfg.problem.logistic)(Dataset.load(data).scaled("unit"), 3)
     event = method.plan(problem.facts, Budget(0.5, 1e-3)).guarantee.event
-    assert found.epsilon_tight[0] == pytest.approx(Tight().epsilon(event, 1e-3, "replace_one"))
+    assert found.epsilon_proven[0] == pytest.approx(Tight().epsilon(event, 1e-3, "replace_one"))
     cfg.experiment.toy.prices = ["neighbour"]
     with pytest.raises(ValueError, match=r"unknown prices \['neighbour'\]"):
         sweep(cfg, data)
@@ -200,25 +200,27 @@ def test_prices_of_chains_on_features(tmp_path: Path) -> None:
     table = found["runs"].set_index("run")
     for name in ("published", "zero", "theorem"):
         here, event = row(found, name), plans[name].paper
-        assert here.epsilon_tight == pytest.approx(Tight().epsilon(event.all_iterates(), 1e-3, "replace_one"))
+        assert here.epsilon_proven == pytest.approx(
+            Tight().epsilon(event.all_iterates(), 1e-3, "replace_one")
+        )
         assert here.epsilon_formula_steps == pytest.approx(Ryffel2022().epsilon(event, 1e-3))
         assert here.epsilon_formula_epochs < here.epsilon_formula_steps
         assert (here.smoothness, here.noise_std) == (event.smoothness, event.noise_std)
     last = plans["published"].guarantee.event
     assert row(found, "published").epsilon_last == min(
-        Bok2024().epsilon(last, 1e-3), row(found, "published").epsilon_tight
+        Bok2024().epsilon(last, 1e-3), row(found, "published").epsilon_proven
     )
     assert table.epsilon_last.drop("published").isna().all()  # clipped, or no such chain
     event = plans["dp_sgd"].guarantee.event
     assert row(found, "dp_sgd").epsilon_add_remove == pytest.approx(
         Tight().epsilon(event, 1e-3, "add_remove")
     )
-    assert row(found, "dp_sgd").epsilon_replace_one == row(found, "dp_sgd").epsilon_tight
+    assert row(found, "dp_sgd").epsilon_replace_one == row(found, "dp_sgd").epsilon_proven
     rng = random.generator(cfg.seed, "toy/dp_sgd//1.0")
     attacked = OnRow(400, 100)(methods["dp_sgd"], plans["dp_sgd"], problem, 1e-3, rng)
     assert {name: row(found, "dp_sgd")[name] for name in attacked} == pytest.approx(attacked)
-    assert table.epsilon_audit.isna().to_dict() == {name: name == "sgd" for name in table.index}
-    assert (table.epsilon_audit.drop("sgd") <= table.epsilon_tight.drop("sgd")).all()
+    assert table.epsilon_attack.isna().to_dict() == {name: name == "sgd" for name in table.index}
+    assert (table.epsilon_attack.drop("sgd") <= table.epsilon_proven.drop("sgd")).all()
     assert table.block.eq("").all()
     assert "norm_q99 = 4 of the features of 9 public images (others)" in table.assumptions["sgd"]
 
@@ -245,12 +247,12 @@ def test_shuffled_epochs_and_the_best_of_them(tmp_path: Path) -> None:
     def over(e: float) -> float:
         return float(norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - 1e-3)
 
-    assert table.epsilon_tight["dp_sgd"].to_numpy() == pytest.approx(brentq(over, 0.1, 50.0), rel=1e-3)
+    assert table.epsilon_proven["dp_sgd"].to_numpy() == pytest.approx(brentq(over, 0.1, 50.0), rel=1e-3)
     assert table.violated["dp_sgd"].str.contains("is for Poisson samples, not for shuffled epochs").all()
     scores = found["scores"].pivot_table(index=["run", "epsilon", "seed"], columns="metric", values="value")
     assert (scores.accuracy_best_epoch >= scores.accuracy).all()
     assert (scores.accuracy_best_epoch > scores.accuracy).any()
-    spec.audit = "add_remove"
+    spec.price_neighbours = "add_remove"
     with pytest.raises(
         ValueError, match=r"\(shuffled epochs\) cannot price adjacency 'add_remove'; it supports replace_one"
     ):
@@ -288,7 +290,7 @@ def test_what_costs_more_than_its_budget_is_refused_and_what_is_stated_reported(
     else:
         cfg = only(cfg, others[name])
     found = row(sweep(cfg, data), others[name])
-    assert name == "rows" or found.epsilon_paper > found.epsilon == 1.0
+    assert name == "rows" or found.epsilon_promised > found.epsilon == 1.0
 
 
 @pytest.mark.parametrize("fault", ["plan", "release", "setting"])
@@ -414,7 +416,7 @@ def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> 
         ("delta=1e-4", {"objpert", "nonprivate"}),
         ("problem.logistic.loss=huber", {"objpert", "nonprivate"}),
         ("repeats=4", {"objpert", "nonprivate"}),
-        ("experiment.toy.audit=replace_one", {"objpert", "nonprivate"}),
+        ("experiment.toy.price_neighbours=replace_one", {"objpert", "nonprivate"}),
         ("dataset.rows.assumptions=[other]", {"objpert", "nonprivate"}),
         ("dataset.rows.train_rows=50", {"objpert", "nonprivate"}),
         ("experiment.toy.vary={objpert: {ridge: [0.1, 5.0]}, problem: {linear: {}}}", set()),
@@ -539,7 +541,7 @@ def test_networks_have_curves_and_bins_of_confidence(tmp_path: Path, monkeypatch
     formula = instantiate(cfg.experiment.toy.formula)
     for _, one in table[table.run.isin(["dp_sgd", "printed"])].iterrows():
         event = steps_event(one.noise_multiplier, rate=1 / 6, steps=12, schedule="fixed")
-        assert one.epsilon_paper == pytest.approx(formula.epsilon(event, 1e-3, "add_remove"))
+        assert one.epsilon_promised == pytest.approx(formula.epsilon(event, 1e-3, "add_remove"))
         half = steps_event(one.noise_multiplier, rate=1 / 6, steps=6, schedule="fixed")
         at = curve[curve.run.eq(one.run) & curve.epsilon.eq(one.epsilon)].set_index(["epoch", "seed"])
         for kind in ("add_remove", "replace_one"):

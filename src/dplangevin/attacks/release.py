@@ -173,7 +173,7 @@ class AmongRecords:
         first, second = statistics(method, neighbours, plan, self.runs, rng, AT_ONCE, torch.float32)
         found = audit(first, second, delta, self.confidence)
         return {
-            "epsilon_audit": found.epsilon,
-            "audit_confidence": found.confidence,
-            "audit_pair": "x to -x, among the records of the data set",
+            "epsilon_attack": found.epsilon,
+            "attack_confidence": found.confidence,
+            "attack_pair": "x to -x, among the records of the data set",
         }

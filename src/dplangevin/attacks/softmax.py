@@ -536,7 +536,7 @@ class OnRow:
             attack = all_iterates(training, self.chain, rng)
         found = audit(attack.first, attack.second, delta, self.confidence)
         return {
-            "epsilon_audit": found.epsilon,
-            "audit_confidence": found.confidence,
-            "audit_pair": attack.pair.name,
+            "epsilon_attack": found.epsilon,
+            "attack_confidence": found.confidence,
+            "attack_pair": attack.pair.name,
         }

@@ -404,7 +404,7 @@ def _ours(out: Path, schema: Path | None) -> None:
     if not out.is_dir():
         return
     others = sorted(
-        path.name for path in out.iterdir() if path.name not in {*names, "audited.png", "asked.png"}
+        path.name for path in out.iterdir() if path.name not in {*names, "proven.png", "promised.png"}
     )
     own = not (out / "config.yaml").exists() and any(out.iterdir())
     if schema is not None and schema.resolve().parent == out.resolve():

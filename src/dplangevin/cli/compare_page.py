@@ -64,7 +64,7 @@ class Row(NamedTuple):
 class Page:
     """What a terminal and the page show of a comparison."""
 
-    AXES: ClassVar = ("audited", "asked")
+    AXES: ClassVar = ("proven", "promised")
     LEGEND: ClassVar = (
         "Mean over repeats with its 95 % interval. *: the best private method; ≈: cannot be told from the best (paired "
         "t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged, never "
@@ -148,7 +148,7 @@ class Page:
         return f"; {', '.join(texts)}" if texts else ""
 
     def heading(self, axis: str) -> str:
-        which = "tight ε (the same accountant for all)" if axis == "audited" else "asked ε (as promised)"
+        which = "tight ε (the same accountant for all)" if axis == "proven" else "asked ε (as promised)"
         return (
             f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.asked.delta)}"
         )
@@ -256,7 +256,7 @@ class Page:
     @property
     def headroom(self) -> str:
         """Distance from the best private method to the non-private fit, at the largest ε."""
-        table = self.tables["audited"]
+        table = self.tables["proven"]
         last = table[table.epsilon.eq(max(self.asked.epsilons))]
         free, best = last[last.reach.eq(compare.NOT_PRIVATE)], last[last.best.astype(bool)]
         if free.empty or best.empty:
@@ -313,9 +313,9 @@ class Page:
             yield {
                 "method": look(row.method).label,
                 "asked": short(row.epsilon),
-                "audited": epsilon(row.epsilon_tight),
-                "accountant": f"{row.accountant_paper}, {row.adjacency.replace('_', '-')}",
-                "promised": epsilon(row.epsilon_paper),
+                "proven": epsilon(row.epsilon_proven),
+                "accountant": f"{row.accountant_promised}, {row.adjacency.replace('_', '-')}",
+                "promised": epsilon(row.epsilon_promised),
                 "steps": steps,
                 "released": row.released,
                 "violated": row.violated,

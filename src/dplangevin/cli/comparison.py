@@ -365,7 +365,7 @@ class Comparison:
                         "methods": [*methods],
                         "problem": "linear",
                         "scalings": ["global"],
-                        "audit": NEIGHBOURS,
+                        "price_neighbours": NEIGHBOURS,
                         "scored": self.scored,
                         "epsilons": {self.name: {name: [*asked[name]] for name in methods}},
                         "budgets_per_unit": min(

@@ -254,7 +254,7 @@ class Outcome(NamedTuple):
     method: str
     budgets: list[float]
     accuracy: list[float]
-    epsilon_tight: list[float]
+    epsilon_proven: list[float]
 
     @property
     def accuracies(self) -> str:
@@ -263,7 +263,7 @@ class Outcome(NamedTuple):
 
     @property
     def prices(self) -> str:
-        return " ".join(short(value) for value in self.epsilon_tight)
+        return " ".join(short(value) for value in self.epsilon_proven)
 
 
 class Result(NamedTuple):
@@ -372,7 +372,7 @@ def _outcomes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[O
                 continue
             numbers = sorted((float(key.removeprefix("at_")), value) for key, value in budgets.items())
             accuracy, price = (
-                [value.get(k, float("nan")) for _, value in numbers] for k in ("accuracy", "epsilon_tight")
+                [value.get(k, float("nan")) for _, value in numbers] for k in ("accuracy", "epsilon_proven")
             )
             yield Outcome(Path(path).stem, method, [budget for budget, _ in numbers], accuracy, price)
 

@@ -1,6 +1,6 @@
 """The privacy columns of a row of results: promised epsilon, proven epsilon and attack epsilon.
 
-Every row has the promised epsilon (`epsilon_paper`) and the proven epsilon (`epsilon_tight`).  An experiment
+Every row has the promised epsilon (`epsilon_promised`) and the proven epsilon (`epsilon_proven`).  An experiment
 can name more prices, that is, further values of epsilon:
 
 * "neighbours": the proven epsilon for both kinds of neighbours.
@@ -52,7 +52,7 @@ def priced(
     ----------
     method, plan, facts : the method, its plan, and the facts of the problem.
     delta : float, for the proven epsilon.
-    adjacency : neighbour relation of the proven epsilon `epsilon_tight`.
+    adjacency : neighbour relation of the proven epsilon `epsilon_proven`.
     names : further prices, see the module's docstring.
     formula : Accountant of the paper, if it is not the method's own.  It is used for events that it covers.
     attack : function that returns the columns of an attack.  It is called only for a chain with noise in
@@ -74,12 +74,12 @@ def priced(
             by = "the method's own"
     tight = Tight().price(event, delta, adjacency)
     found: dict[str, Any] = {
-        "epsilon_paper": claimed,
-        "accountant_paper": by,
-        "epsilon_tight": tight.epsilon,
-        "accountant_tight": tight.accountant,
+        "epsilon_promised": claimed,
+        "accountant_promised": by,
+        "epsilon_proven": tight.epsilon,
+        "accountant_proven": tight.accountant,
         "adjacency": guarantee.adjacency,
-        "adjacency_tight": adjacency,
+        "adjacency_proven": adjacency,
     }
     if "neighbours" in names:
         found |= both(event, delta)
@@ -88,7 +88,7 @@ def priced(
     if attack is not None and isinstance(plan.work, Chain) and bool((plan.work.noise_std > 0).all()):
         if adjacency != "replace_one":
             raise ValueError(
-                f"attacks on rows replace a record, so no price under {adjacency}: audit = replace_one"
+                f"attacks on rows replace a record, so no price under {adjacency}: price_neighbours = replace_one"
             )
         found |= attack()
     found |= {"released": guarantee.released, "sampling": guarantee.sampling}

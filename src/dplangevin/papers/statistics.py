@@ -11,8 +11,8 @@ On convex problems, the methods of one experiment share data splits and test poi
 for repeat r and budget b. It is averaged over budgets within each repeat, and has a Student interval over
 repeats. There are two kinds of budgets:
 
-- `axis="asked"`: the ε that was asked of the mechanism;
-- `axis="audited"`: the proven ε by the tight accountant. Here the points of two methods differ, and the
+- `axis="promised"`: the ε that was asked of the mechanism;
+- `axis="proven"`: the proven ε by the tight accountant. Here the points of two methods differ, and the
   accuracy of each repeat is interpolated linearly in ln epsilon.
 
 Seeds of networks are independent. They are compared by Welch (1947).
@@ -32,11 +32,11 @@ import pandas as pd
 from scipy.special import ndtri, stdtr, stdtrit
 
 LEVEL = 0.95  # confidence level of every interval, unless another is given
-AXES = ("asked", "audited")
+AXES = ("promised", "proven")
 NEAR = 5e-3  # in ln epsilon: up to this far outside a curve, the value at its end is used
 MAJORITY = "majority_accuracy"
 SUMMARY_COLUMNS = [
-    "dataset", "method", "variant", "scaling", "epsilon", "ln_epsilon", "epsilon_paper", "epsilon_tight",
+    "dataset", "method", "variant", "scaling", "epsilon", "ln_epsilon", "epsilon_promised", "epsilon_proven",
     "ln_epsilon_tight", "mean", "sd", "low", "high", "repeats", "diverged",
     "violated",
 ]  # fmt: skip
@@ -248,7 +248,7 @@ def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     rows : DataFrame
         Accuracy rows of one variant and one scaling, as from `select`.
     axis : str
-        "asked" or "audited" (see the module); ValueError for any other.
+        "promised" or "proven" (see the module); ValueError for any other.
     """
     if axis not in AXES:
         raise ValueError(f"axis {axis!r} is unknown: use one of {AXES}")
@@ -258,8 +258,8 @@ def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     wide = rows.pivot(index="seed", columns="epsilon", values="value")
     if np.isinf(wide.columns).all():
         return wide
-    if axis == "audited":
-        wide.columns = wide.columns.map(rows.groupby("epsilon").epsilon_tight.max().to_dict())
+    if axis == "proven":
+        wide.columns = wide.columns.map(rows.groupby("epsilon").epsilon_proven.max().to_dict())
         wide = wide.T.groupby(level=0).mean().T
     epsilons = wide.columns.to_numpy(float)
     keep = (epsilons > 0) & np.isfinite(epsilons)
@@ -275,7 +275,7 @@ def read_off(table: pd.DataFrame, epsilon: float) -> pd.Series:
     epsilon lies outside its range (see NEAR).
     """
     if table.shape[1] == 0:
-        raise NoCommonRange("no point has a finite, positive audited epsilon")
+        raise NoCommonRange("no point has a finite, positive proven epsilon")
     x, point = table.columns.to_numpy(float), np.log(epsilon)
     if not np.isinf(x).all() and not x.min() - NEAR <= point <= x.max() + NEAR:
         raise NoCommonRange(f"{epsilon:g} is outside [{np.exp(x.min()):.3g}, {np.exp(x.max()):.3g}]")
@@ -296,7 +296,7 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
 
     On the asked axis with factor 1, only shared budgets count. In all other cases the curves are interpolated
     linearly in ln epsilon, inside the range that they share. On the asked axis this is done at the points of
-    the first curve, and on the audited axis at the points of both. A non-private method takes the points of
+    the first curve, and on the proven axis at the points of both. A non-private method takes the points of
     the other.
 
     Parameters
@@ -325,13 +325,13 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
     if all(reference):
         raise NoCommonRange("neither method has a finite budget")
     if one.shape[1] == 0 or two.shape[1] == 0:
-        raise NoCommonRange("one method has no point with a finite, positive audited epsilon")
+        raise NoCommonRange("one method has no point with a finite, positive proven epsilon")
     if any(reference):
         points = (two if reference[0] else one).columns.to_numpy(float)
-    elif axis == "asked" and factor == 1.0:
+    elif axis == "promised" and factor == 1.0:
         points = one.columns.intersection(two.columns).to_numpy(float)
     else:
-        both = (one.columns.union(two.columns) if axis == "audited" else one.columns).to_numpy(float)
+        both = (one.columns.union(two.columns) if axis == "proven" else one.columns).to_numpy(float)
         low, high = max(one.columns.min(), two.columns.min()), min(one.columns.max(), two.columns.max())
         points = both[(both >= low) & (both <= high)]
     if len(points) == 0:
@@ -434,12 +434,12 @@ def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
         raise ValueError(
             f"a run is listed twice: {kept[twice].iloc[0][[*keys, 'seed']].to_dict()} occurs more than once"
         )
-    rows, priced = [], ("epsilon_paper", "epsilon_tight", "violated")
+    rows, priced = [], ("epsilon_promised", "epsilon_proven", "violated")
     for _, group in kept.groupby(keys, sort=False):
         finite = group.value[np.isfinite(group.value)]
         first = group.iloc[0]
         row: dict[str, Any] = {name: first[name] for name in (*keys, *priced)}
-        row |= {"ln_epsilon": _ln(row["epsilon"]), "ln_epsilon_tight": _ln(row["epsilon_tight"])}
+        row |= {"ln_epsilon": _ln(row["epsilon"]), "ln_epsilon_tight": _ln(row["epsilon_proven"])}
         row |= {**finite_interval(group.value)._asdict(), "sd": float(finite.std(ddof=1))}
         rows.append({**row, "repeats": len(finite), "diverged": len(group) - len(finite)})
     table = pd.DataFrame(rows, columns=SUMMARY_COLUMNS)

@@ -1,6 +1,7 @@
 """The runs of an experiment, each with the final config of its method, its tasks, and its result columns."""
 
 import itertools
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -16,11 +17,11 @@ from dplangevin.text import meant
 KEYS = ["run", "variant", "scaling", "epsilon"]  # they identify a row of runs.csv within its folder
 RUN_COLUMNS = [
     "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "epsilon", "delta",
-    "epsilon_paper", "accountant_paper", "epsilon_tight", "accountant_tight", "adjacency", "adjacency_tight",
+    "epsilon_promised", "accountant_promised", "epsilon_proven", "accountant_proven", "adjacency", "adjacency_proven",
     "epsilon_add_remove", "epsilon_replace_one", "epsilon_formula_epochs", "epsilon_formula_steps", "epsilon_last",
-    "epsilon_audit", "audit_confidence", "audit_pair", "released", "sampling", "schedule", "calibration", "step_size",
-    "noise_std", "noise_multiplier", "clip", "l2", "smoothness", "batch", "epochs", "steps", "records", "parameters",
-    "classes", "row_bound", "violated", "assumptions",
+    "epsilon_attack", "attack_confidence", "attack_pair", "released", "sampling", "schedule", "calibration",
+    "step_size", "noise_std", "noise_multiplier", "clip", "l2", "smoothness", "batch", "epochs", "steps", "records",
+    "parameters", "classes", "row_bound", "violated", "assumptions", "settings",
 ]  # fmt: skip
 TABLES = {
     "runs": RUN_COLUMNS,
@@ -91,6 +92,25 @@ class Unit(NamedTuple):
     def config(self) -> dict[str, Any]:
         """The method's config with the changes of this variant."""
         return merged(self.run.config, nested(self.overrides))
+
+    @property
+    def settings(self) -> str:
+        """Every setting of the method, as canonical JSON; "class" names the class of the method or of a part."""
+        return json.dumps(_in_json(self.config), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _in_json(value: Any) -> Any:
+    """Return a config without module paths and infinite numbers, which JSON does not have."""
+    if isinstance(value, Mapping):
+        names = {"_target_": "class"}
+        each = {names.get(name, name): (name, part) for name, part in value.items()}
+        return {
+            name: part.rpartition(".")[2] if of == "_target_" else _in_json(part)
+            for name, (of, part) in each.items()
+        }
+    if isinstance(value, list):
+        return [_in_json(part) for part in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -164,11 +164,11 @@ class Experiment(Group):
     ----------
     seeds : int or mapping
         Number of repeats: of all data sets, or by data set.
-    audit : {"add_remove", "replace_one"} or None
+    price_neighbours : {"add_remove", "replace_one"} or None
         Neighbour relation of the proven ε. None: the one of each method's own guarantee.
     paired : bool
         Whether chains with Poisson and with subset sampling see the same rows and noise.
-    apart : bool
+    one_budget_per_task : bool
         Whether each task is computed alone, as for networks.
     compared : bool
         Whether releases are compared with the exact posterior.
@@ -192,7 +192,7 @@ class Experiment(Group):
     block: str = ""
     seeds: int | Mapping[str, int] | None = None
     delta: float | None = None
-    audit: Adjacency | None = None
+    price_neighbours: Adjacency | None = None
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
     formula: Any = None
     attack: Any = None
@@ -200,7 +200,7 @@ class Experiment(Group):
     judge: Any = None
     stream: str | None = None
     paired: bool = False
-    apart: bool = False
+    one_budget_per_task: bool = False
     compared: bool = False
     metrics: bool = False
     best_epoch: bool = False
@@ -280,7 +280,7 @@ class Config(Group):
     repeats: int
     splits: int
     scale: str
-    audit_runs: Mapping[str, int]
+    attack_runs: Mapping[str, int]
     reference: Reference
     pipeline: Pipeline
     dataset: Mapping[str, Dataset]
@@ -296,7 +296,7 @@ class Config(Group):
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, f"seed = {self.seed} must be a whole number of at least 0")
-        _positive(delta=self.delta, repeats=self.repeats, splits=self.splits, **self.audit_runs)
+        _positive(delta=self.delta, repeats=self.repeats, splits=self.splits, **self.attack_runs)
 
 
 def _positive(**values: float | None) -> None:

@@ -277,7 +277,7 @@ class Work:
                 f"{experiment} is compared with the exact posterior on all rows: set compared: false for a part of them"
             )
         # networks: each budget is a task of its own; linear models: their chains are one program
-        self.apart = bool(self.spec.get("apart") or self.spec.get("curve"))
+        self.one_budget_per_task = bool(self.spec.get("one_budget_per_task") or self.spec.get("curve"))
         self.problems: dict[Any, Problem] = {}
 
     def files(self, wanted: Iterable[int]) -> list[File]:
@@ -300,14 +300,14 @@ class Work:
 
         Networks use a GPU.  The memory estimate covers the rows as they are read, scaled, and as tensors.
         """
-        return Need(MEMORY + COPIES * max(map(_unpacked, files)), gpu=int(self.apart))
+        return Need(MEMORY + COPIES * max(map(_unpacked, files)), gpu=int(self.one_budget_per_task))
 
     def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
         """Return groups of tasks that run together: chains on the same rows and noise; others run alone.
 
         A task whose budget is not affordable fails here, before any training.
         """
-        if self.apart:
+        if self.one_budget_per_task:
             return [[i] for i in missing]
         found: dict[Any, list[int]] = {}
         for i in missing:
@@ -357,7 +357,11 @@ class Work:
         its budgets are independent, and its variants share the noise.
         """
         name = unit.run.stream
-        return name if self.apart or isinstance(method, ChainMethod) else f"{name}/{unit.epsilons[0]}"
+        return (
+            name
+            if self.one_budget_per_task or isinstance(method, ChainMethod)
+            else f"{name}/{unit.epsilons[0]}"
+        )
 
     def place(self, unit: Unit) -> tuple[Any, ...]:
         """Return everything that determines the problem of a task."""
@@ -419,7 +423,7 @@ class Work:
             first.run.seeds,
             random.generator(self.cfg.seed, self.stream(first, method)),
             observe=curve,
-            workspace=self.workspace(group[0]) if self.apart else None,
+            workspace=self.workspace(group[0]) if self.one_budget_per_task else None,
             schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
             drawn_in=drawn_in(self.spec),
         )
@@ -451,10 +455,12 @@ class Work:
                 rng = random.generator(
                     self.cfg.seed, f"{self.experiment}/{unit.run.name}/{unit.variant}/{epsilon}"
                 )
-                audited = spec.get("audit") or plan.guarantee.adjacency
+                adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
                 names = spec.get("prices") or []
                 on_row = attack and partial(attack, method, plan, problem, self.delta, rng)
-                rows.append(priced(method, plan, problem.facts, self.delta, audited, names, formula, on_row))
+                rows.append(
+                    priced(method, plan, problem.facts, self.delta, adjacency, names, formula, on_row)
+                )
             return pd.DataFrame(rows)
 
         if attack is None:
@@ -499,6 +505,7 @@ class Work:
             last = {
                 "violated": "; ".join(filter(None, failed)),
                 "assumptions": "; ".join(assumptions),
+                "settings": unit.settings,
             }
             rows.append({**names, **stated(problem.facts), **price, **last})
             where = [unit.run.name, unit.variant, unit.scaling, epsilon]
@@ -648,6 +655,6 @@ def read(piece: Rows) -> pd.DataFrame:
     texts = [
         str(name)
         for name in frame
-        if frame[name].dtype == object or name in ("violated", "audit_pair", "schedule")
+        if frame[name].dtype == object or name in ("violated", "attack_pair", "schedule")
     ]
     return frame.assign(**{name: frame[name].astype(object).where(frame[name].notna(), "") for name in texts})

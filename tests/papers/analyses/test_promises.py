@@ -69,8 +69,8 @@ def test_row_prices_both_neighbours_and_stays_below_them_when_attacked() -> None
         )
     assert row["epsilon_formula"] == pytest.approx(exact.epsilon(GaussianDpEvent(4.0), 1e-5))
     assert row["formula"].startswith("doubled; other: ")
-    assert row["epsilon_add_remove"] * 0.5 < row["audit_epsilon"] < row["epsilon_replace_one"]
-    assert row["audit_runs"] == 20_000
+    assert row["epsilon_add_remove"] * 0.5 < row["epsilon_attack"] < row["epsilon_replace_one"]
+    assert row["attack_runs"] == 20_000
     assert GAUSSIAN.row(1) == row
 
 

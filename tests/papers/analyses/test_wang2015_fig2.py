@@ -79,7 +79,7 @@ def test_rows_of_a_run() -> None:
     frame = pd.DataFrame([row for unit in ("sgld", "sgnht") for row in analysis.rows(unit, 1)])
     assert set(frame.variant) == {"exact", "sgld", "sgnht"}
     private = frame[np.isfinite(frame.epsilon)]
-    assert private.epsilon_tight.between(0, 10, inclusive="neither").all()
+    assert private.epsilon_proven.between(0, 10, inclusive="neither").all()
     assert frame[frame.variant.eq("exact")].kind.tolist() == ["mean", "covariance", "covariance"]
     assert set(frame.epsilon) == {10.0, math.inf}
 

@@ -16,7 +16,7 @@ NAN = math.nan
 ROW = {
     "id": "a", "mechanism": "steps", "chosen": NAN, "solved": NAN, "note": NAN, "epsilon_claimed": 1.0,
     "epsilon_replace_one": 2.0, "epsilon_add_remove": 1.5, "epsilon_formula": NAN, "formula": NAN,
-    "audit_epsilon": 0.5, "audit_runs": 10, "rescued": 0, "tight": 1,
+    "epsilon_attack": 0.5, "attack_runs": 10, "rescued": 0, "tight": 1,
 }  # fmt: skip
 
 
@@ -25,9 +25,9 @@ ROW = {
     [
         ({}, verdicts.NOT_REPRODUCED),
         ({"epsilon_replace_one": 1.0}, verdicts.REPRODUCED),
-        ({"audit_epsilon": 1.1, "epsilon_add_remove": 0.9}, verdicts.CONTRADICTED),
+        ({"epsilon_attack": 1.1, "epsilon_add_remove": 0.9}, verdicts.CONTRADICTED),
         ({"epsilon_add_remove": 0.9}, verdicts.UNDER_CHOICES),
-        ({"audit_epsilon": 1.1, "solved": "batch >= 9", "rescued": 1}, verdicts.UNDER_CHOICES),
+        ({"epsilon_attack": 1.1, "solved": "batch >= 9", "rescued": 1}, verdicts.UNDER_CHOICES),
         ({"mechanism": NAN, "note": "no settings"}, verdicts.NOT_TESTABLE),
     ],
 )
@@ -46,7 +46,7 @@ def test_promise(change: dict[str, Any], verdict: str) -> None:
 
 
 def test_an_upper_bound_is_no_measurement() -> None:
-    found = analyses.guarantee(pd.DataFrame([{**ROW, "tight": 0, "audit_runs": 0}]), id="a")
+    found = analyses.guarantee(pd.DataFrame([{**ROW, "tight": 0, "attack_runs": 0}]), id="a")
     assert math.isnan(found["ours"])
     assert (found["low"], found["high"]) == (0.5, 2.0)
     assert "proven is at most 2" in found["reason"]

@@ -153,7 +153,7 @@ def made_up(experiment: str, spec: Any) -> pd.DataFrame:
             other = {"experiment": experiment, "dataset": dataset, "variant": variant, "metric": metric}
             frame = run_rows(method, means, **other)
             if method in ("nonprivate", "sgld"):
-                frame = frame[frame.epsilon.eq(1.0)].assign(epsilon=np.inf, epsilon_tight=np.inf)
+                frame = frame[frame.epsilon.eq(1.0)].assign(epsilon=np.inf, epsilon_proven=np.inf)
             frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
@@ -162,7 +162,7 @@ SAID = dict.fromkeys(("fact", "setting", "where", "statement", "published", "uni
 
 
 def test_expand_names_data_sets_and_twins() -> None:
-    entry = {**SAID, "test": {"_target_": "f"}, "audited": True}
+    entry = {**SAID, "test": {"_target_": "f"}, "proven": True}
     paper = {
         "paper": "p",
         "runs": {"p_tab": None},
@@ -174,11 +174,11 @@ def test_expand_names_data_sets_and_twins() -> None:
         },
     }
     found = {claim["id"]: claim for claim in expand(paper)}
-    names = ["p_x_adult", "p_x_adult_audited", "p_y", "p_y_audited", "p_z_adult", "p_w"]
+    names = ["p_x_adult", "p_x_adult_proven", "p_y", "p_y_proven", "p_z_adult", "p_w"]
     assert list(found) == names
     assert found["p_x_adult"]["test"] == {"_target_": "f", "dataset": "adult"}
-    assert found["p_x_adult_audited"]["test"]["axis"] == "audited"
-    assert [found[name]["kind"] for name in ("p_x_adult", "p_x_adult_audited")] == ["paper", "extension"]
+    assert found["p_x_adult_proven"]["test"]["axis"] == "proven"
+    assert [found[name]["kind"] for name in ("p_x_adult", "p_x_adult_proven")] == ["paper", "extension"]
     assert (found["p_x_adult"]["exhibit"], found["p_x_adult"]["evidence"]) == ("fig", "results/runs/p/adult")
     assert found["p_y"]["evidence"] == "e"
     assert found["p_z_adult"]["exhibit"] == "fig; s"
@@ -376,7 +376,7 @@ def test_claims_of_li2019(li2019: dict[str, Any]) -> None:
     assert table.verdict["li2019_tab1_dp_sgld"] == verdicts.NOT_REPRODUCED
     assert table.reason["li2019_tab1_dp_sgld"].endswith("this contradicts nothing: one value has no interval")
     assert table.verdict["li2019_tab1_constant_step"] == verdicts.UNDER_CHOICES
-    assert table.verdict["li2019_tab1_above_dp_sgd_audited"] == verdicts.FAILS
+    assert table.verdict["li2019_tab1_above_dp_sgd_proven"] == verdicts.FAILS
     check_asked(table.reset_index(), li2019)
 
 

@@ -243,14 +243,14 @@ def test_gap_is_a_weighted_sum() -> None:
     ("change", "verdict"),
     [
         ({}, verdicts.CONTRADICTED),  # the attack shows 3
-        ({"epsilon_audit": 0.5}, verdicts.NOT_REPRODUCED),
+        ({"epsilon_attack": 0.5}, verdicts.NOT_REPRODUCED),
         ({"epsilon_last": 0.9}, verdicts.REPRODUCED),
-        ({"epsilon_tight": 1.004}, verdicts.REPRODUCED),
+        ({"epsilon_proven": 1.004}, verdicts.REPRODUCED),
         ({"epsilon_add_remove": 1.0}, verdicts.CONTRADICTED),
-        ({"epsilon_add_remove": 1.0, "epsilon_audit": 0.5}, verdicts.UNDER_CHOICES),
+        ({"epsilon_add_remove": 1.0, "epsilon_attack": 0.5}, verdicts.UNDER_CHOICES),
         # less is asked where delta is larger
-        ({"delta": 1e-4, "epsilon_last": 0.9, "epsilon_audit": 0.5}, verdicts.NOT_REPRODUCED),
-        ({"delta": 1e-4, "epsilon_add_remove": 0.9, "epsilon_audit": 0.5}, verdicts.NOT_REPRODUCED),
+        ({"delta": 1e-4, "epsilon_last": 0.9, "epsilon_attack": 0.5}, verdicts.NOT_REPRODUCED),
+        ({"delta": 1e-4, "epsilon_add_remove": 0.9, "epsilon_attack": 0.5}, verdicts.NOT_REPRODUCED),
         ({"delta": 1e-4}, verdicts.CONTRADICTED),
     ],
 )
@@ -258,9 +258,9 @@ def test_budget(change: dict[str, float], verdict: str) -> None:
     frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **change)
     found = rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)
     assert found["verdict"] == verdict
-    prices = {"epsilon_tight": 11.0, "epsilon_last": 10.5, **change}
+    prices = {"epsilon_proven": 11.0, "epsilon_last": 10.5, **change}
     assert math.isnan(found["ours"])
-    assert found["high"] == min(prices["epsilon_tight"], prices["epsilon_last"])
+    assert found["high"] == min(prices["epsilon_proven"], prices["epsilon_last"])
     assert (
         "by the paper's formula with K = epochs 0.98; by the paper's formula with K = steps 26"
         in found["reason"]
@@ -271,7 +271,7 @@ def test_budget(change: dict[str, float], verdict: str) -> None:
 
 
 def test_budget_without_a_price() -> None:
-    none = dict.fromkeys(["epsilon_tight", "epsilon_last"], math.nan)
+    none = dict.fromkeys(["epsilon_proven", "epsilon_last"], math.nan)
     frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **none)
     with pytest.raises(verdicts.NoRows, match="no proven price"):
         rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)

@@ -53,10 +53,10 @@ def test_margin_turns_beats_into_as_well_as() -> None:
 
 
 def test_audited_axis_says_how_it_interpolates() -> None:
-    found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="audited")
+    found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="proven")
     assert found["verdict"] == verdicts.REPRODUCED
     assert "equal tight ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]
-    apart = beats(run_rows("ops", [0.75, 0.8, 0.85], epsilon_tight=1e3), OBJPERT, axis="audited")
+    apart = beats(run_rows("ops", [0.75, 0.8, 0.85], epsilon_proven=1e3), OBJPERT, axis="proven")
     assert apart["verdict"] == verdicts.NOT_TESTABLE
     assert math.isnan(apart["ours"])
     assert (apart["asked_low"], apart["asked_high"]) == (0, math.inf)
@@ -215,8 +215,8 @@ def test_equal_or_slightly_worse(means: list[float], verdict: str) -> None:
     assert rescued["verdict"] == (
         verdicts.REPRODUCED if verdict == verdicts.REPRODUCED else verdicts.UNDER_CHOICES
     )
-    apart = pd.concat([run_rows("ops", means, epsilon_tight=0.0), OBJPERT])
-    found = run_rules.equal_or_slightly_worse(apart, **settings, slight=0.05, axis="audited")
+    apart = pd.concat([run_rows("ops", means, epsilon_proven=0.0), OBJPERT])
+    found = run_rules.equal_or_slightly_worse(apart, **settings, slight=0.05, axis="proven")
     assert found["verdict"] == verdicts.NOT_TESTABLE
 
 
@@ -284,7 +284,7 @@ def test_reason_names_neighbours_and_diverged_chains() -> None:
 )
 def test_loose(factor: list[float], verdict: str) -> None:
     runs = run_rows("dp_sgld", [0.6, 0.7, 0.8])
-    runs["epsilon_tight"] = runs.epsilon / np.repeat(factor, 5)
+    runs["epsilon_proven"] = runs.epsilon / np.repeat(factor, 5)
     found = run_rules.theorem_costs_more(runs, dataset="adult", method="dp_sgld")
     assert found["verdict"] == verdict
     if verdict == verdicts.REPRODUCED:
@@ -393,7 +393,7 @@ def test_a_baseline_at_the_majority_class_is_none() -> None:
     majority = rows("sgld", [0.76], [math.inf]).assign(metric="majority_accuracy", value=0.76)
     assert reaches(lost, *idle, sensitivity="s")["verdict"] == verdicts.UNDER_CHOICES
     assert reaches(lost, *idle, majority, sensitivity="s")["verdict"] == verdicts.CONTRADICTED
-    cheap = idle[0].assign(epsilon_paper=idle[0].epsilon.clip(upper=0.09))
+    cheap = idle[0].assign(epsilon_promised=idle[0].epsilon.clip(upper=0.09))
     spent = rows("dp", [0.8] * 4)
     rest = {"sensitivity": "s", "baseline": "sgld"}
     assert price(spent, cheap, idle[1], **rest)["verdict"] == verdicts.UNDER_CHOICES
@@ -408,12 +408,12 @@ def price(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:
 
 def test_price_is_where_the_event_costs_less_than_asked() -> None:
     spent = rows("dp", [0.8] * 4)
-    capped = spent.assign(epsilon_paper=spent.epsilon.clip(upper=0.09))
+    capped = spent.assign(epsilon_promised=spent.epsilon.clip(upper=0.09))
     found = price(capped)
     assert (found["verdict"], found["ours"]) == (verdicts.REPRODUCED, pytest.approx(0.09))
-    dear = price(spent.assign(epsilon_paper=spent.epsilon.clip(upper=1.2)))
+    dear = price(spent.assign(epsilon_promised=spent.epsilon.clip(upper=1.2)))
     assert (dear["verdict"], dear["ours"]) == (verdicts.CONTRADICTED, pytest.approx(1.2))
-    never = price(spent.assign(epsilon_paper=spent.epsilon * 0.999))
+    never = price(spent.assign(epsilon_promised=spent.epsilon * 0.999))
     assert never["verdict"] == verdicts.CONTRADICTED
     assert math.isnan(never["ours"])
     assert "at every budget up to 2" in never["reason"]

@@ -57,7 +57,7 @@ def baseline_runs() -> pd.DataFrame:
     for method, h in half.items():
         for e in (0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.5, 1.0, 2.0):
             capped = method == "dp_sgld_li2019" and e >= 0.1
-            cost = {"epsilon_paper": 0.09, "epsilon_tight": 0.05} if capped else {}
+            cost = {"epsilon_promised": 0.09, "epsilon_proven": 0.05} if capped else {}
             value = (0.85 if capped else 0.85 - 0.35 * h / (h + e)) + rng.normal(0, 0.002, 10)
             frames.append(rows(method, "adult", e, value, **cost, **kind))
     return pd.concat(frames, ignore_index=True)
@@ -116,7 +116,7 @@ def family_runs() -> pd.DataFrame:
                     value[: 2 if lost else 0] = np.nan
                     kind = {"experiment": "wang2015_family", "variant": variant, "metric": metric}
                     note = {"violated": "2 of 10 chains diverged"} if lost else {}
-                    frames.append(rows(method, "adult", e, value, epsilon_tight=e / 20, **kind, **note))
+                    frames.append(rows(method, "adult", e, value, epsilon_proven=e / 20, **kind, **note))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -140,7 +140,7 @@ def compare_runs() -> pd.DataFrame:
                     sign = -1 if metric == "accuracy" else 1
                     value = best + sign * 0.3 * h / (h + e) + rng.normal(0, 0.002, 10)
                     tight = min(e, 0.5) if method == "dp_sgld" else e
-                    frames.append(rows(method, dataset, e, value, epsilon_tight=tight, **kind))
+                    frames.append(rows(method, dataset, e, value, epsilon_proven=tight, **kind))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -60,8 +60,8 @@ def test_every_exhibit_of_runs_in_the_configuration_draws(everything: pd.DataFra
         here = everything[folders.isin(read.folders(cfg, cfg_all))]
         assert set(cfg.runs) <= set(here.run)
         frame = here[here.run.isin(list(cfg.runs))]
-        for audited in (False, True) if cfg.audited else (False,):
-            figure = draw(frame, audited=True) if audited else draw(frame)
+        for proven in (False, True) if cfg.proven else (False,):
+            figure = draw(frame, proven=True) if proven else draw(frame)
             assert figure._suptitle.get_text() == cfg.title
             style.image_bytes(figure, "png")  # no warning from the layout
             if not cfg.draw._target_.endswith(("clipping", "setting", "sensitivity", "dot_plot")):
@@ -98,7 +98,7 @@ def test_axis_is_epsilon_with_its_natural_log_on_top(runs: pd.DataFrame) -> None
 
 
 def test_audited_axis_uses_the_tight_epsilon_and_names_what_is_missing(runs: pd.DataFrame) -> None:
-    figure = accuracy.over_epsilon_by_dataset(runs, panels=PANELS, methods=PLAIN, audited=True)
+    figure = accuracy.over_epsilon_by_dataset(runs, panels=PANELS, methods=PLAIN, proven=True)
     ax = figure.axes[2]
     label = "tight ε (replace-one, δ = 1e-5)"
     assert ax.get_xlabel() == label
@@ -106,8 +106,8 @@ def test_audited_axis_uses_the_tight_epsilon_and_names_what_is_missing(runs: pd.
     furthest = max(np.max(x) for x in (np.asarray(line.get_xdata()) for line in orange) if x.size)
     assert furthest == pytest.approx(np.log(20.0 * 0.05))
     assert "not drawn: DP-SGLD 3." in captions(figure)
-    infinite = runs.assign(epsilon_tight=runs.epsilon_tight.where(runs.method.ne("dp_sgnht"), np.inf))
-    again = accuracy.over_epsilon_by_dataset(infinite, panels=PANELS, methods=PLAIN, audited=True)
+    infinite = runs.assign(epsilon_proven=runs.epsilon_proven.where(runs.method.ne("dp_sgnht"), np.inf))
+    again = accuracy.over_epsilon_by_dataset(infinite, panels=PANELS, methods=PLAIN, proven=True)
     assert "DP-SGNHT 33" in captions(again)
 
 
@@ -180,7 +180,7 @@ def test_drawing_reads_and_writes_nothing_and_leaves_settings_alone(
 
 def test_one_budget_and_one_setting_still_draw(runs: pd.DataFrame, sensitivity_runs: pd.DataFrame) -> None:
     accuracy.over_epsilon_by_dataset(
-        runs[runs.epsilon.isin([1.0, np.inf])], panels=PANELS, methods=PLAIN, audited=True
+        runs[runs.epsilon.isin([1.0, np.inf])], panels=PANELS, methods=PLAIN, proven=True
     )
     kept = ["bound=paper;radius=3.0", "adjacency=replace_one;ridge=1.0"]
     few = sensitivity_runs[sensitivity_runs.variant.isin(kept) & sensitivity_runs.epsilon.eq(1.0)]
@@ -190,9 +190,9 @@ def test_one_budget_and_one_setting_still_draw(runs: pd.DataFrame, sensitivity_r
 BASELINE_PANELS = {"theirs": ["dp_sgld_li2019", "pate"], "others": ["dp_sgld_li2019", "dp_sgd"]}
 
 
-def figure3(runs: pd.DataFrame, audited: bool = False) -> Figure:
+def figure3(runs: pd.DataFrame, proven: bool = False) -> Figure:
     return accuracy.against_baseline(
-        runs, panels=BASELINE_PANELS, mark=0.08, mark_label="the mark", audited=audited
+        runs, panels=BASELINE_PANELS, mark=0.08, mark_label="the mark", proven=proven
     )
 
 
@@ -210,9 +210,9 @@ def test_bars_are_one_standard_deviation(baseline_runs: pd.DataFrame) -> None:
     assert lengths == pytest.approx(2 * sd.to_numpy())
 
 
-@pytest.mark.parametrize("audited", [False, True])
-def test_panels_show_their_methods_and_the_mark(baseline_runs: pd.DataFrame, audited: bool) -> None:
-    figure = figure3(baseline_runs, audited)
+@pytest.mark.parametrize("proven", [False, True])
+def test_panels_show_their_methods_and_the_mark(baseline_runs: pd.DataFrame, proven: bool) -> None:
+    figure = figure3(baseline_runs, proven)
     left, right = figure.axes
     assert [ax.get_title() for ax in (left, right)] == ["theirs", "others"]
     pate, sgd = style.look("pate").colour, style.look("dp_sgd").colour
@@ -224,7 +224,7 @@ def test_panels_show_their_methods_and_the_mark(baseline_runs: pd.DataFrame, aud
     labels = legend_texts(figure)
     assert {"the mark", "SGLD, not private"} <= set(labels)
     x = np.asarray(left.lines[0].get_xdata(), dtype=float)
-    assert x.max() == pytest.approx(np.log(0.08 if audited else 2.0))  # the cap costs less: .05
+    assert x.max() == pytest.approx(np.log(0.08 if proven else 2.0))  # the cap costs less: .05
 
 
 def test_figure3_refuses_what_it_cannot_show(baseline_runs: pd.DataFrame) -> None:

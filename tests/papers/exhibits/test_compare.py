@@ -164,13 +164,13 @@ def test_ranks_by_another_score_and_what_was_asked(compare_runs: pd.DataFrame) -
     """Of a loss the smallest is the best; on the asked axis a method is read off at the budget that it was given."""
     runs = compare_runs[compare_runs.dataset.eq("adult")]
     scores = compare.CLASSES.alone("log_score")
-    table = compare.at_epsilon(runs, epsilons=[1.0], axis="asked", scores=scores)
+    table = compare.at_epsilon(runs, epsilons=[1.0], axis="promised", scores=scores)
     reached = table[table.reach.eq(compare.REACHED)].set_index("method")
     (best,) = reached.index[reached.best]
     assert reached.log_score[best] == reached.log_score.min()
     assert (reached.difference >= 0).all()
     rows = runs[runs.method.eq(best) & runs.metric.eq("log_loss")]
-    assert reached.log_score[best] == pytest.approx(read_off(curve(rows, "asked"), 1.0).mean())
+    assert reached.log_score[best] == pytest.approx(read_off(curve(rows, "promised"), 1.0).mean())
 
 
 def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_runs: pd.DataFrame) -> None:
@@ -178,7 +178,7 @@ def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_ru
     table = compare.at_epsilon(runs, epsilons=[1.0]).set_index("method")
     (best,) = table.index[table.best]
     mine = runs[runs.method.eq(best) & runs.metric.eq("accuracy")]
-    values = read_off(curve(mine, "audited"), 1.0)
+    values = read_off(curve(mine, "proven"), 1.0)
     away = np.resize([0.0, 0.02], len(values))
     constant = values - away + 1e-4 * np.arange(len(values))  # p is about .01
     assert 0.003 < paired_p(values, constant) < 0.04

@@ -21,7 +21,7 @@ def run(run: str, method: str, epsilon: float, accuracy: float, labels: str, **o
     row: dict[str, Any] = {
         "experiment": "li2019_gan", "dataset": "mnist", "problem": "gan", "run": run, "method": method,
         "variant": f"problem.labels={labels}" if labels else "", "block": "equal", "epsilon": epsilon, "delta": 1e-5,
-        "epsilon_paper": epsilon, "accountant_paper": "tight", "epsilon_add_remove": 0.99 * epsilon,
+        "epsilon_promised": epsilon, "accountant_promised": "tight", "epsilon_add_remove": 0.99 * epsilon,
         "epsilon_replace_one": 1.9 * epsilon, "step_size": 0.1, "batch": 128, "epochs": 4, "steps": 1875, "clip": 1.0,
         "noise_multiplier": 2.0, "records": 60000, "parameters": 25755, "assumptions": "a", "violated": "",
     }  # fmt: skip

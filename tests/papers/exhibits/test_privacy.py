@@ -26,7 +26,7 @@ def row(**other: object) -> dict[str, object]:
         "epsilon_formula": 0.4,
         "epsilon_add_remove": 0.2,
         "epsilon_replace_one": 5e6,
-        "audit_epsilon": 0.1,
+        "epsilon_attack": 0.1,
     }
     rest = {
         "mechanism": "m",
@@ -34,7 +34,7 @@ def row(**other: object) -> dict[str, object]:
         "solved": NAN,
         "note": NAN,
         "formula": "f",
-        "audit_runs": 5,
+        "attack_runs": 5,
         "rescued": 0,
         "tight": 1,
     }
@@ -43,7 +43,7 @@ def row(**other: object) -> dict[str, object]:
 
 @pytest.fixture
 def printed() -> pd.DataFrame:
-    missing = dict.fromkeys(["mechanism", *privacy.PRICES, "audit_epsilon"], NAN) | {"note": "no settings"}
+    missing = dict.fromkeys(["mechanism", *privacy.PRICES, "epsilon_attack"], NAN) | {"note": "no settings"}
     drawn = row(**{**missing, "id": "b", "label": "GAN", "epsilon_claimed": 0.2})
     other = row(**{**missing, "id": "c", "label": "no epsilon", "paper": "wang2015", "epsilon_claimed": NAN})
     return pd.DataFrame([row(), drawn, other])

@@ -63,7 +63,7 @@ def test_networks(tmp_path: Path) -> None:
     seeds = read.read_seeds(names, runs, tmp_path)
     assert seeds.run.unique().tolist() == runs
     assert len(seeds) == 3 * 5 + 3
-    assert seeds.accountant_paper[seeds.run.eq("tanh_sgd")].eq("").all()
+    assert seeds.accountant_promised[seeds.run.eq("tanh_sgd")].eq("").all()
     assert seeds.epsilon[seeds.run.eq("tanh_sgd")].eq(INF).all()
     assert seeds.answered.notna().tolist() == seeds.run.eq("tanh_pate").tolist()
     bins = read.read_reliability(names, runs, tmp_path)

@@ -141,7 +141,7 @@ def test_scores_leave_diverged_chains_out_and_count_them(family_runs: pd.DataFra
 
 
 def test_curves_by_temperature_on_log_axes(family_runs: pd.DataFrame) -> None:
-    figure = samplers.against_posterior(family_runs, methods=METHODS, panels=POSTERIOR_PANELS, audited=True)
+    figure = samplers.against_posterior(family_runs, methods=METHODS, panels=POSTERIOR_PANELS, proven=True)
     accuracy, distance = figure.axes
     assert (accuracy.get_yscale(), distance.get_yscale()) == ("linear", "log")
     orange = [line for line in distance.lines if line.get_color() == style.look("dp_sgld").colour]

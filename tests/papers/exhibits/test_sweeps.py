@@ -33,7 +33,7 @@ def points(
                     "method": run,
                     "variant": variant,
                 }
-                row |= {"scaling": "unit", "epsilon": epsilon, "delta": 1e-5, "epsilon_tight": epsilon / 2}
+                row |= {"scaling": "unit", "epsilon": epsilon, "delta": 1e-5, "epsilon_proven": epsilon / 2}
                 row |= {"seed": seed, **more}
                 value = 0.5 + 0.03 * v + 0.05 * b + 0.01 * seed**2
                 rows += [
@@ -69,22 +69,22 @@ def said(figure: Figure) -> str:
 def test_the_table_has_every_point_at_the_budgets_asked_for_and_at_tight_ones() -> None:
     runs = two_fields()
     table = sweeps.table(runs, epsilons=[1.0, 9.0])
-    asked, tight = (table[table.axis.eq(axis)] for axis in ("asked", "tight"))
+    asked, tight = (table[table.axis.eq(axis)] for axis in ("promised", "proven"))
     assert len(asked) == 6 * 3 + 2
     assert len(tight) == 6  # 9 is above what any point costs, and a fit without privacy costs nothing
     assert sorted(asked.radius.dropna().unique()) == [1.0, 5.0, 20.0]
     assert asked["dataset.train_rows"].tolist() == [300.0] * 9 + [3000.0] * 9 + [300.0, 3000.0]
-    assert (asked.epsilon_tight / asked.epsilon_asked)[:18].eq(0.5).all()
+    assert (asked.epsilon_proven / asked.epsilon_promised)[:18].eq(0.5).all()
     mine = runs[runs.variant.eq("radius=5.0;dataset.train_rows=300") & runs.metric.eq("accuracy")]
     by_seed = mine.pivot(index="seed", columns="epsilon", values="value")
     own = asked[
-        asked.radius.eq(5.0) & asked["dataset.train_rows"].eq(300) & asked.epsilon_asked.eq(1.0)
+        asked.radius.eq(5.0) & asked["dataset.train_rows"].eq(300) & asked.epsilon_promised.eq(1.0)
     ].iloc[0]
     low, high = stats.t.interval(0.95, 3, loc=by_seed[1.0].mean(), scale=stats.sem(by_seed[1.0]))
     assert (own["mean"], own.low, own.high) == pytest.approx((by_seed[1.0].mean(), low, high))
     at = tight[tight.radius.eq(5.0) & tight["dataset.train_rows"].eq(300)].iloc[0]
     halfway = by_seed[[1.0, 4.0]].mean(axis=1)  # a tight 1 is an asked 2, in the middle of ln 1 and ln 4
-    assert (at["mean"], at.epsilon_asked, at.epsilon_tight) == pytest.approx((halfway.mean(), 2.0, 1.0))
+    assert (at["mean"], at.epsilon_promised, at.epsilon_proven) == pytest.approx((halfway.mean(), 2.0, 1.0))
     assert at.high - at["mean"] == pytest.approx(stats.t.ppf(0.975, 3) * stats.sem(halfway))
     loss = sweeps.table(runs, metric="log_loss")
     assert loss["mean"].tolist() == pytest.approx((-sweeps.table(runs)["mean"]).tolist())
@@ -97,7 +97,7 @@ def test_the_table_has_every_point_at_the_budgets_asked_for_and_at_tight_ones() 
 def test_the_figure_shows_the_rows_of_the_table_and_no_other_numbers() -> None:
     runs = two_fields()
     table, figure = sweeps.table(runs), sweeps.figure(runs, title="Sweep")
-    for panel, (axis, column) in enumerate((("asked", "epsilon_asked"), ("tight", "epsilon_tight"))):
+    for panel, (axis, column) in enumerate((("promised", "epsilon_promised"), ("proven", "epsilon_proven"))):
         here = table[table.axis.eq(axis) & table[column].eq(1.0)]
         seen = drawn(figure, panel)
         for (x, y), size in zip(seen, (300, 3000), strict=True):
@@ -110,7 +110,7 @@ def test_the_figure_shows_the_rows_of_the_table_and_no_other_numbers() -> None:
         levels = [at(line)[1] for line in figure.axes[panel].lines]
         flat = {y[0] for y in levels if len(set(y)) == 1}
         assert flat >= set(table[table.run.eq("nonprivate")]["mean"])
-        other = here["epsilon_tight" if axis == "asked" else "epsilon_asked"]
+        other = here["epsilon_proven" if axis == "promised" else "epsilon_promised"]
         assert [y for _, ys in drawn(figure, 2 + panel) for y in ys] == pytest.approx(other.tolist())
     assert figure.axes[0].get_xscale() == "log"
     (legend,) = figure.legends
@@ -155,7 +155,7 @@ def test_runs_and_fields_have_colours_panels_or_are_said_not_to_be_drawn() -> No
 
 
 def test_hollow_points_attacks_and_budgets_that_do_not_reach() -> None:
-    rows = points("ops", ["radius=1.0", "radius=5.0"], [1.0], epsilon_audit=0.3, violated="a condition")
+    rows = points("ops", ["radius=1.0", "radius=5.0"], [1.0], epsilon_attack=0.3, violated="a condition")
     figure = sweeps.figure(pd.DataFrame(rows))
     assert len(figure.axes) == 2  # no tight epsilon of 1 between budgets: the price is shown below
     assert all(

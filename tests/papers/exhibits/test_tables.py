@@ -191,7 +191,7 @@ def test_heads_summary(frame: pd.DataFrame) -> None:
     assert (row.low, row.high) == pytest.approx(expected)
     assert (row.paper_resnet18, row.paper_alexnet) == (0.703, 0.575)
     assert (row.epsilon_formula_epochs, row.epsilon_formula_steps) == (0.98, 26)
-    assert (row.epsilon_tight, row.epsilon_last, row.epsilon_audit) == (11, 10.5, 3)
+    assert (row.epsilon_proven, row.epsilon_last, row.epsilon_attack) == (11, 10.5, 3)
     lungs = table[table.dataset.str.startswith("pneumonia")]
     assert set(lungs.paper_resnet18) == {0.588, 0.593}
     assert lungs.paper_alexnet.isna().all()

@@ -6,8 +6,8 @@ Each row is one promise. Its columns are
 - epsilon_formula: by the paper's own formula; `formula` names it, and any other reading of it with its value;
 - epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound) by `Tight`, missing if the
   sampling has no such neighbours;
-- audit_epsilon: the attack epsilon (lower bound) on data sets that the hypotheses admit, at 95 % from
-  `audit_runs` runs, or exact for one pair of data sets (0 runs);
+- epsilon_attack: the attack epsilon (lower bound) on data sets that the hypotheses admit, at 95 % from
+  `attack_runs` runs, or exact for one pair of data sets (0 runs);
 - tight: 1 if some pair of data sets costs the proven epsilon; 0 if that is only an upper bound, as for a last
   iterate;
 - chosen: the values that we chose for settings that the paper does not state;
@@ -164,10 +164,10 @@ class Promise:
         claimed = math.nan if self.epsilon is None else self.epsilon
         delta = math.nan if self.delta is None else self.delta
         row = {**said, "epsilon_claimed": claimed, "delta": delta, "mechanism": "", "formula": ""}
-        prices = ("epsilon_formula", "epsilon_add_remove", "epsilon_replace_one", "audit_epsilon")
+        prices = ("epsilon_formula", "epsilon_add_remove", "epsilon_replace_one", "epsilon_attack")
         row |= dict.fromkeys(prices, math.nan) | {
-            "audit_adjacency": "",
-            "audit_runs": 0,
+            "attack_adjacency": "",
+            "attack_runs": 0,
             "chosen": self.chosen,
         }
         row |= {"solved": "", "rescued": 0, "tight": 0, "violated": "", "note": self.note}
@@ -178,7 +178,7 @@ class Promise:
         for adjacency in self.neighbours:
             row[f"epsilon_{adjacency}"] = Tight().epsilon(self.event, delta, adjacency)
         rng = random.generator(seed, row["mechanism"])
-        row |= self._by_formula(self.event, delta) | self._audited(self.event, delta, rng)
+        row |= self._by_formula(self.event, delta) | self._attacked(self.event, delta, rng)
         return row | self._solved(claimed, delta)
 
     def _by_formula(self, event: DpEvent, delta: float) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Promise:
         text = "; ".join([self.formulas[0].name, *others])
         return {"epsilon_formula": prices[0], "formula": text, "violated": "; ".join(failed)}
 
-    def _audited(self, event: DpEvent, delta: float, rng: torch.Generator) -> dict[str, Any]:
+    def _attacked(self, event: DpEvent, delta: float, rng: torch.Generator) -> dict[str, Any]:
         if self.attack is None:
             return {}
         if isinstance(self.attack, ExactPair):
@@ -203,7 +203,7 @@ class Promise:
             first, second = self.attack.draw(self.attack.event or event, self.attack.runs, rng)
             found = audit(first, second, delta, CONFIDENCE)
             epsilon, runs = found.epsilon, found.runs
-        return {"audit_epsilon": epsilon, "audit_adjacency": "replace_one", "audit_runs": runs}
+        return {"epsilon_attack": epsilon, "attack_adjacency": "replace_one", "attack_runs": runs}
 
     def _solved(self, epsilon: float, delta: float) -> dict[str, Any]:
         if self.solve is None:

@@ -130,7 +130,7 @@ class Trajectories:
             event = plans[e].guarantee.event
             private = budget.epsilon < math.inf
             tight = Tight().epsilon(event, self.delta, "replace_one") if private else math.inf
-            kept = {**base, "epsilon": budget.epsilon, "epsilon_tight": tight}
+            kept = {**base, "epsilon": budget.epsilon, "epsilon_proven": tight}
             rows += self.compare(kept, release.theta[:, e].double().numpy(), mean, covariance)
         return rows
 

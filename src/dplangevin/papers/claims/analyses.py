@@ -82,15 +82,15 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
     if not math.isnan(row.epsilon_formula):
         reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
-    if not math.isnan(row.audit_epsilon):
-        if row.audit_runs:
-            shown = f"an attack on the theorem's hypotheses shows at least {short(row.audit_epsilon)} "
-            shown += f"(95 % confidence, {short(row.audit_runs)} runs)"
+    if not math.isnan(row.epsilon_attack):
+        if row.attack_runs:
+            shown = f"an attack on the theorem's hypotheses shows at least {short(row.epsilon_attack)} "
+            shown += f"(95 % confidence, {short(row.attack_runs)} runs)"
         else:
-            shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.audit_epsilon)}"
+            shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.epsilon_attack)}"
         reason += f"; {shown}"
     verdict = promised(
-        claimed, replaced=ours, added=other, attack=row.audit_epsilon, elsewhere=bool(row.rescued)
+        claimed, replaced=ours, added=other, attack=row.epsilon_attack, elsewhere=bool(row.rescued)
     )
     if verdict == REPRODUCED:
         reason += f"; the claim is {claimed / ours:.2g} times what it costs"
@@ -102,7 +102,7 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     reason += f"; {text['note']}" if text["note"] else ""
     largest = ours if math.isnan(other) or not row.tight else max(ours, other)
     measured = ours if row.tight else math.nan
-    return result(Interval(measured, row.audit_epsilon, largest), verdict, reason, ATTACK, asked=asked)
+    return result(Interval(measured, row.epsilon_attack, largest), verdict, reason, ATTACK, asked=asked)
 
 
 def printed(

@@ -385,7 +385,7 @@ def _on_features(
 
 def _price(rows: pd.DataFrame) -> str:
     """Return the proven ε of one setting as text, with a note if a condition of its guarantee fails."""
-    tight = float(rows.epsilon_tight.max())
+    tight = float(rows.epsilon_proven.max())
     if not math.isfinite(tight):
         return ", not private"
     failed = ", a condition of its theorem is not met" if rows.violated.ne("").any() else ""
@@ -408,12 +408,12 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
     """
     rows = _runs_where(frame, where)
     prices = {
-        "all iterates, replace-one": float(rows.epsilon_tight.max()),
+        "all iterates, replace-one": float(rows.epsilon_proven.max()),
         "the last iterate, replace-one": float(rows.epsilon_last.max()),
         ADD_REMOVE: float(rows.epsilon_add_remove.max()),
     }
     known = {name: price for name, price in prices.items() if not math.isnan(price)}
-    attack = float(rows.epsilon_audit.min())
+    attack = float(rows.epsilon_attack.min())
     own = [price for name, price in known.items() if name != ADD_REMOVE]
     if not own:
         raise NoRows(f"the runs with {_listed(where)} have no proven price")
@@ -428,8 +428,8 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
         price = float(rows[f"epsilon_formula_{column}"].max())
         reason += "" if math.isnan(price) else f"; by the paper's formula with {name} {short(price)}"
     if not math.isnan(attack):
-        confidence = 100 * rows.audit_confidence.iloc[0]
-        among = rows.audit_pair.str.contains("among the records").all()
+        confidence = 100 * rows.attack_confidence.iloc[0]
+        among = rows.attack_pair.str.contains("among the records").all()
         others = "all others those of the data set" if among else "all others zero"
         reason += f"; an attack on a pair of records that this problem admits, {others}, shows at least "
         reason += f"{short(attack)} ({confidence:g} % confidence)"

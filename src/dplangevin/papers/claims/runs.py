@@ -8,7 +8,7 @@ sensitivity run.
 Parameters that many rules share:
 
 axis
-    "asked": methods are compared at the ε that they were asked for. "audited": at equal proven ε, where each
+    "promised": methods are compared at the ε that they were asked for. "proven": at equal proven ε, where each
     curve is interpolated linearly in ln ε.
 sensitivity
     Name of an experiment that runs the methods with other settings, in which the claim is tried too.
@@ -83,7 +83,7 @@ def beats(
     dataset: str,
     first: str,
     second: str,
-    axis: str = "asked",
+    axis: str = "promised",
     experiment: str = "wang2015",
     margin: float = 0.0,
     factor: float = 1.0,
@@ -120,7 +120,7 @@ def beats(
     over = f"over {_points(axis, gap)} and {comparison.repeats} repeats"
     reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average {over}; "
     reason += f"{_significant(comparison, asked.low)}{_violations(pair)}"
-    reason += _adjacencies(pair) if axis == "asked" else ""
+    reason += _adjacencies(pair) if axis == "promised" else ""
     verdict = ordering(comparison, asked.low)
     if sensitivity:
         experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
@@ -137,7 +137,7 @@ def beats_all(
     dataset: str,
     first: str,
     others: list[str],
-    axis: str = "asked",
+    axis: str = "promised",
     experiment: str = "wang2015",
     sensitivity: str = "",
     printed: Mapping[str, str] = MappingProxyType({}),
@@ -173,7 +173,7 @@ def worst_of_all(
     dataset: str,
     last: str,
     others: list[str],
-    axis: str = "asked",
+    axis: str = "promised",
     experiment: str = "wang2015",
 ) -> Verdict:
     """Test that each of `others` beats the method `last` (see `beats`).
@@ -253,7 +253,7 @@ def equal_or_slightly_worse(
     first: str,
     second: str,
     slight: float,
-    axis: str = "asked",
+    axis: str = "promised",
     experiment: str = "wang2015",
     sensitivity: str = "",
 ) -> Verdict:
@@ -353,7 +353,7 @@ def reaches_baseline(
         low: the next smaller budget.
     """
     pair = [select(runs, dataset, method, experiment, variant=variant) for method in (first, baseline)]
-    gap = difference(pair[0], pair[1], "asked")
+    gap = difference(pair[0], pair[1], "promised")
     start, low, outside = _equivalence_threshold(gap, margin, by, 0.95)
     reason = f"the accuracy of {words.method(first)} is that of {words.method(baseline)} to ±{points(margin)}, with "
     reason += "95 % confidence, " + (
@@ -372,7 +372,7 @@ def reaches_baseline(
     verdict = judged(start <= by, outside)
     if sensitivity:
         there = runs[~runs.method.eq(baseline) | learned(runs, dataset)]
-        tried = search_pairs(there, dataset, (first, baseline), "asked", (sensitivity, experiment), shown)
+        tried = search_pairs(there, dataset, (first, baseline), "promised", (sensitivity, experiment), shown)
         verdict, reason = _with_other_settings(verdict, reason, tried)
     ours = start if start < math.inf else math.nan
     return result(Interval(ours, low, ours), verdict, reason, RANGE, asked=Asked(high=by))
@@ -480,9 +480,9 @@ def price_of_standard_step(
 
 
 def _price(rows: pd.DataFrame) -> float:
-    """Return the largest `epsilon_paper` that is below its budget; nan if none is."""
-    capped = rows[np.isfinite(rows.epsilon) & (rows.epsilon_paper < rows.epsilon * (1 - BELOW_BUDGET))]
-    return float(capped.epsilon_paper.max()) if len(capped) else math.nan
+    """Return the largest `epsilon_promised` that is below its budget; nan if none is."""
+    capped = rows[np.isfinite(rows.epsilon) & (rows.epsilon_promised < rows.epsilon * (1 - BELOW_BUDGET))]
+    return float(capped.epsilon_promised.max()) if len(capped) else math.nan
 
 
 # Chains that have mixed
@@ -557,10 +557,12 @@ def theorem_costs_more(
     """
     asked = Asked(low=1.0)
     rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
-    rows = rows[np.isfinite(rows.epsilon_paper) & (rows.epsilon_tight > 0) & np.isfinite(rows.epsilon_tight)]
+    rows = rows[
+        np.isfinite(rows.epsilon_promised) & (rows.epsilon_proven > 0) & np.isfinite(rows.epsilon_proven)
+    ]
     if rows.empty:
         return not_testable(f"{words.method(method)} has no finite tight ε", asked)
-    ratio = rows.epsilon_paper / rows.epsilon_tight
+    ratio = rows.epsilon_promised / rows.epsilon_proven
     reason = (
         f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
         f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
@@ -628,7 +630,7 @@ def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
 
 def _points(axis: str, gap: pd.DataFrame) -> str:
     """Return how many columns a paired difference has, and what they are, as text."""
-    if axis == "asked":
+    if axis == "promised":
         return f"{gap.shape[1]} budgets"
     low, high = np.exp([gap.columns.min(), gap.columns.max()])
     return f"{gap.shape[1]} points of equal tight ε from {low:.3g} to {high:.3g} (interpolated in ln ε)"

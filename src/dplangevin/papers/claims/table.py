@@ -32,7 +32,7 @@ def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) ->
     The keys of an entry decide how many claims it becomes and which rows its test reads:
 
     - `over: {dataset: exhibit}` gives one claim for each data set. Its id ends in the name of the data set.
-    - `audited: true` adds to each claim a second one at equal proven ε. Its id ends in "_audited", and its
+    - `proven: true` adds to each claim a second one at equal proven ε. Its id ends in "_audited", and its
       kind is "extension", because the paper does not ask this question.
     - `analysis: id` tests the claim on the rows of that analysis.
     - `analysis` with `each: {id: {...}}` gives one claim for every row of the analysis that names this paper.
@@ -78,9 +78,9 @@ def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) ->
             more = {"exhibit": "; ".join(shown), "evidence": files}
             key = "_".join([paper["paper"], name, *([dataset] if dataset else [])])
             yield {"id": key, **base, **more, "test": test}
-            if entry.get("audited", False):
-                twin = {**base, **more, "kind": "extension", "test": {**test, "axis": "audited"}}
-                yield {"id": f"{key}_audited", **twin}
+            if entry.get("proven", False):
+                twin = {**base, **more, "kind": "extension", "test": {**test, "axis": "proven"}}
+                yield {"id": f"{key}_proven", **twin}
 
 
 def _keys(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,8 @@ All functions are pure functions of a frame of runs (`read.read_runs`) and of se
 Every point is a mean over repeats with a 95 % Student interval.
 
 The x axis is logarithmic in epsilon. The axis along the top shows ln epsilon, which the papers use. By
-default epsilon is the promised ε (column `epsilon`, the budget of the run). With `audited=True` it is the
-proven ε (column `epsilon_tight`, from the tight accountant).
+default epsilon is the promised ε (column `epsilon`, the budget of the run). With `proven=True` it is the
+proven ε (column `epsilon_proven`, from the tight accountant).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ VERTICAL: dict[str, Any] = {"color": "#AAAAAA", "ls": "-", "lw": 3.0, "zorder": 
 
 
 def over_epsilon(
-    runs: pd.DataFrame, *, methods: Sequence[str], title: str = "", audited: bool = False
+    runs: pd.DataFrame, *, methods: Sequence[str], title: str = "", proven: bool = False
 ) -> Figure:
     """Draw test accuracy against epsilon on one data set, in one panel.
 
@@ -58,7 +58,7 @@ def over_epsilon(
         privacy, majority class) are drawn as horizontal lines.
     methods : Sequence of str
         Methods to draw, in the order of the legend.
-    audited : bool
+    proven : bool
         Use the proven ε for the x axis instead of the promised ε.
 
     Raises
@@ -71,7 +71,7 @@ def over_epsilon(
         raise ValueError(
             f"one panel shows one data set, found {list(names)}: use `over_epsilon_by_dataset` for several"
         )
-    return _panels(runs, {names[0]: ""}, methods, title, audited, (7.2, 4.0))
+    return _panels(runs, {names[0]: ""}, methods, title, proven, (7.2, 4.0))
 
 
 def over_epsilon_by_dataset(
@@ -80,7 +80,7 @@ def over_epsilon_by_dataset(
     panels: Mapping[str, str],
     methods: Sequence[str],
     title: str = "",
-    audited: bool = False,
+    proven: bool = False,
 ) -> Figure:
     """Draw test accuracy against epsilon, with one panel for each data set.
 
@@ -91,7 +91,7 @@ def over_epsilon_by_dataset(
     panels : Mapping of str to str
         Data set -> title of its panel.
     """
-    return _panels(runs, panels, methods, title, audited, (10.5, 4.0))
+    return _panels(runs, panels, methods, title, proven, (10.5, 4.0))
 
 
 def _panels(
@@ -99,19 +99,19 @@ def _panels(
     panels: Mapping[str, str],
     methods: Sequence[str],
     title: str,
-    audited: bool,
+    proven: bool,
     size: tuple[float, float],
 ) -> Figure:
     """Return the figure of `over_epsilon` or of `over_epsilon_by_dataset`; `size` is in inches."""
     table = require(summary(runs), methods)
-    x = "ln_epsilon_tight" if audited else "ln_epsilon"
+    x = "ln_epsilon_tight" if proven else "ln_epsilon"
     with style.settings():
         figure = Figure(figsize=size, layout="constrained")
         axes = np.atleast_1d(figure.subplots(1, len(panels)))
         for ax, (dataset, name) in zip(axes, panels.items(), strict=True):
             _curves(ax, table[table.dataset.eq(dataset)], methods, x)
             ax.set_title(name)
-            ax.set_xlabel(epsilon_label(runs, audited))
+            ax.set_xlabel(epsilon_label(runs, proven))
         axes[0].set_ylabel("test accuracy")
         drawn = table[table.method.isin([*methods, *REFERENCES]) & table.dataset.isin(list(panels))]
         handles = [entry(look(method)) for method in [*methods, *REFERENCES] if method in set(drawn.method)]
@@ -127,12 +127,12 @@ def against_baseline(
     mark: float,
     mark_label: str,
     title: str = "",
-    audited: bool = False,
+    proven: bool = False,
 ) -> Figure:
     """Draw test accuracy against epsilon on one data set, with one panel for each group of methods.
 
     Bars, and the bands of the references, are one standard deviation over repeats, as li2019 reports them.
-    `audited` is as for `over_epsilon`.
+    `proven` is as for `over_epsilon`.
 
     Parameters
     ----------
@@ -155,14 +155,14 @@ def against_baseline(
     methods = list(dict.fromkeys(method for group in panels.values() for method in group))
     table = require(summary(runs), methods)
     table = table.assign(low=table["mean"] - table.sd, high=table["mean"] + table.sd)
-    x = "ln_epsilon_tight" if audited else "ln_epsilon"
+    x = "ln_epsilon_tight" if proven else "ln_epsilon"
     with style.settings():
         figure = Figure(figsize=(10.5, 4.9), layout="constrained")
         axes = np.atleast_1d(figure.subplots(1, len(panels), sharey=True, sharex=True))
         for ax, (name, group) in zip(axes, panels.items(), strict=True):
             _curves(ax, table, group, x)
             ax.axvline(np.log(mark), **VERTICAL)
-            ax.set(title=name, xlabel=epsilon_label(runs, audited))
+            ax.set(title=name, xlabel=epsilon_label(runs, proven))
         axes[0].set_ylabel("test accuracy")
         present = [method for method in [*methods, *REFERENCES] if method in set(table.method)]
         handles = [entry(look(method)) for method in present]
@@ -181,11 +181,11 @@ def by_setting(
     scaling: str,
     panels: Mapping[str, str],
     title: str = "",
-    audited: bool = False,
+    proven: bool = False,
 ) -> Figure:
     """Draw one method at several values of one setting, with one panel for each data set.
 
-    `audited` is as for `over_epsilon`.
+    `proven` is as for `over_epsilon`.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def by_setting(
     rows["method"] = [f"{method}:{variant_settings(variant)[setting]}" for variant in rows.variant]
     rows["variant"] = ""
     names = [f"{method}:{value}" for value in values]
-    return over_epsilon_by_dataset(rows, panels=panels, methods=names, title=title, audited=audited)
+    return over_epsilon_by_dataset(rows, panels=panels, methods=names, title=title, proven=proven)
 
 
 def panel_by_setting(
@@ -215,11 +215,11 @@ def panel_by_setting(
     methods: Sequence[str],
     panels: Mapping[str, str],
     title: str = "",
-    audited: bool = False,
+    proven: bool = False,
 ) -> Figure:
     """Draw several methods on one data set, with one panel for each value of a setting.
 
-    `audited` is as for `over_epsilon`.
+    `proven` is as for `over_epsilon`.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def panel_by_setting(
     rows = runs.copy()
     rows["dataset"] = [variant_settings(variant)[setting] for variant in rows.variant]
     rows["variant"] = ""
-    return over_epsilon_by_dataset(rows, panels=panels, methods=methods, title=title, audited=audited)
+    return over_epsilon_by_dataset(rows, panels=panels, methods=methods, title=title, proven=proven)
 
 
 def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
@@ -490,7 +490,7 @@ def _mark_wins(ax: Axes, runs: pd.DataFrame, panel: pd.DataFrame) -> None:
             rival
             for rival in rivals
             for variant in variants
-            if compare(difference(curves["ops", variant], curves["objpert", rival], "asked")).above
+            if compare(difference(curves["ops", variant], curves["objpert", rival], "promised")).above
         }
         if beaten:
             face = "black" if rivals.iloc[0] in beaten else "white"
@@ -544,11 +544,11 @@ def of_private(runs: pd.DataFrame, column: str) -> str:
     return " / ".join(number(v) if isinstance(v, float) else str(v) for v in values)
 
 
-def epsilon_label(runs: pd.DataFrame, audited: bool) -> str:
+def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
     """Return the label of the epsilon axis, with adjacency and δ of the runs if it shows the proven ε."""
-    if not audited:
+    if not proven:
         return "privacy loss ε"
-    adjacency = of_private(runs, "adjacency_tight").replace("_", "-")
+    adjacency = of_private(runs, "adjacency_proven").replace("_", "-")
     return f"tight ε ({adjacency}, δ = {of_private(runs, 'delta')})"
 
 

@@ -1,6 +1,6 @@
 """Methods side by side at equal epsilon: the numbers, a page of tables, a dot plot and sentences.
 
-Epsilon is the proven ε (axis "audited") or the promised ε (axis "asked"). The exhibit `compare` and the
+Epsilon is the proven ε (axis "proven") or the promised ε (axis "promised"). The exhibit `compare` and the
 command `compare` use this module.
 """
 
@@ -118,7 +118,7 @@ TARGETS = Scores(
 COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
 DIVERGED, UNPRICED = "diverged", "no tight ε"
-AXES = {"audited": ("a", "tight ε"), "asked": ("an", "asked ε")}  # axis -> article, name in texts
+AXES = {"proven": ("a", "tight ε"), "promised": ("an", "asked ε")}  # axis -> article, name in texts
 CHARACTERS = 20  # characters of a caption per inch
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
 NOTES = """\
@@ -149,7 +149,7 @@ def scores_of(runs: pd.DataFrame) -> Scores:
 
 
 def at_epsilon(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "audited", scores: Scores | None = None
+    runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "proven", scores: Scores | None = None
 ) -> pd.DataFrame:
     """Compare methods at given values of epsilon, with one row for each data set, epsilon and method.
 
@@ -166,7 +166,7 @@ def at_epsilon(
         Rows of an experiment and of `read.read_timings`, with one variant and one scaling for each method.
     epsilons : Sequence of float
         Each > 0.
-    axis : {"audited", "asked"}
+    axis : {"proven", "promised"}
         Whether `epsilons` are proven ε or promised ε.
     scores : Scores, optional
         None takes all scores that the runs have.
@@ -243,7 +243,7 @@ def _one(
 def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
     """Return whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
     points = part[part.metric.eq(scores.metrics[scores.main])]
-    at = points["epsilon_tight" if axis == "audited" else "epsilon"].to_numpy(float)
+    at = points["epsilon_proven" if axis == "proven" else "epsilon"].to_numpy(float)
     usable = (at > 0) & np.isfinite(at)
     away = np.log(at[usable] / epsilon)
     near = [away[away <= NEAR].max(initial=-np.inf), away[away >= -NEAR].min(initial=np.inf)]
@@ -297,7 +297,7 @@ def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
 
 
 def _notes(runs: pd.DataFrame) -> str:
-    adjacency = of_private(runs, "adjacency_tight").replace("_", "-")
+    adjacency = of_private(runs, "adjacency_proven").replace("_", "-")
     repeats = runs.seed[np.isfinite(runs.epsilon)].nunique()
     return NOTES.format(adjacency=adjacency, delta=of_private(runs, "delta"), repeats=repeats)
 
@@ -361,7 +361,7 @@ def dot_plot(
     epsilons: Sequence[float],
     datasets: Mapping[str, str],
     title: str = "",
-    axis: str = "audited",
+    axis: str = "proven",
     constant: pd.Series | None = None,
 ) -> Figure:
     """Draw the main score of every method with its 95 % interval, in a grid of data sets and epsilons.
@@ -376,7 +376,7 @@ def dot_plot(
         Each > 0.
     datasets : Mapping of str to str
         Data set -> its name in the panel titles.
-    axis : {"audited", "asked"}
+    axis : {"proven", "promised"}
         Whether `epsilons` are proven ε or promised ε.
     constant : Series, optional
         Scores of the best constant answer by repeat. Their mean is drawn as a line.
@@ -429,7 +429,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) 
 
 
 def sentences(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], constant: pd.Series, axis: str = "audited"
+    runs: pd.DataFrame, *, epsilons: Sequence[float], constant: pd.Series, axis: str = "proven"
 ) -> list[str]:
     """Return one text for each epsilon that compares the methods in plain words.
 
@@ -445,7 +445,7 @@ def sentences(
         Each > 0.
     constant : Series
         Scores of the best constant answer by repeat.
-    axis : {"audited", "asked"}
+    axis : {"proven", "promised"}
         Whether `epsilons` are proven ε or promised ε.
     """
     table = at_epsilon(runs, epsilons=epsilons, axis=axis)

@@ -29,11 +29,11 @@ from dplangevin.text import (
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", tight ε {}"}  # block -> text of the budget
 COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `judge.Judge`
 SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
-PRICES = ["epsilon_paper", "epsilon_add_remove", "epsilon_replace_one"]
+PRICES = ["epsilon_promised", "epsilon_add_remove", "epsilon_replace_one"]
 COLUMNS = [
     "problem", "block", "run", "method", "epsilon", "label", "accuracy_paper", "seeds", "accuracy", "sd", "low", "high",
     "accuracy_single", *(f"{name}{end}" for name in COVERAGE for end in ("", "_low", "_high")), *PRICES,
-    "accountant_paper", "delta", *SETTINGS, "violated",
+    "accountant_promised", "delta", *SETTINGS, "violated",
 ]  # fmt: skip
 NOTES = """\
 Accuracy of the discriminator on the test images in %, the mean over seeds, each with its own 100 labels and its own

@@ -421,10 +421,10 @@ CLAIMED = Look("the paper's ε", "#CC79A7", "", "--")
 EPSILONS = {
     "epsilon_formula_epochs": Look("their formula, K = epochs", "#E69F00", "s", "", 5.0),
     "epsilon_formula_steps": Look("their formula, K = steps", "#D55E00", "D", "", 5.0),
-    "epsilon_tight": Look("all iterates, replace-one (upper bound)", "#0072B2", "o", "", 7.0),
+    "epsilon_proven": Look("all iterates, replace-one (upper bound)", "#0072B2", "o", "", 7.0),
     "epsilon_add_remove": Look("all iterates, add/remove (upper bound)", "#56B4E9", "<", "", 5.5),
     "epsilon_last": Look("last iterate (upper bound)", "#009E73", "x", "", 5.5),
-    "epsilon_audit": Look("attack on a pair that the problem admits (lower bound)", "#000000", "^", "", 5.5),
+    "epsilon_attack": Look("attack on a pair that the problem admits (lower bound)", "#000000", "^", "", 5.5),
 }
 PAPER_ACCURACIES = {
     "paper_resnet18": Look("the paper, ResNet-18", "#555555", "*", "", 10.0),
@@ -492,7 +492,7 @@ def finetune(
     table = tables.finetune_summary(frame, published=published)
     labels = [look(method, "features").label for method in table.method]
     groups = table.problem.map(tables.TRAINED_PARTS)
-    table = table.assign(label=labels, group=groups, epsilon_claimed=table.epsilon_paper)
+    table = table.assign(label=labels, group=groups, epsilon_claimed=table.epsilon_promised)
     text = FINETUNE_TEXT.format(seeds=span(table.seeds))
     of = table.problem.map(networks)
     panels = [
@@ -618,7 +618,7 @@ def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        accuracy with its 95 % interval over seeds, the budget (epsilon), the proven ε (epsilon_tight), and
+        accuracy with its 95 % interval over seeds, the budget (epsilon), the proven ε (epsilon_proven), and
         more.
 
     Raises
@@ -632,7 +632,7 @@ def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
     if not kept.method.eq("sgd").any():
         nonprivate = frame.method.eq("sgd") & ~frame.schedule.eq("decreasing")
         kept = pd.concat([kept, frame[nonprivate & frame.dataset.isin(set(kept.dataset))]])
-    keys, prices = ["dataset", "method", "run", "epsilon"], ["delta", "epsilon_tight"]
+    keys, prices = ["dataset", "method", "run", "epsilon"], ["delta", "epsilon_proven"]
     rows = [{**row, **group.iloc[0][prices]} for row, group in seed_summaries(kept, keys)]
     return pd.DataFrame(rows)[[*keys, *prices, *tables.SCORES, "violated"]]
 
@@ -661,10 +661,10 @@ def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") ->
             of = look("sgd", "features")
             handles.append(style.reference_line(ax, interval, of, label=of.label))
         for method, rows in private.groupby("method", sort=False):
-            of, rows = look(str(method), "features"), rows.sort_values("epsilon_tight")
-            rows = rows[np.isfinite(rows.epsilon_tight) & rows.epsilon_tight.gt(0)]
+            of, rows = look(str(method), "features"), rows.sort_values("epsilon_proven")
+            rows = rows[np.isfinite(rows.epsilon_proven) & rows.epsilon_proven.gt(0)]
             in_percent = {"mean": 100 * rows.accuracy, "low": 100 * rows.low, "high": 100 * rows.high}
-            style.curve(ax, rows.epsilon_tight, rows.assign(**in_percent), of)
+            style.curve(ax, rows.epsilon_proven, rows.assign(**in_percent), of)
             handles.append(entry(of))
         style.epsilon_ticks(ax)
         ax.set_xlabel("tight ε (replace-one)")
@@ -672,7 +672,7 @@ def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") ->
         handles += hollow_entries(private.violated, HOLLOW)
         delta = numbers(private.delta.dropna())
         text = OVER_EPSILON_TEXT.format(seeds=span(private.seeds), network=network, delta=delta)
-        if lost := int((~np.isfinite(private.epsilon_tight)).sum()):
+        if lost := int((~np.isfinite(private.epsilon_proven)).sum()):
             text += f" Without a finite ε, and not drawn: {lost} of {len(private)} points."
         return lay_out(figure, title, text, handles)
 

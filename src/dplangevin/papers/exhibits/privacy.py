@@ -98,9 +98,9 @@ def _edge(of: Look) -> float:
 
 def _guarantee(ax: Axes, y: int, row: pd.Series) -> None:
     ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
-    if row.audit_epsilon > SMALLEST:
+    if row.epsilon_attack > SMALLEST:
         bar: dict[str, Any] = {"lw": 4.5, "alpha": 0.75, "zorder": 1, "solid_capstyle": "butt"}
-        ax.plot([SMALLEST / 1.5, min(row.audit_epsilon, LARGEST)], [y, y], color=ATTACK.colour, **bar)
+        ax.plot([SMALLEST / 1.5, min(row.epsilon_attack, LARGEST)], [y, y], color=ATTACK.colour, **bar)
     for order, (column, of) in enumerate(PRICES.items()):
         value = row[column]
         if math.isnan(value):
@@ -134,7 +134,12 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
         rows, reasons = [], []
         for _, row in group.iterrows():
             verdict = guarantee(frame, id=row.id)
-            prices = (row.epsilon_formula, row.epsilon_add_remove, row.epsilon_replace_one, row.audit_epsilon)
+            prices = (
+                row.epsilon_formula,
+                row.epsilon_add_remove,
+                row.epsilon_replace_one,
+                row.epsilon_attack,
+            )
             numbers = [epsilon(value) for value in (row.epsilon_claimed, row.delta, *prices)]
             rows.append([row.label, row["where"], *numbers, f"**{OUTCOMES[verdict['verdict']][0]}**"])
             reasons.append(f"- {row.label}: {verdict['reason']}.")

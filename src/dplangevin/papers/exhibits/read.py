@@ -28,9 +28,9 @@ ANALYSES = Path("results/analyses")
 MANIFESTS = Path("data/manifest/weights")
 COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of runs.csv merged with scores.csv
 TEXT = {
-    "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "accountant_paper",
-    "accountant_tight", "adjacency", "adjacency_tight", "audit_pair", "released", "sampling", "schedule", "calibration",
-    "violated", "assumptions", "metric", "predictor", "pixels",
+    "experiment", "dataset", "problem", "run", "method", "variant", "scaling", "block", "accountant_promised",
+    "accountant_proven", "adjacency", "adjacency_proven", "attack_pair", "released", "sampling", "schedule",
+    "calibration", "violated", "assumptions", "settings", "metric", "predictor", "pixels",
 }  # fmt: skip
 WHOLE = {"seed", "bin", "count", "image"}
 

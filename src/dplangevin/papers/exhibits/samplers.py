@@ -271,7 +271,7 @@ def _ratios(rows: pd.DataFrame) -> str:
 
 def _trajectories_text(frame: pd.DataFrame, names: list[str]) -> str:
     private = frame[frame.variant.isin(names) & np.isfinite(frame.epsilon)]
-    tight = " and ".join(short(private[private.variant.eq(name)].epsilon_tight.iloc[0]) for name in names)
+    tight = " and ".join(short(private[private.variant.eq(name)].epsilon_proven.iloc[0]) for name in names)
     return (
         f"Coloured ellipses: {ELLIPSE:g} standard deviations of all chains after half of the steps; points and lines: "
         "one of them. Ratios along the narrow and the wide axis of the posterior, with half\na 95 % interval over "
@@ -619,7 +619,7 @@ METRICS = {
 }  # fmt: skip
 FOUR_DIGITS = ("accuracy", "log_loss", "brier", "ece")
 POSTERIOR_COLUMNS = [
-    "dataset", "method", "variant", "temperature", "epsilon", "epsilon_tight", "metric", "mean", "sd", "low", "high",
+    "dataset", "method", "variant", "temperature", "epsilon", "epsilon_proven", "metric", "mean", "sd", "low", "high",
     "repeats", "diverged", "violated",
 ]  # fmt: skip
 TEMPERATURES = {"printed": "-", "proper": "--"}
@@ -669,7 +669,7 @@ def against_posterior(
     methods: Sequence[str],
     panels: Mapping[str, str],
     title: str = "",
-    audited: bool = False,
+    proven: bool = False,
 ) -> Figure:
     """Draw the metrics of private samplers against epsilon, with one panel for each metric.
 
@@ -685,7 +685,7 @@ def against_posterior(
         Private methods to draw.
     panels : Mapping of str to str
         Metric -> label of its axis.
-    audited : bool
+    proven : bool
         Use the proven ε for the x axis instead of the promised ε.
 
     Raises
@@ -694,8 +694,8 @@ def against_posterior(
         A method has no rows.
     """
     table = accuracy.require(posterior_summary(runs), methods, "rows")
-    x = "ln_epsilon_tight" if audited else "ln_epsilon"
-    column = "epsilon_tight" if audited else "epsilon"
+    x = "ln_epsilon_tight" if proven else "ln_epsilon"
+    column = "epsilon_proven" if proven else "epsilon"
     table[x] = np.log(table[column].where(table[column].gt(0)))
     with style.settings():
         figure = Figure(figsize=(3.6 * len(panels), 4.7), layout="constrained")
@@ -703,7 +703,7 @@ def against_posterior(
         for ax, (metric, name) in zip(axes, panels.items(), strict=True):
             rows = table[table.metric.eq(metric)]
             _metric_curves(ax, rows, methods, x)
-            ax.set(ylabel=name, xlabel=accuracy.epsilon_label(runs, audited))
+            ax.set(ylabel=name, xlabel=accuracy.epsilon_label(runs, proven))
             if metric != "accuracy" and rows["mean"].max() > WIDE * rows["mean"].min():
                 ax.set_yscale("log")
             accuracy.epsilon_axis(ax)
@@ -766,7 +766,7 @@ def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], title:
             of = rows.set_index("metric")
             flag = "†" if of.violated.ne("").any() else ""
             cells = [look(method).label + flag, temperature]
-            cells += [_budget(epsilon), _budget(float(of.epsilon_tight.iloc[0]))]
+            cells += [_budget(epsilon), _budget(float(of.epsilon_proven.iloc[0]))]
             for metric in present:
                 value = of["mean"].get(metric, np.nan)
                 if metric in extreme:

@@ -1,7 +1,7 @@
 """A sweep: one metric against the fields that an experiment varies (`vary:`), at fixed promised or proven ε.
 
-The table has two kinds of rows. Rows on the axis "asked" are points as they were run, with their prices. Rows
-on the axis "tight" are values at a given proven ε: each seed is interpolated linearly in ln epsilon between
+The table has two kinds of rows. Rows on the axis "promised" are points as they were run, with their prices. Rows
+on the axis "proven" are values at a given proven ε: each seed is interpolated linearly in ln epsilon between
 the budgets of the point. The figure shows only numbers of that table. Means are over seeds, with a 95 %
 Student interval.
 """
@@ -47,11 +47,11 @@ from dplangevin.text import (
 )
 
 POINT = ["experiment", "dataset", "scaling", "run", "method", "variant"]
-PRICES = ["epsilon_asked", "epsilon_tight", "epsilon_audit"]
+PRICES = ["epsilon_promised", "epsilon_proven", "epsilon_attack"]
 SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#8C510A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 APART = 0.008  # shift between lines, as a share of the width of the axis
-OTHER = {"asked": "epsilon_tight", "tight": "epsilon_asked"}
+OTHER = {"promised": "epsilon_proven", "proven": "epsilon_promised"}
 ATTACK: dict[str, Any] = {
     "color": PRICE_COLOURS["attack"],
     "marker": "_",
@@ -81,8 +81,8 @@ def table(
     Returns
     -------
     DataFrame
-        Columns: the point and its varied fields; axis ("asked": at a budget, "tight": at one of `epsilons`);
-        promised, proven and attack ε (epsilon_asked, epsilon_tight, epsilon_audit); mean with sd and 95 %
+        Columns: the point and its varied fields; axis ("promised": at a budget, "proven": at one of `epsilons`);
+        promised, proven and attack ε (epsilon_promised, epsilon_proven, epsilon_attack); mean with sd and 95 %
         interval; repeats, diverged and violated.
 
     Raises
@@ -115,8 +115,8 @@ def _asked(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a row for every budget of a point."""
     for epsilon, rows in group.groupby("epsilon", sort=True):
         first = rows.iloc[0]
-        prices = {"epsilon_asked": epsilon, **{name: first[name] for name in PRICES[1:]}}
-        yield {"axis": "asked", **prices, **_interval(rows.value), "violated": first.violated}
+        prices = {"epsilon_promised": epsilon, **{name: first[name] for name in PRICES[1:]}}
+        yield {"axis": "promised", **prices, **_interval(rows.value), "violated": first.violated}
 
 
 def _tight(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str, Any]]:
@@ -126,22 +126,22 @@ def _tight(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str,
     """
     if np.isinf(group.epsilon).all():
         return
-    by_price, first = curve(group, "audited"), group.drop_duplicates("epsilon")
+    by_price, first = curve(group, "proven"), group.drop_duplicates("epsilon")
     for epsilon in epsilons:
         try:
             values = read_off(by_price, epsilon)
         except NoCommonRange:
             continue
-        sound = first[first.epsilon_tight.gt(0) & np.isfinite(first.epsilon_tight)].sort_values(
-            "epsilon_tight"
+        sound = first[first.epsilon_proven.gt(0) & np.isfinite(first.epsilon_proven)].sort_values(
+            "epsilon_proven"
         )
-        away = np.log(sound.epsilon_tight / epsilon)
+        away = np.log(sound.epsilon_proven / epsilon)
         asked = math.exp(np.interp(0.0, away, np.log(sound.epsilon)))
         around = [away[away <= 0].max() if (away <= 0).any() else away.min()]
         around += [away[away >= 0].min() if (away >= 0).any() else away.max()]
         notes = "; ".join(filter(None, dict.fromkeys(sound.violated[away.isin(around)])))
-        prices = {"epsilon_asked": asked, "epsilon_tight": epsilon, "epsilon_audit": math.nan}
-        yield {"axis": "tight", **prices, **_interval(values), "violated": notes}
+        prices = {"epsilon_promised": asked, "epsilon_proven": epsilon, "epsilon_attack": math.nan}
+        yield {"axis": "proven", **prices, **_interval(values), "violated": notes}
 
 
 def _interval(values: pd.Series) -> dict[str, Any]:
@@ -302,10 +302,10 @@ def figure(
                 rows = line.assign(**{other: line[other].where(line[other].gt(0) & np.isfinite(line[other]))})
                 joined = axis.names is None and len(layout.panels) == 1
                 _draw(ax, at, rows[other], rows.drop(columns=["low", "high"]), of._replace(size=4), joined)
-                ax.plot(at, line.epsilon_audit, **ATTACK)
+                ax.plot(at, line.epsilon_attack, **ATTACK)
             ax.axhline(epsilon, **SAME)
             ax.set_title(
-                "what these cost: tight ε" if kind == "asked" else "what to ask for: ε", fontsize=8.5
+                "what these cost: tight ε" if kind == "promised" else "what to ask for: ε", fontsize=8.5
             )
             ax.set_xlabel(_label(layout.x))
         axes[-1][0].set_yscale("log")
@@ -314,7 +314,7 @@ def figure(
         for ax in axes.flat:
             axis.apply(ax)
         handles = [*layout.entries(), Line2D([], [], **SAME, label="the ε of the panel above")]
-        if points.epsilon_audit.notna().any():
+        if points.epsilon_attack.notna().any():
             handles.append(Line2D([], [], **ATTACK, label="shown by an attack: at least"))
         handles += hollow_entries(points.violated)
         text = (
@@ -323,7 +323,7 @@ def figure(
         text += "At a tight ε: read off between the budgets of a point, linearly in ln ε."
         if layout.without:
             text += f" Not drawn, since they vary other fields: {', '.join(layout.without)}."
-        if lost := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "tight"}:
+        if lost := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
             text += f" No point has budgets on both sides of a tight ε of {numbers(lost)}."
         text = "\n".join(textwrap.wrap(text, round(17 * size[0])))
         name = f"{title}: {_label(layout.x)}" + (f" and {_label(layout.hue)}" if layout.hue else "")
@@ -409,19 +409,19 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
 
     If no promised ε is among `epsilons`, the middle budget has a column.
     """
-    budgets = points.epsilon_asked[points.axis.eq("asked") & np.isfinite(points.epsilon_asked)]
+    budgets = points.epsilon_promised[points.axis.eq("promised") & np.isfinite(points.epsilon_promised)]
     asked = sorted(budgets.unique())
     for epsilon in [e for e in epsilons if e in asked] or asked[len(asked) // 2 :][:1] or [math.inf]:
-        yield "asked", epsilon, f"ε = {number(epsilon)} asked for" if asked else "no privacy"
+        yield "promised", epsilon, f"ε = {number(epsilon)} asked for" if asked else "no privacy"
     for epsilon in epsilons:
-        if (points.axis.eq("tight") & points.epsilon_tight.eq(epsilon)).any():
-            yield "tight", epsilon, f"tight ε = {number(epsilon)}"
+        if (points.axis.eq("proven") & points.epsilon_proven.eq(epsilon)).any():
+            yield "proven", epsilon, f"tight ε = {number(epsilon)}"
 
 
 def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
     """Return the points of a column of panels. Points without privacy are in every column."""
-    column = "epsilon_asked" if kind == "asked" else "epsilon_tight"
-    free = points.axis.eq("asked") & np.isinf(points.epsilon_asked)
+    column = "epsilon_promised" if kind == "promised" else "epsilon_proven"
+    free = points.axis.eq("promised") & np.isinf(points.epsilon_promised)
     return points[(points.axis.eq(kind) & points[column].eq(epsilon)) | free]
 
 

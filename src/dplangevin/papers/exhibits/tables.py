@@ -101,12 +101,12 @@ def _assumed(texts: pd.Series, indent: str = "") -> list[str]:
 # Networks trained from scratch: Table 1 of li2019
 
 TRAINING_KEYS = ["dataset", "problem", "block", "run", "method", "epsilon"]
-TRAINING_PRICES = ["epsilon_paper", "epsilon_add_remove", "epsilon_replace_one"]
+TRAINING_PRICES = ["epsilon_promised", "epsilon_add_remove", "epsilon_replace_one"]
 TRAINING_COLUMNS = [
     *TRAINING_KEYS, "label", "accuracy_paper", "epsilon_claimed", "source", "delta", "step_size", "batch", "epochs",
     "clip", "noise_multiplier", "seeds", "accuracy", "sd", "low", "high", "accuracy_single", "log_loss",
     "log_loss_single", "brier", "ece", "ece_single", *TRAINING_PRICES, "answered", "epsilon_data_dependent",
-    "accountant_paper", "violated",
+    "accountant_promised", "violated",
 ]  # fmt: skip
 TRAINING_MEANS = ["accuracy_single", "log_loss_single", "brier", "ece", "ece_single"]
 TRAINING_SYMBOLS = {
@@ -204,8 +204,8 @@ def training_page(
 
 
 def _training_notes(table: pd.DataFrame) -> str:
-    private = table[np.isfinite(table.epsilon_add_remove) & table.accountant_paper.ne("")]
-    of = private.groupby("method", sort=False).accountant_paper.agg(
+    private = table[np.isfinite(table.epsilon_add_remove) & table.accountant_promised.ne("")]
+    of = private.groupby("method", sort=False).accountant_promised.agg(
         lambda names: "/".join(sorted(set(names)))
     )
     accountants = ", ".join(f"{look(str(method), 'network').label}: {name}" for method, name in of.items())
@@ -259,9 +259,9 @@ HEAD_PRICES = {
     "epsilon_claimed": "paper's ε",
     "epsilon_formula_epochs": "formula, K = epochs",
     "epsilon_formula_steps": "formula, K = steps",
-    "epsilon_tight": "all iterates",
+    "epsilon_proven": "all iterates",
     "epsilon_last": "last iterate",
-    "epsilon_audit": "attack on a pair that this problem admits, at least",
+    "epsilon_attack": "attack on a pair that this problem admits, at least",
     "epsilon_add_remove": "add/remove",
 }
 HEAD_SETTINGS = [
@@ -388,7 +388,7 @@ def heads_page(
     """
     table = heads_summary(frame, schedule=schedule, published=published)
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
-    confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.audit_confidence.dropna().unique()))
+    confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.attack_confidence.dropna().unique()))
     lines = [HEAD_INTRODUCTION.format(schedule=steps), ""]
     for name in table.dataset.unique():
         of = of_features(features, name)
@@ -440,8 +440,8 @@ def _prices(row: pd.Series, columns: Iterable[str]) -> list[str]:
 # The last block is trained too: Table 3 of ryffel2022
 
 FINETUNE_PRICES = {
-    "epsilon_paper": "paper's ε",
-    "epsilon_tight": "tight, replace-one",
+    "epsilon_promised": "paper's ε",
+    "epsilon_proven": "tight, replace-one",
     "epsilon_add_remove": "tight, add/remove",
 }
 FINETUNE_SETTINGS = [

@@ -172,7 +172,7 @@ def _records(frame: pd.DataFrame, digits: int = 5) -> pd.DataFrame:
 
 
 def over_epsilon(
-    table: pd.DataFrame, *, audited: bool = False, ln: bool = False, y: str = "test accuracy"
+    table: pd.DataFrame, *, proven: bool = False, ln: bool = False, y: str = "test accuracy"
 ) -> dict[str, Any]:
     """Return a chart of the mean of a score against epsilon, with one line for each method.
 
@@ -183,14 +183,14 @@ def over_epsilon(
     ----------
     table : DataFrame
         Rows of `papers.statistics.summary` for one data set.
-    audited : bool
+    proven : bool
         Whether x is the proven ε instead of the ε asked for.
     ln : bool
         Whether a second axis at the top shows ln epsilon, as the paper does.
     y : str
         Title of the y axis.
     """
-    x = "epsilon_tight" if audited else "epsilon"
+    x = "epsilon_proven" if proven else "epsilon"
     table = table.assign(label=[look(method).label for method in table.method], eps=table[x])
     private = table[table.eps.gt(0) & np.isfinite(table.eps) & table["mean"].notna()]
     flat = table[table.method.isin(REFERENCES) & table["mean"].notna()]
@@ -200,7 +200,7 @@ def over_epsilon(
     state = np.where(private.violated.ne("") | private.diverged.gt(0), "hollow", "full")
     columns = ["label", "eps", "mean", "low", "high", "state"]
     data = _records(private.assign(state=state)[columns])
-    name = "tight ε" if audited else "ε asked for"
+    name = "tight ε" if proven else "ε asked for"
     low, high = _decades(private.eps)
     at = alt.X("eps:Q", **_log(name, (low, high)))
     value = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=False, nice=True))
@@ -286,7 +286,7 @@ def promises(frame: pd.DataFrame) -> dict[str, Any]:
         alt.Tooltip("epsilon:Q", title="value", format=".3~g"),
     ]
     colour = alt.Color("kind:N", scale=scales["color"], legend=LEGEND)
-    bars = rows[rows.audit_epsilon.gt(low)].rename(columns={"audit_epsilon": "epsilon"})
+    bars = rows[rows.epsilon_attack.gt(low)].rename(columns={"epsilon_attack": "epsilon"})
     bars = bars.assign(kind=privacy.ATTACK.label, at=bars.epsilon.clip(low, high), start=low)
     attack = alt.Chart(_records(bars[["label", "where", "kind", "epsilon", "at", "start"]])).mark_bar(
         size=9, opacity=0.8

@@ -47,8 +47,8 @@ SCORES = {
     "ece": "calibration error",
 }
 AXES = {
-    "audited": "tight ε: what each method is proved to cost",
-    "asked": "asked ε: what was asked of each method",
+    "proven": "tight ε: what each method is proved to cost",
+    "promised": "asked ε: what was asked of each method",
 }
 SERIES = {  # folder of runs -> its name in the menu, and whether methods are ranked there
     "compare/adult": ("Adult: every method", True),
@@ -299,9 +299,7 @@ class Site:
         return {
             "entry": entry,
             "figure": f"../exhibits/{name}/{name}.png",
-            "twin": f"../exhibits/{name}/{name}_audited.png"
-            if f"{name}_audited.png" in entry["files"]
-            else "",
+            "twin": f"../exhibits/{name}/{name}_proven.png" if f"{name}_proven.png" in entry["files"] else "",
             "files": files,
             "claims": rows,
             "chosen": [row for row in rows if row.setting != "paper"],
@@ -343,7 +341,7 @@ class Site:
             ("repeats (seeds)", f"{frame.seed.nunique()}"),
             ("δ", _listed(private.delta.map(number))),
             ("ε asked for", _span(private.epsilon)),
-            ("neighbours of the tight price", _listed(private.adjacency_tight).replace("_", "-")),
+            ("neighbours of the tight price", _listed(private.adjacency_proven).replace("_", "-")),
         ]
         for column, label in SETTINGS.items():
             values = frame[column].dropna()
@@ -388,8 +386,8 @@ class Site:
                     "violated",
                     "seed",
                     "epsilon",
-                    "epsilon_paper",
-                    "epsilon_tight",
+                    "epsilon_promised",
+                    "epsilon_proven",
                     "value",
                 ]
             ]
@@ -403,10 +401,8 @@ class Site:
                 table = summary(runs, metric)
                 for axis in AXES:
                     key = f"{folder}|{score}|{axis}"
-                    ln = axis == "asked" and folder.startswith("wang2015")
-                    specs[key] = charts.over_epsilon(
-                        table, audited=axis == "audited", ln=ln, y=f"test {label}"
-                    )
+                    ln = axis == "promised" and folder.startswith("wang2015")
+                    specs[key] = charts.over_epsilon(table, proven=axis == "proven", ln=ln, y=f"test {label}")
                     if ranked and spec:
                         ranks |= self._ranks(runs, folder, score, axis, spec["draw"]["epsilons"])
         return {
@@ -416,7 +412,7 @@ class Site:
             "epsilons": [number(value) for value in spec.get("draw", {}).get("epsilons", [])],
             "specs": Markup(charts.text(specs)),
             "ranks": Markup(charts.text(ranks)),
-            "shown": ranks.get("compare/adult|accuracy|audited|1", []),
+            "shown": ranks.get("compare/adult|accuracy|proven|1", []),
             "notes": spec and "compare.md" in self._files("compare"),
         }
 
@@ -495,7 +491,7 @@ class Site:
             row.epsilon_formula,
             row.epsilon_add_remove,
             row.epsilon_replace_one,
-            row.audit_epsilon,
+            row.epsilon_attack,
         )
         return {
             "label": row.label,
