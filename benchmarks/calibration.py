@@ -14,7 +14,7 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.stepsize import Schedule, steps_event
+from dplangevin.privacy.stepsize import StepSchedule, steps_event
 
 EPSILON, DELTA = 0.5, 1e-5
 RATE, STEPS = 128 / 50_000, 10_000  # li2019's sizes
@@ -24,7 +24,7 @@ LOW, HIGH = 0.1, 100.0
 
 def rows(options: Options) -> list[Row]:
     peers: dict[str, Callable[[], object]] = {"RDP": RdpAccountant, "PLD": PLDAccountant}
-    cases: list[tuple[Accountant, Schedule, str, float]] = [
+    cases: list[tuple[Accountant, StepSchedule, str, float]] = [
         (Li2019(), "fixed", "RDP", RENYI),
         (Li2019(256), "decreasing", "", RENYI),
         (Rdp(), "fixed", "RDP", RENYI),
@@ -55,11 +55,11 @@ def rows(options: Options) -> list[Row]:
     return found
 
 
-def event(schedule: Schedule) -> Callable[[float], DpEvent]:
+def event(schedule: StepSchedule) -> Callable[[float], DpEvent]:
     return lambda sigma: steps_event(sigma, rate=RATE, steps=STEPS, schedule=schedule)
 
 
-def ours(accountant: Accountant, schedule: Schedule, runs: int) -> tuple[float, float]:
+def ours(accountant: Accountant, schedule: StepSchedule, runs: int) -> tuple[float, float]:
     def search(budget: Budget) -> float:
         return calibrate(accountant, event(schedule), budget, low=LOW, high=HIGH, adjacency="add_remove")
 

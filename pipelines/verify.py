@@ -35,13 +35,7 @@ from dplangevin.papers import analyses
 from dplangevin.pipeline import config, manifest, plan
 from dplangevin.pipeline.environment import Move, moved, pinned
 from dplangevin.pipeline.sweep import Work, sweep, tables
-from dplangevin.pipeline.units import (
-    Rows,
-    Store,
-    beside,
-    listed,
-    listing,
-)
+from dplangevin.pipeline.units import Rows, Store, beside, listed, listing
 
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 

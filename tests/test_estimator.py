@@ -16,17 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dplangevin import (
-    Budget,
-    DpSgd,
-    Facts,
-    ObjPert,
-    OutPert,
-    Pate,
-    PrivateClassifier,
-    Problem,
-    learn,
-)
+from dplangevin import Budget, DpSgd, Facts, ObjPert, OutPert, Pate, PrivateClassifier, Problem, learn
 from dplangevin.methods.ops import Ops
 from dplangevin.methods.pate import Confident
 from dplangevin.methods.registry import METHODS

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dplangevin.attacks.audit import Audit
     from dplangevin.estimator import Privacy, PrivateClassifier
-    from dplangevin.library import (
-        Answer,
-        attack,
-        calibrate,
-        facts,
-        learn,
-        price,
-    )
+    from dplangevin.library import Answer, attack, calibrate, facts, learn, price
     from dplangevin.methods import Method
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs

@@ -18,13 +18,7 @@ from dp_accounting import (
 )
 from scipy.stats import ks_2samp, kstest, norm
 
-from dplangevin.attacks import (
-    langevin,
-    pairs,
-    posterior,
-    quadrature,
-    sampled,
-)
+from dplangevin.attacks import langevin, pairs, posterior, quadrature, sampled
 from dplangevin.attacks.audit import audit
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.protocol import leaves

@@ -13,15 +13,7 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.attacks import release, softmax
 from dplangevin.attacks.audit import audit
-from dplangevin.attacks.softmax import (
-    OnRow,
-    Pair,
-    Record,
-    Training,
-    flipped,
-    opposite,
-    pairs,
-)
+from dplangevin.attacks.softmax import OnRow, Pair, Record, Training, flipped, opposite, pairs
 from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld import DpSgldRyffel2022
 from dplangevin.privacy import Budget

@@ -12,16 +12,7 @@ from omegaconf import DictConfig
 from torch import nn
 
 from dplangevin import random
-from dplangevin.backbones import (
-    Backbone,
-    alexnet,
-    inputs,
-    load,
-    network,
-    resnet18,
-    resnet20,
-    set_weights,
-)
+from dplangevin.backbones import Backbone, alexnet, inputs, load, network, resnet18, resnet20, set_weights
 from dplangevin.backbones.features import fused
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.backbones.pretrain import accuracy, initialise

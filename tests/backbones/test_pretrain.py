@@ -18,21 +18,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import random
-from dplangevin.backbones import (
-    Backbone,
-    alexnet,
-    load,
-    network,
-    resnet18,
-)
+from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
 from dplangevin.backbones.augmentation import shifted
-from dplangevin.backbones.pretrain import (
-    Pretraining,
-    Session,
-    accuracy,
-    initialise,
-    pretrain,
-)
+from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
 from dplangevin.data import Dataset
 from dplangevin.files import Checkpoint, sha256
 

@@ -14,15 +14,7 @@ import pytest
 import torch
 
 from dplangevin import data
-from dplangevin.data import (
-    DataError,
-    Dataset,
-    clip_rows,
-    generator,
-    pixels,
-    row_norms,
-    split,
-)
+from dplangevin.data import DataError, Dataset, clip_rows, generator, pixels, row_norms, split
 from dplangevin.files import atomic_path, sha256
 
 

@@ -11,13 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from dplangevin.data import (
-    DataError,
-    Dataset,
-    columns,
-    cross_validation,
-    generator,
-)
+from dplangevin.data import DataError, Dataset, columns, cross_validation, generator
 from dplangevin.data import schema as schemas
 from dplangevin.data.schema import Schema
 from dplangevin.data.table import PLAIN, Table

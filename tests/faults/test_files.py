@@ -38,13 +38,7 @@ from web import Quiet, closed_port, served
 from dplangevin import files
 from dplangevin.data import DataError, fetch, miniature
 from dplangevin.data.fetch import DataUnavailable
-from dplangevin.data.loaders import (
-    cifar,
-    mnist,
-    pneumonia,
-    svhn,
-    table,
-)
+from dplangevin.data.loaders import cifar, mnist, pneumonia, svhn, table
 from dplangevin.files import Checkpoint, kept_file, verified
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline import units as cached

@@ -9,13 +9,7 @@ import torch
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
 from dplangevin.data import Dataset
-from dplangevin.methods.evaluate import (
-    all_scores,
-    mixed,
-    predictive,
-    reliability,
-    scores,
-)
+from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability, scores
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, huber
 from dplangevin.samplers.diagnostics import mixing

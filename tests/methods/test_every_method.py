@@ -14,13 +14,7 @@ from hydra.utils import instantiate
 from scenarios import SEPARABLE, last, linear, logistic, multinomial, network, separable
 
 from dplangevin import random
-from dplangevin.methods import (
-    Execution,
-    Method,
-    Plan,
-    Release,
-    released,
-)
+from dplangevin.methods import Execution, Method, Plan, Release, released
 from dplangevin.methods import planned as planned_by_method
 from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.pate import Caps

@@ -21,21 +21,8 @@ from dplangevin import methods, random
 from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
 from dplangevin.files import Checkpoint
-from dplangevin.methods import (
-    Execution,
-    Plan,
-    Release,
-    Workspace,
-    released,
-    teachers,
-)
-from dplangevin.methods.pate import (
-    Caps,
-    Confident,
-    Pate,
-    Votes,
-    _prices,
-)
+from dplangevin.methods import Execution, Plan, Release, Workspace, released, teachers
+from dplangevin.methods.pate import Caps, Confident, Pate, Votes, _prices
 from dplangevin.methods.teachers import Descent, Labels, Ridge
 from dplangevin.pipeline import units
 from dplangevin.privacy import Budget

@@ -8,14 +8,7 @@ import torch
 from scenarios import gaussian, logistic
 
 from dplangevin.data import DataError
-from dplangevin.pipeline.reference import (
-    Reference,
-    covariances,
-    distances,
-    load,
-    sample_reference,
-    save,
-)
+from dplangevin.pipeline.reference import Reference, covariances, distances, load, sample_reference, save
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.posterior import Sampler
 

@@ -32,14 +32,7 @@ from dplangevin.methods.outpert import Ridge
 from dplangevin.pipeline import reference
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.pipeline.learning_curve import LearningCurve
-from dplangevin.pipeline.plan import (
-    KEYS,
-    TABLES,
-    asked,
-    merged,
-    runs,
-    units,
-)
+from dplangevin.pipeline.plan import KEYS, TABLES, asked, merged, runs, units
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022

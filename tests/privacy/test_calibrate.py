@@ -21,7 +21,7 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import remembered
 from dplangevin.privacy.events import Adjacency
-from dplangevin.privacy.stepsize import Schedule, steps_event
+from dplangevin.privacy.stepsize import StepSchedule, steps_event
 
 BUDGET = Budget(1.0, 1e-5)
 NOISE = 3.73063163482  # 1/mu at this budget (Balle, Wang 2018), by bisection in mpmath
@@ -135,7 +135,7 @@ def test_errors_are_not_remembered() -> None:
 
 @pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
 def test_a_calibration_asked_again_prices_nothing(
-    schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+    schedule: StepSchedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def calibrated() -> float:
         return calibrate(

@@ -13,13 +13,7 @@ from dplangevin.privacy.accountants.li2019 import Li2019, lemma_2, log_moment
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.li2019_theorems import conditions, printed_constant, printed_reach, wang_step
-from dplangevin.privacy.stepsize import (
-    Schedule,
-    multiplier_of,
-    smallest_multiplier,
-    step_of,
-    steps_event,
-)
+from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, smallest_multiplier, step_of, steps_event
 from dplangevin.privacy.subsampled_gaussian import CLOSEST
 
 DELTA = 1e-5
@@ -181,7 +175,7 @@ def test_mnist_setting() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
-def test_printed_constant_solves_conditions_2(schedule: Schedule) -> None:
+def test_printed_constant_solves_conditions_2(schedule: StepSchedule) -> None:
     rate, steps, log = 1e-3, 2000, math.log(1 / DELTA)
     c = printed_constant(EXAMPLE, steps=steps, schedule=schedule)
     scale = steps ** (2 / 3) if schedule == "decreasing" else steps

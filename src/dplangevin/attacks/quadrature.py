@@ -8,13 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom
 
-from dplangevin.attacks.langevin import (
-    Others,
-    initial_std,
-    kept_shares,
-    most_uses,
-    pair_for,
-)
+from dplangevin.attacks.langevin import Others, initial_std, kept_shares, most_uses, pair_for
 from dplangevin.privacy.events import LangevinDpEvent
 
 RARE = 1e-40  # probability that is neglected: of numbers of uses, and of iterates outside of C

@@ -18,13 +18,7 @@ from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
 from dplangevin.pipeline import units
-from dplangevin.text import (
-    distinct,
-    epsilon,
-    number,
-    short,
-    weak_delta,
-)
+from dplangevin.text import distinct, epsilon, number, short, weak_delta
 
 LONG = 30.0  # seconds; from here on the page says which methods took them
 EVERY = 0.999  # an assumption of more than this share of rows counts as common to all

@@ -46,17 +46,7 @@ from dplangevin.data.columns import (
 )
 from dplangevin.data.loaders import table
 from dplangevin.data.loaders.table import Filling, Unlabelled, filling
-from dplangevin.data.table import (
-    SHOWN,
-    Format,
-    listed,
-    meant,
-    no_column,
-    no_number,
-    number,
-    quoted,
-    shown,
-)
+from dplangevin.data.table import SHOWN, Format, listed, meant, no_column, no_number, number, quoted, shown
 
 OPEN = "???"  # an entry that the owner must still state
 FEW = 10  # a target with at most this many different whole numbers has classes

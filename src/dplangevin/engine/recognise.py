@@ -10,13 +10,7 @@ import weakref
 from torch import nn
 
 from dplangevin.engine.convolution import Conv2d
-from dplangevin.engine.layers import (
-    BY_AUTOGRAD,
-    BY_HAND,
-    Differentiated,
-    Layer,
-    Linear,
-)
+from dplangevin.engine.layers import BY_AUTOGRAD, BY_HAND, Differentiated, Layer, Linear
 
 log = logging.getLogger(__name__)
 Plan = list[Layer]

@@ -19,7 +19,7 @@ from torch import Tensor
 from dplangevin.files import Checkpoint
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.events import Released, Sampling
+from dplangevin.privacy.events import Released, SamplingScheme
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer
 from dplangevin.random import NORMALS
@@ -242,7 +242,7 @@ def guaranteed(
     budget: Budget,
     adjacency: Adjacency,
     released: Released,
-    sampling: Sampling,
+    sampling: SamplingScheme,
     assumptions: Sequence[str],
     delta: float | None = None,
 ) -> Guarantee:

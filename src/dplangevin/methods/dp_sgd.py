@@ -14,8 +14,7 @@ from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Sampling as Drawn
-from dplangevin.privacy.events import ShuffledEpochsDpEvent
+from dplangevin.privacy.events import SamplingScheme, ShuffledEpochsDpEvent
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
@@ -180,7 +179,7 @@ class Sgd(ChainMethod):
 
 def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
     """Return the guarantee of a chain whose gradients are not bounded: it promises nothing."""
-    drawn: Drawn = "without_replacement" if sampling.scheme == "subset" else sampling.scheme
+    drawn: SamplingScheme = "without_replacement" if sampling.scheme == "subset" else sampling.scheme
     return guaranteed(accountant, None, budget, "replace_one", "all_iterates", drawn, ())
 
 

@@ -108,7 +108,7 @@ class DpSghmc(ChainMethod):
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
         return hamiltonian(self.dynamics(), problem, plans, self.rest)
 
-    def dynamics(self) -> kernels.Kernel:
+    def dynamics(self) -> kernels.Dynamics:
         """Return the update of theta and velocity."""
         return sghmc(self.friction)
 
@@ -198,7 +198,7 @@ class Sghmc(ChainMethod):
 
 
 def hamiltonian(
-    dynamics: kernels.Kernel,
+    dynamics: kernels.Dynamics,
     problem: Problem,
     plans: Sequence[Plan],
     rest: Callable[[Tensor], State] = lambda theta: (),

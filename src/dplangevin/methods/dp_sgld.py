@@ -32,15 +32,8 @@ from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.events import LangevinDpEvent, ShuffledEpochsDpEvent
-from dplangevin.privacy.events import Sampling as Drawn
-from dplangevin.privacy.stepsize import (
-    Schedule,
-    multiplier_of,
-    smallest_multiplier,
-    step_of,
-    steps_event,
-)
+from dplangevin.privacy.events import LangevinDpEvent, SamplingScheme, ShuffledEpochsDpEvent
+from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, smallest_multiplier, step_of, steps_event
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 from dplangevin.privacy.wang2015_noise import gradient_variance, subset_event
 from dplangevin.problems import Facts
@@ -199,7 +192,7 @@ class DpSgldLi2019(ChainMethod):
 
     budgeted: ClassVar[bool] = True
     name: ClassVar[str] = "dp_sgld_li2019"
-    schedule: Schedule = "fixed"
+    schedule: StepSchedule = "fixed"
     step: float | None = 0.5
     clip: float | None = 1.0
     precision: float = 1.0
@@ -311,7 +304,7 @@ class Sgld(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = False
-    schedule: Schedule = "fixed"
+    schedule: StepSchedule = "fixed"
     step: float = 0.5
     precision: float = 1.0
     samples: int = 50
@@ -441,7 +434,9 @@ class DpSgldRyffel2022(ChainMethod):
             else f"last-iterate bound: every record's loss {facts.smoothness + self.l2:.4g}-smooth"
         )
         assumptions = "number of records public", *facts.rows, *self.steps.read(facts), convexity
-        drawn: Drawn = "without_replacement" if self.sampling.scheme == "subset" else self.sampling.scheme
+        drawn: SamplingScheme = (
+            "without_replacement" if self.sampling.scheme == "subset" else self.sampling.scheme
+        )
         guarantee = Guarantee(claimed, budget.delta, proven, "replace_one", "final", drawn, assumptions)
         settings = {
             "schedule": shown(self.schedule),
@@ -536,7 +531,7 @@ class DpSgldRyffel2022(ChainMethod):
         return notes
 
 
-def langevin_steps(first: float, steps: int, schedule: Schedule) -> torch.Tensor:
+def langevin_steps(first: float, steps: int, schedule: StepSchedule) -> torch.Tensor:
     """Return eta_t, ``(steps,)``, starting at eta_1 = `first`."""
     t = torch.arange(1, steps + 1, dtype=torch.float64)
     return first * t ** (-1 / 3) if schedule == "decreasing" else torch.full_like(t, first)
@@ -549,5 +544,5 @@ def check_temperature(temperature: str) -> None:
 
 def check_schedule(schedule: str) -> None:
     """Raise ValueError for an unknown schedule of step sizes."""
-    known = get_args(Schedule)
+    known = get_args(StepSchedule)
     require(schedule in known, f"schedule must be one of {known}, not {schedule!r}")

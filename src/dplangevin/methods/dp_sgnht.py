@@ -36,7 +36,7 @@ class DpSgnht(DpSghmc):
             self.friction < 0.5, f"friction must be below 1/2, not {self.friction}: there is no equilibrium"
         )
 
-    def dynamics(self) -> kernels.Kernel:
+    def dynamics(self) -> kernels.Dynamics:
         """Return the update of theta, velocity and thermostat."""
         return sgnht()
 

@@ -9,13 +9,7 @@ import torch
 from dp_accounting import ComposedDpEvent, DpEvent, NonPrivateDpEvent
 
 from dplangevin.checks import require
-from dplangevin.methods import (
-    ChainMethod,
-    Execution,
-    Method,
-    Plan,
-    Release,
-)
+from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release
 from dplangevin.methods.dp_sgnht import DpSgnht
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget

@@ -9,20 +9,8 @@ from dp_accounting import DpEvent
 
 from dplangevin import random
 from dplangevin.checks import not_negative, require
-from dplangevin.methods import (
-    Execution,
-    Plan,
-    Release,
-    guaranteed,
-    of_works,
-)
-from dplangevin.methods.perturbed_fits import (
-    Fit,
-    assumptions,
-    fitted,
-    output_multiplier,
-    shares,
-)
+from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
+from dplangevin.methods.perturbed_fits import Fit, assumptions, fitted, output_multiplier, shares
 from dplangevin.privacy import Budget, ObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.objective import log_tail

@@ -7,13 +7,7 @@ from typing import ClassVar
 
 from dplangevin import random
 from dplangevin.checks import positive
-from dplangevin.methods import (
-    Execution,
-    Plan,
-    Release,
-    guaranteed,
-    of_works,
-)
+from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
 from dplangevin.methods.perturbed_fits import Fit, assumptions, fitted, shares
 from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011

@@ -9,13 +9,7 @@ import torch
 from dp_accounting import DpEvent, GaussianDpEvent
 
 from dplangevin.checks import not_negative, positive, require
-from dplangevin.methods import (
-    Execution,
-    Plan,
-    Release,
-    guaranteed,
-    of_works,
-)
+from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
 from dplangevin.privacy import Budget, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.wang2015 import Wang2015

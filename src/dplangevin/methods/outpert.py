@@ -10,14 +10,7 @@ from dp_accounting import GaussianDpEvent
 
 from dplangevin import random
 from dplangevin.checks import not_negative, positive
-from dplangevin.methods import (
-    Execution,
-    Plan,
-    Release,
-    guaranteed,
-    no_budget,
-    of_works,
-)
+from dplangevin.methods import Execution, Plan, Release, guaranteed, no_budget, of_works
 from dplangevin.methods.perturbed_fits import Fit, assumptions, on_grid
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian

@@ -14,13 +14,7 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.checks import positive, require
-from dplangevin.methods import (
-    Execution,
-    Plan,
-    Release,
-    Workspace,
-    guaranteed,
-)
+from dplangevin.methods import Execution, Plan, Release, Workspace, guaranteed
 from dplangevin.methods.teachers import Labels, Learner, Ridge
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018

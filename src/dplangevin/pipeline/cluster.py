@@ -26,14 +26,7 @@ from distributed.client import ClosedClientError
 
 from dplangevin.device import KINDS
 from dplangevin.pipeline.environment import pinned
-from dplangevin.pipeline.executor import (
-    CLUSTER,
-    Done,
-    Need,
-    R,
-    T,
-    attempted,
-)
+from dplangevin.pipeline.executor import CLUSTER, Done, Need, R, T, attempted
 from dplangevin.pipeline.units import PACKAGE, code_hash, package_hash, reachable
 
 PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")

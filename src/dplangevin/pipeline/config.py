@@ -39,13 +39,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dplangevin.data.yaml_file import (
-    ConfigError,
-    inexact,
-    read,
-    said,
-    sound,
-)
+from dplangevin.data.yaml_file import ConfigError, inexact, read, said, sound
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import plan, schema, validate
 from dplangevin.pipeline.schema import Config

@@ -28,31 +28,12 @@ from dplangevin.data import DataError, Dataset
 from dplangevin.data import generator as data_generator
 from dplangevin.data.part import part
 from dplangevin.files import File, key
-from dplangevin.methods import (
-    ChainMethod,
-    Execution,
-    Method,
-    Plan,
-    Release,
-    Workspace,
-    planned,
-    settled,
-)
+from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace, planned, settled
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.methods.prices import Attack, priced
 from dplangevin.pipeline import reference
 from dplangevin.pipeline.executor import Need, computed
-from dplangevin.pipeline.plan import (
-    PART,
-    TABLES,
-    Unit,
-    learned_from,
-    merged,
-    nested,
-    plain,
-    runs,
-    units,
-)
+from dplangevin.pipeline.plan import PART, TABLES, Unit, learned_from, merged, nested, plain, runs, units
 from dplangevin.pipeline.units import Rows, Store, code_hash, kept, targets
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem

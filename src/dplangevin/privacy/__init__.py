@@ -12,7 +12,7 @@ from dplangevin.privacy.events import (
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
     Released,
-    Sampling,
+    SamplingScheme,
 )
 
 __all__ = [
@@ -26,6 +26,6 @@ __all__ = [
     "PosteriorSampleDpEvent",
     "PureObjectivePerturbationDpEvent",
     "Released",
-    "Sampling",
+    "SamplingScheme",
     "calibrate",
 ]

@@ -25,7 +25,7 @@ from dplangevin.privacy.subsampled_gaussian import composed_steps
 
 Adjacency = Literal["replace_one", "add_remove"]
 Released = Literal["final", "all_iterates", "sample"]
-Sampling = Literal["poisson", "without_replacement", "shuffled", "full"]
+SamplingScheme = Literal["poisson", "without_replacement", "shuffled", "full"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Guarantee(NamedTuple):
     event: DpEvent
     adjacency: Adjacency
     released: Released
-    sampling: Sampling
+    sampling: SamplingScheme
     assumptions: tuple[str, ...]
 
 
@@ -93,7 +93,7 @@ def check_adjacency(
         raise ValueError(f"{who} cannot price adjacency {adjacency!r}; it supports {', '.join(supported)}")
 
 
-def positive(instance: object, attribute: attr.Attribute, value: float) -> None:
+def positive_attribute(instance: object, attribute: attr.Attribute, value: float) -> None:
     """Check that an attrs field is positive and finite; raise ValueError otherwise."""
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be positive and finite")
@@ -148,14 +148,14 @@ class PosteriorSampleDpEvent(DpEvent):
     wang2015, Algorithm 1.
     """
 
-    rho: float = attr.ib(validator=positive)
-    radius: float = attr.ib(validator=positive)
+    rho: float = attr.ib(validator=positive_attribute)
+    radius: float = attr.ib(validator=positive_attribute)
     largest_loss: float = attr.ib(
         default=attr.Factory(lambda self: self.radius + math.log1p(math.exp(-self.radius)), takes_self=True),
-        validator=positive,
+        validator=positive_attribute,
     )
     loss_range: float = attr.ib(
-        default=attr.Factory(lambda self: self.radius, takes_self=True), validator=positive
+        default=attr.Factory(lambda self: self.radius, takes_self=True), validator=positive_attribute
     )
 
     @property
@@ -202,10 +202,10 @@ class ObjectivePerturbationDpEvent(DpEvent):
         Standard deviation of the noise on theta~, >= 0.
     """
 
-    noise_std: float = attr.ib(validator=positive)
-    lipschitz: float = attr.ib(validator=positive)
+    noise_std: float = attr.ib(validator=positive_attribute)
+    lipschitz: float = attr.ib(validator=positive_attribute)
     smoothness: float = attr.ib(validator=not_negative)
-    ridge: float = attr.ib(validator=positive)
+    ridge: float = attr.ib(validator=positive_attribute)
     rank: int = attr.ib(default=1, validator=whole(1))
     one_sided: bool = True
     gradient_bound: float = attr.ib(default=0.0, validator=not_negative)
@@ -246,10 +246,10 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n.
     """
 
-    rate: float = attr.ib(validator=positive)
-    lipschitz: float = attr.ib(validator=positive)
+    rate: float = attr.ib(validator=positive_attribute)
+    lipschitz: float = attr.ib(validator=positive_attribute)
     smoothness: float = attr.ib(validator=not_negative)
-    ridge: float = attr.ib(validator=positive)
+    ridge: float = attr.ib(validator=positive_attribute)
     rank: int = attr.ib(default=1, validator=whole(1))
     gradient_bound: float = attr.ib(default=0.0, validator=not_negative)
     output_scale: float = attr.ib(default=0.0, validator=not_negative)
@@ -324,9 +324,9 @@ class LangevinDpEvent(DpEvent):
     records: int = attr.ib(validator=whole(1))
     batch: int = attr.ib(validator=[whole(1), _at_most_records])
     steps: int = attr.ib(validator=whole(1))
-    step_size: float = attr.ib(validator=positive)
-    noise_std: float = attr.ib(validator=positive)
-    lipschitz: float = attr.ib(validator=positive)
+    step_size: float = attr.ib(validator=positive_attribute)
+    noise_std: float = attr.ib(validator=positive_attribute)
+    lipschitz: float = attr.ib(validator=positive_attribute)
     strong_convexity: float = attr.ib(validator=not_negative)
     smoothness: float = attr.ib(validator=not_negative)
     decay: float = attr.ib(default=0.0, validator=not_negative)
@@ -377,7 +377,7 @@ class FisherScoringDpEvent(DpEvent):
     records: int = attr.ib(validator=whole(1))
     batch: int = attr.ib(validator=[whole(2), _at_most_records])
     steps: int = attr.ib(validator=whole(1))
-    noise_std: float = attr.ib(validator=positive)
+    noise_std: float = attr.ib(validator=positive_attribute)
 
     def gaussian_steps(self) -> DpEvent:
         """Return `steps` sampled Gaussian steps, each for the gradient and covariance of one minibatch.
@@ -447,8 +447,8 @@ class PateDpEvent(DpEvent):
 
     queries: int = attr.ib(validator=not_negative)
     answers: int = attr.ib(validator=not_negative)
-    threshold_std: float = attr.ib(validator=positive)
-    answer_std: float = attr.ib(validator=positive)
+    threshold_std: float = attr.ib(validator=positive_attribute)
+    answer_std: float = attr.ib(validator=positive_attribute)
     order: float = attr.ib(default=0.0, validator=not_negative)
     released_rdp: float = attr.ib(default=math.inf)
 

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dplangevin.privacy.events import Budget
-from dplangevin.privacy.stepsize import Schedule
+from dplangevin.privacy.stepsize import StepSchedule
 
-POWERS: dict[Schedule, float] = {"fixed": 1.0, "decreasing": 2 / 3}  # p of T^p in Theorems 4, 3
+POWERS: dict[StepSchedule, float] = {"fixed": 1.0, "decreasing": 2 / 3}  # p of T^p in Theorems 4, 3
 
 
 def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> float:
@@ -38,7 +38,7 @@ def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> 
     return budget.epsilon**2 * records / (128 * lipschitz**2 * steps * logs)
 
 
-def printed_constant(budget: Budget, *, steps: int, schedule: Schedule) -> float:
+def printed_constant(budget: Budget, *, steps: int, schedule: StepSchedule) -> float:
     """Return c of Theorem 4 (fixed step) or c_2 of Theorem 3 (decreasing step) in closed form.
 
     The constant follows from conditions (2) of the printed proof with Remark 1's moments.
@@ -70,7 +70,7 @@ class Reach(NamedTuple):
     largest: float
 
 
-def printed_reach(delta: float, *, rate: float, steps: int, schedule: Schedule) -> Reach:
+def printed_reach(delta: float, *, rate: float, steps: int, schedule: StepSchedule) -> Reach:
     """Return c_1 and the range of epsilon in which Lemma 2 holds as the printed proof uses it.
 
     c_1 is the largest such eps/(q^2 T^(2/3)) (decreasing step) or eps/(q^2 T) (fixed step). The proof uses

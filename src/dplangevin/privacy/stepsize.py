@@ -30,7 +30,7 @@ from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import Adjacency, Budget
 from dplangevin.privacy.subsampled_gaussian import CLOSEST
 
-Schedule = Literal["fixed", "decreasing"]
+StepSchedule = Literal["fixed", "decreasing"]
 
 SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers searched by `smallest_multiplier`
 
@@ -55,7 +55,7 @@ def step_of(multiplier: float, *, records: int, batch: float, lipschitz: float) 
     return batch**2 / (records * (lipschitz * multiplier) ** 2)
 
 
-def steps_event(multiplier: float, *, rate: float, steps: int, schedule: Schedule) -> DpEvent:
+def steps_event(multiplier: float, *, rate: float, steps: int, schedule: StepSchedule) -> DpEvent:
     """Return the event of T Poisson-sampled Gaussian steps.
 
     The "fixed" schedule has sigma_t = sigma_1. The "decreasing" schedule has eta_t = eta_1 t^(-1/3), so
@@ -72,8 +72,8 @@ def steps_event(multiplier: float, *, rate: float, steps: int, schedule: Schedul
         T >= 1.
     """
     _check(multiplier=multiplier, rate=rate, steps=steps)
-    if schedule not in get_args(Schedule):
-        raise ValueError(f"schedule = {schedule!r} must be one of {', '.join(get_args(Schedule))}")
+    if schedule not in get_args(StepSchedule):
+        raise ValueError(f"schedule = {schedule!r} must be one of {', '.join(get_args(StepSchedule))}")
     if schedule == "fixed":
         return SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), steps)
     counts = np.bincount(np.floor(np.log(np.arange(1, steps + 1)) / 6 / math.log(CLOSEST)).astype(int))
@@ -94,7 +94,7 @@ def smallest_multiplier(
     *,
     rate: float,
     steps: int,
-    schedule: Schedule,
+    schedule: StepSchedule,
     adjacency: Adjacency,
     low: float = SMALLEST,
     high: float = LARGEST,

@@ -22,13 +22,7 @@ from dplangevin.backbones.resnet18 import ResNet18
 from dplangevin.backbones.resnet20 import Block, ResNet20
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
-from dplangevin.engine.layers import (
-    BY_HAND,
-    Linear,
-    ParameterFree,
-    Parameters,
-    PerExampleGradients,
-)
+from dplangevin.engine.layers import BY_HAND, Linear, ParameterFree, Parameters, PerExampleGradients
 from dplangevin.files import File, kept_file, key
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import Network

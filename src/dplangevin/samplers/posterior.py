@@ -15,7 +15,7 @@ from tqdm import tqdm, trange
 from dplangevin import random
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.diagnostics import Mixing, least_draws, mixing
-from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels import Dynamics
 from dplangevin.samplers.kernels.hmc import HmcState, Potential, reflective_hmc
 from dplangevin.samplers.kernels.sphere_hmc import sphere_hmc
 from dplangevin.samplers.minimise import (
@@ -158,7 +158,7 @@ class Sampler:
         chains: int,
         seeds: int,
         rng: torch.Generator,
-    ) -> tuple[Kernel, Tensor]:
+    ) -> tuple[Dynamics, Tensor]:
         """Return the kernel and its starting points.
 
         The points are spread twice as widely as the posterior's Gaussian approximation.
@@ -183,7 +183,7 @@ class Sampler:
 
     def _run(
         self,
-        kernel: Kernel,
+        kernel: Dynamics,
         start: Tensor,
         to_theta: Callable[[Tensor], Tensor],
         shared: bool,

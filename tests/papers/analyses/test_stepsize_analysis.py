@@ -18,7 +18,7 @@ from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.li2019_theorems import POWERS
-from dplangevin.privacy.stepsize import Schedule
+from dplangevin.privacy.stepsize import StepSchedule
 
 ROOT = Path(__file__).parents[3]
 SETTING = Setting(records=50_000, batch=128, steps=10_000, lipschitz=1.0, delta=1e-5)
@@ -32,8 +32,8 @@ CURVES = {
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    fixed: dict[str, list[Schedule]] = {name: ["fixed"] for name in CURVES}
-    panels: dict[str, dict[str, list[Schedule]]] = {"budget": fixed, "records": fixed, "batch": {}}
+    fixed: dict[str, list[StepSchedule]] = {name: ["fixed"] for name in CURVES}
+    panels: dict[str, dict[str, list[StepSchedule]]] = {"budget": fixed, "records": fixed, "batch": {}}
     analysis = Budgets(
         CURVES, panels, SETTING, [0.1, 0.37, 0.6], 0.1, PUBLISHED, [1000, 2000], [0.5, 1.0], [64, 128]
     )

@@ -15,7 +15,7 @@ from dplangevin.papers.analyses.li2019_fig2 import Sizes
 from dplangevin.papers.analyses.stepsize import Curve, Setting
 from dplangevin.papers.exhibits import privacy
 from dplangevin.privacy.accountants.li2019 import Li2019
-from dplangevin.privacy.stepsize import Schedule
+from dplangevin.privacy.stepsize import StepSchedule
 
 NAN = math.nan
 
@@ -184,7 +184,7 @@ def rows_of(analysis: Budgets | Sizes) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def budget_rows() -> pd.DataFrame:
     published = {"decreasing": 0.103, "wang2015": 1.54e-6}
-    both: dict[str, list[Schedule]] = {name: ["decreasing", "fixed"] for name in CURVES}
+    both: dict[str, list[StepSchedule]] = {name: ["decreasing", "fixed"] for name in CURVES}
     panels = {"budget": both, "records": both, "batch": both}
     setting = Setting(5000, 50, 1000, 1.0, 1e-5)
     return rows_of(

@@ -8,20 +8,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dplangevin.data import (
-    DataError,
-    Dataset,
-    cross_validation,
-    generator,
-    split,
-)
-from dplangevin.data.table import (
-    NO_NAME,
-    Format,
-    Table,
-    listed,
-    meant,
-)
+from dplangevin.data import DataError, Dataset, cross_validation, generator, split
+from dplangevin.data.table import NO_NAME, Format, Table, listed, meant
 
 Unlabelled = Literal["error", "drop"]
 Filling = Literal["error", "category", "midpoint"]

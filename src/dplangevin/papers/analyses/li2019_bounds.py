@@ -43,14 +43,8 @@ from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_o
 from dplangevin.privacy.accountants.li2019 import Bound, Li2019, log_moment
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, Budget
-from dplangevin.privacy.li2019_theorems import (
-    POWERS,
-    conditions,
-    printed_constant,
-    printed_reach,
-    wang_step,
-)
-from dplangevin.privacy.stepsize import Schedule, multiplier_of, step_of, steps_event
+from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_constant, printed_reach, wang_step
+from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, step_of, steps_event
 
 Row = dict[str, Any]
 EMPTY: Row = {
@@ -71,7 +65,7 @@ class Setting(NamedTuple):
     steps: int
     step: float
     lipschitz: float
-    schedule: Schedule
+    schedule: StepSchedule
 
 
 class Terms(NamedTuple):
@@ -140,7 +134,7 @@ def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency
     return np.log1p(np.where(small, near, far).sum(axis=1) * 0.05)
 
 
-def moments_price(rate: float, multiplier: float, steps: int, delta: float, schedule: Schedule) -> float:
+def moments_price(rate: float, multiplier: float, steps: int, delta: float, schedule: StepSchedule) -> float:
     """Return the epsilon of the moments accountant for add_remove neighbours.
 
     It is min over lambda in ORDERS of (sum_t alpha_t(lambda) + ln(1/delta))/lambda.
@@ -415,7 +409,7 @@ class Formulas:
         for replace_one, twice the constant is tried as well (term). value: proven epsilon, all iterates. x:
         the constant squared.
         """
-        cases: list[tuple[Schedule, float, int, float]] = [
+        cases: list[tuple[StepSchedule, float, int, float]] = [
             ("fixed", q, t, d) for q in self.theorem_rates for t in self.theorem_steps for d in self.deltas
         ]
         cases += [
@@ -484,7 +478,7 @@ class Formulas:
         rows = []
         ends = min(self.budgets), max(self.budgets)
         for schedule, steps, delta, epsilon in product(
-            get_args(Schedule), self.theorem_steps, self.deltas, ends
+            get_args(StepSchedule), self.theorem_steps, self.deltas, ends
         ):
             scale, log = steps ** POWERS[schedule], math.log(1 / delta)
             last = steps ** (-1 / 3) if schedule == "decreasing" else 1.0
@@ -500,7 +494,7 @@ class Formulas:
 
     @staticmethod
     def _leaks(
-        schedule: Schedule, steps: int, epsilon: float, delta: float, c_1: float, square: float
+        schedule: StepSchedule, steps: int, epsilon: float, delta: float, c_1: float, square: float
     ) -> list[Row]:
         """Return the exact epsilons of one case of `_printed`, for both neighbour relations."""
         total = power_sum(steps, -1 / 3) if schedule == "decreasing" else float(steps)
@@ -512,7 +506,7 @@ class Formulas:
         ]
 
     def _largest(
-        self, schedule: Schedule, epsilon: float, steps: int, delta: float, lipschitz: float
+        self, schedule: StepSchedule, epsilon: float, steps: int, delta: float, lipschitz: float
     ) -> float:
         """Return the largest (first) step whose T steps cost at most epsilon by the moments accountant."""
         batch = self.rate * self.records
@@ -548,7 +542,7 @@ class Formulas:
             "lipschitz": [(*base[:3], size) for size in self.lipschitz],
         }
         rows, found = [], {}
-        for schedule in get_args(Schedule):
+        for schedule in get_args(StepSchedule):
             for case, points in varied.items():
                 for epsilon, steps, delta, lipschitz in points:
                     key = (schedule, epsilon, steps, delta, lipschitz)
@@ -608,7 +602,7 @@ class Formulas:
         return rows
 
     def _theorem(
-        self, schedule: Schedule, epsilon: float, steps: int, delta: float, lipschitz: float
+        self, schedule: StepSchedule, epsilon: float, steps: int, delta: float, lipschitz: float
     ) -> float:
         """Return the (first) step of Theorem 3 or 4 with the constant of its printed proof."""
         c = printed_constant(Budget(epsilon, delta), steps=steps, schedule=schedule)
@@ -860,7 +854,7 @@ class Formulas:
             rate, delta = batch / records, 1 / records
             for term, step in zip(("smallest", "largest"), self.ends, strict=True):
                 s = multiplier_of(step, records=records, batch=batch, lipschitz=lipschitz)
-                for schedule in get_args(Schedule):
+                for schedule in get_args(StepSchedule):
                     event = steps_event(s, rate=rate, steps=records, schedule=schedule)
                     base: Row = {"term": term, "schedule": schedule, "rate": rate, "steps": records}
                     base |= {"delta": delta, "multiplier": s, "x": lipschitz}

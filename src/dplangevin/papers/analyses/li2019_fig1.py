@@ -4,24 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dplangevin.papers.analyses.stepsize import (
-    Curve,
-    Row,
-    Setting,
-    bounds,
-    rescaled,
-    row,
-)
+from dplangevin.papers.analyses.stepsize import Curve, Row, Setting, bounds, rescaled, row
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.events import Budget
-from dplangevin.privacy.li2019_theorems import (
-    POWERS,
-    conditions,
-    printed_constant,
-    printed_reach,
-    wang_step,
-)
-from dplangevin.privacy.stepsize import Schedule
+from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_constant, printed_reach, wang_step
+from dplangevin.privacy.stepsize import StepSchedule
 
 
 def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
@@ -31,7 +18,7 @@ def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
     return row(panel, "wang2015", "fixed", "replace_one", setting, epsilon, eta)
 
 
-def proof(panel: str, schedule: Schedule, setting: Setting, epsilon: float) -> Row:
+def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) -> Row:
     """Return the bound of Theorem 3 or 4 of li2019 with the closed-form constant of the printed proof."""
     budget = Budget(epsilon, setting.delta)
     c = printed_constant(budget, steps=setting.steps, schedule=schedule)
@@ -73,7 +60,7 @@ class Budgets:
     """
 
     curves: Mapping[str, Curve]
-    panels: Mapping[str, Mapping[str, Sequence[Schedule]]]
+    panels: Mapping[str, Mapping[str, Sequence[StepSchedule]]]
     setting: Setting
     epsilons: Sequence[float]
     example: float

@@ -3,13 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dplangevin.papers.analyses.stepsize import (
-    Curve,
-    Row,
-    Setting,
-    bounds,
-    rescaled,
-)
+from dplangevin.papers.analyses.stepsize import Curve, Row, Setting, bounds, rescaled
 from dplangevin.privacy.li2019_theorems import POWERS
 
 

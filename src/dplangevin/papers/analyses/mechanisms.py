@@ -11,7 +11,7 @@ from dplangevin.checks import require
 from dplangevin.papers.analyses.langevin import Setting
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.events import FisherScoringDpEvent, LangevinDpEvent, PosteriorSampleDpEvent
-from dplangevin.privacy.stepsize import Schedule, multiplier_of, steps_event
+from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, steps_event
 from dplangevin.privacy.subsampled_gaussian import composed_steps, rate_and_multiplier
 
 
@@ -23,7 +23,7 @@ def sgld(
     lipschitz: float,
     steps: int | None = None,
     epochs: float | None = None,
-    schedule: Schedule = "fixed",
+    schedule: StepSchedule = "fixed",
     sampling: Literal["poisson", "without_replacement"] = "poisson",
 ) -> DpEvent:
     """Return the event of Algorithm 1 of li2019 (DP-SGLD), for a number of steps or of epochs.

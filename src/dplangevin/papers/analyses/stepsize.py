@@ -28,7 +28,7 @@ from dplangevin.privacy.events import Adjacency, Budget
 from dplangevin.privacy.li2019_theorems import POWERS
 from dplangevin.privacy.stepsize import (
     LARGEST,
-    Schedule,
+    StepSchedule,
     multiplier_of,
     smallest_multiplier,
     step_of,
@@ -81,7 +81,7 @@ class Curve:
         """Return the smallest epsilon that the accountant can report."""
         return self.accountant.least(delta) if isinstance(self.accountant, Li2019) else 0.0
 
-    def bound(self, schedule: Schedule, setting: Setting, epsilon: float) -> float:
+    def bound(self, schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
         """Return the largest (first) step size within the budget, from below and to a relative 4e-3.
 
         The result is nan for epsilon at or below `least`.
@@ -106,7 +106,7 @@ class Curve:
         )
         return step_of(multiplier, records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz)
 
-    def cost(self, schedule: Schedule, setting: Setting, step_size: float) -> float:
+    def cost(self, schedule: StepSchedule, setting: Setting, step_size: float) -> float:
         """Return the epsilon that a (first) step size costs."""
         rate = setting.batch / setting.records
         event = steps_event(setting.multiplier(step_size), rate=rate, steps=setting.steps, schedule=schedule)
@@ -116,7 +116,7 @@ class Curve:
 def row(
     panel: str,
     curve: str,
-    schedule: Schedule,
+    schedule: StepSchedule,
     adjacency: Adjacency,
     setting: Setting,
     epsilon: float,
@@ -144,7 +144,7 @@ def bounds(
     panel: str,
     name: str,
     curve: Curve,
-    schedules: Sequence[Schedule],
+    schedules: Sequence[StepSchedule],
     settings: Sequence[Setting],
     epsilons: Sequence[float],
 ) -> list[Row]:

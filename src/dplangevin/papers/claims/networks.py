@@ -39,22 +39,8 @@ from dplangevin.papers.claims.verdicts import (
     single,
     two_networks,
 )
-from dplangevin.papers.statistics import (
-    LEVEL,
-    Interval,
-    holm,
-    t_interval,
-    trusted,
-    welch,
-    welch_p,
-)
-from dplangevin.text import (
-    number,
-    numbers,
-    percent,
-    points,
-    short,
-)
+from dplangevin.papers.statistics import LEVEL, Interval, holm, t_interval, trusted, welch, welch_p
+from dplangevin.text import number, numbers, percent, points, short
 
 ADD_REMOVE = "all iterates, add/remove"
 PRINTED_AS_CLAIMED = 1.005  # An ε up to this many times the claim prints as the claim, such as 1.00.

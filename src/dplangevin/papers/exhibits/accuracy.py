@@ -21,21 +21,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dplangevin.papers.exhibits import style
-from dplangevin.papers.exhibits.style import (
-    Look,
-    entry,
-    hollow_entries,
-    lay_out,
-    look,
-    markers,
-)
-from dplangevin.papers.statistics import (
-    compare,
-    difference,
-    summary,
-    trusted,
-    variant_settings,
-)
+from dplangevin.papers.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
+from dplangevin.papers.statistics import compare, difference, summary, trusted, variant_settings
 from dplangevin.text import number, numbers, span
 
 REFERENCES = ("nonprivate", "sgld", "majority")

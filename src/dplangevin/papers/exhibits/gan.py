@@ -17,14 +17,7 @@ from dplangevin.papers.exhibits import networks, style, tables
 from dplangevin.papers.exhibits.style import lay_out, look
 from dplangevin.papers.exhibits.tables import Published
 from dplangevin.papers.statistics import finite_interval, sort_by
-from dplangevin.text import (
-    distinct,
-    epsilon,
-    number,
-    numbers,
-    percent,
-    short,
-)
+from dplangevin.text import distinct, epsilon, number, numbers, percent, short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", tight ε {}"}  # block -> text of the budget
 COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `judge.Judge`

@@ -19,23 +19,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from dplangevin.papers.claims import ryffel2022
 from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import (
-    Look,
-    entry,
-    hollow_entries,
-    lay_out,
-    look,
-    markers,
-)
+from dplangevin.papers.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
 from dplangevin.papers.exhibits.tables import Published
 from dplangevin.papers.statistics import matches, seed_summaries
-from dplangevin.text import (
-    number,
-    numbers,
-    percent,
-    short,
-    span,
-)
+from dplangevin.text import number, numbers, percent, short, span
 
 # Accuracy against the proven ε: Table 1 of li2019
 

@@ -21,13 +21,7 @@ from matplotlib.ticker import NullFormatter
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import (
-    PRICE_COLOURS,
-    Look,
-    entry,
-    lay_out,
-    tint,
-)
+from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
 from dplangevin.text import epsilon, number
 
 # The papers' promises beside proven ε and attack ε
@@ -35,8 +29,10 @@ from dplangevin.text import epsilon, number
 PRICES = {  # in the order of drawing
     "epsilon_claimed": Look("claimed", PRICE_COLOURS["claimed"], "|", "", 13.0),
     "epsilon_formula": Look("the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.5),
-    "epsilon_add_remove": Look("tight, add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5),
-    "epsilon_replace_one": Look("tight, replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5),
+    "epsilon_add_remove": Look("proven (upper bound), add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5),
+    "epsilon_replace_one": Look(
+        "proven (upper bound), replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5
+    ),
 }
 ATTACK = Look("attack on the hypotheses: at least", PRICE_COLOURS["attack"], "", "-")
 ATTACKS = (
@@ -127,7 +123,7 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
         "what came out",
     ]
     lines = [
-        "ε at the δ of the promise; tight: the smallest ε we can prove (steps without replacement by the "
+        "ε at the δ of the promise; proven: the smallest ε that our accountants prove (steps without replacement by the "
         "larger of both directions, up to 25 % above each alone), attack: a lower bound. " + ATTACKS,
     ]
     for paper, group in frame.groupby("paper", sort=False):

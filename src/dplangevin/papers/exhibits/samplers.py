@@ -18,15 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from dplangevin.papers.exhibits import accuracy, style, tables
-from dplangevin.papers.exhibits.style import (
-    GREY,
-    Look,
-    entry,
-    hollow_entries,
-    lay_out,
-    look,
-    tint,
-)
+from dplangevin.papers.exhibits.style import GREY, Look, entry, hollow_entries, lay_out, look, tint
 from dplangevin.papers.statistics import power_law, summary, variant_settings
 from dplangevin.text import number, short
 

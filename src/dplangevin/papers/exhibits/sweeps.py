@@ -23,28 +23,9 @@ from matplotlib.ticker import NullLocator
 
 from dplangevin.papers.exhibits import style
 from dplangevin.papers.exhibits.accuracy import of_private
-from dplangevin.papers.exhibits.style import (
-    PRICE_COLOURS,
-    Look,
-    entry,
-    hollow_entries,
-    lay_out,
-    look,
-)
-from dplangevin.papers.statistics import (
-    NoCommonRange,
-    curve,
-    finite_interval,
-    read_off,
-    variant_settings,
-)
-from dplangevin.text import (
-    meant,
-    number,
-    numbers,
-    short,
-    span,
-)
+from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, hollow_entries, lay_out, look
+from dplangevin.papers.statistics import NoCommonRange, curve, finite_interval, read_off, variant_settings
+from dplangevin.text import meant, number, numbers, short, span
 
 POINT = ["experiment", "dataset", "scaling", "run", "method", "variant"]
 PRICES = ["epsilon_promised", "epsilon_proven", "epsilon_attack"]

@@ -16,14 +16,7 @@ import pandas as pd
 from dplangevin.papers.claims.ryffel2022 import growth_ratios
 from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.statistics import matches, seed_summaries, sort_by
-from dplangevin.text import (
-    distinct,
-    epsilon,
-    number,
-    numbers,
-    percent,
-    setting,
-)
+from dplangevin.text import distinct, epsilon, number, numbers, percent, setting
 
 Published = Sequence[Mapping[str, Any]]
 

@@ -18,13 +18,7 @@ import pandas as pd
 from matplotlib.colors import to_hex, to_rgb
 
 from dplangevin.papers.exhibits import privacy
-from dplangevin.papers.exhibits.style import (
-    FALLBACK_COLOURS,
-    LOOKS,
-    PRICE_COLOURS,
-    Look,
-    look,
-)
+from dplangevin.papers.exhibits.style import FALLBACK_COLOURS, LOOKS, PRICE_COLOURS, Look, look
 from dplangevin.text import number, short
 
 DARK_GROUND = "#16181d"

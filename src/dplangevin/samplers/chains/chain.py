@@ -32,14 +32,8 @@ from tqdm import tqdm
 from dplangevin.files import Checkpoint
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer, State
-from dplangevin.random import (
-    NORMALS,
-    Batch,
-    batches,
-    epochs,
-    noise,
-)
-from dplangevin.samplers.kernels import Kernel as Dynamics
+from dplangevin.random import NORMALS, Batch, batches, epochs, noise
+from dplangevin.samplers.kernels import Dynamics
 
 AT_ONCE = {
     True: 64,
@@ -72,7 +66,7 @@ class Langevin:
 
     Attributes
     ----------
-    dynamics : Kernel of `dplangevin.samplers.kernels`.
+    dynamics : Dynamics of `dplangevin.samplers.kernels`.
     start : function (theta, generator) -> the parts of the first state that follow theta.
     step_size : Tensor (T, E, 1), step sizes for U.
     share : float, n/tau.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels import Dynamics
 
 Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -28,7 +28,7 @@ class HmcState(NamedTuple):
     accepted: Tensor
 
 
-def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounces: int = 100) -> Kernel:
+def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounces: int = 100) -> Dynamics:
     r"""Return an HMC kernel that leaves ``exp(-U(theta))`` on the ball ``||theta|| <= radius`` invariant.
 
     A leapfrog step is half a kick, a drift, and half a kick.  A drift that meets the sphere is split there,
@@ -46,7 +46,7 @@ def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounc
 
     Returns
     -------
-    Kernel
+    Dynamics
         ``init(theta)`` and ``step(state, momentum, uniform, step_size, leapfrogs)``.  momentum is standard
         normal, ``(S, C, d)``; uniform is ``(S, C)``; step_size is ``(C,)``; leapfrogs is a number of steps.
 
@@ -74,7 +74,7 @@ def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounc
         energy = state.potential + 0.5 * momentum.square().sum(-1) - value - 0.5 * p.square().sum(-1)
         return metropolis(state, HmcState(theta, value, grad, energy), failed, uniform)
 
-    return Kernel(init, step)
+    return Dynamics(init, step)
 
 
 def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) -> HmcState:

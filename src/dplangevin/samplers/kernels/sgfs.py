@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels import Dynamics
 
 
 class SgfsState(NamedTuple):
@@ -25,7 +25,7 @@ class SgfsState(NamedTuple):
     cholesky: Tensor | None = None
 
 
-def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
+def sgfs(factor: Tensor, records: int, batch: int) -> Dynamics:
     r"""Return the kernel of SGFS, steps 4 and 5 of Algorithm 4 of wang2015.
 
     The update is::
@@ -49,7 +49,7 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
 
     Returns
     -------
-    Kernel
+    Dynamics
         ``init(theta, fisher)`` and ``step(state, gradient, noise, step_size, covariance, rate)``.  gradient
         is an estimate of grad U, and noise is added to it; both are ``(S, C, d)``.  step_size is eta,
         ``(C, 1)``.  covariance is V, the minibatch's covariance of gradients.  It has the shape of I, is
@@ -91,4 +91,4 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Kernel:
         move = torch.cholesky_solve(push[..., None], cholesky)[..., 0]
         return SgfsState(state.theta - 2 * move.to(state.theta.dtype), fisher, cholesky)
 
-    return Kernel(SgfsState, step)
+    return Dynamics(SgfsState, step)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels import Dynamics
 
 
 class SghmcState(NamedTuple):
@@ -15,7 +15,7 @@ class SghmcState(NamedTuple):
     velocity: Tensor
 
 
-def sghmc(friction: float | Tensor) -> Kernel:
+def sghmc(friction: float | Tensor) -> Dynamics:
     r"""Return the kernel of SGHMC, which targets exp(-U).
 
     The update is::
@@ -32,7 +32,7 @@ def sghmc(friction: float | Tensor) -> Kernel:
 
     Returns
     -------
-    Kernel
+    Dynamics
         ``init(theta, velocity)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of
         grad U, and noise is added to the velocity; both are ``(S, C, d)``.  noise is None if the gradient
         contains it.  step_size is eta, ``(C, 1)``.
@@ -55,4 +55,4 @@ def sghmc(friction: float | Tensor) -> Kernel:
             velocity.add_(noise)
         return SghmcState(state.theta + state.velocity, velocity)
 
-    return Kernel(SghmcState, step)
+    return Dynamics(SghmcState, step)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels import Dynamics
 
 
 class SgldState(NamedTuple):
@@ -13,7 +13,7 @@ class SgldState(NamedTuple):
     theta: Tensor
 
 
-def sgld() -> Kernel:
+def sgld() -> Dynamics:
     """Return the kernel of SGLD, ``theta <- theta - eta grad + z``.
 
     With ``z ~ N(0, eta)``, as printed in wang2015, the chain targets exp(-2U).  With ``z ~ N(0, 2 eta)`` it
@@ -21,7 +21,7 @@ def sgld() -> Kernel:
 
     Returns
     -------
-    Kernel
+    Dynamics
         ``init(theta)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of grad U,
         and noise is z; both are ``(S, C, d)``.  step_size is eta, ``(C, 1)``.
 
@@ -33,4 +33,4 @@ def sgld() -> Kernel:
     def step(state: SgldState, gradient: Tensor, noise: Tensor, step_size: Tensor) -> SgldState:
         return SgldState(state.theta - step_size * gradient + noise)
 
-    return Kernel(SgldState, step)
+    return Dynamics(SgldState, step)

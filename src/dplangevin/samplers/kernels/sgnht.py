@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels import Dynamics
 
 
 class SgnhtState(NamedTuple):
@@ -15,7 +15,7 @@ class SgnhtState(NamedTuple):
     thermostat: Tensor
 
 
-def sgnht() -> Kernel:
+def sgnht() -> Dynamics:
     r"""Return the kernel of SGNHT.
 
     The update is::
@@ -33,7 +33,7 @@ def sgnht() -> Kernel:
 
     Returns
     -------
-    Kernel
+    Dynamics
         ``init(theta, velocity, thermostat)`` and ``step(state, gradient, noise, step_size)``.  noise is None
         if the gradient contains it.  Shapes are those of `sghmc.sghmc`.
 
@@ -49,4 +49,4 @@ def sgnht() -> Kernel:
         energy = velocity.square().mean(-1, keepdim=True)
         return SgnhtState(state.theta + state.velocity, velocity, state.thermostat + energy - step_size)
 
-    return Kernel(SgnhtState, step)
+    return Dynamics(SgnhtState, step)

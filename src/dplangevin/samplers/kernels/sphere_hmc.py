@@ -6,11 +6,11 @@ The ball is the projection of a sphere in two more dimensions, and the chain mov
 import torch
 from torch import Tensor
 
-from dplangevin.samplers.kernels import Kernel
+from dplangevin.samplers.kernels import Dynamics
 from dplangevin.samplers.kernels.hmc import HmcState, Potential, metropolis
 
 
-def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Kernel:
+def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Dynamics:
     r"""Return an HMC kernel on the unit sphere of R^(d+2).
 
     The first d coordinates of its target, times radius, follow ``exp(-U)`` on the ball.
@@ -37,7 +37,7 @@ def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Kernel:
 
     Returns
     -------
-    Kernel
+    Dynamics
         State and arguments are those of `reflective_hmc`, with two exceptions.  ``theta`` is the point q on
         the sphere, ``(S, C, d + 2)``.  The momentum has d + 2 coordinates, and `step` projects it to the
         tangent space.
@@ -85,4 +85,4 @@ def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Kernel:
         energy = energy - value - 0.5 * p.square().sum(-1)
         return metropolis(state, HmcState(q, value, grad, energy), failed, uniform)
 
-    return Kernel(init, step)
+    return Dynamics(init, step)
