@@ -183,6 +183,15 @@ def code(*networks: str) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+def records() -> pd.DataFrame:
+    """The rows of DP-Langevin that are attacked among the records of the data set."""
+    frames = [
+        head_run("cifar10_resnet18", f"dp_langevin_{schedule}_published", 0.69, block="records")
+        for schedule in ("constant", "decreasing")
+    ]
+    return pd.concat(frames, ignore_index=True).assign(experiment="ryffel2022_records")
+
+
 def pneumonia() -> pd.DataFrame:
     """As `heads`, on the X-rays."""
     kind = {"records": 5216.0, "parameters": 192.0, "classes": 3.0}
@@ -279,6 +288,7 @@ def finals() -> pd.DataFrame:
     queries = {**dict.fromkeys(TRAINING_SETTINGS, NAN), "answered": 250.0, "epsilon_data_dependent": 0.4}
     prices = {"epsilon_promised": 0.36, "epsilon_add_remove": 0.22, "epsilon_replace_one": 0.41}
     printed: dict[str, Any] = {"block": "printed", **prices}
+    readings: dict[str, Any] = {"block": "readings", "epsilon_add_remove": 1e5, "epsilon_replace_one": 1e5}
     public: dict[str, Any] = {"block": "nonprivate", **NONPRIVATE}
     one: dict[str, Any] = {"seeds": 1}
     frames = [
@@ -296,6 +306,8 @@ def finals() -> pd.DataFrame:
         final("li2019_dp_sgld", [0.95], [0.99], **one),
         final("li2019_dp_sgd", [0.94, 0.97], [0.5, 8.0], **one),
         final("li2019_pate", [0.955], [1.97], **queries, **one),
+        final("tanh_dp_sgld_minibatch", [0.98], [0.99], **readings),
+        final("li2019_dp_sgld_minibatch", [0.98], [0.99], **readings, **one),
     ]
     return pd.concat(frames, ignore_index=True)
 

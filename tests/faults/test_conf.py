@@ -180,7 +180,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("experiment.wang2015.epsilons.adult", [1.0, math.nan], "experiment.wang2015.epsilons.adult[1] = nan is no value"),
     ("experiment.compare.epsilons.default.ops", [0.0], "epsilons.default.ops[0] = 0.0 must be a number above 0"),
     ("experiment.li2019_tab1.runs.tanh_sgd.seeds", -3, "experiment.li2019_tab1.runs.tanh_sgd: seeds must be positive"),
-    ("experiment.li2019_tab1.apart", "yes", "experiment.li2019_tab1.apart = 'yes' must be true or false"),
+    ("experiment.li2019_tab1.one_budget_per_task", "yes", "one_budget_per_task = 'yes' must be true or false"),
     ("experiment.compare.settings.ops.precision", "1", "run ops: method.ops.precision = '1' must be a number"),
     ("experiment.wang2015_sensitivity.vary.ops.radius", [-2.0], "run ops: method.ops: radius must be positive"),
     ("experiment.compare.methods", ["opps"], "no method 'opps'"),

@@ -40,5 +40,5 @@ def test_a_trial_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]
 
 
 def test_every_trial_has_a_test_that_make_faults_finds() -> None:
-    tests = "\n".join(path.read_text() for path in Path(__file__).parent.rglob("test_*.py"))
+    tests = "\n".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
     assert set(re.findall(r'mark\.trial\("([^"]+)"\)', tests)) == set(trials.TRIALS)

@@ -1,9 +1,8 @@
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hydra.utils import get_class, get_object, instantiate
+from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.papers.exhibits import read
@@ -290,18 +289,3 @@ def test_an_experiment_may_not_set_what_nothing_reads(
     assert "method.ops.radius = '3' must be a number" in capsys.readouterr().err
     mine = {"_target_": "dplangevin.methods.ops.Ops"}
     assert check("method.mine", mine, DVC_EXP_NAME="an-experiment") == 0
-
-
-# entries of conf/method that name a class with other values than its defaults, under a name of their own
-VARIANTS = {"ops_gdp": {"bound", "precision"}, "hybrid_sgld": {"second"}}
-
-
-@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "conf/method").glob("*.yaml")))
-def test_a_method_has_the_same_defaults_in_conf_and_in_its_class(cfg: DictConfig, name: str) -> None:
-    """So that `dplangevin price` and an experiment mean one mechanism by one name."""
-    entry = cfg.method[name]
-    stated, default = instantiate(entry), get_class(entry._target_)()
-    names = {field.name for field in fields(default)}
-    assert set(entry) - {"_target_"} == names, f"conf/method/{name}.yaml states other fields than its class"
-    differing = {each for each in names if getattr(stated, each) != getattr(default, each)}
-    assert differing == VARIANTS.get(name, set())

@@ -250,7 +250,13 @@ def ryffel2022() -> dict[str, Any]:
 
 def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
     both = [fake_results.heads(name) for name in ("cifar10_resnet20", "cifar10_resnet18", "cifar10_alexnet")]
-    made = (pd.concat(both), fake_results.code(), fake_results.pneumonia(), fake_results.finetune())
+    made = (
+        pd.concat(both),
+        fake_results.code(),
+        fake_results.records(),
+        fake_results.pneumonia(),
+        fake_results.finetune(),
+    )
     table = evaluate(ryffel2022, dict(zip(ryffel2022["runs"], made, strict=True))).set_index("id")
     assert [*table.reset_index().columns] == CLAIM_COLUMNS
     assert table.index.is_unique

@@ -158,6 +158,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         both,
         *map(fake_results.heads, networks),
         fake_results.code(),
+        fake_results.records(),
         public,
         fake_results.head_curve(),
         *tuned,

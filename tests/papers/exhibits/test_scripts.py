@@ -84,7 +84,7 @@ def test_from_runs_to_exhibit_claims_and_metrics(
 
     assert run(render, "wang2015_fig1c") == (0, "")
     stems = ["wang2015_fig1c.csv"]
-    stems += [f"wang2015_fig1c{twin}.{kind}" for twin in ("", "_audited") for kind in ("png", "pdf")]
+    stems += [f"wang2015_fig1c{twin}.{kind}" for twin in ("", "_proven") for kind in ("png", "pdf")]
     assert sorted(path.name for path in (tree / "results/exhibits/wang2015_fig1c").iterdir()) == sorted(stems)
 
     status, error = run(report, "claims")
