@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
     from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
-    from dplangevin.methods.dp_sgld import DpSgldLi2019, DpSgldRyffel2022, DpSgldWang2015, Sgld
+    from dplangevin.methods.dp_sgld import DpSgldWang2015
+    from dplangevin.methods.dp_sgld_li2019 import DpSgldLi2019
+    from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
     from dplangevin.methods.dp_sgnht import DpSgnht
     from dplangevin.methods.dpvi import Dpvi
     from dplangevin.methods.hybrid import Hybrid
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from dplangevin.methods.outpert import OutPert, Ridge
     from dplangevin.methods.pate import Pate
     from dplangevin.methods.registry import METHODS
+    from dplangevin.methods.sgld import Sgld
     from dplangevin.privacy import Budget, Guarantee
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.problems import Facts
@@ -44,8 +47,8 @@ _HOMES = {
     "DpSgfs": "dplangevin.methods.dp_sgfs",
     "DpSghmc": "dplangevin.methods.dp_sghmc",
     "DpSghmcLi2019": "dplangevin.methods.dp_sghmc",
-    "DpSgldLi2019": "dplangevin.methods.dp_sgld",
-    "DpSgldRyffel2022": "dplangevin.methods.dp_sgld",
+    "DpSgldLi2019": "dplangevin.methods.dp_sgld_li2019",
+    "DpSgldRyffel2022": "dplangevin.methods.dp_sgld_ryffel2022",
     "DpSgldWang2015": "dplangevin.methods.dp_sgld",
     "DpSgnht": "dplangevin.methods.dp_sgnht",
     "Dpvi": "dplangevin.methods.dpvi",
@@ -66,7 +69,7 @@ _HOMES = {
     "Sampling": "dplangevin.problems.sampling",
     "Sgd": "dplangevin.methods.dp_sgd",
     "Sghmc": "dplangevin.methods.dp_sghmc",
-    "Sgld": "dplangevin.methods.dp_sgld",
+    "Sgld": "dplangevin.methods.sgld",
     "Tight": "dplangevin.privacy.accountants.tight",
     "attack": "dplangevin.library",
     "calibrate": "dplangevin.library",

@@ -15,7 +15,7 @@ from dplangevin.attacks import release, softmax
 from dplangevin.attacks.audit import audit
 from dplangevin.attacks.softmax import OnRow, Pair, Record, Training, flipped, opposite, pairs
 from dplangevin.methods.dp_sgd import DpSgd
-from dplangevin.methods.dp_sgld import DpSgldRyffel2022
+from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.chain import Chain

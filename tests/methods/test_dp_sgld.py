@@ -15,7 +15,7 @@ from dplangevin.attacks import pairs
 from dplangevin.attacks.audit import audit
 from dplangevin.methods import Execution, Plan, Release, released
 from dplangevin.methods.dp_sgd import DpSgd
-from dplangevin.methods.dp_sgld import DpSgldRyffel2022
+from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
 from dplangevin.methods.prices import priced
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024

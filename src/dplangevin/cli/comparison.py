@@ -1,7 +1,7 @@
 """Comparison of all methods on a table of the user: the experiment, its budgets and its results.
 
 A comparison is an ordinary experiment. `Comparison.config` writes the configuration that conf/ would contain,
-and `experiment.sweep` runs it. For each ε of the user, every private method runs at two promised ε: at ε
+and `pipeline.sweep` runs it. For each ε of the user, every private method runs at two promised ε: at ε
 itself, and at the one whose proven ε is ε. The proven ε is that of the tight accountant for the same
 neighbours. So the results can be read at equal promised ε and at equal proven ε.
 

@@ -68,7 +68,7 @@ class Bound(NamedTuple):
 def price(
     asked: Asked, attack: Attacked = False, attack_runs: Runs = 200_000, seed: Seed = 0, json: Json = False
 ) -> None:
-    """What a mechanism costs, by every accountant that can price it."""
+    """Show what a mechanism costs, by every accountant that can price it."""
     from dplangevin.privacy.survey import survey
 
     mechanisms.checked(asked)
@@ -89,7 +89,7 @@ def price(
 def calibrate(
     asked: Asked, accountant: Accountant = "tight", neighbours: Neighbours = "replace_one", json: Json = False
 ) -> None:
-    """The least noise that keeps --epsilon, and what it costs by every accountant."""
+    """Find the least noise that keeps --epsilon, and what it costs by every accountant."""
     from dplangevin.privacy.survey import survey
 
     mechanisms.checked(asked)

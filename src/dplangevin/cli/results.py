@@ -46,7 +46,7 @@ def claims(
     results: Results = None,
     json: Json = False,
 ) -> None:
-    """What the papers claim: verdict, our number beside theirs, and where."""
+    """Show what the papers claim: verdict, our number beside theirs, and where."""
     rows = tally.read(found(results, CLAIMS))
     for name, value in (("paper", paper), ("kind", kind), ("verdict", verdict)):
         if value is not None:
@@ -213,7 +213,7 @@ def experiments(
     ] = False,
     json: Json = False,
 ) -> None:
-    """The runs of `dvc exp`: what was changed, what it brought and cost, and when."""
+    """List the runs of `dvc exp`: what was changed, what it brought and cost, and when."""
     listed = [*read_experiments(exp_show())]
     if json:
         parts = ("outcomes", "results")

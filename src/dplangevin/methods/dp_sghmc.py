@@ -16,7 +16,7 @@ from torch import Tensor
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan, no_budget
 from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets, record_bound, without_privacy
-from dplangevin.methods.dp_sgld import DpSgldLi2019
+from dplangevin.methods.dp_sgld_li2019 import DpSgldLi2019
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight

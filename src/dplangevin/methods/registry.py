@@ -8,7 +8,9 @@ from dplangevin.methods import Method
 from dplangevin.methods.dp_sgd import DpSgd, Sgd
 from dplangevin.methods.dp_sgfs import DpSgfs
 from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
-from dplangevin.methods.dp_sgld import DpSgldLi2019, DpSgldRyffel2022, DpSgldWang2015, Sgld
+from dplangevin.methods.dp_sgld import DpSgldWang2015
+from dplangevin.methods.dp_sgld_li2019 import DpSgldLi2019
+from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
 from dplangevin.methods.dp_sgnht import DpSgnht
 from dplangevin.methods.dpvi import Dpvi
 from dplangevin.methods.hybrid import Hybrid
@@ -17,6 +19,7 @@ from dplangevin.methods.objpert_pure import ObjPertPure
 from dplangevin.methods.ops import Ops
 from dplangevin.methods.outpert import OutPert, Ridge
 from dplangevin.methods.pate import Pate
+from dplangevin.methods.sgld import Sgld
 from dplangevin.text import meant
 
 METHODS: Mapping[str, Callable[..., Method]] = {

@@ -269,7 +269,7 @@ def _clash(base: DictConfig, override: Override) -> str:
 def check_values(cfg: DictConfig) -> None:
     """Raise ConfigError, naming key, value and domain, for each value that its object does not accept.
 
-    Types come from the annotations of the groups (`groups`) and of the objects that `_target_` names. Domains
+    Types come from the annotations of the groups (`schema`) and of the objects that `_target_` names. Domains
     come from the checks that these objects make when they are built.
     """
     given = plan.plain(cfg)
@@ -445,7 +445,7 @@ def _stray(key: str, known: set[str], named: set[str]) -> bool:
 
     Four kinds of new keys are read: a new entry of a group, such as `method.mine`; a key below `vary`, which
     is checked as the value that it varies; a field that chooses rows of a data set (`plan.PART`); and a word
-    of `experiment.sweep`, because any experiment file can take its place.
+    of `cfg.experiment.sweep`, because any experiment file can take its place.
     """
     group, *rest = key.split(".")
     word = rest[1] if len(rest) > 1 else ""

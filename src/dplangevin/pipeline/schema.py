@@ -1,7 +1,7 @@
 """Types of the groups of `params.yaml` whose entries are plain settings, not objects.
 
 `config.check_values` checks the groups against these types when it composes `params.yaml`. It checks entries
-with a `_target_` (methods, problems, loaders, analyses ...) against the object that they name, see `typed`.
+with a `_target_` (methods, problems, loaders, analyses ...) against the object that they name, see `validate`.
 """
 
 import re

@@ -123,8 +123,8 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
         "what came out",
     ]
     lines = [
-        "ε at the δ of the promise; proven: the smallest ε that our accountants prove (steps without replacement by the "
-        "larger of both directions, up to 25 % above each alone), attack: a lower bound. " + ATTACKS,
+        "ε at the δ of the promise; proven: the smallest ε that our accountants prove (steps without replacement "
+        "by the larger of both directions, up to 25 % above each alone), attack: a lower bound. " + ATTACKS,
     ]
     for paper, group in frame.groupby("paper", sort=False):
         rows, reasons = [], []
