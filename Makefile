@@ -14,7 +14,7 @@ on = $(filter-out 0 no false,$(1))
 # scheduler of Dask, on whose workers units are computed
 REPRO = $(if $(CLUSTER),DPL_CLUSTER="$(CLUSTER)") $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
 
-QUICK = tests/data tests/cli tests/samplers/kernels tests/papers/exhibits/test_scripts.py tests/pipeline/test_units.py tests/pipeline/test_sweep.py tests/test_imports.py \
+QUICK = tests/data tests/cli tests/samplers/kernels tests/papers/exhibits/test_scripts.py tests/pipeline/test_cache.py tests/pipeline/test_sweep.py tests/test_imports.py \
 	tests/problems/test_networks.py tests/test_random.py $(addprefix tests/faults/test_conf.py::test_,every_group_is_checked what_targets_take_has_annotations)
 
 help:  ## this list

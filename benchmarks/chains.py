@@ -20,7 +20,7 @@ from dplangevin import random
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.sampling import Sampling
-from dplangevin.samplers.chains.chain import run
+from dplangevin.samplers.chains.loop import run
 
 BATCH = 512
 RUNS = 3  # of a process, after one to warm up

@@ -29,12 +29,12 @@ from scipy.optimize import brentq
 
 from dplangevin.methods import ChainMethod
 from dplangevin.papers import analyses
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.cluster import WAITING
 from dplangevin.pipeline.config import compose
 from dplangevin.pipeline.executor import CLUSTER
 from dplangevin.pipeline.plan import runs, units
 from dplangevin.pipeline.sweep import TOGETHER
-from dplangevin.pipeline.units import Store
 
 COUNTS = (10, 100, 1_000, 10_000)
 LENGTH, LONGER = 1e-3, 20e-3  # seconds of a unit

@@ -20,8 +20,8 @@ import yaml
 from machine import describe
 from measure import ROOT, arguments
 
+from dplangevin.pipeline.cache import RECOMPUTE
 from dplangevin.pipeline.config import load
-from dplangevin.pipeline.units import RECOMPUTE
 
 RESULTS = ROOT / "benchmarks/everything.csv"
 TABLE = ROOT / "benchmarks/everything.md"

@@ -19,11 +19,11 @@ from omegaconf import OmegaConf
 
 from dplangevin.data import Dataset
 from dplangevin.files import File
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import content
 from dplangevin.pipeline.manifest import posteriors
 from dplangevin.pipeline.reference import save
 from dplangevin.pipeline.sweep import Inputs, sweep, tables
-from dplangevin.pipeline.units import Store
 from dplangevin.samplers.posterior import R_HAT
 
 TO_BYTES = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in

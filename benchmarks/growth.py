@@ -24,7 +24,7 @@ from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Descent, Glm
 from dplangevin.problems.losses import LOGISTIC
 from dplangevin.problems.sampling import Sampling
-from dplangevin.samplers.chains.chain import AT_ONCE, run
+from dplangevin.samplers.chains.loop import AT_ONCE, run
 
 SEEDS, BATCH = 10, 512
 CHAINS = (1, 10, 110, 1_000, 10_000)

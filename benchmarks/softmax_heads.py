@@ -25,7 +25,7 @@ from dplangevin.pipeline.plan import runs as runs_of
 from dplangevin.privacy import Budget
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
-from dplangevin.samplers.chains.chain import run
+from dplangevin.samplers.chains.loop import run
 
 RECORDS, FEATURES, CLASSES, SEEDS, BATCH = 50_000, 256, 10, 10, 128
 NOISE = 1.33  # of every run: what is timed does not depend on it

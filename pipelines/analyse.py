@@ -9,10 +9,10 @@ from omegaconf import DictConfig
 from stage import finish, stage
 
 from dplangevin.papers.analyses import run
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import content, load
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
-from dplangevin.pipeline.units import Store
 
 
 @stage

@@ -19,8 +19,8 @@ from stage import stage
 
 from dplangevin.files import atomic_path, key
 from dplangevin.pipeline import manifest, plan
+from dplangevin.pipeline.cache import code_hash, targets
 from dplangevin.pipeline.config import check_keys, check_values, compose, content, load
-from dplangevin.pipeline.units import code_hash, targets
 
 TARGET = Path("data/manifest/code.json")
 

@@ -14,7 +14,7 @@ from dplangevin import files
 from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.exhibits import read
 from dplangevin.papers.report.site import Site
-from dplangevin.pipeline import manifest, units
+from dplangevin.pipeline import cache, manifest
 from dplangevin.pipeline.config import content, load
 
 RESULTS = Path("results")
@@ -30,7 +30,7 @@ def claims(cfg: DictConfig) -> None:
         if paper.get("data"):
             runs["data"] = pd.concat([facts(cfg, dataset) for dataset in paper["data"]])
         parts.append(evaluate(paper, runs, analyses))
-    files.write(RESULTS, {"claims.csv": units.csv_bytes(pd.concat(parts))})
+    files.write(RESULTS, {"claims.csv": cache.csv_bytes(pd.concat(parts))})
 
 
 def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:

@@ -25,8 +25,8 @@ import yaml
 
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import config, lock
+from dplangevin.pipeline.cache import RECOMPUTE
 from dplangevin.pipeline.config import ConfigError
-from dplangevin.pipeline.units import RECOMPUTE
 from dplangevin.text import meant
 
 LOCK = Path("dvc.lock")

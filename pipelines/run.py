@@ -22,10 +22,10 @@ from stage import finish, stage
 from dplangevin import files
 from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import manifest
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError, load
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.sweep import Inputs, sweep, tables
-from dplangevin.pipeline.units import Store
 
 RUNS = Path("results/runs")
 METRICS = Path("results/metrics")

@@ -19,9 +19,9 @@ from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import sha256, with_fix
 from dplangevin.pipeline import lock
+from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
 from dplangevin.pipeline.config import PARAMS, ConfigError, visible
 from dplangevin.pipeline.environment import moved
-from dplangevin.pipeline.units import RECOMPUTE, Store, listed
 
 SAFE = ("results/", "data/manifest/", "conf/analysis/")  # outputs of stages, and content of params.yaml
 

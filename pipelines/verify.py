@@ -33,9 +33,9 @@ from dplangevin.data import DataError
 from dplangevin.files import write
 from dplangevin.papers import analyses
 from dplangevin.pipeline import config, manifest, plan
+from dplangevin.pipeline.cache import Rows, Store, beside, listed, listing
 from dplangevin.pipeline.environment import Move, moved, pinned
 from dplangevin.pipeline.sweep import Work, sweep, tables
-from dplangevin.pipeline.units import Rows, Store, beside, listed, listing
 
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 

@@ -33,7 +33,7 @@ from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain
-from dplangevin.samplers.chains.chain import Langevin
+from dplangevin.samplers.chains.loop import Langevin
 
 METHODS = load().method
 DELTA = 0.1  # large, so that few runs show much

@@ -32,7 +32,7 @@ PLAIN = "tests/pipeline/test_plain_dvc.py"
 # Commands that no test here runs as they stand: why, and the test that runs what is behind them.
 LONG = {
     "make repro": f"installs; {PLAIN}::test_what_fails_stops_nothing_else_and_the_summary_says_why",
-    "make repro FORCE=1": "hours; tests/pipeline/test_units.py::test_recompute_takes_nothing_from_results",
+    "make repro FORCE=1": "hours; tests/pipeline/test_cache.py::test_recompute_takes_nothing_from_results",
     "make repro CLUSTER=tcp://head:8786": "installs; tests/faults/test_cluster.py",
     "pip install '.[cluster]'": "installs",
     "dask scheduler --port 8786": "serves; tests/faults/test_cluster.py",

@@ -34,7 +34,7 @@ from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import softmax
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.random import Batch
-from dplangevin.samplers.chains import chain as loop
+from dplangevin.samplers.chains import loop
 from dplangevin.samplers.posterior import Sampler
 
 Patch = pytest.MonkeyPatch

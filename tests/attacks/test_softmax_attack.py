@@ -23,7 +23,7 @@ from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC
 from dplangevin.problems.losses import softmax as softmax_loss
 from dplangevin.problems.sampling import Sampling
-from dplangevin.samplers.chains.chain import run
+from dplangevin.samplers.chains.loop import run
 
 N, K, BOUND, DELTA, BATCH, STEPS = 12, 3, 2.0, 1e-3, 3, 10
 LIPSCHITZ = math.sqrt(2) * BOUND

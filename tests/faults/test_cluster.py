@@ -38,8 +38,8 @@ from dplangevin.files import File, sha256
 from dplangevin.pipeline import cluster as remote
 from dplangevin.pipeline import config, executor, manifest
 from dplangevin.pipeline import sweep as sweeps
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.plan import plain
-from dplangevin.pipeline.units import Store
 
 ROOT = Path(__file__).parents[2]
 SOON = 60.0  # seconds that something may take on a loaded machine

@@ -40,8 +40,8 @@ from dplangevin.data import DataError, fetch, miniature
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.data.loaders import cifar, mnist, pneumonia, svhn, table
 from dplangevin.files import Checkpoint, kept_file, verified
+from dplangevin.pipeline import cache as cached
 from dplangevin.pipeline import manifest
-from dplangevin.pipeline import units as cached
 
 ROOT = Path(__file__).parents[2]
 Damage = Callable[[bytes], bytes]
@@ -79,7 +79,7 @@ from pathlib import Path
 import toy
 from dplangevin.files import File
 from dplangevin.pipeline import sweep
-from dplangevin.pipeline.units import Store
+from dplangevin.pipeline.cache import Store
 folder = Path(sys.argv[1])
 cfg = toy.config("objpert")
 cfg.experiment.toy.update({"scalings": ["unit"], "budgets_per_unit": 1, "epsilons": {"rows": [0.5, 4.0]}})
@@ -173,7 +173,7 @@ from pathlib import Path
 import torch
 from dplangevin.files import Checkpoint
 from dplangevin.problems.chain import Chain
-from dplangevin.samplers.chains.chain import run
+from dplangevin.samplers.chains.loop import run
 from dplangevin.problems.sampling import Sampling
 from scenarios import logistic
 folder, last = Path(sys.argv[1]), int(sys.argv[2])

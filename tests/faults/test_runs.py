@@ -27,10 +27,10 @@ from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
 
+from dplangevin.pipeline import cache, lock
 from dplangevin.pipeline import environment as machine
-from dplangevin.pipeline import lock, units
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError
-from dplangevin.pipeline.units import Store
 
 # an analysis of two units, which say that they are at work, and wait
 WAITS = """
@@ -62,7 +62,7 @@ stages:
       params: [seed, "analysis.${key}"]
       outs:
         - results/analyses/${key}.csv: {cache: false, persist: true}
-        - results/analyses/${key}.units.json: {cache: false, persist: true}
+        - results/analyses/${key}.cache.json: {cache: false, persist: true}
 """
 SOON = 20.0  # seconds that something may take on a loaded machine
 
@@ -575,7 +575,7 @@ def test_the_threads_of_the_environment_move_no_number(tmp_path: Path) -> None:
         found[number] = {path.name: path.read_bytes() for path in folder.iterdir()}
         shutil.rmtree(folder)
     assert found["1"] == found["2"]
-    assert all(unit["made"].startswith("threads 1, ") for unit in json.loads(found["1"]["scores.units.json"]))
+    assert all(unit["made"].startswith("threads 1, ") for unit in json.loads(found["1"]["scores.cache.json"]))
 
 
 @THREADS
@@ -596,12 +596,12 @@ def test_a_unit_that_is_computed_again_says_how_far_it_moved(
 
     written("an old machine")
     monkeypatch.setenv("DPL_RECOMPUTE", "1")
-    same = machine.moved(written("another").before[0], units.listed(path))
+    same = machine.moved(written("another").before[0], cache.listed(path))
     assert str(same) == "all 2 units have the same bytes as before"
-    move = machine.moved(written("a third", b=72.0).before[0], units.listed(path))
+    move = machine.moved(written("a third", b=72.0).before[0], cache.listed(path))
     assert move.largest == pytest.approx({"ess": 0.28, "accuracy": 0.028})
     assert str(move).startswith("1 of 2 units have the same bytes as before; the others moved")
     assert str(move).endswith("accuracy 0.028, ess 0.28. Before: another; now: a third")
     monkeypatch.delenv("DPL_RECOMPUTE")
     written("a fourth", a=0.7)  # nothing is computed, so nothing is said of the arithmetic
-    assert {rows.made for rows in units.listed(path).values()} == {"a third"}
+    assert {rows.made for rows in cache.listed(path).values()} == {"a third"}

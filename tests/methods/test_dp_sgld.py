@@ -27,7 +27,7 @@ from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import softmax
 from dplangevin.problems.sampling import Sampling
-from dplangevin.samplers.chains.chain import thinned
+from dplangevin.samplers.chains.loop import thinned
 from dplangevin.samplers.kernels.sghmc import SghmcState, sghmc
 from dplangevin.samplers.kernels.sgld import SgldState, sgld
 from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht

@@ -167,7 +167,7 @@ def test_the_noise_of_its_chains_is_drawn_in_the_precision_that_is_asked_for(
         asked.append(given[-1])
         return random.batches(*given)
 
-    monkeypatch.setattr("dplangevin.samplers.chains.chain.batches", seen)
+    monkeypatch.setattr("dplangevin.samplers.chains.loop.batches", seen)
     of, method = problem_of("logistic"), make(name)
     plans = planned_by_method(method, of.facts, [Budget(epsilon, DELTA) for epsilon in budgets(name)], name)
     method.release(of, plans, Execution(SEEDS, random.generator(0, "test"), drawn_in=torch.float32))

@@ -24,7 +24,6 @@ from dplangevin.files import Checkpoint
 from dplangevin.methods import Execution, Plan, Release, Workspace, released, teachers
 from dplangevin.methods.pate import Caps, Confident, Pate, Votes, _prices
 from dplangevin.methods.teachers import Descent, Labels, Ridge
-from dplangevin.pipeline import units
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
@@ -39,12 +38,6 @@ DELTA = 1e-5
 LAYERS: list[dict[str, Any]] = [{"conv": 3, "kernel": 3, "stride": 2}, {"activation": "tanh"}, {"linear": 10}]
 NETWORK = build(LAYERS, (1, 8, 8), 10)
 QUERIES = torch.arange(40).view(2, 20)
-
-
-@pytest.fixture(autouse=True)
-def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources may be edited while tests run."""
-    monkeypatch.setattr(units, "code_hash", lambda *names: "code")
 
 
 def vote(**settings: Any) -> Confident:

@@ -10,7 +10,7 @@ import verify
 
 from dplangevin.files import File
 from dplangevin.pipeline import sweep
-from dplangevin.pipeline.units import Store, beside, listed, listing
+from dplangevin.pipeline.cache import Store, beside, listed, listing
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -19,7 +19,7 @@ from dplangevin.problems.chain import Chain
 from dplangevin.problems.gan import Adversary, GanProblem, Loss
 from dplangevin.problems.networks import build, generator, named
 from dplangevin.problems.sampling import Sampling
-from dplangevin.samplers.chains.chain import Descent, run
+from dplangevin.samplers.chains.loop import Descent, run
 
 K, N, SEEDS = 3, 40, 2
 SHAPE = (1, 8, 8)

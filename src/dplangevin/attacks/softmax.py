@@ -415,7 +415,7 @@ def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Ge
 
 
 def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Descent) -> Tensor:
-    """Return theta_K ``(R, 1, d)``, with every step as in `samplers.chains.chain`.
+    """Return theta_K ``(R, 1, d)``, with every step as in `samplers.chains.loop`.
 
     `start` ``(R, 1, d)`` are standard normals.
     """

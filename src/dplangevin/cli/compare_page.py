@@ -17,7 +17,7 @@ from dplangevin.data.schema import FROM_DATA, LEFT_OUT, Schema
 from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
-from dplangevin.pipeline import units
+from dplangevin.pipeline import cache
 from dplangevin.text import distinct, epsilon, number, short, weak_delta
 
 LONG = 30.0  # seconds; from here on the page says which methods took them
@@ -352,5 +352,5 @@ class Page:
         return {
             **figures,
             "index.html": html.encode(),
-            "compare.csv": units.csv_bytes(numbers.dropna(axis=1, how="all")),
+            "compare.csv": cache.csv_bytes(numbers.dropna(axis=1, how="all")),
         }

@@ -35,10 +35,10 @@ from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
 from dplangevin.papers.exhibits import read
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
 from dplangevin.pipeline.sweep import Inputs, Watch, sweep, tables
-from dplangevin.pipeline.units import Store
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight

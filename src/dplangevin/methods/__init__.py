@@ -23,7 +23,7 @@ from dplangevin.privacy.events import Released, SamplingScheme
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer
 from dplangevin.random import NORMALS
-from dplangevin.samplers.chains.chain import run
+from dplangevin.samplers.chains.loop import run
 
 SLACK = 1e-6  # relative; covers rounding when a claimed epsilon is recomputed from its event
 
@@ -111,7 +111,7 @@ class Execution(NamedTuple):
     workspace : Where methods that take long store checkpoints and results.
     start : Tensor (S, E, d).  theta_0 of chains; it must be independent of the data, or private itself.
         None: the problem's start.
-    schemes, drawn_in : As in `samplers.chains.chain.run`.
+    schemes, drawn_in : As in `samplers.chains.loop.run`.
     """
 
     seeds: int
@@ -211,7 +211,7 @@ def released(
 
 
 class ChainMethod:
-    """A method whose plans are `Chain`s; `samplers.chains.chain.run` runs them.
+    """A method whose plans are `Chain`s; `samplers.chains.loop.run` runs them.
 
     A subclass overrides `kernel` if its update is not gradient descent.
     """

@@ -19,7 +19,7 @@ from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import POISSON, Sampling
-from dplangevin.samplers.chains.chain import thinned
+from dplangevin.samplers.chains.loop import thinned
 from dplangevin.samplers.chains.steps import Schedule, Steps, Unit, shown
 
 CHOSEN = "number of records public", "step size, clip, batch, epochs and prior chosen without accounting"

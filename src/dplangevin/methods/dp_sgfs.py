@@ -19,7 +19,7 @@ from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.sampling import Sampling
-from dplangevin.samplers.chains.chain import columns, thinned
+from dplangevin.samplers.chains.loop import columns, thinned
 from dplangevin.samplers.chains.steps import Steps, Unit
 from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
 

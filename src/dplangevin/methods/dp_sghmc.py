@@ -26,7 +26,7 @@ from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.sampling import POISSON, SUBSETS, Sampling
 from dplangevin.samplers import kernels
-from dplangevin.samplers.chains.chain import Langevin, columns, schedules, thinned
+from dplangevin.samplers.chains.loop import Langevin, columns, schedules, thinned
 from dplangevin.samplers.chains.steps import Steps, Unit
 from dplangevin.samplers.kernels.sghmc import sghmc
 

@@ -21,7 +21,7 @@ from dplangevin.privacy.wang2015_noise import gradient_variance, subset_event
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import SUBSETS, Sampling
-from dplangevin.samplers.chains.chain import thinned
+from dplangevin.samplers.chains.loop import thinned
 from dplangevin.samplers.chains.steps import Steps, Unit
 
 Temperature = Literal["printed", "proper"]

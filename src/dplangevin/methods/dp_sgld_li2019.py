@@ -21,7 +21,7 @@ from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, smallest_mu
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import POISSON, Sampling
-from dplangevin.samplers.chains.chain import thinned
+from dplangevin.samplers.chains.loop import thinned
 from dplangevin.samplers.chains.steps import Steps, Unit
 
 

@@ -19,7 +19,7 @@ from dplangevin.problems import Descent, Facts, Problem, Sums
 from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.sampling import POISSON, Sampling
-from dplangevin.samplers.chains.chain import run, schedules
+from dplangevin.samplers.chains.loop import run, schedules
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from distributed import Client, Future, KilledWorker, WorkerPlugin, as_completed
 from distributed.client import ClosedClientError
 
 from dplangevin.device import KINDS
+from dplangevin.pipeline.cache import PACKAGE, code_hash, package_hash, reachable
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.executor import CLUSTER, Done, Need, R, T, attempted
-from dplangevin.pipeline.units import PACKAGE, code_hash, package_hash, reachable
 
 PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
 PATIENCE = 600.0  # seconds to wait for a scheduler that has answered before

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from dplangevin.pipeline.cache import Rows
 from dplangevin.pipeline.lock import follow
-from dplangevin.pipeline.units import Rows
 from dplangevin.text import short
 
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # libraries read them when loaded

@@ -37,9 +37,9 @@ from dplangevin import files as on_disk
 from dplangevin.data import DataError, Dataset, save_arrays, stage
 from dplangevin.data.fetch import fetch, mirrors, raw_files
 from dplangevin.files import File, atomic_path, describe, key, sha256
+from dplangevin.pipeline.cache import code_hash, targets
 from dplangevin.pipeline.environment import described, pinned
 from dplangevin.pipeline.plan import PART, merged, plain
-from dplangevin.pipeline.units import code_hash, targets
 
 FOLDER = Path("data/manifest")
 RAW = Path("data/raw")

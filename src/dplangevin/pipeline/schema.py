@@ -197,7 +197,7 @@ class Experiment(Group):
     formula: Any = None
     attack: Any = None
     curve: Any = None
-    judge: Any = None
+    digit_classifier: Any = None
     stream: str | None = None
     paired: bool = False
     one_budget_per_task: bool = False

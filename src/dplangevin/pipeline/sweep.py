@@ -1,6 +1,6 @@
 """The sweep: it computes the tidy rows of an experiment on a data set, over budgets and seeds, with prices.
 
-The work is cut into tasks (`Unit`: a run, a scaling, a variant, a block of budgets), which `pipeline.units.Store`
+The work is cut into tasks (`Unit`: a run, a scaling, a variant, a block of budgets), which `pipeline.cache.Store`
 caches.  An interrupted sweep continues where it stopped.  Only tasks whose parameters, data or code have
 changed are computed again.  Chains that share rows and noise run together, as one tensor program.
 """
@@ -32,9 +32,9 @@ from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Wo
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.methods.prices import Attack, priced
 from dplangevin.pipeline import reference
+from dplangevin.pipeline.cache import Rows, Store, code_hash, kept, targets
 from dplangevin.pipeline.executor import Need, computed
 from dplangevin.pipeline.plan import PART, TABLES, Unit, learned_from, merged, nested, plain, runs, units
-from dplangevin.pipeline.units import Rows, Store, code_hash, kept, targets
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain
@@ -129,7 +129,7 @@ class Watch:
 def tables(spec: DictConfig) -> list[str]:
     """Return the names of the tables that an experiment writes."""
     of_curve = ["curve", "reliability"] if spec.get("curve") else []
-    return ["runs", "scores", *of_curve, *(["samples"] if spec.get("judge") else [])]
+    return ["runs", "scores", *of_curve, *(["samples"] if spec.get("digit_classifier") else [])]
 
 
 def sweep(
@@ -399,7 +399,9 @@ class Work:
             plans = [curve.shortened(plans[0])]
         if self.spec.get("best_epoch"):
             plans = [plan._replace(work=by_epoch(plan.work, problem.facts.n)) for plan in plans]
-        judge = instantiate(spec.judge)(problem, self.cfg.seed) if (spec := self.spec).get("judge") else None
+        digit_classifier: Any = None  # a `digit_classifier.DigitClassifier`
+        if self.spec.get("digit_classifier"):
+            digit_classifier = instantiate(self.spec.digit_classifier)(problem, self.cfg.seed)
         how = Execution(
             first.run.seeds,
             random.generator(self.cfg.seed, self.stream(first, method)),
@@ -415,7 +417,7 @@ class Work:
         out, start = [], 0
         for i, (_, each), found in zip(group, several, prices, strict=True):
             part = cut(release, start, start + len(each))
-            out.append(self.tables(self.units[i], problem, each, found, part, curve, judge))
+            out.append(self.tables(self.units[i], problem, each, found, part, curve, digit_classifier))
             start += len(each)
         return out
 
@@ -456,10 +458,10 @@ class Work:
         prices: pd.DataFrame,
         release: Release,
         curve: Any,
-        judge: Any,
+        digit_classifier: Any,
     ) -> dict[str, pd.DataFrame]:
         """Return the rows of one task, by name of the table."""
-        metrics, violated = self.measured(unit, problem, release, curve, judge)
+        metrics, violated = self.measured(unit, problem, release, curve, digit_classifier)
         more = [*unit.run.assumptions, *(described(self.cfg, self.dataset).get("assumptions") or [])]
         more += self.spec.get("assumptions") or []
         if share := self.part(unit)["held_out"]:
@@ -499,13 +501,13 @@ class Work:
         if curve is not None:
             found["curve"] = curve.table(unit.run.name, unit.epsilons[0])
             found["reliability"] = self.reliability(unit, problem, release, curve)
-        if judge is not None:
+        if digit_classifier is not None:
             where = [[unit.run.name, unit.variant, unit.scaling, epsilon] for epsilon in unit.epsilons]
-            found["samples"] = judge.table(where, release.theta)
+            found["samples"] = digit_classifier.table(where, release.theta)
         return found
 
     def measured(
-        self, unit: Unit, problem: Problem, release: Release, curve: Any, judge: Any
+        self, unit: Unit, problem: Problem, release: Release, curve: Any, digit_classifier: Any
     ) -> tuple[dict[str, Tensor], list[str]]:
         """Return metrics by name, ``(S, E)``, and for each budget what the run did not reach.
 
@@ -533,8 +535,8 @@ class Work:
         if self.inputs.posterior is not None:
             exact = reference.load(self.inputs.posterior.get(), unit.scaling)
             metrics |= reference.distances(theta, metrics["log_loss"], exact)
-        if judge is not None:  # a `judge.Judge`
-            metrics |= judge.metrics(theta)
+        if digit_classifier is not None:  # a `digit_classifier.DigitClassifier`
+            metrics |= digit_classifier.metrics(theta)
         metrics = {name: value.where(finite, torch.nan) for name, value in metrics.items()}
         if isinstance(problem, Glm) and curve is None:
             clean = finite.all(0) if problem.shared else finite

@@ -14,8 +14,8 @@ from hydra.utils import instantiate
 from tqdm import tqdm
 
 from dplangevin.files import key
+from dplangevin.pipeline.cache import Store, code_hash, targets
 from dplangevin.pipeline.executor import computed
-from dplangevin.pipeline.units import Store, code_hash, targets
 
 
 class Analysis(Protocol):

@@ -20,7 +20,7 @@ from dplangevin.papers.statistics import finite_interval, sort_by
 from dplangevin.text import distinct, epsilon, number, numbers, percent, short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", tight ε {}"}  # block -> text of the budget
-COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `judge.Judge`
+COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `judge.DigitClassifier`
 SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
 PRICES = ["epsilon_promised", "epsilon_add_remove", "epsilon_replace_one"]
 COLUMNS = [

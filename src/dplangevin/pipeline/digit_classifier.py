@@ -26,7 +26,7 @@ from dplangevin.problems.sampling import Sampling
 GREYS = 16  # grey levels of a pixel in the table, one hexadecimal digit
 
 
-class Judge:
+class DigitClassifier:
     """The discriminator's layers as a classifier of the K classes, trained by SGD with momentum.
 
     Parameters
@@ -121,7 +121,7 @@ class Judge:
 
 
 def coverage(p: Tensor, sure: float, least: float) -> dict[str, Tensor]:
-    """Return recognised, digits_covered and digit_entropy, see `Judge.metrics`, of p ``(S, E, n, K)``."""
+    """Return recognised, digits_covered and digit_entropy, see `DigitClassifier.metrics`, of p ``(S, E, n, K)``."""
     confidence, digit = p.double().max(-1)
     counted = torch.nn.functional.one_hot(digit, p.shape[-1]) * (confidence >= sure)[..., None]
     share = counted.double().mean(2)  # share of the images that are recognised as each class

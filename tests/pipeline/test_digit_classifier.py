@@ -9,7 +9,7 @@ import torch
 
 from dplangevin.data import Dataset
 from dplangevin.papers.exhibits.gan import image
-from dplangevin.pipeline.judge import GREYS, Judge, coverage
+from dplangevin.pipeline.digit_classifier import GREYS, DigitClassifier, coverage
 from dplangevin.pipeline.plan import TABLES
 from dplangevin.problems.gan import GanProblem
 
@@ -35,8 +35,8 @@ def problem() -> GanProblem:
 
 
 @pytest.fixture(scope="module")
-def judge(problem: GanProblem) -> Judge:
-    return Judge(problem, 7, images=40, shown=3, step=0.05, batch=20, epochs=20)
+def judge(problem: GanProblem) -> DigitClassifier:
+    return DigitClassifier(problem, 7, images=40, shown=3, step=0.05, batch=20, epochs=20)
 
 
 def test_coverage_of_known_probabilities() -> None:
@@ -58,7 +58,7 @@ def test_coverage_of_known_probabilities() -> None:
     assert (float(even["digits_covered"]), float(even["digit_entropy"])) == pytest.approx((K, math.log(K)))
 
 
-def test_the_judge_knows_the_classes(judge: Judge, problem: GanProblem) -> None:
+def test_the_judge_knows_the_classes(judge: DigitClassifier, problem: GanProblem) -> None:
     assert judge.theta is not None
     real = problem.x[torch.arange(0, K * EACH, 3)] / 127.5 - 1
     p = judge.classifier(real).predict(judge.theta[:, :, -1])[0, 0]
@@ -67,7 +67,7 @@ def test_the_judge_knows_the_classes(judge: Judge, problem: GanProblem) -> None:
     assert float((p.argmax(-1) == y[::3]).double().mean()) > 0.95
 
 
-def test_metrics_and_pictures_are_of_the_last_iterate(judge: Judge, problem: GanProblem) -> None:
+def test_metrics_and_pictures_are_of_the_last_iterate(judge: DigitClassifier, problem: GanProblem) -> None:
     theta = problem.init(2, torch.Generator().manual_seed(1))[:, None, None].expand(-1, 3, 2, -1).clone()
     other = theta.clone()
     other[:, :, 0] += 1.0
@@ -86,12 +86,12 @@ def test_metrics_and_pictures_are_of_the_last_iterate(judge: Judge, problem: Gan
 
 def test_without_a_generator_there_is_nothing_to_judge(problem: GanProblem) -> None:
     alone = replace(problem, adversary=None, public=None)
-    none = Judge(alone, 7)
+    none = DigitClassifier(alone, 7)
     theta = alone.init(2, torch.Generator().manual_seed(1))[:, None, None]
     assert none.metrics(theta) == {}
     assert none.table([["run", "", "", 1.0]], theta).empty
     with pytest.raises(ValueError, match=r"sure = 0\.1 must be"):
-        Judge(problem, 7, sure=0.1)
+        DigitClassifier(problem, 7, sure=0.1)
 
 
 def test_labelled_images_are_a_draw_of_each_seed(problem: GanProblem) -> None:

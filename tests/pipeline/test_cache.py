@@ -13,10 +13,10 @@ from omegaconf import DictConfig
 from run import inputs
 
 from dplangevin.files import File, key
+from dplangevin.pipeline import cache as cached
 from dplangevin.pipeline import config, sweep
-from dplangevin.pipeline import units as cached
+from dplangevin.pipeline.cache import Rows, Store, beside, code_hash, keep, kept, listed, reachable, targets
 from dplangevin.pipeline.plan import runs, units
-from dplangevin.pipeline.units import Rows, Store, beside, code_hash, keep, kept, listed, reachable, targets
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "objpert", "dp_sgld", "pate")
@@ -135,7 +135,7 @@ def sources(tmp_path: Path) -> Path:
 
 HASHES = """
 import json, sys
-from dplangevin.pipeline.units import code_hash, targets
+from dplangevin.pipeline.cache import code_hash, targets
 from dplangevin.pipeline.config import load
 from omegaconf import OmegaConf
 methods = OmegaConf.to_container(load().method, resolve=True)
@@ -193,7 +193,7 @@ from pathlib import Path
 import toy
 from dplangevin.files import File
 from dplangevin.pipeline import sweep
-from dplangevin.pipeline.units import Store, reachable, targets
+from dplangevin.pipeline.cache import Store, reachable, targets
 from dplangevin.pipeline.plan import plain, runs
 folder, data = Path(sys.argv[1]), sys.argv[2]
 cfg = {"rows": lambda: toy.config("objpert", "dp_sgld"), "features": toy.on_features, "images": toy.of_networks}[data]()

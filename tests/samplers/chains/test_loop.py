@@ -28,7 +28,7 @@ from dplangevin.problems.losses import SQUARED
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import build
 from dplangevin.problems.sampling import Sampling, Scheme
-from dplangevin.samplers.chains.chain import run, thinned
+from dplangevin.samplers.chains.loop import run, thinned
 from dplangevin.samplers.chains.steps import Steps
 
 STEPS, N, TAU, SEEDS = 6, 30, 10, 2

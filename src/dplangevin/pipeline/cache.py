@@ -430,6 +430,3 @@ def _united(headers: Sequence[str]) -> str:
     names = dict.fromkeys(name for header in headers for name in next(csv.reader([header])))
     csv.writer(out, lineterminator="").writerow(names)
     return out.getvalue()
-
-
-# Unfinished work
