@@ -137,7 +137,7 @@ def test_menus_of_the_comparison(browser: Browser) -> None:
         page.locator("select[name=epsilon]").select_option("0.1")
         expect(page.locator("#rank-title")).to_contain_text("Brier score on Adult at the tight ε of 0.1")
         assert page.locator("#ranks").inner_text() != first
-        page.locator("select[name=axis]").select_option("asked")
+        page.locator("select[name=axis]").select_option("promised")
         page.locator("select[name=series]").select_option("wang2015/adult")
         expect(page.locator("#no-ranks")).to_be_visible()
         expect(page.locator("#compare svg")).to_contain_text("the paper's axis")

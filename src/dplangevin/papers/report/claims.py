@@ -282,7 +282,7 @@ def plot(row: pd.Series) -> Markup:
     if wanted:
         low, high = at(wanted[0]), at(wanted[1])
         parts.append(
-            f'<rect class="promised" x="{low}" y="22" width="{round(max(high - low, 2), 1)}" height="10"/>'
+            f'<rect class="asked" x="{low}" y="22" width="{round(max(high - low, 2), 1)}" height="10"/>'
         )
         for end in wanted:
             if math.isfinite(end):
