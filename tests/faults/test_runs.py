@@ -62,7 +62,7 @@ stages:
       params: [seed, "analysis.${key}"]
       outs:
         - results/analyses/${key}.csv: {cache: false, persist: true}
-        - results/analyses/${key}.cache.json: {cache: false, persist: true}
+        - results/analyses/${key}.units.json: {cache: false, persist: true}
 """
 SOON = 20.0  # seconds that something may take on a loaded machine
 
@@ -575,7 +575,7 @@ def test_the_threads_of_the_environment_move_no_number(tmp_path: Path) -> None:
         found[number] = {path.name: path.read_bytes() for path in folder.iterdir()}
         shutil.rmtree(folder)
     assert found["1"] == found["2"]
-    assert all(unit["made"].startswith("threads 1, ") for unit in json.loads(found["1"]["scores.cache.json"]))
+    assert all(unit["made"].startswith("threads 1, ") for unit in json.loads(found["1"]["scores.units.json"]))
 
 
 @THREADS

@@ -270,7 +270,7 @@ HEAD_SYMBOLS = {
 HEAD_BLOCKS = {
     "code": "As the authors ran it",
     "published": "Their noise and clips, the paper's steps",
-    "records": "Their noise and clips, attacked among the records of the data set",
+    "records": "Their noise, attacked among the records",
     "equal": "At ε = 1, proven or by their formula",
     "public": "At ε = 1, step sizes from a public bound",
 }
@@ -302,7 +302,7 @@ Altschuler 2024), where it applies; and a lower
 bound ({confidence} confidence) by an attack on a pair of records that this problem admits, through the step that
 trains. The attack takes the best of a flipped label, x and -x, and pairs of other lengths. All other records are zero,
 which is no record of the data. Where the authors' code has no bound on the rows, the pair is no longer than 99 % of the
-public rows, and the bias is left out. In the block "attacked among the records of the data set" all other records are
+public rows, and the bias is left out. In the block "attacked among the records" all other records are
 those of the data set, and the pair is x and -x along the direction in which these have the smallest second moment;
 each run of this attack is a whole training. An attack on the theorem's
 hypotheses, any loss with gradients as long, shows more of the same start, steps and noise (the authors' code starts
