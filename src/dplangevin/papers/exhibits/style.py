@@ -269,7 +269,7 @@ def _columns(handles: Sequence[Line2D], width: float) -> int:
     labels = [len(str(handle.get_label())) for handle in handles]
     for columns in (4, 3, 2):
         rows = -(-len(labels) // columns)
-        longest = [max(labels[at : at + rows]) for at in range(0, len(labels), rows)]
+        longest = [max(labels[at : at + rows]) for at in range(0, len(labels), rows or 1)]
         if sum(LETTER * letters + SAMPLE for letters in longest) <= width:
             return columns
     return 1
