@@ -261,20 +261,6 @@ def epsilon_ticks(ax: Axes) -> None:
     ax.set_xticks([], minor=True)
 
 
-LETTER, SAMPLE = 0.06, 0.5  # inches of a letter in a legend, and of what stands before a label
-
-
-def _columns(handles: Sequence[Line2D], width: float) -> int:
-    """Return how many columns of a legend, at most four, fit into so many inches."""
-    labels = [len(str(handle.get_label())) for handle in handles]
-    for columns in (4, 3, 2):
-        rows = -(-len(labels) // columns)
-        longest = [max(labels[at : at + rows]) for at in range(0, len(labels), rows or 1)]
-        if sum(LETTER * letters + SAMPLE for letters in longest) <= width:
-            return columns
-    return 1
-
-
 def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
     """Return the figure with its title, caption and legend around panels in a constrained layout.
 
@@ -290,7 +276,7 @@ def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], si
     side : bool
         Put the legend to the right of the panels instead of below them.
     """
-    height, columns = figure.get_figheight(), _columns(handles, figure.get_figwidth())
+    height, columns = figure.get_figheight(), 4
     room = (0.10 + 0.14 * (text.count("\n") + 1)) / height
     figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
     figure.suptitle(title, fontsize=11)
