@@ -1,30 +1,71 @@
-"""The device of the tensors, which the environment variable DPL_DEVICE selects.
+"""The device of the tensors, and of the generator that draws their random numbers.
 
-Results depend on it only by rounding.
+The environment variables DPL_DEVICE and DPL_RANDOM select them.
 """
 
 import os
 
 import torch
 
-KINDS = ("auto", "cpu", "cuda")
+CPU = torch.device("cpu")
+PAYS = (
+    10**8
+)  # numbers that a step of linear chains gathers (chains x rows x features) from which on a GPU pays
 
 
-def pick() -> torch.device:
+def pick(cells: float = float("inf")) -> torch.device:
     """Return the device that DPL_DEVICE names.
 
-    "cpu" and "cuda" name a device.  "auto", the default, is a GPU if there is one, else the CPU.  Random
-    numbers are drawn on the CPU whatever the device, so that a seed means the same everywhere.
+    "cpu", "cuda" and "cuda:1" name a device.  "auto", the default, is a GPU if there is one and the work is
+    large enough for it, else the CPU.  Results depend on the device only by rounding.
+
+    Parameters
+    ----------
+    cells : float
+        Numbers that one step gathers: chains times rows of a minibatch times features.  With "auto" it must
+        be at least `PAYS`.  The default is for networks, whose steps are always large.
 
     Raises
     ------
     ValueError
-        For another name, and for "cuda" on a machine without a CUDA device.
+        For another name, for a CUDA device that this machine has not, and for a device without float64.
     """
-    kind = os.environ.get("DPL_DEVICE") or "auto"
-    if kind not in KINDS:
-        raise ValueError(f"DPL_DEVICE = {kind!r} must be one of {', '.join(KINDS)}")
-    there = torch.cuda.is_available()
-    if kind == "cuda" and not there:
-        raise ValueError("DPL_DEVICE = 'cuda', but this machine has no CUDA device: use auto or cpu")
-    return torch.device("cuda" if there and kind != "cpu" else "cpu")
+    name = os.environ.get("DPL_DEVICE") or "auto"
+    if name == "auto":
+        return torch.device("cuda") if cells >= PAYS and torch.cuda.is_available() else CPU
+    return named(name)
+
+
+def named(name: str) -> torch.device:
+    """Return the device of a name, and raise ValueError, see `pick`, where it cannot be used."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"DPL_DEVICE = {name!r} must be auto, cpu, cuda or cuda:1 and so on") from error
+    there = torch.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= there:
+        raise ValueError(f"DPL_DEVICE = {name!r}, but this machine has {there} CUDA devices: use auto or cpu")
+    try:
+        torch.ones(1, dtype=torch.float64, device=device).sum().item()
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"DPL_DEVICE = {name!r} has no float64, which the solvers need: use auto or cpu"
+        ) from error
+    return device
+
+
+def drawing(device: torch.device) -> torch.device:
+    """Return the device that draws the random numbers of a problem on `device`, which DPL_RANDOM selects.
+
+    "cpu", the default, means the same numbers whatever the device.  "device" means the device's own
+    generator; its numbers are others, and nothing is copied to the device in a step.
+
+    Raises
+    ------
+    ValueError
+        For another value.
+    """
+    where = os.environ.get("DPL_RANDOM") or "cpu"
+    if where not in ("cpu", "device"):
+        raise ValueError(f"DPL_RANDOM = {where!r} must be cpu or device")
+    return device if where == "device" else CPU

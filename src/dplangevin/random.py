@@ -30,6 +30,7 @@ NORMALS = torch.float64  # precision in which noise is drawn
 EXACT = 2**24  # float32 holds all whole numbers up to this
 FINE = 2.0**-26  # a uniform number below this gets more digits
 LARGE = 2**64  # from here on, all bits of a seed count
+HOST = torch.device("cpu")
 
 
 class Batch(NamedTuple):
@@ -48,10 +49,13 @@ class Batch(NamedTuple):
     normals: Tensor
 
     def to(self, device: torch.device) -> "Batch":
+        """Return the batch on a device: itself where it is there."""
+        if self.rows.device == device:
+            return self
         return Batch(*(None if part is None else part.to(device) for part in self))  # type: ignore[arg-type]
 
 
-def generator(seed: int, label: str) -> torch.Generator:
+def generator(seed: int, label: str, device: torch.device = HOST) -> torch.Generator:
     """Return the generator of a seed; each label has a stream of its own.
 
     Below `LARGE`, the generator is seeded with ``SeedSequence([seed, crc32(label)])``, of which torch takes
@@ -62,11 +66,26 @@ def generator(seed: int, label: str) -> torch.Generator:
     ----------
     seed : int >= 0
     label : str
+    device : whose generator draws.  The CPU's is a Mersenne Twister, a GPU's counts (Philox), and their
+        numbers differ.
+
+    Raises
+    ------
+    ValueError
+        For a seed of 64 bits or more on another device than the CPU, whose generators hold 64 bits.
     """
     if seed >= LARGE:
+        if device.type != "cpu":
+            raise ValueError(
+                f"a seed of more than 64 bits is for the CPU, not for {device}: set DPL_RANDOM=cpu"
+            )
         return _with_state(hashlib.shake_256(f"{seed} {label}".encode()).digest(4 * WORDS))
     state = np.random.SeedSequence([seed, zlib.crc32(label.encode())]).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(state >> np.uint64(1)))
+    return _on(device).manual_seed(int(state >> np.uint64(1)))
+
+
+def _on(device: torch.device) -> torch.Generator:
+    return torch.Generator(device)
 
 
 def unpredictable() -> torch.Generator:
@@ -92,14 +111,16 @@ def uniform(rng: torch.Generator, count: int) -> Tensor:
     torch draws multiples of 2^-53.  A uniform number that is below 2^-26 is 2^-26 times another uniform
     number.  So in this case the function draws that other number.
     """
-    found = torch.rand(count, generator=rng, dtype=torch.float64)
+    found = torch.rand(count, generator=rng, dtype=torch.float64, device=rng.device)
     small = (found < FINE).nonzero()[:, 0]
     if len(small):
         found[small] = FINE * uniform(rng, len(small))
     return found
 
 
-def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS) -> Tensor:
+def noise(
+    rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS, device: torch.device | None = None
+) -> Tensor:
     """Draw the standard normals that hide records.
 
     All Gaussian noise of every private method is a multiple of these numbers.
@@ -115,21 +136,41 @@ def noise(rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS) -> Te
     rng : generator.
     shape : ints
     dtype : torch.float64 or torch.float32.
+    device : where the result is; None for the generator's device.
     """
     if dtype == torch.float32:
-        return torch.randn(*shape, generator=rng)
+        return normals(rng, *shape, device=device)
     count = math.prod(shape)
     radius = uniform(rng, (count + 1) // 2).log_().mul_(-2).sqrt_()
-    angle = torch.rand(len(radius), generator=rng, dtype=torch.float64).mul_(2 * math.pi)
-    return torch.cat([radius * angle.cos(), radius * angle.sin()])[:count].view(shape)
+    angle = torch.rand(len(radius), generator=rng, dtype=torch.float64, device=rng.device).mul_(2 * math.pi)
+    return (
+        torch.cat([radius * angle.cos(), radius * angle.sin()])[:count].view(shape).to(device or rng.device)
+    )
 
 
-def gamma_ball(rng: torch.Generator, *shape: int) -> Tensor:
+def normals(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
+    """Draw standard normals in float32 that hide no record: starts, momenta of a sampler.
+
+    Parameters
+    ----------
+    rng : generator.
+    shape : ints
+    device : where the result is; None for the generator's device.
+    """
+    return torch.randn(*shape, generator=rng, device=rng.device).to(device or rng.device)
+
+
+def uniforms(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
+    """Draw uniform numbers on [0, 1) in float32; arguments are those of `normals`."""
+    return torch.rand(*shape, generator=rng, device=rng.device).to(device or rng.device)
+
+
+def gamma_ball(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
     """Draw b with density proportional to ``exp(-||b||)`` on R^d, ``(..., d)`` in float64."""
     direction = noise(rng, *shape)
     # the length is Gamma(d, 1): the sum of d unit exponentials, -log of uniforms
     length = -uniform(rng, math.prod(shape)).log().view(shape).sum(-1, keepdim=True)
-    return length * direction / direction.norm(dim=-1, keepdim=True)
+    return (length * direction / direction.norm(dim=-1, keepdim=True)).to(device or rng.device)
 
 
 def integers(rng: torch.Generator, n: int, *shape: int) -> Tensor:
@@ -139,8 +180,8 @@ def integers(rng: torch.Generator, n: int, *shape: int) -> Tensor:
     accepts this for n up to 2^16, where the error is at most 2^-16.  For larger n it uses words of 62 bits.
     """
     if n <= 2**16:
-        return torch.randint(n, shape, generator=rng)
-    return torch.randint(2**62, shape, generator=rng) % n
+        return torch.randint(n, shape, generator=rng, device=rng.device)
+    return torch.randint(2**62, shape, generator=rng, device=rng.device) % n
 
 
 def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> Tensor:
@@ -158,8 +199,10 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     if not 0 < size <= n:
         raise ValueError(f"a subset of {size} of {n} rows does not exist: batch must be in 1..{n}")
     if size > n // 4:
-        keys = torch.rand(*shape, n, generator=rng)
+        keys = torch.rand(*shape, n, generator=rng, device=rng.device)
         return keys.topk(size, dim=-1).indices
+    if rng.device.type != "cpu":
+        return _distinct(rng, shape, n, size)
     out = integers(rng, n, int(np.prod(shape)), size)
     drawn, rows = out.numpy(), np.arange(len(out))
     bits = (size - 1).bit_length()  # number of bits of an index within the subset
@@ -181,7 +224,22 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     return out.reshape(*shape, size)
 
 
-def epochs(seed: int, seeds: int, n: int, size: int, first: int) -> Iterator[Tensor]:
+def _distinct(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> Tensor:
+    """Return what `subsets` describes, on the generator's device."""
+    out = integers(rng, n, math.prod(shape), size)
+    rows = torch.arange(len(out), device=out.device)
+    while len(rows):
+        values, places = out[rows].sort(dim=-1, stable=True)
+        copies = values[:, 1:] == values[:, :-1]
+        among, at = copies.nonzero(as_tuple=True)
+        out[rows[among], places[among, at + 1]] = integers(rng, n, len(among))
+        rows = rows[copies.any(1)]
+    return out.reshape(*shape, size)
+
+
+def epochs(
+    seed: int, seeds: int, n: int, size: int, first: int, device: torch.device = HOST
+) -> Iterator[Tensor]:
     """Yield the rows ``(seeds, size)`` of step `first` and of all later steps of shuffled epochs.
 
     The scheme is "shuffled" of `problems.sampling`.  Each order comes from a stream of its own, so that a run
@@ -194,11 +252,12 @@ def epochs(seed: int, seeds: int, n: int, size: int, first: int) -> Iterator[Ten
     n : int, rows of the data set.
     size : int, rows of a minibatch.
     first : int, number of steps done before.
+    device : whose generators draw the orders.
     """
     epoch, done = divmod(first, n // size)
     while True:
-        streams = [generator(seed, f"epoch {epoch} of {s}") for s in range(seeds)]
-        order = torch.stack([torch.randperm(n, generator=stream) for stream in streams])
+        streams = [generator(seed, f"epoch {epoch} of {s}", device) for s in range(seeds)]
+        order = torch.stack([torch.randperm(n, generator=stream, device=device) for stream in streams])
         yield from order.split(size, 1)[done : n // size]
         epoch, done = epoch + 1, 0
 
@@ -247,11 +306,14 @@ def batches(
         sizes = None
         longest = size if schemes - {"poisson"} else 1
         if "poisson" in schemes:
-            count = torch.full(shape, n, dtype=torch.float32 if n <= EXACT else torch.float64)
+            exact = torch.float32 if n <= EXACT else torch.float64
+            count = torch.full(shape, n, dtype=exact, device=rng.device)
             sizes = torch.binomial(count, torch.full_like(count, size / n), generator=rng).long()
             longest = max(longest, int(sizes.max()))
         every = schemes == {"full"}
-        rows = torch.arange(n).expand(*shape, n) if every else subsets(rng, shape, n, longest)
+        rows = (
+            torch.arange(n, device=rng.device).expand(*shape, n) if every else subsets(rng, shape, n, longest)
+        )
         normals = noise(rng, *shape, 1, d, dtype=drawn_in).float()
         for k in range(shape[0]):
             yield Batch(rows[k], None if sizes is None else sizes[k], normals[k])

@@ -3,6 +3,7 @@
 The environment variable DPL_MEMORY sets the bound.
 """
 
+import copy
 import functools
 import math
 import os
@@ -73,6 +74,7 @@ def micro_batch(module: nn.Module, shape: tuple[int, int, int], written: int, th
 @functools.lru_cache(maxsize=32)
 def _activations(module: nn.Module, shape: tuple[int, int, int]) -> int:
     """Return how many numbers a forward pass computes from one example."""
+    module = copy.deepcopy(module).cpu()
     kind = next(module.parameters()).dtype
     with torch.no_grad(), _Counter() as counter:
         module(torch.zeros(1, *shape, dtype=kind))

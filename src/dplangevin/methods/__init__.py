@@ -16,6 +16,7 @@ import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
+from dplangevin.device import pick
 from dplangevin.files import Checkpoint
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -189,6 +190,17 @@ def planned(method: Method, facts: Facts, budgets: Sequence[Budget], name: str =
     return plans
 
 
+def placed(problem: Problem, plans: Sequence[Plan], seeds: int) -> Problem:
+    """Return the problem on the device that DPL_DEVICE names for these plans, see `device.pick`."""
+    cells = math.inf
+    if problem.facts.loss is not None:
+        n, margins = problem.facts.n, problem.facts.linear.classes
+        sizes = [plan.work.sampling.size(n) if isinstance(plan.work, Chain) else n for plan in plans]
+        cells = seeds * len(plans) * max(sizes) * problem.facts.d / margins
+    device = pick(cells)
+    return problem if problem.device == device else problem.to(device)
+
+
 def settled(release: Release, plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans with their final guarantees, which are known only after the release."""
     guarantees = release.guarantees or [plan.guarantee for plan in plans]
@@ -267,9 +279,11 @@ def no_budget(budget: Budget, name: str) -> None:
         raise ValueError(f"{name} keeps no budget: epsilon must be inf, not {budget.epsilon}")
 
 
-def of_works(plans: Sequence[Plan], name: str, dtype: torch.dtype = torch.float64) -> Tensor:
+def of_works(
+    plans: Sequence[Plan], name: str, device: torch.device, dtype: torch.dtype = torch.float64
+) -> Tensor:
     """Return the attribute `name` of every plan's work, ``(E,)``."""
-    return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype)
+    return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype, device=device)
 
 
 def chain_columns(plan: Plan, n: int) -> dict[str, float]:

@@ -127,7 +127,8 @@ class DpSgfs(ChainMethod):
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
         assert isinstance(problem, Glm)
-        sigma = torch.tensor([[float(plan.settings["noise_std"])] for plan in plans], dtype=torch.float64)
+        stds = [[float(plan.settings["noise_std"])] for plan in plans]
+        sigma = torch.tensor(stds, dtype=torch.float64, device=problem.device)
         return _Scoring(problem, [plan.work for plan in plans], sigma, self.refresh, rng)
 
 
@@ -145,14 +146,15 @@ class _Scoring:
         n, size = problem.n, chains[0].sampling.size(problem.n)
         self.size = size
         self.share, self.precision = n / size, n * columns(chains, "l2", problem.device)
-        self.eta = torch.tensor([[float(c.step[0])] for c in chains], dtype=torch.float64)
-        factor = problem.lipschitz * torch.eye(problem.d, dtype=torch.float64)
+        exact: Any = {"dtype": torch.float64, "device": problem.device}
+        self.eta = torch.tensor([[float(c.step[0])] for c in chains], **exact)
+        factor = problem.lipschitz * torch.eye(problem.d, **exact)
         self.dynamics = sgfs(factor, n, size)
 
     def init(self, theta: Tensor, rng: torch.Generator) -> State:
         d = self.problem.d
-        fisher = torch.zeros(1, 1, d, d, dtype=torch.float64)
-        return theta, fisher, torch.zeros(0)
+        fisher = torch.zeros(1, 1, d, d, dtype=torch.float64, device=theta.device)
+        return theta, fisher, torch.zeros(0, device=theta.device)
 
     def step(self, state: Any, noisy: Tensor, t: int, batch: random.Batch) -> State:
         theta, fisher, cholesky = state
@@ -161,8 +163,8 @@ class _Scoring:
         covariance = rate = None
         if t % self.refresh == 0:
             covariance = self.covariance(theta, batch.rows[:, : self.size])
-            rate = torch.full((1, 1), 1 / (t // self.refresh + 1), dtype=torch.float64)
-        found = self.dynamics.step(now, gradient, torch.zeros(()), self.eta, covariance, rate)
+            rate = torch.full_like(self.eta[:1], 1 / (t // self.refresh + 1))
+        found = self.dynamics.step(now, gradient, gradient.new_zeros(()), self.eta, covariance, rate)
         return found.theta, found.fisher, found.cholesky
 
     def covariance(self, theta: Tensor, rows: Tensor) -> Tensor:
@@ -171,7 +173,7 @@ class _Scoring:
         grads = self.problem.example_grads(theta, rows)  # (S, E, tau, d)
         grads = grads - grads.mean(2, keepdim=True)
         found = (grads.mT @ grads).double() / (rows.shape[1] - 1)
-        normals = random.noise(self.rng, len(theta), 1, d, d)
+        normals = random.noise(self.rng, len(theta), 1, d, d, device=theta.device)
         std = 7 * self.problem.lipschitz**2 * self.sigma[..., None]
         values, vectors = torch.linalg.eigh(found + std * (normals + normals.mT) / 2)
         return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT

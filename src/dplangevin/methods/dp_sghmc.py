@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from dplangevin import random
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan, no_budget
 from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets, record_bound, without_privacy
@@ -214,7 +215,7 @@ def hamiltonian(
     eta = schedules(chains, "step", problem.device) / n
 
     def start(theta: Tensor, rng: torch.Generator) -> State:
-        drawn = torch.randn(len(theta), 1, theta.shape[-1], generator=rng).to(theta.device)
+        drawn = random.normals(rng, len(theta), 1, theta.shape[-1], device=theta.device)
         return eta[0].sqrt() * drawn, *rest(theta)
 
     share = n / chains[0].sampling.size(n)

@@ -129,7 +129,7 @@ class Dpvi:
             drawn_in=how.drawn_in,
         )
         mean, log_std = fitted.split(problem.d, -1)  # (S, E, 1, d)
-        normals = torch.randn(how.seeds, 1, self.samples, problem.d, generator=how.rng)
+        normals = random.normals(how.rng, how.seeds, 1, self.samples, problem.d, device=mean.device)
         return Release(mean + log_std.exp() * normals)
 
 
@@ -152,12 +152,16 @@ class _Elbo:
     def device(self) -> torch.device:
         return self.model.device
 
+    def to(self, device: torch.device) -> "_Elbo":
+        return _Elbo(self.model.to(device), self.scale, self.low, self.rng)
+
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        return torch.cat([torch.zeros(seeds, self.model.d), torch.full((seeds, self.model.d), self.low)], -1)
+        mean = self.model.init(seeds, rng)
+        return torch.cat([mean, torch.full_like(mean, self.low)], -1)
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
         mean, log_std = theta.split(self.model.d, -1)
-        shift = log_std.exp() * torch.randn(len(theta), 1, self.model.d, generator=self.rng)
+        shift = log_std.exp() * random.normals(self.rng, len(theta), 1, self.model.d, device=theta.device)
         weight = 1 + (shift / self.scale).square()
         found = self.model.clipped_sum(mean + shift, rows, mask, clip, weight).gradient
         return Sums(torch.cat([found, found * shift / self.scale], -1))

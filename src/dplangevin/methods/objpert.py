@@ -111,7 +111,8 @@ class ObjPert:
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        shape = how.seeds, len(plans), problem.d
-        linear = random.noise(how.rng, *shape) * of_works(plans, "scale")[:, None]
-        theta = fitted(problem, [plan.work for plan in plans], linear, random.noise(how.rng, *shape))
+        shape, device = (how.seeds, len(plans), problem.d), problem.device
+        linear = random.noise(how.rng, *shape, device=device) * of_works(plans, "scale", device)[:, None]
+        noise = random.noise(how.rng, *shape, device=device)
+        theta = fitted(problem, [plan.work for plan in plans], linear, noise)
         return Release(theta[:, :, None])

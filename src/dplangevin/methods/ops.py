@@ -97,7 +97,9 @@ class Ops:
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        scale, precision = (of_works(plans, name, torch.float32) for name in _Tempered._fields)
+        scale, precision = (
+            of_works(plans, name, problem.device, torch.float32) for name in _Tempered._fields
+        )
         radius = math.inf if self.bound == "gdp" else self.radius
         posterior = self.sampler.sample(problem, scale, precision, radius, how.seeds, how.rng)
         theta = posterior.draws[-1, :, 0, :, None]  # the last draw of each seed's first chain: (S, E, 1, d)

@@ -67,11 +67,12 @@ class OutPert:
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        linear = torch.zeros(len(problem.x), 1, problem.d)  # seeds that share their data share their fit
-        ridge, bound = (of_works(plans[:1], name) for name in ("ridge", "gradient_bound"))
+        device = problem.device
+        linear = torch.zeros(len(problem.x), 1, problem.d, device=device)  # seeds that share data share a fit
+        ridge, bound = (of_works(plans[:1], name, device) for name in ("ridge", "gradient_bound"))
         fit = private_minimum(problem, ridge, linear, bound)
-        std = of_works(plans, "output_scale")
-        normals = random.noise(how.rng, how.seeds, len(plans), problem.d)
+        std = of_works(plans, "output_scale", device)
+        normals = random.noise(how.rng, how.seeds, len(plans), problem.d, device=device)
         return Release(on_grid(fit + normals * std[:, None], std)[:, :, None])
 
 
@@ -102,7 +103,7 @@ class Ridge:
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        linear = torch.zeros(len(problem.x), len(plans), problem.d)
-        found = minimise(problem, of_works(plans, "ridge").float(), linear)
+        linear = torch.zeros(len(problem.x), len(plans), problem.d, device=problem.device)
+        found = minimise(problem, of_works(plans, "ridge", problem.device).float(), linear)
         theta = found.theta.float().expand(how.seeds, -1, -1)[:, :, None]
         return Release(theta)

@@ -78,7 +78,8 @@ def fitted(problem: Glm, works: list[Fit], linear: Tensor, noise: Tensor) -> Ten
     linear : Tensor (S, E, d).  The perturbation b.
     noise : Tensor (S, E, d).  Noise of scale 1 for the fits.
     """
-    ridge, scale, bound, output = torch.tensor(works, dtype=torch.float64).unbind(-1)
+    numbers = torch.tensor(works, dtype=torch.float64, device=problem.device)
+    ridge, scale, bound, output = numbers.unbind(-1)
     theta, private = torch.empty_like(noise), scale > 0
     if bool(private.any()):
         theta[:, private] = private_minimum(

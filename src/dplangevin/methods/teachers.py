@@ -114,26 +114,27 @@ class Ridge:
         y = F.pad(problem.y, (0, pad)).unflatten(1, (size, count)).transpose(1, 2)
         found = self._fit(problem, x.flatten(0, 1).contiguous(), y.flatten(0, 1).contiguous())
         fits = found.reshape(len(problem.x), -1, problem.features)
-        margins = (_asked(problem, queries) @ fits.mT).unflatten(-1, (count, problem.classes))
+        margins = (_asked(problem, queries.to(fits.device)) @ fits.mT).unflatten(-1, (count, problem.classes))
         choice = margins.argmax(-1) if problem.classes > 1 else (margins[..., 0] > 0).long()
-        return torch.stack([(choice == k).sum(-1) for k in range(problem.facts.classes)], -1)
+        return torch.stack([(choice == k).sum(-1) for k in range(problem.facts.classes)], -1).cpu()
 
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
         assert isinstance(problem, Glm)
-        here = labels.answered[..., None]  # (S, E, Q, 1): unanswered rows become 0, which changes no fit
-        x = _asked(problem, queries)[:, None] * here
-        y = 2 * labels.winner - 1 if problem.classes == 1 else labels.winner
-        y = y * labels.answered
+        answered, winner = labels.answered.to(problem.device), labels.winner.to(problem.device)
+        here = answered[..., None]  # (S, E, Q, 1): unanswered rows become 0, which changes no fit
+        x = _asked(problem, queries.to(problem.device))[:, None] * here
+        y = (2 * winner - 1 if problem.classes == 1 else winner) * answered
         return self._fit(problem, x.flatten(0, 1), y.flatten(0, 1).to(x.dtype)).view(*here.shape[:2], -1)
 
     def _fit(self, problem: Glm, x: Tensor, y: Tensor) -> Tensor:
         """Return the fits ``(R, d)`` to rows ``(R, n, features)``."""
         each = Glm(x, y, problem.loss, row_bound=problem.row_bound)
-        ridge = torch.tensor([self.ridge], dtype=torch.float64)
-        bound = torch.tensor([reachable(each.facts, self.ridge, 0.0)], dtype=torch.float64)
-        linear = torch.zeros(len(x), 1, problem.d)
+        exact: Any = {"dtype": torch.float64, "device": x.device}
+        ridge = torch.tensor([self.ridge], **exact)
+        bound = torch.tensor([reachable(each.facts, self.ridge, 0.0)], **exact)
+        linear = torch.zeros(len(x), 1, problem.d, device=x.device)
         return private_minimum(each, ridge, linear, bound)[:, 0].float()
 
 

@@ -167,10 +167,11 @@ class Problem(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """The device on which theta lives.
+        """The device of the records and of theta."""
+        ...
 
-        Random numbers are drawn on the CPU, whatever this device is.
-        """
+    def to(self, device: torch.device) -> Problem:
+        """Return the problem with its records on another device; labels of test rows stay on the CPU."""
         ...
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:

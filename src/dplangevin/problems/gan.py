@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
@@ -37,7 +37,6 @@ from torch.func import functional_call
 from dplangevin import random
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset
-from dplangevin.device import pick
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.network import AT_ONCE, as_inputs
@@ -156,13 +155,11 @@ class GanProblem:
         known = get_args(Labels)
         require(labels in known, f"labels must be one of {', '.join(known)}, not {labels!r}")
         positive(labelled=labelled)
-        arrays, device = images.arrays(), pick()
-        x, y = (torch.as_tensor(part, device=device) for part in (arrays.x_train, arrays.y_train))
+        arrays = images.arrays()
+        x, y = torch.as_tensor(arrays.x_train), torch.as_tensor(arrays.y_train)
         classes = images.classes
         network, generator = adversaries(images.shape, classes + 1, channels, latent)
-        chosen = torch.stack([_labelled(y.cpu(), classes, labelled, seed, s) for s in range(seeds)]).to(
-            device
-        )
+        chosen = torch.stack([_labelled(y, classes, labelled, seed, s) for s in range(seeds)])
         own: dict[str, Any] = {
             "weight": weight,
             "every_label": y,
@@ -172,12 +169,22 @@ class GanProblem:
         if labels == "alone":
             return cls(network, None, x, chosen, y[chosen], **own)
         adversary = Adversary(generator, step, batch)
-        of = torch.full((seeds, len(x)), classes + 1, device=device).scatter_(1, chosen, y[chosen])
+        of = torch.full((seeds, len(x)), classes + 1).scatter_(1, chosen, y[chosen])
         if labels == "private":
-            return cls(network, adversary, x, _all(seeds, len(x), device), of, **own)
+            return cls(network, adversary, x, torch.arange(len(x)).expand(seeds, -1), of, **own)
         rest = torch.stack([(labelled > classes).nonzero()[:, 0] for labelled in of])
         unknown = torch.full_like(rest, classes + 1)
         return cls(network, adversary, x, rest, unknown, **own, public=chosen, y_public=y[chosen])
+
+    def to(self, device: torch.device) -> GanProblem:
+        """Return the problem with its records and the templates' constants on another device."""
+        names = ("x", "rows", "y", "public", "y_public", "every_label")
+        own = {name: getattr(self, name) for name in names}
+        adversary = self.adversary
+        if adversary is not None:
+            adversary = replace(adversary, generator=adversary.generator.to(device))
+        moved = {name: each if each is None else each.to(device) for name, each in own.items()}
+        return replace(self, network=self.network.to(device), adversary=adversary, **moved)
 
     @property
     def classes(self) -> int:
@@ -343,7 +350,7 @@ class Against:
     def init(self, theta: Tensor, rng: torch.Generator) -> State:
         d = self.problem.network.d
         _, *rest = self.kernel.init(theta[..., :d], rng)
-        seed = torch.randint(2**31, (), generator=rng)
+        seed = torch.randint(2**31, (), generator=rng, device=rng.device).cpu()
         still = torch.zeros_like(theta[..., d:])
         return theta, seed, still, still.clone(), *rest
 
@@ -352,7 +359,7 @@ class Against:
         d, generator = self.problem.network.d, self.adversary.generator
         discriminator, parameters = theta[..., :d], theta[..., d:].clone().requires_grad_()
         rng = random.generator(int(seed), f"latent variables of step {t}")
-        z = torch.randn(len(theta), self.adversary.batch, generator.latent, generator=rng).to(theta.device)
+        z = random.normals(rng, len(theta), self.adversary.batch, generator.latent, device=theta.device)
         with torch.enable_grad():
             images = [[generator.images(own, z[s]) for own in chains] for s, chains in enumerate(parameters)]
         noisy = noisy + self.size * self.public(discriminator, [[x.detach() for x in own] for own in images])
@@ -393,8 +400,3 @@ def _labelled(y: Tensor, classes: int, each: int, seed: int, s: int) -> Tensor:
     few = min(map(len, found))
     require(few == each, f"labelled = {each} of each class: one class has {few} images")
     return torch.cat(found)
-
-
-def _all(seeds: int, n: int, device: torch.device) -> Tensor:
-    """Return the indices of all n images for every seed, ``(seeds, n)``."""
-    return torch.arange(n, device=device).expand(seeds, -1)

@@ -469,10 +469,14 @@ class Glm:
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
         """Return 0; nothing is drawn."""
-        return torch.zeros(seeds, self.d)
+        return torch.zeros(seeds, self.d, device=self.device)
 
-    def to(self, dtype: torch.dtype) -> Glm:
-        return replace(self, x=self.x.to(dtype), y=self.y.to(dtype))
+    def to(self, where: torch.dtype | torch.device) -> Glm:
+        """Return the problem with private rows of another type, or with all rows on another device."""
+        moved = replace(self, x=self.x.to(where), y=self.y.to(where))
+        if isinstance(where, torch.dtype) or self.x_test is None:
+            return moved
+        return replace(moved, x_test=self.x_test.to(where))
 
     def value_and_grad(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``U``, ``(S, E)``, and its gradient, ``(S, E, d)``, at theta ``(S, E, d)``."""
@@ -501,7 +505,7 @@ class Glm:
         of 1.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
-        if not bool(theta.isfinite().all()):  # a chain has diverged, as in `descent`
+        if self.device.type != "cpu" or not bool(theta.isfinite().all()):  # a chain diverged, see `descent`
             slope = slope.nan_to_num(0.0, 0.0, 0.0)
         scale = None if mask is None else mask.to(slope.dtype)
         if clip is not None:
@@ -525,15 +529,15 @@ class Glm:
         for margins in self._asked(theta):
             if self.classes == 1:
                 margins = F.pad(margins, (0, 0, 1, 0))
-            found.append(margins.softmax(2).mT)
+            found.append(margins.softmax(2).mT.cpu())
         return torch.cat(found, 1)
 
     def predict_margins(self, theta: Tensor) -> Tensor:
-        """Return the margins theta x of the test rows, ``(S, E, m, K)``, with K = 1 for a single margin.
+        """Return the margins of the test rows on the CPU, ``(S, E, m, K)``, with K = 1 for a single margin.
 
         For a regression the margins are the predictions.
         """
-        return torch.cat([margins.mT for margins in self._asked(theta)], 1)
+        return torch.cat([margins.mT.cpu() for margins in self._asked(theta)], 1)
 
     def _asked(self, theta: Tensor) -> Iterator[Tensor]:
         """Yield the margins of the test rows, ``(S, part of E, K, m)``.
@@ -559,12 +563,14 @@ class Glm:
         If the loss has ``phi'(m, y) = -y u(-y m)``, as the logistic loss has, the gathered rows are
         ``z = -y x``.  Then ``g = u(<z, theta>) z``, and clipping bounds u by ``clip/||x||``.
         """
-        features, n, size, signed = self.features, self.n, chains[0].sampling.size(self.n), self.loss.signed
+        features, size, signed = self.features, chains[0].sampling.size(self.n), self.loss.signed
         table = self._gathered(signed is not None)
         width = table.shape[1]
-        offsets = None if self.shared else torch.arange(len(self.x))[:, None] * n
+        offsets = None if self.shared else self._offsets
         split = sum(c.sampling.scheme != "poisson" for c in chains)
-        clips = torch.tensor([[c.clip] for c in chains])
+        clips = torch.tensor([[c.clip] for c in chains], device=self.device)
+        here = self.device.type == "cpu"  # elsewhere a look at a number would wait for the device
+        one = torch.ones(1, device=self.device)
         clipped, common = not bool(clips.isinf().all()), bool((clips == clips[0]).all())
         at_once = max(1, CELLS // (size * features))
         space = Space(table)
@@ -576,7 +582,7 @@ class Glm:
                 sizes = None if batch.sizes is None else batch.sizes[seeds, None]
                 longest = size if split else 0
                 if sizes is not None and split < len(chains):
-                    longest = max(longest, int(sizes.max()), 1)
+                    longest = max(longest, int(sizes.max()), 1) if here else batch.rows.shape[1]
                 at = batch.rows[seeds, :longest]
                 if offsets is not None:
                     at = at + offsets[seeds]
@@ -597,10 +603,11 @@ class Glm:
             sizes: how many rows take part, from the first, ``(S, 1)``; None for all.  share: eta/tau.
             """
             x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
-            lost = not bool(theta.isfinite().all())
+            lost = not here or not bool(theta.isfinite().all())
             folded = theta.view(len(theta), -1, features)  # (S, E K, p)
             slope = torch.bmm(folded, x.mT, out=space("margins", *folded.shape[:2], x.shape[1]))
-            outside = None if sizes is None else (torch.arange(x.shape[1]) >= sizes)[:, None]  # (S, 1, B)
+            places = torch.arange(x.shape[1], device=x.device)
+            outside = None if sizes is None else (places >= sizes)[:, None]  # (S, 1, B)
             limit = (clips[:1] if common else clips[part]) / norm if clipped and signed else None
             if lost:  # a chain has diverged: no row may turn its infinite numbers into nan
                 slope.nan_to_num_(0.0, 0.0, 0.0)
@@ -613,7 +620,7 @@ class Glm:
                     length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
                     weight = (clips[part] / length.mul_(norm)).clamp_(max=1.0).mul_(share)
                 slope.mul_(weight if self.classes == 1 else weight[..., None, :])
-                slope, share = slope.view(*folded.shape[:2], -1), torch.ones(1)
+                slope, share = slope.view(*folded.shape[:2], -1), one
             if limit is not None:
                 limit = limit if outside is None else limit.masked_fill_(outside, 0.0)
                 torch.minimum(slope, limit, out=slope)
@@ -697,7 +704,7 @@ class Glm:
     @cached_property
     def _offsets(self) -> Tensor:
         """Index in `_table` of each seed's first row."""
-        return torch.arange(len(self.x))[:, None] * self.n
+        return torch.arange(len(self.x), device=self.device)[:, None] * self.n
 
     def _fold(self, theta: Tensor) -> Tensor:
         """Return theta with seeds and budgets in one axis if all seeds share the rows."""

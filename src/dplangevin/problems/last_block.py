@@ -90,10 +90,8 @@ def of_images(
     entering = part.inputs(network, activations(network, images, device, folder, key(decides), padding, flip))
     n, arrays = images.n, images.arrays()
     template = part.network(network, images.classes)
-    template.module.to(device)  # moves the constants of `Affine`
-    x, y = entering[:n].to(device), torch.as_tensor(arrays.y_train, device=device)
-    y_test = torch.as_tensor(arrays.y_test)[None]
-    return NetworkProblem(template, x, y, entering[n:], y_test, pretrained=True)
+    y, y_test = torch.as_tensor(arrays.y_train), torch.as_tensor(arrays.y_test)[None]
+    return NetworkProblem(template, entering[:n], y, entering[n:], y_test, pretrained=True)
 
 
 class Part(Protocol):

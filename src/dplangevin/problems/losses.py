@@ -274,12 +274,12 @@ class _Softmax(NamedTuple):
         return m.logsumexp(-2) - m.gather(-2, index).squeeze(-2)
 
     def slope(self, m: Tensor, y: Tensor) -> Tensor:
-        each = torch.arange(self.classes, dtype=y.dtype)[:, None]
+        each = torch.arange(self.classes, dtype=y.dtype, device=y.device)[:, None]
         return m.softmax(-2).sub_((y[..., None, :] == each).to(m.dtype))
 
     def curvature(self, m: Tensor, y: Tensor) -> Tensor:
         p = m.softmax(-2)
-        unit = torch.eye(self.classes, dtype=m.dtype)[..., None]
+        unit = torch.eye(self.classes, dtype=m.dtype, device=m.device)[..., None]
         return p[..., :, None, :] * (unit - p[..., None, :, :])
 
     def on_ball(self, t: float) -> tuple[float, float]:
@@ -292,7 +292,7 @@ class _Softmax(NamedTuple):
     def labels(self, y: Tensor) -> Tensor:
         if self.classes == 2 and bool((y.abs() == 1).all()):
             y = (y > 0).to(y.dtype)
-        if not bool(torch.isin(y, torch.arange(self.classes, dtype=y.dtype)).all()):
+        if not bool(torch.isin(y, torch.arange(self.classes, dtype=y.dtype, device=y.device)).all()):
             found = y.unique()[:5].tolist()
             raise ValueError(
                 f"labels {found} do not fit softmax with {self.classes} classes: need 0, ..., {self.classes - 1}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
-from dplangevin.device import pick
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.networks import Network
@@ -56,9 +55,9 @@ class NetworkProblem:
 
     @classmethod
     def of_images(cls, images: Dataset, seeds: int, network: Network) -> NetworkProblem:
-        """Return the problem of training a network from scratch, on the device that DPL_DEVICE names."""
-        arrays, device = images.arrays(), pick()
-        x, y = (torch.as_tensor(part, device=device) for part in (arrays.x_train, arrays.y_train))
+        """Return the problem of training a network from scratch, on the CPU."""
+        arrays = images.arrays()
+        x, y = torch.as_tensor(arrays.x_train), torch.as_tensor(arrays.y_train)
         return cls(network, x, y, torch.as_tensor(arrays.x_test), torch.as_tensor(arrays.y_test)[None])
 
     @property
@@ -68,6 +67,10 @@ class NetworkProblem:
     @property
     def device(self) -> torch.device:
         return self.x.device
+
+    def to(self, device: torch.device) -> NetworkProblem:
+        """Return the problem with its records and the template's constants on another device."""
+        return replace(self, network=self.network.to(device), x=self.x.to(device), y=self.y.to(device))
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
         """Draw the start by `Network.init`, or return the template's parameters if `pretrained`.

@@ -6,7 +6,8 @@ tensor.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -50,8 +51,12 @@ class Network:
         """Number of parameters."""
         return sum(p.numel() for p in self.module.parameters())
 
+    def to(self, device: torch.device) -> "Network":
+        """Return the network with its template's constants on another device."""
+        return replace(self, module=deepcopy(self.module).to(device))
+
     def init(self, rng: torch.Generator, seeds: int) -> Tensor:
-        """Draw parameters from PyTorch's default law for Conv2d and Linear, (seeds, d) float32 on the CPU.
+        """Draw parameters from PyTorch's default law for Conv2d and Linear, (seeds, d) float32.
 
         This law is kaiming_uniform_ with a = sqrt 5.  Weights and biases are uniform on ``+- 1/sqrt(n)``,
         where each output of the layer has n inputs.  The parameters of any other layer start at the
@@ -90,6 +95,10 @@ class Generator:
         """Number of parameters."""
         return sum(p.numel() for p in self.module.parameters())
 
+    def to(self, device: torch.device) -> "Generator":
+        """Return the generator with its template's constants on another device."""
+        return replace(self, module=deepcopy(self.module).to(device))
+
     def init(self, rng: torch.Generator, seeds: int) -> Tensor:
         """Draw parameters as `Network.init` does."""
         return initial(self.module, rng, seeds)
@@ -116,7 +125,7 @@ def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
 
     A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
     """
-    theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()))
+    theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()), device=rng.device)
     start = 0
     for layer in module.modules():
         for parameter in layer.parameters(recurse=False):

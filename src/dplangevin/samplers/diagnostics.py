@@ -48,6 +48,7 @@ def mixing(draws: Tensor) -> Mixing:
     ):  # imported here because it takes a second; it warns of arviz's next major version
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
+    draws = draws.cpu()
     count, groups, chains, *rest = draws.shape
     if count < least_draws(chains):
         raise ValueError(f"{count} draws of {chains} chains are too few: keep {least_draws(chains)} or more")

@@ -179,11 +179,12 @@ def descend(
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
     metric = _majoriser(exact, ridge)
-    theta = -metric(linear, torch.arange(len(ridge)))
+    theta = -metric(linear, torch.arange(len(ridge), device=linear.device))
     steps = 0
     limits, goals = ((15, 30, max_steps), (1e-3, 1e-5, 0.0)) if fixed is None else (fixed, (1e-6, 1e-6, 0.0))
     for stage, least, limit in zip((single, single, exact), goals, limits, strict=True):
-        goal = torch.as_tensor(tolerance, dtype=torch.float64).clamp_min(least).expand(len(ridge))
+        goal = torch.as_tensor(tolerance, dtype=torch.float64, device=linear.device)
+        goal = goal.clamp_min(least).expand(len(ridge))
         limit = min(limit, max_steps - steps)
         theta, norm, taken = _lbfgs(stage, theta, ridge, linear, metric, goal, limit, fixed is not None)
         theta, steps = theta.nan_to_num(0.0, 0.0, 0.0), steps + taken
@@ -199,7 +200,7 @@ def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tupl
     from the one before.  This is needed where theta is long: the loss then has sharp bends along it, and a
     descent from far away gets stuck in them.  linear is ``(d,)``; returns are those of `newton`.
     """
-    theta, steps = torch.zeros(problem.d, dtype=torch.float64), 0
+    theta, steps = torch.zeros_like(linear, dtype=torch.float64), 0
     far = float(problem.n * problem.row_bound**2)
     stop = max(ridge, 1e-10 * far)
     while far > stop:
@@ -240,7 +241,7 @@ def newton(
         pull = ridge * theta + linear
         return float(value[0, 0] + theta @ (0.5 * ridge * theta + linear)), grad[0, 0] + pull
 
-    theta = torch.zeros(exact.d, dtype=torch.float64)
+    theta = torch.zeros_like(linear)
     value, grad = objective(theta)
     other, other_grad = objective(start.double())
     if other < value:
@@ -352,7 +353,7 @@ def _lbfgs(
         pull = ridge[which].to(dtype) * at + linear[:, which].to(dtype)
         return problem.grad(at) + pull
 
-    which = torch.arange(theta.shape[1])  # indices of the budgets that still compute
+    which = torch.arange(theta.shape[1], device=theta.device)  # indices of the budgets that still compute
     at = theta.to(dtype)
     grad = gradient(at, which)
     history: list[Pair] = []

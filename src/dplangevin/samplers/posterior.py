@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from tqdm import tqdm, trange
 
@@ -166,7 +167,8 @@ class Sampler:
         d = centre.theta.shape[-1]
         curvature = rho[:, None] * centre.curvature + precision[:, None]  # (S', E, d)
         ball = 0.0 if radius == math.inf else (d + 2) / radius**2
-        normals = torch.randn(seeds, chains, len(rho), d, generator=rng)
+        device = centre.theta.device
+        normals = random.normals(rng, seeds, chains, len(rho), d, device=device)
         if self.boundary == "reflect" or radius == math.inf:
             scale = (curvature + ball).rsqrt()
             theta = centre.theta[:, None] + 2 * scale[:, None] * normals
@@ -175,8 +177,9 @@ class Sampler:
         extra = (rho * centre.multiplier)[..., None]  # (S', E, 1)
         scale = torch.cat([curvature + extra, extra, extra], -1)
         scale = (radius**2 * (scale + ball)).rsqrt()  # (S', E, d + 2)
-        theta = torch.cat([centre.theta / radius, torch.zeros(*centre.theta.shape[:2], 2)], -1)
-        normals = torch.cat([normals, torch.randn(seeds, chains, len(rho), 2, generator=rng)], -1)
+        theta = F.pad(centre.theta / radius, (0, 2))
+        more = random.normals(rng, seeds, chains, len(rho), 2, device=device)
+        normals = torch.cat([normals, more], -1)
         points = theta[:, None] + 2 * scale[:, None] * normals
         points = points / points.norm(dim=-1, keepdim=True)
         return sphere_hmc(potential, scale.repeat(1, chains, 1), radius), points.flatten(1, 2)
@@ -197,14 +200,14 @@ class Sampler:
         bar = tqdm(total=self.warmup + self.max_draws, desc="HMC", unit="draw", leave=False, disable=None)
 
         def transition(state: HmcState, step_size: Tensor) -> HmcState:
-            jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
-            leapfrogs = int(torch.randint(1, 2 * self.leapfrogs, (1,), generator=rng))
-            momentum = torch.randn(start.shape, generator=rng)
-            uniform = torch.rand(start.shape[:2], generator=rng)
+            jitter = 0.8 + 0.4 * float(random.uniforms(rng, 1))
+            leapfrogs = 1 + int(random.integers(rng, 2 * self.leapfrogs - 1, 1))
+            momentum = random.normals(rng, *start.shape, device=start.device)
+            uniform = random.uniforms(rng, *start.shape[:2], device=start.device)
             bar.update()
             return kernel.step(state, momentum, uniform, (step_size * jitter).repeat(chains), leapfrogs)
 
-        state, log_step = kernel.init(start), torch.full((budgets,), math.log(0.3))
+        state, log_step = kernel.init(start), start.new_full((budgets,), math.log(0.3))
         for i in range(self.warmup):
             state = transition(state, log_step.exp())
             accepted = state.accepted.view(seeds, chains, budgets).mean((0, 1))
@@ -308,11 +311,9 @@ class Rejection:
             )
         exact = problem.to(torch.float64)
         budgets = len(rho)
-        start = torch.zeros(seeds, budgets, problem.d, dtype=torch.float64)
+        start = exact.x.new_zeros(seeds, budgets, problem.d)
         ridge = precision.double() / rho.double()
-        bound = torch.tensor(
-            [reachable(problem.facts, float(each), 0.0) for each in ridge], dtype=torch.float64
-        )
+        bound = exact.x.new_tensor([reachable(problem.facts, float(each), 0.0) for each in ridge])
         mode = private_minimum(exact, ridge, start, bound)
         draws = mode.clone()
         for r in range(seeds):
@@ -325,14 +326,16 @@ class Rejection:
                 rest = weight * slope[0, 0] + prior * mode[r, e]
                 centre = mode[r, e] - rest / prior
                 while left > 0:
-                    away = random.noise(rng, 1, min(few, left), problem.d) / math.sqrt(prior)
+                    away = random.noise(rng, 1, min(few, left), problem.d, device=mode.device) / math.sqrt(
+                        prior
+                    )
                     theta = centre + away
                     value, _ = one.value_and_grad(theta)
                     squares = theta.square().sum(-1) - mode[r, e].square().sum() - away.square().sum(-1)
                     log_accept = (
                         weight * (low - value) - 0.5 * prior * squares - rest.square().sum() / (2 * prior)
                     )
-                    uniform = random.uniform(rng, theta.shape[1])
+                    uniform = random.uniform(rng, theta.shape[1]).to(theta.device)
                     accepted = torch.nonzero(uniform.log() < log_accept[0])
                     if len(accepted):
                         draws[r, e] = theta[0, int(accepted[0])]
@@ -393,16 +396,17 @@ class Whitened:
             return value, torch.einsum("red,efd->ref", gradient, inverse)
 
         shape = seeds, len(rho), problem.d
-        kernel = reflective_hmc(potential, torch.ones(shape[1:]), math.inf)
-        state = kernel.init(torch.randn(shape, generator=rng))
-        log_step, draws = torch.full((len(rho),), math.log(0.25)), []
+        device = problem.device
+        kernel = reflective_hmc(potential, torch.ones(shape[1:], device=device), math.inf)
+        state = kernel.init(random.normals(rng, *shape, device=device))
+        log_step, draws = torch.full((len(rho),), math.log(0.25), device=device), []
         bar = trange(self.warmup + self.draws, desc="HMC", unit="draw", leave=False, disable=None)
         for i in bar:
-            jitter = 0.8 + 0.4 * float(torch.rand(1, generator=rng))
+            jitter = 0.8 + 0.4 * float(random.uniforms(rng, 1))
             fewest, most = max(1, self.leapfrogs // 2), self.leapfrogs + self.leapfrogs // 2
-            count = int(torch.randint(fewest, most + 1, (1,), generator=rng))
-            momentum = torch.randn(shape, generator=rng)
-            uniform = torch.rand(shape[:2], generator=rng)
+            count = fewest + int(random.integers(rng, most + 1 - fewest, 1))
+            momentum = random.normals(rng, *shape, device=device)
+            uniform = random.uniforms(rng, *shape[:2], device=device)
             state = kernel.step(state, momentum, uniform, log_step.exp() * jitter, count)
             if i < self.warmup:
                 log_step = log_step + 2 / (i + 5) ** 0.6 * (state.accepted.mean(0) - self.target)
@@ -428,12 +432,12 @@ def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tenso
     inverse : Tensor (E, d, d), inverse of the lower Cholesky factor of the Hessian at the mode.
     """
     single = estimated(problem)
-    start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64)
+    start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64, device=problem.device)
     mode = descend(single, (precision / rho).double(), start, 1e-5, MODE).theta.float()
     hessian = single.hessian(mode)[0] * rho[:, None, None]
     hessian.diagonal(dim1=-2, dim2=-1).add_(precision[:, None])
     factor = cholesky(hessian)
-    unit = torch.eye(problem.d).expand_as(factor)
+    unit = torch.eye(problem.d, device=factor.device).expand_as(factor)
     return mode, torch.linalg.solve_triangular(factor, unit, upper=False)
 
 
@@ -446,7 +450,7 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
     grid of r is exact enough, because the result only tunes the sampler.  Arguments are those of
     `Sampler.sample`.
     """
-    ridges = problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37)
+    ridges = problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37).to(problem.device)
     wanted = (precision / rho)[None, :, None]  # (1, E, 1)
     path = _ridge_path(problem, ridges, float(wanted.min()) * (1 - 1e-6), radius)
     inside = path.norm(dim=-1) <= 0.97 * radius  # (S', ridges)
@@ -469,7 +473,7 @@ def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Te
     ``||theta(r)||`` increases as r falls.
     """
     tolerance = 1e-6 * problem.row_bound
-    linear = torch.zeros(len(problem.x), len(ridges), problem.d, dtype=torch.float64)
+    linear = torch.zeros(len(problem.x), len(ridges), problem.d, dtype=torch.float64, device=problem.device)
     path, norm, _ = descend(problem, ridges, linear, tolerance, WALK)
     for r, e in (
         (~(norm < tolerance)).nonzero().flip(0).tolist()

@@ -32,7 +32,7 @@ from tqdm import tqdm
 from dplangevin.files import Checkpoint
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer, State
-from dplangevin.random import NORMALS, Batch, batches, epochs, noise
+from dplangevin.random import NORMALS, Batch, batches, epochs, integers, noise
 from dplangevin.samplers.kernels import Dynamics
 
 AT_ONCE = {
@@ -140,6 +140,14 @@ def run(
         chain diverges (the message names the step).  A linear model's chain that diverges ends in nan,
         without an error.
     """
+    plain = (
+        kernel is None and observe is None and not any(c.momentum or c.mean_clip < math.inf for c in chains)
+    )
+    arranged = list(range(len(chains)))
+    if plain:  # `Problem.descent` needs the chains with Poisson samples last
+        arranged.sort(key=lambda e: chains[e].sampling.scheme == "poisson")
+        chains = [chains[e] for e in arranged]
+        start = start if start is None else start[:, arranged]
     n, d, first = problem.facts.n, problem.facts.d, chains[0]
     steps, size, device = len(first.step), first.sampling.size(n), problem.device
     if any(len(c.step) != steps or c.sampling.size(n) != size or c.keep != first.keep for c in chains):
@@ -157,21 +165,6 @@ def run(
     l2, wanted = columns(chains, "l2", device), set(first.keep or (steps,))
     longest = size * columns(chains, "mean_clip", device)  # bound on the norm of a minibatch's sum
     cut = bool((longest < math.inf).any())
-    plain = kernel is None and observe is None and not cut and not any(c.momentum for c in chains)
-    order = sorted(range(len(chains)), key=lambda e: chains[e].sampling.scheme == "poisson")
-    if plain and order != sorted(order):  # `Problem.descent` needs the chains with Poisson samples last
-        arranged, begin = [chains[e] for e in order], None if start is None else start[:, order]
-        found = run(
-            problem,
-            arranged,
-            seeds,
-            rng,
-            schemes=schemes,
-            start=begin,
-            checkpoint=checkpoint,
-            drawn_in=drawn_in,
-        )
-        return found[:, [order.index(e) for e in range(len(chains))]]
     descend = problem.descent(chains) if plain else None
     shrunk, moved = (
         1 - step * l2,
@@ -187,12 +180,12 @@ def run(
     if saved is None:
         if start is None:
             start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
-        theta = start.clone()  # `Problem.descent` changes theta in place
+        theta = start.to(device, copy=True)  # `Problem.descent` changes theta in place
         if paired or any(c.start_std for c in chains):
-            drawn = noise(rng, seeds, 1, d, dtype=drawn_in).float()
-            theta = theta + columns(chains, "start_std", torch.device("cpu")) * drawn
-        saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta.to(device), radius), rng))}
-        saved["order"] = int(torch.randint(2**31, (1,), generator=rng)) if "shuffled" in schemes else 0
+            drawn = noise(rng, seeds, 1, d, dtype=drawn_in).float().to(device)
+            theta = theta + columns(chains, "start_std", device) * drawn
+        saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta, radius), rng))}
+        saved["order"] = int(integers(rng, 2**31, 1)) if "shuffled" in schemes else 0
     else:
         rng.set_state(saved["rng"])
         if observe is not None:
@@ -207,13 +200,13 @@ def run(
         return found | {"observer": observe.state if observe else None}
 
     block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
-    shuffled = epochs(order, seeds, n, size, done) if "shuffled" in schemes else None
+    shuffled = epochs(order, seeds, n, size, done, rng.device) if "shuffled" in schemes else None
     stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, shuffled, drawn_in)
     with tqdm(
         total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
     ) as bar:
         for drawn_batch in stream:
-            batch, t = drawn_batch if device.type == "cpu" else drawn_batch.to(device), done
+            batch, t = drawn_batch.to(device), done
             if descend is not None:
                 theta = state[0]
                 descend(theta, batch, step[t], shrunk[t])
@@ -230,7 +223,7 @@ def run(
                 noisy = (std[t] * batch.normals).add_(gradient)
                 state = kernel.step(state, noisy, t, batch)
             if bounded:
-                state = (_projected(state[0], radius), *state[1:])
+                state = (_shortened(state[0], radius), *state[1:])
             done += 1
             if done in wanted:
                 kept.append(state[0].clone())
@@ -242,7 +235,10 @@ def run(
                 checkpoint.save(snapshot)
     if checkpoint is not None:
         checkpoint.save(snapshot, force=True)
-    return torch.stack(kept, 2)
+    theta = torch.stack(kept, 2)
+    if arranged == sorted(arranged):
+        return theta
+    return theta[:, [arranged.index(e) for e in range(len(chains))]]
 
 
 def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:

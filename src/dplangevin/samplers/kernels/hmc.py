@@ -116,7 +116,7 @@ def drift_in_ball(
     lost : Tensor (S, C), True where `max_bounces` reflections did not suffice.
     """
     if radius == float("inf"):
-        return theta + time * scale * p, p, torch.zeros(theta.shape[:-1], dtype=torch.bool)
+        return theta + time * scale * p, p, torch.zeros_like(theta[..., 0], dtype=torch.bool)
     left = time.expand(*theta.shape[:-1], 1)
     bounce = torch.zeros_like(left, dtype=torch.bool)
     for _ in range(max_bounces):
