@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report verify smoke test test-quick faults lint bench
+.PHONY: help setup repro exhibit report verify smoke test test-quick faults lint bench gpu
 
 PYTHON ?=
 VENV := .venv
@@ -65,3 +65,6 @@ lint: $(VENV)/installed  ## ruff (lint, format), mypy and the import rule
 bench: $(VENV)/installed  ## speed against scipy, JAX, Opacus and others (installs requirements-bench.lock)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-bench.lock
 	@$(RUN) benchmarks/bench.py
+
+gpu: $(VENV)/installed  ## on a machine with a GPU: the tests marked gpu, committed rows and a table of times (writes benchmarks/gpu.md)
+	@$(RUN) benchmarks/gpu.py
