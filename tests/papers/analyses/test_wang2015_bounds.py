@@ -19,15 +19,9 @@ from scipy.optimize import linprog
 from scipy.special import expit, polygamma
 from scipy.stats import beta, norm
 
+from dplangevin.papers.analyses.finite import composed, metropolis, worst_within
 from dplangevin.papers.analyses.temperature import Temperature
-from dplangevin.papers.analyses.wang2015_bounds import (
-    Bounds,
-    composed,
-    largest,
-    length,
-    metropolis,
-    worst_within,
-)
+from dplangevin.papers.analyses.wang2015_bounds import Bounds, largest, length
 from dplangevin.papers.claims import wang2015_bounds as rules
 from dplangevin.papers.claims.analyses import inside
 from dplangevin.papers.exhibits.wang2015_bounds import figure, page
