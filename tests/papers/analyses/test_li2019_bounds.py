@@ -16,21 +16,10 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from dplangevin.papers.analyses.li2019_bounds import (
-    EMPTY,
-    Formulas,
-    diffusion_time,
-    finite_moment,
-    moments_price,
-    power_sum,
-    relaxation_time,
-    sampled_delta,
-    sampled_moment,
-    tail_bound,
-    terms,
-    transcripts,
-    two_steps,
-)
+from dplangevin.papers.analyses.finite import finite_moment, transcripts
+from dplangevin.papers.analyses.li2019_bounds import COLUMNS, Formulas, power_sum, terms, two_steps
+from dplangevin.papers.analyses.mixing import diffusion_time, relaxation_time
+from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sampled_moment, tail_bound
 from dplangevin.papers.claims import li2019_bounds as rules
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.table import evaluate
@@ -178,7 +167,7 @@ def test_steps_scale_as_the_theorems_say(frame: pd.DataFrame) -> None:
 
 
 def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
-    assert [*frame.columns] == [*EMPTY]
+    assert [*frame.columns] == [*COLUMNS]
     assert frame.value.notna().all()
     figure = exhibit.figure(frame, title="t")
     assert len(figure.axes) == 6
