@@ -470,9 +470,9 @@ class Bounds:
         log = rho * (heads[:, None] * log_expit(draw) + (n - heads[:, None]) * log_expit(-draw))
         posterior = np.exp(log - log.max(1, keepdims=True))
         posterior /= posterior.sum(1, keepdims=True)
-        apart = draw - self.theta0
-        wald = expit(draw) * expit(-draw) * apart**2
-        ratio = 2 * (expit(draw) * apart + log_expit(-draw) - log_expit(-self.theta0))  # 2 KL
+        error = draw - self.theta0
+        wald = expit(draw) * expit(-draw) * error**2
+        ratio = 2 * (expit(draw) * error + log_expit(-draw) - log_expit(-self.theta0))  # 2 KL
         limit = stats.chi2.ppf(1 - LEVEL, 1) * (1 + 1 / rho) / n
         first, second = (
             float(weight @ (posterior * (statistic > limit)).sum(1) / weight.sum())
@@ -501,9 +501,9 @@ class Bounds:
             pairs = [(i, i + 1) for i in range(coins)] + [(i + 1, i) for i in range(coins)]
             epsilon = max(float(np.log(exact[i] / exact[j]).max()) for i, j in pairs)
             for budget in self.budgets:
-                found = max(worst_within(exact[i], exact[j], epsilon, budget) for i, j in pairs)
+                delta = max(worst_within(exact[i], exact[j], epsilon, budget) for i, j in pairs)
                 case = f"worst at distance {budget:g}"
-                yield "proposition 3", case, epsilon, found, (1 + math.exp(epsilon)) * budget
+                yield "proposition 3", case, epsilon, delta, (1 + math.exp(epsilon)) * budget
             for steps in self.chain_steps:
                 laws = np.stack([metropolis(law, steps) for law in exact])
                 budget = float(np.abs(laws - exact).sum(1).max())
@@ -647,9 +647,9 @@ class Bounds:
             chance = float(expit(self.theta0))
             heads = np.unique(stats.binom.ppf((np.arange(200) + 0.5) / 200, n, chance))
             weight = stats.binom.pmf(heads, n, chance)
-            whole, tempered = (stats.beta(power * heads, power * (n - heads)) for power in (1.0, rho))
-            low, high = whole.cdf(ends[0]), whole.cdf(ends[1])
-            central = [whole.ppf(low + share * (high - low)) for share in (0.025, 0.975)]
+            posterior, tempered = (stats.beta(power * heads, power * (n - heads)) for power in (1.0, rho))
+            low, high = posterior.cdf(ends[0]), posterior.cdf(ends[1])
+            central = [posterior.ppf(low + share * (high - low)) for share in (0.025, 0.975)]
             mass = tempered.cdf(central[1]) - tempered.cdf(central[0])
             mass /= tempered.cdf(ends[1]) - tempered.cdf(ends[0])
             within = float(weight @ mass / weight.sum())
@@ -691,13 +691,13 @@ class Bounds:
                 lost |= ~(state.theta.abs().amax((1, 2)) < DIVERGED)
                 if 2 * t >= self.chain_length:
                     total += state.theta[:, 0].square()
-            kept = ~lost.numpy()
-            squares = total.numpy()[kept] / (self.chain_length - self.chain_length // 2)
+            stable = ~lost.numpy()
+            squares = total.numpy()[stable] / (self.chain_length - self.chain_length // 2)
             alpha = 1 - math.sqrt(1 / 2)  # alpha (2 - alpha) = 1/2
             reached = self.algorithm.steps * curvature / (2 * needed) / alpha
-            mean = float(squares.mean()) if kept.any() else math.nan
+            mean = float(squares.mean()) if stable.any() else math.nan
             yield "thermostat, temperature", "fixed step", epsilon, mean, 1.0
-            yield "thermostat, diverged", "fixed step", epsilon, float(1 - kept.mean()), math.nan
+            yield "thermostat, diverged", "fixed step", epsilon, float(1 - stable.mean()), math.nan
             yield "thermostat, ηV", "fixed step", epsilon, strength, 1.0
             yield "thermostat, reached", "step with ηV = 1/2", epsilon, reached, 1.0
 
@@ -709,10 +709,10 @@ def length(d: int) -> float:
 
 def largest(d: int) -> float:
     """Return E max |z_i| of d independent N(0, 1): the integral of 1 - P(|z| <= t)^d over t > 0."""
-    found, _ = integrate.quad(
+    mean, _ = integrate.quad(
         lambda t: -math.expm1(d * math.log1p(-2 * stats.norm.sf(t))) if t else 1.0, 0, 40
     )
-    return float(found)
+    return float(mean)
 
 
 def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) -> np.ndarray:
@@ -731,9 +731,9 @@ def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) 
     gain = 2 / ((1 + records / batch) * information) * records / batch
     for positive in range(batch + 1):
         chance = stats.hypergeom.pmf(positive, records, heads, batch)
-        place = (theta - gain * (batch * expit(theta) - positive) - theta[0]) / (theta[1] - theta[0])
-        place = np.clip(place, 0, len(theta) - 1)
-        left = np.minimum(place.astype(int), len(theta) - 2)
-        np.add.at(move, (every, left), chance * (1 - (place - left)))
-        np.add.at(move, (every, left + 1), chance * (place - left))
+        position = (theta - gain * (batch * expit(theta) - positive) - theta[0]) / (theta[1] - theta[0])
+        position = np.clip(position, 0, len(theta) - 1)
+        left = np.minimum(position.astype(int), len(theta) - 2)
+        np.add.at(move, (every, left), chance * (1 - (position - left)))
+        np.add.at(move, (every, left + 1), chance * (position - left))
     return move
