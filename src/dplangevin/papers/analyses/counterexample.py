@@ -151,7 +151,7 @@ class Counterexample:
         start = self.noise_std * math.sqrt(2 / convexity)
         pair = pair_for(self.event(1), start, self.radius, "flat")
         largest = max(map(abs, pair.pushes)) * self.batch + convexity * pair.radius
-        hypotheses = [  # what it is, required, of the pair, whether it holds
+        hypotheses: list[tuple[str, float, float, bool]] = [  # last: whether it holds
             (
                 "Lipschitz: largest |gradient| on C, at most L",
                 self.lipschitz,
@@ -163,4 +163,4 @@ class Counterexample:
             ("step size, less than 1/beta", 1 / convexity, self.step_size, self.step_size < 1 / convexity),
             ("start, before the projection: standard deviation sqrt(2/lambda) sigma", start, start, True),
         ]
-        return [(*row, "holds" if holds else "fails") for *row, holds in hypotheses]
+        return [(name, x, value, "holds" if holds else "fails") for name, x, value, holds in hypotheses]

@@ -252,9 +252,11 @@ class Formulas:
         for replace_one, twice the constant is tried as well (term). value: proven epsilon, all iterates. x:
         the constant squared.
         """
-        runs: list[tuple[StepSchedule, float, int, float]] = [
-            *product(("fixed",), self.theorem_rates, self.theorem_steps, self.deltas),
-            *product(("decreasing",), self.decreasing_rates, self.decreasing_steps, self.deltas[:1]),
+        fixed: Sequence[StepSchedule] = ("fixed",)
+        decreasing: Sequence[StepSchedule] = ("decreasing",)
+        runs = [
+            *product(fixed, self.theorem_rates, self.theorem_steps, self.deltas),
+            *product(decreasing, self.decreasing_rates, self.decreasing_steps, self.deltas[:1]),
         ]
         constants: list[tuple[str, float, Adjacency]] = [
             ("c", 1.0, "add_remove"), ("c", 1.0, "replace_one"), ("2 c", 2.0, "replace_one"),
@@ -407,7 +409,12 @@ class Formulas:
     def _limit(self) -> Iterator[Row]:
         """Yield the proven epsilon of the worked example with smaller and smaller fixed steps (x)."""
         setting, *_ = self._experiment("example")
-        columns = {"rate": setting.rate, "steps": setting.steps, "delta": setting.delta, "schedule": "fixed"}
+        columns: Row = {
+            "rate": setting.rate,
+            "steps": setting.steps,
+            "delta": setting.delta,
+            "schedule": "fixed",
+        }
         for step in self.shrinking:
             proven = Tight().epsilon(setting.event(step, "fixed"), setting.delta, "replace_one")
             columns |= {"adjacency": "replace_one", "multiplier": setting.multiplier(step)}
@@ -631,8 +638,8 @@ def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> fl
         s = setting.multiplier(math.exp(log_step))
         return moments_price(setting.rate, s, setting.steps, setting.delta, schedule) - epsilon
 
-    size = {"records": setting.records, "batch": setting.batch, "lipschitz": setting.lipschitz}
-    low, high = (math.log(step_of(s, **size)) for s in (1e4, 0.3))
+    size: dict[str, Any] = {"records": setting.records, "batch": setting.batch}
+    low, high = (math.log(step_of(s, **size, lipschitz=setting.lipschitz)) for s in (1e4, 0.3))
     return math.exp(brentq(excess, low, high, xtol=1e-6))
 
 

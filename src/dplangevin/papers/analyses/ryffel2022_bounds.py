@@ -394,7 +394,7 @@ class Bounds:
                 yield case("limit", name, exact, bound, schedule=schedule, condition=beta, x=x)
         for q, condition in product((10.0, 1e3, 1e6), (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)):
             first, second = lemma_bounds(condition, q)
-            columns = {"case": f"q = {q:g}", "condition": condition, "x": condition}
+            columns: Row = {"case": f"q = {q:g}", "condition": condition, "x": condition}
             yield case("improvement", "factor", first / second, condition, **columns)
             yield case("improvement", "Theorem 4.1", first, 6 * condition / q, **columns)
             yield case("improvement", "Theorem 4.2", second, 18 / q, **columns)
@@ -403,11 +403,11 @@ class Bounds:
             if q == 10.0:
                 yield case("improvement", "floor", floor, condition, condition=condition, x=condition)
         condition = 10.0
-        for factor in (-3, -2, -1, 0, 1, 2, 3):
-            q = condition**2 * 4.0**factor
-            for side in ("below",) * (factor <= 0) + ("above",) * (factor >= 0):
-                steps = decreasing_rounds(condition, q)
-                yield case("regime", "K", steps, case=side, condition=condition, x=math.sqrt(q))
+        sides = {"below": (-3, -2, -1, 0), "above": (0, 1, 2, 3)}  # of q = condition^2
+        for side, power in ((side, power) for side, powers in sides.items() for power in powers):
+            q = condition**2 * 4.0**power
+            steps = decreasing_rounds(condition, q)
+            yield case("regime", "K", steps, case=side, condition=condition, x=math.sqrt(q))
         for name, given in self.table4.items():
             for schedule, precision in given["commands"].items():
                 columns = {"case": name, "schedule": schedule, "x": precision}
@@ -476,7 +476,7 @@ class Bounds:
             starts = chain.points - eta * gradients[1:batch].sum(axis=0) / batch
             left, right = fokker_planck(starts, gradients[0] / batch, mass, noise**2, share * eta, at)
             gap = max(float(np.abs(left - right).max() / np.abs(left).max()), ROUNDED)
-            columns = {"batch": str(batch), "condition": losses.smoothness, "x": share}
+            columns: Row = {"batch": str(batch), "condition": losses.smoothness, "x": share}
             yield case("fokker_planck", "Lemma 3.1", gap, **columns)
         names = ("orders", "times", "radii", "pulls", "gammas")
         for order, time, radius, pull, gamma in product(*(self.dynamics[name] for name in names)):

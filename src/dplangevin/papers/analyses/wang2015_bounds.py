@@ -28,6 +28,13 @@ from scipy.special import expit, gammaln, log_expit, logit, logsumexp
 
 from dplangevin import random
 from dplangevin.papers.analyses.cases import Row, table
+from dplangevin.papers.analyses.coins import (
+    central_mass,
+    far_mass,
+    rejections,
+    scoring_transition,
+    sgld_transition,
+)
 from dplangevin.papers.analyses.finite import (
     composed,
     fixed_point,
@@ -176,9 +183,7 @@ class Bounds:
     def rows(self, unit: str, seed: int) -> list[Row]:
         """Return the rows of one task; ratio is nan where a kind has no bound."""
         cases = self._thermostat(seed) if unit == "thermostat" else getattr(self, f"_{unit}")()
-        return table(
-            dict.fromkeys([*COLUMNS, "ratio"]), (dict(zip(COLUMNS, case, strict=True)) for case in cases)
-        )
+        return table({}, (dict(zip(COLUMNS, case, strict=True)) for case in cases))
 
     def _lipschitz(self) -> Iterator[Case]:
         """Yield the cases of Theorem 1 with the bound 4 L R.
@@ -233,19 +238,13 @@ class Bounds:
         for n in self.sizes:
             heads = np.arange(n + 1)
             weight = stats.binom.pmf(heads, n, self.truth)
-            masses = {name: self._far(heads, n, chance, far) for name, (chance, far) in models.items()}
+            masses = {name: far_mass(heads, n, chance, far) for name, (chance, far) in models.items()}
             ends = np.clip([self.truth - self.distance, self.truth + self.distance], 0, 1)
             low, high = (stats.beta.cdf(end, heads + 1, n - heads + 1) for end in ends)
             masses = {"uniform prior": 1 - (high - low), **masses}
             for name, mass in masses.items():
                 yield "proposition 1, sample", name, n, float(weight @ mass), math.nan
                 yield "proposition 1, posterior", name, n, float(weight @ (mass > OUTSIDE)), math.nan
-
-    @staticmethod
-    def _far(heads: np.ndarray, n: int, chance: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """Return the posterior mass ``(n + 1,)`` on the parameters marked `far`, for a uniform prior."""
-        log = heads[:, None] * np.log(chance) + (n - heads[:, None]) * np.log1p(-chance)
-        return np.exp(logsumexp(log[:, far], axis=1) - logsumexp(log, axis=1))
 
     def _weak(self) -> Iterator[Case]:
         """Yield the cases of Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for constant steps.
@@ -264,24 +263,9 @@ class Bounds:
         true = float(target @ theta**2)
         for factor, name in ((1.0, "noise N(0, η), as printed"), (2.0, "noise N(0, 2η)")):
             for eta in self.steps:
-                law = self._stationary(theta, eta, factor * eta)
+                law = fixed_point(sgld_transition(theta, self.pairs, self.batch, eta, factor * eta))
                 bias = abs(float(law @ theta**2) - true) / true
                 yield "theorem 3, bias", name, eta, bias, eta
-
-    def _stationary(self, theta: np.ndarray, eta: float, variance: float) -> np.ndarray:
-        """Return the stationary law of the chain of `weak` on the lattice theta, ``(points,)``.
-
-        The chain is theta <- theta - eta (2 pairs/tau) sum_batch grad + N(0, variance).
-        """
-        total = 2 * self.pairs
-        move = np.zeros((len(theta), len(theta)))
-        for positive in range(self.batch + 1):
-            chance = stats.hypergeom.pmf(positive, total, self.pairs, self.batch)
-            pull = -positive * expit(-theta) + (self.batch - positive) * expit(theta)
-            centre = theta - eta * total / self.batch * pull
-            kernel = np.exp(-((theta[None] - centre[:, None]) ** 2) / (2 * variance))
-            move += chance * kernel / kernel.sum(1, keepdims=True)
-        return fixed_point(move)
 
     def _phase(self) -> Iterator[Case]:
         """Yield the alpha-phase transition of Section 4.1; x: alpha.
@@ -447,38 +431,9 @@ class Bounds:
                 ("type I", self.theta0, LEVEL),
                 ("power", self.theta0 + SHIFT * error, float(power)),
             ):
-                wald, ratio = self._rejects(theta, n, rho)
+                wald, ratio = rejections(theta, self.theta0, self.wald_radius, n, rho, LEVEL)
                 yield f"wald, {kind}", f"ε = {epsilon:g}", n, wald, bound
                 yield f"likelihood ratio, {kind}", f"ε = {epsilon:g}", n, ratio, bound
-
-    def _rejects(self, theta: float, n: int, rho: float) -> tuple[float, float]:
-        """Return the probabilities that Wald's and the likelihood-ratio test reject theta_0.
-
-        The data come from `theta`. The sum is over numbers of heads within 7 standard deviations, with their
-        binomial weights. At most about a thousand evenly spaced numbers are used.
-        """
-        chance = float(expit(theta))
-        wide = 7 * math.sqrt(n * chance * (1 - chance))
-        low, high = max(0, math.floor(n * chance - wide)), min(n, math.ceil(n * chance + wide))
-        heads = np.arange(low, high + 1, max(1, (high - low) // 1000))
-        weight = stats.binom.pmf(heads, n, chance)
-        centre = np.clip(logit(np.clip(heads / n, 1e-9, 1 - 1e-9)), -self.wald_radius, self.wald_radius)
-        spread = 8 / np.sqrt(rho * n * expit(centre) * expit(-centre))
-        ends = [np.clip(centre + sign * spread, -self.wald_radius, self.wald_radius) for sign in (-1, 1)]
-        cells = (np.arange(2000) + 0.5) / 2000
-        draw = ends[0][:, None] + (ends[1] - ends[0])[:, None] * cells  # (heads, cells)
-        log = rho * (heads[:, None] * log_expit(draw) + (n - heads[:, None]) * log_expit(-draw))
-        posterior = np.exp(log - log.max(1, keepdims=True))
-        posterior /= posterior.sum(1, keepdims=True)
-        error = draw - self.theta0
-        wald = expit(draw) * expit(-draw) * error**2
-        ratio = 2 * (expit(draw) * error + log_expit(-draw) - log_expit(-self.theta0))  # 2 KL
-        limit = stats.chi2.ppf(1 - LEVEL, 1) * (1 + 1 / rho) / n
-        first, second = (
-            float(weight @ (posterior * (statistic > limit)).sum(1) / weight.sum())
-            for statistic in (wald, ratio)
-        )
-        return first, second
 
     def _approximate(self) -> Iterator[Case]:
         """Yield the cases of Proposition 3, on the privacy of approximate posterior samples.
@@ -641,18 +596,9 @@ class Bounds:
 
         relaxation times: as in `batches`, at eps/2. x: eps.
         """
-        ends = expit([-self.wald_radius, self.wald_radius])
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
             rho = posterior_weight(epsilon / 2, self.wald_radius)
-            chance = float(expit(self.theta0))
-            heads = np.unique(stats.binom.ppf((np.arange(200) + 0.5) / 200, n, chance))
-            weight = stats.binom.pmf(heads, n, chance)
-            posterior, tempered = (stats.beta(power * heads, power * (n - heads)) for power in (1.0, rho))
-            low, high = posterior.cdf(ends[0]), posterior.cdf(ends[1])
-            central = [posterior.ppf(low + share * (high - low)) for share in (0.025, 0.975)]
-            mass = tempered.cdf(central[1]) - tempered.cdf(central[0])
-            mass /= tempered.cdf(ends[1]) - tempered.cdf(ends[0])
-            within = float(weight @ mass / weight.sum())
+            within = central_mass(self.theta0, self.wald_radius, n, rho)
             yield "hybrid, start", f"ε = {epsilon:g}", n, within, 0.95
         for epsilon in self.epsilons:
             covered = self.algorithm.relaxation_times(epsilon / 2)
@@ -713,27 +659,3 @@ def largest(d: int) -> float:
         lambda t: -math.expm1(d * math.log1p(-2 * stats.norm.sf(t))) if t else 1.0, 0, 40
     )
     return float(mean)
-
-
-def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) -> np.ndarray:
-    """Return the transition matrix ``(points, points)`` of SGFS at an unbounded step.
-
-    The data are coins with logit theta, and N I is the information at the mode. A step is
-    theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients.
-
-    Parameters
-    ----------
-    theta : lattice, ``(points,)``.
-    records, heads, batch : N, number of heads, and tau.
-    """
-    move = np.zeros((len(theta), len(theta)))
-    every, information = np.arange(len(theta)), heads * (1 - heads / records)
-    gain = 2 / ((1 + records / batch) * information) * records / batch
-    for positive in range(batch + 1):
-        chance = stats.hypergeom.pmf(positive, records, heads, batch)
-        position = (theta - gain * (batch * expit(theta) - positive) - theta[0]) / (theta[1] - theta[0])
-        position = np.clip(position, 0, len(theta) - 1)
-        left = np.minimum(position.astype(int), len(theta) - 2)
-        np.add.at(move, (every, left), chance * (1 - (position - left)))
-        np.add.at(move, (every, left + 1), chance * (position - left))
-    return move
