@@ -3,13 +3,12 @@
 import itertools
 import math
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hydra.utils import instantiate
+from loading import ROOT, analysis
 from mpmath import mp, mpf, quad
 from omegaconf import OmegaConf
 from scipy.integrate import quad as integral
@@ -18,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dplangevin.papers.analyses.finite import finite_moment, transcripts
-from dplangevin.papers.analyses.li2019_bounds import COLUMNS, Formulas, power_sum, terms, two_steps
+from dplangevin.papers.analyses.li2019_bounds import COLUMNS, power_sum, terms, two_steps
 from dplangevin.papers.analyses.mixing import diffusion_time, relaxation_time
 from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sampled_moment, tail_bound
 from dplangevin.papers.claims import li2019_bounds as rules
@@ -30,7 +29,6 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.stepsize import steps_event
 
-CONF = Path(__file__).parents[3] / "conf"
 SMALL: dict[str, Any] = {
     "rates": [0.0001, 0.06], "multipliers": 2, "theorem_rates": [0.003], "theorem_steps": [1000], "deltas": [1e-5],
     "decreasing_rates": [], "c_1": [0.1], "c_squared": [6.0], "epsilons": [0.5], "step_counts": [10000, 40000],
@@ -42,9 +40,8 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    spec = OmegaConf.load(CONF / "analysis/li2019_bounds.yaml")
-    analysis: Formulas = instantiate(spec, _convert_="all", **SMALL)
-    return pd.DataFrame([row for unit in analysis.units() for row in analysis.rows(unit, 0)])
+    formulas = analysis("li2019_bounds", **SMALL)
+    return pd.DataFrame([row for unit in formulas.units() for row in formulas.rows(unit, 0)])
 
 
 @pytest.mark.parametrize(
@@ -315,7 +312,7 @@ def test_prices_of_the_range_are_near_those_of_the_moments_accountant(frame: pd.
 
 @cache
 def claims() -> Any:
-    return OmegaConf.to_container(OmegaConf.load(CONF / "claim/li2019.yaml"))
+    return OmegaConf.to_container(OmegaConf.load(ROOT / "conf/claim/li2019.yaml"))
 
 
 def claimed(name: str, frame: pd.DataFrame) -> Any:

@@ -4,17 +4,15 @@ import itertools
 import math
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+import loading
 import mpmath
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
 from scipy.optimize import linprog
 from scipy.special import expit, polygamma
 from scipy.stats import beta, norm
@@ -28,12 +26,10 @@ from dplangevin.papers.exhibits.wang2015_bounds import figure, page
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.samplers.kernels.sgfs import sgfs
 
-CONF = Path(__file__).parents[3] / "conf"
-
 
 @pytest.fixture(scope="module")
 def analysis() -> Bounds:
-    return instantiate(OmegaConf.load(CONF / "analysis/wang2015_bounds.yaml"), _convert_="all")
+    return loading.analysis("wang2015_bounds")
 
 
 def table(analysis: Bounds, unit: str) -> pd.DataFrame:
@@ -268,7 +264,7 @@ def test_start_of_the_hybrid_against_draws(analysis: Bounds) -> None:
 
 @pytest.fixture(scope="module")
 def temperature() -> Temperature:
-    return instantiate(OmegaConf.load(CONF / "analysis/temperature.yaml"), _convert_="all")
+    return loading.analysis("temperature")
 
 
 def test_sghmc_with_noisy_gradients_by_hand_and_by_simulation(temperature: Temperature) -> None:
