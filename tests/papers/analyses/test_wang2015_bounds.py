@@ -77,10 +77,7 @@ def test_bias_of_sgld_against_simulation_and_the_closed_form_variance(analysis: 
     for name, factor in (("noise N(0, η), as printed", 1.0), ("noise N(0, 2η)", 2.0)):
         theta, total = np.zeros(20_000), []
         for t in range(300):
-            drawn = rng.random((len(theta), 8)).argsort(1)[
-                :, :2
-            ]  # two of eight records, the first four positive
-            positive = (drawn < 4).sum(1)
+            positive = rng.hypergeometric(4, 4, 2, len(theta))  # two of eight records, four of them positive
             gradient = 4 * ((2 - positive) * expit(theta) - positive * expit(-theta))
             theta = theta - 0.08 * gradient + rng.normal(0, math.sqrt(0.08 * factor), len(theta))
             total += [np.mean(theta**2)] if t >= 50 else []
