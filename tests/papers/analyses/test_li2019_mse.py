@@ -68,7 +68,7 @@ def test_printed_noise_leaves_the_error_of_half_the_variance() -> None:
 
 def test_schedules_spend_what_the_theorems_say() -> None:
     found = short()
-    spent, n = found.spent(1.0), found.target.records
+    spent, n = found.budget_step(1.0), found.target.records
     assert spent == pytest.approx(1 / (2 * math.log(1e5)))
     assert found.schedule("private_fixed", 1.0, 500).sum() == pytest.approx(spent * n)
     decreasing = found.schedule("private_decreasing", 1.0, 500)

@@ -4,46 +4,42 @@ import itertools
 import math
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+import loading
 import mpmath
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
 from scipy.optimize import linprog
 from scipy.special import expit, polygamma
 from scipy.stats import beta, norm
 
+from dplangevin.papers.analyses.finite import composed, metropolis, worst_within
 from dplangevin.papers.analyses.temperature import Temperature
-from dplangevin.papers.analyses.wang2015_bounds import (
-    Bounds,
-    composed,
-    largest,
-    length,
-    metropolis,
-    worst_within,
-)
+from dplangevin.papers.analyses.wang2015_bounds import Bounds, largest, length
 from dplangevin.papers.claims import wang2015_bounds as rules
 from dplangevin.papers.claims.analyses import inside
 from dplangevin.papers.exhibits.wang2015_bounds import figure, page
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.samplers.kernels.sgfs import sgfs
 
-CONF = Path(__file__).parents[3] / "conf"
-
 
 @pytest.fixture(scope="module")
 def analysis() -> Bounds:
-    return instantiate(OmegaConf.load(CONF / "analysis/wang2015_bounds.yaml"), _convert_="all")
+    return loading.analysis("wang2015_bounds")
 
 
 def table(analysis: Bounds, unit: str) -> pd.DataFrame:
     return pd.DataFrame(analysis.rows(unit, 1))
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """delta(epsilon) of two normals mu standard deviations apart."""
+    tails = [mpmath.ncdf(sign * mpmath.mpf(mu) / 2 - mpmath.mpf(epsilon) / mu) for sign in (1, -1)]
+    return float(tails[0] - mpmath.exp(epsilon) * tails[1])
 
 
 def test_lipschitz_posteriors_against_all_pairs_of_data_sets(analysis: Bounds) -> None:
@@ -81,10 +77,7 @@ def test_bias_of_sgld_against_simulation_and_the_closed_form_variance(analysis: 
     for name, factor in (("noise N(0, η), as printed", 1.0), ("noise N(0, 2η)", 2.0)):
         theta, total = np.zeros(20_000), []
         for t in range(300):
-            drawn = rng.random((len(theta), 8)).argsort(1)[
-                :, :2
-            ]  # two of eight records, the first four positive
-            positive = (drawn < 4).sum(1)
+            positive = rng.hypergeometric(4, 4, 2, len(theta))  # two of eight records, four of them positive
             gradient = 4 * ((2 - positive) * expit(theta) - positive * expit(-theta))
             theta = theta - 0.08 * gradient + rng.normal(0, math.sqrt(0.08 * factor), len(theta))
             total += [np.mean(theta**2)] if t >= 50 else []
@@ -100,27 +93,32 @@ def test_noise_costs_by_theorem_4_what_it_is_for_and_one_step_by_the_gaussian_me
     event = SelfComposedDpEvent(one, round(setting.steps))
     assert Wang2015().epsilon(event, setting.delta) == pytest.approx(1.0, rel=1e-6)
     exact = rows[rows.case.eq("exact") & rows.x.eq(1.0)].iloc[0]
-    mu, epsilon = mpmath.mpf(2) / multiplier, mpmath.mpf(exact.value)
-    delta = mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
-    assert float(delta) == pytest.approx(setting.delta / (2 * setting.steps), rel=1e-5)
+    delta = gaussian_delta(2 / multiplier, exact.value)
+    assert delta == pytest.approx(setting.delta / (2 * setting.steps), rel=1e-5)
     assert exact.bound < exact.value
 
 
-@pytest.mark.parametrize(("change", "moved"), [("replaced", 2), ("added or removed", 1)])
-@pytest.mark.parametrize(("root", "factor"), [("as printed", 1), ("2 log(1/δ) under the root", 2)])
-def test_lemma_5_costs_what_an_integral_of_the_densities_says(
-    analysis: Bounds, change: str, moved: int, root: str, factor: int
-) -> None:
-    rows = table(analysis, "gaussian").set_index(["kind", "case", "x"]).value
-    for delta, epsilon in ((1e-5, 0.1), (1e-5, 10.0), (1e-10, 1.0)):
-        exact = mpmath.mpf(rows[f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon])
-        apart = moved * epsilon / (1 + mpmath.sqrt(factor * mpmath.log(1 / delta)))
-
-        def above(t: mpmath.mpf, apart: mpmath.mpf = apart, exact: mpmath.mpf = exact) -> mpmath.mpf:
-            return mpmath.npdf(t - apart) - mpmath.exp(exact) * mpmath.npdf(t)
-
-        start = exact / apart + apart / 2  # from where the density there is more than e^epsilon of the other
-        assert float(mpmath.quad(above, [start, start + 2, start + 12])) == pytest.approx(delta, rel=1e-5)
+def test_exact_epsilons_of_gaussian_mechanisms_have_the_delta_that_is_asked(analysis: Bounds) -> None:
+    rows = pd.concat([table(analysis, "gaussian"), table(analysis, "mechanism")])
+    assert rows.bound.equals(rows.x)
+    assert rows[rows.kind.eq("theorem 2")].x.max() < 1
+    exact = rows.set_index(["kind", "case", "x"]).value
+    cases = [
+        (kind, delta, epsilon, epsilon / math.sqrt(2 * math.log(1.25 / delta)))
+        for kind, delta, epsilon in (
+            ("theorem 2", 1e-5, 0.5), ("theorem 2", 1e-15, 0.999), ("theorem 2, ε ≥ 1", 1e-5, 10.0),
+        )
+    ]  # fmt: skip
+    for (change, moved), (root, factor), (delta, epsilon) in itertools.product(
+        (("replaced", 2), ("added or removed", 1)),
+        (("as printed", 1), ("2 log(1/δ) under the root", 2)),
+        ((1e-5, 0.1), (1e-5, 10.0), (1e-10, 1.0)),
+    ):
+        mu = moved * epsilon / (1 + math.sqrt(factor * math.log(1 / delta)))
+        cases.append((f"lemma 5, {change}, {root}", delta, epsilon, mu))
+    for kind, delta, epsilon, mu in cases:
+        exceeded = gaussian_delta(mu, exact[kind, f"δ = {delta:g}", epsilon])
+        assert exceeded / delta == pytest.approx(1, rel=1e-5), (kind, delta, epsilon)
 
 
 def test_alpha_phase_ends_where_a_loop_says(analysis: Bounds) -> None:
@@ -148,18 +146,6 @@ def test_covariances_of_random_data_sets_stay_below_the_bound_and_reach_four_ove
         records /= np.linalg.norm(records, axis=1, keepdims=True)
         gap = np.cov(records[:5].T) - np.cov(np.vstack([records[:4], records[5]]).T)
         assert np.linalg.norm(gap) <= rows["any data set", 5]
-
-
-def test_gaussian_mechanism_has_the_delta_that_is_asked(analysis: Bounds) -> None:
-    rows = table(analysis, "mechanism")
-    assert rows[rows.kind.eq("theorem 2")].x.max() < 1
-    for case, epsilon in (("δ = 1e-05", 0.5), ("δ = 1e-15", 0.999), ("δ = 1e-05", 10.0)):
-        row = rows[rows.case.eq(case) & rows.x.eq(epsilon)].iloc[0]
-        delta, exact = mpmath.mpf(case.split()[-1]), mpmath.mpf(row.value)
-        mu = epsilon / mpmath.sqrt(2 * mpmath.log(1.25 / delta))
-        found = mpmath.ncdf(mu / 2 - exact / mu) - mpmath.exp(exact) * mpmath.ncdf(-mu / 2 - exact / mu)
-        assert float(found / delta) == pytest.approx(1, rel=1e-5)
-        assert row.bound == epsilon
 
 
 def test_worst_composition_by_enumeration_of_all_outcomes() -> None:
@@ -275,7 +261,7 @@ def test_start_of_the_hybrid_against_draws(analysis: Bounds) -> None:
 
 @pytest.fixture(scope="module")
 def temperature() -> Temperature:
-    return instantiate(OmegaConf.load(CONF / "analysis/temperature.yaml"), _convert_="all")
+    return loading.analysis("temperature")
 
 
 def test_sghmc_with_noisy_gradients_by_hand_and_by_simulation(temperature: Temperature) -> None:

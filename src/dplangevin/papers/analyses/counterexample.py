@@ -92,11 +92,11 @@ class Counterexample:
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         if unit == "profile":
-            found = self._profile(generator(seed, unit))
+            cases = self._profile(generator(seed, unit))
         else:
-            found = {"density": self._density, "renyi": self._renyi, "hypotheses": self._hypotheses}[unit]()
+            cases = {"density": self._density, "renyi": self._renyi, "hypotheses": self._hypotheses}[unit]()
         columns = ("quantity", "x", "value", "note")
-        return [{"kind": unit, **dict(zip(columns, row, strict=True))} for row in found]
+        return [{"kind": unit, **dict(zip(columns, row, strict=True))} for row in cases]
 
     def event(self, steps: int) -> LangevinDpEvent:
         return LangevinDpEvent(
@@ -141,39 +141,26 @@ class Counterexample:
         rows += [("exact", delta, epsilon_of(pair, delta), note) for delta in self.deltas]
         first, second = last_iterate(event, self.runs, rng, project=self.radius, others="flat")
         for delta in self.audited:
-            found = audit(first, second, delta, self.confidence)
-            text = f"{note}, {found.runs} runs per data set, confidence {found.confidence:g}"
-            rows.append(("audit", delta, found.epsilon, text))
+            attack = audit(first, second, delta, self.confidence)
+            text = f"{note}, {attack.runs} runs per data set, confidence {attack.confidence:g}"
+            rows.append(("audit", delta, attack.epsilon, text))
         return rows
 
     def _hypotheses(self) -> list[tuple[str, float, float, str]]:
         convexity = self.strong_convexity
         start = self.noise_std * math.sqrt(2 / convexity)
         pair = pair_for(self.event(1), start, self.radius, "flat")
-        ends = max(map(abs, pair.pushes)) * self.batch + convexity * pair.radius
-        return [
+        largest = max(map(abs, pair.pushes)) * self.batch + convexity * pair.radius
+        hypotheses: list[tuple[str, float, float, bool]] = [  # last: whether it holds
             (
                 "Lipschitz: largest |gradient| on C, at most L",
                 self.lipschitz,
-                ends,
-                _held(ends <= self.lipschitz * (1 + 1e-12)),
+                largest,
+                largest <= self.lipschitz * (1 + 1e-12),
             ),
-            ("strongly convex: second derivative, at least lambda", convexity, convexity, _held(True)),
-            ("smooth: second derivative, at most beta", convexity, convexity, _held(True)),
-            (
-                "step size, less than 1/beta",
-                1 / convexity,
-                self.step_size,
-                _held(self.step_size < 1 / convexity),
-            ),
-            (
-                "start, before the projection: standard deviation sqrt(2/lambda) sigma",
-                start,
-                start,
-                _held(True),
-            ),
+            ("strongly convex: second derivative, at least lambda", convexity, convexity, True),
+            ("smooth: second derivative, at most beta", convexity, convexity, True),
+            ("step size, less than 1/beta", 1 / convexity, self.step_size, self.step_size < 1 / convexity),
+            ("start, before the projection: standard deviation sqrt(2/lambda) sigma", start, start, True),
         ]
-
-
-def _held(condition: bool) -> str:
-    return "holds" if condition else "fails"
+        return [(name, x, value, "holds" if holds else "fails") for name, x, value, holds in hypotheses]

@@ -4,33 +4,33 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dplangevin.papers.analyses.stepsize import Curve, Row, Setting, bounds, rescaled, row
+from dplangevin.papers.analyses.stepsize import (
+    Curve,
+    Row,
+    Setting,
+    bounds,
+    rescaled,
+    row,
+    theorem_step,
+    wang2015_step,
+)
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-from dplangevin.privacy.events import Budget
-from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_constant, printed_reach, wang_step
+from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_reach
 from dplangevin.privacy.stepsize import StepSchedule
 
 
 def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
     """Return the bound of Wang, Fienberg, Smola (2015) as li2019 prints it, for fixed steps."""
-    budget = Budget(epsilon, setting.delta)
-    eta = wang_step(budget, records=setting.records, steps=setting.steps, lipschitz=setting.lipschitz)
+    eta = wang2015_step(setting, epsilon)
     return row(panel, "wang2015", "fixed", "replace_one", setting, epsilon, eta)
 
 
 def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) -> Row:
     """Return the bound of Theorem 3 or 4 of li2019 with the closed-form constant of the printed proof."""
-    budget = Budget(epsilon, setting.delta)
-    c = printed_constant(budget, steps=setting.steps, schedule=schedule)
-    scale = setting.lipschitz**2 * setting.steps ** POWERS[schedule] * math.log(1 / setting.delta)
-    eta = epsilon**2 * setting.records / (c**2 * scale)
-    rate = setting.batch / setting.records
-    reach = printed_reach(setting.delta, rate=rate, steps=setting.steps, schedule=schedule)
-    note = (
-        f"Lemma 2 holds for {reach.smallest:.4g} < epsilon < {reach.largest:.4g}"
-        if reach.c_1
-        else "Lemma 2 fails"
-    )
+    eta = theorem_step(schedule, setting, epsilon)
+    reach = printed_reach(setting.delta, rate=setting.rate, steps=setting.steps, schedule=schedule)
+    limits = f"Lemma 2 holds for {reach.smallest:.4g} < epsilon < {reach.largest:.4g}"
+    note = limits if reach.c_1 else "Lemma 2 fails"
     return row(panel, "proof", schedule, "add_remove", setting, epsilon, eta, note)
 
 
@@ -105,14 +105,14 @@ class Budgets:
         The other direction is not computed, so this is a lower bound.
         """
         single = replace(self.setting, steps=1)
-        told = conditions(records=single.records, batch=single.batch, lipschitz=single.lipschitz)
+        limits = conditions(records=single.records, batch=single.batch, lipschitz=single.lipschitz)
         sizes = {
-            "condition 1, printed": told.printed_high,
-            "condition 1, needed": told.needed_high,
-            "condition 2, printed": told.printed_low,
-            "condition 2, needed": told.needed_low,
+            "condition 1, printed": limits.printed_high,
+            "condition 1, needed": limits.needed_high,
+            "condition 2, printed": limits.printed_low,
+            "condition 2, needed": limits.needed_low,
         }
-        rate, rows = single.batch / single.records, []
+        rate, rows = single.rate, []
         for note, eta in sizes.items():
             full = epsilon_of(1 / single.multiplier(eta), single.delta / rate)
             cost = full + math.log(rate - (rate - 1) * math.exp(-full))  # log(1 + q (exp(full) - 1))
@@ -124,41 +124,22 @@ class Budgets:
         line = wang2015("example", self.setting, self.example)
         logs = [math.log(factor * self.setting.steps / self.setting.delta) for factor in (2.5, 1.0)]
         eta = line["step_size"] * logs[0] / logs[1]
-        return row(
-            "example",
-            "wang2015, no 2.5",
-            "fixed",
-            "replace_one",
-            self.setting,
-            self.example,
-            eta,
-            "ln(T/delta)",
-        )
+        name = "wang2015, no 2.5"
+        return row("example", name, "fixed", "replace_one", self.setting, self.example, eta, "ln(T/delta)")
 
     def _paper(self) -> list[Row]:
         """Return the rows without an accountant: wang2015's bound, printed proof, conditions and numbers."""
         setting, e = self.setting, self.example
+        printed: list[tuple[str, StepSchedule, float]] = [
+            ("published", "decreasing", self.published["decreasing"]),
+            ("published wang2015", "fixed", self.published["wang2015"]),
+        ]
         return [
             *(wang2015("budget", setting, epsilon) for epsilon in self.epsilons),
-            *(
-                proof("budget", schedule, setting, epsilon)
-                for schedule in POWERS
-                for epsilon in self.epsilons
-            ),
+            *(proof("budget", schedule, setting, x) for schedule in POWERS for x in self.epsilons),
             wang2015("example", setting, e),
             self._without_factor(),
             *(proof("example", schedule, setting, e) for schedule in POWERS),
-            row(
-                "example", "published", "decreasing", "replace_one", setting, e, self.published["decreasing"]
-            ),
-            row(
-                "example",
-                "published wang2015",
-                "fixed",
-                "replace_one",
-                setting,
-                e,
-                self.published["wang2015"],
-            ),
+            *(row("example", name, of, "replace_one", setting, e, eta) for name, of, eta in printed),
             *self._conditions(),
         ]

@@ -81,14 +81,14 @@ class PosteriorAverages:
         steps = int(unit.removeprefix("steps "))
         return self.errors("steps", [(name, self.epsilon) for name in SCHEDULES], steps, seed)
 
-    def spent(self, epsilon: float) -> float:
+    def budget_step(self, epsilon: float) -> float:
         """Return eta~ for this epsilon."""
         return epsilon**2 / (self.constant * self.lipschitz**2 * math.log(1 / self.delta))
 
     def schedule(self, name: str, epsilon: float, steps: int) -> np.ndarray:
         """Return the step sizes ``(T,)`` of the named schedule."""
         t = np.arange(1, steps + 1, dtype=float)
-        n, eta = self.target.records, self.spent(epsilon)
+        n, eta = self.target.records, self.budget_step(epsilon)
         if name == "optimal":
             return np.full(steps, self.step_size * steps ** (-1 / 3))
         if name == "decreasing":
@@ -119,7 +119,7 @@ class PosteriorAverages:
                 "temperature": heat,
                 "steps": steps,
                 "epsilon": epsilon if private or name == "wang2015" else math.nan,
-                "eta": self.spent(epsilon) if private else math.nan,
+                "eta": self.budget_step(epsilon) if private else math.nan,
             }
             for f, function in enumerate(FUNCTIONS):
                 base["function"] = function

@@ -83,9 +83,14 @@ def utility(*, setting: Setting, batch: int, dimension: int, epsilon: float, del
     return attr.evolve(event, step_size=1 / (2 * setting.smoothness), noise_std=noise_std)
 
 
+def posterior_weight(epsilon: float, radius: float) -> float:
+    """Return rho of Algorithm 1 of wang2015: min(1, epsilon/4B), B = log(1 + e^D), D = radius."""
+    return min(1.0, epsilon / (4 * float(np.logaddexp(0, radius))))
+
+
 def posterior(*, epsilon: float, radius: float) -> PosteriorSampleDpEvent:
-    """Return the event of Algorithm 1 of wang2015: rho = min(1, epsilon/4B), B = log(1 + e^D), D = radius."""
-    return PosteriorSampleDpEvent(min(1.0, epsilon / (4 * math.log1p(math.exp(radius)))), radius)
+    """Return the event of Algorithm 1 of wang2015, with D = radius."""
+    return PosteriorSampleDpEvent(posterior_weight(epsilon, radius), radius)
 
 
 def noisy_gradients(

@@ -79,14 +79,14 @@ class OpsDistance:
         budgets = [Budget(epsilon, self.delta) for epsilon in self.epsilons]
         rng = random.generator(seed, f"ops_distance/{unit}")
         release, plans = released(method, problem, budgets, self.draws, rng)
-        found = []
+        rows = []
         for e, budget in enumerate(budgets):
             rho = plans[e].work.rho
             counts = self.counts(method, problem, rho, release.theta[:, e, 0, :].double().numpy(), d)
             r_hat = float(release.not_private["r_hat"][0, e])
             case = {"sampler": name, "dimension": d, "epsilon": budget.epsilon, "rho": rho, "r_hat": r_hat}
-            found.append({**case, **distances(counts)})
-        return found
+            rows.append({**case, **distances(counts)})
+        return rows
 
     def counts(self, method: Ops, problem: Glm, rho: float, theta: np.ndarray, d: int) -> np.ndarray:
         """Count the draws in each cell of equal posterior probability.
@@ -118,8 +118,7 @@ class OpsDistance:
         inside = (grid**2).sum(-1) <= end**2 if not gdp else np.ones(log_density.shape, dtype=bool)
         mass = np.where(inside, np.exp(log_density - log_density[inside].max()), 0.0)
         first = mass.reshape(size, -1).sum(1)
-        places = _place(axis, first, theta[:, 0], end)
-        found = (places * cells).astype(int).clip(0, cells - 1)
+        cell = (_distribution(axis, first, theta[:, 0], end) * cells).astype(int).clip(0, cells - 1)
         if d == 2:
             column = np.searchsorted(axis, theta[:, 0]).clip(1, size - 1)
             column -= (theta[:, 0] - axis[column - 1]) < (
@@ -127,18 +126,17 @@ class OpsDistance:
             )  # the nearest lattice point
             second = np.empty(len(theta))
             for i in np.unique(column):
-                rows = column == i
-                second[rows] = _place(axis, mass[i], theta[rows, 1], end)
-            found = found * cells + (second * cells).astype(int).clip(0, cells - 1)
-        return np.bincount(found, minlength=cells**d)
+                near = column == i
+                second[near] = _distribution(axis, mass[i], theta[near, 1], end)
+            cell = cell * cells + (second * cells).astype(int).clip(0, cells - 1)
+        return np.bincount(cell, minlength=cells**d)
 
 
-def _place(axis: np.ndarray, mass: np.ndarray, at: np.ndarray, end: float) -> np.ndarray:
+def _distribution(axis: np.ndarray, mass: np.ndarray, at: np.ndarray, end: float) -> np.ndarray:
     """Return the distribution function of the lattice masses, in [0, 1], at points `at` of [-end, end]."""
     edges = np.append(axis - (axis[1] - axis[0]) / 2, end)
     below = np.concatenate([[0.0], np.cumsum(mass)])
-    found: np.ndarray = np.interp(at, edges, below / below[-1])
-    return found
+    return np.asarray(np.interp(at, edges, below / below[-1]))
 
 
 def distances(counts: np.ndarray) -> dict[str, float]:

@@ -108,15 +108,15 @@ class SmallestBatch:
     def __call__(self, epsilon: float, delta: float, adjacency: Adjacency) -> int | None:
         """Return the smallest batch, or None if even the batch `most` costs more than epsilon."""
 
-        def kept(batch: int) -> bool:
+        def holds(batch: int) -> bool:
             return Tight().epsilon(self.make(batch=batch), delta, adjacency) <= epsilon
 
         low, high = self.least - 1, self.most
-        if not kept(high):
+        if not holds(high):
             return None
         while high - low > 1:
             middle = max(low + 1, min(high - 1, round(math.sqrt(max(low, 1) * high))))
-            low, high = (low, middle) if kept(middle) else (middle, high)
+            low, high = (low, middle) if holds(middle) else (middle, high)
         return high
 
 
@@ -160,10 +160,10 @@ class Promise:
 
     def row(self, seed: int) -> dict[str, Any]:
         """Return the row of the promise; equal mechanisms are attacked with the same random numbers."""
-        said = {key: getattr(self, key) for key in ("paper", "where", "statement", "published", "label")}
+        source = {key: getattr(self, key) for key in ("paper", "where", "statement", "published", "label")}
         claimed = math.nan if self.epsilon is None else self.epsilon
         delta = math.nan if self.delta is None else self.delta
-        row = {**said, "epsilon_claimed": claimed, "delta": delta, "mechanism": "", "formula": ""}
+        row = {**source, "epsilon_claimed": claimed, "delta": delta, "mechanism": "", "formula": ""}
         prices = ("epsilon_formula", "epsilon_add_remove", "epsilon_replace_one", "epsilon_attack")
         row |= dict.fromkeys(prices, math.nan) | {
             "attack_adjacency": "",
@@ -201,8 +201,8 @@ class Promise:
             epsilon, runs = self.attack.epsilon(event, delta), 0
         else:
             first, second = self.attack.draw(self.attack.event or event, self.attack.runs, rng)
-            found = audit(first, second, delta, CONFIDENCE)
-            epsilon, runs = found.epsilon, found.runs
+            result = audit(first, second, delta, CONFIDENCE)
+            epsilon, runs = result.epsilon, result.runs
         return {"epsilon_attack": epsilon, "attack_adjacency": "replace_one", "attack_runs": runs}
 
     def _solved(self, epsilon: float, delta: float) -> dict[str, Any]:

@@ -87,12 +87,12 @@ class LangevinPrivacy:
         name, kind = unit.split("/")
         setting = self.settings[name]
         if kind == "published":
-            found = self._published(setting)
+            rows = self._published(setting)
         elif kind == "calibrated":
-            found = self._calibrated(setting)
+            rows = self._calibrated(setting)
         else:
-            found = self._curve(setting, _size(kind, setting))
-        return [{"setting": name, **row} for row in found]
+            rows = self._curve(setting, _size(kind, setting))
+        return [{"setting": name, **row} for row in rows]
 
     def _curve(self, setting: Setting, batch: int) -> list[dict[str, Any]]:
         longest, theirs = max(self.steps), setting.steps(batch)
@@ -156,9 +156,9 @@ class LangevinPrivacy:
         }
         rows = []
         for name in names:
-            found = self._price(name, event, delta)
-            if found is not None:
-                epsilon, sense, note = found
+            price = self._price(name, event, delta)
+            if price is not None:
+                epsilon, sense, note = price
                 rows.append({**fixed, "quantity": name, "epsilon": epsilon, "sense": sense, "note": note})
         return rows
 

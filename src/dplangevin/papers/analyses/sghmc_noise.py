@@ -68,6 +68,6 @@ class SghmcNoise:
         for kind in NEIGHBOURS:
             row[f"epsilon_{kind}"] = Tight().epsilon(event, self.delta, kind)
             values = all_iterates(event, self.runs, generator(seed, f"{unit} {kind}"), kind)
-            found = audit(*values, self.delta)
-            row[f"attack_{kind}"], row["confidence"] = found.epsilon, found.confidence
+            attack = audit(*values, self.delta)
+            row[f"attack_{kind}"], row["confidence"] = attack.epsilon, attack.confidence
         return [row]

@@ -21,11 +21,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dp_accounting import DpEvent
+
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, Budget
-from dplangevin.privacy.li2019_theorems import POWERS
+from dplangevin.privacy.li2019_theorems import POWERS, printed_constant, wang_step
 from dplangevin.privacy.stepsize import (
     LARGEST,
     StepSchedule,
@@ -69,6 +71,32 @@ class Setting:
         """Return sigma, the noise multiplier of a step of this size."""
         return multiplier_of(step_size, records=self.records, batch=self.batch, lipschitz=self.lipschitz)
 
+    @property
+    def rate(self) -> float:
+        """The sampling rate q."""
+        return self.batch / self.records
+
+    def event(self, step_size: float, schedule: StepSchedule) -> DpEvent:
+        """Return the event that releases all iterates, with this (first) step size."""
+        return steps_event(self.multiplier(step_size), rate=self.rate, steps=self.steps, schedule=schedule)
+
+
+def theorem_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
+    """Return the (first) step of Theorem 3 or 4 of li2019 with the constant of its printed proof."""
+    c = printed_constant(Budget(epsilon, setting.delta), steps=setting.steps, schedule=schedule)
+    return epsilon**2 * setting.records / (c**2 * _scale(schedule, setting))
+
+
+def wang2015_step(setting: Setting, epsilon: float) -> float:
+    """Return the step size of Wang, Fienberg, Smola (2015) as li2019 prints it."""
+    budget = Budget(epsilon, setting.delta)
+    return wang_step(budget, records=setting.records, steps=setting.steps, lipschitz=setting.lipschitz)
+
+
+def _scale(schedule: StepSchedule, setting: Setting) -> float:
+    """Return L^2 T^p ln(1/delta)."""
+    return setting.lipschitz**2 * setting.steps ** POWERS[schedule] * math.log(1 / setting.delta)
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -97,7 +125,7 @@ class Curve:
         multiplier = smallest_multiplier(
             self.accountant,
             Budget(epsilon, setting.delta),
-            rate=setting.batch / setting.records,
+            rate=setting.rate,
             steps=setting.steps,
             schedule=schedule,
             adjacency=self.adjacency,
@@ -108,9 +136,7 @@ class Curve:
 
     def cost(self, schedule: StepSchedule, setting: Setting, step_size: float) -> float:
         """Return the epsilon that a (first) step size costs."""
-        rate = setting.batch / setting.records
-        event = steps_event(setting.multiplier(step_size), rate=rate, steps=setting.steps, schedule=schedule)
-        return self.accountant.epsilon(event, setting.delta, self.adjacency)
+        return self.accountant.epsilon(setting.event(step_size, schedule), setting.delta, self.adjacency)
 
 
 def row(
@@ -124,7 +150,6 @@ def row(
     note: str = "",
 ) -> Row:
     """Return one row of the frame, with the columns that the module lists."""
-    scale = setting.lipschitz**2 * setting.steps ** POWERS[schedule] * math.log(1 / setting.delta)
     return {
         "panel": panel,
         "curve": curve,
@@ -134,7 +159,7 @@ def row(
         "epsilon": epsilon,
         "step_size": step_size,
         "noise_multiplier": setting.batch / (setting.lipschitz * math.sqrt(step_size * setting.records)),
-        "constant": epsilon**2 * setting.records / (scale * step_size),
+        "constant": epsilon**2 * setting.records / (_scale(schedule, setting) * step_size),
         "reachable": int(math.isfinite(step_size)),
         "note": note,
     }

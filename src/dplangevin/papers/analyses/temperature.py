@@ -225,7 +225,7 @@ class Temperature:
         fixed = partial(hamiltonian, friction=lambda eta: a)
         scoring = partial(fisher_scoring, records=n, batch=n, sampled=False)
         sampled = partial(fisher_scoring, records=n, batch=self.batch, sampled=True)
-        whole, half, quarter = ("exp(-U)", 1.0), ("exp(-2U)", 0.5), ("exp(-4U)", 0.25)
+        proper, half, quarter = ("exp(-U)", 1.0), ("exp(-2U)", 0.5), ("exp(-4U)", 0.25)
         cold = (1 + math.sqrt(1 - 2 * a)) / 2
         chilled, diluted = (f"exp(-{1 / cold:.4g}U)", cold), (f"exp(-L/{s2:g})", s2)
         sgld, li, ryffel = ("wang2015", "eq. 4.1"), ("li2019", "Alg. 1"), ("ryffel2022", "Alg. 1")
@@ -233,14 +233,14 @@ class Temperature:
         exact, lost, power = "exact gradients", f"a = {a:g}", f"σ² = {s2:g}"
         table = {
             "sgld": (*sgld, "printed", exact, *half, partial(plain, noise_variance=1.0)),
-            "sgld_proper": (*sgld, "proper", exact, *whole, partial(plain, noise_variance=2.0)),
+            "sgld_proper": (*sgld, "proper", exact, *proper, partial(plain, noise_variance=2.0)),
             "li": (*li, "printed", exact, *half, partial(averaged, noise_variance=1.0)),
-            "li_proper": (*li, "proper", exact, *whole, partial(averaged, noise_variance=2.0)),
+            "li_proper": (*li, "proper", exact, *proper, partial(averaged, noise_variance=2.0)),
             "sgfs": (*sgfs, "printed", exact, *quarter, partial(scoring, noise=1.0)),
             "sgfs_minibatch": (*sgfs, "printed", "minibatch noise", *quarter, partial(sampled, noise=1.0)),
-            "sgfs_proper": (*sgfs, "proper", exact, *whole, partial(scoring, noise=4.0)),
-            "sghmc": (*sghmc, "printed", exact, *whole, partial(momentum, thermostat=False)),
-            "sgnht": (*sgnht, "printed", exact, *whole, partial(momentum, thermostat=True)),
+            "sgfs_proper": (*sgfs, "proper", exact, *proper, partial(scoring, noise=4.0)),
+            "sghmc": (*sghmc, "printed", exact, *proper, partial(momentum, thermostat=False)),
+            "sgnht": (*sgnht, "printed", exact, *proper, partial(momentum, thermostat=True)),
             "sgnht_fixed": (*sgnht, "printed", lost, *chilled, partial(fixed, thermostat=True)),
             "ryffel": (*ryffel, "printed", power, *diluted, partial(plain, noise_variance=2 * s2)),
         }
@@ -319,21 +319,23 @@ class Temperature:
         for sampler, (names, covariance), eta in product(samplers, problems.items(), self.steps[name]):
             if math.isnan(sampler.limit) and len(names) == 1:
                 continue  # noise cannot be anisotropic in one dimension
-            kept = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
+            columns = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
             variances, axes = np.linalg.eigh(covariance)
             theta = torch.zeros(self.chains, 1, len(names), dtype=torch.float64)
             chain = sampler.chain(theta, torch.tensor(np.linalg.inv(covariance)), eta)
-            found: dict[str, list[Interval]] = {}
+            intervals: dict[str, list[Interval]] = {}
             linear = not isinstance(chain.state, SgnhtState)
             if not (noisy and linear):
                 squares = self.simulate(chain, torch.tensor(axes), rng) / variances
-                found["simulated"] = [t_interval(column) for column in squares.T]
+                intervals["simulated"] = [t_interval(column) for column in squares.T]
             if linear:
                 exact = np.diag(axes.T @ stationary(chain)[: len(names), : len(names)] @ axes) / variances
-                found["closed form"] = [Interval(*[float(value)] * 3) for value in exact]
+                intervals["closed form"] = [Interval(*[float(value)] * 3) for value in exact]
             for j, problem in enumerate(names):
-                base = {"sampler": name, **kept, "problem": problem, "step": float(eta)}
-                rows += [{**base, "kind": kind + of, **values[j].columns()} for kind, values in found.items()]
+                base = {"sampler": name, **columns, "problem": problem, "step": float(eta)}
+                rows += [
+                    {**base, "kind": kind + of, **values[j].columns()} for kind, values in intervals.items()
+                ]
         return rows
 
     def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:

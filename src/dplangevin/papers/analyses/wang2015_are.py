@@ -27,6 +27,7 @@ import torch
 from dplangevin import random
 from dplangevin.methods import released
 from dplangevin.methods.ops import Ops
+from dplangevin.papers.analyses.mechanisms import posterior_weight
 from dplangevin.papers.statistics import t_interval
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
@@ -92,7 +93,7 @@ class Efficiency:
 
     def scale(self, epsilon: float) -> float:
         """Return rho of Algorithm 1."""
-        return min(1.0, epsilon / (4 * float(np.logaddexp(0, self.radius))))
+        return posterior_weight(epsilon, self.radius)
 
     def units(self) -> list[str]:
         return [*(f"n {n}" for n in self.sizes), "hmc"]

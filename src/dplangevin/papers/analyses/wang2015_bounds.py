@@ -17,10 +17,9 @@ that is replaced.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,10 +27,28 @@ from scipy import integrate, stats
 from scipy.special import expit, gammaln, log_expit, logit, logsumexp
 
 from dplangevin import random
+from dplangevin.papers.analyses.cases import Row, table
+from dplangevin.papers.analyses.coins import (
+    central_mass,
+    far_mass,
+    rejections,
+    scoring_transition,
+    sgld_transition,
+)
+from dplangevin.papers.analyses.finite import (
+    composed,
+    fixed_point,
+    metropolis,
+    moments,
+    worst_ratio,
+    worst_within,
+)
+from dplangevin.papers.analyses.mechanisms import posterior_weight
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.samplers.kernels.sgnht import sgnht
 
-Case = tuple[str, str, float, float, float]  # kind, case, x, value, bound
+Case = tuple[str, str, float, float, float]
+COLUMNS = ("kind", "case", "x", "value", "bound")
 OUTSIDE = 0.1  # posterior mass far from the truth that counts as a failure of the posterior
 LEVEL = 0.05  # of Wald's test
 SHIFT = 2.0  # standard errors between the two hypotheses of the power
@@ -68,6 +85,13 @@ class Algorithm2:
     def noise(self, epsilon: float) -> float:
         """Return the variance of the privacy noise over eta^2, 128 N T L^2/(tau epsilon^2) times `logs`."""
         return 128 * self.steps * self.lipschitz**2 / epsilon**2 * self.logs
+
+    def relaxation_times(self, epsilon: float) -> float:
+        """Return how many relaxation times SGLD covers at the step whose privacy noise is eta.
+
+        It takes N T/tau steps, and the curvature is L N/4.
+        """
+        return self.steps * self.lipschitz * self.records / 4 / self.noise(epsilon)
 
 
 @dataclass(frozen=True)
@@ -151,39 +175,18 @@ class Bounds:
             )
 
     def units(self) -> list[str]:
-        return [*self._fixed(), "thermostat"]
+        return [
+            "lipschitz", "consistency", "weak", "phase", "noise", "step", "lemmas", "gaussian", "covariance", "rates",
+            "wald", "approximate", "mechanism", "composition", "losses", "scoring", "batches", "hybrid", "thermostat",
+        ]  # fmt: skip
 
-    def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
+    def rows(self, unit: str, seed: int) -> list[Row]:
         """Return the rows of one task; ratio is nan where a kind has no bound."""
-        cases = self.thermostat(seed) if unit == "thermostat" else self._fixed()[unit]()
-        columns = ("kind", "case", "x", "value", "bound", "ratio")
-        return [dict(zip(columns, (*case, case[3] / case[4]), strict=True)) for case in cases]
+        cases = self._thermostat(seed) if unit == "thermostat" else getattr(self, f"_{unit}")()
+        return table({}, (dict(zip(COLUMNS, case, strict=True)) for case in cases))
 
-    def _fixed(self) -> dict[str, Callable[[], list[Case]]]:
-        """Return the tasks that draw no random numbers."""
-        return {
-            "lipschitz": self.posteriors,
-            "consistency": self.consistency,
-            "weak": self.weak,
-            "phase": self.phase,
-            "noise": self.noise,
-            "step": self.step,
-            "lemmas": self.lemmas,
-            "gaussian": self.gaussian,
-            "covariance": self.covariance,
-            "rates": self.rates,
-            "wald": self.wald,
-            "approximate": self.approximate,
-            "mechanism": self.mechanism,
-            "composition": self.composition,
-            "losses": self.losses,
-            "scoring": self.fisher_scoring,
-            "batches": self.variances,
-            "hybrid": self.hybrid,
-        }
-
-    def posteriors(self) -> list[Case]:
-        """Return the cases of Theorem 1 with the bound 4 L R.
+    def _lipschitz(self) -> Iterator[Case]:
+        """Yield the cases of Theorem 1 with the bound 4 L R.
 
         Here ||x|| <= R, and log p(x|theta) is L-Lipschitz in x. Both families have three values of theta. So
         the posterior of every data set of n records from a lattice of [-R, R] is a table. exponential: log
@@ -206,20 +209,18 @@ class Bounds:
                 lambda theta, x: -self.lipschitz * np.abs(x - theta[:, None]),
             ),
         }
-        rows: list[Case] = []
         for (name, (theta, log_likelihood)), mass, n in product(
             families.items(), self.prior_masses, self.small_records
         ):
             fine = np.linspace(-self.radius, self.radius, 4001)
             normaliser = np.log(np.trapezoid(np.exp(log_likelihood(theta, fine)), fine, axis=1))
-            table = log_likelihood(theta, lattice) - normaliser[:, None]  # (parameters, points)
-            worst = worst_ratio(table, mass, n)
+            log_p = log_likelihood(theta, lattice) - normaliser[:, None]  # (parameters, points)
+            worst = worst_ratio(log_p, mass, n)
             case = f"{name}, prior mass {mass:g} on one parameter"
-            rows.append(("theorem 1, 4LR", case, n, worst, 4 * self.lipschitz * self.radius))
-        return rows
+            yield "theorem 1, 4LR", case, n, worst, 4 * self.lipschitz * self.radius
 
-    def consistency(self) -> list[Case]:
-        """Return the cases of Proposition 1 on coins whose probability of heads is `truth`; x: n.
+    def _consistency(self) -> Iterator[Case]:
+        """Yield the cases of Proposition 1 on coins whose probability of heads is `truth`; x: n.
 
         - sample: the probability that one posterior sample is further than `distance` from the true
           parameter;
@@ -228,36 +229,25 @@ class Bounds:
         Both are sums over the binomial number of heads. Two models are consistent at the truth, two are not.
         """
         inside = np.linspace(0.05, 0.95, 19)
-        away = inside[np.abs(inside - self.truth) > self.distance + 1e-9]
+        far = np.abs(inside - self.truth) > self.distance + 1e-9
         models = {  # name -> probability of heads for each parameter, whether it is far from the truth
-            "lattice with the truth": (inside, np.abs(inside - self.truth) > self.distance + 1e-9),
-            "prior without the truth": (away, np.ones(len(away), bool)),
-            "not identified": (
-                np.concatenate([inside, inside]),
-                np.concatenate([np.abs(inside - self.truth) > self.distance + 1e-9, np.ones(19, bool)]),
-            ),
+            "lattice with the truth": (inside, far),
+            "prior without the truth": (inside[far], far[far]),
+            "not identified": (np.tile(inside, 2), np.append(far, np.ones(19, bool))),
         }
-        rows: list[Case] = []
         for n in self.sizes:
             heads = np.arange(n + 1)
             weight = stats.binom.pmf(heads, n, self.truth)
-            masses = {name: self._far(heads, n, chance, far) for name, (chance, far) in models.items()}
+            masses = {name: far_mass(heads, n, chance, far) for name, (chance, far) in models.items()}
             ends = np.clip([self.truth - self.distance, self.truth + self.distance], 0, 1)
             low, high = (stats.beta.cdf(end, heads + 1, n - heads + 1) for end in ends)
             masses = {"uniform prior": 1 - (high - low), **masses}
             for name, mass in masses.items():
-                rows.append(("proposition 1, sample", name, n, float(weight @ mass), math.nan))
-                rows.append(("proposition 1, posterior", name, n, float(weight @ (mass > OUTSIDE)), math.nan))
-        return rows
+                yield "proposition 1, sample", name, n, float(weight @ mass), math.nan
+                yield "proposition 1, posterior", name, n, float(weight @ (mass > OUTSIDE)), math.nan
 
-    @staticmethod
-    def _far(heads: np.ndarray, n: int, chance: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """Return the posterior mass ``(n + 1,)`` on the parameters marked `far`, for a uniform prior."""
-        log = heads[:, None] * np.log(chance) + (n - heads[:, None]) * np.log1p(-chance)
-        return np.exp(logsumexp(log[:, far], axis=1) - logsumexp(log, axis=1))
-
-    def weak(self) -> list[Case]:
-        """Return the cases of Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for constant steps.
+    def _weak(self) -> Iterator[Case]:
+        """Yield the cases of Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for constant steps.
 
         h = theta^2. U = `pairs` (softplus(theta) + softplus(-theta)). This is the logistic loss of records
         x = 1 with both labels, and a flat prior. Its gradient is Lipschitz and bounded, as the theorem
@@ -271,31 +261,14 @@ class Bounds:
         log = self.pairs * (log_expit(theta) + log_expit(-theta))
         target = np.exp(log - logsumexp(log))
         true = float(target @ theta**2)
-        rows: list[Case] = []
         for factor, name in ((1.0, "noise N(0, η), as printed"), (2.0, "noise N(0, 2η)")):
             for eta in self.steps:
-                law = self._stationary(theta, eta, factor * eta)
+                law = fixed_point(sgld_transition(theta, self.pairs, self.batch, eta, factor * eta))
                 bias = abs(float(law @ theta**2) - true) / true
-                rows.append(("theorem 3, bias", name, eta, bias, eta))
-        return rows
+                yield "theorem 3, bias", name, eta, bias, eta
 
-    def _stationary(self, theta: np.ndarray, eta: float, variance: float) -> np.ndarray:
-        """Return the stationary law of the chain of `weak` on the lattice theta, ``(points,)``.
-
-        The chain is theta <- theta - eta (2 pairs/tau) sum_batch grad + N(0, variance).
-        """
-        total = 2 * self.pairs
-        move = np.zeros((len(theta), len(theta)))
-        for positive in range(self.batch + 1):
-            chance = stats.hypergeom.pmf(positive, total, self.pairs, self.batch)
-            pull = -positive * expit(-theta) + (self.batch - positive) * expit(theta)
-            centre = theta - eta * total / self.batch * pull
-            kernel = np.exp(-((theta[None] - centre[:, None]) ** 2) / (2 * variance))
-            move += chance * kernel / kernel.sum(1, keepdims=True)
-        return fixed_point(move)
-
-    def phase(self) -> list[Case]:
-        """Return the alpha-phase transition of Section 4.1; x: alpha.
+    def _phase(self) -> Iterator[Case]:
+        """Yield the alpha-phase transition of Section 4.1; x: alpha.
 
         eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t). value: the last t at which the privacy noise is
         above eta_t. bound: alpha N T/tau.
@@ -304,32 +277,28 @@ class Bounds:
         beta N with beta = L/4, the largest curvature of the logistic loss of one record. It has no bound.
         """
         setting = self.algorithm
-        rows: list[Case] = []
         for alpha, epsilon in product(self.alphas, self.epsilons):
             t = np.arange(1, math.floor(setting.steps) + 1)
             eta = alpha * epsilon**2 / (128 * setting.lipschitz**2 * setting.logs * t)
             above = np.flatnonzero(setting.noise(epsilon) * eta**2 > eta * (1 + 1e-12))
             last = float(t[above[-1]]) if len(above) else 0.0
             case = f"ε = {epsilon:g}"
-            rows.append(("phase transition", case, alpha, last, alpha * setting.steps))
+            yield "phase transition", case, alpha, last, alpha * setting.steps
             covered = float(eta[t > alpha * setting.steps].sum()) * setting.lipschitz * setting.records / 4
-            rows.append(("phase transition, relaxation times", case, alpha, covered, math.nan))
-        return rows
+            yield "phase transition, relaxation times", case, alpha, covered, math.nan
 
-    def noise(self) -> list[Case]:
-        """Return the variances of both noises of Algorithm 2 against eta (supplement E).
+    def _noise(self) -> Iterator[Case]:
+        """Yield the variances of both noises of Algorithm 2 against eta (supplement E).
 
         x: eta. epsilon is the first of `epsilons`.
         """
         needed = self.algorithm.noise(self.epsilons[0])
-        rows: list[Case] = []
         for eta in self.steps:
-            rows.append(("noise of a step", "privacy", eta, needed * eta**2, math.nan))
-            rows.append(("noise of a step", "posterior sampling", eta, eta, math.nan))
-        return rows
+            yield "noise of a step", "privacy", eta, needed * eta**2, math.nan
+            yield "noise of a step", "posterior sampling", eta, eta, math.nan
 
-    def step(self) -> list[Case]:
-        """Return the privacy loss of one step against the loss that the proof of Theorem 4 states.
+    def _step(self) -> Iterator[Case]:
+        """Yield the privacy loss of one step against the loss that the proof of Theorem 4 states.
 
         The proof says that one step on its minibatch loses eps sqrt(N)/sqrt(32 tau T ln(2/delta)) at
         delta_0 = tau delta/(2 N T). value: what the step loses at a sensitivity of 2 L, exactly and by the
@@ -337,7 +306,6 @@ class Bounds:
         Algorithm 2 over (eta N/tau)^2.
         """
         setting = self.algorithm
-        rows: list[Case] = []
         small = setting.delta / (2 * setting.steps)
         for epsilon in self.epsilons:
             std = math.sqrt(setting.noise(epsilon)) * setting.batch / setting.records
@@ -347,13 +315,12 @@ class Bounds:
                 / math.sqrt(32 * setting.batch * setting.passes * math.log(2 / setting.delta))
             )
             mu = 2 * setting.lipschitz / std
-            rows.append(("theorem 4, one step", "exact", epsilon, epsilon_of(mu, small), claimed))
+            yield "theorem 4, one step", "exact", epsilon, epsilon_of(mu, small), claimed
             formula = mu * math.sqrt(2 * math.log(1.25 / small))
-            rows.append(("theorem 4, one step", "Theorem 2 of the paper", epsilon, formula, claimed))
-        return rows
+            yield "theorem 4, one step", "Theorem 2 of the paper", epsilon, formula, claimed
 
-    def lemmas(self) -> list[Case]:
-        """Return the cases of Lemma 4, of Remark 1 and of the condition on tau.
+    def _lemmas(self) -> Iterator[Case]:
+        """Yield the cases of Lemma 4, of Remark 1 and of the condition on tau.
 
         - Lemma 4: exact ln(1 + gamma (e^eps - 1)) for a uniform subset of a share gamma of the records,
           eps < 1, against 2 gamma eps; x: eps;
@@ -362,23 +329,21 @@ class Bounds:
         - Supplement E: the smallest tau of the condition of Theorem 4 for one pass, eps^2 N/(32 ln(2/delta)),
           over N; x: N.
         """
-        rows: list[Case] = []
         for gamma, epsilon in product((0.001, 0.01, 0.1, 0.5, 1.0), (0.01, 0.1, 0.5, 0.99)):
             exact = math.log1p(gamma * math.expm1(epsilon))
-            rows.append(("lemma 4", f"γ = {gamma:g}", epsilon, exact, 2 * gamma * epsilon))
+            yield "lemma 4", f"γ = {gamma:g}", epsilon, exact, 2 * gamma * epsilon
         for k, delta, share in product((1, 10, 1000, 100000), (1e-2, 1e-6), (0.01, 0.1, 0.5, 0.99)):
             log = -math.log(delta)
             c = share * math.sqrt(log)
             epsilon = c / math.sqrt(2 * k * log)
             total = c + k * epsilon * math.expm1(epsilon)
-            rows.append(("remark 1", f"k = {k}, δ' = {delta:g}", c, total, 2 * c))
+            yield "remark 1", f"k = {k}, δ' = {delta:g}", c, total, 2 * c
         for records, epsilon in product((1000, 10000, 100000), self.epsilons):
             smallest = epsilon**2 * records / (32 * math.log(2 / self.algorithm.delta))
-            rows.append(("one pass", f"ε = {epsilon:g}", records, smallest, records))
-        return rows
+            yield "one pass", f"ε = {epsilon:g}", records, smallest, records
 
-    def gaussian(self) -> list[Case]:
-        """Return the exact epsilon of the mechanism of Lemma 5, against the promised one.
+    def _gaussian(self) -> Iterator[Case]:
+        """Yield the exact epsilon of the mechanism of Lemma 5, against the promised one.
 
         Lemma 5: a sum of gradients in F times the unit ball, plus F w, is (eps, delta)-private if w has
         standard deviation (1 + sqrt(c ln(1/delta)))/eps in each coordinate. c = 1 as printed, and c = 2 as in
@@ -386,18 +351,16 @@ class Bounds:
         the radius of the ball. An added or removed record moves it by once the radius. value: the exact
         epsilon at delta. x: eps.
         """
-        rows: list[Case] = []
         changes = {"replaced": 2.0, "added or removed": 1.0}
         for (change, moved), factor in product(changes.items(), (1, 2)):
             root = "as printed" if factor == 1 else f"{factor} log(1/δ) under the root"
             for epsilon, delta in self.gaussian_budgets:
                 std = (1 + math.sqrt(factor * math.log(1 / delta))) / epsilon
                 exact = epsilon_of(moved / std, delta)
-                rows.append((f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon, exact, epsilon))
-        return rows
+                yield f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon, exact, epsilon
 
-    def covariance(self) -> list[Case]:
-        """Return the cases of Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1) for n > 4; x: n.
+    def _covariance(self) -> Iterator[Case]:
+        """Yield the cases of Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1) for n > 4; x: n.
 
         L = 1, and Cov has the divisor n - 1.
 
@@ -415,7 +378,6 @@ class Bounds:
             2: np.concatenate([np.zeros((1, 2)), np.stack([np.cos(turns), np.sin(turns)], 1)]),
             3: np.concatenate([np.zeros((1, 3)), np.eye(3), -np.eye(3)]),
         }
-        rows: list[Case] = []
         for n, (d, ball) in product(self.covariance_records, balls.items()):
             worst = 0.0
             for others in combinations_with_replacement(range(len(ball)), n - 1):
@@ -424,13 +386,12 @@ class Bounds:
                 cov = np.einsum("pni,pnj->pij", centred, centred) / (n - 1)
                 gap = np.linalg.norm(cov[:, None] - cov[None], axis=(2, 3))
                 worst = max(worst, float(gap.max()))
-            rows.append(("lemma 6", f"enumerated, d = {d}", n, worst, 7 / (n - 1)))
+            yield "lemma 6", f"enumerated, d = {d}", n, worst, 7 / (n - 1)
         for n in self.far_records:
-            rows.append(("lemma 6", "any data set", n, 3 * math.sqrt(3) / n, 7 / (n - 1)))
-        return rows
+            yield "lemma 6", "any data set", n, 3 * math.sqrt(3) / n, 7 / (n - 1)
 
-    def rates(self) -> list[Case]:
-        """Return the length of N(0, I^-1) in both norms against its rate (supplement B, remark 1).
+    def _rates(self) -> Iterator[Case]:
+        """Yield the length of N(0, I^-1) in both norms against its rate (supplement B, remark 1).
 
         The common factor sqrt((1 + 4B/eps)/n) is left out.
 
@@ -438,17 +399,15 @@ class Bounds:
         - l2, scale: d = 10 and I^-1 = s times the identity, against ||I^-1||_F; x: s;
         - linf: E||z||_inf for the identity, whose ||I^-1||_2 is 1, against its value at d = 1; x: d.
         """
-        rows: list[Case] = []
         for d in self.dimensions:
-            rows.append(("rate, l2", "I = identity", d, length(d), math.sqrt(d)))
+            yield "rate, l2", "I = identity", d, length(d), math.sqrt(d)
         for s in self.scales:
-            rows.append(("rate, l2, scale", "d = 10", s, math.sqrt(s) * length(10), s * math.sqrt(10)))
+            yield "rate, l2, scale", "d = 10", s, math.sqrt(s) * length(10), s * math.sqrt(10)
         for d in self.dimensions:
-            rows.append(("rate, linf", "I = identity", d, largest(d), largest(1)))
-        return rows
+            yield "rate, linf", "I = identity", d, largest(d), largest(1)
 
-    def wald(self) -> list[Case]:
-        """Return the level and power of a test with one posterior sample (supplement B, remark 2); x: n.
+    def _wald(self) -> Iterator[Case]:
+        """Yield the level and power of a test with one posterior sample (supplement B, remark 2); x: n.
 
         The data are coins with logit theta. Wald's test of theta = theta_0 rejects if n I(theta)
         (theta - theta_0)^2/(1 + 1/rho) exceeds the chi^2 quantile, with rho = min(1, eps/4B) and
@@ -462,9 +421,8 @@ class Bounds:
 
         All are sums, over the binomial number of heads, of posterior masses on a lattice.
         """
-        rows: list[Case] = []
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
-            rho = min(1.0, epsilon / (4 * float(np.logaddexp(0, self.wald_radius))))
+            rho = posterior_weight(epsilon, self.wald_radius)
             information = expit(self.theta0) * expit(-self.theta0)
             error = math.sqrt((1 + 1 / rho) / (n * information))
             z = stats.norm.ppf(1 - LEVEL / 2)
@@ -473,42 +431,12 @@ class Bounds:
                 ("type I", self.theta0, LEVEL),
                 ("power", self.theta0 + SHIFT * error, float(power)),
             ):
-                wald, ratio = self._rejects(theta, n, rho)
-                rows.append((f"wald, {kind}", f"ε = {epsilon:g}", n, wald, bound))
-                rows.append((f"likelihood ratio, {kind}", f"ε = {epsilon:g}", n, ratio, bound))
-        return rows
+                wald, ratio = rejections(theta, self.theta0, self.wald_radius, n, rho, LEVEL)
+                yield f"wald, {kind}", f"ε = {epsilon:g}", n, wald, bound
+                yield f"likelihood ratio, {kind}", f"ε = {epsilon:g}", n, ratio, bound
 
-    def _rejects(self, theta: float, n: int, rho: float) -> tuple[float, float]:
-        """Return the probabilities that Wald's and the likelihood-ratio test reject theta_0.
-
-        The data come from `theta`. The sum is over numbers of heads within 7 standard deviations, with their
-        binomial weights. At most about a thousand evenly spaced numbers are used.
-        """
-        chance = float(expit(theta))
-        wide = 7 * math.sqrt(n * chance * (1 - chance))
-        low, high = max(0, math.floor(n * chance - wide)), min(n, math.ceil(n * chance + wide))
-        heads = np.arange(low, high + 1, max(1, (high - low) // 1000))
-        weight = stats.binom.pmf(heads, n, chance)
-        centre = np.clip(logit(np.clip(heads / n, 1e-9, 1 - 1e-9)), -self.wald_radius, self.wald_radius)
-        spread = 8 / np.sqrt(rho * n * expit(centre) * expit(-centre))
-        ends = [np.clip(centre + sign * spread, -self.wald_radius, self.wald_radius) for sign in (-1, 1)]
-        cells = (np.arange(2000) + 0.5) / 2000
-        draw = ends[0][:, None] + (ends[1] - ends[0])[:, None] * cells  # (heads, cells)
-        log = rho * (heads[:, None] * log_expit(draw) + (n - heads[:, None]) * log_expit(-draw))
-        posterior = np.exp(log - log.max(1, keepdims=True))
-        posterior /= posterior.sum(1, keepdims=True)
-        apart = draw - self.theta0
-        wald = expit(draw) * expit(-draw) * apart**2
-        ratio = 2 * (expit(draw) * apart + log_expit(-draw) - log_expit(-self.theta0))  # 2 KL
-        limit = stats.chi2.ppf(1 - LEVEL, 1) * (1 + 1 / rho) / n
-        first, second = (
-            float(weight @ (posterior * (statistic > limit)).sum(1) / weight.sum())
-            for statistic in (wald, ratio)
-        )
-        return first, second
-
-    def approximate(self) -> list[Case]:
-        """Return the cases of Proposition 3, on the privacy of approximate posterior samples.
+    def _approximate(self) -> Iterator[Case]:
+        """Yield the cases of Proposition 3, on the privacy of approximate posterior samples.
 
         A sample within L1 distance delta of the exact one is (eps, (1 + e^eps) delta)-DP. The exact
         posteriors are those of five probabilities of heads given 5 coins, tempered by rho, with a uniform
@@ -520,7 +448,6 @@ class Bounds:
         - Metropolis: a chain that starts at the first parameter and proposes the two neighbouring parameters.
           delta is its largest L1 distance over data sets after some steps.
         """
-        rows: list[Case] = []
         chances, coins = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), 5
         for rho in self.tempers:
             heads = np.arange(coins + 1)[:, None]
@@ -529,41 +456,37 @@ class Bounds:
             pairs = [(i, i + 1) for i in range(coins)] + [(i + 1, i) for i in range(coins)]
             epsilon = max(float(np.log(exact[i] / exact[j]).max()) for i, j in pairs)
             for budget in self.budgets:
-                found = max(worst_within(exact[i], exact[j], epsilon, budget) for i, j in pairs)
+                delta = max(worst_within(exact[i], exact[j], epsilon, budget) for i, j in pairs)
                 case = f"worst at distance {budget:g}"
-                rows.append(("proposition 3", case, epsilon, found, (1 + math.exp(epsilon)) * budget))
+                yield "proposition 3", case, epsilon, delta, (1 + math.exp(epsilon)) * budget
             for steps in self.chain_steps:
                 laws = np.stack([metropolis(law, steps) for law in exact])
                 budget = float(np.abs(laws - exact).sum(1).max())
                 over = [np.maximum(laws[i] - math.exp(epsilon) * laws[j], 0).sum() for i, j in pairs]
                 case = f"Metropolis, {steps} steps"
                 bound = (1 + math.exp(epsilon)) * budget
-                rows.append(("proposition 3", case, epsilon, float(max(over)), bound))
-        return rows
+                yield "proposition 3", case, epsilon, float(max(over)), bound
 
-    def mechanism(self) -> list[Case]:
-        """Return the exact epsilon of the Gaussian mechanism of Theorem 2, against the promised one; x: eps.
+    def _mechanism(self) -> Iterator[Case]:
+        """Yield the exact epsilon of the Gaussian mechanism of Theorem 2, against the promised one; x: eps.
 
         Theorem 2: noise of standard deviation sqrt(2 ln(1.25/delta))/eps times the l2 sensitivity is (eps,
         delta)-private, for eps < 1. value: the exact epsilon at delta. The rows of "eps >= 1" are outside the
         theorem.
         """
-        rows: list[Case] = []
         deltas = (1e-15, 1e-10, 1e-5, 1e-2, 0.1, 0.5, 0.9, 0.99)
         inside, outside = (0.001, 0.01, 0.1, 0.5, 0.9, 0.999), (1.0, 2.0, 5.0, 10.0, math.exp(3))
         for kind, epsilons in (("theorem 2", inside), ("theorem 2, ε ≥ 1", outside)):
             for delta, epsilon in product(deltas, epsilons):
                 mu = epsilon / math.sqrt(2 * math.log(1.25 / delta))
-                rows.append((kind, f"δ = {delta:g}", epsilon, epsilon_of(mu, delta), epsilon))
-        return rows
+                yield kind, f"δ = {delta:g}", epsilon, epsilon_of(mu, delta), epsilon
 
-    def composition(self) -> list[Case]:
-        """Return the cases of Lemma 3, on the composition of k mechanisms; x: eps.
+    def _composition(self) -> Iterator[Case]:
+        """Yield the cases of Lemma 3, on the composition of k mechanisms; x: eps.
 
         k (eps, delta)-private mechanisms together are (eps', k delta + delta')-private. value: the exact
         delta at eps' of the worst k mechanisms, chosen adaptively (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
         """
-        rows: list[Case] = []
         ks, epsilons, slacks = (
             (1, 2, 10, 100, 10_000),
             (1e-3, 0.01, 0.1, 0.5, 1.0, 3.0),
@@ -574,11 +497,10 @@ class Bounds:
                 continue
             total = math.sqrt(2 * k * math.log(1 / slack)) * epsilon + k * epsilon * math.expm1(epsilon)
             case = f"k = {k}, δ' = {slack:g}, δ = {delta:g}"
-            rows.append(("lemma 3", case, epsilon, composed(k, epsilon, delta, total), k * delta + slack))
-        return rows
+            yield "lemma 3", case, epsilon, composed(k, epsilon, delta, total), k * delta + slack
 
-    def losses(self) -> list[Case]:
-        """Return the cases of Section 3.4: Theorem 1, 4B, for losses that objective perturbation excludes.
+    def _losses(self) -> Iterator[Case]:
+        """Yield the cases of Section 3.4: Theorem 1, 4B, for losses that objective perturbation excludes.
 
         log p = -loss, and B is the largest loss. There are three slopes theta and records (u, y). The losses
         are l1 |y - theta u|, Huber of the same with its corner at 1/2, and hinge (1 - y theta u)_+. value:
@@ -592,14 +514,12 @@ class Bounds:
             "Huber": np.where(residual <= 0.5, residual**2, residual - 0.25),
             "hinge": np.maximum(1 - (y * slope * u)[:, y != 0], 0),
         }
-        rows: list[Case] = []
         for (name, loss), mass, n in product(tables.items(), self.prior_masses, self.loss_records):
             case = f"{name}, prior mass {mass:g} on one parameter"
-            rows.append(("theorem 1, 4B", case, n, worst_ratio(-loss, mass, n), 4 * float(loss.max())))
-        return rows
+            yield "theorem 1, 4B", case, n, worst_ratio(-loss, mass, n), 4 * float(loss.max())
 
-    def fisher_scoring(self) -> list[Case]:
-        """Return the cases of Section 4.2: SGFS (Algorithm 4) as eta grows without bound; x: N.
+    def _scoring(self) -> Iterator[Case]:
+        """Yield the cases of Section 4.2: SGFS (Algorithm 4) as eta grows without bound; x: N.
 
         Then the minibatch is its only noise. The data are coins with logit theta and some heads among N; the
         prior is flat. The Fisher information I is known: that of all records at the mode. The stationary law
@@ -613,7 +533,6 @@ class Bounds:
         - private: variance over that of the normal approximation, on a normal posterior with sigma^2 of
           Algorithm 4, F = 1 and information 1/4 for each record; bound: 1; x: epsilon.
         """
-        rows: list[Case] = []
         for records, heads, batch in self.scoring:
             mode = float(logit(heads / records))
             information = heads * (1 - heads / records)
@@ -630,10 +549,10 @@ class Bounds:
                 normal = np.exp(-((theta - mean) ** 2) / (2 * variance))
                 normal /= normal.sum()
                 away, known = (float(np.abs(np.cumsum(one - normal)).max()) for one in (law, posterior))
-                rows.append((f"sgfs, {name}", case, records, away, known))
+                yield f"sgfs, {name}", case, records, away, known
             mean, variance = moments(theta, law)
             lagged = float((law * (theta - mean)) @ move @ (theta - mean)) / variance
-            rows.append(("sgfs, relaxation", case, records, -batch / records / math.log(lagged), math.nan))
+            yield "sgfs, relaxation", case, records, -batch / records / math.log(lagged), math.nan
         setting = self.algorithm
         for epsilon in self.epsilons:
             noise = setting.noise(epsilon) / (4 * setting.records**2)  # sigma^2 on the mean gradient
@@ -642,11 +561,10 @@ class Bounds:
             pull = setting.records / 4
             gain = 2 / ((1 + ratio) * pull)
             variance = gain**2 * push / (1 - (1 - gain * pull) ** 2)
-            rows.append(("sgfs, private", "normal posterior", epsilon, variance * pull, 1.0))
-        return rows
+            yield "sgfs, private", "normal posterior", epsilon, variance * pull, 1.0
 
-    def variances(self) -> list[Case]:
-        """Return the cases of Section 4.1 on the choice of tau and of T.
+    def _batches(self) -> Iterator[Case]:
+        """Yield the cases of Section 4.1 on the choice of tau and of T.
 
         Choice of tau: variances over eta^2 of both random components of a step; x: tau, with T fixed.
 
@@ -658,57 +576,36 @@ class Bounds:
         eta, as in `phase`. value: T = 2 N. bound: T = sqrt(N). x: T.
         """
         setting = self.algorithm
-        rows: list[Case] = []
         for batch in self.batches:
             private = replace(setting, batch=batch).noise(self.epsilons[0])
             sampled = setting.records**2 / batch * (1 - batch / setting.records)
-            rows.append(("variance of a step", "privacy", batch, private, math.nan))
-            rows.append(("variance of a step", "minibatch", batch, sampled, math.nan))
+            yield "variance of a step", "privacy", batch, private, math.nan
+            yield "variance of a step", "minibatch", batch, sampled, math.nan
         short = replace(setting, passes=round(math.sqrt(setting.records)))
         long = replace(setting, passes=2 * setting.records)
         for epsilon in self.epsilons:
-            covered, reference = (self._covered(one, epsilon) for one in (long, short))
-            rows.append(("relaxation times, T = 2N", f"ε = {epsilon:g}", long.passes, covered, reference))
-        return rows
+            covered, reference = (one.relaxation_times(epsilon) for one in (long, short))
+            yield "relaxation times, T = 2N", f"ε = {epsilon:g}", long.passes, covered, reference
 
-    @staticmethod
-    def _covered(setting: Algorithm2, epsilon: float) -> float:
-        """Return the relaxation times of SGLD within N T/tau steps, at the step with privacy noise eta.
-
-        The curvature is L N/4.
-        """
-        return setting.steps * setting.lipschitz * setting.records / 4 / setting.noise(epsilon)
-
-    def hybrid(self) -> list[Case]:
-        """Return the cases of Section 4.1 on Algorithm 3 without burn-in, for coins as in `wald`.
+    def _hybrid(self) -> Iterator[Case]:
+        """Yield the cases of Section 4.1 on Algorithm 3 without burn-in, for coins as in `wald`.
 
         start: the probability that a posterior sample at eps/2, rho = min(1, eps/8B), lies within the central
         95 % of the posterior. bound: .95. x: n. With p = sigmoid(theta) and s heads the tempered posterior of
         p is Beta(rho s, rho (n - s)), truncated to the interval.
 
-        relaxation times: `_covered` at eps/2 of `algorithm`. x: eps.
+        relaxation times: as in `batches`, at eps/2. x: eps.
         """
-        ends = expit([-self.wald_radius, self.wald_radius])
-        rows: list[Case] = []
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
-            rho = min(1.0, epsilon / (8 * float(np.logaddexp(0, self.wald_radius))))
-            chance = float(expit(self.theta0))
-            heads = np.unique(stats.binom.ppf((np.arange(200) + 0.5) / 200, n, chance))
-            weight = stats.binom.pmf(heads, n, chance)
-            whole, tempered = (stats.beta(power * heads, power * (n - heads)) for power in (1.0, rho))
-            low, high = whole.cdf(ends[0]), whole.cdf(ends[1])
-            central = [whole.ppf(low + share * (high - low)) for share in (0.025, 0.975)]
-            mass = tempered.cdf(central[1]) - tempered.cdf(central[0])
-            mass /= tempered.cdf(ends[1]) - tempered.cdf(ends[0])
-            within = float(weight @ mass / weight.sum())
-            rows.append(("hybrid, start", f"ε = {epsilon:g}", n, within, 0.95))
+            rho = posterior_weight(epsilon / 2, self.wald_radius)
+            within = central_mass(self.theta0, self.wald_radius, n, rho)
+            yield "hybrid, start", f"ε = {epsilon:g}", n, within, 0.95
         for epsilon in self.epsilons:
-            covered = self._covered(self.algorithm, epsilon / 2)
-            rows.append(("hybrid, relaxation times", "Adult's N", epsilon, covered, math.nan))
-        return rows
+            covered = self.algorithm.relaxation_times(epsilon / 2)
+            yield "hybrid, relaxation times", "Adult's N", epsilon, covered, math.nan
 
-    def thermostat(self, seed: int) -> list[Case]:
-        """Return the cases of supplement E: SGNHT (eq. 4.5) with the noise of Algorithm 2; x: epsilon.
+    def _thermostat(self, seed: int) -> Iterator[Case]:
+        """Yield the cases of supplement E: SGNHT (eq. 4.5) with the noise of Algorithm 2; x: epsilon.
 
         The target is N(0, identity) in two dimensions. V is the variance of the privacy noise over eta^2. The
         product eta V has no unit; it is that of `algorithm` at eta = `thermostat_step`/(beta N), beta = 1/4.
@@ -723,7 +620,6 @@ class Bounds:
           relaxes at the rate eta beta N/alpha per step.
         """
         kernel = sgnht()
-        rows: list[Case] = []
         curvature, eta = self.algorithm.records / 4, torch.tensor(self.thermostat_step, dtype=torch.float64)
         for epsilon in self.thermostat_epsilons:
             needed = self.algorithm.noise(epsilon)
@@ -741,36 +637,15 @@ class Bounds:
                 lost |= ~(state.theta.abs().amax((1, 2)) < DIVERGED)
                 if 2 * t >= self.chain_length:
                     total += state.theta[:, 0].square()
-            kept = ~lost.numpy()
-            squares = total.numpy()[kept] / (self.chain_length - self.chain_length // 2)
+            stable = ~lost.numpy()
+            squares = total.numpy()[stable] / (self.chain_length - self.chain_length // 2)
             alpha = 1 - math.sqrt(1 / 2)  # alpha (2 - alpha) = 1/2
             reached = self.algorithm.steps * curvature / (2 * needed) / alpha
-            mean = float(squares.mean()) if kept.any() else math.nan
-            rows += [
-                ("thermostat, temperature", "fixed step", epsilon, mean, 1.0),
-                ("thermostat, diverged", "fixed step", epsilon, float(1 - kept.mean()), math.nan),
-                ("thermostat, ηV", "fixed step", epsilon, strength, 1.0),
-                ("thermostat, reached", "step with ηV = 1/2", epsilon, reached, 1.0),
-            ]
-        return rows
-
-
-def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
-    """Return the largest |log ratio| of the posteriors of neighbours with n records.
-
-    Parameters
-    ----------
-    table : log p(x|theta), (3 parameters, points).
-    mass : prior of the first parameter; the others share the rest equally.
-    n : records.
-    """
-    prior = np.log([mass, (1 - mass) / 2, (1 - mass) / 2])
-    worst = 0.0
-    for others in combinations_with_replacement(range(table.shape[1]), n - 1):
-        joint = (prior + table[:, list(others)].sum(1))[:, None] + table
-        log_posterior = joint - logsumexp(joint, axis=0)
-        worst = max(worst, float(np.ptp(log_posterior, axis=1).max()))
-    return worst
+            mean = float(squares.mean()) if stable.any() else math.nan
+            yield "thermostat, temperature", "fixed step", epsilon, mean, 1.0
+            yield "thermostat, diverged", "fixed step", epsilon, float(1 - stable.mean()), math.nan
+            yield "thermostat, ηV", "fixed step", epsilon, strength, 1.0
+            yield "thermostat, reached", "step with ηV = 1/2", epsilon, reached, 1.0
 
 
 def length(d: int) -> float:
@@ -780,94 +655,7 @@ def length(d: int) -> float:
 
 def largest(d: int) -> float:
     """Return E max |z_i| of d independent N(0, 1): the integral of 1 - P(|z| <= t)^d over t > 0."""
-    found, _ = integrate.quad(
+    mean, _ = integrate.quad(
         lambda t: -math.expm1(d * math.log1p(-2 * stats.norm.sf(t))) if t else 1.0, 0, 40
     )
-    return float(found)
-
-
-def composed(k: int, epsilon: float, delta: float, total: float) -> float:
-    """Return the exact delta of the worst k-fold adaptive composition of (epsilon, delta)-private mechanisms.
-
-    Parameters
-    ----------
-    k : number of mechanisms.
-    epsilon, delta : of each mechanism.
-    total : the epsilon at which delta is computed.
-    """
-    flips = np.arange(k + 1)
-    log = gammaln(k + 1) - gammaln(flips + 1) - gammaln(k - flips + 1) - k * np.logaddexp(0, epsilon)
-    log += (k - flips) * epsilon  # log probability of that number of flips in k randomised responses
-    over = (k - 2 * flips) * epsilon - total
-    pure = float((np.exp(log) * -np.expm1(-np.maximum(over, 0))).sum())
-    return -math.expm1(k * math.log1p(-delta) + math.log1p(-pure))
-
-
-def fixed_point(move: np.ndarray) -> np.ndarray:
-    """Return the stationary law ``(points,)`` of the transition matrix `move`, whose rows sum to one."""
-    system = move.T - np.eye(len(move))
-    system[-1] = 1.0  # the law sums to one
-    return np.asarray(np.linalg.solve(system, np.eye(len(move))[-1]))
-
-
-def moments(theta: np.ndarray, law: np.ndarray) -> tuple[float, float]:
-    """Return the mean and variance of a law ``(points,)`` on the lattice theta."""
-    mean = float(law @ theta)
-    return mean, float(law @ (theta - mean) ** 2)
-
-
-def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) -> np.ndarray:
-    """Return the transition matrix ``(points, points)`` of SGFS at an unbounded step.
-
-    The data are coins with logit theta, and N I is the information at the mode. A step is
-    theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients.
-
-    Parameters
-    ----------
-    theta : lattice, ``(points,)``.
-    records, heads, batch : N, number of heads, and tau.
-    """
-    move = np.zeros((len(theta), len(theta)))
-    every, information = np.arange(len(theta)), heads * (1 - heads / records)
-    gain = 2 / ((1 + records / batch) * information) * records / batch
-    for positive in range(batch + 1):
-        chance = stats.hypergeom.pmf(positive, records, heads, batch)
-        place = (theta - gain * (batch * expit(theta) - positive) - theta[0]) / (theta[1] - theta[0])
-        place = np.clip(place, 0, len(theta) - 1)
-        left = np.minimum(place.astype(int), len(theta) - 2)
-        np.add.at(move, (every, left), chance * (1 - (place - left)))
-        np.add.at(move, (every, left + 1), chance * (place - left))
-    return move
-
-
-def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) -> float:
-    """Return the largest P'(S) - e^epsilon Q'(S) over events S and laws P', Q' near p and q.
-
-    Parameters
-    ----------
-    p, q : laws, ``(K,)``.
-    epsilon : as in the difference.
-    distance : L1 distance of P' from p, and of Q' from q, at most.
-    """
-    found = 0.0
-    for bits in product((False, True), repeat=len(p)):
-        inside = np.array(bits)
-        first, second = float(p[inside].sum()), float(q[inside].sum())
-        moved = min(first + distance / 2, 1.0) if inside.any() else 0.0
-        found = max(found, moved - math.exp(epsilon) * max(second - distance / 2, 0.0))
-    return found
-
-
-def metropolis(law: np.ndarray, steps: int) -> np.ndarray:
-    """Return the law after `steps` steps of a Metropolis chain on 0..K-1 whose target is `law`.
-
-    The chain starts at 0. It proposes each of the two neighbours with probability 1/2.
-    """
-    count = len(law)
-    move = np.zeros((count, count))
-    for i in range(count):
-        for j in (i - 1, i + 1):
-            if 0 <= j < count:
-                move[i, j] = 0.5 * min(1.0, law[j] / law[i])
-        move[i, i] = 1 - move[i].sum()
-    return np.asarray(np.linalg.matrix_power(move, steps)[0])
+    return float(mean)

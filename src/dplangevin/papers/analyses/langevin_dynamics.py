@@ -1,0 +1,178 @@
+"""Exact Renyi divergences of full batches and of diffusions, and constants of log-Sobolev inequalities.
+
+ryffel2022 bounds them in Lemmas 3.1 and 3.2, in Theorem 3.1 and in its theorem under c-LSI.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+from scipy.special import ndtr
+
+from dplangevin.privacy.events import LangevinDpEvent
+
+
+def gaussian_renyi(contractions: np.ndarray) -> float:
+    """Compute R_alpha/alpha of theta_K for full batches, in units of L^2/(lambda n^2 sigma^2).
+
+    The losses are (lambda/2) theta^2 -+ L theta. theta_K is Gaussian. Its two means differ by 2L/(n lambda)
+    (1 - prod(1 - eta_k lambda)). Its variance is sigma^2/lambda times v, where v starts at 2 and v <-
+    (1 - eta lambda)^2 v + 2 eta lambda. Projections are post-processing and are left out, so this is the
+    largest value over all radii of C.
+
+    Parameters
+    ----------
+    contractions : eta_k lambda, (K,).
+    """
+    shrinkage, variance = 1.0, 2.0
+    for contraction in contractions:
+        shrinkage *= 1 - contraction
+        variance = (1 - contraction) ** 2 * variance + 2 * contraction
+    return 2 * (1 - shrinkage) ** 2 / variance
+
+
+def every_constant(event: LangevinDpEvent, order: float) -> float:
+    """Return the largest epsilon of the theorem under c-LSI over all c > 0.
+
+    It is 2 alpha L^2 T/(n^2 sigma^2) with T = sum_k eta_k. The theorem's 2 alpha L^2/(c n^2 sigma^4)
+    (1 - e^(-sigma^2 c T)) increases to it as c decreases to 0.
+    """
+    share = event.lipschitz / (event.records * event.noise_std)
+    return 2 * order * share**2 * float(event.step_sizes().sum())
+
+
+def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[float, float]:
+    """Compute R_alpha of theta_K and the epsilon of the theorem under c-LSI, both divided by alpha L^2/n^2.
+
+    The case has eta = sigma = 1 and full batches. The losses are (h/2) theta^2 -+ L theta. C is so wide that
+    its ends do not matter, and h theta is small beside L. All laws are Gaussian, so c is 1 over the largest
+    variance. Between two steps the variance of the tracing diffusion is convex in time. It starts below the
+    variance at the first of the two steps. So it is largest at a step.
+
+    Parameters
+    ----------
+    contraction : h in [0, 2).
+    start : variance of theta_0.
+    steps : K.
+    """
+    distance, variance, largest = 0.0, start, start
+    for _ in range(steps):
+        distance = (1 - contraction) * distance + 2
+        variance = (1 - contraction) ** 2 * variance + 2
+        largest = max(largest, variance)
+    return distance**2 / (2 * variance), 2 * largest * -math.expm1(-steps / largest)
+
+
+def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float, nodes: int = 4001) -> float:
+    """Return an upper bound on c for a mixture of two Gaussians that is c-LSI.
+
+    The bound is 2 E[f'^2]/Ent(f^2) by Definition 3.2, for the best of several functions f. Each f rises from
+    0 between two points and is constant elsewhere. Where it rises, f' is inversely proportional to the
+    density.
+
+    Parameters
+    ----------
+    centres, weights : of the two Gaussians, (2,), ascending.
+    std : of both.
+    nodes : lattice points of the integrals.
+    """
+    low, high = centres
+    x, width = np.linspace(low - 10 * std, high + 10 * std, nodes, retstep=True)
+    density = np.exp(-0.5 * ((x - centres[:, None]) / std) ** 2).T @ weights / (std * math.sqrt(2 * math.pi))
+    best = math.inf
+    for begin, end in product(np.linspace(low, high, 21), np.linspace(low, high + 3 * std, 21)):
+        if end - begin <= std:
+            continue
+        slope = ((x > begin) & (x < end)) / density
+        f = np.cumsum(slope)
+        slope, square = slope / (f[-1] * width), (f / f[-1]) ** 2
+        mean = float(density @ square) * width
+        logs = np.log(square, out=np.zeros_like(square), where=square > 0)
+        entropy = float(density @ (square * logs)) * width - mean * math.log(mean)
+        best = min(best, 2 * float(density @ slope**2) * width / entropy)
+    return best
+
+
+def fokker_planck(
+    starts: np.ndarray, drifts: np.ndarray, mass: np.ndarray, diffusion: float, time: float, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute both sides of the equation of Lemma 3.1 at the points `at`.
+
+    The law is that of start - time drift + N(0, 2 time diffusion), where (start, drift) is one of (starts,
+    drifts). Derivatives are complex steps.
+
+    Parameters
+    ----------
+    starts, drifts, mass : the atoms and their probabilities, (atoms,) each.
+    diffusion : sigma^2.
+    time : since the step began, > 0.
+    at : (points,).
+    """
+    tiny = 1e-30
+
+    def each(t: complex, x: np.ndarray) -> np.ndarray:
+        """Return mass times density of every atom, (atoms, points)."""
+        away = x - (starts - t * drifts)[:, None]
+        scale = mass[:, None] / np.sqrt(4 * np.pi * diffusion * t)
+        return np.asarray(scale * np.exp(-(away**2) / (4 * diffusion * t)))
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        """Return the derivative of the density in x."""
+        away = x - (starts - time * drifts)[:, None]
+        return np.asarray((each(time, x) * -away / (2 * diffusion * time)).sum(axis=0))
+
+    beside = at + tiny * 1j
+    left = each(time + tiny * 1j, at.astype(complex)).sum(axis=0).imag / tiny
+    density = each(time, beside)
+    drift = (drifts @ density) / density.sum(axis=0)  # E[drift | theta]
+    flow = (density.sum(axis=0) * drift).imag / tiny
+    return left, flow + diffusion * slope(beside).imag / tiny
+
+
+def shifted_renyi(order: float, time: float, radius: float, pull: float) -> float:
+    """Compute R_order(Theta_t || Theta'_t) of two diffusions whose densities are shifts of each other.
+
+    dTheta = -(pull Theta -+ 1/2) dt + sqrt(2) dW, from clip(N(0, 1), -radius, radius). So sigma = 1, and the
+    gradients differ by S_g = 1.
+    """
+    decay, noise = math.exp(-pull * time), 2 * _integral(2 * pull, time)
+    shift, end, total = _integral(pull, time) / 2, decay * radius, decay**2 + noise
+
+    def log_density(theta: np.ndarray) -> np.ndarray:
+        """Return the log-density of the law without its shift."""
+        gaussian = np.exp(-(theta**2) / (2 * total)) / math.sqrt(2 * math.pi * total)
+        if math.isinf(radius):
+            return np.asarray(np.log(gaussian))
+        mean, std = np.abs(theta) * decay**2 / total, decay * math.sqrt(noise / total)
+        inner = gaussian * (ndtr((end - mean) / std) - ndtr((-end - mean) / std))
+        atoms = sum(np.exp(-((theta - side) ** 2) / (2 * noise)) for side in (-end, end))
+        return np.asarray(np.log(inner + ndtr(-radius) * atoms / math.sqrt(2 * math.pi * noise)))
+
+    reach = 12 * math.sqrt(total) + 2 * order * shift
+    theta, width = np.linspace(-reach, reach, 4001, retstep=True)
+    log = order * log_density(theta - shift) + (1 - order) * log_density(theta + shift)
+    return float(np.log(np.exp(log).sum() * width) / (order - 1))
+
+
+def _integral(rate: float, time: float) -> float:
+    """Return the integral of e^(-rate s) over s from 0 to time."""
+    return -math.expm1(-rate * time) / rate if rate else time
+
+
+def renyi_dynamics(
+    order: float, time: float, radius: float, pull: float, gamma: float
+) -> tuple[float, float]:
+    """Compute both sides of Lemma 3.2 for the diffusions of `shifted_renyi`.
+
+    The left side is dR/dt + 2 (1 - gamma) sigma^2 c [R/alpha + (alpha - 1) dR/dalpha]. The lemma allows at
+    most alpha S_g^2/(4 gamma sigma^2). The law is a 1-Lipschitz image of N(0, v) with v = e^(-2 pull t) + the
+    variance of the noise. So it is c-LSI with c = 1/v.
+    """
+    small = 1e-4
+    later, earlier = (shifted_renyi(order, time + sign * small, radius, pull) for sign in (1, -1))
+    above, below = (shifted_renyi(order + sign * small, time, radius, pull) for sign in (1, -1))
+    constant = 1 / (math.exp(-2 * pull * time) + 2 * _integral(2 * pull, time))
+    bracket = shifted_renyi(order, time, radius, pull) / order + (order - 1) * (above - below) / (2 * small)
+    return (later - earlier) / (2 * small) + 2 * (1 - gamma) * constant * bracket, order / (4 * gamma)
