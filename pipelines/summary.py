@@ -143,7 +143,7 @@ def loaded(path: Path) -> dict[str, Any]:
     return found
 
 
-def told(log: Path, status: int, exhibits: Iterable[str], strict: bool = False) -> int:
+def report(log: Path, status: int, exhibits: Iterable[str], strict: bool = False) -> int:
     """Print the summary of a run in which DVC ended with `status`; return the exit status of the run."""
     run = read(log)
     if status and not run.failed:
@@ -163,7 +163,7 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="data that cannot be had are a failure too")
     args = parser.parse_args()
     exhibits = list(loaded(Path("params.yaml"))["pipeline"]["exhibits"])
-    return told(args.log, args.status, exhibits, args.strict)
+    return report(args.log, args.status, exhibits, args.strict)
 
 
 if __name__ == "__main__":

@@ -116,17 +116,17 @@ def result(cfg: DictConfig, name: str) -> Result:
     run = cfg.pipeline.runs[name]
     at = cfg, run.experiment, run.dataset
     paths = [RUNS / run.experiment / run.dataset / f"{each}.csv" for each in tables(cfg.experiment[at[1]])]
-    units = [unit for each in plan.runs(*at) for unit in plan.units(cfg.experiment[at[1]], each, at[2])]
-    for unit, rows in zip(units, listed(paths[0]).values(), strict=False):
-        wanted = {(unit.run.name, unit.variant, unit.scaling, epsilon) for epsilon in unit.epsilons}
+    tasks = plan.tasks(*at)
+    for task, rows in zip(tasks, listed(paths[0]).values(), strict=False):
+        wanted = {(task.run.name, task.variant, task.scaling, epsilon) for epsilon in task.epsilons}
         if wanted != {(*(row[n] for n in plan.KEYS[:3]), float(row["epsilon"])) for row in read(rows)}:
             raise ValueError(f"{paths[0]} has other runs or budgets than its plan: run it again")
     made_of = inputs(*at)
 
     def groups() -> list[list[int]]:
-        return Work(*at, made_of, KEPT / name).groups(range(len(units)), {})
+        return Work(*at, made_of, KEPT / name).groups(range(len(tasks)), {})
 
-    kinds = [unit.run.name for unit in units]
+    kinds = [task.run.name for task in tasks]
     return Result(paths, kinds, lambda store: sweep(*at, made_of, store), groups)
 
 
