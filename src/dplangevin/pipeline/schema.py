@@ -233,11 +233,12 @@ class Reference(Group):
 
 @dataclass(frozen=True)
 class Stage(Group):
-    """A run of conf/pipeline; `needs` names the manifest of its data."""
+    """A run of conf/pipeline; `needs` names the manifest of its data, `params` is from `plan.params_of`."""
 
     experiment: str
     dataset: str
     needs: str
+    params: Sequence[str]
 
 
 @dataclass(frozen=True)
