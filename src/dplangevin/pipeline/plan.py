@@ -31,6 +31,7 @@ TABLES = {
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
 SUBSET = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
+PARAMS = 24  # names that stage run of dvc.yaml takes from `params_of`
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
 WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs`
 
@@ -143,7 +144,8 @@ def params_of(experiment: str, dataset: str, *, _root_: DictConfig) -> ListConfi
     """Return the names in params.yaml of what an experiment on a data set reads outside its own entry.
 
     These are its methods, its problems, and what its data set states for the rows of a result.  conf/pipeline
-    writes `${params_of:EXPERIMENT,DATASET}`, so that DVC knows which values affect which run.
+    writes `${params_of:EXPERIMENT,DATASET}`, so that DVC knows which values affect which run.  DVC interpolates
+    single values only: dvc.yaml names the first `PARAMS` of the list, which `seed` fills up.
     """
     spec = _root_.experiment[experiment]
     entries = named(spec).values()
@@ -154,7 +156,12 @@ def params_of(experiment: str, dataset: str, *, _root_: DictConfig) -> ListConfi
         *sorted({f"problem.{entry.get('problem') or spec.problem}" for entry in entries}),
         *(f"{kind}.{dataset}.{word}" for word in stated),
     ]
-    return OmegaConf.create(names)
+    if len(names) > PARAMS:
+        raise ValueError(
+            f"experiment {experiment} reads {len(names)} parameters, stage run of dvc.yaml lists {PARAMS}: add "
+            "`${item.params[...]}` there, and raise PARAMS of pipeline/plan.py"
+        )
+    return OmegaConf.create([*names, *["seed"] * (PARAMS - len(names))])
 
 
 OmegaConf.register_new_resolver("params_of", params_of, replace=True)
