@@ -65,8 +65,8 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     for path in places:
         if _as_stated(path, stated) or _made_here(path, stated):
             return path
-    if (kept := bundled(cfg, kind, name)) and stated["inputs"] == inputs(cfg, kind, name):
-        return _checked(kept, stated, cfg, kind, name)
+    if (in_git := bundled(cfg, kind, name)) and stated["inputs"] == inputs(cfg, kind, name):
+        return _checked(in_git, stated, cfg, kind, name)
     if own.exists():
         print(f"{own} is not what its manifest states: made again", file=sys.stderr)
     make(cfg, kind, name)
@@ -110,17 +110,17 @@ class Prepared:
 
     def __call__(self) -> Path:
         if self.sent is None:
-            return self.made()
+            return self.path_of_file()
         RAW.mkdir(parents=True, exist_ok=True)
         before = _SENT.set(self.sent)
         try:
             with open(RAW / ".lock", "a") as alone:  # several processes may share a folder
                 fcntl.flock(alone, fcntl.LOCK_EX)
-                return self.made()
+                return self.path_of_file()
         finally:
             _SENT.reset(before)
 
-    def made(self) -> Path:
+    def path_of_file(self) -> Path:
         """Return the path of the file; make it if it is missing."""
         if self.path is None:
             return ensure(self.cfg, self.kind, self.name)
@@ -161,15 +161,15 @@ def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
         sent = _SENT.get()
         if sent is not None and path not in sent:
             raise FileNotFoundError
-        found: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
-        own = found.pop("sha256")
-        if summed(found)["sha256"] != own:
+        content: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
+        own = content.pop("sha256")
+        if summed(content)["sha256"] != own:
             raise ValueError("it has another sha256 than it states")
     except FileNotFoundError as error:
         raise DataError(f"no manifest of {kind} {name} ({path}): {again}") from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}): restore it from git, or {again}") from error
-    return found
+    return content
 
 
 def summed(stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,8 +198,8 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
         if _as_stated(path, stated) or _made_here(path, stated):
             return False
         if not path.exists():
-            if kept := bundled(cfg, kind, name):
-                _checked(kept, stated, cfg, kind, name)
+            if in_git := bundled(cfg, kind, name):
+                _checked(in_git, stated, cfg, kind, name)
             return False
         print(f"{path} is not what its manifest states: made again", file=sys.stderr)
     make(cfg, kind, name)
@@ -366,13 +366,13 @@ def sources() -> list[str]:
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
 
 
-def _checked(kept: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
+def _checked(in_git: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
     """Return weights in git if the manifest states them, else raise DataError."""
-    if _as_stated(kept, stated):
-        return kept
+    if _as_stated(in_git, stated):
+        return in_git
     raise DataError(
-        f"{kept} is not what {manifest_path(kind, name)} states (sha256 {stated['file']['sha256']}): git restore them, "
-        f"or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
+        f"{in_git} is not what {manifest_path(kind, name)} states (sha256 {stated['file']['sha256']}): git restore "
+        f"them, or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
     )
 
 
@@ -406,9 +406,9 @@ def _weights(cfg: DictConfig, name: str, target: Path) -> None:
         fetch("weights", entry.files, folder, sources(), f"weights@{name}")
         if "loader" in entry:
             save_arrays(target, instantiate(entry.loader, _partial_=True)(folder=folder))
-    elif kept := bundled(cfg, "weights", name):
+    elif in_git := bundled(cfg, "weights", name):
         with atomic_path(target) as part:
-            shutil.copyfile(kept, part)
+            shutil.copyfile(in_git, part)
     else:
         from dplangevin.backbones.pretrain import pretrain
 

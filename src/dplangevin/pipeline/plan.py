@@ -31,7 +31,7 @@ TABLES = {
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
 SUBSET = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
-PARAMS = 24  # names that stage run of dvc.yaml takes from `params_of`
+PARAMS = 20  # names that stage run of dvc.yaml takes from `params_of`
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
 WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs`
 
@@ -181,7 +181,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     """
     spec = cfg.experiment[experiment]
     shared = [*(data_entry(cfg, dataset).get("assumptions") or []), *(spec.get("assumptions") or [])]
-    found = []
+    planned = []
     for name, entry in named(spec).items():
         if dataset not in (entry.get("datasets") or [dataset]):
             continue
@@ -191,7 +191,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
         if "" in tuned:
             raise ValueError(f"run {name} is tuned, but the experiment has no `tuned` that says how")
         stream = entry.get("stream") or spec.get("stream") or f"{dataset}/{method}"
-        found.append(
+        planned.append(
             Run(
                 name,
                 method,
@@ -204,7 +204,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
                 [*tuned, *(entry.get("assumptions") or []), *shared],
             )
         )
-    return found
+    return planned
 
 
 def tasks(cfg: DictConfig, experiment: str, dataset: str) -> list[Task]:
@@ -306,17 +306,17 @@ def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
             f"{key} = {dict(given)} is no range: write {RANGE}, from below to, and above 0 where scale is log"
         )
     if step is not None:
-        found = low + step * np.arange(math.floor((high - low) / step * (1 + 1e-12)) + 1)
+        points = low + step * np.arange(math.floor((high - low) / step * (1 + 1e-12)) + 1)
     else:
-        found = (np.geomspace if scale == "log" else np.linspace)(low, high, count)
+        points = (np.geomspace if scale == "log" else np.linspace)(low, high, count)
     if all(isinstance(value, int) for value in (low, high, step or 1)):
-        values: list[float] = [round(value) for value in found.tolist()]
+        values: list[float] = [round(value) for value in points.tolist()]
         if len(set(values)) < len(values):
             raise ValueError(
                 f"{key} = {dict(given)} has whole numbers twice: write {float(low)} for fractions"
             )
         return values
-    return [float(f"{value:.6g}") for value in found.tolist()]
+    return [float(f"{value:.6g}") for value in points.tolist()]
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -424,6 +424,6 @@ def merged(base: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any
 
 def plain(node: Any) -> dict[str, Any]:
     """Return a mapping of the config as a dict with names as text."""
-    found = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-    assert isinstance(found, dict)
-    return {str(name): value for name, value in found.items()}
+    values = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    assert isinstance(values, dict)
+    return {str(name): value for name, value in values.items()}
