@@ -10,8 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +50,10 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
 
 def value(conf: Mapping[str, Any], key: str) -> Any:
     """Return the value of a dotted key."""
-    return reduce(getitem, key.split("."), conf)
+    node: Any = conf
+    for name in key.split("."):
+        node = node[name]
+    return node
 
 
 def of(script: str, *configs: Any) -> str:
