@@ -33,7 +33,7 @@ from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.cluster import WAITING
 from dplangevin.pipeline.config import compose
 from dplangevin.pipeline.executor import CLUSTER
-from dplangevin.pipeline.plan import runs, units
+from dplangevin.pipeline.plan import runs, tasks_of
 from dplangevin.pipeline.sweep import TOGETHER
 
 COUNTS = (10, 100, 1_000, 10_000)
@@ -252,10 +252,10 @@ def tasks(cfg: DictConfig, experiment: str, dataset: str, table: pd.Series) -> l
         each = table.get((dataset, run.method), 30 * HEAD) / 30  # of a table: 3 budgets, 10 repeats
         if apart(spec):
             each = NETWORKS[experiment]
-        for unit in units(spec, run):
-            fits = len(unit.epsilons) * run.seeds
+        for task in tasks_of(cfg, experiment, run, dataset):
+            fits = len(task.epsilons) * run.seeds
             if together and not apart(spec):
-                chains[unit.scaling, run.seeds, run.stream] += [(fits, fits * each)] * TIMES
+                chains[task.scaling, run.seeds, run.stream] += [(fits, fits * each)] * TIMES
             else:
                 found += [fits * each] * TIMES
     for pieces in chains.values():

@@ -18,7 +18,7 @@ from dplangevin import random
 from dplangevin.data import Dataset
 from dplangevin.methods import released
 from dplangevin.pipeline.config import compose
-from dplangevin.pipeline.plan import settled
+from dplangevin.pipeline.plan import method_config
 from dplangevin.privacy import Budget
 
 RESULTS = ROOT / "benchmarks/methods.csv"
@@ -35,7 +35,7 @@ def one(dataset: str, method: str, runs: int, scale: str) -> tuple[float, int]:
     data = Dataset.load(ROOT / f"data/processed/{dataset}.npz").scaled(spec.scalings[0])
     problem = instantiate(cfg.problem[spec.problem])(data, cfg.repeats)
     delta = spec.get("delta", cfg.delta)
-    learner = instantiate(settled(cfg, spec, method))
+    learner = instantiate(method_config(cfg, spec, method))
     budgets = [Budget(epsilon, delta) for epsilon in (EPSILONS if learner.budgeted else [float("inf")])]
 
     def call() -> None:

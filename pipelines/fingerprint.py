@@ -1,8 +1,8 @@
 """Stage code: hashes of the code that each stage can reach, written to data/manifest/code.json.
 
-A stage depends on its entry there, not on a list of modules. The entry is a hash of three things: the syntax
-trees that the stage can reach, the content that it shows, and the methods and the model that a run names. So
-an edit of a comment runs no stage again. An edit of a method or of its settings runs the stages that use it.
+A stage depends on its entry there, not on a list of modules. The entry is a hash of the syntax trees that the
+stage can reach, and of the content that it shows. So an edit of a comment runs no stage again, and an edit of
+a method runs the stages that use it. Settings of methods are parameters of their runs, see dvc.yaml.
 """
 
 import ast
@@ -18,8 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 from stage import stage
 
 from dplangevin.files import atomic_path, key
-from dplangevin.pipeline import manifest, plan
-from dplangevin.pipeline.cache import code_hash, targets
+from dplangevin.pipeline import manifest
+from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.config import check_keys, check_values, compose, content, load
 
 TARGET = Path("data/manifest/code.json")
@@ -33,7 +33,7 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
         names = {name: manifest.code_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
         found[kind] = {name: code_hash(*code) for name, code in names.items()}
     found["run"] = {
-        name: shown("run", methods(conf, run["experiment"], run["dataset"]))
+        name: of("run", *(value(conf, key) for key in (f"experiment.{run['experiment']}", *run["params"])))
         for name, run in conf["pipeline"]["runs"].items()
     }
     found["analysis"] = {
@@ -48,20 +48,12 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     return found
 
 
-def methods(conf: Mapping[str, Any], experiment: str, dataset: str) -> dict[str, Any]:
-    """Return the settings behind an experiment on a data set: its problems, methods and choice of rows."""
-    spec = conf["experiment"][experiment]
-    entries = plan.named(spec).values()
-    methods = {entry["method"] for entry in entries}
-    problems = {entry.get("problem") or spec["problem"] for entry in entries}
-    described = {**conf.get("features", {}), **conf["dataset"]}[dataset]
-    return {
-        "problems": {name: conf["problem"][name] for name in sorted(problems)},
-        "methods": {name: conf["method"][name] for name in sorted(methods)},
-        "part": plan.learned_from(described),
-        "assumptions": described.get("assumptions") or [],
-        "spec": spec,
-    }
+def value(conf: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key."""
+    node: Any = conf
+    for name in key.split("."):
+        node = node[name]
+    return node
 
 
 def of(script: str, *configs: Any) -> str:
@@ -72,7 +64,7 @@ def of(script: str, *configs: Any) -> str:
 def shown(script: str, config: Mapping[str, Any]) -> str:
     """Return the hash of `of` combined with the config itself.
 
-    The config is content, which params.yaml does not contain, or the methods that a run names.
+    The config is content, which params.yaml does not contain.
     """
     return key([of(script, config), config])
 

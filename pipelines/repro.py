@@ -104,7 +104,7 @@ def reproduce(args: argparse.Namespace) -> int:
         put_in_order()
         if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
-        return summary.told(Path(log), status, exhibits, args.strict)
+        return summary.report(Path(log), status, exhibits, args.strict)
 
 
 def end(dvc: subprocess.Popen[bytes]) -> None:

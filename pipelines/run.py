@@ -25,6 +25,7 @@ from dplangevin.pipeline import manifest
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError, load
 from dplangevin.pipeline.environment import pinned
+from dplangevin.pipeline.plan import runs
 from dplangevin.pipeline.sweep import Inputs, sweep, tables
 
 RUNS = Path("results/runs")
@@ -40,18 +41,18 @@ def main() -> None:
     parser.add_argument("run", choices=list(cfg.pipeline.runs), metavar="RUN")
     name = parser.parse_args().run
     run = cfg.pipeline.runs[name]
-    place, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
+    folder, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
     try:
-        store = Store([RUNS / place / f"{name}.csv" for name in tables(spec)], UNITS / place)
+        store = Store([RUNS / folder / f"{name}.csv" for name in tables(spec)], UNITS / folder)
         with pinned():
-            made_of = inputs(cfg, run.experiment, run.dataset)
-            finish(store, sweep(cfg, run.experiment, run.dataset, made_of, store))
-        for path in (RUNS / place).iterdir():
+            files_read = inputs(cfg, run.experiment, run.dataset)
+            finish(store, sweep(cfg, run.experiment, run.dataset, files_read, store))
+        for path in (RUNS / folder).iterdir():
             if path.name.partition(".")[0] not in tables(spec):
                 path.unlink()
     finally:
-        there = spec.get("metrics") and (RUNS / place / "runs.csv").exists()
-        shown = metrics(read.read_runs([place.as_posix()])) if there else {}
+        there = spec.get("metrics") and (RUNS / folder / "runs.csv").exists()
+        shown = metrics(read.read_runs([folder.as_posix()])) if there else {}
         text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
         files.write(METRICS, {f"{name}.json": text.encode()})
 
@@ -62,18 +63,12 @@ def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
     kind = "dataset" if dataset in cfg.dataset else "features"
     data, other = manifest.file(cfg, kind, dataset), partial(manifest.prepared, cfg, kind, dataset)
     posterior = manifest.file(cfg, "reference", dataset) if spec.get("compared") else None
-    names = {cfg.problem[name].get("backbone") for name in problems(spec)} - {None}
+    names = {cfg.problem[run.problem].get("backbone") for run in runs(cfg, experiment, dataset)} - {None}
     if len(names) > 1:
         raise ConfigError(
             f"experiment {experiment} names problems on {' and '.join(sorted(names))}: one backbone an experiment"
         )
     return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None, other)
-
-
-def problems(spec: DictConfig) -> set[str]:
-    """Return the problems that an experiment names."""
-    named = {entry.get("problem") for entry in (spec.get("runs") or {}).values()}
-    return (named | {spec.get("problem")}) - {None}
 
 
 def metrics(frame: pd.DataFrame) -> dict[str, Any]:

@@ -121,14 +121,14 @@ def needs_of(lock: Path) -> dict[str, set[str]]:
         return {}
     stages = loaded(lock).get("stages", {})
     makers = {out["path"]: name for name, stage in stages.items() for out in stage.get("outs", [])}
-    found = {}
+    needs = {}
     for name, stage in stages.items():
         read = [dep["path"] for dep in stage.get("deps", [])]
         read += [path for path in stage.get("params", {}) if path != "params.yaml"]
-        found[name] = {maker for out, maker in makers.items() if any(_within(out, path) for path in read)} - {
+        needs[name] = {maker for out, maker in makers.items() if any(_within(out, path) for path in read)} - {
             name
         }
-    return found
+    return needs
 
 
 def _within(out: str, path: str) -> bool:
@@ -139,11 +139,11 @@ def _within(out: str, path: str) -> bool:
 def loaded(path: Path) -> dict[str, Any]:
     """Return the content of a YAML file; use the fast parser if it is installed."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-    return found
+    content: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+    return content
 
 
-def told(log: Path, status: int, exhibits: Iterable[str], strict: bool = False) -> int:
+def report(log: Path, status: int, exhibits: Iterable[str], strict: bool = False) -> int:
     """Print the summary of a run in which DVC ended with `status`; return the exit status of the run."""
     run = read(log)
     if status and not run.failed:
@@ -163,7 +163,7 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="data that cannot be had are a failure too")
     args = parser.parse_args()
     exhibits = list(loaded(Path("params.yaml"))["pipeline"]["exhibits"])
-    return told(args.log, args.status, exhibits, args.strict)
+    return report(args.log, args.status, exhibits, args.strict)
 
 
 if __name__ == "__main__":

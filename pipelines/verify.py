@@ -61,7 +61,7 @@ class Result(NamedTuple):
     groups: Callable[[], list[list[int]]] = list
 
 
-class Some(Store):
+class PartialStore(Store):
     """A store that lacks some tasks and counts all others as finished.
 
     It reads nothing from results/.
@@ -71,11 +71,11 @@ class Some(Store):
         super().__init__(paths, folder)
         self.listed, self.lacks = [{} for _ in self.paths], set(lacks)
 
-    def find(self, unit: str) -> list[Rows] | None:
-        return super().find(unit) if unit in self.lacks else [Rows("", "")]
+    def find(self, key: str) -> list[Rows] | None:
+        return super().find(key) if key in self.lacks else [Rows("", "")]
 
 
-class Found(NamedTuple):
+class Comparison(NamedTuple):
     """The outcome of a check.
 
     Attributes
@@ -116,18 +116,18 @@ def result(cfg: DictConfig, name: str) -> Result:
     run = cfg.pipeline.runs[name]
     at = cfg, run.experiment, run.dataset
     paths = [RUNS / run.experiment / run.dataset / f"{each}.csv" for each in tables(cfg.experiment[at[1]])]
-    units = [unit for each in plan.runs(*at) for unit in plan.units(cfg.experiment[at[1]], each, at[2])]
-    for unit, rows in zip(units, listed(paths[0]).values(), strict=False):
-        wanted = {(unit.run.name, unit.variant, unit.scaling, epsilon) for epsilon in unit.epsilons}
+    tasks = plan.tasks(*at)
+    for task, rows in zip(tasks, listed(paths[0]).values(), strict=False):
+        wanted = {(task.run.name, task.variant, task.scaling, epsilon) for epsilon in task.epsilons}
         if wanted != {(*(row[n] for n in plan.KEYS[:3]), float(row["epsilon"])) for row in read(rows)}:
             raise ValueError(f"{paths[0]} has other runs or budgets than its plan: run it again")
-    made_of = inputs(*at)
+    files = inputs(*at)
 
     def groups() -> list[list[int]]:
-        return Work(*at, made_of, KEPT / name).groups(range(len(units)), {})
+        return Work(*at, files, KEPT / name).groups(range(len(tasks)), {})
 
-    kinds = [unit.run.name for unit in units]
-    return Result(paths, kinds, lambda store: sweep(*at, made_of, store), groups)
+    kinds = [task.run.name for task in tasks]
+    return Result(paths, kinds, lambda store: sweep(*at, files, store), groups)
 
 
 def read(rows: Rows) -> list[dict[str, Any]]:
@@ -135,37 +135,37 @@ def read(rows: Rows) -> list[dict[str, Any]]:
     return list(csv.DictReader(rows.content.splitlines()))
 
 
-def check(of: Result, folder: Path, count: int) -> Found:
+def check(of: Result, folder: Path, count: int) -> Comparison:
     """Compute `count` tasks of each kind again, evenly spaced; raise ValueError for incomplete results."""
     before = [list(listed(path).values()) for path in of.paths]
     if len({(*listed(path),) for path in of.paths}) > 1:
         raise ValueError(f"{', '.join(map(str, of.paths))} are of different runs: run it again")
-    keys = of.compute(Some(of.paths, folder))
+    keys = of.compute(PartialStore(of.paths, folder))
     if {len(keys), len(of.kinds)} != {len(table) for table in before}:
         raise ValueError(f"{of.paths[0]} does not have the {len(keys)} units of its plan, whole")
     kinds = pd.Series(range(len(keys))).groupby(of.kinds)
-    some = {place for _, own in kinds for place in spaced(own.tolist(), count)}
-    together = [place for group in of.groups() if some & {*group} for place in group] if some else []
-    places = sorted(some | {*together})
-    store = Some(of.paths, folder, lacks := [keys[place] for place in places])
+    some = {i for _, own in kinds for i in spaced(own.tolist(), count)}
+    together = [i for group in of.groups() if some & {*group} for i in group] if some else []
+    indices = sorted(some | {*together})
+    store = PartialStore(of.paths, folder, lacks := [keys[i] for i in indices])
     of.compute(store)
     after = [store.find(key) or [] for key in lacks]
     moves = []
-    for i, table in enumerate(before):
-        was = dict(zip(lacks, (table[place] for place in places), strict=True))
-        now = {key: alike(rows[i], was[key].header) for key, rows in zip(lacks, after, strict=True)}
+    for table, rows_before in enumerate(before):
+        was = dict(zip(lacks, (rows_before[i] for i in indices), strict=True))
+        now = {key: alike(rows[table], was[key].header) for key, rows in zip(lacks, after, strict=True)}
         moves.append(moved(was, now))
-    return Found(keys, {key: rows[0].made for key, rows in zip(lacks, after, strict=True)}, moves)
+    return Comparison(keys, {key: rows[0].made for key, rows in zip(lacks, after, strict=True)}, moves)
 
 
-def spaced(places: Sequence[int], count: int) -> list[int]:
+def spaced(indices: Sequence[int], count: int) -> list[int]:
     """Return `count` of these, or all, with even gaps.
 
     >>> spaced(range(9), 1), spaced(range(9), 3), spaced(range(2), 3)
     ([4], [1, 4, 7], [0, 1])
     """
-    count = min(count, len(places))
-    return [places[(2 * i + 1) * len(places) // (2 * count)] for i in range(count)]
+    count = min(count, len(indices))
+    return [indices[(2 * i + 1) * len(indices) // (2 * count)] for i in range(count)]
 
 
 def alike(rows: Rows, header: str) -> Rows:
@@ -173,7 +173,7 @@ def alike(rows: Rows, header: str) -> Rows:
     return rows.under(header) if set(rows.header.split(",")) <= set(header.split(",")) else rows
 
 
-def renew(of: Result, found: Found) -> int:
+def renew(of: Result, comparison: Comparison) -> int:
     """Give all tasks of a result the keys of the current code.
 
     Return how many tasks have rows that earlier code made; `*.units.json` marks them.
@@ -181,14 +181,14 @@ def renew(of: Result, found: Found) -> int:
     count = 0
     for path in of.paths:
         pieces = []
-        for (old, rows), key in zip(listed(path).items(), found.keys, strict=True):
-            if found.same and key in found.again:
-                rows = rows._replace(made=found.again[key], renewed="")
+        for (old, rows), key in zip(listed(path).items(), comparison.keys, strict=True):
+            if comparison.same and key in comparison.again:
+                rows = rows._replace(made=comparison.again[key], renewed="")
             elif key != old or rows.renewed:
-                rows = rows._replace(renewed=str(found))
+                rows = rows._replace(renewed=str(comparison))
                 count += path == of.paths[0]
             pieces.append(rows)
-        write(path.parent, {beside(path).name: listing(found.keys, pieces).encode()})
+        write(path.parent, {beside(path).name: listing(comparison.keys, pieces).encode()})
     return count
 
 
@@ -217,24 +217,24 @@ def main() -> None:
         )
     wrong = []
     if args.renew and not (args.names or args.units):
-        stated = [(kind, name) for kind in manifest.PLACES for name in manifest.known(cfg, kind)]
-        count = sum(manifest.renew(cfg, *each) for each in stated)
-        print(f"{count} of {len(stated)} manifests have new keys", flush=True)
+        manifests = [(kind, name) for kind in manifest.PLACES for name in manifest.known(cfg, kind)]
+        count = sum(manifest.renew(cfg, *each) for each in manifests)
+        print(f"{count} of {len(manifests)} manifests have new keys", flush=True)
     for name in args.names or names:
         try:
             with pinned():
-                found = check(of := result(cfg, name), KEPT / name, args.units)
+                comparison = check(of := result(cfg, name), KEPT / name, args.units)
         except (ValueError, OSError, DataError) as error:
             print(f"{name}: not checked: {error}", flush=True)
             wrong.append(name)
             continue
-        print(f"{name}: {found}", flush=True)
-        for path, move in zip(of.paths, found.moves, strict=True):
+        print(f"{name}: {comparison}", flush=True)
+        for path, move in zip(of.paths, comparison.moves, strict=True):
             if move.same < move.units:
                 print(f"  {path}: {move}", flush=True)
-        if not (found.same or (args.renew and found.move <= args.within)):
+        if not (comparison.same or (args.renew and comparison.move <= args.within)):
             wrong.append(name)
-        elif args.renew and (count := renew(of, found)):
+        elif args.renew and (count := renew(of, comparison)):
             print(f"  {count} units of earlier code have new keys", flush=True)
         shutil.rmtree(KEPT / name, ignore_errors=True)
     if wrong:

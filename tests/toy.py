@@ -4,6 +4,7 @@ python tests/toy.py DATA UNITS: `many_units` on the data of DATA.
 """
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,19 @@ ITS_PROBLEM = {"_target_": "dplangevin.problems.network.NetworkProblem.of_images
 SAMPLING = {"_target_": "dplangevin.problems.sampling.Sampling", "batch": 16, "epochs": 2}
 
 
+@cache
+def project() -> DictConfig:
+    """The project's config, without most of what nobody asks for: each test copies it."""
+    cfg = load()
+    cfg.experiment = {"li2019_tab1": cfg.experiment.li2019_tab1}
+    del cfg["pipeline"], cfg["analysis"]
+    return cfg
+
+
 def with_experiment(dataset: str, spec: dict[str, Any], **more: Any) -> DictConfig:
     """The project's config with an experiment `toy` on a data set."""
     found: dict[str, Any] = {"dataset": {dataset: {"assumptions": ["made up"]}}, "experiment": {"toy": spec}}
-    merged = OmegaConf.merge(load(), {"delta": 1e-3, "repeats": 3}, found, more)
+    merged = OmegaConf.merge(project(), {"delta": 1e-3, "repeats": 3}, found, more)
     assert isinstance(merged, DictConfig)
     return merged
 
@@ -102,7 +112,7 @@ def of_networks() -> DictConfig:
         "price_neighbours": "add_remove",
         "prices": ["neighbours"],
         "formula": "${experiment.li2019_tab1.formula}",
-        "curve": {**load().experiment.li2019_tab1.curve, "measured": 2},
+        "curve": {**project().experiment.li2019_tab1.curve, "measured": 2},
         "seeds": 2,
         "settings": {
             "sgd": {"step": 0.2, "unit": "absolute", "precision": 0.0, **sampling},

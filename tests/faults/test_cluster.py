@@ -493,7 +493,7 @@ def test_rows_state_the_arithmetic_that_they_were_made_with(
     monkeypatch.setenv("DPL_WORKERS", "1")
     sweep = Sweep(data, tmp_path)
     made = iter(["one machine"] * 20 + ["another"] * 40)
-    monkeypatch.setattr(executor, "_arithmetic", lambda *_: next(made))
+    monkeypatch.setattr(executor, "_environment", lambda *_: next(made))
     compute = sweeps.Work.compute
 
     def cut(self: sweeps.Work, group: Any) -> Any:

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from dplangevin.cli import app
 from dplangevin.data import yaml_file
 from dplangevin.pipeline import config, validate
-from dplangevin.pipeline.cache import targets
+from dplangevin.pipeline.code import targets
 
 ROOT = Path(__file__).parents[2]
 SLOWEST = 20  # seconds that an answer may take

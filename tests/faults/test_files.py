@@ -29,7 +29,6 @@ import numpy as np
 import pytest
 import summary
 import torch
-import toy
 from checkout import run
 from omegaconf import OmegaConf
 from PIL import Image
@@ -40,7 +39,6 @@ from dplangevin.data import DataError, fetch, miniature
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.data.loaders import cifar, mnist, pneumonia, svhn, table
 from dplangevin.files import Checkpoint, kept_file, verified
-from dplangevin.pipeline import cache as cached
 from dplangevin.pipeline import manifest
 
 ROOT = Path(__file__).parents[2]
@@ -49,10 +47,6 @@ Damage = Callable[[bytes], bytes]
 
 def flipped(content: bytes, at: int, bit: int = 0) -> bytes:
     return content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
-
-
-def without_a_line(content: bytes) -> bytes:
-    return content[: content.rindex(b"\n", 0, -1) + 1]
 
 
 def python(*words: str | Path) -> subprocess.Popen[str]:
@@ -73,75 +67,6 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 units = pytest.mark.trial("a damaged unit")
 checkpoints = pytest.mark.trial("a damaged checkpoint")
-SWEEP = """
-import shutil, sys
-from pathlib import Path
-import toy
-from dplangevin.files import File
-from dplangevin.pipeline import sweep
-from dplangevin.pipeline.cache import Store
-folder = Path(sys.argv[1])
-cfg = toy.config("objpert")
-cfg.experiment.toy.update({"scalings": ["unit"], "budgets_per_unit": 1, "epsilons": {"rows": [0.5, 4.0]}})
-store = Store([folder / f"results/{table}.csv" for table in ("runs", "scores")], folder / "units")
-keys = sweep.sweep(cfg, "toy", "rows", sweep.Inputs(File.at(folder / "rows.npz")), store)
-shutil.copytree(folder / "units", folder / "kept")
-store.write(keys)
-"""
-UNITS: dict[str, Damage] = {
-    "a line less": without_a_line,
-    "a flipped bit": lambda content: flipped(content, len(content) // 2),
-    "a flipped bit of a name": lambda content: flipped(content, 3),
-    "empty": lambda content: b"",
-}
-
-
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sweep of four units, their files in `kept`, and what came of it in `results`."""
-    folder = tmp_path_factory.mktemp("swept")
-    toy.write(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["", str(folder)])
-        exec(compile(SWEEP, "sweep", "exec"), {})
-    return folder
-
-
-@units
-def test_a_damaged_unit_is_computed_again(swept: Path, tmp_path: Path) -> None:
-    shutil.copytree(swept / "kept", tmp_path / "units")
-    shutil.copy(swept / "rows.npz", tmp_path)
-    some = sorted((tmp_path / "units").glob("*.csv"))[::2]
-    for path, damage in zip(some, UNITS.values(), strict=True):
-        path.write_bytes(damage(path.read_bytes()))
-    status, _, error = ended(python("-c", SWEEP, tmp_path))
-    assert status == 0, error
-    for path in some:
-        assert f"{path} is damaged: computed again\n" in error
-    for path in (swept / "results").iterdir():
-        assert (tmp_path / "results" / path.name).read_bytes() == path.read_bytes()
-
-
-@units
-@pytest.mark.parametrize("name", ["runs.csv", "scores.csv", "runs.units.json"])
-@pytest.mark.parametrize("how", UNITS)
-def test_a_damaged_result_is_made_again(
-    swept: Path, tmp_path: Path, name: str, how: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From finished units where there are some: what is damaged is not found in the results."""
-    shutil.copytree(swept / "results", tmp_path / "results")
-    shutil.copytree(swept / "kept", tmp_path / "units")
-    path = tmp_path / "results" / name
-    whole = path.read_bytes()
-    path.write_bytes(UNITS[how](whole))
-    paths = [tmp_path / f"results/{table}.csv" for table in ("runs", "scores")]
-    keys = [unit["key"] for unit in json.loads((swept / "results/runs.units.json").read_bytes())]
-    store = cached.Store(paths, tmp_path / "units")
-    assert "computed again" in capsys.readouterr().err
-    found = [key for key in keys if all(key in listed for listed in store.listed)]
-    assert len(found) < len(keys)
-    store.write(keys)
-    assert path.read_bytes() == whole
 
 
 @units
@@ -217,7 +142,7 @@ def test_no_flipped_bit_of_a_checkpoint_is_loaded(
     checkpoint = Checkpoint(tmp_path / "state.pt", "key")
     checkpoint.save(lambda: {"theta": torch.arange(500.0)}, force=True)
     whole = checkpoint.path.read_bytes()
-    places = [*range(0, 100, 7), *rng.integers(0, len(whole), 500).tolist()]
+    places = [*range(0, 100, 7), *rng.integers(0, len(whole), 40).tolist()]
     for at in places:
         checkpoint.path.write_bytes(flipped(whole, at, int(at) % 8))
         assert checkpoint.load() is None
@@ -254,17 +179,6 @@ def test_a_damaged_manifest_is_written_again(stated: Any, capsys: pytest.Capture
             manifest.ensure(stated, "dataset", "abalone")
         assert manifest.state(stated, "dataset", "abalone")
         assert f"{path} is damaged: written again" in capsys.readouterr().err
-        assert path.read_bytes() == whole
-
-
-@units
-def test_a_damaged_prepared_file_is_made_again(stated: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    path = manifest.path_of("dataset", "abalone")
-    whole = path.read_bytes()
-    for again in (manifest.ensure, manifest.state):
-        path.write_bytes(flipped(whole, len(whole) // 2))
-        again(stated, "dataset", "abalone")
-        assert capsys.readouterr().err.count(f"{path} is not what its manifest states: made again") == 1
         assert path.read_bytes() == whole
 
 
@@ -836,9 +750,9 @@ def test_whatever_a_decoder_raises_is_named(tmp_path: Path, rng: np.random.Gener
     for content, read in formats:
         last = len(content) - 1
         places = {
-            *range(min(100, last)),
-            *range(max(0, last - 100), last),
-            *rng.integers(0, last, 50).tolist(),
+            *range(min(40, last)),
+            *range(max(0, last - 40), last),
+            *rng.integers(0, last, 20).tolist(),
         }
         for at in sorted(places):
             for damaged in (flipped(content, at, at % 8), content[:at]):

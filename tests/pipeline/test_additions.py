@@ -97,7 +97,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         insert(
             conf / "config.yaml", f"- {group}@{group}.{after}: {after}", f"  - {group}@{group}.{name}: {name}"
         )
-    run = "  mine-wine: {experiment: mine, dataset: wine, needs: dataset/wine}"
+    run = '  mine-wine: {experiment: mine, dataset: wine, needs: dataset/wine, params: "${params_of:mine,wine}"}'
     insert(conf / "pipeline/default.yaml", "  compare-adult:", run)
     config.write(config.compose(["repeats=2", "splits=2"], conf), folder / "params.yaml")
     stage(folder, "fingerprint.py")

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,12 @@ from run import inputs
 from dplangevin.files import File, key
 from dplangevin.pipeline import cache as cached
 from dplangevin.pipeline import config, sweep
-from dplangevin.pipeline.cache import Rows, Store, beside, code_hash, keep, kept, listed, reachable, targets
-from dplangevin.pipeline.plan import runs, units
+from dplangevin.pipeline.cache import Rows, Store, beside, cached_rows, listed, write_rows
+from dplangevin.pipeline.code import code_hash, reachable, targets
+from dplangevin.pipeline.plan import tasks
 
 ROOT = Path(__file__).parents[2]
+damaged = pytest.mark.trial("a damaged unit")
 METHODS = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "objpert", "dp_sgld", "pate")
 
 
@@ -53,21 +56,29 @@ def test_a_result_is_its_own_cache(store: Store) -> None:
     assert store.paths[0].read_bytes() == before
 
 
-@pytest.mark.parametrize("damage", ["flip", "truncate", "lines"])
-def test_damaged_rows_are_not_used(store: Store, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+@damaged
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        (lambda text: text.replace("\n2,", "\n3,"), {"one"}),
+        (lambda text: text[:-3], {"two"}),
+        (lambda text: text.replace("2,", "2\n2,"), {"one", "two"}),
+        (lambda text: text[: text.rindex("inf")], {"two"}),
+        (lambda text: text.replace("text", "tekt"), {"one", "two"}),
+        (lambda text: "", {"one", "two"}),
+    ],
+    ids=["a number", "cut", "a line more", "a line less", "a name", "empty"],
+)
+def test_damaged_rows_are_not_used(
+    store: Store, change: Callable[[str], str], lost: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     path = store.paths[0]
-    text = path.read_text()
-    path.write_text(
-        {"flip": text.replace("\n2,", "\n3,"), "truncate": text[:-3], "lines": text.replace("2,", "2\n2,")}[
-            damage
-        ]
-    )
-    found = again(store)
-    assert (found.find("one") is None) == (damage != "truncate")
-    assert (found.find("two") is None) == (damage != "flip")
-    assert capsys.readouterr().err.count("computed again") == 1
+    path.write_text(change(path.read_text()))
+    assert {name for name in ("one", "two") if again(store).find(name) is None} == lost
+    assert "computed again" in capsys.readouterr().err
 
 
+@damaged
 @pytest.mark.parametrize("content", [b"", b"7", b'[{"key": "one"}]', b'["one"]', b"\xff"])
 def test_a_damaged_list_of_units_is_not_used(
     store: Store, content: bytes, capsys: pytest.CaptureFixture[str]
@@ -77,18 +88,19 @@ def test_a_damaged_list_of_units_is_not_used(
     assert "ops.units.json is damaged" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("damage", [b"", b"x,text\n1,a\n", None])
+@damaged
+@pytest.mark.parametrize("content", [b"", b"x,text\n1,a\n", b'x,tekt\n0.5,"a, b"\n', None])
 def test_a_damaged_unit_is_computed_again(
-    tmp_path: Path, damage: bytes | None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = keep(tmp_path, "u", frame(0.5))
-    assert kept(tmp_path, "u", lambda: pytest.fail("computed again")) == whole
-    if damage is None:
+    whole = write_rows(tmp_path, "u", frame(0.5))
+    assert cached_rows(tmp_path, "u", lambda: pytest.fail("computed again")) == whole
+    if content is None:
         (tmp_path / "u.json").unlink()  # killed before it was finished
     else:
-        (tmp_path / "u.csv").write_bytes(damage)
-    assert kept(tmp_path, "u", lambda: frame(0.25)).text == '0.25,"a, b"\n'
-    assert ("u.csv is damaged: computed again" in capsys.readouterr().err) == (damage is not None)
+        (tmp_path / "u.csv").write_bytes(content)
+    assert cached_rows(tmp_path, "u", lambda: frame(0.25)).text == '0.25,"a, b"\n'
+    assert ("u.csv is damaged: computed again" in capsys.readouterr().err) == (content is not None)
 
 
 def test_recompute_takes_nothing_from_results(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +147,7 @@ def sources(tmp_path: Path) -> Path:
 
 HASHES = """
 import json, sys
-from dplangevin.pipeline.cache import code_hash, targets
+from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.config import load
 from omegaconf import OmegaConf
 methods = OmegaConf.to_container(load().method, resolve=True)
@@ -189,11 +201,13 @@ def test_a_method_from_elsewhere_and_what_lies_next_to_it(
 
 RUN = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 import toy
 from dplangevin.files import File
 from dplangevin.pipeline import sweep
-from dplangevin.pipeline.cache import Store, reachable, targets
+from dplangevin.pipeline.cache import Store
+from dplangevin.pipeline.code import reachable, targets
 from dplangevin.pipeline.plan import plain, runs
 folder, data = Path(sys.argv[1]), sys.argv[2]
 cfg = {"rows": lambda: toy.config("objpert", "dp_sgld"), "features": toy.on_features, "images": toy.of_networks}[data]()
@@ -225,21 +239,19 @@ def test_what_is_imported_at_run_time_was_reached(data: str, tmp_path: Path) -> 
 # Committed results
 
 
-def unit_keys(cfg: DictConfig, name: str, dataset: str, made_of: sweep.Inputs) -> dict[str, list[str]]:
+def task_keys(cfg: DictConfig, name: str, dataset: str, made_of: sweep.Inputs) -> dict[str, list[str]]:
     """By run."""
-    return {
-        run.name: sweep.unit_keys(
-            cfg, name, dataset, made_of, list(units(cfg.experiment[name], run, dataset))
-        )
-        for run in runs(cfg, name, dataset)
-    }
+    planned, by_run = tasks(cfg, name, dataset), dict[str, list[str]]()
+    for task, own in zip(planned, sweep.task_keys(cfg, name, dataset, made_of, planned), strict=True):
+        by_run.setdefault(task.run.name, []).append(own)
+    return by_run
 
 
 def test_keys_depend_on_the_parameters_of_a_method_alone() -> None:
     """`dvc exp run -S method.ops.radius=3` computes OPS anew and what is made of it."""
     made = sweep.Inputs(File("d", lambda: Path()))
     composed = (config.compose(), config.compose(["method.ops.radius=3"]))
-    before, after = (unit_keys(cfg, "compare", "adult", made) for cfg in composed)
+    before, after = (task_keys(cfg, "compare", "adult", made) for cfg in composed)
     changed = {run for run in before if before[run] != after[run]}
     assert changed == {"ops", "hybrid", "hybrid_sgld"}
 
@@ -265,7 +277,7 @@ def test_committed_results_are_those_of_the_code_and_the_parameters(
             if not folder.exists():  # SVHN
                 continue
             store = Store([folder / f"{table}.csv" for table in sweep.tables(spec)], tmp_path)
-            found = unit_keys(cfg, str(name), dataset, inputs(cfg, str(name), dataset))
+            found = task_keys(cfg, str(name), dataset, inputs(cfg, str(name), dataset))
             lost = {run for run, keys in found.items() if not all(store.find(key) for key in keys)}
             assert not lost, f"{name} on {dataset}"
 

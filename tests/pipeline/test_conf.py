@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import config, manifest, plan
-from dplangevin.pipeline.cache import targets
+from dplangevin.pipeline.code import targets
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"

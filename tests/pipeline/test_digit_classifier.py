@@ -35,7 +35,7 @@ def problem() -> GanProblem:
 
 
 @pytest.fixture(scope="module")
-def judge(problem: GanProblem) -> DigitClassifier:
+def classifier(problem: GanProblem) -> DigitClassifier:
     return DigitClassifier(problem, 7, images=40, shown=3, step=0.05, batch=20, epochs=20)
 
 
@@ -58,33 +58,35 @@ def test_coverage_of_known_probabilities() -> None:
     assert (float(even["digits_covered"]), float(even["digit_entropy"])) == pytest.approx((K, math.log(K)))
 
 
-def test_the_judge_knows_the_classes(judge: DigitClassifier, problem: GanProblem) -> None:
-    assert judge.theta is not None
+def test_the_classifier_knows_the_classes(classifier: DigitClassifier, problem: GanProblem) -> None:
+    assert classifier.theta is not None
     real = problem.x[torch.arange(0, K * EACH, 3)] / 127.5 - 1
-    p = judge.classifier(real).predict(judge.theta[:, :, -1])[0, 0]
+    p = classifier.classifier(real).predict(classifier.theta[:, :, -1])[0, 0]
     y = problem.every_label
     assert y is not None
     assert float((p.argmax(-1) == y[::3]).double().mean()) > 0.95
 
 
-def test_metrics_and_pictures_are_of_the_last_iterate(judge: DigitClassifier, problem: GanProblem) -> None:
+def test_metrics_and_pictures_are_of_the_last_iterate(
+    classifier: DigitClassifier, problem: GanProblem
+) -> None:
     theta = problem.init(2, torch.Generator().manual_seed(1))[:, None, None].expand(-1, 3, 2, -1).clone()
     other = theta.clone()
     other[:, :, 0] += 1.0
-    found = judge.metrics(theta)
+    found = classifier.metrics(theta)
     assert set(found) == {"accuracy_single", "recognised", "digits_covered", "digit_entropy"}
     assert {value.shape for value in found.values()} == {(2, 3)}
-    assert all(torch.equal(value, judge.metrics(other)[name]) for name, value in found.items())
+    assert all(torch.equal(value, classifier.metrics(other)[name]) for name, value in found.items())
     where = [["run", "", "", epsilon] for epsilon in (1.0, 2.0, 3.0)]
-    table = judge.table(where, theta)
+    table = classifier.table(where, theta)
     assert list(table.columns) == TABLES["samples"]
     assert len(table) == 9
-    made = judge.generated(theta[:1, :, -1], 3)[0, 1, 2, 0]
+    made = classifier.generated(theta[:1, :, -1], 3)[0, 1, 2, 0]
     shown = image(table.pixels[5])
     assert np.abs(shown - (made.numpy() + 1) / 2).max() <= 1 / GREYS
 
 
-def test_without_a_generator_there_is_nothing_to_judge(problem: GanProblem) -> None:
+def test_without_a_generator_there_is_nothing_to_score(problem: GanProblem) -> None:
     alone = replace(problem, adversary=None, public=None)
     none = DigitClassifier(alone, 7)
     theta = alone.init(2, torch.Generator().manual_seed(1))[:, None, None]

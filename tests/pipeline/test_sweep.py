@@ -32,7 +32,7 @@ from dplangevin.methods.outpert import Ridge
 from dplangevin.pipeline import reference
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.pipeline.learning_curve import LearningCurve
-from dplangevin.pipeline.plan import KEYS, TABLES, asked, merged, runs, units
+from dplangevin.pipeline.plan import KEYS, TABLES, budgets, merged, runs, tasks, tasks_of
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -121,7 +121,7 @@ def test_a_runs_settings_are_its_methods_the_experiments_and_its_own() -> None:
     assert ops.config["bound"] == wide.config["bound"] == cfg.method.ops.bound
     assert (ops.seeds, wide.seeds, ops.stream, wide.stream) == (3, 7, "rows/ops", "s")
     assert (ops.epsilons, wide.epsilons, objpert.block) == ([0.5, 1.0, 4.0], [2.0], "b")
-    pieces = list(units(spec, objpert))
+    pieces = list(tasks_of(cfg, "toy", objpert, "rows"))
     assert [len(piece.epsilons) for piece in pieces] == [2, 1] * 4
     assert [piece.variant for piece in pieces[:4]] == ["ridge=0.1", "ridge=0.1", "ridge=5.0", "ridge=5.0"]
     assert pieces[2].config["ridge"] == 5.0  # `vary` has the last word
@@ -149,15 +149,15 @@ def test_settings_replace_objects_as_a_whole() -> None:
 
 def test_budgets_by_run() -> None:
     spec = OmegaConf.create({"epsilons": {"rows": {"default": [1, 2.5], "ops": [10]}, "other": [3.0]}})
-    assert asked(spec, "rows", "ops", {}) == [10.0]
-    assert asked(spec, "rows", "objpert", {}) == [1.0, 2.5]
-    assert asked(spec, "rows", "objpert", {"epsilons": None}) == [math.inf]
-    assert asked(spec, "other", "ops", {}) == [3.0]
+    assert budgets(spec, "rows", "ops", {}) == [10.0]
+    assert budgets(spec, "rows", "objpert", {}) == [1.0, 2.5]
+    assert budgets(spec, "rows", "objpert", {"epsilons": None}) == [math.inf]
+    assert budgets(spec, "other", "ops", {}) == [3.0]
     del spec.epsilons.rows["default"]
     with pytest.raises(ValueError, match=r"epsilons.rows has no list for 'objpert': add one"):
-        asked(spec, "rows", "objpert", {})
+        budgets(spec, "rows", "objpert", {})
     with pytest.raises(ValueError, match="no entry for the data set 'mine'"):
-        asked(spec, "mine", "objpert", {})
+        budgets(spec, "mine", "objpert", {})
 
 
 # Prices
@@ -425,13 +425,12 @@ def test_keys_are_of_all_that_decides_a_row_and_of_nothing_else(change: str, cha
     cfg = unit(toy.config("objpert", "nonprivate"))
 
     def keys(cfg: DictConfig, sha256: str = "d") -> dict[str, list[str]]:
-        found = {}
-        for run in runs(cfg, "toy", "rows"):
-            inputs = sweeps.Inputs(File(sha256, Path))
-            found[run.name] = sweeps.unit_keys(
-                cfg, "toy", "rows", inputs, list(units(cfg.experiment.toy, run))
-            )
-        return found
+        planned, inputs = tasks(cfg, "toy", "rows"), sweeps.Inputs(File(sha256, Path))
+        found = zip(planned, sweeps.task_keys(cfg, "toy", "rows", inputs, planned), strict=True)
+        by_run: dict[str, list[str]] = {}
+        for task, key in found:
+            by_run.setdefault(task.run.name, []).append(key)
+        return by_run
 
     before, other = keys(cfg), cfg.copy()
     name, _, value = change.partition("=")

@@ -17,7 +17,7 @@ from dplangevin.data import Dataset
 from dplangevin.data.part import part
 from dplangevin.files import File
 from dplangevin.pipeline import config, manifest, sweep
-from dplangevin.pipeline.plan import grid, runs, units
+from dplangevin.pipeline.plan import grid, runs, tasks, tasks_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/sweeps.md").read_text()
@@ -43,9 +43,7 @@ def varied(vary: dict[str, Any], *methods: str) -> DictConfig:
 
 
 def variants(cfg: DictConfig) -> list[str]:
-    return [
-        unit.variant for run in runs(cfg, "toy", "rows") for unit in units(cfg.experiment.toy, run, "rows")
-    ]
+    return [task.variant for task in tasks(cfg, "toy", "rows")]
 
 
 def swept_on(cfg: DictConfig, data: Path) -> dict[str, pd.DataFrame]:
@@ -177,7 +175,7 @@ def test_only_new_points_are_computed_and_a_sweep_goes_on(
     compute = sweep.Work.compute
 
     def watched(self: Any, group: Any) -> Any:
-        computed.extend(self.units[i].variant for i in group)
+        computed.extend(self.tasks[i].variant for i in group)
         if len(computed) == 3:
             raise KeyboardInterrupt
         return compute(self, group)
@@ -224,15 +222,15 @@ def test_other_settings_of_a_loader_are_prepared_where_they_are_needed(
     cfg.experiment.sweep.update({"vary": {"dataset": {"abalone": {"train_share": [0.5, 0.8]}}}})
     (run, _) = runs(cfg, "sweep", "abalone")
     given = sweep.Inputs(File("d", Path), prepared=lambda settings: File(str(settings), Path))
-    points = list(units(cfg.experiment.sweep, run, "abalone"))
-    keys = [sweep.unit_keys(cfg, "sweep", "abalone", given, [point]) for point in points]
+    points = list(tasks_of(cfg, "sweep", run, "abalone"))
+    keys = [sweep.task_keys(cfg, "sweep", "abalone", given, [point]) for point in points]
     before, again = keys, given._replace(prepared=lambda settings: File(f"{settings} of other files", Path))
-    after = [sweep.unit_keys(cfg, "sweep", "abalone", again, [point]) for point in points]
+    after = [sweep.task_keys(cfg, "sweep", "abalone", again, [point]) for point in points]
     assert len({*map(tuple, before), *map(tuple, after)}) == 4
     with pytest.raises(
         ValueError, match="these data are prepared already, vary train_rows or held_out of them"
     ):
-        sweep.unit_keys(cfg, "sweep", "abalone", sweep.Inputs(File("d", Path)), points)
+        sweep.task_keys(cfg, "sweep", "abalone", sweep.Inputs(File("d", Path)), points)
 
 
 def test_what_is_compared_with_the_posterior_has_all_rows(tmp_path: Path) -> None:
@@ -253,20 +251,19 @@ def test_a_sweep_is_a_file_that_inherits_an_experiment(tmp_path: Path) -> None:
     adding = "+experiment.sweep.vary.dpvi.clip=[0.5,1.0]"
     cfg = config.compose(["experiment@experiment.sweep=mine", adding], tmp_path / "conf")
     config.check_values(cfg)
-    assert cfg.pipeline.runs.sweep == {
-        "experiment": "sweep",
-        "dataset": "abalone",
-        "needs": "dataset/abalone",
-    }
+    stage = cfg.pipeline.runs.sweep
+    assert (stage.experiment, stage.dataset, stage.needs) == ("sweep", "abalone", "dataset/abalone")
+    read = ["method.dp_sgd", "method.dpvi", "method.pate", "problem.logistic", "dataset.abalone.assumptions"]
+    assert list(filter("seed".__ne__, stage.params)) == read
     spec = cfg.experiment.sweep
     assert spec.settings == cfg.experiment.compare.settings
-    there = {run.name: list(units(spec, run, "abalone")) for run in runs(cfg, "sweep", "abalone")}
+    there = {run.name: list(tasks_of(cfg, "sweep", run, "abalone")) for run in runs(cfg, "sweep", "abalone")}
     assert {name: len(points) for name, points in there.items()} == {"dpvi": 12, "dp_sgd": 12, "pate": 1}
     assert there["dpvi"][1].variant == "sampling.batch=20;clip=1.0"
     batches = [point.config["sampling"]["batch"] for point in there["dp_sgd"]]
     assert batches[::2] == [20, 40, 80, 160, 320, 640]
     spec.vary = {"dpvi": {"clip": None}, "dp_sgld": None}
-    assert len(list(units(spec, runs(cfg, "sweep", "abalone")[0], "abalone"))) == 1
+    assert len(list(tasks_of(cfg, "sweep", runs(cfg, "sweep", "abalone")[0], "abalone"))) == 1
     config.check_values(cfg)  # null takes out what is inherited
     known = config.compose(conf=tmp_path / "conf")
     config.check_keys(known, cfg)  # what it has, and what `vary` adds, is read

@@ -1,50 +1,43 @@
-"""The methods by name, with the settings of their classes."""
+"""The methods by name, with the settings of their classes.
 
-from collections.abc import Callable, Mapping
+The first method of a module has the name of the module, and any other the name of its class: `DpSghmcLi2019`
+is `dp_sghmc_li2019`.  So a new module needs no entry here.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib import import_module
+from pkgutil import iter_modules
 
+from dplangevin import methods
 from dplangevin.checks import require
 from dplangevin.methods import Method
-from dplangevin.methods.dp_sgd import DpSgd, Sgd
-from dplangevin.methods.dp_sgfs import DpSgfs
-from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
 from dplangevin.methods.dp_sgld import DpSgldWang2015
-from dplangevin.methods.dp_sgld_li2019 import DpSgldLi2019
-from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
-from dplangevin.methods.dp_sgnht import DpSgnht
-from dplangevin.methods.dpvi import Dpvi
 from dplangevin.methods.hybrid import Hybrid
-from dplangevin.methods.objpert import ObjPert
-from dplangevin.methods.objpert_pure import ObjPertPure
 from dplangevin.methods.ops import Ops
-from dplangevin.methods.outpert import OutPert, Ridge
-from dplangevin.methods.pate import Pate
-from dplangevin.methods.sgld import Sgld
+from dplangevin.methods.outpert import Ridge
 from dplangevin.text import meant
 
-METHODS: Mapping[str, Callable[..., Method]] = {
+# methods under a name that does not follow from their class
+NAMED: Mapping[str, Callable[..., Method]] = {
     "nonprivate": Ridge,
-    "sgd": Sgd,
-    "sgld": Sgld,
-    "ops": Ops,
     "ops_gdp": partial(Ops, bound="gdp", precision=1.0),
-    "objpert": ObjPert,
-    "objpert_pure": ObjPertPure,
-    "outpert": OutPert,
-    "dp_sgd": DpSgd,
-    "dp_sgld": DpSgldWang2015,
-    "dp_sgld_li2019": DpSgldLi2019,
-    "dp_sgld_ryffel2022": DpSgldRyffel2022,
-    "dp_sghmc": DpSghmc,
-    "dp_sghmc_li2019": DpSghmcLi2019,
-    "sghmc": Sghmc,
-    "dp_sgnht": DpSgnht,
-    "dp_sgfs": DpSgfs,
-    "hybrid": Hybrid,
     "hybrid_sgld": partial(Hybrid, second=DpSgldWang2015()),
-    "dpvi": Dpvi,
-    "pate": Pate,
 }
+
+
+def _classes() -> Iterator[tuple[str, Callable[..., Method]]]:
+    """Yield the methods of the package that are not in `NAMED`, by name."""
+    for info in iter_modules(methods.__path__):
+        module = import_module(f"{methods.__name__}.{info.name}")
+        own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
+        for i, found in enumerate(each for each in own if hasattr(each, "budgeted")):
+            if found not in NAMED.values():
+                yield re.sub(r"(?<!^)(?=[A-Z])", "_", found.__name__).lower() if i else info.name, found
+
+
+METHODS: Mapping[str, Callable[..., Method]] = {**NAMED, **dict(_classes())}
 
 
 def named(method: str | Method) -> Method:

@@ -25,7 +25,7 @@ from distributed import Client, Future, KilledWorker, WorkerPlugin, as_completed
 from distributed.client import ClosedClientError
 
 from dplangevin.device import KINDS
-from dplangevin.pipeline.cache import PACKAGE, code_hash, package_hash, reachable
+from dplangevin.pipeline.code import PACKAGE, code_hash, package_hash, reachable
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.executor import CLUSTER, Done, Need, R, T, attempted
 
@@ -123,7 +123,7 @@ class Cluster:
                 with self.connected(patience) as client:
                     patience = PATIENCE
                     for done in self.gathered(client, job, left, name):
-                        del left[done.place]
+                        del left[done.index]
                         yield done
             except _Lost:
                 print(
@@ -186,7 +186,7 @@ class Cluster:
                         continue
                     if future.status != "error":
                         raise _Lost
-                    yield Done(running.pop(future), None, self.told(client, future.exception()), "")
+                    yield Done(running.pop(future), None, self.error_for_user(client, future.exception()), "")
                 if time.monotonic() - looked > SEEN:
                     slots, looked = max(1, len(client.nthreads())), time.monotonic()
                 fill()
@@ -198,7 +198,7 @@ class Cluster:
             raise
         client.unregister_worker_plugin(name)
 
-    def told(self, client: Client, error: Exception) -> Exception:
+    def error_for_user(self, client: Client, error: Exception) -> Exception:
         """Return an error, for the user, for a call that no worker finished.
 
         Raises

@@ -294,43 +294,40 @@ def _wrong_units(cfg: DictConfig) -> Iterator[str]:
             try:
                 found = plan.runs(cfg, str(name), dataset)
                 everything += found
-                yield from _wrong_on(cfg, spec, f"experiment.{name}", str(dataset), found)
+                yield from _wrong_on(cfg, str(name), str(dataset), found)
             except (ValueError, OmegaConfBaseException) as error:
                 yield f"experiment.{name}: {error}"
-        yield from (f"experiment.{name}.{fault}" for fault in plan.unnamed(spec, everything))
+        yield from (f"experiment.{name}.{fault}" for fault in plan.unknown_names(spec, everything))
 
 
-def _wrong_on(
-    cfg: DictConfig, spec: DictConfig, key: str, dataset: str, found: Sequence[plan.Run]
-) -> Iterator[str]:
+def _wrong_on(cfg: DictConfig, experiment: str, dataset: str, found: Sequence[plan.Run]) -> Iterator[str]:
     """Yield what is wrong with the runs of an experiment on a data set and with the values that it varies."""
     for run in found:
-        where = f"{key}, run {run.name}"
+        where = f"experiment.{experiment}, run {run.name}"
         if run.problem not in cfg.problem:
             yield f"{where}: no problem {run.problem!r}{meant(run.problem, cfg.problem)}"
             continue
-        for unit in plan.units(spec, run, dataset):
-            yield from validate.check(unit.config, key=f"{where}: method.{run.method}")
-            if "backbone" in unit.problem:
+        for task in plan.tasks_of(cfg, experiment, run, dataset):
+            yield from validate.check(task.config, key=f"{where}: method.{run.method}")
+            if "backbone" in task.problem_changes:
                 yield f"{where}: the backbone cannot be varied: an experiment has one"
-            elif unit.problem:
-                problem = plan.merged(plan.plain(cfg.problem[run.problem]), plan.nested(unit.problem))
-                problem = {**problem, "_partial_": True}
+            elif task.problem_changes:
+                problem = {**task.problem, "_partial_": True}
                 problem.pop("backbone", None)
                 yield from validate.check(problem, key=f"{where}: problem.{run.problem}")
-            if unit.data:
-                yield from (f"{where}: {fault}" for fault in _wrong_data(cfg, dataset, unit.data))
+            if task.data_changes:
+                yield from (f"{where}: {fault}" for fault in _wrong_data(cfg, dataset, task.data_changes))
 
 
 def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the fields of a data set that an experiment varies.
 
-    The fields choose the rows (`plan.PART`) or are arguments of the loader or of the feature extraction.
+    The fields choose the rows (`plan.SUBSET`) or are arguments of the loader or of the feature extraction.
     """
     kind = "dataset" if name in cfg.dataset else "features"
     entry, key = plan.plain(cfg[kind][name]), f"{kind}.{name}"
-    own = {word: value for word, value in changes.items() if word in plan.PART}
-    settings = plan.nested({word: value for word, value in changes.items() if word not in plan.PART})
+    own = {word: value for word, value in changes.items() if word in plan.SUBSET}
+    settings = plan.nested({word: value for word, value in changes.items() if word not in plan.SUBSET})
     if kind == "dataset":
         yield from validate.check({**entry, **own}, schema.Dataset, key)
         taken = validate.annotations(pkgutil.resolve_name(entry["loader"]["_target_"]))
@@ -341,7 +338,7 @@ def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Itera
         faults = validate.check({**entry, **own, **settings}, schema.Features, key)
     for word in settings:
         if word not in taken or word in ("folder", "return"):
-            there = sorted({*taken, *plan.PART} - {"folder", "return"})
+            there = sorted({*taken, *plan.SUBSET} - {"folder", "return"})
             yield f"{key} has no {word!r} to vary{meant(word, there) or ': it has ' + ', '.join(there)}"
             return
     yield from faults
@@ -444,7 +441,7 @@ def _stray(key: str, known: set[str], named: set[str]) -> bool:
     """Return whether nothing reads this key.
 
     Four kinds of new keys are read: a new entry of a group, such as `method.mine`; a key below `vary`, which
-    is checked as the value that it varies; a field that chooses rows of a data set (`plan.PART`); and a word
+    is checked as the value that it varies; a field that chooses rows of a data set (`plan.SUBSET`); and a word
     of `cfg.experiment.sweep`, because any experiment file can take its place.
     """
     group, *rest = key.split(".")
@@ -453,7 +450,7 @@ def _stray(key: str, known: set[str], named: set[str]) -> bool:
         word == "vary" or (rest[0] == "sweep" and word in _words(schema.Experiment))
     ):
         return False
-    if group in ("dataset", "features") and len(rest) == 2 and word in plan.PART:
+    if group in ("dataset", "features") and len(rest) == 2 and word in plan.SUBSET:
         return False
     return group not in named or ".".join([group, *rest[:1]]) in known
 

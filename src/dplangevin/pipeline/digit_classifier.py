@@ -53,7 +53,9 @@ class DigitClassifier:
     ) -> None:
         positive(images=images, least=least, shown=shown)
         require(1 / problem.classes < sure < 1, f"sure = {sure} must be in (1/{problem.classes}, 1)")
-        require(problem.every_label is not None, "a judge learns from all labels, which this problem lacks")
+        require(
+            problem.every_label is not None, "the classifier learns from all labels, which this problem lacks"
+        )
         self.problem, self.seed, self.images, self.sure, self.least = problem, seed, images, sure, least
         self.shown, self.sgd = shown, (step, batch, epochs)
         self.theta = None if problem.adversary is None else self.trained()
@@ -95,14 +97,16 @@ class DigitClassifier:
         digit_entropy : Tensor (S, E), entropy of the classes of recognised images, in nats, at most ln K; 0
             if no image is recognised.
         """
-        last, found = theta[:, :, -1], {}
+        last, metrics = theta[:, :, -1], {}
         if theta.shape[2] > 1:
-            found["accuracy_single"] = all_scores(self.problem.predict(last), self.problem.y_test)["accuracy"]
+            metrics["accuracy_single"] = all_scores(self.problem.predict(last), self.problem.y_test)[
+                "accuracy"
+            ]
         if self.theta is None:
-            return found
+            return metrics
         images = self.generated(last, self.images).cpu()
         p = self.classifier(images.flatten(0, 2)).predict(self.theta[:, :, -1])[0, 0, :, :-1]
-        return found | coverage(p.view(*images.shape[:3], -1), self.sure, self.least)
+        return metrics | coverage(p.view(*images.shape[:3], -1), self.sure, self.least)
 
     def table(self, where: Sequence[Sequence[Any]], theta: Tensor) -> pd.DataFrame:
         """Return `plan.TABLES["samples"]`: the first images of the first seed.

@@ -43,14 +43,14 @@ class Done(NamedTuple, Generic[R]):
 
     Attributes
     ----------
-    place : int, index of the argument.
+    index : int, that of the argument.
     value : the returned value; None if the call failed.
     error : Exception or None, why there is no value.
     made : str, the computing environment (`pipeline.environment.described`).
     seconds : float, the time that the call took.
     """
 
-    place: int
+    index: int
     value: R | None
     error: Exception | None
     made: str
@@ -127,7 +127,7 @@ def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
         value = function(argument)
     except Exception as error:
         return Done(index, None, _portable(error), "", time.perf_counter() - began)
-    made = _arithmetic(torch.get_num_threads(), pick())
+    made = _environment(torch.get_num_threads(), pick())
     return Done(index, value, None, made, time.perf_counter() - began)
 
 
@@ -143,6 +143,6 @@ def _portable(error: Exception) -> Exception:
 
 
 @cache
-def _arithmetic(threads: int, device: torch.device) -> str:
+def _environment(threads: int, device: torch.device) -> str:
     """Return `described()`, cached: it takes milliseconds and is the same for every call of a process."""
     return described()

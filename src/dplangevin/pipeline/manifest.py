@@ -37,9 +37,9 @@ from dplangevin import files as on_disk
 from dplangevin.data import DataError, Dataset, save_arrays, stage
 from dplangevin.data.fetch import fetch, mirrors, raw_files
 from dplangevin.files import File, atomic_path, describe, key, sha256
-from dplangevin.pipeline.cache import code_hash, targets
+from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.environment import described, pinned
-from dplangevin.pipeline.plan import PART, merged, plain
+from dplangevin.pipeline.plan import SUBSET, merged, nested, plain
 
 FOLDER = Path("data/manifest")
 RAW = Path("data/raw")
@@ -65,19 +65,20 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     for path in places:
         if _as_stated(path, stated) or _made_here(path, stated):
             return path
-    if (kept := bundled(cfg, kind, name)) and stated["inputs"] == inputs(cfg, kind, name):
-        return _checked(kept, stated, cfg, kind, name)
+    if (in_git := bundled(cfg, kind, name)) and stated["inputs"] == inputs(cfg, kind, name):
+        return _checked(in_git, stated, cfg, kind, name)
     if own.exists():
         print(f"{own} is not what its manifest states: made again", file=sys.stderr)
     make(cfg, kind, name)
     if _as_stated(own, stated):
         return own
-    found, expected = describe(own), stated["file"]
     if not same_everywhere(cfg, kind, name) and stated["inputs"] == (made_of := inputs(cfg, kind, name)):
         print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
-        on_disk.write(own.parent, {_beside(own).name: _own(own, made_of)})
+        on_disk.write_checksum(own, inputs=made_of)
         return own
-    wanted, made = (f"sha256 {what['sha256']} ({what['size']} bytes)" for what in (expected, found))
+    wanted, made = (
+        f"sha256 {each['sha256']} ({each['size']} bytes)" for each in (stated["file"], describe(own))
+    )
     raise DataError(
         f"{own}: {manifest_path(kind, name)} states {wanted}, made {made}. "
         f"State it anew: dvc repro -f {stage_of(cfg, kind, name)}"
@@ -109,17 +110,17 @@ class Prepared:
 
     def __call__(self) -> Path:
         if self.sent is None:
-            return self.made()
+            return self.path_of_file()
         RAW.mkdir(parents=True, exist_ok=True)
         before = _SENT.set(self.sent)
         try:
             with open(RAW / ".lock", "a") as alone:  # several processes may share a folder
                 fcntl.flock(alone, fcntl.LOCK_EX)
-                return self.made()
+                return self.path_of_file()
         finally:
             _SENT.reset(before)
 
-    def made(self) -> Path:
+    def path_of_file(self) -> Path:
         """Return the path of the file; make it if it is missing."""
         if self.path is None:
             return ensure(self.cfg, self.kind, self.name)
@@ -143,7 +144,7 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
     changed = copy.deepcopy(cfg)
     OmegaConf.set_struct(changed, False)
     entry = changed[kind][name].loader if kind == "dataset" else changed[kind][name]
-    entry.update(merged(plain(entry), settings))
+    entry.update(merged(plain(entry), nested(settings)))
     made_of = inputs(changed, kind, name)
     return File(made_of, Prepared(changed, kind, name, PLACES[kind] / f"{name}-{made_of}.npz"))
 
@@ -160,15 +161,15 @@ def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
         sent = _SENT.get()
         if sent is not None and path not in sent:
             raise FileNotFoundError
-        found: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
-        own = found.pop("sha256")
-        if summed(found)["sha256"] != own:
+        content: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
+        own = content.pop("sha256")
+        if summed(content)["sha256"] != own:
             raise ValueError("it has another sha256 than it states")
     except FileNotFoundError as error:
         raise DataError(f"no manifest of {kind} {name} ({path}): {again}") from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}): restore it from git, or {again}") from error
-    return found
+    return content
 
 
 def summed(stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,8 +198,8 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
         if _as_stated(path, stated) or _made_here(path, stated):
             return False
         if not path.exists():
-            if kept := bundled(cfg, kind, name):
-                _checked(kept, stated, cfg, kind, name)
+            if in_git := bundled(cfg, kind, name):
+                _checked(in_git, stated, cfg, kind, name)
             return False
         print(f"{path} is not what its manifest states: made again", file=sys.stderr)
     make(cfg, kind, name)
@@ -215,14 +216,9 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
     stated, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
     if stated["inputs"] == made_of:
         return False
-    own = _made_here(path, stated)
-    text, target = (
-        json.dumps(summed({**stated, "inputs": made_of}), indent=2) + "\n",
-        manifest_path(kind, name),
-    )
-    if own:
-        on_disk.write(path.parent, {_beside(path).name: _own(path, made_of)})
-    on_disk.write(target.parent, {target.name: text.encode()})
+    if _made_here(path, stated):
+        on_disk.write_checksum(path, inputs=made_of)
+    _write(kind, name, {**stated, "inputs": made_of})
     return True
 
 
@@ -235,7 +231,12 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
         **_contents(path, kind),
         **({} if same_everywhere(cfg, kind, name) else {"made": described()}),
     }
-    _beside(path).unlink(missing_ok=True)
+    path.with_suffix(".json").unlink(missing_ok=True)
+    _write(kind, name, stated)
+
+
+def _write(kind: str, name: str, stated: Mapping[str, Any]) -> None:
+    """Write a manifest, with its own sha256."""
     text, target = json.dumps(summed(stated), indent=2) + "\n", manifest_path(kind, name)
     on_disk.write(target.parent, {target.name: text.encode()})
 
@@ -291,7 +292,7 @@ def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
         entry, backbone = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
         return [entry, backbone, cfg.seed, file(cfg, "dataset", entry["dataset"]).sha256]
     if kind == "features":
-        entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in PART}
+        entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in SUBSET}
         sources = [file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public")]
         weights = file(cfg, "weights", entry["backbone"]).sha256
         return [entry, plain(cfg.backbone[entry["backbone"]]), cfg.seed, code, weights, *sources]
@@ -365,13 +366,13 @@ def sources() -> list[str]:
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
 
 
-def _checked(kept: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
+def _checked(in_git: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
     """Return weights in git if the manifest states them, else raise DataError."""
-    if _as_stated(kept, stated):
-        return kept
+    if _as_stated(in_git, stated):
+        return in_git
     raise DataError(
-        f"{kept} is not what {manifest_path(kind, name)} states (sha256 {stated['file']['sha256']}): git restore them, "
-        f"or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
+        f"{in_git} is not what {manifest_path(kind, name)} states (sha256 {stated['file']['sha256']}): git restore "
+        f"them, or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
     )
 
 
@@ -385,19 +386,10 @@ def _as_stated(path: Path, stated: Mapping[str, Any]) -> bool:
 def _made_here(path: Path, stated: Mapping[str, Any]) -> bool:
     """Return whether this machine made the file from the inputs that the manifest states."""
     try:
-        own = json.loads(_beside(path).read_bytes())
+        own = json.loads(path.with_suffix(".json").read_bytes())
         return bool(own == {"inputs": stated["inputs"], **describe(path)})
     except (OSError, ValueError):
         return False
-
-
-def _own(path: Path, made_of: str) -> bytes:
-    """Return the content of the JSON file beside a file that this machine made from these inputs."""
-    return json.dumps({"inputs": made_of, **describe(path)}).encode()
-
-
-def _beside(path: Path) -> Path:
-    return path.with_suffix(".json")
 
 
 def _dataset(cfg: DictConfig, name: str, target: Path) -> None:
@@ -414,9 +406,9 @@ def _weights(cfg: DictConfig, name: str, target: Path) -> None:
         fetch("weights", entry.files, folder, sources(), f"weights@{name}")
         if "loader" in entry:
             save_arrays(target, instantiate(entry.loader, _partial_=True)(folder=folder))
-    elif kept := bundled(cfg, "weights", name):
+    elif in_git := bundled(cfg, "weights", name):
         with atomic_path(target) as part:
-            shutil.copyfile(kept, part)
+            shutil.copyfile(in_git, part)
     else:
         from dplangevin.backbones.pretrain import pretrain
 
@@ -453,14 +445,14 @@ def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
     from dplangevin import random
     from dplangevin.pipeline.reference import sample_reference
 
-    spec, found = cfg.reference, {}
+    spec, references = cfg.reference, {}
     seeds = prepared.repeats if prepared.repeats > 1 else cfg.repeats
     for scaling in spec.scalings:
         problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), seeds)
         rng = random.generator(cfg.seed, f"{name}/reference")
         sampler = instantiate(spec.sampler)
-        found[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, seeds, rng)
-    return found
+        references[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, seeds, rng)
+    return references
 
 
 def _contents(path: Path, kind: str) -> dict[str, Any]:
@@ -476,24 +468,24 @@ def _contents(path: Path, kind: str) -> dict[str, Any]:
             return counted | ({"training": training} if training else {})
         meta = json.loads(archive["meta"].tobytes())
         y, shape = archive["y_train"], archive["x_train"].shape
-        found: dict[str, Any] = {"rows": {"train": y.shape[-1], "test": archive["y_test"].shape[-1]}}
+        contents: dict[str, Any] = {"rows": {"train": y.shape[-1], "test": archive["y_test"].shape[-1]}}
         rest = list(shape[y.ndim :])
-        found["features"] = rest[0] if len(rest) == 1 else rest
+        contents["features"] = rest[0] if len(rest) == 1 else rest
         if "target" in meta:
-            found["target"] = meta["target"]
+            contents["target"] = meta["target"]
         else:
-            found["classes"] = meta.get("classes", len(np.unique(y)))
+            contents["classes"] = meta.get("classes", len(np.unique(y)))
         if y.ndim == 2:
-            found["draws"] = y.shape[0]  # 1: all repeats share the data
-    return found | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}
+            contents["draws"] = y.shape[0]  # 1: all repeats share the data
+    return contents | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}
 
 
 def _header(path: Path) -> dict[str, Any]:
     """Return the header ("meta") of an .npz file; raise DataError if it cannot be read."""
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            found: dict[str, Any] = json.loads(archive["meta"].tobytes())
-            return found
+            header: dict[str, Any] = json.loads(archive["meta"].tobytes())
+            return header
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"cannot read the header of {path}: {error}. git restore it, or delete it") from error
 

@@ -1,4 +1,4 @@
-"""The runs of an experiment, each with the final config of its method, its tasks, and its result columns."""
+"""The plan of an experiment: its runs, the tasks of each with their final configs, and the columns of results."""
 
 import itertools
 import json
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hydra.utils import get_class
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from dplangevin.pipeline.schema import Part
+from dplangevin.pipeline.schema import Part, RunConfig
 from dplangevin.text import meant
 
 KEYS = ["run", "variant", "scaling", "epsilon"]  # they identify a row of runs.csv within its folder
@@ -30,11 +30,10 @@ TABLES = {
     "samples": [*KEYS, "image", "pixels"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
-PART = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
+SUBSET = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
+PARAMS = 20  # names that stage run of dvc.yaml takes from `params_of`
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
-FIELDS = (
-    "method", "problem", "block", "seeds", "epsilons", "settings", "assumptions", "stream", "datasets", "tuned",
-)  # fmt: skip
+WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs`
 
 
 class Run(NamedTuple):
@@ -49,7 +48,8 @@ class Run(NamedTuple):
     seeds : int, number of seeds.
     block : str, the part of a table that the run belongs to.
     stream : str, name of the random stream; chains of one stream draw the same minibatches and noise.
-    assumptions : list of str, texts for the column "assumptions".
+    assumptions : list of str, texts for the column "assumptions": its own, those of its data set and those of
+        the experiment.
     """
 
     name: str
@@ -63,53 +63,61 @@ class Run(NamedTuple):
     assumptions: list[str]
 
 
-class Unit(NamedTuple):
-    """A task: the piece of a run that is cached as one, at one scaling and at some of the run's budgets.
+class Task(NamedTuple):
+    """The piece of a run that is cached as one, at one scaling, variant and block of the run's budgets.
+
+    Results call it a unit: `runs.units.json` lists the tasks of `runs.csv`.
 
     Attributes
     ----------
     run : Run.
     scaling : str.
-    overrides, problem, data : dict, changes of the run's method, problem and data set, by dotted name.
     epsilons : list of float, the budgets of this task.
+    method_changes, problem_changes, data_changes : dict, what the variant changes, by dotted name.
+    problem : dict, the problem's config with its changes.
+    data_subset : dict, the fields that select the rows to train on, see `data.part`.
     """
 
     run: Run
     scaling: str
-    overrides: dict[str, Any]
     epsilons: list[float]
+    method_changes: dict[str, Any]
+    problem_changes: dict[str, Any]
+    data_changes: dict[str, Any]
     problem: dict[str, Any]
-    data: dict[str, Any]
+    data_subset: dict[str, Any]
 
     @property
     def variant(self) -> str:
         """The changes as text, which names the variant; "" if there are none."""
-        named = {f"problem.{name}": value for name, value in self.problem.items()}
-        named |= {f"dataset.{name}": value for name, value in self.data.items()}
-        return ";".join(f"{name}={said(value)}" for name, value in {**self.overrides, **named}.items())
+        changes = {**self.method_changes}
+        changes |= {f"problem.{name}": value for name, value in self.problem_changes.items()}
+        changes |= {f"dataset.{name}": value for name, value in self.data_changes.items()}
+        return ";".join(f"{name}={value_text(value)}" for name, value in changes.items())
+
+    @property
+    def loader_changes(self) -> dict[str, Any]:
+        """The changes of the loader or of the feature extraction, for which the data are prepared anew."""
+        return {name: value for name, value in self.data_changes.items() if name not in SUBSET}
 
     @property
     def config(self) -> dict[str, Any]:
         """The method's config with the changes of this variant."""
-        return merged(self.run.config, nested(self.overrides))
+        return merged(self.run.config, nested(self.method_changes))
 
     @property
     def settings(self) -> str:
-        """Every setting of the method, as canonical JSON; "class" names the class of the method or of a part."""
+        """Every setting of the method, as canonical JSON; "class" names the class of an object."""
         return json.dumps(_in_json(self.config), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _in_json(value: Any) -> Any:
     """Return a config without module paths and infinite numbers, which JSON does not have."""
     if isinstance(value, Mapping):
-        names = {"_target_": "class"}
-        each = {names.get(name, name): (name, part) for name, part in value.items()}
-        return {
-            name: part.rpartition(".")[2] if of == "_target_" else _in_json(part)
-            for name, (of, part) in each.items()
-        }
+        fields = {name: _in_json(field) for name, field in value.items() if name != "_target_"}
+        return fields | ({"class": value["_target_"].rpartition(".")[2]} if "_target_" in value else {})
     if isinstance(value, list):
-        return [_in_json(part) for part in value]
+        return [_in_json(item) for item in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
@@ -124,17 +132,44 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """
     entries = {str(name): {"method": str(name)} for name in spec.get("methods") or []}
     for name, entry in (spec.get("runs") or {}).items():
-        if unknown := sorted(set(entry) - set(FIELDS)):
-            raise ValueError(f"run {name} has unknown words {unknown}: an entry has {', '.join(FIELDS)}")
+        if unknown := sorted(set(entry) - set(WORDS)):
+            raise ValueError(f"run {name} has unknown words {unknown}: an entry has {', '.join(WORDS)}")
         entries[str(name)] = {"method": str(name), **plain(entry)}
     if reserved := sorted({"problem", "dataset"} & set(entries)):
         raise ValueError(f"no run can be called {' or '.join(reserved)}, which `vary` has a meaning for")
     return entries
 
 
-def _seeds(stated: Any, dataset: str, otherwise: int) -> int:
-    """Return the number of seeds for a data set; `stated` is a number, or a mapping by data set."""
-    return int(stated.get(dataset, otherwise)) if isinstance(stated, Mapping) else int(stated)
+def params_of(experiment: str, dataset: str, *, _root_: DictConfig) -> ListConfig:
+    """Return the names in params.yaml of what an experiment on a data set reads outside its own entry.
+
+    These are its methods, its problems, and what its data set states for the rows of a result.  conf/pipeline
+    writes `${params_of:EXPERIMENT,DATASET}`, so that DVC knows which values affect which run.  DVC interpolates
+    single values only: dvc.yaml names the first `PARAMS` of the list, which `seed` fills up.
+    """
+    spec = _root_.experiment[experiment]
+    entries = named(spec).values()
+    kind = "dataset" if dataset in _root_.dataset else "features"
+    stated = [word for word in ("assumptions", *SUBSET) if word in _root_[kind][dataset]]
+    names = [
+        *sorted({f"method.{entry['method']}" for entry in entries}),
+        *sorted({f"problem.{entry.get('problem') or spec.problem}" for entry in entries}),
+        *(f"{kind}.{dataset}.{word}" for word in stated),
+    ]
+    if len(names) > PARAMS:
+        raise ValueError(
+            f"experiment {experiment} reads {len(names)} parameters, stage run of dvc.yaml lists {PARAMS}: add "
+            "`${item.params[...]}` there, and raise PARAMS of pipeline/plan.py"
+        )
+    return OmegaConf.create([*names, *["seed"] * (PARAMS - len(names))])
+
+
+OmegaConf.register_new_resolver("params_of", params_of, replace=True)
+
+
+def _seeds(given: Any, dataset: str, otherwise: int) -> int:
+    """Return the number of seeds for a data set; `given` is a number, or a mapping by data set."""
+    return int(given.get(dataset, otherwise)) if isinstance(given, Mapping) else int(given)
 
 
 def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
@@ -145,34 +180,41 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     entry with `tuned` has the experiment's text `tuned` as an assumption.
     """
     spec = cfg.experiment[experiment]
-    found = []
+    shared = [*(data_entry(cfg, dataset).get("assumptions") or []), *(spec.get("assumptions") or [])]
+    planned = []
     for name, entry in named(spec).items():
         if dataset not in (entry.get("datasets") or [dataset]):
             continue
         method = entry["method"]
-        config = settled(cfg, spec, method)
-        config = merged(config, plain(entry.get("settings") or {}))
+        config = merged(method_config(cfg, spec, method), plain(entry.get("settings") or {}))
         tuned = [spec.get("tuned") or ""] if entry.get("tuned") else []
         if "" in tuned:
             raise ValueError(f"run {name} is tuned, but the experiment has no `tuned` that says how")
         stream = entry.get("stream") or spec.get("stream") or f"{dataset}/{method}"
-        found.append(
+        planned.append(
             Run(
                 name,
                 method,
                 entry.get("problem") or spec.problem,
                 config,
-                asked(spec, dataset, name, entry) if budgeted(config) else [math.inf],
+                budgets(spec, dataset, name, entry) if budgeted(config) else [math.inf],
                 _seeds(entry.get("seeds") or spec.get("seeds") or cfg.repeats, dataset, cfg.repeats),
                 entry.get("block") or spec.get("block") or "",
                 stream,
-                [*tuned, *(entry.get("assumptions") or [])],
+                [*tuned, *(entry.get("assumptions") or []), *shared],
             )
         )
-    return found
+    return planned
 
 
-def units(spec: DictConfig, run: Run, dataset: str = "") -> Iterator[Unit]:
+def tasks(cfg: DictConfig, experiment: str, dataset: str) -> list[Task]:
+    """Return the tasks of an experiment on a data set, in order."""
+    return [
+        task for run in runs(cfg, experiment, dataset) for task in tasks_of(cfg, experiment, run, dataset)
+    ]
+
+
+def tasks_of(cfg: DictConfig, experiment: str, run: Run, dataset: str) -> Iterator[Task]:
     """Yield the tasks of a run on a data set, in a fixed order.
 
     The experiment's `vary` says which fields vary.  Under the name of a run it lists fields of that run's
@@ -183,22 +225,30 @@ def units(spec: DictConfig, run: Run, dataset: str = "") -> Iterator[Unit]:
     ------
     ValueError : Two variants have the same name.
     """
+    spec, base, data = cfg.experiment[experiment], plain(cfg.problem[run.problem]), data_entry(cfg, dataset)
     vary = plain(spec.get("vary") or {})
-    named = [vary.get(run.name), (vary.get("problem") or {}).get(run.problem)]
-    own, problem, data = (
-        [*grid(fields or {})] for fields in (*named, (vary.get("dataset") or {}).get(dataset))
+    of_problem, of_data = (
+        (vary.get(kind) or {}).get(name) for kind, name in (("problem", run.problem), ("dataset", dataset))
     )
+    axes = [list(grid(fields or {})) for fields in (of_data, of_problem, vary.get(run.name))]
     size, names = spec.get("budgets_per_unit") or 1, set()
     for scaling in spec.get("scalings") or [""]:
-        for of_data, of_problem, overrides in itertools.product(data, problem, own):
-            unit = Unit(run, scaling, overrides, [], of_problem, of_data)
-            if (scaling, unit.variant) in names:
+        for data_changes, problem_changes, method_changes in itertools.product(*axes):
+            problem = merged(base, nested(problem_changes))
+            subset = {name: {**data, **data_changes}.get(name) for name in SUBSET}
+            task = Task(run, scaling, [], method_changes, problem_changes, data_changes, problem, subset)
+            if (scaling, task.variant) in names:
                 raise ValueError(
-                    f"vary has two points of run {run.name} that are called {unit.variant}: name one of them"
+                    f"vary has two points of run {run.name} that are called {task.variant}: name one of them"
                 )
-            names.add((scaling, unit.variant))
+            names.add((scaling, task.variant))
             for start in range(0, len(run.epsilons), size):
-                yield unit._replace(epsilons=run.epsilons[start : start + size])
+                yield task._replace(epsilons=run.epsilons[start : start + size])
+
+
+def data_entry(cfg: DictConfig, dataset: str) -> dict[str, Any]:
+    """Return the entry of conf/dataset or conf/features."""
+    return plain(cfg.dataset[dataset] if dataset in cfg.dataset else cfg.features[dataset])
 
 
 def grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -256,22 +306,17 @@ def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
             f"{key} = {dict(given)} is no range: write {RANGE}, from below to, and above 0 where scale is log"
         )
     if step is not None:
-        found = low + step * np.arange(math.floor((high - low) / step * (1 + 1e-12)) + 1)
+        points = low + step * np.arange(math.floor((high - low) / step * (1 + 1e-12)) + 1)
     else:
-        found = (np.geomspace if scale == "log" else np.linspace)(low, high, count)
+        points = (np.geomspace if scale == "log" else np.linspace)(low, high, count)
     if all(isinstance(value, int) for value in (low, high, step or 1)):
-        values: list[float] = [round(value) for value in found.tolist()]
+        values: list[float] = [round(value) for value in points.tolist()]
         if len(set(values)) < len(values):
             raise ValueError(
                 f"{key} = {dict(given)} has whole numbers twice: write {float(low)} for fractions"
             )
         return values
-    return [float(f"{value:.6g}") for value in found.tolist()]
-
-
-def learned_from(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a data set's entry that select the rows to train on, see `data.part`."""
-    return {name: entry.get(name) for name in PART}
+    return [float(f"{value:.6g}") for value in points.tolist()]
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,29 +325,29 @@ def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
     >>> nested({"clip": 1.0, "sampling.batch": 64})
     {'clip': 1.0, 'sampling': {'batch': 64}}
     """
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for name, value in fields.items():
         first, _, rest = name.partition(".")
-        found = merged(found, {first: nested({rest: value}) if rest else value})
-    return found
+        tree = merged(tree, {first: nested({rest: value}) if rest else value})
+    return tree
 
 
-def said(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value as text for the name of a variant; an object is named by its class."""
     if isinstance(value, Mapping) and "_target_" in value:
         return str(value["_target_"]).rpartition(".")[2]
     return str(value)
 
 
-def unnamed(spec: DictConfig, found: Sequence[Run]) -> Iterator[str]:
+def unknown_names(spec: DictConfig, runs: Sequence[Run]) -> Iterator[str]:
     """Yield an error message for each wrong name in an experiment's `vary`.
 
-    `found` are the runs of the experiment on all its data sets.
+    `runs` are those of the experiment on all its data sets.
     """
     vary = plain(spec.get("vary") or {})
     there = {
-        "run": {run.name for run in found},
-        "problem": {run.problem for run in found},
+        "run": {run.name for run in runs},
+        "problem": {run.problem for run in runs},
         "dataset": set(spec.datasets),
     }
     named = {"run": {name: vary[name] for name in vary.keys() - {"problem", "dataset"}}}
@@ -334,7 +379,7 @@ def budgeted(config: Mapping[str, Any]) -> bool:
     return bool(method.budgeted)
 
 
-def asked(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) -> list[float]:
+def budgets(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) -> list[float]:
     """Return the budgets of a run; [inf] if none are given.
 
     The entry's own `epsilons` come first, else those that the experiment gives for the data set: a list, or
@@ -345,21 +390,21 @@ def asked(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) ->
     given = spec.get("epsilons")
     if given is None:
         return [math.inf]
-    place = dataset if dataset in given else "default"
-    if place not in given:
+    key = dataset if dataset in given else "default"
+    if key not in given:
         raise ValueError(
             f"epsilons has no entry for the data set {dataset!r}: add one, or one named `default`"
         )
-    given = given[place]
+    given = given[key]
     if OmegaConf.is_dict(given):
         name = run if run in given else "default"
         if name not in given:
-            raise ValueError(f"epsilons.{place} has no list for {run!r}: add one, or one named `default`")
+            raise ValueError(f"epsilons.{key} has no list for {run!r}: add one, or one named `default`")
         given = given[name]
     return [float(epsilon) for epsilon in given]
 
 
-def settled(cfg: DictConfig, spec: DictConfig, method: str) -> dict[str, Any]:
+def method_config(cfg: DictConfig, spec: DictConfig, method: str) -> dict[str, Any]:
     """Return the config of a method with the experiment's `settings` for it."""
     if method not in cfg.method:
         raise ValueError(f"no method {method!r}: conf/method has {', '.join(map(str, cfg.method))}")
@@ -368,17 +413,17 @@ def settled(cfg: DictConfig, spec: DictConfig, method: str) -> dict[str, Any]:
 
 def merged(base: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return `base` with `changes`, key by key; an object (`_target_`) is replaced as a whole."""
-    both = dict(base)
+    result = dict(base)
     for name, value in changes.items():
-        old = both.get(name)
+        old = result.get(name)
         if isinstance(value, Mapping) and isinstance(old, Mapping) and "_target_" not in value:
             value = merged(old, value)
-        both[name] = value
-    return both
+        result[name] = value
+    return result
 
 
 def plain(node: Any) -> dict[str, Any]:
     """Return a mapping of the config as a dict with names as text."""
-    found = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-    assert isinstance(found, dict)
-    return {str(name): value for name, value in found.items()}
+    values = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    assert isinstance(values, dict)
+    return {str(name): value for name, value in values.items()}

@@ -81,15 +81,15 @@ def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str
     reference = Reference(*(moment[: len(theta)] for moment in reference))
     variance = reference.covariance.diagonal(dim1=-2, dim2=-1)  # (R', d)
     gap = (theta.double().mean(2) - reference.mean[:, None]).square() / variance[:, None]
-    found = {
+    metrics = {
         "mean_distance": gap.mean(-1).sqrt(),
         "predictive_gap": log_loss - reference.log_loss[:, None],
     }
     if theta.shape[2] > 1:
         exact = reference.covariance[:, None]
         size = torch.linalg.matrix_norm(exact)
-        found["covariance_distance"] = torch.linalg.matrix_norm(covariances(theta) - exact) / size
-    return found
+        metrics["covariance_distance"] = torch.linalg.matrix_norm(covariances(theta) - exact) / size
+    return metrics
 
 
 def save(path: Path, references: Mapping[str, Reference]) -> None:

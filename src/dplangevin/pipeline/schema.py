@@ -130,7 +130,7 @@ class Features(Part):
 
 
 @dataclass(frozen=True)
-class Run(Group):
+class RunConfig(Group):
     """An entry of `runs:` of an experiment, see `plan`.
 
     Attributes
@@ -188,7 +188,7 @@ class Experiment(Group):
     budgets_per_unit: int | None = None
     vary: Mapping[str, Mapping[str, Any] | None] | None = None
     settings: Mapping[str, Settings] | None = None
-    runs: Mapping[str, Run] | None = None
+    runs: Mapping[str, RunConfig] | None = None
     block: str = ""
     seeds: int | Mapping[str, int] | None = None
     delta: float | None = None
@@ -233,11 +233,12 @@ class Reference(Group):
 
 @dataclass(frozen=True)
 class Stage(Group):
-    """A run of conf/pipeline; `needs` names the manifest of its data."""
+    """A run of conf/pipeline; `needs` names the manifest of its data, `params` is from `plan.params_of`."""
 
     experiment: str
     dataset: str
     needs: str
+    params: Sequence[str]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The sweep: it computes the tidy rows of an experiment on a data set, over budgets and seeds, with prices.
 
-The work is cut into tasks (`Unit`: a run, a scaling, a variant, a block of budgets), which `pipeline.cache.Store`
+The work is cut into tasks (`plan.Task`: a run, a scaling, a variant, a block of budgets), which `pipeline.cache.Store`
 caches.  An interrupted sweep continues where it stopped.  Only tasks whose parameters, data or code have
 changed are computed again.  Chains that share rows and noise run together, as one tensor program.
 """
@@ -32,16 +32,17 @@ from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Wo
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.methods.prices import Attack, priced
 from dplangevin.pipeline import reference
-from dplangevin.pipeline.cache import Rows, Store, code_hash, kept, targets
+from dplangevin.pipeline.cache import Rows, Store, cached_rows
+from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.executor import Need, computed
-from dplangevin.pipeline.plan import PART, TABLES, Unit, learned_from, merged, nested, plain, runs, units
+from dplangevin.pipeline.plan import SUBSET, TABLES, Task, plain, tasks
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 
 # words of an experiment that enter a task's key in another way, or that determine no row
-OF_UNITS = (
+NOT_IN_SPEC = (
     "block", "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics",
     "scalings", "noise",
 )  # fmt: skip
@@ -78,16 +79,15 @@ class Inputs(NamedTuple):
     def files(self) -> tuple[File | None, ...]:
         return self[:3]
 
-    def of(self, unit: Unit) -> "Inputs":
+    def of(self, task: Task) -> "Inputs":
         """Return the inputs of a task."""
-        settings = {name: value for name, value in unit.data.items() if name not in PART}
-        if not settings:
+        if not (changes := task.loader_changes):
             return self
         if self.prepared is None:
             raise ValueError(
-                f"{', '.join(settings)}: these data are prepared already, vary {' or '.join(PART)} of them"
+                f"{', '.join(changes)}: these data are prepared already, vary {' or '.join(SUBSET)} of them"
             )
-        return self._replace(data=self.prepared(nested(settings)))
+        return self._replace(data=self.prepared(changes))
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Watch:
         time in proportion to their cost.
     """
 
-    cost: Callable[[Unit], float]
+    cost: Callable[[Task], float]
     lost: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -118,12 +118,12 @@ class Watch:
             "mininterval": 0.1 if terminal else 30,
         }
 
-    def took(self, units: Sequence[Unit], seconds: float) -> None:
+    def took(self, tasks: Sequence[Task], seconds: float) -> None:
         """Add the seconds that tasks took together to those of their runs."""
-        costs = [self.cost(unit) for unit in units]
-        for unit, cost in zip(units, costs, strict=True):
+        costs = [self.cost(task) for task in tasks]
+        for task, cost in zip(tasks, costs, strict=True):
             share = seconds * cost / sum(costs)
-            self.seconds[unit.run.name] = self.seconds.get(unit.run.name, 0.0) + share
+            self.seconds[task.run.name] = self.seconds.get(task.run.name, 0.0) + share
 
 
 def tables(spec: DictConfig) -> list[str]:
@@ -161,81 +161,67 @@ def sweep(
         for file in files:
             file.get()  # makes it once, or fails once instead of in every task
         groups = work.groups(missing, failed)
-        code = targets(*(work.units[i].config for i in missing), plain(work.spec))
-        costs = [sum(1.0 if watch is None else watch.cost(work.units[i]) for i in group) for group in groups]
+        code = targets(*(work.tasks[i].config for i in missing), plain(work.spec))
+        costs = [sum(1.0 if watch is None else watch.cost(work.tasks[i]) for i in group) for group in groups]
         with tqdm(total=sum(costs), **(BAR if watch is None else watch.bar)) as shown:
             for done in computed(work.compute, groups, work.need(files), code):
-                group = groups[done.place]
+                group = groups[done.index]
                 if done.value is None:
                     assert done.error is not None
-                    failed |= dict.fromkeys(group, told(done.error))
+                    failed |= dict.fromkeys(group, reported(done.error))
                 else:
                     for i, frames in zip(group, done.value, strict=True):
-                        found = (frames[path.stem] for path in store.paths)
-                        store.keep(work.keys[i], *found, made=done.made)
+                        tables = (frames[path.stem] for path in store.paths)
+                        store.keep(work.keys[i], *tables, made=done.made)
                 if watch is not None:
-                    watch.took([work.units[i] for i in group], done.seconds)
-                shown.update(costs[done.place])
+                    watch.took([work.tasks[i] for i in group], done.seconds)
+                shown.update(costs[done.index])
     if watch is not None:
         for i, error in sorted(failed.items()):
-            watch.lost.setdefault(work.units[i].run.name, str(error))
+            watch.lost.setdefault(work.tasks[i].run.name, str(error))
         return [name for i, name in enumerate(work.keys) if i not in failed]
     if failed:
-        reasons = dict.fromkeys(f"{work.units[i].run.name}: {error}" for i, error in sorted(failed.items()))
+        reasons = dict.fromkeys(f"{work.tasks[i].run.name}: {error}" for i, error in sorted(failed.items()))
         kind = type(next(iter(failed.values()))) if len(set(map(type, failed.values()))) == 1 else ValueError
         raise (kind if issubclass(kind, ValueError | OSError) else ValueError)("\n".join(reasons))
     return work.keys
 
 
-def unit_keys(
-    cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, asked: Sequence[Unit]
+def task_keys(
+    cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, planned: Sequence[Task]
 ) -> list[str]:
     """Return the keys of tasks; a key is a hash of everything that determines the task's rows."""
     spec = plain(cfg.experiment[experiment])
-    rest = {name: value for name, value in spec.items() if name not in OF_UNITS}
+    rest = {name: value for name, value in spec.items() if name not in NOT_IN_SPEC}
     base = {
         "names": [experiment, dataset],
         "spec": rest,
         "seed": cfg.seed,
         "noise": str(drawn_in(spec)),
         "delta": spec.get("delta", cfg.delta),
-        "assumptions": list(described(cfg, dataset).get("assumptions") or []),
     }
-    found, files = [], dict[str, list[Any]]()
-    for unit in asked:
-        of_data = str(unit.data)
-        if of_data not in files:
-            files[of_data] = [file and file.sha256 for file in inputs.of(unit).files]
-        problem = model(cfg, unit)
+    files = dict[str, list[Any]]()  # sha256 of the inputs, by the loader's changes
+    keys = []
+    for task in planned:
+        changes = str(task.loader_changes)
+        if changes not in files:
+            files[changes] = [file and file.sha256 for file in inputs.of(task).files]
+        problem = dict(task.problem)
         if "backbone" in problem:
             problem["backbone"] = plain(cfg.backbone[problem["backbone"]])
-        code = code_hash(__name__, *targets(unit.config, problem, rest))
-        run = unit.run._replace(config={}, epsilons=[])
-        data = {
-            "inputs": files[of_data],
-            "part": learned_from({**plain(described(cfg, dataset)), **unit.data}),
-        }
-        found.append(
-            key([base, data, code, problem, unit.config, run, unit.scaling, unit.variant, unit.epsilons])
+        code = code_hash(__name__, *targets(task.config, problem, rest))
+        run = task.run._replace(config={}, epsilons=[])
+        data = {"inputs": files[changes], "subset": task.data_subset}
+        keys.append(
+            key([base, data, code, problem, task.config, run, task.scaling, task.variant, task.epsilons])
         )
-    return found
+    return keys
 
 
 def drawn_in(spec: Mapping[str, Any] | DictConfig) -> torch.dtype:
     """Return the precision in which an experiment draws the noise of its chains."""
-    asked: str | None = spec.get("noise")
-    return {None: random.NORMALS, "float32": torch.float32, "float64": torch.float64}[asked]
-
-
-def model(cfg: DictConfig, unit: Unit) -> dict[str, Any]:
-    """Return the entry of conf/problem with the changes of a task."""
-    return merged(plain(cfg.problem[unit.run.problem]), nested(unit.problem))
-
-
-def described(cfg: DictConfig, dataset: str) -> DictConfig:
-    """Return the entry of conf/dataset or conf/features."""
-    found: DictConfig = cfg.dataset[dataset] if dataset in cfg.dataset else cfg.features[dataset]
-    return found
+    name: str | None = spec.get("noise")
+    return {None: random.NORMALS, "float32": torch.float32, "float64": torch.float64}[name]
 
 
 class Work:
@@ -248,12 +234,12 @@ class Work:
         self.cfg, self.experiment, self.dataset = cfg, experiment, dataset
         self.inputs, self.folder = inputs, folder
         self.spec = cfg.experiment[experiment]
-        self.units = [
-            unit for run in runs(cfg, experiment, dataset) for unit in units(self.spec, run, dataset)
-        ]
-        self.keys = unit_keys(cfg, experiment, dataset, inputs, self.units)
+        self.tasks = tasks(cfg, experiment, dataset)
+        self.keys = task_keys(cfg, experiment, dataset, inputs, self.tasks)
         self.delta = float(self.spec.get("delta", cfg.delta))
-        if inputs.posterior and any(unit.problem or any(self.part(unit).values()) for unit in self.units):
+        if inputs.posterior and any(
+            task.problem_changes or any(task.data_subset.values()) for task in self.tasks
+        ):
             raise ValueError(
                 f"{experiment} is compared with the exact posterior on all rows: set compared: false for a part of them"
             )
@@ -263,7 +249,7 @@ class Work:
 
     def files(self, wanted: Iterable[int]) -> list[File]:
         """Return the files that these tasks read, each once."""
-        read = [file for i in wanted for file in self.inputs.of(self.units[i]).files if file is not None]
+        read = [file for i in wanted for file in self.inputs.of(self.tasks[i]).files if file is not None]
         return list({file.sha256: file for file in read}.values())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -273,7 +259,7 @@ class Work:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state and import all code of the tasks, because their keys do not cover later edits."""
         self.__dict__.update(state)
-        for name in targets(*(unit.config for unit in self.units), plain(self.spec)):
+        for name in targets(*(task.config for task in self.tasks), plain(self.spec)):
             get_object(name)
 
     def need(self, files: Sequence[File]) -> Need:
@@ -290,108 +276,108 @@ class Work:
         """
         if self.one_budget_per_task:
             return [[i] for i in missing]
-        found: dict[Any, list[int]] = {}
+        by_draws: dict[Any, list[int]] = {}
         for i in missing:
-            unit = self.units[i]
+            task = self.tasks[i]
             try:
-                method, plans = self.planned(unit)
+                method, plans = self.planned(task)
             except Exception as error:
-                failed[i] = told(error)
+                failed[i] = reported(error)
                 continue
             plain_chain = isinstance(method, ChainMethod) and type(method).kernel is ChainMethod.kernel
             name: Any = i
             if plain_chain and all(isinstance(plan.work, Chain) for plan in plans):
                 chain = plans[0].work
-                n = self.problem(unit).facts.n
-                name = *self.place(unit), unit.run.stream
+                n = self.problem(task).facts.n
+                name = *self.problem_key(task), task.run.stream
                 name += len(chain.step), chain.sampling.size(n), chain.keep, chain.momentum
                 drawn_alike = self.spec.get("paired") and chain.sampling.scheme in PAIRED
                 if not drawn_alike:
                     name += chain.sampling.scheme, chain.start_std > 0
-            found.setdefault(name, []).append(i)
-        return [part for group in found.values() for part in self.parts(group)]
+            by_draws.setdefault(name, []).append(i)
+        return [smaller for group in by_draws.values() for smaller in self.split_group(group)]
 
-    def parts(self, group: Sequence[int]) -> list[list[int]]:
+    def split_group(self, group: Sequence[int]) -> list[list[int]]:
         """Split a group at `TOGETHER` chains, above which a larger program is no faster."""
-        found: list[list[int]] = []
+        groups: list[list[int]] = []
         room = 0
         for i in group:
-            chains = len(self.units[i].epsilons) * self.units[i].run.seeds
+            chains = len(self.tasks[i].epsilons) * self.tasks[i].run.seeds
             if chains > room:
-                found.append([])
+                groups.append([])
                 room = TOGETHER
-            found[-1].append(i)
+            groups[-1].append(i)
             room -= chains
-        return found
+        return groups
 
-    def planned(self, unit: Unit) -> tuple[Method, list[Plan]]:
+    def planned(self, task: Task) -> tuple[Method, list[Plan]]:
         """Return the method of a task, and its plan for each budget."""
-        method: Method = instantiate(unit.config)
-        facts = self.problem(unit).facts
-        budgets = [Budget(epsilon, self.delta) for epsilon in unit.epsilons]
-        return method, planned(method, facts, budgets, unit.run.name)
+        method: Method = instantiate(task.config)
+        facts = self.problem(task).facts
+        budgets = [Budget(epsilon, self.delta) for epsilon in task.epsilons]
+        return method, planned(method, facts, budgets, task.run.name)
 
-    def stream(self, unit: Unit, method: Method) -> str:
+    def stream(self, task: Task, method: Method) -> str:
         """Return the name of the random stream of a task.
 
         Chains and networks use the stream of their run.  Any other method has one stream for each budget.  So
         its budgets are independent, and its variants share the noise.
         """
-        name = unit.run.stream
+        name = task.run.stream
         return (
             name
             if self.one_budget_per_task or isinstance(method, ChainMethod)
-            else f"{name}/{unit.epsilons[0]}"
+            else f"{name}/{task.epsilons[0]}"
         )
 
-    def place(self, unit: Unit) -> tuple[Any, ...]:
+    def problem_key(self, task: Task) -> tuple[Any, ...]:
         """Return everything that determines the problem of a task."""
-        return unit.run.problem, str(unit.problem), str(unit.data), unit.scaling, unit.run.seeds
+        changes = str(task.problem_changes), str(task.data_changes)
+        return task.run.problem, *changes, task.scaling, task.run.seeds
 
-    def problem(self, unit: Unit) -> Problem:
-        """Return the problem of a task, which is made once."""
-        place = self.place(unit)
-        if place not in self.problems:
-            self.problems = {at: made for at, made in self.problems.items() if at[1:] == place[1:]}
-            config = model(self.cfg, unit)
+    def problem(self, task: Task) -> Problem:
+        """Return the problem of a task, which is made once; those on other rows are then forgotten."""
+        name = self.problem_key(task)
+        if name not in self.problems:
+            self.problems = {
+                other: problem for other, problem in self.problems.items() if other[1:] == name[1:]
+            }
+            config = dict(task.problem)
             more: dict[str, Any] = {}
             if "backbone" in config:
                 assert self.inputs.weights is not None
-                files = {"data": self.data(unit), "weights": self.inputs.weights}
+                files = {"data": self.data(task), "weights": self.inputs.weights}
                 network = plain(self.cfg.backbone[config.pop("backbone")])
                 code = code_hash(*targets(config, network))
                 more = {"backbone": network, "inputs": files, "folder": self.folder.parent, "code": code}
-            self.problems[place] = instantiate(config, _convert_="all")(
-                self.scaled(unit), unit.run.seeds, **more
-            )
-        return self.problems[place]
+            make = instantiate(config, _convert_="all")
+            self.problems[name] = make(self.scaled(task), task.run.seeds, **more)
+        return self.problems[name]
 
     def workspace(self, i: int) -> Workspace:
         """Return where the unfinished work of a task is stored."""
-        return Workspace(self.folder, self.keys[i], code_hash(*targets(self.units[i].config)))
+        return Workspace(self.folder, self.keys[i], code_hash(*targets(self.tasks[i].config)))
 
-    def part(self, unit: Unit) -> dict[str, Any]:
-        """Return the settings that select the rows that a task trains on."""
-        return learned_from({**plain(described(self.cfg, self.dataset)), **unit.data})
-
-    def data(self, unit: Unit) -> File:
+    def data(self, task: Task) -> File:
         """Return the prepared file of a task; its sha256 also covers which rows it trains on."""
-        file, of = self.inputs.of(unit).data, self.part(unit)
-        return file._replace(sha256=key([file.sha256, of, self.cfg.seed])) if any(of.values()) else file
+        file, subset = self.inputs.of(task).data, task.data_subset
+        return (
+            file._replace(sha256=key([file.sha256, subset, self.cfg.seed])) if any(subset.values()) else file
+        )
 
-    def scaled(self, unit: Unit, scaling: str | None = None) -> Dataset:
+    def scaled(self, task: Task, scaling: str | None = None) -> Dataset:
         """Return the rows of a task, with its own scaling or with `scaling`; "" is for none."""
         rng = data_generator(self.cfg.seed, f"{self.dataset}/part")
-        rows = Dataset.load(self.inputs.of(unit).data.get()).first(unit.run.seeds)
-        rows = part(rows, **self.part(unit), rng=rng)
-        how = unit.scaling if scaling is None else scaling
+        rows = Dataset.load(self.inputs.of(task).data.get()).first(task.run.seeds)
+        rows = part(rows, **task.data_subset, rng=rng)
+        how = task.scaling if scaling is None else scaling
         return rows.scaled(how) if how else rows
 
     def compute(self, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
         """Return the tables of tasks that run together."""
-        several = [self.planned(self.units[i]) for i in group]
+        several = [self.planned(self.tasks[i]) for i in group]
         prices = [self.prices(i, plans) for i, (_, plans) in zip(group, several, strict=True)]
-        first, method = self.units[group[0]], several[0][0]
+        first, method = self.tasks[group[0]], several[0][0]
         problem, plans = self.problem(first), [plan for _, each in several for plan in each]
         curve: Any = None  # LearningCurve or None
         if self.spec.get("curve"):
@@ -414,29 +400,29 @@ class Work:
         if release.guarantees is not None:  # then the method is alone in its group
             plans = settled(release, plans)
             several, prices = [(method, plans)], [self.prices(group[0], plans)]
-        out, start = [], 0
-        for i, (_, each), found in zip(group, several, prices, strict=True):
-            part = cut(release, start, start + len(each))
-            out.append(self.tables(self.units[i], problem, each, found, part, curve, digit_classifier))
+        tables, start = [], 0
+        for i, (_, each), price in zip(group, several, prices, strict=True):
+            own = of_plans(release, start, start + len(each))
+            tables.append(self.tables(self.tasks[i], problem, each, price, own, curve, digit_classifier))
             start += len(each)
-        return out
+        return tables
 
     def prices(self, i: int, plans: Sequence[Plan]) -> pd.DataFrame:
         """Return the price columns of a task's rows.
 
         With an attack they are stored until the task is finished, because an attack takes long.
         """
-        unit, spec = self.units[i], self.spec
-        problem = self.problem(unit)
-        method: Method = instantiate(unit.config)
+        task, spec = self.tasks[i], self.spec
+        problem = self.problem(task)
+        method: Method = instantiate(task.config)
         formula = instantiate(spec.formula) if spec.get("formula") else None
         attack: Attack | None = instantiate(spec.attack) if spec.get("attack") else None
 
         def compute() -> pd.DataFrame:
             rows = []
-            for epsilon, plan in zip(unit.epsilons, plans, strict=True):
+            for epsilon, plan in zip(task.epsilons, plans, strict=True):
                 rng = random.generator(
-                    self.cfg.seed, f"{self.experiment}/{unit.run.name}/{unit.variant}/{epsilon}"
+                    self.cfg.seed, f"{self.experiment}/{task.run.name}/{task.variant}/{epsilon}"
                 )
                 adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
                 names = spec.get("prices") or []
@@ -448,11 +434,11 @@ class Work:
 
         if attack is None:
             return compute()
-        return read(kept(self.folder, f"price-{self.keys[i]}", compute))
+        return read(cached_rows(self.folder, f"price-{self.keys[i]}", compute))
 
     def tables(
         self,
-        unit: Unit,
+        task: Task,
         problem: Problem,
         plans: Sequence[Plan],
         prices: pd.DataFrame,
@@ -461,24 +447,23 @@ class Work:
         digit_classifier: Any,
     ) -> dict[str, pd.DataFrame]:
         """Return the rows of one task, by name of the table."""
-        metrics, violated = self.measured(unit, problem, release, curve, digit_classifier)
-        more = [*unit.run.assumptions, *(described(self.cfg, self.dataset).get("assumptions") or [])]
-        more += self.spec.get("assumptions") or []
-        if share := self.part(unit)["held_out"]:
+        metrics, violated = self.measured(task, problem, release, curve, digit_classifier)
+        more = list(task.run.assumptions)
+        if share := task.data_subset["held_out"]:
             more.append(f"scored on {share:.3g} of the training rows, held out, not on the test rows")
         if isinstance(problem, Glm):
             more += [note for note in problem.notes if note]
         rows, scores = [], []
-        for e, (epsilon, plan) in enumerate(zip(unit.epsilons, plans, strict=True)):
+        for e, (epsilon, plan) in enumerate(zip(task.epsilons, plans, strict=True)):
             names = {
                 "experiment": self.experiment,
                 "dataset": self.dataset,
-                "problem": unit.run.problem,
-                "run": unit.run.name,
-                "method": unit.run.method,
-                "variant": unit.variant,
-                "scaling": unit.scaling,
-                "block": unit.run.block,
+                "problem": task.run.problem,
+                "run": task.run.name,
+                "method": task.run.method,
+                "variant": task.variant,
+                "scaling": task.scaling,
+                "block": task.run.block,
                 "epsilon": epsilon,
                 "delta": self.delta,
             }
@@ -488,26 +473,26 @@ class Work:
             last = {
                 "violated": "; ".join(filter(None, failed)),
                 "assumptions": "; ".join(assumptions),
-                "settings": unit.settings,
+                "settings": task.settings,
             }
-            rows.append({**names, **stated(problem.facts), **price, **last})
-            where = [unit.run.name, unit.variant, unit.scaling, epsilon]
+            rows.append({**names, **problem_columns(problem.facts), **price, **last})
+            where = [task.run.name, task.variant, task.scaling, epsilon]
             for metric, values in metrics.items():
                 scores += [[*where, seed, metric, value] for seed, value in enumerate(values[:, e].tolist())]
-        found = {
+        tables = {
             "runs": pd.DataFrame(rows, columns=TABLES["runs"]),
             "scores": pd.DataFrame(scores, columns=TABLES["scores"]),
         }
         if curve is not None:
-            found["curve"] = curve.table(unit.run.name, unit.epsilons[0])
-            found["reliability"] = self.reliability(unit, problem, release, curve)
+            tables["curve"] = curve.table(task.run.name, task.epsilons[0])
+            tables["reliability"] = self.reliability(task, problem, release, curve)
         if digit_classifier is not None:
-            where = [[unit.run.name, unit.variant, unit.scaling, epsilon] for epsilon in unit.epsilons]
-            found["samples"] = digit_classifier.table(where, release.theta)
-        return found
+            where = [[task.run.name, task.variant, task.scaling, epsilon] for epsilon in task.epsilons]
+            tables["samples"] = digit_classifier.table(where, release.theta)
+        return tables
 
     def measured(
-        self, unit: Unit, problem: Problem, release: Release, curve: Any, digit_classifier: Any
+        self, task: Task, problem: Problem, release: Release, curve: Any, digit_classifier: Any
     ) -> tuple[dict[str, Tensor], list[str]]:
         """Return metrics by name, ``(S, E)``, and for each budget what the run did not reach.
 
@@ -533,7 +518,7 @@ class Work:
             single = all_scores(predicted["single"][:, :, which], y)
             metrics |= {f"{name}_single": value for name, value in single.items()}
         if self.inputs.posterior is not None:
-            exact = reference.load(self.inputs.posterior.get(), unit.scaling)
+            exact = reference.load(self.inputs.posterior.get(), task.scaling)
             metrics |= reference.distances(theta, metrics["log_loss"], exact)
         if digit_classifier is not None:  # a `digit_classifier.DigitClassifier`
             metrics |= digit_classifier.metrics(theta)
@@ -544,11 +529,11 @@ class Work:
                 name: value.where(clean, torch.nan) for name, value in mixed(theta, problem.shared).items()
             }
         metrics |= {name: release.not_private[name] for name in REPORTED if name in release.not_private}
-        if unit.epsilons == [math.inf] and isinstance(problem, Glm):
-            data = self.scaled(unit, "")
+        if task.epsilons == [math.inf] and isinstance(problem, Glm):
+            data = self.scaled(task, "")
             data = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
             for name, value in data.constant().items():
-                metrics[name] = torch.as_tensor(value)[:, None].expand(unit.run.seeds, 1)
+                metrics[name] = torch.as_tensor(value)[:, None].expand(task.run.seeds, 1)
         notes = [
             "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))
             for note, lost in zip(release.not_reached, (~finite).sum(0).tolist(), strict=True)
@@ -565,18 +550,18 @@ class Work:
             return {"single": release.predicted}
         if curve is None:
             return {"single": predictive(problem, theta)}
-        found = {"single": problem.predict(theta[:, :, -1])}
-        return found | ({} if curve.average is None else {"average": curve.average})
+        single = {"single": problem.predict(theta[:, :, -1])}
+        return single | ({} if curve.average is None else {"average": curve.average})
 
-    def reliability(self, unit: Unit, problem: Problem, release: Release, curve: Any) -> pd.DataFrame:
+    def reliability(self, task: Task, problem: Problem, release: Release, curve: Any) -> pd.DataFrame:
         """Return the table "reliability", for the seeds whose chain has not diverged."""
         which, finite = self.scored(release), release.theta.isfinite().flatten(1).all(1).tolist()
         rows = []
         for predictor, value in self.predictions(problem, release.theta, release, curve).items():
-            for seed in [seed for seed, whole in enumerate(finite) if whole]:
+            for seed in [seed for seed, ok in enumerate(finite) if ok]:
                 one = slice(seed, seed + 1)
                 y = problem.y_test[one if len(problem.y_test) > 1 else slice(None), which]
-                names = {"run": unit.run.name, "epsilon": unit.epsilons[0], "predictor": predictor}
+                names = {"run": task.run.name, "epsilon": task.epsilons[0], "predictor": predictor}
                 rows += [{**names, **row, "seed": seed} for row in reliability(value[one, 0, which], y)]
         return pd.DataFrame(rows, columns=TABLES["reliability"])
 
@@ -590,7 +575,7 @@ class Work:
         return slice(None) if release.rows is None else release.rows
 
 
-def told(error: Exception) -> Exception:
+def reported(error: Exception) -> Exception:
     """Return the error; first print its traceback unless its type is meant for users.
 
     A method from outside this package can raise any exception.
@@ -616,12 +601,12 @@ def by_epoch(chain: Chain, n: int) -> Chain:
     return chain._replace(keep=chain.sampling.ends(n))
 
 
-def stated(facts: Facts) -> dict[str, Any]:
+def problem_columns(facts: Facts) -> dict[str, Any]:
     """Return the columns of a row that describe its problem."""
     return {"records": facts.n, "parameters": facts.d, "classes": facts.classes, "row_bound": facts.row_bound}
 
 
-def cut(release: Release, start: int, end: int) -> Release:
+def of_plans(release: Release, start: int, end: int) -> Release:
     """Return the part of a release that belongs to the plans from `start` to before `end`."""
     return Release(
         release.theta[:, start:end],
@@ -632,9 +617,9 @@ def cut(release: Release, start: int, end: int) -> Release:
     )
 
 
-def read(piece: Rows) -> pd.DataFrame:
+def read(stored: Rows) -> pd.DataFrame:
     """Return stored prices as a frame; a text may be empty."""
-    frame = pd.read_csv(io.StringIO(piece.content))
+    frame = pd.read_csv(io.StringIO(stored.content))
     texts = [
         str(name)
         for name in frame

@@ -14,7 +14,8 @@ from hydra.utils import instantiate
 from tqdm import tqdm
 
 from dplangevin.files import key
-from dplangevin.pipeline.cache import Store, code_hash, targets
+from dplangevin.pipeline.cache import Store
+from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.executor import computed
 
 
@@ -55,9 +56,9 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
         for done in tqdm(called, total=len(missing), unit="unit", disable=None):
             if done.value is None:
                 assert done.error is not None
-                failed[done.place] = done.error
+                failed[done.index] = done.error
             else:
-                store.keep(missing[done.place][0], done.value, made=done.made)
+                store.keep(missing[done.index][0], done.value, made=done.made)
     if failed:
         raise failed[min(failed)]
     return keys
