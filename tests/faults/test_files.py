@@ -356,20 +356,6 @@ def test_a_mirror_with_other_bytes_is_not_excused(project: Path, change: Damage,
 
 
 @sources
-def test_a_stage_whose_mirror_has_other_bytes_fails(project: Path) -> None:
-    (project / "mirror/toy/toy.csv").write_bytes(flipped(CONTENT, 5000))
-    status, error = prepare(project)
-    assert status == 1
-    for part in (
-        f"expected sha256 {loading.entry('toy.csv', CONTENT)['sha256']}",
-        "found sha256",
-        "DATA_MIRROR",
-    ):
-        assert part in error
-    assert not excused(project)
-
-
-@sources
 def test_a_mirror_with_other_bytes_is_named_where_the_next_source_has_the_file(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
