@@ -200,7 +200,7 @@ def test_largest_loss_and_range_on_the_ball_are_found_by_optimisation(loss: Loss
 
         found = {}
         for sign in (-1.0, 1.0):
-            starts = rng.normal(size=(12, problem.d))
+            starts = rng.normal(size=(5, problem.d))
             ends = [scipy.optimize.minimize(on_ball, z, (sign,), jac=True).fun for z in starts]
             found[sign] = sign * min(ends)
         most, spread = max(most, found[-1.0]), max(spread, found[-1.0] - found[1.0])
