@@ -178,10 +178,10 @@ def test_two_classes_are_logistic_regression_on_the_difference_of_the_weights() 
 
 @pytest.mark.parametrize(
     "loss",
-    [softmax(2), softmax(3), softmax(6), huber(0.5, 1.0)],
+    [softmax(2), softmax(6), huber(0.5, 1.0)],
     ids=lambda loss: f"{loss.name}-{loss.classes}",
 )
-@pytest.mark.parametrize("radius", [0.2, 1.0, 6.0])
+@pytest.mark.parametrize("radius", [0.2, 6.0])
 def test_largest_loss_and_range_on_the_ball_are_found_by_optimisation(loss: Loss, radius: float) -> None:
     """Over theta in the ball and x of norm 2 = row_bound, two features, for each label."""
     rng = np.random.default_rng(0)
