@@ -39,5 +39,6 @@ def table(reports: Sequence[pytest.TestReport]) -> str:
             outcome = f"FAILS: {', '.join(failed)}"
         rows.append((trial, wanted, outcome, f"{sum(report.duration for report in own):.1f}"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(1, tuple("-" * width for width in widths))
-    return "\n".join("| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows)
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
+    rule = "| " + " | ".join("-" * width for width in widths) + " |"
+    return "\n".join([lines[0], rule, *lines[1:]])
