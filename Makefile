@@ -54,7 +54,7 @@ test-quick: $(VENV)/installed  ## two minutes of the tests, for another interpre
 	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile --max-worker-restart 0 -m "not slow" $(QUICK)
 
 faults: $(VENV)/installed  ## every fault trial, as a table: kills, damaged files, broken configs, hostile mirrors; minutes
-	@OMP_NUM_THREADS=1 $(RUN) tests/faults/trials.py
+	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile -m trial
 
 lint: $(VENV)/installed  ## ruff (lint, format), mypy and the import rule
 	@$(RUN) -m ruff check .

@@ -41,7 +41,7 @@ CLIP = 2.0  # noise that ignores it is half of what it should be
 LONG, OPPOSED = 8 * CLIP, 2 * CLIP  # norms of the gradients of the record and of the others
 FRICTION = 0.01  # so little that networks stay near where they start
 LOSSES = {"logistic": pairs.LINEAR, "softmax": pairs.STEEP}
-NETWORKS = ("network", "block")
+NETWORKS = ("network",)  # a pretrained one starts elsewhere, and clips by the same code
 KINDS = (*LOSSES, *NETWORKS)
 
 
@@ -210,7 +210,7 @@ def neighbours(
 ) -> tuple[Problem, Problem]:
     """D and D'.  times: how much longer the record of a linear model is than its problem says."""
     if kind in NETWORKS:
-        return network.neighbours(shape.records, adjacency, opposed=shape.opposed, pretrained=kind == "block")
+        return network.neighbours(shape.records, adjacency, opposed=shape.opposed)
     long, other = (LONG, OPPOSED) if CHAINS[name].clip == CLIP else (1.0, 0.5)
     return pairs.neighbours(
         LOSSES[kind],
@@ -363,7 +363,7 @@ def fitted(name: str, kind: str, times: float = 1.0) -> tuple[float, float, floa
     fit = FITS[name] if name in FITS else Fit({}, 5.0, 3_000 if kind in LOSSES else 1_500)
     problems: list[Problem] = []
     if kind in NETWORKS:
-        for of in network.neighbours(1, "replace_one", opposed=True, pretrained=kind == "block"):
+        for of in network.neighbours(1, "replace_one", opposed=True):
             asked = of.x_test.expand(QUERIES, -1, -1, -1), of.y_test.expand(-1, QUERIES)
             problems.append(replace(of, x_test=asked[0], y_test=asked[1]))
     else:

@@ -16,27 +16,22 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
-from faults.trials import TRIALS
+from faults.trials import table
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile("project")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--trial", action="append", default=[], help="run the tests of this trial alone")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    wanted, kept = config.getoption("--trial", default=[]), []
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        names = [mark.args[0] for mark in item.iter_markers("trial")]
-        if unknown := set(names) - set(TRIALS):
-            raise pytest.UsageError(f"{item.nodeid}: no trial {unknown}: there are {', '.join(TRIALS)}")
-        item.user_properties += [("trial", name) for name in names]
-        if not wanted or set(names) & set(wanted):
-            kept.append(item)
-    items[:] = kept
+        item.user_properties += [("trial", mark.args[0]) for mark in item.iter_markers("trial")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.option.markexpr == "trial":
+        reports = [each for kind in terminalreporter.stats.values() for each in kind]
+        terminalreporter.write_line(table([r for r in reports if isinstance(r, pytest.TestReport)]))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import doctest
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,24 @@ def pixels(rng: np.random.Generator, count: int = 6, channels: int = 3, side: in
 
 def test_doctests() -> None:
     assert doctest.testmod(inputs).failed == 0
+
+
+def standardised(image: torch.Tensor, mean: list[float], std: list[float]) -> torch.Tensor:
+    return (image / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
+
+
+def convolution(
+    w: dict[str, torch.Tensor], x: torch.Tensor, name: str, norm: str, stride: int = 1
+) -> torch.Tensor:
+    """With batch normalisation, of the weights by name."""
+    kernel = w[f"{name}.weight"]
+    x = nn.functional.conv2d(x, kernel, stride=stride, padding=kernel.shape[-1] // 2)
+    statistics = [w[f"{norm}.{value}"] for value in ("running_mean", "running_var", "weight", "bias")]
+    mean, var, scale, shift = (value.view(-1, 1, 1) for value in statistics)
+    return (x - mean) / (var + 1e-5).sqrt() * scale + shift
+
+
+MEAN, STD = [0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]  # of CIFAR, in the code of ryffel2022
 
 
 @torch.no_grad()
@@ -97,17 +116,9 @@ def test_resnet20_by_formula(entry: Entry, rng: np.random.Generator) -> None:
     set_weights(module, {name: value.numpy() for name, value in w.items()})
     f = nn.functional
 
-    def conv(x: torch.Tensor, name: str, norm: str, stride: int = 1) -> torch.Tensor:
-        kernel = w[f"{name}.weight"]
-        x = f.conv2d(x, kernel, stride=stride, padding=kernel.shape[-1] // 2)
-        parts = [w[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")]
-        mean, var, scale, shift = (part.view(-1, 1, 1) for part in parts)
-        return (x - mean) / (var + 1e-5).sqrt() * scale + shift
-
+    conv = partial(convolution, w)
     image = pixels(rng, 2)
-    x = (image / 255 - torch.tensor([0.507, 0.487, 0.441]).view(3, 1, 1)) / torch.tensor(
-        [0.267, 0.256, 0.276]
-    ).view(3, 1, 1)
+    x = standardised(image, [0.507, 0.487, 0.441], [0.267, 0.256, 0.276])
     x = conv(x, "conv1", "bn1").relu()
     for stage in (1, 2, 3):
         for block in (0, 1, 2):
@@ -156,9 +167,8 @@ def test_the_layout_of_alexnet(entry: Entry, rng: np.random.Generator) -> None:
         "convolutions.12": (256, 1, 1),
     }
     f, w = nn.functional, dict(module.named_parameters())
-    mean, std = torch.tensor([0.4914, 0.4822, 0.4465]), torch.tensor([0.2023, 0.1994, 0.2010])
     image = pixels(np.random.default_rng(1), 2)
-    x = (image / 255 - mean.view(3, 1, 1)) / std.view(3, 1, 1)
+    x = standardised(image, MEAN, STD)
     with torch.no_grad():
         given = module.features(module.inputs(image))
         for at, stride, padding, pooled in (
@@ -186,16 +196,9 @@ def test_resnet18_by_formula_with_weights_of_torchvision(
     module = network(entry("resnet18_cifar100", {"width": 4}))
     set_weights(module, resnet18.from_torchvision(tmp_path, "w.pth"))
 
-    def conv(x: torch.Tensor, name: str, norm: str, stride: int = 1) -> torch.Tensor:
-        kernel = w[f"{name}.weight"]
-        x = f.conv2d(x, kernel, stride=stride, padding=kernel.shape[-1] // 2)
-        parts = [w[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")]
-        mean, var, scale, shift = (part.view(-1, 1, 1) for part in parts)
-        return (x - mean) / (var + 1e-5).sqrt() * scale + shift
-
+    conv = partial(convolution, w)
     image = pixels(rng, 2)
-    mean, std = torch.tensor([0.4914, 0.4822, 0.4465]), torch.tensor([0.2023, 0.1994, 0.2010])
-    x = (image / 255 - mean.view(3, 1, 1)) / std.view(3, 1, 1)
+    x = standardised(image, MEAN, STD)
     x = f.max_pool2d(conv(x, "conv1", "bn1", 2), 3, 2, padding=1).relu()
     for stage in (1, 2, 3, 4):
         for block in (0, 1):

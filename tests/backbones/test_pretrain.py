@@ -1,11 +1,6 @@
-"""Pretraining: crops and mirror images, learning a toy set, going on after a stop or a kill, the stage."""
+"""Pretraining: crops and mirror images, learning a toy set, going on after a stop, the stage."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -162,44 +157,6 @@ def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path) -> None:
         narrow(), images, random.generator(2, "toy"), CPU, Checkpoint(tmp_path / "d.pt", "key")
     )
     assert not np.array_equal(other["conv1.weight"], whole["conv1.weight"])
-
-
-STAGE = """
-import sys
-from pathlib import Path
-from omegaconf import OmegaConf
-from dplangevin.backbones import pretrain
-from dplangevin.files import Checkpoint
-pretrain.Checkpoint = lambda path, key: Checkpoint(path, key, every=0)
-pretrain.pretrain(OmegaConf.load("cfg.yaml"), "alexnet_cifar100", Path("cifar100.npz"), Path(sys.argv[1]), "made of")
-"""
-
-
-def test_a_run_killed_outright_ends_in_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cfg = small("alexnet_cifar100", epochs=60, bfloat16=BFLOAT16)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPL_DEVICE", "cpu")
-    OmegaConf.save(cfg, "cfg.yaml")
-    toy().save("cifar100.npz")
-    command = [sys.executable, "-c", STAGE, "weights.npz"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    kept, written = Path("data/units/pretrain/alexnet_cifar100.pt"), set[int]()
-    process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
-    while len(written) < 5 and process.poll() is None:  # some steps on
-        if kept.exists():
-            written.add(kept.stat().st_mtime_ns)
-        time.sleep(0.005)
-    process.kill()  # SIGKILL
-    assert process.wait() == -signal.SIGKILL
-    assert kept.exists()
-    assert not Path("weights.npz").exists()
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    assert "right after 60 epochs" in done.stdout
-    assert not list(Path("data/units").rglob("*.pt"))
-    pretrain(cfg, "alexnet_cifar100", Path("cifar100.npz"), Path("whole.npz"), "made of")
-    assert sha256("weights.npz") == sha256("whole.npz")
 
 
 def test_one_step_is_the_formula() -> None:

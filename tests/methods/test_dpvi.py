@@ -22,7 +22,7 @@ def method(clip: float, epochs: float, batch: int, **settings: Any) -> Dpvi:
 def test_without_privacy_it_is_the_mean_field_optimum_of_a_gaussian_posterior() -> None:
     """Mean: the posterior's; variances: 1 over the diagonal of its precision, below the marginal variances."""
     problem, least_squares, covariance = gaussian()
-    found = method(math.inf, 4000, problem.n, step=0.02, precision=2.0, samples=1000, spread=0.1)
+    found = method(math.inf, 2000, problem.n, step=0.04, precision=2.0, samples=1000, spread=0.1)
     release, _ = released(found, problem, [Budget(math.inf, 1e-5)], 24, random.generator(0, "dpvi"))
     theta = release.theta[:, 0].double()
     precision = torch.linalg.inv(covariance)

@@ -48,12 +48,11 @@ def test_under_a_gaussian_prior_it_is_priced_as_a_gaussian_mechanism() -> None:
 def test_the_sample_has_the_posterior_of_linear_regression() -> None:
     problem, mean, covariance = gaussian()
     method = Ops("paper", 40.0, 0.0, Sampler(warmup=60, block=40, max_draws=40))
-    theta = (
-        run(method, problem, math.inf, seeds=4000)[0].theta[:, 0, 0].double()
-    )  # 4,000 chains, the last draw of each
+    chains = 1500
+    theta = run(method, problem, math.inf, seeds=chains)[0].theta[:, 0, 0].double()  # the last draws
     deviation = covariance.diagonal().sqrt()
-    assert float(((theta.mean(0) - mean) / deviation).abs().max()) < 4.5 / math.sqrt(4000)
-    assert float(((torch.cov(theta.T) - covariance) / deviation.outer(deviation)).abs().max()) < 0.1
+    assert float(((theta.mean(0) - mean) / deviation).abs().max()) < 4.5 / math.sqrt(chains)
+    assert float(((torch.cov(theta.T) - covariance) / deviation.outer(deviation)).abs().max()) < 0.16
 
 
 def test_whitened_samples_have_the_moments_of_a_softmax_posterior() -> None:

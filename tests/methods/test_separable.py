@@ -42,8 +42,7 @@ def test_a_fit_without_ridge_has_no_minimum_and_says_so(data: str, loss: str) ->
     assert bool(fitted(ObjPert(ridge=0.0), of, 1.0).isfinite().all())  # privacy asks for a ridge
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("data", SEPARABLE)
+@pytest.mark.parametrize(("data", "loss"), [("breast_cancer", "logistic"), ("three_rows", "softmax")])
 @pytest.mark.parametrize("ridge", [1e-6, 1e-3])
 def test_any_ridge_has_a_minimum(data: str, loss: str, ridge: float) -> None:
     """At epsilon = 30 the ridge alone holds theta: 1e7 long."""
@@ -55,7 +54,7 @@ def test_any_ridge_has_a_minimum(data: str, loss: str, ridge: float) -> None:
         assert float(left.norm(dim=-1).max()) < 1.1e-8 * of.n
     outpert, pure = OutPert(ridge / of.n, AnalyticGaussian()), ObjPertPure(ridge, Chaudhuri2011())
     for method in (ObjPert(Kifer2012(), ridge), pure, outpert):
-        assert bool(fitted(method, of, 1.0, 30.0, INF).isfinite().all())
+        assert bool(fitted(method, of, 30.0, INF).isfinite().all())
 
 
 @pytest.mark.parametrize("data", SEPARABLE)

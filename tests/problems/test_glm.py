@@ -178,10 +178,10 @@ def test_two_classes_are_logistic_regression_on_the_difference_of_the_weights() 
 
 @pytest.mark.parametrize(
     "loss",
-    [softmax(2), softmax(3), softmax(6), huber(0.5, 1.0)],
+    [softmax(2), softmax(6), huber(0.5, 1.0)],
     ids=lambda loss: f"{loss.name}-{loss.classes}",
 )
-@pytest.mark.parametrize("radius", [0.2, 1.0, 6.0])
+@pytest.mark.parametrize("radius", [0.2, 6.0])
 def test_largest_loss_and_range_on_the_ball_are_found_by_optimisation(loss: Loss, radius: float) -> None:
     """Over theta in the ball and x of norm 2 = row_bound, two features, for each label."""
     rng = np.random.default_rng(0)
@@ -200,7 +200,7 @@ def test_largest_loss_and_range_on_the_ball_are_found_by_optimisation(loss: Loss
 
         found = {}
         for sign in (-1.0, 1.0):
-            starts = rng.normal(size=(12, problem.d))
+            starts = rng.normal(size=(5, problem.d))
             ends = [scipy.optimize.minimize(on_ball, z, (sign,), jac=True).fun for z in starts]
             found[sign] = sign * min(ends)
         most, spread = max(most, found[-1.0]), max(spread, found[-1.0] - found[1.0])

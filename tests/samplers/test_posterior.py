@@ -100,20 +100,19 @@ def test_clipped_regression_has_the_posterior_of_a_direct_integral() -> None:
     assert abs(math.log(float(draws.std() / deviation))) < limit
 
 
-@pytest.mark.parametrize(("shared", "radius"), [(True, 4.0), (False, 0.5)])
-def test_both_kernels_agree_inside_and_pressed_against_the_ball(shared: bool, radius: float) -> None:
-    problem = logistic(seeds=4, n=300, d=4, shared=shared)
+def test_both_kernels_agree_pressed_against_the_ball() -> None:
+    problem, radius = logistic(seeds=2, n=300, d=3), 1.0
     rho, precision = torch.tensor([0.05, 1.0]), torch.tensor([0.0, 0.3])
     found = {}
     kinds: list[tuple[Boundary, int]] = [("sphere", 3), ("reflect", 12)]
     for boundary, leapfrogs in kinds:
-        sampler = Sampler(boundary=boundary, chains=4, leapfrogs=leapfrogs, block=600, max_draws=2400)
-        posterior = sampler.sample(problem, rho, precision, radius, 4, torch.Generator().manual_seed(1))
+        sampler = Sampler(boundary=boundary, chains=4, leapfrogs=leapfrogs, block=300, max_draws=1200)
+        posterior = sampler.sample(problem, rho, precision, radius, 2, torch.Generator().manual_seed(1))
         assert float(posterior.mixing.r_hat.max()) < R_HAT
         assert float(posterior.draws.norm(dim=-1).max()) <= radius * (1 + 1e-4)
         found[boundary] = posterior
     a, b = found["sphere"].draws, found["reflect"].draws
-    axes = (0, 1, 2) if shared else (0, 2)
+    axes = (0, 2)
     spread = a.std(axes)
     ess = torch.minimum(found["sphere"].mixing.ess, found["reflect"].mixing.ess).squeeze(0)
     limit = 4.5 * (2 / ess).sqrt()[..., None]

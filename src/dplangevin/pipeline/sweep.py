@@ -27,8 +27,19 @@ from dplangevin import random
 from dplangevin.data import DataError, Dataset
 from dplangevin.data import generator as data_generator
 from dplangevin.data.part import part
+from dplangevin.device import drawing, pick
 from dplangevin.files import File, key
-from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace, planned, settled
+from dplangevin.methods import (
+    ChainMethod,
+    Execution,
+    Method,
+    Plan,
+    Release,
+    Workspace,
+    placed,
+    planned,
+    settled,
+)
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.methods.prices import Attack, priced
 from dplangevin.pipeline import reference
@@ -200,6 +211,8 @@ def task_keys(
         "noise": str(drawn_in(spec)),
         "delta": spec.get("delta", cfg.delta),
     }
+    if (where := drawing(pick())).type != "cpu":
+        base["random numbers"] = where.type
     files = dict[str, list[Any]]()  # sha256 of the inputs, by the loader's changes
     keys = []
     for task in planned:
@@ -378,7 +391,8 @@ class Work:
         several = [self.planned(self.tasks[i]) for i in group]
         prices = [self.prices(i, plans) for i, (_, plans) in zip(group, several, strict=True)]
         first, method = self.tasks[group[0]], several[0][0]
-        problem, plans = self.problem(first), [plan for _, each in several for plan in each]
+        plans = [plan for _, each in several for plan in each]
+        problem = placed(self.problem(first), plans, first.run.seeds)
         curve: Any = None  # LearningCurve or None
         if self.spec.get("curve"):
             curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, self.delta)
@@ -390,7 +404,7 @@ class Work:
             digit_classifier = instantiate(self.spec.digit_classifier)(problem, self.cfg.seed)
         how = Execution(
             first.run.seeds,
-            random.generator(self.cfg.seed, self.stream(first, method)),
+            random.generator(self.cfg.seed, self.stream(first, method), drawing(problem.device)),
             observe=curve,
             workspace=self.workspace(group[0]) if self.one_budget_per_task else None,
             schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
@@ -499,14 +513,14 @@ class Work:
         A diverged chain has nan for every metric, and a note counts it.  The mixing of the chains of its
         budget is nan, too, if all seeds share the data.
         """
-        finite = release.theta.isfinite().all(-1).all(-1)  # (S, E)
+        finite = release.theta.isfinite().all(-1).all(-1).cpu()  # (S, E)
         theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
         which = self.scored(release)
         y, epochs = problem.y_test[:, which], theta
         if self.spec.get("best_epoch"):
             theta = theta[:, :, -1:]
         predicted = {
-            name: value.where(finite[..., None, None].to(value.device), 1 / value.shape[-1])
+            name: value.where(finite[..., None, None], 1 / value.shape[-1])
             for name, value in self.predictions(problem, theta, release, curve).items()
         }
         best = predicted.get("average", predicted["single"])
@@ -519,7 +533,7 @@ class Work:
             metrics |= {f"{name}_single": value for name, value in single.items()}
         if self.inputs.posterior is not None:
             exact = reference.load(self.inputs.posterior.get(), task.scaling)
-            metrics |= reference.distances(theta, metrics["log_loss"], exact)
+            metrics |= reference.distances(theta.cpu(), metrics["log_loss"], exact)
         if digit_classifier is not None:  # a `digit_classifier.DigitClassifier`
             metrics |= digit_classifier.metrics(theta)
         metrics = {name: value.where(finite, torch.nan) for name, value in metrics.items()}

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import render
 import report
-from content import write_content
 from drawing import CONF, exhibit
 from fake_results import INF, final, finals, write_runs
 from omegaconf import OmegaConf
@@ -40,6 +39,14 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return int(script.main()), capsys.readouterr().err
 
     return called
+
+
+def write_content(folder: Path, **groups: Any) -> None:
+    """conf/<group>/<name>.yaml, which stages read from files."""
+    for group, entries in groups.items():
+        (folder / "conf" / group).mkdir(parents=True, exist_ok=True)
+        for name, entry in entries.items():
+            OmegaConf.save(OmegaConf.create(entry), folder / "conf" / group / f"{name}.yaml")
 
 
 def claims_in(folder: Path) -> pd.DataFrame:

@@ -134,9 +134,8 @@ FUSED = {
 
 
 @pytest.mark.parametrize("chains", FUSED.values(), ids=FUSED)
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("shared", "cells"), [(True, 2**19), (False, 1)])
 @pytest.mark.parametrize("loss", LINEAR)
-@pytest.mark.parametrize("cells", [2**19, 1])
 def test_fused_steps_of_linear_models_are_the_explicit_loop_and_the_plain_ones(
     loss: str, shared: bool, chains: list[Chain], cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """Every gradient kernel, with exact gradients and a small step, samples the Gaussian posterior of `scenarios.gaussian`.
 
-One protocol: 3,000 chains start at 0, run until they have forgotten it, and their last states are independent draws
+One protocol: 1,500 chains start at 0, run until they have forgotten it, and their last states are independent draws
 whose mean and covariance must be the posterior's within Monte Carlo error.
 """
 
@@ -19,7 +19,7 @@ from dplangevin.samplers.kernels.sghmc import sghmc
 from dplangevin.samplers.kernels.sgld import sgld
 from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
 
-CHAINS = 3000
+CHAINS = 1500
 ERRORS = 4.5  # standard errors allowed; among 14 numbers one is beyond by chance once in 10,000 runs
 
 

@@ -86,18 +86,13 @@ def form(request, monkeypatch):
     assert bool(called) == (request.param == "gram")
 
 
-@pytest.mark.parametrize("first", [True, False], ids=["first layer", "second layer"])
-@pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("layer", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
-def test_convolutions_in_both_forms(layer, dtype, first, form):
-    if first:
-        network = network_of(layer, nn.Tanh(), shape=(2, 9, 10))
-    else:
-        network = network_of(nn.Conv2d(1, 2, 2), nn.Tanh(), layer, shape=(1, 10, 11))
-    compare(network, dtype)
+def test_convolutions_in_both_forms(layer, form):
+    """As the first layer and as the second, whose input has a gradient."""
+    compare(network_of(layer, nn.Tanh(), shape=(2, 9, 10)))
+    compare(network_of(nn.Conv2d(1, 2, 2), nn.Tanh(), layer, shape=(1, 10, 11)), torch.float32)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
     "layer",
     [
@@ -107,11 +102,11 @@ def test_convolutions_in_both_forms(layer, dtype, first, form):
         nn.Conv2d(1, 3, (3, 2), stride=(1, 2), dilation=(2, 1)),
     ],
 )
-def test_one_channel_takes_runs_of_pixels(layer, dtype, form):
+def test_one_channel_takes_runs_of_pixels(layer, form):
     x = torch.zeros(1, 1, 15, 17)
     geometry = (layer.kernel_size, layer.stride, layer.padding, layer.dilation, layer.groups)
     assert Columns(x, *geometry, layer(x).shape[2:]).by_pixel
-    compare(network_of(layer, nn.Tanh(), shape=(1, 15, 17)), dtype)
+    compare(network_of(layer, nn.Tanh(), shape=(1, 15, 17)))
 
 
 @pytest.mark.parametrize("layer", FREE.values(), ids=FREE)
@@ -121,9 +116,8 @@ def test_layers_without_parameters(layer):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("dtype", TOLERANCE)
-def test_linear_layers(bias, dtype):
-    compare(network_of(nn.Flatten(), nn.Linear(12, 5, bias=bias), nn.Tanh(), shape=(1, 3, 4)), dtype)
+def test_linear_layers(bias):
+    compare(network_of(nn.Flatten(), nn.Linear(12, 5, bias=bias), nn.Tanh(), shape=(1, 3, 4)))
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -152,10 +146,9 @@ def network():
 
 
 @pytest.mark.parametrize("clip", [1e-6, 0.5, 1e6, math.inf])
-@pytest.mark.parametrize("batch", [1, 5])
-@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize(("seeds", "batch"), [(1, 5), (3, 1)])
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_clips_batches_and_stacks(network, clip, batch, seeds, dtype):
+def test_clips_batches_and_stacks(network, clip, seeds, batch, dtype):
     found = compare(network, dtype, clip, seeds, batch)
     assert bool(found.norm.isnan().all()) == (clip == math.inf)
 
@@ -199,7 +192,7 @@ def test_examples_shared_by_all_networks(network):
 
 
 @pytest.mark.parametrize("clip", [0.5, math.inf])
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 14, 100])
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
 def test_micro_batches_do_not_matter(network, size, clip):
     theta, x, y, mask = problem(network, seeds=3, batch=7)
     whole = clipped_sum(network, theta, x, y, mask, clip, micro_batch=21)
