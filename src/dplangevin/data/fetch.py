@@ -29,7 +29,8 @@ from typing import IO, Any, NamedTuple
 
 import pooch
 
-from dplangevin.data import DataError, miniature
+from dplangevin.data import miniature
+from dplangevin.data.files import DataError
 from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_path
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte

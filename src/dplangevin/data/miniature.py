@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dplangevin.data import generator
+from dplangevin.data.splits import generator
 from dplangevin.files import sha256
 
 SOURCE = "miniature"  # the word among the urls of a file that asks for a stand-in

@@ -270,7 +270,7 @@ def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
 
 
 def learned_from(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a data set's entry that select the rows to train on, see `data.part`."""
+    """Return the fields of a data set's entry that select the rows to train on, see `data.splits.subset`."""
     return {name: entry.get(name) for name in PART}
 
 

@@ -26,7 +26,7 @@ from tqdm import tqdm
 from dplangevin import random
 from dplangevin.data import DataError, Dataset
 from dplangevin.data import generator as data_generator
-from dplangevin.data.part import part
+from dplangevin.data.splits import subset
 from dplangevin.files import File, key
 from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release, Workspace, planned, settled
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
@@ -383,7 +383,7 @@ class Work:
         """Return the rows of a task, with its own scaling or with `scaling`; "" is for none."""
         rng = data_generator(self.cfg.seed, f"{self.dataset}/part")
         rows = Dataset.load(self.inputs.of(unit).data.get()).first(unit.run.seeds)
-        rows = part(rows, **self.part(unit), rng=rng)
+        rows = subset(rows, **self.part(unit), rng=rng)
         how = unit.scaling if scaling is None else scaling
         return rows.scaled(how) if how else rows
 
