@@ -534,9 +534,4 @@ class OnRow:
             attack = last_iterate(training, self.single, rng, delta)
         else:
             attack = all_iterates(training, self.chain, rng)
-        found = audit(attack.first, attack.second, delta, self.confidence)
-        return {
-            "epsilon_attack": found.epsilon,
-            "attack_confidence": found.confidence,
-            "attack_pair": attack.pair.name,
-        }
+        return audit(attack.first, attack.second, delta, self.confidence).columns(attack.pair.name)
