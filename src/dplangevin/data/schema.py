@@ -59,7 +59,8 @@ class Schema:
     columns : mapping
         Name -> entry, in the order of the features. {low, high} clips a number to [low, high] and maps it to
         [-1, 1]. {mean, sd} gives (number - mean)/sd. {values} gives an indicator, 0 or 1, of each value; any
-        other value is an error. "drop" leaves the column out. `missing` in an entry overrides missing["as"].
+        other value is an error. "drop" leaves the column out, as if it were not named. `missing` in an entry
+        overrides missing["as"].
     classes : sequence or None
         The values of the target in order. Two: -1 and +1. K > 2: 0, ..., K - 1.
     range : mapping or None
