@@ -8,7 +8,7 @@ ValueError: step must be positive and finite, not -1.0
 """
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -28,6 +28,13 @@ def not_negative(**values: float) -> None:
     """Raise ValueError unless each keyword's value is finite and >= 0."""
     for name, value in values.items():
         require(value >= 0 and math.isfinite(value), f"{name} must be finite and >= 0, not {value}")
+
+
+def count(least: int, **values: Any) -> None:
+    """Raise ValueError unless each keyword's value is a whole number of at least `least`."""
+    for name, value in values.items():
+        number = isinstance(value, Integral) and not isinstance(value, bool)
+        require(number and value >= least, f"{name} = {value!r} must be a whole number of at least {least}")
 
 
 def real(**named: Any) -> float:

@@ -27,7 +27,7 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.attacks.audit import Audit, audit
 from dplangevin.attacks.release import statistics, zeros
-from dplangevin.checks import require
+from dplangevin.checks import count, require
 from dplangevin.methods import Method, Plan, planned, released
 from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.prices import priced, violated, whole
@@ -283,7 +283,7 @@ def attack(
     ValueError
         As in `learn`, and for runs < 8.
     """
-    require(isinstance(runs, Integral) and runs >= 8, f"runs = {runs!r} must be a whole number of at least 8")
+    count(8, runs=runs)
     method, known = named(method), _facts(problem)
     (plan,) = planned(method, known, [budget])
     first, second = statistics(method, zeros(known), plan, runs, _generator(rng, "attack"))

@@ -160,7 +160,7 @@ def test_noise_is_of_the_systems_entropy_unless_a_seed_is_given(here: Path) -> N
 
 def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
     """Even with the same secret: a run that was interrupted may be asked for again on other rows."""
-    stated = Schema("label", {}, ["a", "b"], None)
+    stated = Schema("label", {"x": {"low": 0, "high": 1}}, ["a", "b"])
     asked = comparison.Comparison(
         "mine", here, "mine.csv", stated, {}, {}, [1.0], 1e-5, 2, None, here / "out"
     )
@@ -232,7 +232,7 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     assert not found.assumptions.str.contains("read off").any()
     assert set(found.records) == {60}
     loader = OmegaConf.load("out/config.yaml").dataset.mine.loader
-    assert (loader.file, loader.test_file, loader.schema) == ("mine.csv", "mine.csv", "schema.yaml")
+    assert (loader.file, loader.split.test_file, loader.schema) == ("mine.csv", "mine.csv", "schema.yaml")
     assert Schema.of(schemas.read(here / "out/schema.yaml"), "") == Schema.of(
         schemas.read(here / "schema.yaml"), ""
     )
@@ -273,7 +273,7 @@ def test_nothing_of_a_table_is_carried_out(here: Path, monkeypatch: pytest.Monke
     assert done.exit_code == 0, done.output
     page = html.unescape(Path("out/index.html").read_text())
     schema = Schema.of(schemas.read(Path("out/schema.yaml")), "")
-    assert schema.columns["kind"] == {"values": ["${oc.env:SECRET_OF_MINE}", "???"]}
+    assert schema.columns["kind"]["values"] == ["${oc.env:SECRET_OF_MINE}", "???"]
     for text in ("${oc.env:SECRET_OF_MINE}", "[red]<b>", "???", "${x}", "$(touch pwned)"):
         assert text in page
         assert text in done.output
@@ -318,7 +318,7 @@ def test_a_first_look_leaves_out_the_slow_methods() -> None:
 
 def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
     """So that the margins of all repeats and budgets never lie in memory at once."""
-    stated = Schema("label", {}, ["a", "b"], None)
+    stated = Schema("label", {"x": {"low": 0, "high": 1}}, ["a", "b"])
     asked = comparison.Comparison("m", Path(), "m.csv", stated, {}, {}, [1.0], 1e-5, 10, 1, Path("none"))
     for records, most in ((100, 3), (10**6, 1)):
         cfg = asked.config(OmegaConf.create({}), {"a": {}, "b": {}}, {"a": [1, 2, 3], "b": [1]}, records)

@@ -39,28 +39,27 @@ def test_bytes_are_the_same_in_another_process_and_on_any_machine(folder: Path, 
     assert hashes(tmp_path / "again") == hashes(folder)
     assert hashlib.sha256(json.dumps(hashes(folder)).encode()).hexdigest() == BYTES
     smoke = OmegaConf.create(printed)
-    files = [(key, file) for key, value in smoke.dataset.items() for file in value.files]
-    files += [("weights", file) for value in smoke.weights.values() for file in value.files]
+    files = [
+        file for group in (smoke.dataset, smoke.weights) for value in group.values() for file in value.files
+    ]
+    assert sorted(file.sha256 for file in files) == sorted(hashes(folder).values())
+
+
+def test_the_smoke_scale_asks_for_every_file(folder: Path) -> None:
+    cfg = compose(["scale=smoke", "pipeline=svhn"], ROOT / "conf")
+    asked = {key: cfg.dataset[key].files for key in cfg.pipeline.datasets}
+    asked["weights"] = [file for name in cfg.pipeline.weights for file in cfg.weights[name].files]
+    files = [(key, file) for key, own in asked.items() for file in own if not file.get("bundled")]
     assert {f"{key}/{file.name}": file.sha256 for key, file in files} == hashes(folder)
     for key, file in files:
         assert (folder / key / file.name).stat().st_size == file.size
-        assert "bundled" not in file
         assert file.urls == [miniature.SOURCE]
 
 
-def test_there_is_every_file_that_conf_names(folder: Path) -> None:
-    named = {
-        f"{path.stem}/{file.name}"
-        for path in (ROOT / "conf/dataset").glob("*.yaml")
-        for file in OmegaConf.load(path).files
-        if not file.get("bundled")
-    }
-    named |= {
-        f"weights/{file.name}"
-        for name in compose(conf=ROOT / "conf").pipeline.weights
-        for file in OmegaConf.load(ROOT / f"conf/weights/{name}.yaml").files
-    }
-    assert named == set(hashes(folder))
+def test_a_file_of_the_smoke_scale_has_the_name_of_the_official_one() -> None:
+    official = {path.stem: OmegaConf.load(path) for path in (ROOT / "conf/dataset").glob("*.yaml")}
+    for key in [*miniature.MAKERS][:-1]:
+        assert {*miniature.files(key)} == {file.name for file in official[key].files}
 
 
 def test_only_what_a_batch_holds_can_be_pickled() -> None:

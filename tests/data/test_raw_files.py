@@ -1,4 +1,4 @@
-"""What is the same for every data set: raw files that are missing, and the small ones of the smoke scale."""
+"""What is the same for every data set: raw files that are missing."""
 
 import lzma
 import shutil
@@ -8,8 +8,6 @@ import pytest
 from loading import ROOT, config, load
 
 from dplangevin.data import DataError
-from dplangevin.files import sha256
-from dplangevin.pipeline.config import compose
 
 KEYS = sorted(path.stem for path in (ROOT / "conf/dataset").glob("*.yaml"))
 
@@ -29,13 +27,3 @@ def test_a_missing_file_is_named_with_the_fix(mirror: Path, tmp_path: Path, key:
         with pytest.raises(DataError, match=rf"{file.name} is missing.*dvc repro -f prepare@{key}"):
             load(key, folder)
         (tmp_path / "aside").rename(folder / file.name)
-
-
-@pytest.mark.parametrize(
-    "key", [key for key in KEYS if any(not file.get("bundled") for file in config(key).files)]
-)
-def test_the_smoke_scale_asks_for_the_miniature(mirror: Path, key: str) -> None:
-    files = compose(["scale=smoke", "pipeline=svhn"], ROOT / "conf").dataset[key].files
-    found = {path.name: (sha256(path), path.stat().st_size) for path in (mirror / key).iterdir()}
-    assert {file.name: (file.sha256, file.size) for file in files} == found
-    assert found.keys() == {file.name for file in config(key).files}

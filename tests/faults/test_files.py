@@ -280,7 +280,11 @@ HEADER = "length,height,rings\n"
 CONTENT = (HEADER + "".join(f"{k / 7:.6f},{-k / 3:.6f},{k % 3}\n" for k in range(8000))).encode()
 LOADER = {
     "_target_": "dplangevin.data.loaders.table.load", "_convert_": "all", "name": "toy", "file": "toy.csv",
-    "label": "rings", "positive": "1", "train_share": 0.5, "row_norm_bound": 1.0,
+    "schema": {
+        "_target_": "dplangevin.data.schema.Schema", "target": "rings", "classes": [0, 1, 2],
+        "columns": {"length": {"mean": 0, "sd": 1}, "height": {"mean": 0, "sd": 1}},
+    },
+    "split": {"_target_": "dplangevin.data.splits.Split", "train_share": 0.5}, "row_norm_bound": 1.0,
 }  # fmt: skip
 
 

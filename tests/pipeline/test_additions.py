@@ -31,13 +31,15 @@ loader:
   _convert_: all
   name: wine
   file: wine.csv
-  label: quality
-  classes: [bad, good]
-  scale:
-    acid: {{low: -3.0, high: 3.0}}
-  train_share: 0.8
-  repeats: ${{splits}}
-  seed: ${{seed}}
+  schema:
+    _target_: dplangevin.data.schema.Schema
+    target: quality
+    classes: [bad, good]
+    columns:
+      acid: {{low: -3.0, high: 3.0}}
+      sugar: {{mean: 0.0, sd: 1.0}}
+      salt: {{mean: 0.0, sd: 1.0}}
+  split: {{_target_: dplangevin.data.splits.Split, train_share: 0.8, repeats: "${{splits}}", seed: "${{seed}}"}}
   row_norm_bound: ${{..row_norm_bound}}
   limit: ${{..limit}}
 """

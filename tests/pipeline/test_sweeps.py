@@ -14,7 +14,7 @@ import toy
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.data import Dataset
-from dplangevin.data.part import part
+from dplangevin.data.splits import subset
 from dplangevin.files import File
 from dplangevin.pipeline import config, manifest, sweep
 from dplangevin.pipeline.plan import grid, runs, tasks, tasks_of
@@ -149,7 +149,7 @@ def test_held_out_rows_are_training_rows_and_no_others(rng: np.random.Generator)
     """Nested in the number of rows, drawn in each repeat, the test rows never looked at."""
     x = np.arange(2 * 100.0).reshape(2, 100, 1)
     data = Dataset(x, np.where(x[..., 0] % 2 > 0, 1.0, -1.0), -x[:, :7], np.ones((2, 7)), {})
-    seen = [part(data, n, 0.2, np.random.default_rng(0)) for n in (None, 60, 10)]
+    seen = [subset(data, n, 0.2, np.random.default_rng(0)) for n in (None, 60, 10)]
     assert [(each.n, each.x_test.shape[1]) for each in seen] == [(80, 20), (60, 20), (10, 20)]
     for repeat in range(2):
         train, tested = (set(each[repeat, :, 0]) for each in (seen[0].x_train, seen[0].x_test))
@@ -159,13 +159,13 @@ def test_held_out_rows_are_training_rows_and_no_others(rng: np.random.Generator)
         assert seen[2].x_test[repeat].tolist() == seen[0].x_test[repeat].tolist()
         assert sorted(tested) != list(x[repeat, -20:, 0])
     assert (seen[0].y_test[..., None] == np.where(seen[0].x_test % 2 > 0, 1.0, -1.0)).all()
-    all_of_them = part(data, 30, None, np.random.default_rng(0))
+    all_of_them = subset(data, 30, None, np.random.default_rng(0))
     assert all_of_them.x_test.tolist() == data.x_test.tolist()
     for n, share in ((81, 0.2), (101, None)):
         with pytest.raises(ValueError, match=rf"train_rows = {n} must be in 1 to {n - 1}"):
-            part(data, n, share, rng)
+            subset(data, n, share, rng)
     with pytest.raises(ValueError, match="leaves an empty part"):
-        part(data, None, 0.001, rng)
+        subset(data, None, 0.001, rng)
 
 
 def test_only_new_points_are_computed_and_a_sweep_goes_on(

@@ -18,21 +18,14 @@ from dplangevin.privacy.accountants.composition import LossSum, Pmf, compose
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency
 
-DELTAS = (0.1, 1e-3, 1e-5, 1e-10, 1e-14)
 GRID = [
-    (mu, steps, delta) for mu in (0.1, 1.0, 2.0, 10.0) for steps in (1, 30, 10**3, 10**5) for delta in DELTAS
+    (mu, steps, delta) for mu in (0.1, 2.0, 10.0) for steps in (1, 30, 10**5) for delta in (0.1, 1e-5, 1e-14)
 ]
-LONG = [
-    (mu, steps, delta)
-    for mu in (0.1, 2.0)
-    for steps in (10**6, 3 * 10**7, 10**8)
-    for delta in (0.1, 1e-9, 1e-14)
-]
-REPORTED = [(0.1, 3 * 10**7, 1e-10), (2.0, 10**8, 1e-9), (0.1, 3 * 10**6, 1e-10), (0.1, 3 * 10**5, 1e-10)]
-REPORTED += [(1.0, 10**5, 1e-12)]  # where prices were once 9, 4.3, 1.2, .15 and 1.1 % too small
+LONG = [(2.0, 10**8, 1e-14), (0.1, 10**8, 0.1), (0.1, 3 * 10**6, 1e-10), (0.1, 3 * 10**5, 1e-10)]
+LONG += [(1.0, 10**5, 1e-12)]  # the last three were once 1.2, .15 and 1.1 % too small
 
 
-@pytest.mark.parametrize(("mu", "steps", "delta"), GRID + LONG + REPORTED)
+@pytest.mark.parametrize(("mu", "steps", "delta"), GRID + LONG)
 def test_gaussian_steps_cost_what_one_gaussian_does(mu: float, steps: int, delta: float) -> None:
     found = compose([(profiles.gaussian(mu / math.sqrt(steps)), steps)], delta)
     exact = epsilon_of(mu, delta)
@@ -47,8 +40,8 @@ def test_unequal_gaussian_steps() -> None:
     assert exact <= found.epsilon <= exact * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("steps", [1, 40, 10**4, 10**6, 10**8])
-@pytest.mark.parametrize("delta", [0.1, 1e-6, 1e-14])
+@pytest.mark.parametrize("steps", [1, 40, 10**8])
+@pytest.mark.parametrize("delta", [0.1, 1e-14])
 def test_rounding_of_a_binomial_sum(steps: int, delta: float) -> None:
     # randomised response lies on the grid, so that all that is left is rounding: S = h (2 B - steps) is exact
     step = 0.5 / math.sqrt(steps)
@@ -108,9 +101,7 @@ def test_multiples_grow_with_the_loss_and_a_finer_grid_has_all_of_a_coarser_one(
         assert set(2 * found[1:-1]) <= set(composition.multiples(2 * low, 2 * high, finer))
 
 
-@pytest.mark.parametrize(
-    ("count", "size", "wanted"), [(7, 2**16, 40), (1500, 1_713_616, 900), (3000, 2**23, 5000)]
-)
+@pytest.mark.parametrize(("count", "size", "wanted"), [(7, 2**16, 40), (1500, 1_713_616, 900)])
 def test_coefficients_summed_up_directly_keep_their_bound(count: int, size: int, wanted: int) -> None:
     rng = np.random.default_rng(5)
     index, weight = rng.integers(0, size, count), rng.random(count) ** 8
@@ -137,9 +128,9 @@ def test_rounding_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 noises, factors = st.floats(0.3, 1e3), st.floats(1.0001, 3.0)
-rates, counts = st.floats(1e-4, 1.0), st.integers(1, 10**7)
+counts = st.integers(1, 10**7)
 deltas = st.floats(-14.0, -1.0).map(lambda power: 10.0**power)
-few = settings(max_examples=15, deadline=None, derandomize=True)
+few = settings(max_examples=8, deadline=None, derandomize=True)
 ROUNDING = 1 + 1e-6
 
 
@@ -157,39 +148,15 @@ def test_full_steps_are_priced_in_order(
     assert here <= price(noise * math.sqrt(count), count, delta / factor) * ROUNDING
 
 
-@few
-@given(noises, factors, rates, st.integers(1, 10**5), deltas, st.integers(1, 10**5), st.booleans())
-def test_sampled_steps_are_priced_in_order(
-    noise: float, factor: float, rate: float, count: int, delta: float, more: int, either: bool
-) -> None:
-    adjacency: Adjacency = "replace_one" if either else "add_remove"
-
-    def price(noise: float, count: int, delta: float) -> float:
-        return Tight().epsilon(poisson(noise, count, rate), delta, adjacency)
-
-    slack = 1 + composition.TOLERANCE  # where a grid was refined, and its neighbour's was not
-    here = price(noise, count, delta)
-    assert price(noise * factor, count, delta) <= here * slack
-    assert here <= price(noise, count + more, delta) * slack
-    assert here <= price(noise, count, delta / factor) * slack
-
-
-def sampled_points() -> list[tuple[float, float, int, float]]:
-    rng = np.random.default_rng(12)
-    rate, noise = 10 ** rng.uniform(-3, -0.5, 20), 10 ** rng.uniform(-0.1, 1.0, 20)
-    steps = np.minimum(10 ** rng.uniform(0, 5, 20), 2 * (noise / rate) ** 2).astype(int) + 1
-    return list(
-        zip(
-            rate.tolist(),
-            noise.tolist(),
-            steps.tolist(),
-            (10 ** rng.uniform(-11, -4, 20)).tolist(),
-            strict=True,
-        )
-    )
-
-
-@pytest.mark.parametrize(("rate", "noise", "steps", "delta"), sampled_points())
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "delta"),
+    [
+        (0.0019, 7.2, 3609, 2.7e-5),
+        (0.0042, 4.3, 125, 1.9e-5),
+        (0.0044, 1.1, 55762, 3e-10),
+        (0.3, 2.0, 60, 1e-6),
+    ],
+)
 def test_poisson_steps_lie_in_another_accountants_bracket(
     rate: float, noise: float, steps: int, delta: float
 ) -> None:
@@ -205,7 +172,7 @@ def test_poisson_steps_lie_in_another_accountants_bracket(
     assert low <= found <= high
 
 
-# exact by mpmath: one step in closed form, two by integrating one step's profile over the other's losses
+# exact by mpmath: one step's profile, integrated over the other's losses; `test_one_step` has one step alone
 
 
 def normal(x: mpf) -> mpf:
@@ -228,7 +195,7 @@ def one_step(q: mpf, first: mpf, second: mpf, epsilon: mpf) -> mpf:
     if epsilon <= log_ratio(q, first, second, mpf(-60)):
         return 1 - mp.exp(epsilon)
     low, high = mpf(-60), mpf(60)
-    for _ in range(90):
+    for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if log_ratio(q, first, second, middle) < epsilon else (low, middle)
     return mixture(q, first, low) - mp.exp(epsilon) * mixture(q, second, low)
@@ -243,26 +210,15 @@ def two_steps(q: mpf, first: mpf, second: mpf, epsilon: mpf) -> mpf:
 
 
 @pytest.mark.parametrize(
-    ("count", "rate", "noise", "delta", "adjacency"),
-    [
-        (1, 0.01, 0.8, 1e-14, "add_remove"),
-        (1, 0.3, 2.0, 1e-10, "replace_one"),
-        (2, 0.05, 1.0, 1e-9, "add_remove"),
-        (2, 0.05, 1.0, 1e-9, "replace_one"),
-        (2, 0.5, 3.0, 1e-13, "add_remove"),
-    ],
+    ("rate", "noise", "delta", "adjacency"),
+    [(0.5, 3.0, 1e-9, "replace_one"), (0.5, 3.0, 1e-13, "add_remove")],
 )
-def test_few_sampled_steps_by_mpmath(
-    count: int, rate: float, noise: float, delta: float, adjacency: Adjacency
-) -> None:
-    price = Tight().price(poisson(noise, count, rate), delta, adjacency)
-    with mp.workdps(30):
+def test_two_sampled_steps_by_mpmath(rate: float, noise: float, delta: float, adjacency: Adjacency) -> None:
+    price = Tight().epsilon(poisson(noise, 2, rate), delta, adjacency)
+    with mp.workdps(20):
         q, mu = mpf(rate), 1 / mpf(noise)
         pairs = [(mu, -mu)] if adjacency == "replace_one" else [(mu, mpf(0)), (mpf(0), -mu)]
-        exact = one_step if count == 1 else two_steps
-        spent = [
-            max(exact(q, *pair, mpf(price.epsilon * factor)) for pair in pairs) for factor in (1, 1 - 1e-3)
-        ]
+        spent = [max(two_steps(q, *pair, mpf(price * factor)) for pair in pairs) for factor in (1, 1 - 1e-3)]
     assert float(spent[0]) <= delta * (1 + 1e-9) < float(spent[1])
 
 

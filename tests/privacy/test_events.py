@@ -31,14 +31,17 @@ def test_budget_refuses_delta(delta):
 @pytest.mark.parametrize(
     ("make", "field"),
     [
-        (lambda: PosteriorSampleDpEvent(0.0, 1.0), "rho = 0.0"),
-        (lambda: PosteriorSampleDpEvent(1.0, math.inf), "radius = inf"),
-        (lambda: ObjectivePerturbationDpEvent(1.0, 1.0, -0.25, 1.0), "smoothness = -0.25"),
-        (lambda: PureObjectivePerturbationDpEvent(1.0, 1.0, 0.25, 0.0), "ridge = 0.0"),
+        (lambda: PosteriorSampleDpEvent(0.0, 1.0), "rho must be positive and finite, not 0.0"),
+        (lambda: PosteriorSampleDpEvent(1.0, math.inf), "radius must be positive and finite, not inf"),
+        (
+            lambda: ObjectivePerturbationDpEvent(1.0, 1.0, -0.25, 1.0),
+            "smoothness must be finite and >= 0, not -0.25",
+        ),
+        (lambda: PureObjectivePerturbationDpEvent(1.0, 1.0, 0.25, 0.0), "ridge must be positive"),
         (lambda: LangevinDpEvent(100, 101, 5, 0.1, 1.0, 1.0, 0.1, 1.0), "batch = 101 .*records = 100"),
         (lambda: LangevinDpEvent(100, 10, 0, 0.1, 1.0, 1.0, 0.1, 1.0), "steps = 0"),
         (lambda: LangevinDpEvent(100, 10, 5, 0.1, 1.0, 1.0, 2.0, 1.0), "strong_convexity = 2.0"),
-        (lambda: LangevinDpEvent(100, 10, 5, 0.1, 1.0, 1.0, 0.1, 1.0, -1.0), "decay = -1.0"),
+        (lambda: LangevinDpEvent(100, 10, 5, 0.1, 1.0, 1.0, 0.1, 1.0, -1.0), "decay must be finite and >= 0"),
         (lambda: FisherScoringDpEvent(100, 1, 5, 1.0), "batch = 1 "),
     ],
 )

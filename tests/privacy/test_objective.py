@@ -251,5 +251,5 @@ def test_prices_grow_with_the_rank(adjacency):
     more = Chaudhuri2011().epsilon(four, 0.0) - Chaudhuri2011().epsilon(one, 0.0)
     assert more == pytest.approx(6 * math.log(1.1))
     assert TIGHT.epsilon(four, 0.0) - TIGHT.epsilon(one, 0.0) == pytest.approx(3 * math.log(1.1))
-    with pytest.raises(ValueError, match="rank = 0 must be a whole number >= 1"):
+    with pytest.raises(ValueError, match="rank = 0 must be a whole number of at least 1"):
         PureObjectivePerturbationDpEvent(0.4, 1.0, 0.1, 1.0, 0)

@@ -255,7 +255,7 @@ def test_a_run_costs_the_sum_of_its_votes(order: float) -> None:
             test = np.array(norm.logsf(away / (3 * std)))
             wanted[r] += float(votes.renyi(test, math.sqrt(2) * 3 * std, order))
             wanted[r] += priced(tuple(counts), std, order) if given_ else 0.0
-    assert run.spent(order) == pytest.approx(wanted, rel=1e-9)
+    assert run.divergence(order) == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("answer_std", [2.0, 6.0, 30.0, 300.0])
@@ -274,6 +274,6 @@ def test_the_release_is_unbiased_and_as_noisy_as_it_says() -> None:
     assert above.rdp + below.rdp == pytest.approx(2 * middle.rdp)
     multiplier = math.sqrt(middle.order / (2 * share))
     cost = votes.release_cost(middle.order, decay / middle.order, multiplier)
-    assert middle.rdp - cost == pytest.approx(run.spent(middle.order))
+    assert middle.rdp - cost == pytest.approx(run.divergence(middle.order))
     assert share < cost < 2 * share
     assert (middle.epsilon > run.epsilon(1e-4)).all()

@@ -59,6 +59,7 @@ SAMPLED = [
     Case(Rdp(), "add_remove", poisson_steps, 1e-9),
     Case(Rdp(), "replace_one", subset_steps, 1e-9),
     Case(Tight(), "add_remove", poisson_steps, 3e-4),
+    Case(Tight(), "replace_one", poisson_steps, 3e-4),
     Case(Tight(), "replace_one", subset_steps, 3e-4),
 ]
 CASES = [

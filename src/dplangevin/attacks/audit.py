@@ -16,7 +16,7 @@ mechanisms that are known to be GDP.
 """
 
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
@@ -47,6 +47,14 @@ class Audit(NamedTuple):
     mu: float
     mu_estimate: float
     runs: int
+
+    def columns(self, pair: str) -> dict[str, Any]:
+        """Return the columns of a result row that say what the attack on a pair shows."""
+        return {
+            "epsilon_attack": self.epsilon,
+            "attack_confidence": self.confidence,
+            "attack_pair": pair,
+        }
 
 
 class _Test(NamedTuple):

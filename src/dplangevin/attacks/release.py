@@ -171,9 +171,5 @@ class AmongRecords:
         """Return the columns of the result row that say what the attack shows."""
         neighbours = among_records(problem)  # type: ignore[arg-type]
         first, second = statistics(method, neighbours, plan, self.runs, rng, AT_ONCE, torch.float32)
-        found = audit(first, second, delta, self.confidence)
-        return {
-            "epsilon_attack": found.epsilon,
-            "attack_confidence": found.confidence,
-            "attack_pair": "x to -x, among the records of the data set",
-        }
+        result = audit(first, second, delta, self.confidence)
+        return result.columns("x to -x, among the records of the data set")

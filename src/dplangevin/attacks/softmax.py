@@ -209,9 +209,9 @@ def last_iterate(
     ends: dict[Record, Tensor] = {}
     for record in {record: None for each in tried for record in each[1:]}:
         ends[record] = end_points(training, record, pilot, torch.Generator().manual_seed(seed)).double()
-    seen = [_seen(ends[each.first], ends[each.second], delta) for each in tried]
-    best = max(range(len(tried)), key=lambda at: seen[at].score)
-    chosen, direction = tried[best], seen[best].direction
+    separations = [_separation(ends[each.first], ends[each.second], delta) for each in tried]
+    best = max(range(len(tried)), key=lambda at: separations[at].score)
+    chosen, direction = tried[best], separations[best].direction
     first, second = (
         (end_points(training, record, runs, rng).double() @ direction).numpy() for record in chosen[1:]
     )
@@ -291,7 +291,7 @@ def _check(training: Training, runs: int) -> None:
         raise ValueError("noise_std must be positive in every step: there is nothing to attack")
 
 
-class _Seen(NamedTuple):
+class _Separation(NamedTuple):
     """What a pilot shows of a pair.
 
     score is (epsilon, distance of the means in standard deviations).  direction is a direction of theta, of
@@ -302,13 +302,13 @@ class _Seen(NamedTuple):
     direction: Tensor
 
 
-def _seen(first: Tensor, second: Tensor, delta: float) -> _Seen:
+def _separation(first: Tensor, second: Tensor, delta: float) -> _Separation:
     """Return the score and the direction of a pair, from theta_K ``(runs, d)`` under D and under D'."""
     shift = first.mean(0) - second.mean(0)
     direction = shift / shift.norm().clamp(min=torch.finfo(shift.dtype).tiny)
     along = first @ direction, second @ direction
-    apart = float(shift.norm() / _pooled(*along, dim=0))
-    return _Seen((audit(along[0].numpy(), along[1].numpy(), delta, EVEN).epsilon, apart), direction)
+    distance = float(shift.norm() / _pooled(*along, dim=0))
+    return _Separation((audit(along[0].numpy(), along[1].numpy(), delta, EVEN).epsilon, distance), direction)
 
 
 def _pooled(first: Tensor, second: Tensor, dim: int) -> Tensor:
@@ -349,7 +349,7 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
     steps, keep = len(sizes), 1 - sizes * chain.l2
     log_keep = np.append(0.0, np.cumsum(np.log(keep)))
     log_noise = np.append(-math.inf, np.logaddexp.accumulate(2 * (np.log(std) - log_keep[1:])))
-    kept, noise = torch.as_tensor(log_keep), torch.as_tensor(log_noise)
+    log_kept, noise = torch.as_tensor(log_keep), torch.as_tensor(log_noise)
     etas, keeps = (torch.as_tensor(part, dtype=torch.float32) for part in (sizes, keep))
     descend = training.descent(_problem(training, [record]))
     theta = chain.start_std * torch.randn(runs, 1, training.classes, generator=rng)
@@ -358,10 +358,10 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
     while len(still):
         use = _next_use(training, done, rng)
         since = (done - 1).clamp(min=0)
-        variance = (2 * kept[use] + noise[use]).exp() * -torch.expm1(noise[since] - noise[use])
+        variance = (2 * log_kept[use] + noise[use]).exp() * -torch.expm1(noise[since] - noise[use])
         spread = variance.where(use > since, 0.0).sqrt().float()[:, None, None]
         normals = torch.randn(theta.shape, generator=rng)
-        theta = theta * (kept[use] - kept[done]).exp().float()[:, None, None] + spread * normals
+        theta = theta * (log_kept[use] - log_kept[done]).exp().float()[:, None, None] + spread * normals
         ended = use == steps
         out[still[ended]] = theta[ended, 0]
         left = ~ended
@@ -534,9 +534,4 @@ class OnRow:
             attack = last_iterate(training, self.single, rng, delta)
         else:
             attack = all_iterates(training, self.chain, rng)
-        found = audit(attack.first, attack.second, delta, self.confidence)
-        return {
-            "epsilon_attack": found.epsilon,
-            "attack_confidence": found.confidence,
-            "attack_pair": attack.pair.name,
-        }
+        return audit(attack.first, attack.second, delta, self.confidence).columns(attack.pair.name)

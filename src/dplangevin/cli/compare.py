@@ -70,15 +70,16 @@ def schema(
 ) -> None:
     """Write a template of the schema of a table: its columns, with ??? for what you know of them in public."""
     from dplangevin.data import schema as schemas
+    from dplangevin.data import template as templates
 
     how = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "thousands": thousands}
     reading = _told(_read, table, how, na)
     given, dropped = _told(
-        schemas.template,
+        templates.template,
         *(reading, target, ranges_from_data, _task(task), categories or (), drop or ()),
         "drop" if drop_unlabelled else "error",
     )
-    for text in (schemas.predicted(reading, target, given), *reading.notes):
+    for text in (templates.predicted(reading, target, given), *reading.notes):
         typer.echo(text, err=True)
     for name, why in dropped.items():
         typer.echo(f"Dropped: {schemas.shown(name)}, {why}.", err=True)
@@ -146,7 +147,7 @@ def compare(
     from dplangevin import files
     from dplangevin.cli import comparison
     from dplangevin.cli.output import counted
-    from dplangevin.data import schema as schemas
+    from dplangevin.data import template as templates
     from dplangevin.pipeline import executor
 
     try:
@@ -197,10 +198,10 @@ def compare(
     if cluster is not None:
         os.environ[executor.CLUSTER] = cluster
     console = Console(stderr=True)
-    read = schemas.summary(reading, stated, dropped)
+    read = templates.summary(reading, stated, dropped)
     if test is not None:
         read.append(_told(_read_test, test, table, stated))
-    predicted = schemas.predicted(reading, target, stated.given())
+    predicted = templates.predicted(reading, target, stated.given())
     for text in (predicted, *read):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
     with console.status("Working out the budgets") as status:
@@ -302,7 +303,7 @@ def _read_test(test: Path, table: Path, stated: Any) -> str:
 
 def _task(task: str | None) -> str | None:
     """Return the task after checking that it is known."""
-    from dplangevin.data.schema import TASKS
+    from dplangevin.data.template import TASKS
 
     if task is not None and task not in TASKS:
         raise ValueError(f"--task {task}: must be {' or '.join(TASKS)}")
@@ -319,6 +320,7 @@ def _schema(
     """
     from dplangevin.data import DataError, columns
     from dplangevin.data import schema as schemas
+    from dplangevin.data import template as templates
     from dplangevin.data.table import no_column
 
     _there(table)
@@ -333,11 +335,11 @@ def _schema(
         reading = _read(table, how, words["--na"])
         columns_given = (words["--categories"] or (), words["--drop"] or ())
         unlabelled: Any = "drop" if words["--drop-unlabelled"] else "error"
-        given, dropped = schemas.template(
+        given, dropped = templates.template(
             reading, target, True, _task(words["--task"]), *columns_given, unlabelled
         )
         found = schemas.Schema.of(given, str(table))
-        schemas.check_labels(reading, found)
+        templates.check_labels(reading, found)
         return found, reading, dropped
     if both := [word for word, value in words.items() if value]:
         raise ValueError(f"{both[0]}: the schema {path} says that: change it there")
@@ -354,7 +356,7 @@ def _schema(
         raise DataError(no_column(table, target, [*reading.columns]))
     dropped = {}
     if from_data:
-        given, dropped = schemas.filled(given, reading)
+        given, dropped = templates.filled(given, reading)
     found = schemas.Schema.of(given, str(path))
     if absent := [name for name in found.columns if name not in reading.columns]:
         raise DataError(f"{no_column(table, absent[0], [*reading.columns])}: change {path}")
@@ -362,7 +364,7 @@ def _schema(
         raise DataError(
             f"{path} says nothing of column {', '.join(map(repr, others))} of {table}: add it, or name it with `drop`"
         )
-    schemas.check_labels(reading, found)
+    templates.check_labels(reading, found)
     return found, reading, dropped
 
 

@@ -29,6 +29,7 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin.data import DataError, Dataset, schema
 from dplangevin.data.loaders import table
 from dplangevin.data.schema import Schema
+from dplangevin.data.splits import Split
 from dplangevin.files import File, atomic_path, key
 from dplangevin.library import calibrate
 from dplangevin.methods import Method, planned
@@ -140,7 +141,7 @@ class Comparison:
     schema : Schema
         Public facts about its columns.
     splits : mapping
-        Arguments of `loaders.table.load` that choose the training and test rows.
+        Arguments of `data.splits.Split`.
     methods : mapping
         Name -> config, see `methods_named`.
     epsilons : sequence of float > 0, finite
@@ -190,7 +191,7 @@ class Comparison:
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
-        found = table.load(self.folder, self.name, self.file, **self.schema.loader(), **self.splits)
+        found = table.load(self.folder, self.name, self.file, self.schema, Split(**self.splits))
         if found.n < LEAST:
             raise DataError(
                 f"{self.name} has {found.n} rows to train on, the others are tested on: need at least {LEAST}"
@@ -342,11 +343,14 @@ class Comparison:
                         "title": self.name,
                         "assumptions": self.schema.assumptions,
                         "loader": {
-                            "_target_": f"{schema.load.__module__}.{schema.load.__name__}",
+                            "_target_": f"{table.load.__module__}.{table.load.__name__}",
                             "name": self.name,
                             "file": literal(self.file),
                             "schema": "schema.yaml",  # beside config.yaml
-                            **{word: literal(value) for word, value in self.splits.items()},
+                            "split": {
+                                "_target_": f"{Split.__module__}.{Split.__name__}",
+                                **{word: literal(value) for word, value in self.splits.items()},
+                            },
                         },
                     }
                 },

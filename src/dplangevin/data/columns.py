@@ -12,7 +12,7 @@ from itertools import chain, count
 from math import inf
 from pathlib import Path
 
-from dplangevin.data import DataError
+from dplangevin.data.files import DataError
 from dplangevin.data.table import (
     COMMA,
     GROUPED,
@@ -325,31 +325,24 @@ def with_other_marks(reading: Reading) -> Reading:
     return replace(again, notes=(*reading.notes, *found.values()))
 
 
-def why_dropped(column: Column, of_kind: str, rows_shown: bool) -> str:
-    """Return why a column cannot be used as a feature, or "" if it can.
-
-    Parameters
-    ----------
-    of_kind : str
-        Kind of the column, see `kind`.
-    rows_shown : bool
-        True: reasons that only the rows show also count.
-    """
+def why_dropped(column: Column, of_kind: str) -> str:
+    """Return why a column of this `kind` cannot be a feature, or "" if it can."""
     if column.name.endswith(NO_NAME):
         return "it has no name"
     if column.counting:
         return "it counts the rows"
     if of_kind == "empty":
         return "it has no value"
-    if of_kind == "category" and column.many:
-        return f"it has more than {MANY} different texts"
-    if of_kind == "category" and rows_shown and len(column.texts) == column.present >= LEAST_ROWS:
+    return f"it has more than {MANY} different texts" if of_kind == "category" and column.many else ""
+
+
+def why_useless(column: Column, categories: bool) -> str:
+    """Return why the values of a column, which are private, make it useless as a feature, or ""."""
+    if categories and len(column.texts) == column.present >= LEAST_ROWS:
         return "it has another text in every row"
-    if rows_shown and column.constant:
-        return (
-            "it has one value" if len(column.texts) == 1 else "its numbers are the same in double precision"
-        )
-    return ""
+    if not column.present or not column.constant:
+        return ""
+    return "it has one value" if len(column.texts) == 1 else "its numbers are the same in double precision"
 
 
 def mixed(column: Column, labels: bool = False) -> list[str]:

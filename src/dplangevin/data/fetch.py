@@ -29,7 +29,8 @@ from typing import IO, Any, NamedTuple
 
 import pooch
 
-from dplangevin.data import DataError, miniature
+from dplangevin.data import miniature
+from dplangevin.data.files import DataError
 from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_path
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
@@ -148,7 +149,7 @@ def fetch(
     for _, group in groupby(members, key=lambda member: member[0]["archive"]["name"]):
         packed = list(group)
         if failure := _fetch_members(key, [entry for entry, _ in packed], folder, mirror):
-            lacking = [tried for entry, tried in packed if not _right(folder / entry["name"], entry)]
+            lacking = [tried for entry, tried in packed if not _matches(folder / entry["name"], entry)]
             text = "\n".join([*(each.text for each in lacking), failure.text, f"  Then dvc repro {stage}"])
             failures.append(_Failure(text, all(each.absent for each in [*lacking, failure])))
     if failures:
@@ -162,9 +163,9 @@ def _fetch_file(key: str, entry: Mapping[str, Any], folder: Path, mirror: Sequen
     if archive := entry.get("archive"):
         remove_leftovers(folder / archive["name"])
         places += [f"{key}/{archive['folder']}", archive["folder"]]
-    if _right(target, entry):
+    if _matches(target, entry):
         return None
-    here = f"found {_said(target)}" if (there := target.is_file()) else "nothing there yet"
+    here = f"found {_sha256_and_size(target)}" if (there := target.is_file()) else "nothing there yet"
     bundled = [entry["bundled"]] if entry.get("bundled") else []
     tried = _Tried()
     for source in [
@@ -263,8 +264,8 @@ def _unpack(path: Path, entries: Sequence[Mapping[str, Any]], folder: Path) -> N
                 with source, atomic_path(folder / entry["name"]) as part:
                     with open(part, "wb") as out:
                         copyfileobj(source, out)
-                    if not _right(part, entry):
-                        raise DataError(f"{member.name} in it has {_said(part)}")
+                    if not _matches(part, entry):
+                        raise DataError(f"{member.name} in it has {_sha256_and_size(part)}")
     except UNPACKING as error:
         raise DataError(f"{type(error).__name__}: {error}") from error
     if wanted:
@@ -294,8 +295,8 @@ def _obtain(source: str, target: Path, entry: Mapping[str, Any], compressed: boo
                 raise
             kind = _Absent if isinstance(error, (FileNotFoundError, NotADirectoryError)) else DataError
             raise kind(f"{type(error).__name__}: {error}") from error
-    if not _right(target, entry):
-        raise DataError(f"found {_said(target)}")
+    if not _matches(target, entry):
+        raise DataError(f"found {_sha256_and_size(target)}")
 
 
 def _download(url: str, out: "_Bounded") -> None:
@@ -308,8 +309,8 @@ def _download(url: str, out: "_Bounded") -> None:
 
     def work() -> None:
         try:
-            as_it_is = {"Accept-Encoding": "identity"}
-            pooch.HTTPDownloader(progressbar=True, timeout=TIMEOUT, headers=as_it_is)(url, out, None)
+            unpacked = {"Accept-Encoding": "identity"}
+            pooch.HTTPDownloader(progressbar=True, timeout=TIMEOUT, headers=unpacked)(url, out, None)
         except DataError as error:
             failed.append(DataError(str(error)))
         except (OSError, ValueError) as error:  # requests raises only these
@@ -348,12 +349,12 @@ class _Bounded:
         self.taken += len(content)
         if self.ended or self.taken > self.size:
             raise DataError(f"found more than {self.size} bytes")
-        self._here(lambda: self.file.write(content))
+        self._on_disk(lambda: self.file.write(content))
 
     def flush(self) -> None:
-        self._here(self.file.flush)
+        self._on_disk(self.file.flush)
 
-    def _here(self, action: Callable[[], object]) -> None:
+    def _on_disk(self, action: Callable[[], object]) -> None:
         try:
             action()
         except OSError as error:
@@ -361,14 +362,14 @@ class _Bounded:
             raise
 
 
-def _right(path: Path, entry: Mapping[str, Any]) -> bool:
+def _matches(path: Path, entry: Mapping[str, Any]) -> bool:
     """Return whether the file exists and has the size and the sha256 of its entry."""
     if not path.is_file() or path.stat().st_size != entry["size"]:
         return False
     return describe(path)["sha256"] == entry["sha256"]
 
 
-def _said(path: Path) -> str:
+def _sha256_and_size(path: Path) -> str:
     """Return sha256 and size of a file, for a message."""
-    found = describe(path)
-    return f"sha256 {found['sha256']} ({found['size']} bytes)"
+    file = describe(path)
+    return f"sha256 {file['sha256']} ({file['size']} bytes)"

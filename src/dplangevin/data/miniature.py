@@ -14,7 +14,7 @@ import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import BytesIO
 from itertools import pairwise
@@ -22,12 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dplangevin.data import generator
+from dplangevin.data.splits import generator
 from dplangevin.files import sha256
 
 SOURCE = "miniature"  # the word among the urls of a file that asks for a stand-in
 PARTS = {"train": slice(0, 600), "test": slice(600, 800), "extra": slice(800, 1000)}  # of 1,797 digits
-GROUPS = ("mnist", "svhn", "cifar10", "cifar100", "pneumonia", "weights")
 CIFAR = ((60,) * 5, 100)  # images in each training batch, in the test batch; CIFAR-100 has one batch of 300
 PNEUMONIA = {"train": 120, "val": 6, "test": 60}  # images in each folder
 
@@ -41,17 +40,9 @@ def files(group: str) -> dict[str, bytes]:
     ValueError
         The group has no stand-in.
     """
-    makers = {
-        "mnist": mnist,
-        "svhn": svhn,
-        "cifar10": cifar10,
-        "cifar100": cifar100,
-        "pneumonia": pneumonia,
-        "weights": lambda: {"resnet20_cifar100.npz": npz(resnet20())},
-    }
-    if group not in makers:
-        raise ValueError(f"no miniature of {group!r}: there are {', '.join(makers)}")
-    return makers[group]()
+    if group not in MAKERS:
+        raise ValueError(f"no miniature of {group!r}: there are {', '.join(MAKERS)}")
+    return MAKERS[group]()
 
 
 def write(folder: str | Path, parts: Mapping[str, slice] = PARTS) -> None:
@@ -64,12 +55,9 @@ def write(folder: str | Path, parts: Mapping[str, slice] = PARTS) -> None:
     parts : mapping of str to slice
         Rows of the digits for mnist/ and svhn/.
     """
-    for group in GROUPS:
-        content = (
-            files(group) if group not in ("mnist", "svhn") else {"mnist": mnist, "svhn": svhn}[group](parts)
-        )
+    for group, make in MAKERS.items():
         (Path(folder) / group).mkdir(parents=True, exist_ok=True)
-        for name, data in content.items():
+        for name, data in (make(parts) if make in (mnist, svhn) else files(group)).items():
             (Path(folder) / group / name).write_bytes(data)
 
 
@@ -205,6 +193,17 @@ def resnet20() -> dict[str, np.ndarray]:
     return arrays
 
 
+def weights() -> dict[str, bytes]:
+    """Return the files of published weights."""
+    return {"resnet20_cifar100.npz": npz(resnet20())}
+
+
+MAKERS: dict[str, Callable[..., dict[str, bytes]]] = {
+    "mnist": mnist, "svhn": svhn, "cifar10": cifar10, "cifar100": cifar100, "pneumonia": pneumonia,
+    "weights": weights,
+}  # fmt: skip
+
+
 def enlarged(images: np.ndarray, factor: int) -> np.ndarray:
     """Return images whose pixels became squares of factor x factor: (n, h, w) to (n, factor h, factor w)."""
     return images.repeat(factor, axis=1).repeat(factor, axis=2)
@@ -299,7 +298,7 @@ def main(argv: Sequence[str]) -> None:
     folder = Path(argv[0])
     write(folder)
     print("dataset:")
-    for key in GROUPS[:-1]:
+    for key in [*MAKERS][:-1]:
         print_files(key, sorted(folder.joinpath(key).iterdir()))
     print("weights:")
     for path in sorted(folder.joinpath("weights").iterdir()):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dplangevin.data import DataError, raw_file
+from dplangevin.data.files import DataError, raw_file
 
 LARGEST = float(np.finfo(np.float32).max)
 NO_NAME = "(no name)"  # end of the name that is given to a column without one

@@ -48,7 +48,7 @@ class File(Group):
 
 @dataclass(frozen=True)
 class Part(Group):
-    """The rows of a data set that experiments use, see `data.part`.
+    """The rows of a data set that experiments use, see `data.splits.subset`.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ from tqdm import tqdm
 from dplangevin import random
 from dplangevin.data import DataError, Dataset
 from dplangevin.data import generator as data_generator
-from dplangevin.data.part import part
+from dplangevin.data.splits import subset
 from dplangevin.device import drawing, pick
 from dplangevin.files import File, key
 from dplangevin.methods import (
@@ -373,16 +373,16 @@ class Work:
 
     def data(self, task: Task) -> File:
         """Return the prepared file of a task; its sha256 also covers which rows it trains on."""
-        file, subset = self.inputs.of(task).data, task.data_subset
-        return (
-            file._replace(sha256=key([file.sha256, subset, self.cfg.seed])) if any(subset.values()) else file
-        )
+        file, chosen = self.inputs.of(task).data, task.data_subset
+        if not any(chosen.values()):
+            return file
+        return file._replace(sha256=key([file.sha256, chosen, self.cfg.seed]))
 
     def scaled(self, task: Task, scaling: str | None = None) -> Dataset:
         """Return the rows of a task, with its own scaling or with `scaling`; "" is for none."""
         rng = data_generator(self.cfg.seed, f"{self.dataset}/part")
         rows = Dataset.load(self.inputs.of(task).data.get()).first(task.run.seeds)
-        rows = part(rows, **task.data_subset, rng=rng)
+        rows = subset(rows, **task.data_subset, rng=rng)
         how = task.scaling if scaling is None else scaling
         return rows.scaled(how) if how else rows
 

@@ -14,13 +14,14 @@ Budget(epsilon=1.0, delta=1e-05)
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import attr
 import numpy as np
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
 
-from dplangevin.checks import real
+from dplangevin.checks import count, not_negative, positive, real, require
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 
 Adjacency = Literal["replace_one", "add_remove"]
@@ -93,35 +94,19 @@ def check_adjacency(
         raise ValueError(f"{who} cannot price adjacency {adjacency!r}; it supports {', '.join(supported)}")
 
 
-def positive_attribute(instance: object, attribute: attr.Attribute, value: float) -> None:
-    """Check that an attrs field is positive and finite; raise ValueError otherwise."""
-    if not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be positive and finite")
+def _checked(check: Callable[..., None]) -> Callable[[object, attr.Attribute, Any], None]:
+    """Return an attrs validator that calls a check of `dplangevin.checks`."""
+    return lambda event, attribute, value: check(**{attribute.name: value})
 
 
-def not_negative(instance: object, attribute: attr.Attribute, value: float) -> None:
-    """Check that an attrs field is finite and >= 0; raise ValueError otherwise."""
-    if not (value >= 0 and math.isfinite(value)):
-        raise ValueError(f"{type(instance).__name__}: {attribute.name} = {value} must be finite and >= 0")
-
-
-def whole(least: int) -> Callable[[object, attr.Attribute, int], None]:
-    """Return an attrs validator for whole numbers >= least."""
-
-    def check(instance: object, attribute: attr.Attribute, value: int) -> None:
-        if not (isinstance(value, int | np.integer) and value >= least):
-            raise ValueError(
-                f"{type(instance).__name__}: {attribute.name} = {value} must be a whole number >= {least}"
-            )
-
-    return check
+POSITIVE, NOT_NEGATIVE = _checked(positive), _checked(not_negative)
+AT_LEAST_1, AT_LEAST_2 = _checked(partial(count, 1)), _checked(partial(count, 2))
 
 
 def _at_most_records(instance: Any, attribute: attr.Attribute, value: int) -> None:
-    if value > instance.records:
-        raise ValueError(
-            f"{type(instance).__name__}: {attribute.name} = {value} must be at most records = {instance.records}"
-        )
+    require(
+        value <= instance.records, f"{attribute.name} = {value} must be at most records = {instance.records}"
+    )
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -148,14 +133,14 @@ class PosteriorSampleDpEvent(DpEvent):
     wang2015, Algorithm 1.
     """
 
-    rho: float = attr.ib(validator=positive_attribute)
-    radius: float = attr.ib(validator=positive_attribute)
+    rho: float = attr.ib(validator=POSITIVE)
+    radius: float = attr.ib(validator=POSITIVE)
     largest_loss: float = attr.ib(
         default=attr.Factory(lambda self: self.radius + math.log1p(math.exp(-self.radius)), takes_self=True),
-        validator=positive_attribute,
+        validator=POSITIVE,
     )
     loss_range: float = attr.ib(
-        default=attr.Factory(lambda self: self.radius, takes_self=True), validator=positive_attribute
+        default=attr.Factory(lambda self: self.radius, takes_self=True), validator=POSITIVE
     )
 
     @property
@@ -202,14 +187,14 @@ class ObjectivePerturbationDpEvent(DpEvent):
         Standard deviation of the noise on theta~, >= 0.
     """
 
-    noise_std: float = attr.ib(validator=positive_attribute)
-    lipschitz: float = attr.ib(validator=positive_attribute)
-    smoothness: float = attr.ib(validator=not_negative)
-    ridge: float = attr.ib(validator=positive_attribute)
-    rank: int = attr.ib(default=1, validator=whole(1))
+    noise_std: float = attr.ib(validator=POSITIVE)
+    lipschitz: float = attr.ib(validator=POSITIVE)
+    smoothness: float = attr.ib(validator=NOT_NEGATIVE)
+    ridge: float = attr.ib(validator=POSITIVE)
+    rank: int = attr.ib(default=1, validator=AT_LEAST_1)
     one_sided: bool = True
-    gradient_bound: float = attr.ib(default=0.0, validator=not_negative)
-    output_std: float = attr.ib(default=0.0, validator=not_negative)
+    gradient_bound: float = attr.ib(default=0.0, validator=NOT_NEGATIVE)
+    output_std: float = attr.ib(default=0.0, validator=NOT_NEGATIVE)
 
     @property
     def log_determinant(self) -> float:
@@ -246,13 +231,13 @@ class PureObjectivePerturbationDpEvent(DpEvent):
     Chaudhuri, Monteleoni, Sarwate (2011), Algorithm 2, times n.
     """
 
-    rate: float = attr.ib(validator=positive_attribute)
-    lipschitz: float = attr.ib(validator=positive_attribute)
-    smoothness: float = attr.ib(validator=not_negative)
-    ridge: float = attr.ib(validator=positive_attribute)
-    rank: int = attr.ib(default=1, validator=whole(1))
-    gradient_bound: float = attr.ib(default=0.0, validator=not_negative)
-    output_scale: float = attr.ib(default=0.0, validator=not_negative)
+    rate: float = attr.ib(validator=POSITIVE)
+    lipschitz: float = attr.ib(validator=POSITIVE)
+    smoothness: float = attr.ib(validator=NOT_NEGATIVE)
+    ridge: float = attr.ib(validator=POSITIVE)
+    rank: int = attr.ib(default=1, validator=AT_LEAST_1)
+    gradient_bound: float = attr.ib(default=0.0, validator=NOT_NEGATIVE)
+    output_scale: float = attr.ib(default=0.0, validator=NOT_NEGATIVE)
 
     @property
     def log_determinant(self) -> float:
@@ -287,7 +272,7 @@ class NearbyDpEvent(DpEvent):
     """
 
     event: DpEvent
-    total_variation: float = attr.ib(validator=not_negative)
+    total_variation: float = attr.ib(validator=NOT_NEGATIVE)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -321,22 +306,21 @@ class LangevinDpEvent(DpEvent):
         Decay of the step sizes, >= 0.
     """
 
-    records: int = attr.ib(validator=whole(1))
-    batch: int = attr.ib(validator=[whole(1), _at_most_records])
-    steps: int = attr.ib(validator=whole(1))
-    step_size: float = attr.ib(validator=positive_attribute)
-    noise_std: float = attr.ib(validator=positive_attribute)
-    lipschitz: float = attr.ib(validator=positive_attribute)
-    strong_convexity: float = attr.ib(validator=not_negative)
-    smoothness: float = attr.ib(validator=not_negative)
-    decay: float = attr.ib(default=0.0, validator=not_negative)
+    records: int = attr.ib(validator=AT_LEAST_1)
+    batch: int = attr.ib(validator=[AT_LEAST_1, _at_most_records])
+    steps: int = attr.ib(validator=AT_LEAST_1)
+    step_size: float = attr.ib(validator=POSITIVE)
+    noise_std: float = attr.ib(validator=POSITIVE)
+    lipschitz: float = attr.ib(validator=POSITIVE)
+    strong_convexity: float = attr.ib(validator=NOT_NEGATIVE)
+    smoothness: float = attr.ib(validator=NOT_NEGATIVE)
+    decay: float = attr.ib(default=0.0, validator=NOT_NEGATIVE)
 
     def __attrs_post_init__(self) -> None:
-        if self.strong_convexity > self.smoothness:
-            raise ValueError(
-                f"LangevinDpEvent: strong_convexity = {self.strong_convexity} must be at most "
-                f"smoothness = {self.smoothness}"
-            )
+        require(
+            self.strong_convexity <= self.smoothness,
+            f"strong_convexity = {self.strong_convexity} must be at most smoothness = {self.smoothness}",
+        )
 
     def step_sizes(self) -> np.ndarray:
         """Return the step sizes eta_k, (steps,)."""
@@ -374,10 +358,10 @@ class FisherScoringDpEvent(DpEvent):
         sigma > 0, unitless.
     """
 
-    records: int = attr.ib(validator=whole(1))
-    batch: int = attr.ib(validator=[whole(2), _at_most_records])
-    steps: int = attr.ib(validator=whole(1))
-    noise_std: float = attr.ib(validator=positive_attribute)
+    records: int = attr.ib(validator=AT_LEAST_1)
+    batch: int = attr.ib(validator=[AT_LEAST_2, _at_most_records])
+    steps: int = attr.ib(validator=AT_LEAST_1)
+    noise_std: float = attr.ib(validator=POSITIVE)
 
     def gaussian_steps(self) -> DpEvent:
         """Return `steps` sampled Gaussian steps, each for the gradient and covariance of one minibatch.
@@ -445,11 +429,11 @@ class PateDpEvent(DpEvent):
         The published Renyi divergence of this order, which includes the cost of publishing it (see `votes`).
     """
 
-    queries: int = attr.ib(validator=not_negative)
-    answers: int = attr.ib(validator=not_negative)
-    threshold_std: float = attr.ib(validator=positive_attribute)
-    answer_std: float = attr.ib(validator=positive_attribute)
-    order: float = attr.ib(default=0.0, validator=not_negative)
+    queries: int = attr.ib(validator=NOT_NEGATIVE)
+    answers: int = attr.ib(validator=NOT_NEGATIVE)
+    threshold_std: float = attr.ib(validator=POSITIVE)
+    answer_std: float = attr.ib(validator=POSITIVE)
+    order: float = attr.ib(default=0.0, validator=NOT_NEGATIVE)
     released_rdp: float = attr.ib(default=math.inf)
 
     @property

@@ -25,6 +25,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
+from dplangevin.checks import positive
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import Adjacency, Budget
@@ -45,13 +46,13 @@ def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) 
     records, batch, lipschitz : float
         N, tau, and L (the bound on one record's gradient, or the clip).
     """
-    _check(step=step, records=records, batch=batch, lipschitz=lipschitz)
+    positive(step=step, records=records, batch=batch, lipschitz=lipschitz)
     return batch / (lipschitz * math.sqrt(step * records))
 
 
 def step_of(multiplier: float, *, records: int, batch: float, lipschitz: float) -> float:
     """Return the step size eta = tau^2/(N L^2 sigma^2), the inverse of `multiplier_of`."""
-    _check(multiplier=multiplier, records=records, batch=batch, lipschitz=lipschitz)
+    positive(multiplier=multiplier, records=records, batch=batch, lipschitz=lipschitz)
     return batch**2 / (records * (lipschitz * multiplier) ** 2)
 
 
@@ -71,7 +72,7 @@ def steps_event(multiplier: float, *, rate: float, steps: int, schedule: StepSch
     steps : int
         T >= 1.
     """
-    _check(multiplier=multiplier, rate=rate, steps=steps)
+    positive(multiplier=multiplier, rate=rate, steps=steps)
     if schedule not in get_args(StepSchedule):
         raise ValueError(f"schedule = {schedule!r} must be one of {', '.join(get_args(StepSchedule))}")
     if schedule == "fixed":
@@ -126,9 +127,3 @@ def smallest_multiplier(
         return steps_event(sigma, rate=rate, steps=steps, schedule=schedule)
 
     return calibrate(accountant, event, budget, low=low, high=high, adjacency=adjacency, rtol=rtol)
-
-
-def _check(**values: float) -> None:
-    for name, value in values.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} = {value} must be positive and finite")

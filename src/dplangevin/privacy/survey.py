@@ -324,13 +324,13 @@ def _refusals(errors: Mapping[tuple[str, Adjacency], ValueError]) -> list[Refusa
     """Return one refusal for each reason; variants of an accountant with the same reason share it."""
     found: dict[tuple[object, str], Refusal] = {}
     for (key, adjacency), error in errors.items():
-        accountant, both = ACCOUNTANTS[key].accountant, (key, _other(adjacency)) in errors
-        if both:  # then the event itself is refused; choose the error that says so
+        accountant, either = ACCOUNTANTS[key].accountant, (key, _other(adjacency)) in errors
+        if either:  # then the event itself is refused; choose the error that says so
             each = [errors[key, other] for other in get_args(Adjacency)]
             error = max(each, key=lambda e: ("skipped" in str(e), "cannot price adjacency" not in str(e)))
         reason = str(error).partition("; ")[2] or str(error)  # see `protocol.refuse`
         found.setdefault(
-            (type(accountant), reason), Refusal(accountant.name, "" if both else adjacency, reason)
+            (type(accountant), reason), Refusal(accountant.name, "" if either else adjacency, reason)
         )
     return list(found.values())
 

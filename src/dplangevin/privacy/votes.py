@@ -274,7 +274,7 @@ class Run:
     asked: np.ndarray
     answered: np.ndarray
 
-    def spent(self, order: float) -> np.ndarray:
+    def divergence(self, order: float) -> np.ndarray:
         """Return the Renyi divergence of order lambda, (R,): the sum of `renyi`, rounded up to cell costs."""
         return sum((group.tally @ group.costs(order) for group in self._groups), np.zeros(len(self.counts)))
 
@@ -284,7 +284,7 @@ class Run:
         counts = self.asked.sum(1).max(), self.answered.sum(1).max()
         flat = PateDpEvent(*counts, self.settings.threshold_std, self.settings.answer_std).rho
         best = 1 + math.sqrt(log / flat) if flat > 0 else 2.0  # best order of the data-independent bound
-        return np.min([self.spent(order) + log / (order - 1) for order in (*ORDERS, best)], axis=0)
+        return np.min([self.divergence(order) + log / (order - 1) for order in (*ORDERS, best)], axis=0)
 
     def release(self, budget: Budget, normals: np.ndarray, decay: float, share: float) -> Release:
         """Return the epsilon that may be published, with the cost of publishing it.
@@ -310,7 +310,7 @@ class Run:
         multiplier = math.sqrt(order / (2 * share * budget.epsilon))
         groups = [(group.costs(order), group.tally) for group in self._groups]
         smooth = smooth_sensitivity(groups, decay / order, self.settings.teachers)
-        noisy = self.spent(order) + multiplier * smooth * normals
+        noisy = self.divergence(order) + multiplier * smooth * normals
         rdp = noisy + release_cost(order, decay / order, multiplier)
         return Release(order, rdp, rdp + log / (order - 1))
 

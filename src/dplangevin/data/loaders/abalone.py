@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dplangevin.data import Dataset, generator, split
+from dplangevin.data import Dataset
+from dplangevin.data.splits import generator, split
 from dplangevin.data.table import Table, number
 
 MEASUREMENTS = (

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dplangevin.data import DataError, Dataset, raw_file
+from dplangevin.data import DataError, Dataset
+from dplangevin.data.files import raw_file
 
 MOST = 60_000 * 28 * 28  # at most this many bytes of data in a file
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dplangevin.data import DataError, Dataset, raw_file
+from dplangevin.data import DataError, Dataset
+from dplangevin.data.files import raw_file
 
 FILE = "chest_xray_112_webp.npz"
 SIDE = 112

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.io import loadmat, whosmat
 
-from dplangevin.data import DataError, Dataset, raw_file
+from dplangevin.data import DataError, Dataset
+from dplangevin.data.files import raw_file
 
 MOST = 531_131  # at most this many images in a file: the number in extra_32x32.mat
 

@@ -129,8 +129,8 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
         before, best = best, min(best, LossSum(built, step, delta).composed())
         step, flat = step / 2, flat * 2
         fine = best.epsilon <= enough or best.estimate <= TOLERANCE * best.epsilon
-        settled = before.epsilon - best.epsilon <= TOLERANCE / 4 * best.epsilon
-        if fine or settled or not _fits(parts, step, delta):
+        converged = before.epsilon - best.epsilon <= TOLERANCE / 4 * best.epsilon
+        if fine or converged or not _fits(parts, step, delta):
             break
     return best
 
@@ -190,10 +190,10 @@ def multiples(low: float, high: float, flat: int) -> np.ndarray:
     octaves = max(0, math.ceil(math.log2(far / flat)))
     scaled = [2**k * np.arange(flat, 2 * flat, 2) for k in range(octaves)]
     up = np.concatenate([np.arange(flat), *scaled, [flat * 2**octaves]])
-    both = np.concatenate([-up[:0:-1], up])
-    first = np.searchsorted(both, low, "right") - 1
-    last = max(int(np.searchsorted(both, high)), int(first) + 1)
-    return both[first : last + 1]
+    grid = np.concatenate([-up[:0:-1], up])
+    first = np.searchsorted(grid, low, "right") - 1
+    last = max(int(np.searchsorted(grid, high)), int(first) + 1)
+    return grid[first : last + 1]
 
 
 def connected(pair: Pair, step: float, flat: int, below: float, above: float) -> Pmf:
@@ -313,15 +313,15 @@ class LossSum:
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Return K, K' and K'' of the finite part of the sum at `tilt`."""
-        found = np.zeros(3)
+        cumulants = np.zeros(3)
         for part in self.parts:
             power, top = part.tilted(tilt)
             weight = np.exp(power)
             total = float(weight.sum())
             mean = float(weight @ part.loss) / total
             variance = float(weight @ (part.loss - mean) ** 2) / total
-            found += part.count * np.array([top + math.log(total), mean, variance])
-        return float(found[0]), float(found[1]), float(found[2])
+            cumulants += part.count * np.array([top + math.log(total), mean, variance])
+        return float(cumulants[0]), float(cumulants[1]), float(cumulants[2])
 
     def _saddle(self) -> float:
         """Return the tilt at which tilt K' - K = log(1/delta), or the largest tilt that is tried."""
@@ -348,8 +348,8 @@ class LossSum:
         """Return the epsilon of the composition, from the convolution or from the Renyi bound."""
         epsilon, charged = self._convolved()
         grid = self._grid_variance() * (1 + self.tilt) / 2  # adding a law N(v/2, v) to the sum would add this
-        found = Composed(epsilon, grid + charged / (self.delta * self.tilt) if epsilon > 0 else 0.0)
-        return min(found, Composed(self._renyi(), math.inf))
+        result = Composed(epsilon, grid + charged / (self.delta * self.tilt) if epsilon > 0 else 0.0)
+        return min(result, Composed(self._renyi(), math.inf))
 
     def _grid_variance(self) -> float:
         """Return what connecting the dots adds to the variance of the tilted sum."""
@@ -391,10 +391,10 @@ class LossSum:
             value, mean, variance = self.cumulants(self.tilt)
             low, high, above = self._room(mean, math.sqrt(variance))
             if high - low < LARGEST_SUM:  # otherwise large losses: a smaller tilt keeps them rare
-                epsilon, spent = self._on_grid(value, low, high, above)
+                epsilon, charged = self._on_grid(value, low, high, above)
                 # mass that wraps around is exp(tilt (mean - epsilon)) times as likely at epsilon
                 if epsilon in (0.0, math.inf) or self.tilt * (mean - epsilon) <= FAR:
-                    return epsilon, spent
+                    return epsilon, charged
             self.tilt /= math.sqrt(2)
         return math.inf, 0.0
 
@@ -418,9 +418,9 @@ class LossSum:
             index = part.pmf.multiples[part.keep]
             centre = round(float(weight @ index))
             offset += count * centre
-            found, off = _transformed((index - centre) % size, weight, live, size)
-            modulus = np.maximum(np.abs(found), 1e-100)
-            logs[live] += count * np.log(np.where(found == 0, 1e-300, found))
+            coefficients, off = _transformed((index - centre) % size, weight, live, size)
+            modulus = np.maximum(np.abs(coefficients), 1e-100)
+            logs[live] += count * np.log(np.where(coefficients == 0, 1e-300, coefficients))
             carried[live] += count * off / modulus**2
             weights += count * off
             live = live[logs.real[live] > math.log(NEGLIGIBLE)]
@@ -470,14 +470,14 @@ class LossSum:
         if not len(below):
             return math.inf, fixed
         j = int(below[0])
-        spent = fixed + float(charge[j]) * math.exp(min(scale, 700.0))
+        charged = fixed + float(charge[j]) * math.exp(min(scale, 700.0))
         if j == 0:
-            return float(step * first), spent
+            return float(step * first), charged
         # between two multiples delta(epsilon) is tail - exp(epsilon - (j - 1) h) (tail - delta((j - 1) h))
         tail, stick = tails[j], sticks[j - 1]
         rise = (tail * (1 + 1e-9) + charge[j - 1] - allowed) / max(tail - stick, 1e-300)
         between = math.log(rise) if rise > 0 else 0.0
-        return float(step * (first + j - 1) + min(max(between, 0.0), step) * (1 + 1e-12)), spent
+        return float(step * (first + j - 1) + min(max(between, 0.0), step) * (1 + 1e-12)), charged
 
     def _renyi(self) -> float:
         """Return the Renyi bound on epsilon.
@@ -491,13 +491,13 @@ class LossSum:
         if spare <= 0:
             return math.inf
         largest = max(float(np.abs(part.loss).max()) for part in self.parts)
-        found = []
+        bounds = []
         for factor in np.geomspace(0.5, 2.0, 9):
             tilt = float(factor) * self.tilt
             value = self.cumulants(tilt)[0]
             value += self.count * UNIT * (128 + 16 * tilt * largest)
-            found.append((value - math.log(spare) + _log_peak(tilt)) / tilt)
-        return max(0.0, min(found))
+            bounds.append((value - math.log(spare) + _log_peak(tilt)) / tilt)
+        return max(0.0, min(bounds))
 
 
 def _transformed(
@@ -519,8 +519,8 @@ def _transformed(
     turn = -2j * math.pi / size
     within = np.exp(turn * (np.arange(ROOT)[:, None] * index % size))
     across = weight * np.exp(turn * (ROOT * blocks[:, None] * index % size))
-    found: np.ndarray = (across @ within.swapaxes(1, 2)).sum(0)[place, wanted % ROOT]
-    return found, UNIT * (4 * RUN + 2 * len(index) + 64) * math.sqrt(2 * len(wanted) / size)
+    coefficients: np.ndarray = (across @ within.swapaxes(1, 2)).sum(0)[place, wanted % ROOT]
+    return coefficients, UNIT * (4 * RUN + 2 * len(index) + 64) * math.sqrt(2 * len(wanted) / size)
 
 
 def _log_peak(tilt: float) -> float:

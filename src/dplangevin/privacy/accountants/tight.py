@@ -256,13 +256,13 @@ def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
         return Price(0.0, "none needed")
     unsampled = pure + _gaussian([(mu, count) for _, mu, count in steps], delta)
     bound = Price(unsampled, "basic composition" if pure else UNSAMPLED)
-    if not all(composition.on_a_grid(pair) for both, _ in pairs for pair in both):
+    if not all(composition.on_a_grid(pair) for directions, _ in pairs for pair in directions):
         return min(bound, Price(pure + _drawn(steps, delta), "basic composition" if pure else DRAWS))
     price = composition.Composed(0.0, 0.0)
-    for direction in range(max(len(both) for both, _ in pairs)):
-        sides = [(both[min(direction, len(both) - 1)], count) for both, count in pairs]
-        price = max(price, composition.compose(sides, delta, price.epsilon))
-    name = PLD_BOTH if any(both[0].symmetric for both, _ in pairs) else PLD
+    for direction in range(max(len(directions) for directions, _ in pairs)):
+        one_way = [(directions[min(direction, len(directions) - 1)], count) for directions, count in pairs]
+        price = max(price, composition.compose(one_way, delta, price.epsilon))
+    name = PLD_BOTH if any(directions[0].symmetric for directions, _ in pairs) else PLD
     return min(Price(price.epsilon, name), bound)
 
 

@@ -64,10 +64,10 @@ class Wang2015:
         if price is not None:
             return price
         samples, steps, scoring = self._parts(event)
-        spent = sum(count * self._sample(sample) for sample, count in samples)
+        epsilon = sum(count * self._sample(sample) for sample, count in samples)
         if scoring is not None:
-            spent += 2 * self._scoring(scoring, delta / 2)
-        return spent + (self._steps(steps, delta) if steps else 0.0)
+            epsilon += 2 * self._scoring(scoring, delta / 2)
+        return epsilon + (self._steps(steps, delta) if steps else 0.0)
 
     def violated(self, event: DpEvent, delta: float) -> tuple[str, ...]:
         """Return the conditions of Theorem 4 or 5 that the steps in `event` fail, as text with the values."""

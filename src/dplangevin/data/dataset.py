@@ -1,0 +1,316 @@
+"""Prepared data: one frozen `Dataset` per data set, with the public bounds of its rows.
+
+A prepared file holds rows of one of three kinds:
+
+- tables: rows after one-hot coding, z-scores and bias, in float32;
+- images: pixels, as the bytes of the raw files;
+- features: the outputs of a network.
+
+Rows are scaled or clipped after loading, so that one file serves every scaling. A file has the same bytes on
+any machine: its numbers come from elementwise IEEE operations only, and the archive contains no dates. Files
+of features are the exception, because a network computes them.
+
+>>> x = np.array([[[3.0, 4.0], [0.0, 0.5]]])
+>>> data = Dataset(x, np.array([[1.0, -1.0]]), x, np.array([[1.0, -1.0]]), {"row_norm_bound": 2.0})
+>>> data.repeats, data.n, data.shape, data.classes
+(1, 2, (2,), 2)
+>>> np.linalg.norm(data.scaled("unit").x_train, axis=-1).round(3).tolist()
+[[1.0, 1.0]]
+>>> np.linalg.norm(data.scaled("global").x_train, axis=-1).round(3).tolist()
+[[1.0, 0.25]]
+"""
+
+import json
+import math
+import zipfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dplangevin.data.files import DataError, save_arrays, stage
+from dplangevin.data.rows import clip_rows, scale_rows
+
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+FLOATS = (np.float32, np.float64)
+
+
+class Arrays(NamedTuple):
+    """One data set without the axis of repeats.
+
+    Attributes
+    ----------
+    x_train, x_test : ndarray (n, *shape) and (m, *shape)
+    y_train, y_test : ndarray (n,) and (m,)
+    """
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Training and test examples of every repeat.
+
+    A leading axis of length 1 means that all repeats share the array (it broadcasts). The training arrays and
+    the test arrays have leading axes of their own.
+
+    Attributes
+    ----------
+    x_train, x_test : ndarray (R, n, *shape) and (R, m, *shape)
+        Images: uint8, shape (C, H, W). Tables and features: d numbers, float32 (float64 after `scaled`).
+    y_train, y_test : ndarray (R, n) and (R, m)
+        Labels -1 and +1 as floats; classes 0, ..., K - 1 in int64; for regression, numbers in [-1, 1].
+    meta : dict
+        `name`: name of the data set.
+        `classes`: K, for labels 0, ..., K - 1.
+        `labels`: names of the classes.
+        `target`: for regression, the public {low, high} that the labels -1 and 1 stand for.
+        `features`: the d names.
+        `row_norm_bound`: the public constant that `scaled` uses.
+        `public`: for features, the norms of the network's features of public images. `clipped` uses them.
+        `row_bound`: the norm to which the rows were scaled or clipped.
+
+    Raises
+    ------
+    DataError
+        The types or shapes do not fit, a part is empty, a value is not finite, or a label is no class. The
+        message names the array.
+    """
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
+            x, y = getattr(self, x_name), getattr(self, y_name)
+            if x.ndim < 3 or x.shape[:2] != y.shape or not x.size:
+                raise DataError(
+                    f"{x_name} has shape {x.shape}, {y_name} {y.shape}: need (R, n, ...) and (R, n), none of them 0"
+                )
+            if x.dtype not in (np.uint8, *FLOATS) or y.dtype not in (np.int64, *FLOATS):
+                raise DataError(
+                    f"{x_name} is {x.dtype}, {y_name} {y.dtype}: need uint8 or float32, and int64 (classes) or float32 "
+                    "(-1 and +1)"
+                )
+            if x.dtype != np.uint8 and not np.isfinite(x).all():
+                raise DataError(f"{x_name} has values that are not finite")
+            self._check_labels(y_name, y)
+        train, test = self.x_train, self.x_test
+        if test.shape[2:] != train.shape[2:] or test.dtype != train.dtype:
+            kinds = [f"{name} {x.dtype} {x.shape[2:]}" for name, x in (("x_train", train), ("x_test", test))]
+            raise DataError(f"rows differ: {', '.join(kinds)}; both parts need the same")
+        if len({len(train), len(test), 1}) > 2:
+            raise DataError(f"x_train has {len(train)} repeats, x_test {len(test)}: need as many, or 1")
+
+    def _check_labels(self, name: str, y: np.ndarray) -> None:
+        if self.target is not None:
+            if y.dtype == np.int64 or not (np.abs(y) <= 1).all():
+                raise DataError(f"{name} has targets from {y.min()} to {y.max()}: need numbers in [-1, 1]")
+            return
+        if y.dtype != np.int64:
+            if not np.isin(y, (-1.0, 1.0)).all():
+                raise DataError(f"{name} has labels {np.unique(y)[:5]}: need -1 and +1")
+            return
+        if not isinstance(self.meta.get("classes"), int) or self.meta["classes"] < 2:
+            raise DataError(f"meta has classes {self.meta.get('classes')!r}: need a number of at least 2")
+        if y.min() < 0 or y.max() >= self.classes:
+            wrong = y.min() if y.min() < 0 else y.max()
+            raise DataError(f"{name} has label {wrong}: need 0 to {self.classes - 1}")
+
+    @property
+    def repeats(self) -> int:
+        """R, the number of repeats that have rows of their own; 1 if all repeats share the rows."""
+        return max(len(self.x_train), len(self.x_test))
+
+    def first(self, repeats: int) -> "Dataset":
+        """Return the data set with its first `repeats` repeats.
+
+        Arrays that all repeats share stay as they are. If there are fewer repeats, all are returned.
+        """
+        return replace(self, **{name: getattr(self, name)[:repeats] for name in ARRAYS})
+
+    @property
+    def n(self) -> int:
+        """Number of training rows in one repeat."""
+        return int(self.x_train.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one row: (d,) for tables and features, (channels, height, width) for images."""
+        return self.x_train.shape[2:]
+
+    @property
+    def classes(self) -> int:
+        """K, the number of classes; 2 for labels -1 and +1."""
+        return int(self.meta.get("classes", 2))
+
+    @property
+    def target(self) -> tuple[float, float] | None:
+        """For regression, the numbers that the labels -1 and 1 stand for; None for classes."""
+        limits = self.meta.get("target")
+        return None if limits is None else (limits["low"], limits["high"])
+
+    def constant(self) -> dict[str, np.ndarray]:
+        """Return the test score (R,) of the best constant prediction.
+
+        The key is `majority_accuracy` for classes and `constant_absolute_error` for regression. The constant
+        of regression is the median of the training targets. Its error is in the units of the target.
+        """
+        if self.target is None:
+            return {"majority_accuracy": self.majority_accuracy}
+        low, high = self.target
+        error = np.abs(self.y_test - np.median(self.y_train, axis=1)[:, None]).mean(axis=1, dtype=float)
+        return {"constant_absolute_error": error * (high - low) / 2}
+
+    @property
+    def majority_accuracy(self) -> np.ndarray:
+        """Test accuracy (R,) of always predicting the largest class of the training set.
+
+        If classes are equally large, the prediction is +1 (labels -1 and +1) or the first class.
+        """
+        if self.y_train.dtype == np.int64:
+            answer = np.array([np.bincount(y).argmax() for y in self.y_train])
+        else:
+            answer = np.where((self.y_train > 0).mean(axis=1) >= 0.5, 1.0, -1.0)
+        return (self.y_test == answer[:, None]).mean(axis=1)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        x_train: np.ndarray,
+        y_train: np.ndarray,
+        x_test: np.ndarray,
+        y_test: np.ndarray,
+        meta: dict[str, Any],
+    ) -> "Dataset":
+        """Return a data set that all repeats share, from arrays as in `Arrays`."""
+        return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
+
+    def arrays(self) -> Arrays:
+        """Return views of the arrays without the leading axis; DataError if repeats have rows of their own."""
+        if self.repeats > 1:
+            name = self.meta.get("name", "the data set")
+            raise DataError(f"{name} has {self.repeats} repeats: need rows that all repeats share")
+        return Arrays(self.x_train[0], self.y_train[0], self.x_test[0], self.y_test[0])
+
+    def scaled(self, how: str) -> "Dataset":
+        """Return a copy in float64 whose rows have a norm of at most 1, or of at most B for "raw".
+
+        An assertion checks the bound. Rows are shortened by a further factor 1 + 2^-22, for "raw" only those
+        that are clipped. Rounding in float64 or float32 then never takes a row over the bound.
+
+        Parameters
+        ----------
+        how : {"unit", "global", "raw"}
+            The map of a row x, with the public constant B = meta["row_norm_bound"].
+            "unit": x / ||x||; zero rows stay as they are.
+            "global": x / max(B, ||x||), which is x / B clipped to norm 1.
+            "raw": x / max(1, ||x|| / B), which is x clipped to norm B.
+            "raw" also sets meta["row_bound"] = B, from which a `Problem` learns the bound.
+
+        Raises
+        ------
+        ValueError
+            `how` is not one of these words.
+        DataError
+            The rows are images.
+        """
+        if how not in ("unit", "global", "raw"):
+            raise ValueError(f'scaling must be "unit", "global" or "raw", not {how!r}')
+        self._need_vectors()
+        public = 1.0 if how == "unit" else float(self.meta["row_norm_bound"])
+        meta = self.meta
+        if how == "raw" or "row_bound" in meta:
+            meta = {**meta, "row_bound": public if how == "raw" else 1.0}
+        x_train, x_test = (scale_rows(x, how, public) for x in (self.x_train, self.x_test))
+        return replace(self, x_train=x_train, x_test=x_test, meta=meta)
+
+    def clipped(self, norm: float | str | None, bound: float | None) -> "Dataset":
+        """Return a copy in float32 with rows clipped to `norm`, then multiplied by bound/norm.
+
+        `clip_rows` gives the formula. meta["row_bound"] becomes the bound, or inf if the rows are unchanged.
+
+        Parameters
+        ----------
+        norm : float > 0, str or None
+            The norm, or its name in meta["public"]. None: the rows are not clipped.
+        bound : float > 0 or None
+            Largest norm of a row after the multiplication. None: `norm`.
+
+        Raises
+        ------
+        ValueError
+            As for `clip_rows`.
+        DataError
+            The rows are images.
+        """
+        self._need_vectors()
+        longest = math.inf if norm is None else float(self.meta.get("public", {}).get(norm, norm))
+        bound = longest if bound is None else float(bound)
+        x_train, x_test = (clip_rows(x, longest, bound) for x in (self.x_train, self.x_test))
+        return replace(self, x_train=x_train, x_test=x_test, meta={**self.meta, "row_bound": bound})
+
+    def with_bias(self) -> "Dataset":
+        """Return a copy whose rows have one more feature, which is always 1; raise DataError for images."""
+        self._need_vectors()
+        x_train, x_test = (
+            np.concatenate([x, np.ones((*x.shape[:-1], 1), x.dtype)], -1) for x in (self.x_train, self.x_test)
+        )
+        return replace(self, x_train=x_train, x_test=x_test)
+
+    def _need_vectors(self) -> None:
+        if len(self.shape) != 1 or self.x_train.dtype == np.uint8:
+            name = self.meta.get("name", "the data set")
+            raise DataError(
+                f"{name} has rows {self.x_train.dtype} {self.shape}: need vectors (d,) of numbers"
+            )
+
+    def limited(self, limit: int | None) -> "Dataset":
+        """Return the first `limit` >= 1 training rows and test rows; None means all."""
+        if limit is None:
+            return self
+        if limit < 1:
+            raise ValueError(f"limit = {limit} must be at least 1, or null for all rows")
+        return replace(self, **{name: getattr(self, name)[:, :limit] for name in ARRAYS})
+
+    def save(self, path: str | Path) -> None:
+        """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all.
+
+        If labels are 0, ..., K - 1 and all repeats share the part, it is stored without the leading axis.
+        """
+        header = json.dumps(self.meta, sort_keys=True).encode()
+        members: dict[str, np.ndarray] = {}
+        for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
+            x, y = getattr(self, x_name), getattr(self, y_name)
+            flat = y.dtype == np.int64 and len(y) == 1
+            members |= {x_name: x[0] if flat else x, y_name: y[0] if flat else y}
+        save_arrays(path, members | {"meta": np.frombuffer(header, np.uint8)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Dataset":
+        """Read a file that `save` wrote; each array is in memory only once.
+
+        Raises
+        ------
+        DataError
+            The file is missing or damaged. The message names the stage that makes it again.
+        """
+        try:
+            with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+                meta = json.loads(archive["meta"].tobytes())
+                arrays = {name: archive[name] for name in ARRAYS}
+            for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
+                if arrays[y_name].ndim == 1:
+                    arrays |= {name: arrays[name][None] for name in (x_name, y_name)}
+            return cls(**arrays, meta=meta)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, DataError) as error:
+            kind = "features" if Path(path).parent.name == "features" else "dataset"
+            again = f"dvc repro -f {stage(kind, Path(path).stem)}"
+            raise DataError(f"cannot read prepared data {path}: {error}. Make it again: {again}") from error

@@ -1,0 +1,54 @@
+"""Raw files and prepared files: where a missing one comes from, and arrays whose bytes depend on values only."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from dplangevin.files import atomic_path
+
+
+class DataError(RuntimeError):
+    """Data that is missing, damaged or not in the expected format."""
+
+
+def raw_file(path: str | Path) -> Path:
+    """Return `path`, which is a file in data/raw/<key>/.
+
+    Raises
+    ------
+    DataError
+        The file is missing. The message names the stage that fetches it.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(
+            f"raw file {path} is missing. Fetch it again: dvc repro -f prepare@{path.parent.name}"
+        )
+    return path
+
+
+def stage(kind: str, name: str) -> str:
+    """Return the name of the DVC stage that makes a prepared file.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `pipeline.manifest.PLACES`.
+    name : str
+        Name of the file without its ending.
+    """
+    if kind == "features":  # data set and network, as DVC names a matrix
+        name = "-".join(name.rsplit("_", 1))
+    return f"{'prepare' if kind == 'dataset' else kind}@{name}"
+
+
+def save_arrays(path: str | Path, members: Mapping[str, np.ndarray]) -> None:
+    """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all."""
+    with atomic_path(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in members.items():
+            info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            info.create_system = 3
+            with archive.open(info, "w", force_zip64=True) as handle:
+                np.lib.format.write_array(handle, np.ascontiguousarray(array), allow_pickle=False)

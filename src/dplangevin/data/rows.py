@@ -1,0 +1,100 @@
+"""Rows whose norm a public constant bounds."""
+
+import math
+
+import numpy as np
+
+# Scaled rows are divided by this factor and so become shorter by 2.4e-7. Their norm then stays <= 1 in
+# float64 and after rounding to float32.
+MARGIN = 1.0 + 2.0**-22
+SMALLEST = 1e-140  # the square of this norm still has full precision in float64
+
+
+def row_norms(x: np.ndarray) -> np.ndarray:
+    """Return ||x||_2 over the last axis in float64: (..., d) to (...).
+
+    Columns are added one after the other. The order, hence every bit, is the same on any machine.
+    """
+    total = np.zeros(x.shape[:-1])
+    for j in range(x.shape[-1]):
+        total += np.square(x[..., j].astype(np.float64))
+    return np.sqrt(total)
+
+
+def scale_rows(x: np.ndarray, how: str, public: float) -> np.ndarray:
+    """Return rows (..., d) in float64, scaled by the public constant as `Dataset.scaled` says."""
+    bound = public if how == "raw" else 1.0
+    wide = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        norms = row_norms(wide)
+    if how == "unit":
+        divisor = np.where(norms > 0, norms, 1.0)
+    elif how == "global":
+        divisor = np.maximum(norms, public)
+    else:
+        divisor = np.maximum(norms / public, 1 / MARGIN)
+    scaled = wide / (divisor * MARGIN)[..., None]
+    extreme = np.isinf(norms) | ((how == "unit") & (norms < SMALLEST))
+    if extreme.any():  # squares overflow or vanish
+        largest = np.abs(wide[extreme]).max(-1, keepdims=True)
+        units = wide[extreme] / np.where(largest > 0, largest, 1.0)
+        lengths = np.maximum(row_norms(units), (largest == 0)[..., 0])
+        scaled[extreme] = units * (bound / (lengths * MARGIN))[..., None]
+    longest = float(row_norms(scaled).max(initial=0.0))
+    assert longest <= bound, f"a row has norm {longest!r} after scaling {how!r}"
+    return scaled
+
+
+def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
+    """Return the rows ``x bound/max(norm, ||x||)`` in float32.
+
+    Rows are shortened by a further factor 1 + 2^-22, so that no row exceeds `bound`.
+
+    Parameters
+    ----------
+    x : ndarray (..., d)
+        Finite numbers; their squares may overflow.
+    norm, bound : float > 0
+        Public constants. If both are inf, rows stay as they are. Otherwise bound is in [1e-18, 1e18], because
+        float32 can hold the squares of numbers in this range.
+
+    Raises
+    ------
+    ValueError
+        The constants are outside their domain, or a row is not finite. A row that stays as it is must be
+        finite in float32.
+    """
+    if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
+        raise ValueError(
+            f"row_norm = {norm} and row_bound = {bound} must be positive, and both finite or neither"
+        )
+    if norm == math.inf:
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(x, dtype=np.float32)
+        if not np.isfinite(rows).all():
+            raise ValueError(
+                "a row has a number that float32 does not hold, nan or above 3.4e38: scale the rows"
+            )
+        return rows
+    if not 1e-18 <= bound <= 1e18:
+        raise ValueError(
+            f"row_bound = {bound:g} must be in [1e-18, 1e18], where float32 has squares: scale the rows by a "
+            "public constant, and their bound with them"
+        )
+    wide = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(wide, axis=-1, keepdims=True)
+    # The squares of these rows overflow, or underflow to a length that is too short. Such rows are first
+    # divided by their largest number.
+    extreme = (~np.isfinite(lengths) | ((lengths < SMALLEST) & (norm < SMALLEST)))[..., 0]
+    largest = np.abs(wide[extreme]).max(-1, keepdims=True, initial=0.0)
+    if not np.isfinite(largest).all():
+        raise ValueError("a row has a number that is nan or infinite: fill it in")
+    rows = (x * (bound / np.maximum(lengths, max(norm, SMALLEST))) / MARGIN).astype(np.float32)
+    if extreme.any():
+        largest[largest == 0] = 1.0
+        units = wide[extreme] / largest
+        with np.errstate(over="ignore"):
+            lengths = np.maximum(np.linalg.norm(units, axis=-1, keepdims=True), norm / largest)
+        rows[extreme] = units * (bound / lengths) / MARGIN
+    return rows

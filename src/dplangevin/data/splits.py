@@ -1,0 +1,166 @@
+"""Training rows and test rows, drawn at random."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dplangevin.data.dataset import ARRAYS, Dataset
+
+
+def generator(seed: int, name: str) -> np.random.Generator:
+    """Return the random stream of a name: PCG64 seeded with SeedSequence([seed, crc32(name)]).
+
+    Streams of different names are independent.
+    """
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(name.encode())])))
+
+
+def split(
+    n: int, repeats: int, train_share: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw random splits of n rows into n_train = floor(train_share * n) training rows and the other rows.
+
+    Each split sorts n uniform draws. So the first splits do not depend on the number of later splits.
+
+    Parameters
+    ----------
+    repeats : int
+        Number of splits.
+    train_share : float in (0, 1)
+        Share of the rows to train on.
+
+    Returns
+    -------
+    ndarray (repeats, n_train), ndarray (repeats, n - n_train)
+        Indices of the training rows and of the other rows.
+
+    Raises
+    ------
+    ValueError
+        Either part would be empty.
+    """
+    n_train = int(train_share * n)
+    if not 0 < n_train < n:
+        raise ValueError(f"train_share {train_share} of {n} rows leaves an empty part")
+    order = np.argsort(rng.random((repeats, n)), axis=1, kind="stable")
+    return order[:, :n_train], order[:, n_train:]
+
+
+def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the folds of a cross-validation, with m = floor(n / folds) test rows each, in random order.
+
+    Every row is a test row once, except the last n mod folds rows, which are training rows in every fold.
+
+    Parameters
+    ----------
+    folds : int in [2, n]
+        Number of folds.
+
+    Returns
+    -------
+    ndarray (folds, n - m), ndarray (folds, m)
+        Indices of the training rows and of the test rows.
+
+    Raises
+    ------
+    ValueError
+        `folds` is outside [2, n].
+    """
+    if not 2 <= folds <= n:
+        raise ValueError(f"folds = {folds} of {n} rows: need at least 2, and a row for each")
+    order, m = rng.permutation(n), n // folds
+    test = order[: folds * m].reshape(folds, m)
+    return np.stack([np.delete(order, np.s_[k * m : (k + 1) * m]) for k in range(folds)]), test
+
+
+@dataclass(frozen=True)
+class Split:
+    """The training rows and the test rows of a table.
+
+    Attributes
+    ----------
+    train_share : float in (0, 1) or None
+        Share of rows to train on, drawn at random. The others are test rows.
+    folds : int >= 2 or None
+        R, the number of folds of a cross-validation, see `cross_validation`.
+    test_file : str, sequence of str or None
+        The files of the test rows. Then R = 1.
+    repeats : int
+        R, the number of random splits by `train_share`.
+    seed : int
+        Seed of the random stream (seed, "<name of the data set>/split").
+
+    Raises
+    ------
+    ValueError
+        Not exactly one of `train_share`, `folds` and `test_file` is given.
+    """
+
+    train_share: float | None = None
+    folds: int | None = None
+    test_file: str | Sequence[str] | None = None
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.train_share, self.folds, self.test_file)) != 1:
+            raise ValueError(
+                "give one of train_share, the share of rows to train on, folds of a cross-validation, and test_file"
+            )
+
+    def rows(self, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the indices (R, n_train) and (R, n_test) of n rows; not for a `test_file`."""
+        rng = generator(self.seed, f"{name}/split")
+        if self.folds is not None:
+            return cross_validation(n, self.folds, rng)
+        assert self.train_share is not None
+        return split(n, self.repeats, self.train_share, rng)
+
+
+def subset(
+    data: Dataset, train_rows: int | None, held_out: float | None, rng: np.random.Generator
+) -> Dataset:
+    """Return a random subset of the training rows; with `held_out`, take the test rows from them, too.
+
+    If repeats have rows of their own, rows are drawn in each repeat. A smaller subset is contained in a
+    larger one. The held-out rows do not depend on `train_rows`.
+
+    Parameters
+    ----------
+    train_rows : int or None
+        Number of training rows. None: all.
+    held_out : float in (0, 1) or None
+        Share of the training rows that replace the test rows. The original test rows are then not used.
+
+    Raises
+    ------
+    ValueError
+        `train_rows` exceeds the number of available rows, or no row is left to train on or to test on.
+    """
+    if train_rows is None and held_out is None:
+        return data
+    order = np.argsort(rng.random((len(data.y_train), data.n)), axis=1, kind="stable")
+    available = data.n - int((held_out or 0) * data.n)
+    if held_out is not None and not 0 < available < data.n:
+        raise ValueError(f"held_out = {held_out} of {data.n} training rows leaves an empty part")
+    if train_rows is not None and not 0 < train_rows <= available:
+        raise ValueError(
+            f"train_rows = {train_rows} must be in 1 to {available}, the training rows that there are"
+        )
+    x_name, y_name, *test_names = ARRAYS
+
+    def drawn(rows: np.ndarray) -> list[np.ndarray]:
+        return [
+            np.stack([values[own] for values, own in zip(getattr(data, name), rows, strict=True)])
+            for name in (x_name, y_name)
+        ]
+
+    arrays: dict[str, Any] = dict(
+        zip((x_name, y_name), drawn(order[:, : train_rows or available]), strict=True)
+    )
+    if held_out is not None:
+        arrays |= dict(zip(test_names, drawn(order[:, available:]), strict=True))
+    return replace(data, **arrays)

@@ -1,0 +1,291 @@
+"""A schema and the rows of its table: templates of schemas, open entries read off the rows, and a summary."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dplangevin.data.columns import (
+    MANY,
+    Column,
+    Reading,
+    doubtful,
+    header_of_numbers,
+    kind,
+    mixed,
+    why_dropped,
+    why_useless,
+)
+from dplangevin.data.files import DataError
+from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
+from dplangevin.data.table import SHOWN, listed, no_column, no_number, quoted, shown
+
+FEW = 10  # a target with at most this many different whole numbers has classes
+TASKS = "classification", "regression"
+
+
+def template(
+    reading: Reading,
+    target: str,
+    fill: bool = False,
+    task: str | None = None,
+    categories: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    unlabelled: Unlabelled = "error",
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a schema of the table, and why each dropped column is dropped.
+
+    The schema has the names and kinds of the columns. Ranges and categories are open, or with `fill` read off
+    the rows.
+
+    Parameters
+    ----------
+    fill : bool
+        Whether ranges and categories are read off the rows.
+    task : str or None
+        A member of `TASKS`. None: a target of texts, or of at most FEW different whole numbers, has classes.
+    categories : sequence of str
+        Columns of numbers that are codes of categories.
+    drop : sequence of str
+        Columns that are not used.
+    unlabelled : {"error", "drop"}
+        What is done with rows without a label.
+
+    Raises
+    ------
+    DataError
+        A column is not in the table; the message suggests another name. Or a column of numbers has other
+        values; the message names line and value. Or the target does not have two different values.
+    """
+    path, columns = reading.path, dict(reading.columns)
+    for name in (target, *categories, *drop):
+        if name not in columns:
+            raise DataError(no_column(path, name, [*columns]))
+    if header_of_numbers([*columns]):
+        raise DataError(
+            f"{path}: its first line has numbers alone ({listed([*columns])}): add a line with the names of the columns"
+        )
+    if both := [name for name in (*categories, *drop) if name == target]:
+        raise DataError(
+            f"--categories or --drop {quoted(both[0])}: that is the target; for classes give --task"
+        )
+    if len(columns) < 2:
+        raise DataError(
+            f"{path}: no column beside the target {target!r}: are the values separated by another character than "
+            f"{reading.form.delimiter!r}? Give --delimiter"
+        )
+    outcome = columns.pop(target)
+    if outcome.constant:
+        only = repr(next(iter(outcome.texts))) if outcome.texts else "no value"
+        raise DataError(f"{path}, column {shown(target)}: every row has {only}, so there is nothing to learn")
+    given: dict[str, Any] = {"target": target}
+    if not classes_of(reading, outcome, task):
+        given["range"] = {"low": OPEN, "high": OPEN}
+    elif not outcome.many:
+        given["classes"] = OPEN
+    else:
+        text, line = ("", 0) if outcome.numeric else outcome.numbers.first
+        why = (
+            ": give --task regression"
+            if outcome.numeric
+            else f", and {text!r} (line {line}) is not a number: {no_number(text, reading.form)}"
+        )
+        raise DataError(
+            f"{path}, column {shown(target)}: more than {MANY} different values are too many for classes{why}"
+        )
+    dropped: dict[str, str] = {}
+    entries: dict[str, Any] = {}
+    for name, column in columns.items():
+        of = "category" if name in categories else "" if name in drop else kind(reading, column)
+        if why := "you said so" if name in drop else why_dropped(column, of):
+            dropped[name], entries[name] = why, "drop"
+        else:
+            entries[name] = {"low": OPEN, "high": OPEN} if of == "number" else {"values": OPEN}
+    given |= reading.form._asdict()
+    given["missing"] = {"marks": [*reading.marks], "as": "error"}
+    given |= {"unlabelled": unlabelled, "ranges_from_data": False, "columns": entries}
+    if fill:
+        given, useless = filled(given, reading)
+        dropped |= useless
+        used = [name for name, entry in given["columns"].items() if entry != "drop"]
+        if any(columns[name].missing for name in used):
+            given["missing"]["as"] = "category"
+    if len(dropped) == len(columns):
+        why = ", ".join(f"{shown(name)} ({reason})" for name, reason in [*dropped.items()][:SHOWN])
+        raise DataError(f"{path}: no column is left to learn from: {why}; to use one, state it in a schema")
+    return given, dropped
+
+
+def classes_of(reading: Reading, outcome: Column, task: str | None) -> bool:
+    """Return whether a target has classes; otherwise it is a number."""
+    if task is not None:
+        if task == "regression" and not outcome.numeric:
+            text, line = outcome.numbers.first
+            raise DataError(
+                f"{reading.at(line, outcome.name)}: {text!r} is not a number: give --task classification"
+            )
+        return task == "classification"
+    if not outcome.numeric:
+        kind(reading, outcome)
+        return True
+    return len(outcome.texts) <= FEW and all(reading.form.number(text).is_integer() for text in outcome.texts)
+
+
+def classes(reading: Reading, outcome: Column) -> list[str]:
+    """Return the classes in the rows, in order; raise DataError if two classes are the same number."""
+    if not outcome.numeric:
+        return sorted(outcome.texts)
+    known: dict[float, str] = {}
+    for text, line in outcome.texts.items():
+        if (same := known.setdefault(reading.form.number(text), text)) != text:
+            raise DataError(
+                f"{reading.at(line, outcome.name)}: {text!r} and {same!r} are one number: write it one way"
+            )
+    return [known[value] for value in sorted(known)]
+
+
+def _limits(reading: Reading, column: Column) -> dict[str, float]:
+    """Return the smallest and the largest value; raise DataError, naming a value that is not a number."""
+    if not column.numeric:
+        if not column.present:
+            raise DataError(
+                f"{reading.path}, column {shown(column.name)}: it has no value to read a range off"
+            )
+        text, line = column.numbers.first
+        raise DataError(
+            f"{reading.at(line, column.name)}: {text!r} is not a number, so there is no range to read off"
+        )
+    return {"low": column.numbers.low, "high": column.numbers.high}
+
+
+def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the schema with open entries read off the rows, and why each dropped column is dropped.
+
+    Each open entry gets what it asks for (a range, values or classes), whatever the rows look like.
+    `ranges_from_data` of the result is True.
+
+    Parameters
+    ----------
+    given : mapping
+        The schema as read from its file.
+    reading : Reading
+        The table.
+
+    Raises
+    ------
+    DataError
+        A column is not in the table, or the rows do not have what an entry needs. The message names the
+        column.
+    """
+    dropped: dict[str, str] = {}
+
+    def close(name: str, entry: Any) -> Any:
+        if not is_open(entry):
+            return entry
+        name = name.strip()
+        if name not in reading.columns:
+            raise DataError(no_column(reading.path, name, [*reading.columns]))
+        column = reading.columns[name]
+        if entry == OPEN:
+            of = kind(reading, column)
+            if why := why_dropped(column, of):
+                dropped[name] = why
+                return "drop"
+            entry = {"low": OPEN, "high": OPEN} if of == "number" else {"values": OPEN}
+        if name != target and (why := why_useless(column, "values" in entry)):
+            dropped[name] = why
+            return "drop"
+        if "values" in entry:
+            if column.many or not column.texts:
+                many = f"more than {MANY} different values" if column.many else "no value"
+                raise DataError(f"{reading.path}, column {shown(name)}: {many}: drop it, or state its values")
+            return {**entry, "values": sorted(column.texts)}
+        limits = _limits(reading, column)
+        if name != target and limits["low"] == limits["high"]:  # one value beside missing values
+            missing = {word: value for word, value in entry.items() if word == "missing"}
+            return {**missing, "values": sorted(column.texts)}
+        return {**entry, **{word: limits[word] for word in limits if str(entry.get(word)) == OPEN}}
+
+    target = str(given["target"]).strip()
+    columns = {name: close(str(name), entry) for name, entry in given["columns"].items()}
+    outcome: dict[str, Any] = {}
+    if is_open(given.get("range")):
+        limits = given["range"] if isinstance(given["range"], Mapping) else {"low": OPEN, "high": OPEN}
+        outcome["range"] = close(target, limits)
+    if given.get("classes") == OPEN:
+        if target not in reading.columns:
+            raise DataError(no_column(reading.path, target, [*reading.columns]))
+        if reading.columns[target].many:
+            raise DataError(
+                f"{reading.path}, column {shown(target)}: more than {MANY} different values: too many for classes"
+            )
+        outcome["classes"] = classes(reading, reading.columns[target])
+    return {**given, **outcome, "columns": columns, "ranges_from_data": True}, dropped
+
+
+def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
+    """Say whether the target has classes or is a number, and how to choose the other."""
+    column, name = reading.columns[target], shown(target)
+    if "range" in given:
+        low, high = (given["range"][key] for key in ("low", "high"))
+        limits = "" if OPEN in (low, high) else f" from {float(low):.12g} to {float(high):.12g}"
+        other = "" if column.many else "; for classes give --task classification"
+        return f"Predicting {name}: a number{limits}, so this is regression{other}."
+    found = given["classes"]
+    count = f"{len(column.texts)} classes" if found == OPEN else f"{len(found)} classes ({listed(found)})"
+    other = "; for numbers give --task regression" if column.numeric else ""
+    return f"Predicting {name}: {count}, so this is classification{other}."
+
+
+def summary(reading: Reading, stated: Schema, dropped: Mapping[str, str]) -> list[str]:
+    """Return sentences about the table, the columns that become features, and the columns that do not."""
+    form, columns = reading.form, reading.columns
+    where = f"{reading.rows:,} rows"
+    if reading.lines != reading.rows + 1:
+        where += f" on lines 2 to {reading.lines:,} (blank lines, or values in quotes that span lines)"
+    marks = f"separator {form.delimiter!r}, encoding {form.encoding}, decimal mark {form.decimal!r}"
+    marks += f", {form.thousands!r} between thousands" if form.thousands else ""
+    found = [f"Read {reading.path.name!r}: {where}; {marks}."]
+    texts = []
+    for word in ("numbers", "categories"):
+        names = [name for name, entry in stated.used.items() if ("values" in entry) == (word == "categories")]
+        plural = "" if len(names) == 1 else "s"
+        texts.append(f"{len(names)} column{plural} of {word}" + (f" ({listed(names)})" if names else ""))
+    found.append(f"Learning from {' and '.join(texts)}.")
+    reasons = {
+        name: dropped.get(name, "the schema says so")
+        for name, entry in stated.columns.items()
+        if entry == "drop"
+    }
+    for why in dict.fromkeys(reasons.values()):
+        names = [name for name, reason in reasons.items() if reason == why]
+        found.append(f"Not used, {why}: {listed(names)}.")
+    gaps = {name: columns[name].missing for name in stated.used if name in columns and columns[name].missing}
+    counts = [f"{n:,} of {shown(name)}" for name, n in [*gaps.items()][:SHOWN]]
+    more = f" and of {len(gaps) - SHOWN} more columns" if len(gaps) > SHOWN else ""
+    found.append(f"Missing values: {', '.join(counts)}{more}." if gaps else "Missing values: none.")
+    if lost := columns[stated.target].missing:
+        found.append(f"Rows without a label, left out: {lost:,} of {reading.rows:,}.")
+    of_texts = [name for name, entry in stated.used.items() if "values" in entry]
+    for name in [*([] if stated.classes is None else [stated.target]), *of_texts]:
+        if name in columns:
+            found += mixed(columns[name], labels=name == stated.target)
+    return [*found, *doubtful(reading), *reading.notes]
+
+
+def check_labels(reading: Reading, stated: Schema) -> None:
+    """Check that every row has a label, unless the schema leaves out rows without one.
+
+    Raises
+    ------
+    DataError
+        Rows have no label and are not left out. The message gives their number.
+    """
+    column = reading.columns[stated.target]
+    if column.found - {*(stated.classes or ())} and stated.unlabelled == "error":
+        assert column.first_missing is not None
+        marks = ", ".join(map(repr, sorted(column.found)))
+        where = reading.at(column.first_missing, stated.target)
+        raise DataError(
+            f"{where}: a missing label ({marks}), as in {column.missing:,} of {reading.rows:,} rows: leave such rows "
+            "out by --drop-unlabelled, in a schema by unlabelled: drop, or remove them; if it is a class of its own, "
+            "take it out of missing: {marks: ...} in a schema"
+        )
