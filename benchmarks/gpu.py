@@ -167,9 +167,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes; nothing is written")
     args = parser.parse_args()
     try:
-        device = named(args.device)
+        device = named(args.device, "--device")
     except ValueError as error:
-        print(f"make gpu: {error}".replace("DPL_DEVICE", "--device"), file=sys.stderr)
+        print(f"make gpu: {error}", file=sys.stderr)
         return 1
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU"
     where = {"DPL_DEVICE": args.device}

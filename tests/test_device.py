@@ -4,21 +4,50 @@ import torch
 from dplangevin import device
 
 
-def test_auto_is_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "there", "cells", "kind"),
+    [
+        (None, True, float("inf"), "cuda"),
+        ("auto", True, device.PAYS, "cuda"),
+        ("auto", True, device.PAYS - 1, "cpu"),
+        ("auto", False, float("inf"), "cpu"),
+        ("cpu", True, float("inf"), "cpu"),
+    ],
+)
+def test_auto_is_the_gpu_where_there_is_one_and_the_work_is_large(
+    name: str | None, there: bool, cells: float, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     monkeypatch.delenv("DPL_DEVICE", raising=False)
-    for there, kind in ((False, "cpu"), (True, "cuda")):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert device.pick().type == kind
-        monkeypatch.setenv("DPL_DEVICE", "cpu")
-        assert device.pick().type == "cpu"
-        monkeypatch.setenv("DPL_DEVICE", "auto")
-
-
-def test_what_cannot_be_had_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setenv("DPL_DEVICE", "cuda")
-    with pytest.raises(ValueError, match="no CUDA device: use auto or cpu"):
-        device.pick()
+    if name:
+        monkeypatch.setenv("DPL_DEVICE", name)
+    assert device.pick(cells).type == kind
     monkeypatch.setenv("DPL_DEVICE", "tpu")
-    with pytest.raises(ValueError, match="'tpu' must be one of auto, cpu, cuda"):
+    assert device.pick(cells, name or "auto").type == kind  # what is given goes before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cuda:7", "DPL_DEVICE = 'cuda:7', but this machine has 1 CUDA devices: use auto or cpu"),
+        ("tpu", "DPL_DEVICE = 'tpu' must be auto, cpu, cuda, or cuda:1"),
+        ("mps", "DPL_DEVICE = 'mps' has no float64"),
+    ],
+)
+def test_a_device_that_cannot_be_used_is_refused(
+    name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setenv("DPL_DEVICE", name)
+    with pytest.raises(ValueError, match=message):
         device.pick()
+
+
+def test_numbers_are_drawn_on_the_cpu_unless_the_device_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda", 1)
+    for where, drawn in (("", device.CPU), ("cpu", device.CPU), ("device", gpu)):
+        monkeypatch.setenv("DPL_RANDOM", where)
+        assert device.drawing(gpu) == drawn
+    monkeypatch.setenv("DPL_RANDOM", "gpu")
+    with pytest.raises(ValueError, match="DPL_RANDOM = 'gpu' must be cpu or device"):
+        device.drawing(gpu)

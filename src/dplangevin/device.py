@@ -13,8 +13,8 @@ PAYS = (
 )  # numbers that a step of linear chains gathers (chains x rows x features) from which on a GPU pays
 
 
-def pick(cells: float = float("inf")) -> torch.device:
-    """Return the device that DPL_DEVICE names.
+def pick(cells: float = float("inf"), given: str | torch.device | None = None) -> torch.device:
+    """Return the device that `given` names, or that DPL_DEVICE names.
 
     "cpu", "cuda" and "cuda:1" name a device.  "auto", the default, is a GPU if there is one and the work is
     large enough for it, else the CPU.  Results depend on the device only by rounding.
@@ -24,33 +24,37 @@ def pick(cells: float = float("inf")) -> torch.device:
     cells : float
         Numbers that one step gathers: chains times rows of a minibatch times features.  With "auto" it must
         be at least `PAYS`.  The default is for networks, whose steps are always large.
+    given : str or torch.device, optional
+        "auto" or a device, in place of DPL_DEVICE.
 
     Raises
     ------
     ValueError
         For another name, for a CUDA device that this machine has not, and for a device without float64.
     """
-    name = os.environ.get("DPL_DEVICE") or "auto"
+    name = given or os.environ.get("DPL_DEVICE") or "auto"
     if name == "auto":
         return torch.device("cuda") if cells >= PAYS and torch.cuda.is_available() else CPU
-    return named(name)
+    return named(name, "DPL_DEVICE" if given is None else "device")
 
 
-def named(name: str) -> torch.device:
-    """Return the device of a name, and raise ValueError, see `pick`, where it cannot be used."""
+def named(name: str | torch.device, where: str) -> torch.device:
+    """Return the device of a name, and raise ValueError where it cannot be used, see `pick`.
+
+    `where` is what gives the name, for the message.
+    """
+    text = f"{where} = {str(name)!r}"
     try:
         device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"DPL_DEVICE = {name!r} must be auto, cpu, cuda or cuda:1 and so on") from error
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"{text} must be auto, cpu, cuda, or cuda:1 and so on") from error
     there = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= there:
-        raise ValueError(f"DPL_DEVICE = {name!r}, but this machine has {there} CUDA devices: use auto or cpu")
+        raise ValueError(f"{text}, but this machine has {there} CUDA devices: use auto or cpu")
     try:
         torch.ones(1, dtype=torch.float64, device=device).sum().item()
     except (RuntimeError, TypeError) as error:
-        raise ValueError(
-            f"DPL_DEVICE = {name!r} has no float64, which the solvers need: use auto or cpu"
-        ) from error
+        raise ValueError(f"{text} has no float64, which the solvers need: use auto or cpu") from error
     return device
 
 

@@ -93,6 +93,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         gives the same fit again.  A fit on other rows, labels or settings gets other noise, as when
         scikit-learn clones the classifier for each class or fold.  A seed is one of 2^32, and all of them can
         be tried.  It is as secret as the rows.
+    device : str or torch.device, optional
+        Where the rows are during the fit, as in `library.learn`.
 
     Attributes
     ----------
@@ -118,6 +120,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         classes: Sequence[Any] | None = None,
         public: Any = None,
         random_state: int | np.random.RandomState | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
         self.method = method
         self.epsilon = epsilon
@@ -127,6 +130,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.classes = classes
         self.public = public
         self.random_state = random_state
+        self.device = device
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; if `deep`, also the method's settings as ``method__<field>``."""
@@ -192,7 +196,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             clip_rows=True,
         )
         try:
-            (answer,) = learn(method, problem, budget, self._generator(problem, seed))
+            (answer,) = learn(method, problem, budget, self._generator(problem, seed), device=self.device)
         except ValueError as error:
             if problem.facts.classes == 2 or self.__sklearn_tags__().classifier_tags.multi_class:
                 raise

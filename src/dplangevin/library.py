@@ -28,7 +28,8 @@ from dplangevin import random
 from dplangevin.attacks.audit import Audit, audit
 from dplangevin.attacks.release import statistics, zeros
 from dplangevin.checks import count, require
-from dplangevin.methods import Method, Plan, planned, released
+from dplangevin.device import CPU, drawing
+from dplangevin.methods import Method, Plan, placed, planned, released
 from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.prices import priced, violated, whole
 from dplangevin.methods.registry import named
@@ -118,6 +119,8 @@ def learn(
     problem: Glm,
     budgets: Budget | Sequence[Budget],
     rng: int | torch.Generator | None = None,
+    *,
+    device: str | torch.device | None = None,
 ) -> list[Answer]:
     """Return one answer for each budget, each with noise of its own.
 
@@ -132,6 +135,8 @@ def learn(
         2^32 streams, and all of them can be tried.  All of these generators are for research (Mersenne
         Twister).  Two calls with one seed draw the same noise, so two answers with different settings can
         reveal it.
+    device : "auto", "cpu", "cuda", "cuda:1" or a torch.device, where the rows are while the method runs.  None
+        takes DPL_DEVICE.  Answers are on the CPU.
 
     Warns
     -----
@@ -151,11 +156,13 @@ def learn(
         raise ValueError("budgets is empty: give at least one Budget(epsilon, delta)")
     if weak := weak_delta(max(budget.delta for budget in wanted), problem.facts.n):
         warnings.warn(weak, stacklevel=2)
-    planned(method, problem.facts, wanted)  # plan all budgets before the first plan is carried out
-    drawn, known, model, answers = _generator(rng, "learn"), problem.facts, problem.without_rows(), []
+    plans = planned(method, problem.facts, wanted)  # all of them before the first is carried out
+    known, model, answers = problem.facts, problem.without_rows(), []
+    problem = placed(problem, plans[:1], 1, device)  # type: ignore[assignment]
+    drawn = _generator(rng, "learn", problem.device)
     for budget in wanted:
         release, (plan,) = released(method, problem, [budget], 1, drawn)
-        theta = release.theta[0, 0]
+        theta = release.theta[0, 0].cpu()
         notes = violated(method, plan)
         if not bool(theta.isfinite().all()):
             notes.append("the chain diverged: lower the step size")
@@ -329,8 +336,8 @@ def _price(
     return priced(method, plan, known, budget.delta, adjacency or plan.guarantee.adjacency, PRICES)
 
 
-def _generator(rng: int | torch.Generator | None, label: str) -> torch.Generator:
-    """Return the generator of `learn` and `attack`.
+def _generator(rng: int | torch.Generator | None, label: str, device: torch.device = CPU) -> torch.Generator:
+    """Return the generator of `learn` and `attack` for a problem on a device.
 
     Raises ValueError unless rng is None, a seed or a generator.
     """
@@ -343,4 +350,4 @@ def _generator(rng: int | torch.Generator | None, label: str) -> torch.Generator
         seed,
         f"rng = {rng!r} must be None, a whole number of at least 0 or a torch.Generator: give one of them",
     )
-    return random.generator(int(rng), label)
+    return random.generator(int(rng), label, drawing(device))

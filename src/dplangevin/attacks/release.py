@@ -23,7 +23,7 @@ from torch import Tensor
 
 from dplangevin.attacks.audit import audit
 from dplangevin.checks import require
-from dplangevin.methods import Execution, Method, Plan
+from dplangevin.methods import Execution, Method, Plan, placed
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
@@ -124,7 +124,7 @@ def statistics(
                 for size in sizes
             ]
         )
-        for problem in neighbours[:2]
+        for problem in (placed(each, [plan], sizes[0]) for each in neighbours[:2])
     ]
     first, second = (
         (theta.unflatten(-1, (-1, len(neighbours.along))).double() @ neighbours.along.double()).nan_to_num()

@@ -190,15 +190,20 @@ def planned(method: Method, facts: Facts, budgets: Sequence[Budget], name: str =
     return plans
 
 
-def placed(problem: Problem, plans: Sequence[Plan], seeds: int) -> Problem:
-    """Return the problem on the device that DPL_DEVICE names for these plans, see `device.pick`."""
+def placed(
+    problem: Problem, plans: Sequence[Plan], seeds: int, device: str | torch.device | None = None
+) -> Problem:
+    """Return the problem on the device for these plans: the given one, or what DPL_DEVICE names.
+
+    See `device.pick`.
+    """
     cells = math.inf
     if problem.facts.loss is not None:
         n, margins = problem.facts.n, problem.facts.linear.classes
         sizes = [plan.work.sampling.size(n) if isinstance(plan.work, Chain) else n for plan in plans]
         cells = seeds * len(plans) * max(sizes) * problem.facts.d / margins
-    device = pick(cells)
-    return problem if problem.device == device else problem.to(device)
+    where = pick(cells, device)
+    return problem if problem.device == where else problem.to(where)
 
 
 def settled(release: Release, plans: Sequence[Plan]) -> list[Plan]:

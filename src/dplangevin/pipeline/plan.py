@@ -75,7 +75,7 @@ class Task(NamedTuple):
     epsilons : list of float, the budgets of this task.
     method_changes, problem_changes, data_changes : dict, what the variant changes, by dotted name.
     problem : dict, the problem's config with its changes.
-    data_subset : dict, the fields that select the rows to train on, see `data.part`.
+    data_subset : dict, the fields that select the rows to train on, see `data.splits.subset`.
     """
 
     run: Run
