@@ -277,18 +277,6 @@ def test_budget_without_a_price() -> None:
         rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)
 
 
-def test_shared_settings() -> None:
-    where = {"block": "published", "schedule": "constant"}
-    columns = ["step_size", "epochs"]
-    frame = fake_results.heads()
-    assert rules.shared(frame, where=where, columns=columns)["verdict"] == verdicts.REPRODUCED
-    other = frame.assign(step_size=frame.step_size.mask(frame.method.eq("dp_sgd"), 0.5))
-    found = rules.shared(other, where=where, columns=columns)
-    assert found["verdict"] == verdicts.CONTRADICTED
-    assert "DP-SGD 0.5" in found["reason"]
-    assert (found["ours"], found["asked_low"], found["asked_high"]) == (1, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("gap", "verdict", "direction"),
     [

@@ -1,7 +1,7 @@
 """Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
-The claims are printed test accuracies, orderings of methods, printed budgets, and settings that methods
-share. The rows are those of `papers.exhibits.read.read_runs`. A rule reads those of the metric "accuracy", unless it
+The claims are printed test accuracies, orderings of methods, and printed budgets.
+The rows are those of `papers.exhibits.read.read_runs`. A rule reads those of the metric "accuracy", unless it
 has a parameter `metric`.
 
 For networks trained from scratch, the column `problem` names the network: the paper's or a small one. `small`
@@ -22,10 +22,7 @@ import pandas as pd
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import (
     ATTACK,
-    CONTRADICTED,
-    EXACT,
     ONE_SPLIT,
-    REPRODUCED,
     Asked,
     NetworkEvidence,
     NoRows,
@@ -36,7 +33,6 @@ from dplangevin.papers.claims.verdicts import (
     promised,
     result,
     rows_where,
-    single,
     two_networks,
 )
 from dplangevin.papers.statistics import LEVEL, Interval, holm, t_interval, trusted, welch, welch_p
@@ -431,33 +427,6 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
     elif ours > most and prices[ADD_REMOVE] <= most:
         reason += "; at this δ it is kept for add/remove neighbours only"
     return result(interval, verdict, reason, ATTACK, asked=asked)
-
-
-def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verdict:
-    """Test that methods have the same value in each of `columns`, on each set of features.
-
-    One difference contradicts the claim.
-
-    Returns
-    -------
-    Verdict
-        ours: the number of pairs of column and features in which the methods differ.
-    """
-    rows = _runs_where(frame, where)
-    differ = []
-    for name, part in rows.groupby("dataset"):
-        for column in columns:
-            values = part[["method", column]].drop_duplicates()
-            if values[column].nunique(dropna=False) > 1:
-                listed = words.listed(
-                    [f"{words.method(row[1])} {short(row[2])}" for row in values.itertuples()]
-                )
-                differ.append(f"{words.column(column)} on {words.features(name)}: {listed}")
-    methods = words.listed([words.method(name) for name in sorted(rows.method.unique())])
-    outcome = f"differ: {'; '.join(differ)}" if differ else "are equal"
-    reason = f"{words.listed([words.column(column) for column in columns])} of {methods} {outcome}"
-    verdict = CONTRADICTED if differ else REPRODUCED
-    return result(single(float(len(differ))), verdict, reason, EXACT, asked=Asked.near(0.0))
 
 
 # Helpers of both parts
