@@ -181,7 +181,7 @@ def test_an_other_whose_guarantee_fails_does_not_count() -> None:
     nothing = verdict(strong.assign(violated="T too small"))
     assert (nothing["verdict"], nothing["asked_low"]) == (verdicts.NOT_TESTABLE, 0)
     runs = pd.concat([weak, strong.assign(violated="T too small"), run_rows("pate", [0.5, 0.5, 0.5])])
-    last = run_rules.worst_of_all(runs, dataset="adult", last="pate", others=["objpert", "outpert"])
+    last = run_rules.beats_all(runs, dataset="adult", last="pate", others=["objpert", "outpert"])
     assert "the nearest: the accuracy of output perturbation is" in last["reason"]
 
 
@@ -256,7 +256,7 @@ def test_one_setting_must_beat_all() -> None:
 )
 def test_worst_of_all(means: list[float], verdict: str) -> None:
     runs = pd.concat([run_rows("pate", means), OBJPERT, run_rows("outpert", [0.9, 0.9, 0.9])])
-    found = run_rules.worst_of_all(runs, dataset="adult", last="pate", others=["outpert", "objpert"])
+    found = run_rules.beats_all(runs, dataset="adult", last="pate", others=["outpert", "objpert"])
     assert found["verdict"] == verdict
     assert found["ours"] == pytest.approx(0.75 - np.mean(means), abs=1e-12)
 
