@@ -167,13 +167,14 @@ def inside(
     column: str,
     bounds: Bounds,
     smallest: str = "",
+    strict: bool = False,
     what: str = "",
     measure: str = RANGE,
 ) -> Verdict:
     """Test that every value of `column` lies in `bounds`; the verdict is that of `verdicts.within`.
 
     `smallest` is a column whose smallest value stands for a limit, such as a step size. If it is given, only
-    rows at that value count.
+    rows at that value count. `strict` lets one value outside the bounds contradict the claim.
     """
     rows = rows_where(frame, where)
     at = ""
@@ -181,7 +182,7 @@ def inside(
         rows = rows[rows[smallest].eq(rows[smallest].min())]
         at = f" at {words.column(smallest)} {rows[smallest].min():g}"
     named = what or words.column(column) or "values"
-    return within(rows[column], bounds, f"{named}{at}:", measure=measure)
+    return within(rows[column], bounds, f"{named}{at}:", strict, measure)
 
 
 def ratio(
