@@ -125,11 +125,13 @@ def test_a_search_judges_both_sides_alike(gaps: list[float], noise: float) -> No
 def test_what_could_have_been_seen_is_said_where_neither_side_is_shown() -> None:
     even = run_rows("ops", [0.7, 0.75, 0.8])
     even = even.assign(value=even.value + 0.01 * (even.seed - even.seed.mean()))
-    found = verdicts.settled(beats(even, OBJPERT), kind="paper", setting="paper")
+    found = verdicts.claim_verdict(beats(even, OBJPERT), kind="paper", setting="paper")
     half = 100 * (found["high"] - found["low"]) / 2
     said = verdicts.with_power(found, "accuracy")["reason"]
     assert said.endswith(f"such runs show a difference of {half:.2f} points half of the time")
-    shown = verdicts.settled(beats(run_rows("ops", [0.8, 0.85, 0.9]), OBJPERT), kind="paper", setting="paper")
+    shown = verdicts.claim_verdict(
+        beats(run_rows("ops", [0.8, 0.85, 0.9]), OBJPERT), kind="paper", setting="paper"
+    )
     assert verdicts.with_power(shown, "accuracy") == shown
 
 

@@ -35,10 +35,10 @@ from dplangevin.papers.claims.verdicts import (
     Bounds,
     Verdict,
     Where,
+    decide,
     equal_as_printed,
-    judged,
     not_testable,
-    promised,
+    promise_verdict,
     result,
     rows_where,
     single,
@@ -51,7 +51,7 @@ from dplangevin.text import short
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     """Test a printed (epsilon, delta) guarantee against the proven ε and the attack ε.
 
-    The verdict is that of `verdicts.promised`. A guarantee without settings is not testable.
+    The verdict is that of `verdicts.promise_verdict`. A guarantee without settings is not testable.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
         else:
             shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.epsilon_attack)}"
         reason += f"; {shown}"
-    verdict = promised(
+    verdict = promise_verdict(
         claimed, replaced=ours, added=other, attack=row.epsilon_attack, elsewhere=bool(row.rescued)
     )
     if verdict == REPRODUCED:
@@ -265,7 +265,7 @@ def exponent(
         rows = rows.assign(value=rows[column], low=rows[column], high=rows[column])
     slope = power_law(rows, x)
     low, high = asked
-    verdict = judged(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
+    verdict = decide(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
     limits = f" (95 % interval {slope.low:.3f} to {slope.high:.3f})" if column == "value" else ""
     reason = (
         f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} "

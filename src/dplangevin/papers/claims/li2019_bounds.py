@@ -26,8 +26,8 @@ from dplangevin.papers.claims.verdicts import (
     Bounds,
     Verdict,
     Where,
+    decide,
     extremes,
-    judged,
     not_testable,
     result,
     rows_where,
@@ -68,7 +68,7 @@ def every_case(
     asked = Asked.within(bounds)
     held = int(rows[column].between(*asked).sum())
     reason = f"{what}: {_range(rows[column])}, asked: {asked}; {held} of {len(rows)} cases hold"
-    verdict = judged(held == len(rows), True)
+    verdict = decide(held == len(rows), True)
     if verdict == CONTRADICTED and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
         reason += f"; {choice}: {_range(rest)}"
@@ -100,7 +100,7 @@ def order(
     found = pd.Series(slopes)
     held = int(found.between(*asked).sum())
     reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {asked}"
-    return result(extremes(found), judged(held == len(found), held == 0), reason, EXACT, asked=asked)
+    return result(extremes(found), decide(held == len(found), held == 0), reason, EXACT, asked=asked)
 
 
 def best_at(
@@ -127,7 +127,7 @@ def best_at(
     reason += ", ".join(
         f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[y], strict=True)
     )
-    verdict = judged(asked.low <= ours <= asked.high, True)
+    verdict = decide(asked.low <= ours <= asked.high, True)
     return result(Interval(ours, *beside), verdict, reason, EXACT, asked=asked)
 
 

@@ -28,9 +28,9 @@ from dplangevin.papers.claims.verdicts import (
     NoRows,
     Verdict,
     Where,
-    judged,
+    decide,
     not_testable,
-    promised,
+    promise_verdict,
     result,
     rows_where,
     two_networks,
@@ -257,7 +257,7 @@ def accuracy_on_features(
     holds, outside = _compared(interval, asked)
     reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
     reason += f" {_limits(interval, len(ours))}{_price(ours)}"
-    return result(interval, judged(holds, outside), reason, ONE_SPLIT, asked=asked)
+    return result(interval, decide(holds, outside), reason, ONE_SPLIT, asked=asked)
 
 
 def weighted_methods(
@@ -377,7 +377,7 @@ def _price(rows: pd.DataFrame) -> str:
 def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
     """Test a table row that is printed as (claimed, delta)-private.
 
-    The verdict is that of `verdicts.promised`; an ε that rounds to the claim meets it. Our rows may use a
+    The verdict is that of `verdicts.promise_verdict`; an ε that rounds to the claim meets it. Our rows may use a
     larger delta, that of the authors' command. At the printed delta they then cost more than the proven ε
     says. Only the attack counts in that case.
 
@@ -419,7 +419,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
         reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
     interval = Interval(math.nan, attack, ours)
     added = prices[ADD_REMOVE]
-    verdict = promised(
+    verdict = promise_verdict(
         most, replaced=math.inf if larger else ours, added=math.inf if larger else added, attack=attack
     )
     if larger:

@@ -41,8 +41,8 @@ from dplangevin.papers.claims.verdicts import (
     Asked,
     Verdict,
     all_of,
+    decide,
     extremes,
-    judged,
     not_testable,
     ordering,
     result,
@@ -283,7 +283,7 @@ def _often(interval: Interval, often: bool, asked: Asked) -> str:
     """Return the verdict of `equal_or_slightly_worse`."""
     inside = interval.low >= asked.low and interval.high <= asked.high
     apart = interval.low > 0 or interval.high < asked.low
-    return judged(often and inside, apart and not often)
+    return decide(often and inside, apart and not often)
 
 
 # Private methods and their non-private baseline
@@ -340,7 +340,7 @@ def reaches_baseline(
         start, _, outside = _equivalence_threshold(gap, margin, by, level)
         return t_interval(gap[later].mean(axis=1), level), 1 if start <= by else -1 if outside else 0
 
-    verdict = judged(start <= by, outside)
+    verdict = decide(start <= by, outside)
     if sensitivity:
         there = runs[~runs.method.eq(baseline) | learned(runs, dataset)]
         tried = search_pairs(there, dataset, (first, baseline), "promised", (sensitivity, experiment), shown)
@@ -501,7 +501,7 @@ def better_where_mixed(
         return not_testable(reason, asked)
     ratio = kept.value_first / kept.value_second
     ratio = ratio if larger else 1 / ratio
-    verdict = judged(bool((ratio > 1).all()), bool((ratio <= 1).all()))
+    verdict = decide(bool((ratio > 1).all()), bool((ratio <= 1).all()))
     at = ", ".join(
         f"{short(value)} at ε {number(epsilon)}" for epsilon, value in zip(kept.index, ratio, strict=True)
     )
@@ -538,7 +538,7 @@ def theorem_costs_more(
         f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
         f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
     )
-    return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked=asked)
+    return result(extremes(ratio), decide(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked=asked)
 
 
 def theorem4_constant(

@@ -40,8 +40,8 @@ from dplangevin.papers.claims.verdicts import (
     NoRows,
     Verdict,
     Where,
+    decide,
     equal_as_printed,
-    judged,
     not_testable,
     result,
     rows_where,
@@ -81,7 +81,7 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
         f"at {', '.join(said)}: {short(worst['exact'])} against {short(worst['bound'])}"
     )
     interval = Interval(float(ratios.max()), float(ratios.min()), float(ratios.max()))
-    return result(interval, judged(above == 0, above > 0), reason, EXACT, asked=Asked(high=1.0))
+    return result(interval, decide(above == 0, above > 0), reason, EXACT, asked=Asked(high=1.0))
 
 
 def bracketed(
@@ -114,7 +114,7 @@ def bracketed(
         f"proven in {kept}: what we can prove is {above.min():.2g} to {above.max():.3g} times as much"
     )
     interval = Interval(float(above.max()), largest, float(above.max()))
-    verdict = judged(kept == len(wide), largest > 1)
+    verdict = decide(kept == len(wide), largest > 1)
     return result(interval, verdict, reason, ATTACK, asked=Asked(high=1.0))
 
 
@@ -126,7 +126,7 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
     """
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
-    verdict = judged(equal_as_printed(ours, 1.0, 1), False)
+    verdict = decide(equal_as_printed(ours, 1.0, 1), False)
     return result(single(ours), verdict, reason, "", asked=Asked.near(1.0))
 
 
@@ -144,7 +144,7 @@ def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
     values, asked = table.condition, Asked(low=least)
     listed = ", ".join(f"{words.features(row.task)}: {row.condition:.3g}" for row in table.itertuples())
     interval = Interval(float(values.min()), float(values.min()), float(values.max()))
-    verdict = judged(bool((values >= least).all()), bool((values < least).all()))
+    verdict = decide(bool((values >= least).all()), bool((values < least).all()))
     return result(interval, verdict, f"β/λ {asked}: {listed}", RANGE, asked=asked)
 
 
@@ -170,7 +170,7 @@ def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping
         f"{name} {100 * counts[name] / total:.1f} % for {100 * published[name]:g} %" for name in counts
     )
     reason = f"of {total} training images: {listed}"
-    verdict = judged(largest < TRUNCATION, largest >= TRUNCATION)
+    verdict = decide(largest < TRUNCATION, largest >= TRUNCATION)
     return result(single(largest), verdict, reason, EXACT, asked=Asked(high=TRUNCATION))
 
 
@@ -287,7 +287,7 @@ def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdi
     ties = len(gaps) - above - below
     said = f"above in {above}, tied in {ties} and below in {below} of {len(gaps)} printed pairs"
     reason = f"{said}, by {max(gaps):.2g} at most"
-    verdict = judged(above == len(gaps), below == len(gaps))
+    verdict = decide(above == len(gaps), below == len(gaps))
     return result(interval, verdict, reason, RANGE, asked=Asked.difference(0.0))
 
 
@@ -363,7 +363,7 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
         for row in table.itertuples()
     )
     interval = Interval(float(narrow.max()), float(narrow.min()), float(narrow.max()))
-    verdict = judged(bool((narrow <= most).all()), not (wide <= most).any())
+    verdict = decide(bool((narrow <= most).all()), not (wide <= most).any())
     if verdict != REPRODUCED and (wide <= most).all():
         verdict = UNDER_CHOICES
     return result(interval, verdict, reason, RANGE, asked=asked)

@@ -13,14 +13,14 @@ import pandas as pd
 from hydra.utils import instantiate
 
 from dplangevin.papers.claims import words
-from dplangevin.papers.claims.verdicts import NoRows, not_testable, settled, with_power
+from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable, with_power
 
 COLUMNS = [
     "id", "title", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
     "asked_low", "asked_high", "measure", "verdict", "reason", "exhibit", "evidence",
 ]  # fmt: skip
 QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every entry has
-ADJUSTED = ("measure", "tuning", "capped", "outside")  # optional keys; see `verdicts.settled`
+ADJUSTED = ("measure", "tuning", "capped", "outside")  # optional keys; see `verdicts.claim_verdict`
 LONGEST_TITLE = 70  # characters
 RUNS, ANALYSES = "results/runs", "results/analyses"
 
@@ -183,7 +183,7 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
             verdict = not_testable(str(error))
         words_of_entry = {key: claim[key] for key in ("kind", "setting", *ADJUSTED) if key in claim}
         try:
-            rows.append({**claim, **with_power(settled(verdict, **words_of_entry), claim["unit"])})
+            rows.append({**claim, **with_power(claim_verdict(verdict, **words_of_entry), claim["unit"])})
         except ValueError as error:
             raise ValueError(f"{claim['id']}: {error}") from error
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -25,7 +25,7 @@ from dplangevin.papers.claims.verdicts import (
     Bounds,
     Verdict,
     Where,
-    judged,
+    decide,
     result,
     rows_where,
     single,
@@ -80,7 +80,7 @@ def covered(
         f"{what}: 95 % interval within [{low:g}, {high:g}] for {inside} of {len(intervals)}, outside it for "
         f"{outside}; the furthest {furthest.mean:.3g} [{furthest.low:.3g}, {furthest.high:.3g}]"
     )
-    verdict = judged(inside == len(intervals), outside == len(intervals))
+    verdict = decide(inside == len(intervals), outside == len(intervals))
     return result(furthest, verdict, reason, INTERVAL, asked=asked)
 
 
@@ -109,7 +109,7 @@ def nearer_to_one(
     ours = max(ratios, key=lambda ratio: ratio.mean)
     shown = sum(ratio.high < 1 for ratio in ratios)
     opposite = sum(ratio.low > 1 for ratio in ratios)
-    verdict = judged(shown == len(ratios), opposite == len(ratios))
+    verdict = decide(shown == len(ratios), opposite == len(ratios))
     reason = (
         f"{what}: below 1 beyond the 95 % intervals in {shown} of {len(ratios)} comparisons, above it in {opposite}; "
         f"the largest {ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]"
@@ -141,7 +141,7 @@ def together(frame: pd.DataFrame, *, first: str, second: str, small: float, larg
     low, high = pairs[["value_x", "value_y"]].min(axis=1), pairs[["value_x", "value_y"]].max(axis=1)
     small_or_large = high.le(small) | low.ge(large)
     opposed = low.le(small) & high.ge(large)
-    verdict = judged(bool(small_or_large.all()), bool(opposed.any()))
+    verdict = decide(bool(small_or_large.all()), bool(opposed.any()))
     values = zip(pairs.case, pairs.value_x, pairs.value_y, strict=True)
     named = ", ".join(f"{case} {one:.2g} and {other:.2g}" for case, one, other in values)
     reason = (
