@@ -230,14 +230,20 @@ def growth(
     Each exponent is the slope on log scales between two neighbouring x. The columns `by` define the groups. x
     and y are positive. Several y at one x enter by their median.
     """
-    slopes: list[float] = []
-    for _, rows in rows_where(frame, where).dropna(subset=[y]).groupby(list(by)):
-        means = rows.groupby(x)[y].median()
-        slopes += (np.diff(np.log(means)) / np.diff(np.log(means.index))).tolist()
+    slopes = log_slopes(rows_where(frame, where).dropna(subset=[y]), x, y, by)
     if not slopes:
         return not_testable(f"no two values of {x} to compare in {dict(where)}", Asked.within(bounds))
     named = f"exponent of the {words.column(y)} in the {words.column(x)}" if words.column(y) else "exponent"
     return within(pd.Series(slopes), bounds, f"{what or named}:", measure=measure)
+
+
+def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[float]:
+    """Return the slopes of ln y in ln x between neighbouring x; several y at one x enter by their median."""
+    slopes: list[float] = []
+    for _, rows in frame.groupby(list(by), dropna=False):
+        medians = rows.groupby(x)[y].median()
+        slopes += (np.diff(np.log(medians)) / np.diff(np.log(medians.index))).tolist()
+    return slopes
 
 
 def exponent(

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
+from dplangevin.papers.claims.analyses import log_slopes
 from dplangevin.papers.claims.verdicts import (
     CONTRADICTED,
     EXACT,
@@ -66,9 +66,9 @@ def every_case(
     """
     rows = _at_smallest(rows_where(frame, where), smallest)
     asked = Asked.within(bounds)
-    held = int(rows[column].between(*asked).sum())
-    reason = f"{what}: {_range(rows[column])}, asked: {asked}; {held} of {len(rows)} cases hold"
-    verdict = decide(held == len(rows), True)
+    inside = rows[column].between(*asked)
+    reason = f"{what}: {_range(rows[column])}, asked: {asked}; {inside.sum()} of {len(rows)} cases hold"
+    verdict = decide(inside.all(), True)
     if verdict == CONTRADICTED and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
         reason += f"; {choice}: {_range(rest)}"
@@ -90,17 +90,12 @@ def order(
     Verdict
         ours: the median exponent; low, high: the smallest and the largest.
     """
-    slopes: list[float] = []
-    for _, rows in rows_where(frame, where).groupby(list(by), dropna=False):
-        line = rows.sort_values(x)
-        slopes += (np.diff(np.log(line[y])) / np.diff(np.log(line[x]))).tolist()
-    asked = Asked.within(bounds)
-    if not slopes:
+    slopes, asked = pd.Series(log_slopes(rows_where(frame, where), x, y, by)), Asked.within(bounds)
+    if slopes.empty:
         return not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
-    found = pd.Series(slopes)
-    held = int(found.between(*asked).sum())
-    reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {asked}"
-    return result(extremes(found), decide(held == len(found), held == 0), reason, EXACT, asked=asked)
+    inside = slopes.between(*asked)
+    reason = f"exponent of {what}: {_range(slopes)} in {len(slopes)} differences, asked: {asked}"
+    return result(extremes(slopes), decide(inside.all(), not inside.any()), reason, EXACT, asked=asked)
 
 
 def best_at(

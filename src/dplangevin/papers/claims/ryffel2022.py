@@ -70,15 +70,16 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
     ratios = rows.exact / rows.bound
     worst: dict[str, Any] = dict(rows.iloc[int(ratios.argmax())])
     above = int((ratios > 1 + ROUNDING).sum())
-    words = {"batch": "batch {}", "schedule": "{} steps", "case": "{}"}
-    texts = {key: worst[key] for key in words if isinstance(worst[key], str) and worst[key]}
-    said = [words[key].format(text) for key, text in texts.items()]
+    texts = {"batch": "batch {}", "schedule": "{} steps", "case": "{}"}
+    at = [
+        text.format(worst[key]) for key, text in texts.items() if isinstance(worst[key], str) and worst[key]
+    ]
     sizes = {"condition": "β/λ", "step": "ηβ", "records": "n", "steps": "K"}
-    said += [f"{name} {short(worst[key])}" for key, name in sizes.items() if not math.isnan(worst[key])]
+    at += [f"{name} {short(worst[key])}" for key, name in sizes.items() if not math.isnan(worst[key])]
     cases = "case" if len(rows) == 1 else "cases"
     reason = (
         f"{what}: {ratios.min():.3g} to {ratios.max():.3g} in {len(rows)} exact {cases}, above 1 in {above}; largest "
-        f"at {', '.join(said)}: {short(worst['exact'])} against {short(worst['bound'])}"
+        f"at {', '.join(at)}: {short(worst['exact'])} against {short(worst['bound'])}"
     )
     interval = Interval(float(ratios.max()), float(ratios.min()), float(ratios.max()))
     return result(interval, decide(above == 0, above > 0), reason, EXACT, asked=Asked(high=1.0))
