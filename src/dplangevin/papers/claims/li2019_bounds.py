@@ -68,7 +68,7 @@ def every_case(
     asked = Asked.within(bounds)
     inside = rows[column].between(*asked)
     reason = f"{what}: {_range(rows[column])}, asked: {asked}; {inside.sum()} of {len(rows)} cases hold"
-    verdict = decide(inside.all(), True)
+    verdict = decide(bool(inside.all()), True)
     if verdict == CONTRADICTED and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
         reason += f"; {choice}: {_range(rest)}"
@@ -95,7 +95,7 @@ def order(
         return not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
     inside = slopes.between(*asked)
     reason = f"exponent of {what}: {_range(slopes)} in {len(slopes)} differences, asked: {asked}"
-    return result(extremes(slopes), decide(inside.all(), not inside.any()), reason, EXACT, asked=asked)
+    return result(extremes(slopes), decide(bool(inside.all()), not inside.any()), reason, EXACT, asked=asked)
 
 
 def best_at(
