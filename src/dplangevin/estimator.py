@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Self
 
 import joblib
 import numpy as np
+import torch
 from dp_accounting import DpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Generator
 
 from dplangevin import random
 from dplangevin.checks import real, require
@@ -245,7 +245,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             )
         return rows
 
-    def _generator(self, problem: Glm, seed: int | None) -> Generator | None:
+    def _generator(self, problem: Glm, seed: int | None) -> torch.Generator | None:
         """Return the generator of a fit; None without a seed.
 
         The stream depends on the seed, the rows and the settings.  So another fit has other noise, and the

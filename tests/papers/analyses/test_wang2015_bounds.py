@@ -3,7 +3,6 @@
 import itertools
 import math
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import loading
@@ -21,7 +20,6 @@ from dplangevin.papers.analyses.finite import composed, metropolis, worst_within
 from dplangevin.papers.analyses.temperature import Temperature
 from dplangevin.papers.analyses.wang2015_bounds import Bounds, largest, length
 from dplangevin.papers.claims import wang2015_bounds as rules
-from dplangevin.papers.claims.analyses import inside
 from dplangevin.papers.exhibits.wang2015_bounds import figure, page
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.samplers.kernels.sgfs import sgfs
@@ -386,17 +384,15 @@ def limits(*rows: tuple[str, float, float, float]) -> pd.DataFrame:
 )
 def test_intervals_decide_not_points(interval: tuple[float, float, float], verdict: str) -> None:
     frame = limits(("a", *interval), ("b", 1.0, 1.0, 1.0))
-    found = rules.covered(frame, where={"case": "a"}, bounds=[0.9, 1.1], what="")
-    assert found["verdict"] == verdict
-    assert found["measure"] == "interval"
-    pair: dict[str, Any] = {"top": {"case": "a"}, "bottom": {"case": "b"}, "keys": ["axis"]}
-    assert rules.covered_ratio(frame, bounds=[0.9, 1.1], what="", **pair)["verdict"] == verdict
+    for over in ({}, {"over": {"case": "b"}, "keys": ["axis"]}):
+        found = rules.covered(frame, where={"case": "a"}, bounds=[0.9, 1.1], what="", **over)
+        assert (found["verdict"], found["measure"]) == (verdict, "interval")
 
 
 def test_ratio_of_intervals_is_widest_crosswise() -> None:
     frame = limits(("a", 1.0, 0.9, 1.2), ("b", 2.0, 1.0, 4.0))
-    pair: dict[str, Any] = {"top": {"case": "a"}, "bottom": {"case": "b"}, "keys": ["axis"]}
-    found = rules.covered_ratio(frame, bounds=[0, 9], what="", **pair)
+    pair: dict[str, Any] = {"where": {"case": "a"}, "over": {"case": "b"}, "keys": ["axis"]}
+    found = rules.covered(frame, bounds=[0, 9], what="", **pair)
     assert (found["ours"], found["low"], found["high"]) == pytest.approx((0.5, 0.225, 1.2))
 
 
@@ -413,24 +409,13 @@ def test_nearer_to_one_needs_intervals_that_are_apart() -> None:
     assert verdict("wide", "far") == verdict("far", "wide") == "not reproduced"
 
 
-def test_equivalence_and_exact_rows() -> None:
+def test_equivalence() -> None:
     cases = [("s", "a", 1.0, 0.001), ("p", "a", 1.0, 0.0), ("s", "b", 1.0, 0.5), ("p", "b", 1.0, 1.0)]
     frame = pd.DataFrame(cases, columns=["kind", "case", "x", "value"])
     asked: dict[str, Any] = {"first": "s", "second": "p", "small": 0.01, "large": 0.1}
     assert rules.together(frame, **asked)["verdict"] == "reproduced"
     assert rules.together(frame.assign(value=[0.001, 0.0, 0.5, 0.05]), **asked)["verdict"] == "not reproduced"
     assert rules.together(frame.assign(value=[0.001, 1.0, 0.5, 1.0]), **asked)["verdict"] == "contradicted"
-    found = rules.exact(
-        frame, what="", of=lambda rows: inside(rows, where={"case": "b"}, column="value", bounds=[0, 1])
-    )
-    assert (found["verdict"], found["measure"]) == ("reproduced", "exact")
-
-
-@pytest.mark.parametrize(("strict", "verdict"), [(False, "not reproduced"), (True, "contradicted")])
-def test_one_case_refutes_a_bound(strict: bool, verdict: str) -> None:
-    frame = pd.DataFrame({"value": [0.5, 1.5]})
-    asked = partial(inside, where={}, column="value", bounds=[0, 1])
-    assert rules.exact(frame, of=asked, what="", strict=strict)["verdict"] == verdict
 
 
 def test_exhibit_names_every_kind_and_draws(analysis: Bounds) -> None:

@@ -84,9 +84,12 @@ def test_printed() -> None:
     ],
 )
 def test_inside(bounds: list[float | None], verdict: str) -> None:
-    found = analyses.inside(FRAME, where={"curve": "a"}, column="eta", bounds=bounds)
+    asked: dict[str, Any] = {"where": {"curve": "a"}, "column": "eta", "bounds": bounds}
+    found = analyses.inside(FRAME, **asked)
     assert found["verdict"] == verdict
     assert (found["low"], found["high"]) == (0.1029, 1.029)
+    refuted = verdict if verdict == verdicts.REPRODUCED else verdicts.CONTRADICTED
+    assert analyses.inside(FRAME, **asked, strict=True)["verdict"] == refuted
 
 
 def test_inside_at_the_smallest_value_of_a_column() -> None:

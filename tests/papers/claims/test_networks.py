@@ -61,18 +61,18 @@ def test_accuracy_in_other_settings() -> None:
     frame = pd.concat([both(0.94, 0.95), both(None, 0.969, method="dp_sgld")], ignore_index=True)
     where = {"block": "equal", "epsilon": 0.99}
 
-    def judged(others: Any = None, rows: pd.DataFrame = frame) -> verdicts.Verdict:
+    def verdict_of(others: Any = None, rows: pd.DataFrame = frame) -> verdicts.Verdict:
         here = {**where, "method": "dp_sgd"}
         return rules.accuracy(rows, where=here, published=0.97, margin=0.005, small="tanh", others=others)
 
     by_sgld = {"by SGLD": {**where, "method": "dp_sgld_li2019"}}
-    rescued = judged(by_sgld)
+    rescued = verdict_of(by_sgld)
     assert rescued["verdict"] == verdicts.UNDER_CHOICES
     assert "by SGLD, the small network: 96.90 %" in rescued["reason"]
     hollow = frame.assign(violated=frame.violated.mask(frame.method.eq("dp_sgld_li2019"), "T too small"))
-    assert judged(by_sgld, hollow)["verdict"] == verdicts.NOT_REPRODUCED
-    assert judged({"again": {**where, "method": "dp_sgd"}})["verdict"] == verdicts.NOT_REPRODUCED
-    assert judged({"absent": {"method": "pate"}})["reason"] == judged()["reason"]
+    assert verdict_of(by_sgld, hollow)["verdict"] == verdicts.NOT_REPRODUCED
+    assert verdict_of({"again": {**where, "method": "dp_sgd"}})["verdict"] == verdicts.NOT_REPRODUCED
+    assert verdict_of({"absent": {"method": "pate"}})["reason"] == verdict_of()["reason"]
 
 
 def test_rows_that_do_not_fit() -> None:
@@ -129,15 +129,15 @@ def test_above_over_common_budgets() -> None:
     """The mean counts, and a budget that is significantly below spoils it; others than common ones do not count."""
     second = final("tanh_dp_sgd", [0.5, 0.9, 0.9], [0.1, 0.5, 0.99])
 
-    def judged(means: list[float]) -> verdicts.Verdict:
+    def verdict_of(means: list[float]) -> verdicts.Verdict:
         first = final("tanh_dp_sgld", [*means, 0.1], [0.5, 0.99, 8.0])
         return ordered(pd.concat([first, second], ignore_index=True), by="epsilon")
 
-    clear = judged([0.91, 0.92])
+    clear = verdict_of([0.91, 0.92])
     assert clear["verdict"] == verdicts.UNDER_CHOICES
     assert clear["ours"] == pytest.approx(0.015)
     assert "+1.00 at 0.5, +2.00 at 0.99" in clear["reason"]
-    assert judged([0.89, 0.95])["verdict"] == verdicts.NOT_REPRODUCED
+    assert verdict_of([0.89, 0.95])["verdict"] == verdicts.NOT_REPRODUCED
     apart = pd.concat([final("tanh_dp_sgld", [0.9], [8.0]), second], ignore_index=True)
     with pytest.raises(verdicts.NoRows, match="no network was trained both"):
         ordered(apart, by="epsilon")
@@ -275,18 +275,6 @@ def test_budget_without_a_price() -> None:
     frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **none)
     with pytest.raises(verdicts.NoRows, match="no proven price"):
         rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)
-
-
-def test_shared_settings() -> None:
-    where = {"block": "published", "schedule": "constant"}
-    columns = ["step_size", "epochs"]
-    frame = fake_results.heads()
-    assert rules.shared(frame, where=where, columns=columns)["verdict"] == verdicts.REPRODUCED
-    other = frame.assign(step_size=frame.step_size.mask(frame.method.eq("dp_sgd"), 0.5))
-    found = rules.shared(other, where=where, columns=columns)
-    assert found["verdict"] == verdicts.CONTRADICTED
-    assert "DP-SGD 0.5" in found["reason"]
-    assert (found["ours"], found["asked_low"], found["asked_high"]) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -39,15 +39,14 @@ LEVELS = {
 # What stands of a result
 
 
-@pytest.mark.parametrize(
-    ("kind", "setting", "measure", "found"),
-    [*itertools.product(verdicts.KINDS, verdicts.SETTINGS, verdicts.MEASURES, FOUND)],
-)
-def test_settled(kind: str, setting: str, measure: str, found: str) -> None:
+@pytest.mark.parametrize(("kind", "setting"), [*itertools.product(verdicts.KINDS, verdicts.SETTINGS)])
+def test_claim_verdict(kind: str, setting: str) -> None:
     """Against the statement of the module, for equal and unequal tuning and with and without another reason."""
-    shown = verdicts.result(Interval(0.1, 0.05, 0.2), found, "because", measure, asked=ABOVE)
-    for tuning, capped in itertools.product(("", "unequal"), ("", "one seed each")):
-        settled = verdicts.settled(shown, kind=kind, setting=setting, tuning=tuning, capped=capped)
+    for measure, found, tuning, capped in itertools.product(
+        verdicts.MEASURES, FOUND, ("", "unequal"), ("", "one seed each")
+    ):
+        outcome = verdicts.result(Interval(0.1, 0.05, 0.2), found, "because", measure, asked=ABOVE)
+        row = verdicts.claim_verdict(outcome, kind=kind, setting=setting, tuning=tuning, capped=capped)
         conclusive = measure in ("interval", "interval, one split", "exact", "attack to proof")
         stands = conclusive and not tuning and not capped
         if kind == "extension":
@@ -61,15 +60,16 @@ def test_settled(kind: str, setting: str, measure: str, found: str) -> None:
             success = UNDER_CHOICES if ours else REPRODUCED
             contradiction = CONTRADICTED if stands else NOT_REPRODUCED
             expected = {REPRODUCED: success, CONTRADICTED: contradiction}.get(found, found)
-        assert settled["verdict"] == expected
         refused = found == CONTRADICTED and not stands
-        assert ("this contradicts nothing" in settled["reason"]) == refused
-        assert not (capped and refused and conclusive) or capped in settled["reason"]
         uneven = "the methods were not tuned alike" + (f"; {capped}" if capped else "")
-        assert settled["reason"].count(uneven) == (tuning == "unequal" and found != NOT_TESTABLE)
-        assert settled["measure"] == measure
-        assert (settled["ours"], settled["low"], settled["high"]) == (0.1, 0.05, 0.2)
-        assert (settled["asked_low"], settled["asked_high"]) == ABOVE
+        where = (measure, found, tuning, capped)
+        assert row["verdict"] == expected, where
+        assert ("this contradicts nothing" in row["reason"]) == refused, where
+        assert not (capped and refused and conclusive) or capped in row["reason"], where
+        assert row["reason"].count(uneven) == (tuning == "unequal" and found != NOT_TESTABLE), where
+        assert {key: row[key] for key in outcome if key not in ("verdict", "reason")} == {
+            key: outcome[key] for key in outcome if key not in ("verdict", "reason")
+        }, where
 
 
 @pytest.mark.parametrize(
@@ -79,15 +79,15 @@ def test_settled(kind: str, setting: str, measure: str, found: str) -> None:
 def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str) -> None:
     small = verdicts.NetworkEvidence(Interval(-0.1, -0.2, -0.05), False, -1, "small")
     found = verdicts.two_networks(None, small, "because", asked=ABOVE)
-    reason = verdicts.settled(found, kind="paper", setting=setting)["reason"]
+    reason = verdicts.claim_verdict(found, kind="paper", setting=setting)["reason"]
     assert reason.endswith(f"this contradicts nothing: {why}")
 
 
 def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
     loose = verdicts.result(Interval(0.1, 0.05, 0.2), CONTRADICTED, "because", "range", asked=ABOVE)
     words: dict[str, Any] = {"kind": "paper", "setting": "paper"}
-    assert verdicts.settled(loose, **words)["verdict"] == NOT_REPRODUCED
-    proven = verdicts.settled(loose, measure="exact", **words)
+    assert verdicts.claim_verdict(loose, **words)["verdict"] == NOT_REPRODUCED
+    proven = verdicts.claim_verdict(loose, measure="exact", **words)
     assert (proven["verdict"], proven["measure"]) == (CONTRADICTED, "exact")
 
 
@@ -95,16 +95,16 @@ def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
 def test_a_value_without_limits_is_no_interval(measure: str) -> None:
     bare = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", measure, asked=None)
     assert bare["measure"] == ""
-    assert verdicts.settled(bare, kind="paper", setting="paper")["verdict"] == NOT_REPRODUCED
+    assert verdicts.claim_verdict(bare, kind="paper", setting="paper")["verdict"] == NOT_REPRODUCED
     exact = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", "exact", asked=None)
-    assert verdicts.settled(exact, kind="paper", setting="paper")["verdict"] == CONTRADICTED
+    assert verdicts.claim_verdict(exact, kind="paper", setting="paper")["verdict"] == CONTRADICTED
 
 
 @pytest.mark.parametrize("key", ["kind", "setting", "measure", "tuning"])
 def test_unknown_words_are_refused(key: str) -> None:
     given = {"kind": "paper", "setting": "paper", key: "unknown"}
     with pytest.raises(ValueError, match=f"{key} must be one of .*, not 'unknown'"):
-        verdicts.settled(verdicts.not_testable("because"), **given)
+        verdicts.claim_verdict(verdicts.not_testable("because"), **given)
 
 
 def test_what_is_asked_is_a_range_and_its_words() -> None:
@@ -142,7 +142,7 @@ def test_what_is_asked_is_a_range_and_its_words() -> None:
 )
 def test_promises(replaced: float, added: float, attack: float, elsewhere: bool, verdict: str) -> None:
     prices = {"replaced": replaced, "added": added, "attack": attack}
-    assert verdicts.promised(1.0, **prices, elsewhere=elsewhere) == verdict
+    assert verdicts.promise_verdict(1.0, **prices, elsewhere=elsewhere) == verdict
 
 
 def flipped(level: str, sign: int) -> list[float]:
@@ -185,7 +185,7 @@ def trained(
     return networks.above(frame, first=sides[0], second=sides[1], small="tanh", by="epsilon")
 
 
-def apart(gaps: list[float]) -> tuple[bool, bool]:
+def excludes(gaps: list[float]) -> tuple[bool, bool]:
     """Whether the interval of the mean excludes 0, and whether budgets are significant on both sides, by hand."""
     found = paired(gaps)
     return found["low"] > 0 or found["high"] < 0, min(gaps) < -0.01 and max(gaps) > 0.01
@@ -196,7 +196,7 @@ def apart(gaps: list[float]) -> tuple[bool, bool]:
 def test_paired_orderings_are_judged_alike(level: str, sign: int) -> None:
     gaps = flipped(level, sign)
     assert (
-        apart(gaps)
+        excludes(gaps)
         == {
             "none on the other side": (True, False),
             "one on the other side": (True, True),
@@ -244,6 +244,6 @@ def test_a_stand_in_decides_extensions_only(level: str) -> None:
         found = trained(flipped(level, sign), "tanh")
         success = UNDER_CHOICES if clear and sign == 1 else NOT_REPRODUCED
         assert found["verdict"] == success
-        paper = verdicts.settled(found, kind="paper", setting="stand-in")
-        extension = verdicts.settled(found, kind="extension", setting="stand-in")
+        paper = verdicts.claim_verdict(found, kind="paper", setting="stand-in")
+        extension = verdicts.claim_verdict(found, kind="extension", setting="stand-in")
         assert (paper["verdict"], extension["verdict"]) == (success, holds if clear else UNDECIDED)

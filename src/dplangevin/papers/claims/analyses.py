@@ -35,10 +35,10 @@ from dplangevin.papers.claims.verdicts import (
     Bounds,
     Verdict,
     Where,
+    decide,
     equal_as_printed,
-    judged,
     not_testable,
-    promised,
+    promise_verdict,
     result,
     rows_where,
     single,
@@ -51,7 +51,7 @@ from dplangevin.text import short
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     """Test a printed (epsilon, delta) guarantee against the proven ε and the attack ε.
 
-    The verdict is that of `verdicts.promised`. A guarantee without settings is not testable.
+    The verdict is that of `verdicts.promise_verdict`. A guarantee without settings is not testable.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
         else:
             shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.epsilon_attack)}"
         reason += f"; {shown}"
-    verdict = promised(
+    verdict = promise_verdict(
         claimed, replaced=ours, added=other, attack=row.epsilon_attack, elsewhere=bool(row.rescued)
     )
     if verdict == REPRODUCED:
@@ -167,13 +167,14 @@ def inside(
     column: str,
     bounds: Bounds,
     smallest: str = "",
+    strict: bool = False,
     what: str = "",
     measure: str = RANGE,
 ) -> Verdict:
     """Test that every value of `column` lies in `bounds`; the verdict is that of `verdicts.within`.
 
     `smallest` is a column whose smallest value stands for a limit, such as a step size. If it is given, only
-    rows at that value count.
+    rows at that value count. `strict` lets one value outside the bounds contradict the claim.
     """
     rows = rows_where(frame, where)
     at = ""
@@ -181,7 +182,7 @@ def inside(
         rows = rows[rows[smallest].eq(rows[smallest].min())]
         at = f" at {words.column(smallest)} {rows[smallest].min():g}"
     named = what or words.column(column) or "values"
-    return within(rows[column], bounds, f"{named}{at}:", measure=measure)
+    return within(rows[column], bounds, f"{named}{at}:", strict, measure)
 
 
 def ratio(
@@ -229,14 +230,20 @@ def growth(
     Each exponent is the slope on log scales between two neighbouring x. The columns `by` define the groups. x
     and y are positive. Several y at one x enter by their median.
     """
-    slopes: list[float] = []
-    for _, rows in rows_where(frame, where).dropna(subset=[y]).groupby(list(by)):
-        means = rows.groupby(x)[y].median()
-        slopes += (np.diff(np.log(means)) / np.diff(np.log(means.index))).tolist()
+    slopes = log_slopes(rows_where(frame, where).dropna(subset=[y]), x, y, by)
     if not slopes:
         return not_testable(f"no two values of {x} to compare in {dict(where)}", Asked.within(bounds))
     named = f"exponent of the {words.column(y)} in the {words.column(x)}" if words.column(y) else "exponent"
     return within(pd.Series(slopes), bounds, f"{what or named}:", measure=measure)
+
+
+def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[float]:
+    """Return the slopes of ln y in ln x between neighbouring x; several y at one x enter by their median."""
+    slopes: list[float] = []
+    for _, rows in frame.groupby(list(by), dropna=False):
+        medians = rows.groupby(x)[y].median()
+        slopes += (np.diff(np.log(medians)) / np.diff(np.log(medians.index))).tolist()
+    return slopes
 
 
 def exponent(
@@ -264,7 +271,7 @@ def exponent(
         rows = rows.assign(value=rows[column], low=rows[column], high=rows[column])
     slope = power_law(rows, x)
     low, high = asked
-    verdict = judged(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
+    verdict = decide(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
     limits = f" (95 % interval {slope.low:.3f} to {slope.high:.3f})" if column == "value" else ""
     reason = (
         f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} "

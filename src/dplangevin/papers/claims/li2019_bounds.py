@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
+from dplangevin.papers.claims.analyses import log_slopes
 from dplangevin.papers.claims.verdicts import (
     CONTRADICTED,
     EXACT,
@@ -26,8 +26,8 @@ from dplangevin.papers.claims.verdicts import (
     Bounds,
     Verdict,
     Where,
+    decide,
     extremes,
-    judged,
     not_testable,
     result,
     rows_where,
@@ -66,9 +66,9 @@ def every_case(
     """
     rows = _at_smallest(rows_where(frame, where), smallest)
     asked = Asked.within(bounds)
-    held = int(rows[column].between(*asked).sum())
-    reason = f"{what}: {_range(rows[column])}, asked: {asked}; {held} of {len(rows)} cases hold"
-    verdict = judged(held == len(rows), True)
+    inside = rows[column].between(*asked)
+    reason = f"{what}: {_range(rows[column])}, asked: {asked}; {inside.sum()} of {len(rows)} cases hold"
+    verdict = decide(bool(inside.all()), True)
     if verdict == CONTRADICTED and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
         reason += f"; {choice}: {_range(rest)}"
@@ -90,17 +90,12 @@ def order(
     Verdict
         ours: the median exponent; low, high: the smallest and the largest.
     """
-    slopes: list[float] = []
-    for _, rows in rows_where(frame, where).groupby(list(by), dropna=False):
-        line = rows.sort_values(x)
-        slopes += (np.diff(np.log(line[y])) / np.diff(np.log(line[x]))).tolist()
-    asked = Asked.within(bounds)
-    if not slopes:
+    slopes, asked = pd.Series(log_slopes(rows_where(frame, where), x, y, by)), Asked.within(bounds)
+    if slopes.empty:
         return not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
-    found = pd.Series(slopes)
-    held = int(found.between(*asked).sum())
-    reason = f"exponent of {what}: {_range(found)} in {len(found)} differences, asked: {asked}"
-    return result(extremes(found), judged(held == len(found), held == 0), reason, EXACT, asked=asked)
+    inside = slopes.between(*asked)
+    reason = f"exponent of {what}: {_range(slopes)} in {len(slopes)} differences, asked: {asked}"
+    return result(extremes(slopes), decide(bool(inside.all()), not inside.any()), reason, EXACT, asked=asked)
 
 
 def best_at(
@@ -127,7 +122,7 @@ def best_at(
     reason += ", ".join(
         f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[y], strict=True)
     )
-    verdict = judged(asked.low <= ours <= asked.high, True)
+    verdict = decide(asked.low <= ours <= asked.high, True)
     return result(Interval(ours, *beside), verdict, reason, EXACT, asked=asked)
 
 

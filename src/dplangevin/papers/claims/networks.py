@@ -1,7 +1,7 @@
 """Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
-The claims are printed test accuracies, orderings of methods, printed budgets, and settings that methods
-share. The rows are those of `papers.exhibits.read.read_runs`. A rule reads those of the metric "accuracy", unless it
+The claims are printed test accuracies, orderings of methods, and printed budgets.
+The rows are those of `papers.exhibits.read.read_runs`. A rule reads those of the metric "accuracy", unless it
 has a parameter `metric`.
 
 For networks trained from scratch, the column `problem` names the network: the paper's or a small one. `small`
@@ -22,21 +22,17 @@ import pandas as pd
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import (
     ATTACK,
-    CONTRADICTED,
-    EXACT,
     ONE_SPLIT,
-    REPRODUCED,
     Asked,
     NetworkEvidence,
     NoRows,
     Verdict,
     Where,
-    judged,
+    decide,
     not_testable,
-    promised,
+    promise_verdict,
     result,
     rows_where,
-    single,
     two_networks,
 )
 from dplangevin.papers.statistics import LEVEL, Interval, holm, t_interval, trusted, welch, welch_p
@@ -261,7 +257,7 @@ def accuracy_on_features(
     holds, outside = _compared(interval, asked)
     reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
     reason += f" {_limits(interval, len(ours))}{_price(ours)}"
-    return result(interval, judged(holds, outside), reason, ONE_SPLIT, asked=asked)
+    return result(interval, decide(holds, outside), reason, ONE_SPLIT, asked=asked)
 
 
 def weighted_methods(
@@ -381,7 +377,7 @@ def _price(rows: pd.DataFrame) -> str:
 def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
     """Test a table row that is printed as (claimed, delta)-private.
 
-    The verdict is that of `verdicts.promised`; an ε that rounds to the claim meets it. Our rows may use a
+    The verdict is that of `verdicts.promise_verdict`; an ε that rounds to the claim meets it. Our rows may use a
     larger delta, that of the authors' command. At the printed delta they then cost more than the proven ε
     says. Only the attack counts in that case.
 
@@ -423,7 +419,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
         reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
     interval = Interval(math.nan, attack, ours)
     added = prices[ADD_REMOVE]
-    verdict = promised(
+    verdict = promise_verdict(
         most, replaced=math.inf if larger else ours, added=math.inf if larger else added, attack=attack
     )
     if larger:
@@ -431,33 +427,6 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
     elif ours > most and prices[ADD_REMOVE] <= most:
         reason += "; at this δ it is kept for add/remove neighbours only"
     return result(interval, verdict, reason, ATTACK, asked=asked)
-
-
-def shared(frame: pd.DataFrame, *, where: Where, columns: Sequence[str]) -> Verdict:
-    """Test that methods have the same value in each of `columns`, on each set of features.
-
-    One difference contradicts the claim.
-
-    Returns
-    -------
-    Verdict
-        ours: the number of pairs of column and features in which the methods differ.
-    """
-    rows = _runs_where(frame, where)
-    differ = []
-    for name, part in rows.groupby("dataset"):
-        for column in columns:
-            values = part[["method", column]].drop_duplicates()
-            if values[column].nunique(dropna=False) > 1:
-                listed = words.listed(
-                    [f"{words.method(row[1])} {short(row[2])}" for row in values.itertuples()]
-                )
-                differ.append(f"{words.column(column)} on {words.features(name)}: {listed}")
-    methods = words.listed([words.method(name) for name in sorted(rows.method.unique())])
-    outcome = f"differ: {'; '.join(differ)}" if differ else "are equal"
-    reason = f"{words.listed([words.column(column) for column in columns])} of {methods} {outcome}"
-    verdict = CONTRADICTED if differ else REPRODUCED
-    return result(single(float(len(differ))), verdict, reason, EXACT, asked=Asked.near(0.0))
 
 
 # Helpers of both parts

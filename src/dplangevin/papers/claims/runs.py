@@ -41,8 +41,8 @@ from dplangevin.papers.claims.verdicts import (
     Asked,
     Verdict,
     all_of,
+    decide,
     extremes,
-    judged,
     not_testable,
     ordering,
     result,
@@ -135,31 +135,43 @@ def beats_all(
     runs: pd.DataFrame,
     *,
     dataset: str,
-    first: str,
     others: list[str],
+    first: str = "",
+    last: str = "",
     axis: str = "promised",
     experiment: str = "wang2015",
     sensitivity: str = "",
     printed: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
-    """Test that the first method beats each of `others` (see `beats`).
+    """Test that the method `first` beats each of `others`, or that each of `others` beats `last` (see `beats`).
 
-    The claim is reproduced if it beats all of them, and contradicted if one of them beats it. Otherwise it is
-    not reproduced. A method does not count if its guarantee fails at a budget or if its chains have diverged.
+    The claim is reproduced if all these orders are shown, and contradicted if the opposite of one is.
+    Otherwise it is not reproduced. One of `others` does not count if its guarantee fails at a budget or if
+    its chains have diverged.
 
     Parameters
     ----------
+    first, last : str
+        The best or the worst method; the other of the two is "".
     sensitivity, printed : str, mapping
-        As in `beats`. One setting must beat all of the others (see `search_against_all`).
+        As in `beats`, for `first`. One setting must beat all of the others (see `search_against_all`).
 
     Returns
     -------
     Verdict
-        ours: the smallest mean difference, against the strongest of the others that count.
+        ours: the smallest mean difference, against the strongest of the others that count, or of the second
+        worst method.
     """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
-    each = {name: beats(runs, first=first, second=name, **where) for name in others}
-    nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "strongest")
+    each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
+    counted = {name for name in others if trusted(select(runs, dataset, name, experiment)).all()}
+    reason = _listed_by_verdict(each, counted)
+    those = [one for name, one in each.items() if name in counted]
+    nearest, verdict = not_testable(reason, Asked.difference(0.0)), NOT_TESTABLE
+    if those:
+        nearest = min(those, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
+        verdict = all_of([one["verdict"] for one in those])
+        reason += f"; the {'strongest' if first else 'nearest'}: {nearest['reason']}"
     if sensitivity:
         experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
         tried = search_against_all(open_runs, dataset, first, others, axis, experiments, _above(0.0))
@@ -167,30 +179,19 @@ def beats_all(
     return {**nearest, "verdict": verdict, "reason": reason}
 
 
-def worst_of_all(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    last: str,
-    others: list[str],
-    axis: str = "promised",
-    experiment: str = "wang2015",
-) -> Verdict:
-    """Test that each of `others` beats the method `last` (see `beats`).
-
-    The claim is reproduced if all do. It is contradicted if `last` beats one of them, that is if the mean
-    difference is below 0 with 95 % confidence. Otherwise it is not reproduced. Which of the others count is
-    decided as in `beats_all`.
-
-    Returns
-    -------
-    Verdict
-        ours: the smallest mean difference `other - last`, that of the second worst method.
-    """
-    where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
-    each = {name: beats(runs, first=name, second=last, **where) for name in others}
-    nearest, verdict, reason = _of_all(each, _trusted(runs, dataset, experiment, others), "nearest")
-    return {**nearest, "verdict": verdict, "reason": reason}
+def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
+    """Return in words for which methods the order is shown, for which its opposite, and for which neither."""
+    texts = {
+        REPRODUCED: "the order is shown for",
+        CONTRADICTED: "the opposite is shown for",
+        NOT_REPRODUCED: "neither is shown for",
+        NOT_TESTABLE: "there is nothing to compare for",
+    }
+    groups: dict[str, list[str]] = {verdict: [] for verdict in texts}
+    for name, one in each.items():
+        note = "" if name in counted else " (not counted: its guarantee fails)"
+        groups[one["verdict"]].append(words.method(name) + note)
+    return "; ".join(f"{texts[key]} {words.listed(names)}" for key, names in groups.items() if names)
 
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
@@ -214,36 +215,6 @@ def _above(threshold: float) -> Shown:
         return comparison.interval, DIRECTIONS.get(ordering(comparison, threshold), 0)
 
     return shown
-
-
-def _trusted(runs: pd.DataFrame, dataset: str, experiment: str, methods: Iterable[str]) -> set[str]:
-    """Return the methods whose guarantee holds at every budget and of which no chain has diverged."""
-    return {name for name in methods if trusted(select(runs, dataset, name, experiment)).all()}
-
-
-def _of_all(each: dict[str, Verdict], counted: set[str], name: str) -> tuple[Verdict, str, str]:
-    """Return the verdict with the smallest difference, the verdict on all that count, and its reason."""
-    said = {
-        REPRODUCED: "the order is shown for",
-        CONTRADICTED: "the opposite is shown for",
-        NOT_REPRODUCED: "neither is shown for",
-        NOT_TESTABLE: "there is nothing to compare for",
-    }
-    groups = {
-        text: [
-            words.method(other) + ("" if other in counted else " (not counted: its guarantee fails)")
-            for other, one in each.items()
-            if one["verdict"] == verdict
-        ]
-        for verdict, text in said.items()
-    }
-    listed = "; ".join(f"{text} {words.listed(names)}" for text, names in groups.items() if names)
-    kept = [one for other, one in each.items() if other in counted]
-    if not kept:
-        one = not_testable(listed, Asked.difference(0.0))
-        return one, one["verdict"], listed
-    nearest = min(kept, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
-    return nearest, all_of([one["verdict"] for one in kept]), f"{listed}; the {name}: {nearest['reason']}"
 
 
 def equal_or_slightly_worse(
@@ -312,7 +283,7 @@ def _often(interval: Interval, often: bool, asked: Asked) -> str:
     """Return the verdict of `equal_or_slightly_worse`."""
     inside = interval.low >= asked.low and interval.high <= asked.high
     apart = interval.low > 0 or interval.high < asked.low
-    return judged(often and inside, apart and not often)
+    return decide(often and inside, apart and not often)
 
 
 # Private methods and their non-private baseline
@@ -369,7 +340,7 @@ def reaches_baseline(
         start, _, outside = _equivalence_threshold(gap, margin, by, level)
         return t_interval(gap[later].mean(axis=1), level), 1 if start <= by else -1 if outside else 0
 
-    verdict = judged(start <= by, outside)
+    verdict = decide(start <= by, outside)
     if sensitivity:
         there = runs[~runs.method.eq(baseline) | learned(runs, dataset)]
         tried = search_pairs(there, dataset, (first, baseline), "promised", (sensitivity, experiment), shown)
@@ -530,7 +501,7 @@ def better_where_mixed(
         return not_testable(reason, asked)
     ratio = kept.value_first / kept.value_second
     ratio = ratio if larger else 1 / ratio
-    verdict = judged(bool((ratio > 1).all()), bool((ratio <= 1).all()))
+    verdict = decide(bool((ratio > 1).all()), bool((ratio <= 1).all()))
     at = ", ".join(
         f"{short(value)} at ε {number(epsilon)}" for epsilon, value in zip(kept.index, ratio, strict=True)
     )
@@ -567,7 +538,7 @@ def theorem_costs_more(
         f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
         f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
     )
-    return result(extremes(ratio), judged(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked=asked)
+    return result(extremes(ratio), decide(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked=asked)
 
 
 def theorem4_constant(

@@ -40,8 +40,8 @@ from dplangevin.papers.claims.verdicts import (
     NoRows,
     Verdict,
     Where,
+    decide,
     equal_as_printed,
-    judged,
     not_testable,
     result,
     rows_where,
@@ -70,18 +70,19 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
     ratios = rows.exact / rows.bound
     worst: dict[str, Any] = dict(rows.iloc[int(ratios.argmax())])
     above = int((ratios > 1 + ROUNDING).sum())
-    words = {"batch": "batch {}", "schedule": "{} steps", "case": "{}"}
-    texts = {key: worst[key] for key in words if isinstance(worst[key], str) and worst[key]}
-    said = [words[key].format(text) for key, text in texts.items()]
+    texts = {"batch": "batch {}", "schedule": "{} steps", "case": "{}"}
+    at = [
+        text.format(worst[key]) for key, text in texts.items() if isinstance(worst[key], str) and worst[key]
+    ]
     sizes = {"condition": "β/λ", "step": "ηβ", "records": "n", "steps": "K"}
-    said += [f"{name} {short(worst[key])}" for key, name in sizes.items() if not math.isnan(worst[key])]
+    at += [f"{name} {short(worst[key])}" for key, name in sizes.items() if not math.isnan(worst[key])]
     cases = "case" if len(rows) == 1 else "cases"
     reason = (
         f"{what}: {ratios.min():.3g} to {ratios.max():.3g} in {len(rows)} exact {cases}, above 1 in {above}; largest "
-        f"at {', '.join(said)}: {short(worst['exact'])} against {short(worst['bound'])}"
+        f"at {', '.join(at)}: {short(worst['exact'])} against {short(worst['bound'])}"
     )
     interval = Interval(float(ratios.max()), float(ratios.min()), float(ratios.max()))
-    return result(interval, judged(above == 0, above > 0), reason, EXACT, asked=Asked(high=1.0))
+    return result(interval, decide(above == 0, above > 0), reason, EXACT, asked=Asked(high=1.0))
 
 
 def bracketed(
@@ -114,7 +115,7 @@ def bracketed(
         f"proven in {kept}: what we can prove is {above.min():.2g} to {above.max():.3g} times as much"
     )
     interval = Interval(float(above.max()), largest, float(above.max()))
-    verdict = judged(kept == len(wide), largest > 1)
+    verdict = decide(kept == len(wide), largest > 1)
     return result(interval, verdict, reason, ATTACK, asked=Asked(high=1.0))
 
 
@@ -126,7 +127,7 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
     """
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
-    verdict = judged(equal_as_printed(ours, 1.0, 1), False)
+    verdict = decide(equal_as_printed(ours, 1.0, 1), False)
     return result(single(ours), verdict, reason, "", asked=Asked.near(1.0))
 
 
@@ -144,7 +145,7 @@ def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
     values, asked = table.condition, Asked(low=least)
     listed = ", ".join(f"{words.features(row.task)}: {row.condition:.3g}" for row in table.itertuples())
     interval = Interval(float(values.min()), float(values.min()), float(values.max()))
-    verdict = judged(bool((values >= least).all()), bool((values < least).all()))
+    verdict = decide(bool((values >= least).all()), bool((values < least).all()))
     return result(interval, verdict, f"β/λ {asked}: {listed}", RANGE, asked=asked)
 
 
@@ -170,7 +171,7 @@ def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping
         f"{name} {100 * counts[name] / total:.1f} % for {100 * published[name]:g} %" for name in counts
     )
     reason = f"of {total} training images: {listed}"
-    verdict = judged(largest < TRUNCATION, largest >= TRUNCATION)
+    verdict = decide(largest < TRUNCATION, largest >= TRUNCATION)
     return result(single(largest), verdict, reason, EXACT, asked=Asked(high=TRUNCATION))
 
 
@@ -287,7 +288,7 @@ def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdi
     ties = len(gaps) - above - below
     said = f"above in {above}, tied in {ties} and below in {below} of {len(gaps)} printed pairs"
     reason = f"{said}, by {max(gaps):.2g} at most"
-    verdict = judged(above == len(gaps), below == len(gaps))
+    verdict = decide(above == len(gaps), below == len(gaps))
     return result(interval, verdict, reason, RANGE, asked=Asked.difference(0.0))
 
 
@@ -363,7 +364,7 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
         for row in table.itertuples()
     )
     interval = Interval(float(narrow.max()), float(narrow.min()), float(narrow.max()))
-    verdict = judged(bool((narrow <= most).all()), not (wide <= most).any())
+    verdict = decide(bool((narrow <= most).all()), not (wide <= most).any())
     if verdict != REPRODUCED and (wide <= most).all():
         verdict = UNDER_CHOICES
     return result(interval, verdict, reason, RANGE, asked=asked)

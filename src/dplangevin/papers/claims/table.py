@@ -12,27 +12,32 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
-from dplangevin.papers.claims.verdicts import NoRows, not_testable, settled, with_power
+from dplangevin.papers.claims import words
+from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable, with_power
 
 COLUMNS = [
-    "id", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
+    "id", "title", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
     "asked_low", "asked_high", "measure", "verdict", "reason", "exhibit", "evidence",
 ]  # fmt: skip
-# Keys of an entry: what the paper says, and how the verdict of the test is adjusted.
-QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")
-JUDGED = ("measure", "tuning", "capped", "outside")  # optional keys of an entry; see `verdicts.settled`
+QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every entry has
+ADJUSTED = ("measure", "tuning", "capped", "outside")  # optional keys; see `verdicts.claim_verdict`
+LONGEST_TITLE = 70  # characters
 RUNS, ANALYSES = "results/runs", "results/analyses"
 
+Entry = Mapping[str, Any]
 Frames = Mapping[str, pd.DataFrame]
 
 
-def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) -> Iterator[dict[str, Any]]:
+def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[dict[str, Any]]:
     """Yield the claims of one paper.
 
     The keys of an entry decide how many claims it becomes and which rows its test reads:
 
-    - `over: {dataset: exhibit}` gives one claim for each data set. Its id ends in the name of the data set.
-    - `proven: true` adds to each claim a second one at equal proven ε. Its id ends in "_audited", and its
+    - `title` is required. In it, `{case}` stands for the entry's `case`, by default the name of the data set.
+    - `rows: {name: {...}}` gives one claim for each name. Its id ends in that name. The row's keys, and the
+      keys of its `test`, replace those of the entry.
+    - `over: {dataset: exhibit}` is short for such rows, one for each data set.
+    - `proven: true` adds to each claim a second one at equal proven ε. Its id ends in "_proven", and its
       kind is "extension", because the paper does not ask this question.
     - `analysis: id` tests the claim on the rows of that analysis.
     - `analysis` with `each: {id: {...}}` gives one claim for every row of the analysis that names this paper.
@@ -41,8 +46,6 @@ def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) ->
     - `runs: [name, ...]` tests the claim on those runs. Its default exhibit is the experiment of the first
       run.
     - An entry with neither `analysis` nor `runs` is tested on all runs of the paper.
-    - `rows: {name: {...}}` gives one claim for each name. Its id ends in that name. The row's keys, and the
-      keys of its `test`, replace those of the entry.
 
     Parameters
     ----------
@@ -54,41 +57,92 @@ def expand(paper: Mapping[str, Any], analyses: Frames = MappingProxyType({})) ->
     Yields
     ------
     dict
-        id, paper, test, the keys in QUOTED, and those in JUDGED that the entry has.
+        id, title, paper, test, the keys in QUOTED, and those in ADJUSTED that the entry has.
         exhibit: names of the exhibits that show the claim, joined by "; ".
         evidence: files that the numbers are recomputed from, joined by "; ".
         analysis or runs: what the claim is tested on, if the entry names it.
+
+    Raises
+    ------
+    ValueError
+        If an entry has no title, or one that is too long or not unique.
     """
-    for name, entry in _by_row(paper["claims"]):
-        if "analysis" in entry:
-            yield from _on_analysis(paper["paper"], name, entry, analyses)
-            continue
-        base = {"paper": paper["paper"], **_keys(entry)}
-        if "runs" in entry:
-            shown = entry.get("exhibit") or entry["runs"][0].partition("/")[0]
-            files = "; ".join(f"{RUNS}/{run}" for run in entry["runs"])
-            more = {"runs": entry["runs"], "exhibit": shown, "evidence": files}
-            yield {"id": f"{paper['paper']}_{name}", **base, **more, "test": entry["test"]}
-            continue
-        for dataset, exhibit in entry.get("over", {"": entry.get("exhibit", "")}).items():
-            test = {**entry["test"], **({"dataset": dataset} if dataset else {})}
-            names = [exhibit, test.get("sensitivity", "")] if exhibit else []
-            files = entry.get("evidence") or _folders(paper, test)
-            shown = dict.fromkeys(of for name in names for of in name.split("; ") if of)
-            more = {"exhibit": "; ".join(shown), "evidence": files}
-            key = "_".join([paper["paper"], name, *([dataset] if dataset else [])])
-            yield {"id": key, **base, **more, "test": test}
-            if entry.get("proven", False):
-                twin = {**base, **more, "kind": "extension", "test": {**test, "axis": "proven"}}
-                yield {"id": f"{key}_proven", **twin}
+    titles: dict[str, str] = {}
+    for name, entry in _entries(paper, analyses):
+        key = f"{paper['paper']}_{name}"
+        claim = _claim(paper, entry)
+        twin = {**claim, "kind": "extension", "test": {**claim["test"], "axis": "proven"}}
+        twin["title"] = f"{claim['title']}, equal proven ε"
+        for id, one in [(key, claim), (f"{key}_proven", twin)][: 2 if entry.get("proven") else 1]:
+            _check_title(id, one["title"], titles, paper["paper"])
+            yield {"id": id, **one}
 
 
-def _keys(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the paper's side of an entry, and the keys that adjust its verdict."""
-    return {key: entry[key] for key in QUOTED} | {key: entry[key] for key in JUDGED if key in entry}
+def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and entry of each claim, with one entry for each of `over`, `rows` and `each`."""
+    for name, entry in paper["claims"].items():
+        rows = entry.get("rows") or {
+            dataset: {"exhibit": exhibit, "test": {"dataset": dataset}}
+            for dataset, exhibit in entry.get("over", {}).items()
+        }
+        if "each" in entry:
+            frame = analyses.get(entry["analysis"], pd.DataFrame({"paper": []}))
+            for row in frame[frame.paper.eq(paper["paper"])].to_dict("records"):
+                own = entry["each"].get(row["id"], {})
+                if own is not None:
+                    quoted = {key: row[key] for key in QUOTED if key in row}
+                    test = {**entry["test"], "id": row["id"]}
+                    yield row["id"], {**quoted, **entry, **own, "test": test}
+        elif rows:
+            for row, own in rows.items():
+                yield f"{name}_{row}", {**entry, **own, "test": {**entry["test"], **own.get("test", {})}}
+        else:
+            yield name, dict(entry)
 
 
-def _folders(paper: Mapping[str, Any], test: Mapping[str, Any]) -> str:
+def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
+    """Return the claim of an entry, without its id."""
+    test = entry["test"]
+    exhibit, source = "", {}
+    if "analysis" in entry:
+        exhibit, source = entry["analysis"], {"analysis": entry["analysis"]}
+        evidence = f"{ANALYSES}/{exhibit}.csv"
+    elif "runs" in entry:
+        exhibit, source = entry["runs"][0].partition("/")[0], {"runs": entry["runs"]}
+        evidence = "; ".join(f"{RUNS}/{run}" for run in entry["runs"])
+    else:
+        evidence = entry.get("evidence") or _folders(paper, test)
+    exhibit = entry.get("exhibit") or exhibit
+    if exhibit and test.get("sensitivity", exhibit) not in exhibit.split("; "):
+        exhibit += f"; {test['sensitivity']}"
+    case = entry.get("case") or words.features(test.get("dataset", ""))
+    return {
+        "title": entry.get("title", "").format(case=case),
+        "paper": paper["paper"],
+        **{key: entry[key] for key in QUOTED},
+        **{key: entry[key] for key in ADJUSTED if key in entry},
+        **source,
+        "exhibit": exhibit,
+        "evidence": evidence,
+        "test": test,
+    }
+
+
+def _check_title(id: str, title: str, titles: dict[str, str], paper: str) -> None:
+    """Add the title to `titles`; raise ValueError if it is missing, too long or not unique."""
+    where = f"{id}: `title` in conf/claim/{paper}.yaml"
+    if not title:
+        raise ValueError(f"{where} is missing: say in plain words what is claimed")
+    if len(title) > LONGEST_TITLE:
+        raise ValueError(
+            f"{where}, {title!r}, has {len(title)} characters: shorten it to at most {LONGEST_TITLE}"
+        )
+    if title in titles:
+        raise ValueError(f"{where}, {title!r}, is that of {titles[title]}: each claim needs its own")
+    titles[title] = id
+
+
+def _folders(paper: Entry, test: Entry) -> str:
     """Return the result folders that a test compares, joined by "; ".
 
     A test on one data set compares its experiment and its sensitivity run. Every other test has all runs of
@@ -100,40 +154,7 @@ def _folders(paper: Mapping[str, Any], test: Mapping[str, Any]) -> str:
     return "; ".join(f"{RUNS}/{name}/{test['dataset']}" for name in names if name)
 
 
-def _by_row(claims: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield name and entry of each claim, with one claim for each of the entry's `rows`."""
-    for name, entry in claims.items():
-        if "rows" not in entry:
-            yield name, entry
-            continue
-        shared = {key: value for key, value in entry.items() if key != "rows"}
-        for row, own in entry["rows"].items():
-            test = {**entry["test"], **own.get("test", {})}
-            yield f"{name}_{row}", {**shared, **own, "test": test}
-
-
-def _on_analysis(
-    paper: str, name: str, entry: Mapping[str, Any], analyses: Frames
-) -> Iterator[dict[str, Any]]:
-    """Yield the claims of an entry that is tested on the rows of an analysis."""
-    analysis = entry["analysis"]
-    base = {"paper": paper, "analysis": analysis, "exhibit": entry.get("exhibit", analysis)}
-    base["evidence"] = f"{ANALYSES}/{analysis}.csv"
-    if "each" not in entry:
-        yield {"id": f"{paper}_{name}", **base, **_keys(entry), "test": entry["test"]}
-        return
-    if analysis not in analyses:
-        return
-    frame = analyses[analysis]
-    for _, row in frame[frame.paper.eq(paper)].iterrows():
-        own = entry["each"].get(row["id"], {})
-        if own is None:
-            continue
-        keys = _keys({**dict(row), **{key: value for key, value in entry.items() if key != "each"}, **own})
-        yield {"id": f"{paper}_{row['id']}", **base, **keys, "test": {**entry["test"], "id": row["id"]}}
-
-
-def evaluate(paper: Mapping[str, Any], runs: Frames, analyses: Frames = MappingProxyType({})) -> pd.DataFrame:
+def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})) -> pd.DataFrame:
     """Return the claims table of one paper (columns COLUMNS), with one row for each claim.
 
     A claim is not testable where the runs or the analysis lack its subject, for example at a smaller scale.
@@ -160,15 +181,15 @@ def evaluate(paper: Mapping[str, Any], runs: Frames, analyses: Frames = MappingP
             verdict = test(frame)
         except NoRows as error:
             verdict = not_testable(str(error))
-        judged = {key: claim[key] for key in ("kind", "setting", *JUDGED) if key in claim}
+        words_of_entry = {key: claim[key] for key in ("kind", "setting", *ADJUSTED) if key in claim}
         try:
-            rows.append({**claim, **with_power(settled(verdict, **judged), claim["unit"])})
+            rows.append({**claim, **with_power(claim_verdict(verdict, **words_of_entry), claim["unit"])})
         except ValueError as error:
             raise ValueError(f"{claim['id']}: {error}") from error
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _named(names: Sequence[str], paper: Mapping[str, Any], runs: Frames) -> pd.DataFrame:
+def _named(names: Sequence[str], paper: Entry, runs: Frames) -> pd.DataFrame:
     """Return the rows of those runs that exist; raise NoRows if none exists."""
     frames = [runs[name] for name in names if name in runs]
     if not frames:

@@ -18,7 +18,7 @@ A question that the paper does not ask (kind "extension") has its own verdicts: 
 undecided or not testable. They refer to what was run, stand-ins included. If the two methods of an ordering
 are swapped, "holds" and "does not hold" are swapped too.
 
-A rule (the `test` of a claim) says what the evidence shows. `settled` turns that into the verdict of the
+A rule (the `test` of a claim) says what the evidence shows. `claim_verdict` turns that into the verdict of the
 claim. A `Verdict` is a dict with the keys of `result`.
 """
 
@@ -148,8 +148,8 @@ def result(
     }
 
 
-def settled(
-    found: Verdict,
+def claim_verdict(
+    outcome: Verdict,
     *,
     kind: str,
     setting: str,
@@ -158,7 +158,7 @@ def settled(
     capped: str = "",
     outside: str = "",
 ) -> Verdict:
-    """Return the verdict of a claim from the finding of its test; raise ValueError for an unknown word.
+    """Return the verdict of a claim from the outcome of its test; raise ValueError for an unknown word.
 
     A contradiction becomes "not reproduced", and the reason says why, in each of these cases:
 
@@ -176,7 +176,7 @@ def settled(
 
     Parameters
     ----------
-    found : Verdict
+    outcome : Verdict
         What the test returned.
     kind, setting : str
         One of KINDS, and one of SETTINGS.
@@ -198,12 +198,12 @@ def settled(
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-    measure, verdict, reason = measure or found["measure"], found["verdict"], found["reason"]
+    measure, verdict, reason = measure or outcome["measure"], outcome["verdict"], outcome["reason"]
     if outside:
         reason = f"outside our means: {outside}; {reason}"
-        return {**found, "measure": measure, "verdict": NOT_TESTABLE, "reason": reason}
-    if kind == "extension" and found.get("direction"):
-        verdict = judged(found["direction"] == 1, found["direction"] == -1)
+        return {**outcome, "measure": measure, "verdict": NOT_TESTABLE, "reason": reason}
+    if kind == "extension" and outcome.get("direction"):
+        verdict = decide(outcome["direction"] == 1, outcome["direction"] == -1)
     weak, uneven = "", "; ".join(["the methods were not tuned alike", *([capped] if capped else [])])
     if measure not in CONCLUSIVE:
         weak = "a range is no interval" if measure else "one value has no interval"
@@ -220,7 +220,7 @@ def settled(
     elif kind == "paper" and setting == "chosen" and measure in (INTERVAL, ONE_SPLIT):
         weak = "settings that the paper leaves open were chosen here"
     opposite = verdict == CONTRADICTED
-    if verdict == NOT_REPRODUCED and found.get("direction") == -1:
+    if verdict == NOT_REPRODUCED and outcome.get("direction") == -1:
         opposite, weak = True, weak or "only a stand-in shows it"
     if opposite and weak:
         verdict, reason = NOT_REPRODUCED, f"{reason}; this contradicts nothing: {weak}"
@@ -231,7 +231,7 @@ def settled(
         verdict = shown.get(verdict, verdict)
     elif verdict == REPRODUCED and setting in ("stand-in", "invented"):
         verdict = UNDER_CHOICES
-    return {**found, "measure": measure, "verdict": verdict, "reason": reason}
+    return {**outcome, "measure": measure, "verdict": verdict, "reason": reason}
 
 
 def with_power(row: Verdict, unit: str) -> Verdict:
@@ -274,14 +274,16 @@ def rows_where(frame: pd.DataFrame, where: Where, missing: str = "") -> pd.DataF
     return rows
 
 
-def judged(holds: bool, opposite: bool) -> str:
+def decide(holds: bool, opposite: bool) -> str:
     """Return reproduced if the claim holds, contradicted if its opposite does, otherwise not reproduced."""
     if holds:
         return REPRODUCED
     return CONTRADICTED if opposite else NOT_REPRODUCED
 
 
-def promised(claimed: float, *, replaced: float, added: float, attack: float, elsewhere: bool = False) -> str:
+def promise_verdict(
+    claimed: float, *, replaced: float, added: float, attack: float, elsewhere: bool = False
+) -> str:
     """Return the verdict on a promised ε from its proven ε and its attack ε.
 
     - reproduced: the proven ε for replaced records, the papers' neighbour relation, is at most the promise.
@@ -300,7 +302,7 @@ def promised(claimed: float, *, replaced: float, added: float, attack: float, el
     elsewhere : bool
         Whether the promise holds with settings that the paper leaves open.
     """
-    verdict = judged(replaced <= claimed, attack > claimed and not elsewhere)
+    verdict = decide(replaced <= claimed, attack > claimed and not elsewhere)
     return UNDER_CHOICES if verdict == NOT_REPRODUCED and (elsewhere or added <= claimed) else verdict
 
 
@@ -312,7 +314,7 @@ def ordering(comparison: Comparison, threshold: float) -> str:
     - not reproduced: neither.
     """
     interval = comparison.interval
-    return judged(
+    return decide(
         interval.low > threshold and not comparison.below, interval.high < threshold and not comparison.above
     )
 
@@ -338,12 +340,14 @@ def within(
         What the values are, one of MEASURES.
     """
     asked = Asked.within(bounds)
-    held = int(values.between(*asked).sum())
+    inside = int(values.between(*asked).sum())
     interval = extremes(values)
     spread = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (interval.low, interval.high)))
     cases = "1 case" if len(values) == 1 else f"{len(values)} cases"
-    reason = f"{reason} {spread} in {cases}, asked: {asked}; {held} of {len(values)} hold"
-    return result(interval, judged(held == len(values), strict or held == 0), reason, measure, asked=asked)
+    reason = f"{reason} {spread} in {cases}, asked: {asked}; {inside} of {len(values)} hold"
+    return result(
+        interval, decide(inside == len(values), strict or inside == 0), reason, measure, asked=asked
+    )
 
 
 def equal_as_printed(ours: float, published: float, digits: int) -> bool:
@@ -396,7 +400,7 @@ def two_networks(
     reason += (
         "; the network that the paper describes was not trained with these settings" if paper is None else ""
     )
-    verdict = judged(paper is not None and paper.direction == 1, paper is not None and paper.direction == -1)
+    verdict = decide(paper is not None and paper.direction == 1, paper is not None and paper.direction == -1)
     stands_in = small is not None and (paper is None or paper.holds == (small.direction == 1))
     if verdict != REPRODUCED and (elsewhere or (small is not None and stands_in and small.direction == 1)):
         verdict = UNDER_CHOICES

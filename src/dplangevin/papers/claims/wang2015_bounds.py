@@ -14,48 +14,47 @@ what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
 from dplangevin.papers.claims.verdicts import (
-    CONTRADICTED,
     EXACT,
     INTERVAL,
-    NOT_REPRODUCED,
-    REPRODUCED,
     Asked,
     Bounds,
     Verdict,
     Where,
+    decide,
     result,
     rows_where,
+    single,
 )
 from dplangevin.papers.statistics import Interval
 
 LIMITS = ["value", "low", "high"]
 
 
-def exact(
-    frame: pd.DataFrame, *, of: Callable[[pd.DataFrame], Verdict], what: str, strict: bool = False
+def covered(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    bounds: Bounds,
+    what: str,
+    over: Where | None = None,
+    keys: Sequence[str] = (),
 ) -> Verdict:
-    """Apply another rule to exact values, and mark its verdict as exact.
-
-    The values are closed forms, enumerations or converged quadratures. `of` is the other rule; it takes the
-    frame alone. `strict` is for a bound, which one case above it refutes. Then "not reproduced" becomes
-    "contradicted".
-    """
-    found = of(frame)
-    if strict and found["verdict"] == NOT_REPRODUCED:
-        found = {**found, "verdict": CONTRADICTED}
-    return {**found, "reason": f"{what}: {found['reason']}", "measure": "exact"}
-
-
-def covered(frame: pd.DataFrame, *, where: Where, bounds: Bounds, what: str) -> Verdict:
     """Test that the 95 % interval of each row lies within `bounds`.
 
     The claim is contradicted if every interval lies entirely outside the bounds. Otherwise, if not all lie
     within, it is not reproduced.
+
+    Parameters
+    ----------
+    over, keys : Where, sequence of str
+        Positive rows that the rows `where` are divided by, matched on the columns `keys`. The interval of a
+        ratio divides the lower end of one 95 % interval by the upper end of the other, and the reverse. It
+        covers at least 90 %, and 95 % where the two errors do not oppose each other.
 
     Returns
     -------
@@ -63,38 +62,26 @@ def covered(frame: pd.DataFrame, *, where: Where, bounds: Bounds, what: str) -> 
         ours, low, high: the row whose interval reaches furthest from the middle of the bounds.
     """
     rows = rows_where(frame, where).dropna(subset=LIMITS)
-    return _covered([Interval(*row) for row in rows[LIMITS].to_numpy(float)], bounds, what)
-
-
-def covered_ratio(
-    frame: pd.DataFrame, *, top: Where, bottom: Where, keys: Sequence[str], bounds: Bounds, what: str
-) -> Verdict:
-    """Test that the interval of the ratio of two positive rows lies within `bounds`, as `covered` does.
-
-    The rows `top` are divided by the rows `bottom`, matched on the columns `keys`. The interval of a ratio
-    divides the lower end of one 95 % interval by the upper end of the other, and the reverse. It covers at
-    least 90 %. It covers 95 % where the two errors do not oppose each other.
-    """
-    above, below = (rows_where(frame, where).dropna(subset=LIMITS) for where in (top, bottom))
-    pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
-    upper, lower = (pairs[[f"{name}_{end}" for name in LIMITS]].to_numpy(float) for end in ("top", "bottom"))
-    ratios = upper / lower[:, [0, 2, 1]]
-    return _covered([Interval(*row) for row in ratios], bounds, what)
-
-
-def _covered(found: Sequence[Interval], bounds: Bounds, what: str) -> Verdict:
-    """Return the verdict on intervals that all should lie within `bounds`."""
+    values = rows[LIMITS].to_numpy(float)
+    if over is not None:
+        pairs = rows.merge(
+            rows_where(frame, over).dropna(subset=LIMITS), on=list(keys), suffixes=("", "_over")
+        )
+        values = pairs[LIMITS].to_numpy(float) / pairs[["value_over", "high_over", "low_over"]].to_numpy(
+            float
+        )
+    intervals = [Interval(*row) for row in values]
     low, high = asked = Asked.within(bounds)
-    inside = [low <= one.low and one.high <= high for one in found]
-    apart = [one.high < low or one.low > high for one in found]
+    inside = sum(low <= one.low and one.high <= high for one in intervals)
+    outside = sum(one.high < low or one.low > high for one in intervals)
     middle = (low + high) / 2 if math.isfinite(low + high) else low if math.isfinite(low) else high
-    ours = max(found, key=lambda one: max(abs(one.low - middle), abs(one.high - middle)))
-    verdict = REPRODUCED if all(inside) else CONTRADICTED if all(apart) else NOT_REPRODUCED
+    furthest = max(intervals, key=lambda one: max(abs(one.low - middle), abs(one.high - middle)))
     reason = (
-        f"{what}: 95 % interval within [{low:g}, {high:g}] for {sum(inside)} of {len(found)}, outside it for "
-        f"{sum(apart)}; the furthest {ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]"
+        f"{what}: 95 % interval within [{low:g}, {high:g}] for {inside} of {len(intervals)}, outside it for "
+        f"{outside}; the furthest {furthest.mean:.3g} [{furthest.low:.3g}, {furthest.high:.3g}]"
     )
-    return result(ours, verdict, reason, INTERVAL, asked=asked)
+    verdict = decide(inside == len(intervals), outside == len(intervals))
+    return result(furthest, verdict, reason, INTERVAL, asked=asked)
 
 
 def nearer_to_one(
@@ -113,18 +100,16 @@ def nearer_to_one(
         low, high: that ratio from the ends of the intervals.
     """
     ratios = []
-    one, other = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
-    groups = dict(list(other.groupby(list(keys))))
-    for name, part in one.groupby(list(keys)):
-        near, far = _distance(part), _distance(groups[name])
+    nearer, further = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
+    groups = dict(list(further.groupby(list(keys))))
+    for name, rows in nearer.groupby(list(keys)):
+        near, far = _distance(rows), _distance(groups[name])
         over = zip(near, (far.mean, far.high, far.low), strict=True)
         ratios.append(Interval(*(top / bottom if bottom else math.inf for top, bottom in over)))
     ours = max(ratios, key=lambda ratio: ratio.mean)
     shown = sum(ratio.high < 1 for ratio in ratios)
     opposite = sum(ratio.low > 1 for ratio in ratios)
-    verdict = (
-        REPRODUCED if shown == len(ratios) else CONTRADICTED if opposite == len(ratios) else NOT_REPRODUCED
-    )
+    verdict = decide(shown == len(ratios), opposite == len(ratios))
     reason = (
         f"{what}: below 1 beyond the 95 % intervals in {shown} of {len(ratios)} comparisons, above it in {opposite}; "
         f"the largest {ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]"
@@ -154,13 +139,13 @@ def together(frame: pd.DataFrame, *, first: str, second: str, small: float, larg
     last = frame[frame.x.eq(rows_where(frame, {"kind": first}).x.max())]
     pairs = rows_where(last, {"kind": first}).merge(rows_where(last, {"kind": second}), on="case")
     low, high = pairs[["value_x", "value_y"]].min(axis=1), pairs[["value_x", "value_y"]].max(axis=1)
-    held = high.le(small) | low.ge(large)
+    small_or_large = high.le(small) | low.ge(large)
     opposed = low.le(small) & high.ge(large)
-    verdict = REPRODUCED if held.all() else CONTRADICTED if opposed.any() else NOT_REPRODUCED
+    verdict = decide(bool(small_or_large.all()), bool(opposed.any()))
     values = zip(pairs.case, pairs.value_x, pairs.value_y, strict=True)
     named = ", ".join(f"{case} {one:.2g} and {other:.2g}" for case, one, other in values)
     reason = (
         f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: {named}"
     )
     largest = float((high - low).max())
-    return result(Interval(largest, math.nan, math.nan), verdict, reason, EXACT, asked=None)
+    return result(single(largest), verdict, reason, EXACT, asked=None)
