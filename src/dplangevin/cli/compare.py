@@ -151,7 +151,7 @@ def compare(
     from rich.console import Console
 
     from dplangevin import files
-    from dplangevin.cli import comparison
+    from dplangevin.cli.comparison import Comparison, methods_named
     from dplangevin.cli.output import counted
     from dplangevin.data import schema as schemas
     from dplangevin.pipeline import executor
@@ -180,13 +180,13 @@ def compare(
     if results == Path():
         raise ValueError("--out: name a folder, which may be a new one")
     _ours(results, schema)
-    asked = comparison.Comparison(
+    comparison = Comparison(
         name=re.sub(r"\W+", "_", table.stem),
         folder=table.parent,
         file=table.name,
         schema=stated,
         splits=splits,
-        methods=comparison.methods_named(_listed(methods), method or (), quick=quick),
+        methods=methods_named(_listed(methods), method or (), quick=quick),
         epsilons=_numbers(epsilon),
         delta=delta,
         seeds=folds or repeats,
@@ -208,14 +208,14 @@ def compare(
             status.stop()
             cores = executor.workers()
             console.print(
-                f"{fits:,} fits of {counted(len(asked.methods), 'method')}: about {duration(seconds / cores)} on "
+                f"{fits:,} fits of {counted(len(comparison.methods), 'method')}: about {duration(seconds / cores)} on "
                 f"{counted(cores, 'core')}. Ctrl-C keeps what is finished.",
                 highlight=False,
                 soft_wrap=True,
             )
 
         try:
-            outcome = asked.run(lambda name: status.update(f"Working out the budgets of {name}"), begin)
+            outcome = comparison.run(lambda name: status.update(f"Working out the budgets of {name}"), begin)
         except KeyboardInterrupt:
             status.stop()
             console.print(
@@ -225,10 +225,10 @@ def compare(
                 soft_wrap=True,
             )
             raise
-    found = compare_page.Page(asked, stated, outcome, predicted, read)
-    files.write(asked.results, found.files())
-    asked.forget_secret()
-    _print(found)
+    page = compare_page.Page(comparison, stated, outcome, predicted, read)
+    files.write(comparison.results, page.files())
+    comparison.forget_secret()
+    _print(page)
 
 
 def duration(seconds: float) -> str:
@@ -241,33 +241,33 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} hours"
 
 
-def _print(found: Any) -> None:
+def _print(page: Any) -> None:
     """Print the tables, the sentences, and the place of the page."""
     from dplangevin.cli.output import Column, line, table
 
-    for axis in found.AXES:
+    for axis in page.AXES:
         line()
-        line(found.heading(axis), style="bold")
-        columns = [Column("method"), *(Column(f"ε = {each}", number=True) for each in found.epsilons)]
-        rows = [[row.label, *(cell.text for cell in row.cells)] for row in found.rows(axis)]
+        line(page.heading(axis), style="bold")
+        columns = [Column("method"), *(Column(f"ε = {each}", number=True) for each in page.epsilons)]
+        rows = [[row.label, *(cell.text for cell in row.cells)] for row in page.rows(axis)]
         table(columns, rows)
-        for sentence in found.sentences(axis):
+        for sentence in page.sentences(axis):
             line(sentence)
     line()
-    line(found.LEGEND)
+    line(page.LEGEND)
     for text in [
-        *found.released,
-        *(f"Warning: {text}." for text in found.warnings),
-        *found.clipped,
-        *(f"{name}: {why}" for name, why in found.notes),
-        *found.time,
+        *page.released,
+        *(f"Warning: {text}." for text in page.warnings),
+        *page.clipped,
+        *(f"{name}: {why}" for name, why in page.notes),
+        *page.time,
     ]:
         line(text)
     line()
     line("What next:", style="bold")
-    for text in found.next:
+    for text in page.next:
         line(f"- {text}", indent=2)
-    line(f"Page, figures and numbers: {found.asked.results}/index.html, ...")
+    line(f"Page, figures and numbers: {page.comparison.results}/index.html, ...")
 
 
 def _read_test(test: Path, table: Path, stated: Any) -> str:
@@ -275,9 +275,9 @@ def _read_test(test: Path, table: Path, stated: Any) -> str:
     from dplangevin.data import columns
     from dplangevin.data.table import listed
 
-    found = columns.read(test, **stated.form._asdict(), marks=stated.marks)
-    more = [name for name in found.columns if name not in (stated.target, *stated.columns)]
-    text = f"Read {test.name!r} to test on: {found.rows:,} rows, written as the other table"
+    reading = columns.read(test, **stated.form._asdict(), marks=stated.marks)
+    more = [name for name in reading.columns if name not in (stated.target, *stated.columns)]
+    text = f"Read {test.name!r} to test on: {reading.rows:,} rows, written as the other table"
     text += f"; not used: {listed(more)}" if more else ""
     return text + ("; these are the rows that are trained on." if test.samefile(table) else ".")
 
@@ -303,9 +303,9 @@ def _schema(
     if path is None:
         reading = options.read(table)
         given, dropped = options.template(reading, target)
-        found = schemas.Schema.of(given, str(table))
-        schemas.check_labels(reading, found)
-        return found, reading, dropped
+        stated = schemas.Schema.of(given, str(table))
+        schemas.check_labels(reading, stated)
+        return stated, reading, dropped
     for field in fields(options):
         if field.name != "ranges_from_data" and getattr(options, field.name):
             raise ValueError(f"{flag(field.name)}: the schema {path} says that: change it there")
@@ -323,15 +323,15 @@ def _schema(
     dropped = {}
     if options.ranges_from_data:
         given, dropped = schemas.filled(given, reading)
-    found = schemas.Schema.of(given, str(path))
-    if absent := [name for name in found.columns if name not in reading.columns]:
+    stated = schemas.Schema.of(given, str(path))
+    if absent := [name for name in stated.columns if name not in reading.columns]:
         raise DataError(f"{no_column(table, absent[0], [*reading.columns])}: change {path}")
-    if others := [name for name in reading.columns if name not in (target, *found.columns)]:
+    if others := [name for name in reading.columns if name not in (target, *stated.columns)]:
         raise DataError(
             f"{path} says nothing of column {', '.join(map(repr, others))} of {table}: add it, or name it with `drop`"
         )
-    schemas.check_labels(reading, found)
-    return found, reading, dropped
+    schemas.check_labels(reading, stated)
+    return stated, reading, dropped
 
 
 def _file(path: Path) -> Path:
