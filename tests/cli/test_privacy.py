@@ -199,15 +199,15 @@ def test_ordinary_steps_are_priced_by_all(event: DpEvent, adjacency: Adjacency) 
 @pytest.mark.parametrize(("records", "batch", "steps"), [(1000, 10, 929), (977, 31, 1), (60_000, 128, 9375)])
 def test_as_many_steps_are_priced_as_were_asked_for(records: int, batch: int, steps: int) -> None:
     given = Options(records=records, batch=batch, steps=steps)
-    for sampling in ("poisson", "subset"):
-        assert gaussian(replace(given, sampling=sampling)).count == steps
+    samplings: tuple[Any, ...] = ("poisson", "subset")
+    for sampling in samplings:
+        assert gaussian(replace(given, sampling=sampling)).number == steps
     assert method_of(replace(given, method="dp_sgld")).sampling.steps(records) == steps
 
 
 def test_steps_and_epochs_say_the_same() -> None:
-    given = Options(records=60_000, batch=128)
-    one, other = (gaussian(replace(given, **much)).event(1.1) for much in ({"epochs": 20}, {"steps": 9375}))
-    assert one == other
+    one, other = Options(records=60_000, batch=128, epochs=20), Options(records=60_000, batch=128, steps=9375)
+    assert gaussian(one).event(1.1) == gaussian(other).event(1.1)
 
 
 def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it() -> None:

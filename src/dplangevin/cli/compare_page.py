@@ -297,8 +297,9 @@ class Page:
     @property
     def budgets(self) -> Iterator[dict[str, str]]:
         """Every budget, and its price."""
-        rows = sort_by(self._private.sort_values("epsilon"), method=[*self.runs.method.unique()])
-        for row in rows.itertuples():
+        table = sort_by(self._private.sort_values("epsilon"), method=[*self.runs.method.unique()])
+        rows: list[Any] = [*table.itertuples()]
+        for row in rows:
             steps = "" if np.isnan(row.steps) else f"{row.steps:g} × {row.batch:g} rows"
             yield {
                 "method": look(row.method).label,

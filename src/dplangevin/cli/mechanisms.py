@@ -194,7 +194,7 @@ class Steps(NamedTuple):
         return int(self.sampling.size(self.records))
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         """Number of steps."""
         return int(self.sampling.steps(self.records))
 
@@ -208,22 +208,22 @@ class Steps(NamedTuple):
 
         if self.sampling.scheme == "poisson":
             rate = self.size / self.records
-            return steps_event(noise, rate=rate, steps=self.count, schedule=self.schedule)
+            return steps_event(noise, rate=rate, steps=self.number, schedule=self.schedule)
         if self.schedule == "fixed":
             step = composed_steps(self.records, self.size, np.array([noise]))
-            return SelfComposedDpEvent(step, self.count)
-        return composed_steps(self.records, self.size, noise * np.arange(1, self.count + 1) ** (1 / 6))
+            return SelfComposedDpEvent(step, self.number)
+        return composed_steps(self.records, self.size, noise * np.arange(1, self.number + 1) ** (1 / 6))
 
     def mechanism(self, noise: float) -> Mechanism:
         """Return the mechanism for a noise multiplier."""
         rows = {"poisson": "Poisson samples of {:,}", "subset": "uniform subsets of {:,}", "full": "all rows"}
         title = (
-            f"{self.count:,} Gaussian steps on {rows[self.sampling.scheme].format(self.size)} of {self.records:,} "
+            f"{self.number:,} Gaussian steps on {rows[self.sampling.scheme].format(self.size)} of {self.records:,} "
             f"rows, noise multiplier {noise:.6g}"
         )
         if self.schedule == "decreasing":
             title += " at first, growing as t^(1/6)"
-        settings = {"noise_multiplier": noise, "steps": self.count, "rate": self.size / self.records}
+        settings = {"noise_multiplier": noise, "steps": self.number, "rate": self.size / self.records}
         assumptions = "every step's result released", "number of records public"
         return Mechanism(title, self.event(noise), settings=settings, assumptions=assumptions)
 
@@ -256,8 +256,8 @@ def gaussian(options: Options) -> Steps:
         raise ValueError("how many steps is missing: add for example --epochs 20, or --steps 1000")
     steps = Steps(sampling, options.records, "fixed" if schedule == "fixed" else "decreasing")
     require(
-        steps.count <= MOST_STEPS,
-        f"{'--epochs' if options.steps is None else '--steps'} makes {steps.count:.4g} steps, more than the "
+        steps.number <= MOST_STEPS,
+        f"{'--epochs' if options.steps is None else '--steps'} makes {steps.number:.4g} steps, more than the "
         f"{MOST_STEPS:.0e} that are composed: lower it",
     )
     return steps
