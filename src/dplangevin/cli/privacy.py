@@ -254,7 +254,9 @@ def _failed(mechanism: Mechanism, costs: Survey) -> list[str]:
 
 
 def _times(ratio: float) -> str:
-    return "" if ratio != ratio else f"{ratio:.2f}" if ratio < 100 else f"{ratio:.0f}"
+    from dplangevin.text import fixed
+
+    return fixed(ratio, ".2f" if ratio < 100 else ".0f")
 
 
 def _document(mechanism: Mechanism, options: Options, costs: Survey, bounds: list[Bound]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ which lies beside them. They use no network.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -289,7 +290,7 @@ class Site:
             return [
                 (str(key).replace("_", " "), _plain(value))
                 for key, value in numbers.items()
-                if not _long(value)
+                if not re.search(r"\{|dplangevin\.", str(value))  # nested, or names code
             ]
         frame = read.read_runs(folders, spec.get("runs", ()), self.results / "runs")
         private = frame[np.isfinite(frame.epsilon)]
@@ -439,14 +440,13 @@ class Site:
             "hashes": [(path, sha256(self.root / path)) for path in hashed],
         }
 
-    def _counts(self, runs: list[Path]) -> list[tuple[str, str, str]]:
+    def _counts(self, runs: list[Path]) -> list[tuple[str, ...]]:
         """Return the name of every folder of runs, its number of settings and its number of scores."""
-        found = []
+        counts = []
         for path in runs:
-            scores = path.with_name("scores.csv")
-            lines = [file.read_bytes().count(b"\n") - 1 for file in (path, scores)]
-            found.append((f"{path.parts[-3]}/{path.parts[-2]}", f"{lines[0]:,}", f"{lines[1]:,}"))
-        return found
+            lines = [path.with_name(f).read_bytes().count(b"\n") - 1 for f in ("runs.csv", "scores.csv")]
+            counts.append((f"{path.parts[-3]}/{path.parts[-2]}", *map("{:,}".format, lines)))
+        return counts
 
     def _timings(self, table: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[str]]]]:
         """Return the data sets, and the run time of each method on each of them."""
@@ -508,16 +508,3 @@ def _plain(value: Any) -> str:
     if hasattr(value, "__iter__") and not isinstance(value, str):
         return ", ".join(_plain(item) for item in value)
     return str(value)
-
-
-def _long(value: Any) -> bool:
-    """Return whether a value of the configuration is nested or names code."""
-    return (
-        hasattr(value, "keys")
-        or (
-            hasattr(value, "__iter__")
-            and not isinstance(value, str)
-            and any(hasattr(item, "keys") for item in value)
-        )
-        or "dplangevin." in str(value)
-    )
