@@ -140,6 +140,8 @@ def test_the_keyboard_reaches_everything(browser: Browser) -> None:
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")
         assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+        expect(page.locator("figure a").first).to_be_focused()
+        page.keyboard.press("Tab")
         expect(page.locator(".scroll").first).to_be_focused()  # a wide table scrolls by arrow keys
 
 
