@@ -5,6 +5,7 @@ import logging
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from scipy.stats import norm
 from typer.testing import CliRunner
 
 from dplangevin.cli import app, privacy
+from dplangevin.cli.mechanisms import Options, gaussian, method_of
 from dplangevin.methods.registry import named
 from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.stepsize import steps_event
@@ -34,11 +36,20 @@ def run(words: str) -> Any:
     return CliRunner().invoke(app, words.split())
 
 
+def not_json(constant: str) -> None:
+    raise AssertionError(f"JSON has no {constant}")
+
+
 def document(words: str) -> dict[str, Any]:
     done = run(f"{words} --json")
     assert done.exit_code == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout, parse_constant=not_json)
     return found
+
+
+@pytest.fixture(scope="module")
+def sampled() -> dict[str, Any]:
+    return document(f"price {STEPS} --noise 1.1 --epochs 20")
 
 
 def epsilon(found: dict[str, Any], key: str, adjacency: str, scope: str = "all iterates") -> float:
@@ -47,14 +58,13 @@ def epsilon(found: dict[str, Any], key: str, adjacency: str, scope: str = "all i
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-def test_sampled_steps_cost_what_dp_accounting_says(adjacency: str) -> None:
-    found = document(f"price {STEPS} --noise 1.1 --epochs 20")
+def test_sampled_steps_cost_what_dp_accounting_says(adjacency: str, sampled: dict[str, Any]) -> None:
     relation = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE}.get(
         adjacency, NeighboringRelation.REPLACE_ONE
     )
     theirs = PLDAccountant(relation)
     theirs.compose(SelfComposedDpEvent(PoissonSampledDpEvent(128 / 60000, GaussianDpEvent(1.1)), 9375))
-    assert epsilon(found, "tight", adjacency) == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
+    assert epsilon(sampled, "tight", adjacency) == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
 
 
 @pytest.mark.parametrize(("adjacency", "sensitivity"), [("add_remove", 1.0), ("replace_one", 2.0)])
@@ -73,20 +83,16 @@ def test_a_delta_that_a_published_record_meets_is_warned_of(delta: str, warned: 
     done = run(f"price --records 100 --batch 10 --noise 2 --epochs 1 --delta {delta}")
     assert done.exit_code == 0
     assert ("Warning\n  delta 0.01 is not below 1/100: a method" in done.stdout) is warned
+    assert "\n  Kifer et al. 2012: it prices objective perturbation with Gaussian noise only\n" in done.stdout
 
 
-def test_ratios_are_to_the_tight_price_of_the_same_neighbours() -> None:
-    rows = document(f"price {STEPS} --noise 1.1 --epochs 20")["prices"]
+def test_ratios_are_to_the_tight_price_of_the_same_neighbours(sampled: dict[str, Any]) -> None:
+    rows = sampled["prices"]
     for adjacency in ("add_remove", "replace_one"):
         tight, *others = (row for row in rows if row["adjacency"] == adjacency)
         assert (tight["status"], tight["ratio"]) == ("tight", 1.0)
         assert all(row["ratio"] == row["epsilon"] / tight["epsilon"] for row in others)
         assert [row["epsilon"] for row in others] == sorted(row["epsilon"] for row in others)
-
-
-def test_steps_and_epochs_say_the_same() -> None:
-    one, other = (document(f"price {STEPS} --noise 1.1 {much}") for much in ("--epochs 20", "--steps 9375"))
-    assert one["prices"] == other["prices"]
 
 
 def test_a_failed_condition_makes_a_claim_of_a_price_and_is_named() -> None:
@@ -103,8 +109,8 @@ def test_a_failed_condition_makes_a_claim_of_a_price_and_is_named() -> None:
     assert row["status"] == "proven"
 
 
-def test_what_cannot_be_priced_is_listed_with_the_reason() -> None:
-    refused = document(f"price {STEPS} --noise 1.1 --epochs 20")["refused"]
+def test_what_cannot_be_priced_is_listed_with_the_reason(sampled: dict[str, Any]) -> None:
+    refused = sampled["refused"]
     reasons = {(each["name"], each["adjacency"]): each["reason"] for each in refused}
     assert reasons["Kifer et al. 2012", ""] == "it prices objective perturbation with Gaussian noise only"
     assert "add_remove" in reasons["Li et al. 2019 (numerical, 32 orders)", "replace_one"]
@@ -145,8 +151,6 @@ def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there(
     assert skipped(found) >= set(who)
     for adjacency in ("replace_one",) if "subset" in words else ("add_remove", "replace_one"):
         assert math.isfinite(epsilon(found, "tight", adjacency))
-    told = run(f"price {words}").stdout
-    assert told.count("skipped") == len(skipped(found))
 
 
 ON_100 = "--records 100 --batch 20 --epochs 1"
@@ -155,13 +159,10 @@ ON_100 = "--records 100 --batch 20 --epochs 1"
 @pytest.mark.parametrize(
     ("words", "left_out"),
     [
-        (f"price {ON_100} --noise 1", True),
         (f"price {ON_100} --noise 1 --attack --attack-runs 1000", True),
-        (f"price {ON_100} --noise 1 --json", True),
         (f"price {ON_100} --noise 10", False),
         (f"calibrate {ON_100} --epsilon 1", False),
         (f"calibrate {ON_100} --epsilon 6 --json", True),
-        ("price --method dp_sgd --records 100 --epsilon 10", True),
     ],
 )
 def test_no_other_librarys_log_is_on_the_screen(words: str, left_out: bool) -> None:
@@ -197,13 +198,16 @@ def test_ordinary_steps_are_priced_by_all(event: DpEvent, adjacency: Adjacency) 
 
 @pytest.mark.parametrize(("records", "batch", "steps"), [(1000, 10, 929), (977, 31, 1), (60_000, 128, 9375)])
 def test_as_many_steps_are_priced_as_were_asked_for(records: int, batch: int, steps: int) -> None:
-    for sampling in ("poisson", "subset"):
-        words = f"--records {records} --batch {batch} --steps {steps} --sampling {sampling} --noise 2"
-        assert document(f"price {words}")["settings"]["steps"] == steps
-    method = document(
-        f"price --method dp_sgld --records {records} --batch {batch} --steps {steps} --epsilon 1"
-    )
-    assert method["settings"]["steps"] == steps
+    given = Options(records=records, batch=batch, steps=steps)
+    samplings: tuple[Any, ...] = ("poisson", "subset")
+    for sampling in samplings:
+        assert gaussian(replace(given, sampling=sampling)).number == steps
+    assert method_of(replace(given, method="dp_sgld")).sampling.steps(records) == steps
+
+
+def test_steps_and_epochs_say_the_same() -> None:
+    one, other = Options(records=60_000, batch=128, epochs=20), Options(records=60_000, batch=128, steps=9375)
+    assert gaussian(one).event(1.1) == gaussian(other).event(1.1)
 
 
 def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it() -> None:
@@ -259,12 +263,6 @@ def test_a_method_of_ones_own_and_any_setting(tmp_path: Any, monkeypatch: pytest
     mine = document("price --method mine_on_the_path.Mine --epsilon 1 --records 500 --set radius=3")
     ours = document("price --method ops --epsilon 1 --records 500 --radius 3")
     assert mine["prices"] == ours["prices"]
-
-
-def test_infinity_is_text_in_the_document() -> None:
-    done = run("price --method ops --epsilon 1 --records 500 --json")
-    assert "Infinity" not in done.stdout
-    assert "NaN" not in done.stdout
 
 
 FULL = f"price {STEPS} --noise 1.1"

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from dplangevin.cli import compare, privacy, results
 
 DEBUG = "DPL_DEBUG"  # environment variable: show the traceback of an error
-# Errors that a user can correct
+# errors that a user can correct, with DataError
 WRONG = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 
 
@@ -29,14 +29,23 @@ class Commands(TyperGroup):
             status = super().main(args, prog_name or "dplangevin", **extra)
         except typer.Abort:
             _stop("stopped", 130)
-        except (typer.TyperException, *WRONG) as error:
-            if os.environ.get(DEBUG):
+        except Exception as error:
+            if os.environ.get(DEBUG) or not _correctable(error):
                 raise
-            _stop(_said(error), 2)
+            _stop(_message(error), 2)
         sys.exit(status if isinstance(status, int) else 0)
 
 
-def _said(error: Exception) -> str:
+def _correctable(error: Exception) -> bool:
+    """Return whether a user can correct the error."""
+    if isinstance(error, (typer.TyperException, *WRONG)):
+        return True
+    from dplangevin.data import DataError
+
+    return isinstance(error, DataError)
+
+
+def _message(error: Exception) -> str:
     """Return the error message in one line."""
     text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
     if isinstance(error, OSError) and error.strerror:

@@ -3,82 +3,104 @@
 import os
 import re
 import shlex
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dplangevin.cli.options import flag, with_options
+
+hidden_default = partial(typer.Option, show_default=False)
 TABLE = typer.Argument(help="A table with a header, one row a record.", show_default=False)
-TARGET = typer.Option(help="The column to predict: classes, or a number (regression).", show_default=False)
-FROM_DATA = typer.Option(
-    "--ranges-from-data",
-    help="Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
-)
-Encoding = Annotated[
-    str | None, typer.Option(help="Of the bytes: utf-8 (default), cp1252, utf-16, ...", show_default=False)
-]
-Delimiter = Annotated[
-    str | None, typer.Option(help="Between values (default: found; tab for a tab).", show_default=False)
-]
-Decimal = Annotated[
-    str | None, typer.Option(help="Decimal mark, . or , (default: found).", show_default=False)
-]
-Thousands = Annotated[
-    str | None, typer.Option(help="Mark between groups of three digits (default: none).", show_default=False)
-]
-Missing = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--na", help="Another text that stands for a missing value; may be repeated.", show_default=False
-    ),
-]
-Categories = Annotated[
-    list[str] | None,
-    typer.Option(help="A column whose numbers are codes; may be repeated.", show_default=False),
-]
-Drop = Annotated[
-    list[str] | None, typer.Option(help="A column not to learn from; may be repeated.", show_default=False)
-]
-Unlabelled = Annotated[
-    bool, typer.Option("--drop-unlabelled", help="Leave out rows without a label; every result says so.")
-]
-Task = Annotated[
-    str | None,
-    typer.Option(
-        help="classification or regression (default: texts and at most 10 whole numbers are classes).",
-        show_default=False,
-    ),
-]
+TARGET = hidden_default(help="The column to predict: classes, or a number (regression).")
 TRAIN_SHARE, REPEATS, QUICK_REPEATS = 0.8, 10, 3
 SPLITS = 0  # default seed of splits and folds: public, so that pages can be compared
 LARGE = 2e8  # bytes of all splits as text; if there are more, all repeats share one split
 
 
-def schema(
-    table: Annotated[Path, TABLE],
-    target: Annotated[str, TARGET],
-    ranges_from_data: Annotated[bool, FROM_DATA] = False,
-    task: Task = None,
-    categories: Categories = None,
-    drop: Drop = None,
-    drop_unlabelled: Unlabelled = False,
-    na: Missing = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-) -> None:
+@dataclass(frozen=True)
+class TableOptions:
+    """The options that say how a table is read, which `schema` and `compare` share."""
+
+    ranges_from_data: Annotated[
+        bool,
+        typer.Option(
+            "--ranges-from-data",
+            help="Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
+        ),
+    ] = False
+    task: Annotated[
+        str | None,
+        hidden_default(
+            help="classification or regression (default: texts and at most 10 whole numbers are classes)."
+        ),
+    ] = None
+    categories: Annotated[
+        list[str] | None, hidden_default(help="A column whose numbers are codes; may be repeated.")
+    ] = None
+    drop: Annotated[list[str] | None, hidden_default(help="A column not to learn from; may be repeated.")] = (
+        None
+    )
+    drop_unlabelled: Annotated[
+        bool,
+        typer.Option("--drop-unlabelled", help="Leave out rows without a label; every result says so."),
+    ] = False
+    na: Annotated[
+        list[str] | None,
+        hidden_default(help="Another text that stands for a missing value; may be repeated."),
+    ] = None
+    delimiter: Annotated[
+        str | None, hidden_default(help="Between values (default: found; tab for a tab).")
+    ] = None
+    encoding: Annotated[
+        str | None, hidden_default(help="Of the bytes: utf-8 (default), cp1252, utf-16, ...")
+    ] = None
+    decimal: Annotated[str | None, hidden_default(help="Decimal mark, . or , (default: found).")] = None
+    thousands: Annotated[
+        str | None, hidden_default(help="Mark between groups of three digits (default: none).")
+    ] = None
+
+    def read(self, table: Path) -> Any:
+        """Return the columns of a table."""
+        from dplangevin.data import columns
+
+        form = {name: value for name in columns.Format._fields if (value := getattr(self, name)) is not None}
+        if form.get("delimiter") in ("tab", "\\t"):
+            form["delimiter"] = "\t"
+        marks = [each.strip() for each in self.na or ()]
+        reading = columns.read(_file(table), **form, marks=[*dict.fromkeys([*columns.MARKS, *marks])])
+        present = set[str]().union(*(column.found for column in reading.columns.values()))
+        if absent := [mark for mark in marks if mark not in present]:
+            raise ValueError(f"--na {absent[0]!r}: no value of {table} is that")
+        return columns.with_other_marks(reading)
+
+    def template(self, reading: Any, target: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return a schema of the table, and why each dropped column is dropped."""
+        from dplangevin.data import template as templates
+
+        if self.task is not None and self.task not in templates.TASKS:
+            raise ValueError(f"--task {self.task}: must be {' or '.join(templates.TASKS)}")
+        return templates.template(
+            reading,
+            target,
+            self.ranges_from_data,
+            self.task,
+            self.categories or (),
+            self.drop or (),
+            "drop" if self.drop_unlabelled else "error",
+        )
+
+
+@with_options(TableOptions)
+def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotated[str, TARGET]) -> None:
     """Write a template of the schema of a table: its columns, with ??? for what you know of them in public."""
     from dplangevin.data import schema as schemas
     from dplangevin.data import template as templates
 
-    how = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "thousands": thousands}
-    reading = _told(_read, table, how, na)
-    given, dropped = _told(
-        templates.template,
-        *(reading, target, ranges_from_data, _task(task), categories or (), drop or ()),
-        "drop" if drop_unlabelled else "error",
-    )
+    reading = options.read(table)
+    given, dropped = options.template(reading, target)
     for text in (templates.predicted(reading, target, given), *reading.notes):
         typer.echo(text, err=True)
     for name, why in dropped.items():
@@ -86,55 +108,40 @@ def schema(
     typer.echo(schemas.to_yaml(given, table.name, dropped), nl=False)
 
 
+@with_options(TableOptions)
 def compare(
+    options: TableOptions,
     table: Annotated[Path, TABLE],
     target: Annotated[str, TARGET],
     epsilon: Annotated[str, typer.Option(help="Privacy budgets, separated by commas.")] = "0.1,1,10",
     delta: Annotated[float, typer.Option(help="In (0, 1), best below 1/rows.")] = 1e-5,
-    methods: Annotated[
-        str | None, typer.Option(help="Names separated by commas, instead of all.", show_default=False)
-    ] = None,
+    methods: Annotated[str | None, hidden_default(help="Names separated by commas, instead of all.")] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help="A method of your own, as module.Class; may be repeated.", show_default=False),
+        hidden_default(help="A method of your own, as module.Class; may be repeated."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A first look: the quick methods alone, 3 repeats.")
     ] = False,
-    test: Annotated[
-        Path | None, typer.Option(help="A table of its own to test on.", show_default=False)
-    ] = None,
+    test: Annotated[Path | None, hidden_default(help="A table of its own to test on.")] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(help="Random splits, four fifths to train on (default: 10).", show_default=False),
+        hidden_default(help="Random splits, four fifths to train on (default: 10)."),
     ] = None,
-    folds: Annotated[
-        int | None, typer.Option(help="Cross-validation instead of random splits.", show_default=False)
-    ] = None,
-    schema: Annotated[Path | None, typer.Option(help="See `dplangevin schema`.", show_default=False)] = None,
-    ranges_from_data: Annotated[bool, FROM_DATA] = False,
-    task: Task = None,
-    categories: Categories = None,
-    drop: Drop = None,
-    drop_unlabelled: Unlabelled = False,
-    na: Missing = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
+    folds: Annotated[int | None, hidden_default(help="Cross-validation instead of random splits.")] = None,
+    schema: Annotated[Path | None, hidden_default(help="See `dplangevin schema`.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the results (default: compare-TABLE).", show_default=False)
+        Path | None, hidden_default(help="Folder of the results (default: compare-TABLE).")
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            help="Makes a run repeatable: who knows it can recompute the noise (default: the system's entropy).",
-            show_default=False,
+        hidden_default(
+            help="Makes a run repeatable: who knows it can recompute the noise (default: the system's entropy)."
         ),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(help="A Dask scheduler, as tcp://HOST:8786 or its file.", show_default=False),
+        hidden_default(help="A Dask scheduler, as tcp://HOST:8786 or its file."),
     ] = None,
 ) -> None:
     """Compare private learners on a table of yours, at equal asked and at equal tight epsilon.
@@ -145,7 +152,7 @@ def compare(
     from rich.console import Console
 
     from dplangevin import files
-    from dplangevin.cli import comparison
+    from dplangevin.cli.comparison import Comparison, methods_named
     from dplangevin.cli.output import counted
     from dplangevin.data import template as templates
     from dplangevin.pipeline import executor
@@ -159,21 +166,13 @@ def compare(
 
     if folds is not None and (test is not None or repeats is not None):
         raise ValueError(f"--folds {folds}: give it without --test and --repeats")
-    words: dict[str, Any] = {"--delimiter": delimiter, "--encoding": encoding, "--decimal": decimal}
-    words |= {"--thousands": thousands, "--na": na}
-    words |= {
-        "--task": task,
-        "--categories": categories,
-        "--drop": drop,
-        "--drop-unlabelled": drop_unlabelled,
-    }
-    stated, reading, dropped = _told(_schema, table, target, schema, ranges_from_data, words)
+    stated, reading, dropped = _schema(options, table, target, schema)
     if repeats is None:
         repeats = QUICK_REPEATS if quick else REPEATS
     split_seed = SPLITS if seed is None else seed
     splits: dict[str, Any] = {"train_share": TRAIN_SHARE, "repeats": repeats, "seed": split_seed}
     if test is not None:
-        splits = {"test_file": _relative(_there(test), table.parent)}
+        splits = {"test_file": os.path.relpath(_file(test), table.parent)}
     elif folds is not None:
         splits = {"folds": folds, "seed": split_seed}
     elif table.stat().st_size * repeats > LARGE:
@@ -182,13 +181,13 @@ def compare(
     if results == Path():
         raise ValueError("--out: name a folder, which may be a new one")
     _ours(results, schema)
-    asked = comparison.Comparison(
+    comparison = Comparison(
         name=re.sub(r"\W+", "_", table.stem),
         folder=table.parent,
         file=table.name,
         schema=stated,
         splits=splits,
-        methods=comparison.methods_named(_listed(methods), method or (), quick=quick),
+        methods=methods_named(_listed(methods), method or (), quick=quick),
         epsilons=_numbers(epsilon),
         delta=delta,
         seeds=folds or repeats,
@@ -200,7 +199,7 @@ def compare(
     console = Console(stderr=True)
     read = templates.summary(reading, stated, dropped)
     if test is not None:
-        read.append(_told(_read_test, test, table, stated))
+        read.append(_read_test(test, table, stated))
     predicted = templates.predicted(reading, target, stated.given())
     for text in (predicted, *read):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -210,16 +209,14 @@ def compare(
             status.stop()
             cores = executor.workers()
             console.print(
-                f"{fits:,} fits of {counted(len(asked.methods), 'method')}: about {duration(seconds / cores)} on "
+                f"{fits:,} fits of {counted(len(comparison.methods), 'method')}: about {duration(seconds / cores)} on "
                 f"{counted(cores, 'core')}. Ctrl-C keeps what is finished.",
                 highlight=False,
                 soft_wrap=True,
             )
 
         try:
-            outcome = _told(
-                asked.run, lambda name: status.update(f"Working out the budgets of {name}"), begin
-            )
+            outcome = comparison.run(lambda name: status.update(f"Working out the budgets of {name}"), begin)
         except KeyboardInterrupt:
             status.stop()
             console.print(
@@ -229,10 +226,10 @@ def compare(
                 soft_wrap=True,
             )
             raise
-    found = compare_page.Page(asked, stated, outcome, predicted, read)
-    files.write(asked.results, found.files())
-    asked.forget_secret()
-    _print(found)
+    page = compare_page.Page(comparison, stated, outcome, predicted, read)
+    files.write(comparison.results, page.files())
+    comparison.forget_secret()
+    _print(page)
 
 
 def duration(seconds: float) -> str:
@@ -245,48 +242,33 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} hours"
 
 
-def _print(found: Any) -> None:
+def _print(page: Any) -> None:
     """Print the tables, the sentences, and the place of the page."""
     from dplangevin.cli.output import Column, line, table
 
-    for axis in found.AXES:
+    for axis in page.AXES:
         line()
-        line(found.heading(axis), style="bold")
-        columns = [Column("method"), *(Column(f"ε = {each}", number=True) for each in found.epsilons)]
-        rows = [[row.label, *(cell.text for cell in row.cells)] for row in found.rows(axis)]
+        line(page.heading(axis), style="bold")
+        columns = [Column("method"), *(Column(f"ε = {each}", number=True) for each in page.epsilons)]
+        rows = [[row.label, *(cell.text for cell in row.cells)] for row in page.rows(axis)]
         table(columns, rows)
-        for sentence in found.sentences(axis):
+        for sentence in page.sentences(axis):
             line(sentence)
     line()
-    line(found.LEGEND)
+    line(page.LEGEND)
     for text in [
-        *found.released,
-        *(f"Warning: {text}." for text in found.warnings),
-        *found.clipped,
-        *(f"{name}: {why}" for name, why in found.notes),
-        *found.time,
+        *page.released,
+        *(f"Warning: {text}." for text in page.warnings),
+        *page.clipped,
+        *(f"{name}: {why}" for name, why in page.notes),
+        *page.time,
     ]:
         line(text)
     line()
     line("What next:", style="bold")
-    for text in found.next:
+    for text in page.next:
         line(f"- {text}", indent=2)
-    line(f"Page, figures and numbers: {found.asked.results}/index.html, ...")
-
-
-def _read(table: Path, how: dict[str, str | None], na: list[str] | None) -> Any:
-    """Return the columns of a table, read with the format that the options give."""
-    from dplangevin.data import columns
-
-    names = {"tab": "\t", "\\t": "\t"}
-    given = {word: value for word, value in how.items() if value is not None}
-    given = {word: names.get(value, value) if word == "delimiter" else value for word, value in given.items()}
-    own = [each.strip() for each in na or ()]
-    reading = columns.read(_there(table), **given, marks=[*dict.fromkeys([*columns.MARKS, *own])])
-    found = set[str]().union(*(column.found for column in reading.columns.values()))
-    if absent := [mark for mark in own if mark not in found]:
-        raise ValueError(f"--na {absent[0]!r}: no value of {table} is that")
-    return columns.with_other_marks(reading)
+    line(f"Page, figures and numbers: {page.comparison.results}/index.html, ...")
 
 
 def _read_test(test: Path, table: Path, stated: Any) -> str:
@@ -294,55 +276,41 @@ def _read_test(test: Path, table: Path, stated: Any) -> str:
     from dplangevin.data import columns
     from dplangevin.data.table import listed
 
-    found = columns.read(test, **stated.form._asdict(), marks=stated.marks)
-    more = [name for name in found.columns if name not in (stated.target, *stated.columns)]
-    text = f"Read {test.name!r} to test on: {found.rows:,} rows, written as the other table"
+    reading = columns.read(test, **stated.form._asdict(), marks=stated.marks)
+    more = [name for name in reading.columns if name not in (stated.target, *stated.columns)]
+    text = f"Read {test.name!r} to test on: {reading.rows:,} rows, written as the other table"
     text += f"; not used: {listed(more)}" if more else ""
     return text + ("; these are the rows that are trained on." if test.samefile(table) else ".")
 
 
-def _task(task: str | None) -> str | None:
-    """Return the task after checking that it is known."""
-    from dplangevin.data.template import TASKS
-
-    if task is not None and task not in TASKS:
-        raise ValueError(f"--task {task}: must be {' or '.join(TASKS)}")
-    return task
-
-
 def _schema(
-    table: Path, target: str, path: Path | None, from_data: bool, words: dict[str, Any]
+    options: TableOptions, table: Path, target: str, path: Path | None
 ) -> tuple[Any, Any, dict[str, str]]:
     """Return the schema, the columns of the table, and the reasons why some columns are dropped.
 
-    With `from_data`, missing parts of the schema are read off the rows. `words` are the options that repeat
-    something that a schema says.
+    With --ranges-from-data, missing parts of the schema are read off the rows.
     """
     from dplangevin.data import DataError, columns
     from dplangevin.data import schema as schemas
     from dplangevin.data import template as templates
     from dplangevin.data.table import no_column
 
-    _there(table)
-    if path is None and not from_data:
+    _file(table)
+    if path is None and not options.ranges_from_data:
         raise ValueError(
             f"ranges and categories are public inputs: write them with `dplangevin schema {shlex.quote(str(table))} "
             f"--target {shlex.quote(target)} > schema.yaml`, fill it in and give --schema schema.yaml; or read them "
             "off the data with --ranges-from-data, which no guarantee covers"
         )
     if path is None:
-        how = {word: words[f"--{word}"] for word in columns.Format._fields}
-        reading = _read(table, how, words["--na"])
-        columns_given = (words["--categories"] or (), words["--drop"] or ())
-        unlabelled: Any = "drop" if words["--drop-unlabelled"] else "error"
-        given, dropped = templates.template(
-            reading, target, True, _task(words["--task"]), *columns_given, unlabelled
-        )
-        found = schemas.Schema.of(given, str(table))
-        templates.check_labels(reading, found)
-        return found, reading, dropped
-    if both := [word for word, value in words.items() if value]:
-        raise ValueError(f"{both[0]}: the schema {path} says that: change it there")
+        reading = options.read(table)
+        given, dropped = options.template(reading, target)
+        stated = schemas.Schema.of(given, str(table))
+        templates.check_labels(reading, stated)
+        return stated, reading, dropped
+    for field in fields(options):
+        if field.name != "ranges_from_data" and getattr(options, field.name):
+            raise ValueError(f"{flag(field.name)}: the schema {path} says that: change it there")
     given = schemas.read(path)
     if "target" not in given:
         raise ValueError(
@@ -355,30 +323,20 @@ def _schema(
     if target not in reading.columns:
         raise DataError(no_column(table, target, [*reading.columns]))
     dropped = {}
-    if from_data:
+    if options.ranges_from_data:
         given, dropped = templates.filled(given, reading)
-    found = schemas.Schema.of(given, str(path))
-    if absent := [name for name in found.columns if name not in reading.columns]:
+    stated = schemas.Schema.of(given, str(path))
+    if absent := [name for name in stated.columns if name not in reading.columns]:
         raise DataError(f"{no_column(table, absent[0], [*reading.columns])}: change {path}")
-    if others := [name for name in reading.columns if name not in (target, *found.columns)]:
+    if others := [name for name in reading.columns if name not in (target, *stated.columns)]:
         raise DataError(
             f"{path} says nothing of column {', '.join(map(repr, others))} of {table}: add it, or name it with `drop`"
         )
-    templates.check_labels(reading, found)
-    return found, reading, dropped
+    templates.check_labels(reading, stated)
+    return stated, reading, dropped
 
 
-def _told(function: Any, *args: Any) -> Any:
-    """Return `function(*args)`; raise its DataError as a ValueError, which the user sees in one line."""
-    from dplangevin.data import DataError
-
-    try:
-        return function(*args)
-    except DataError as error:
-        raise ValueError(str(error)) from error
-
-
-def _there(path: Path) -> Path:
+def _file(path: Path) -> Path:
     """Return the path after checking that it is a regular file."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name the file of the table")
@@ -418,10 +376,6 @@ def _ours(out: Path, schema: Path | None) -> None:
         raise ValueError(
             f"--out {out} has a file that is of no comparison, {what}: name another folder, or a new one"
         )
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return os.path.relpath(path, folder)
 
 
 def _listed(text: str | None) -> list[str] | None:

@@ -64,7 +64,7 @@ class Page:
         "t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged, never "
         "best; →: the method cannot spend this ε, the value is at the ε given."
     )
-    asked: Comparison
+    comparison: Comparison
     schema: Schema
     outcome: Outcome
     predicted: str  # whether classes or a number are predicted, and how to choose the other
@@ -74,7 +74,7 @@ class Page:
     def runs(self) -> pd.DataFrame:
         """The runs: private methods from the best to the worst, then the others."""
         runs = self.outcome.runs
-        table = compare.at_epsilon(runs, epsilons=self.asked.epsilons)
+        table = compare.at_epsilon(runs, epsilons=self.comparison.epsilons)
         means = self.scores.sign * table[self.scores.main].where(table.reach.ne(compare.NOT_PRIVATE))
         order = means.groupby(table.method).mean().sort_values(ascending=False, na_position="last").index
         return sort_by(runs, method=[*order])
@@ -87,24 +87,17 @@ class Page:
     def tables(self) -> dict[str, pd.DataFrame]:
         """Axis -> table of `compare.at_epsilon`."""
         return {
-            axis: compare.at_epsilon(self.runs, epsilons=self.asked.epsilons, axis=axis) for axis in self.AXES
+            axis: compare.at_epsilon(self.runs, epsilons=self.comparison.epsilons, axis=axis)
+            for axis in self.AXES
         }
 
     @property
     def epsilons(self) -> list[str]:
-        return [*map(number, self.asked.epsilons)]
-
-    @property
-    def columns(self) -> int:
-        return len(self.schema.used)
-
-    @property
-    def features(self) -> int:
-        return len(self.outcome.meta["features"])
+        return [*map(number, self.comparison.epsilons)]
 
     @property
     def repeats(self) -> str:
-        loader, seeds = self.asked.splits, self.asked.seeds
+        loader, seeds = self.comparison.splits, self.comparison.seeds
         of = f" (seed {loader['seed']})" if "seed" in loader else ""
         if "folds" in loader:
             return f"{seeds}-fold cross-validation{of}"
@@ -114,7 +107,10 @@ class Page:
 
     @property
     def overlap(self) -> str:
-        if self.asked.splits.get("repeats", 1) == self.asked.seeds or "folds" in self.asked.splits:
+        if (
+            self.comparison.splits.get("repeats", 1) == self.comparison.seeds
+            or "folds" in self.comparison.splits
+        ):
             return ", whose splits overlap: they are about splits and noise of this table, not about other tables"
         return ", which share their rows: they are about the noise of the methods alone"
 
@@ -134,7 +130,7 @@ class Page:
     def priors(self) -> str:
         """The ridges that differ from `PRIOR`: those that a theorem needs, and the non-private fit's."""
         n, other = self.outcome.rows[0], {}
-        for name, config in self.asked.methods.items():
+        for name, config in self.comparison.methods.items():
             ridge = config.get("ridge", 0.0) if name == "nonprivate" else n * config.get("l2", 0.0)
             if ridge:
                 other[look(name).label] = short(ridge)
@@ -143,9 +139,7 @@ class Page:
 
     def heading(self, axis: str) -> str:
         which = "tight ε (the same accountant for all)" if axis == "proven" else "asked ε (as promised)"
-        return (
-            f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.asked.delta)}"
-        )
+        return f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.comparison.delta)}"
 
     @property
     def measure(self) -> str:
@@ -154,13 +148,13 @@ class Page:
     def rows(self, axis: str) -> list[Row]:
         """Return one row for each method, and one for the best constant answer."""
         table = self.tables[axis]
-        found = [
+        rows = [
             Row(look(str(method)).label, [self._cell(row) for row in block.to_dict("records")])
             for method, block in table.groupby("method", sort=False)
         ]
         mean, low, high = finite_interval(self.outcome.constant)
         cell = Cell(self.scores.text(mean), self._limits(low, high), "free")
-        return [*found, Row(self.scores.answer.capitalize(), [cell] * len(self.asked.epsilons))]
+        return [*rows, Row(self.scores.answer.capitalize(), [cell] * len(self.comparison.epsilons))]
 
     def _cell(self, row: dict[Any, Any]) -> Cell:
         value = row[self.scores.main]
@@ -187,29 +181,31 @@ class Page:
 
     def sentences(self, axis: str) -> list[str]:
         return compare.sentences(
-            self.runs, epsilons=self.asked.epsilons, axis=axis, constant=self.outcome.constant
+            self.runs, epsilons=self.comparison.epsilons, axis=axis, constant=self.outcome.constant
         )
 
     @property
     def warnings(self) -> list[str]:
         """What no guarantee covers, and how to correct that."""
-        weak = weak_delta(self.asked.delta, self.outcome.rows[0])
-        found = []
+        weak = weak_delta(self.comparison.delta, self.outcome.rows[0])
+        texts = []
         if self.schema.ranges_from_data:
-            found.append(
+            texts.append(
                 f"{FROM_DATA}. Replace them by public knowledge in a schema before you rely on any ε here"
             )
         if self.schema.unlabelled == "drop":
-            found.append(LEFT_OUT)
-        return [*found, *([f"{weak}. Give a smaller --delta"] if weak else [])]
+            texts.append(LEFT_OUT)
+        if weak:
+            texts.append(f"{weak}. Give a smaller --delta")
+        return texts
 
     @property
     def released(self) -> list[str]:
         """Where the noise comes from, and which numbers are no private release."""
-        if self.asked.seed is not None:
+        if self.comparison.seed is not None:
             noise = [
-                f"The noise follows from seed {self.asked.seed} and can be recomputed by anyone who reads this page: "
-                "do not publish these fits as private releases."
+                f"The noise follows from seed {self.comparison.seed} and can be recomputed by anyone who reads this "
+                "page: do not publish these fits as private releases."
             ]
         else:
             noise = [
@@ -251,13 +247,13 @@ class Page:
     def headroom(self) -> str:
         """Distance from the best private method to the non-private fit, at the largest ε."""
         table = self.tables["proven"]
-        last = table[table.epsilon.eq(max(self.asked.epsilons))]
+        last = table[table.epsilon.eq(max(self.comparison.epsilons))]
         free, best = last[last.reach.eq(compare.NOT_PRIVATE)], last[last.best.astype(bool)]
         if free.empty or best.empty:
             return "Compare with `nonprivate` among --methods to see what the noise costs."
         name = self.scores.main
         gap = self.scores.sign * (free[name].iloc[0] - best[name].iloc[0])
-        away, at = self.scores.text(abs(gap)), number(max(self.asked.epsilons))
+        away, at = self.scores.text(abs(gap)), number(max(self.comparison.epsilons))
         if gap > best.high.iloc[0] - best[name].iloc[0]:
             return (
                 f"At ε = {at} the best private method is {away} behind the fit without privacy. More rows, fewer "
@@ -271,8 +267,8 @@ class Page:
     @property
     def clipped(self) -> list[str]:
         """Private counts of clipped values, which only the terminal shows."""
-        found = [f"{count} of {column}" for column, count in self.outcome.clipped.items()]
-        return [f"Values outside their range, clipped: {', '.join(found)}."] if found else []
+        counts = [f"{count} of {column}" for column, count in self.outcome.meta.get("clipped", {}).items()]
+        return [f"Values outside their range, clipped: {', '.join(counts)}."] if counts else []
 
     @property
     def notes(self) -> list[tuple[str, str]]:
@@ -301,7 +297,8 @@ class Page:
     @property
     def budgets(self) -> Iterator[dict[str, str]]:
         """Every budget, and its price."""
-        rows: list[Any] = [*self._private.sort_values(["method", "epsilon"], key=self._order).itertuples()]
+        table = sort_by(self._private.sort_values("epsilon"), method=[*self.runs.method.unique()])
+        rows: list[Any] = [*table.itertuples()]
         for row in rows:
             steps = "" if np.isnan(row.steps) else f"{row.steps:g} × {row.batch:g} rows"
             yield {
@@ -315,24 +312,20 @@ class Page:
                 "violated": row.violated,
             }
 
-    def _order(self, column: pd.Series) -> pd.Series:
-        places = {name: i for i, name in enumerate(self.runs.method.unique())}
-        return column.map(places) if column.name == "method" else column
-
     def figures(self) -> dict[str, bytes]:
         """Return file name -> a dot plot, for each axis."""
-        found = {}
+        figures = {}
         for axis in self.AXES:
             figure = compare.dot_plot(
                 self.runs,
-                epsilons=self.asked.epsilons,
-                datasets={self.asked.name: self.asked.name},
+                epsilons=self.comparison.epsilons,
+                datasets={self.comparison.name: self.comparison.name},
                 title=f"{self.measure} at equal {compare.AXES[axis][1]}",
                 axis=axis,
                 constant=self.outcome.constant,
             )
-            found[f"{axis}.png"] = image_bytes(figure, "png")
-        return found
+            figures[f"{axis}.png"] = image_bytes(figure, "png")
+        return figures
 
     def files(self) -> dict[str, bytes]:
         """Return the figures, the page that contains them, and the numbers behind it."""

@@ -122,11 +122,6 @@ class Outcome(NamedTuple):
     constant: pd.Series
     seconds: Mapping[str, float]
 
-    @property
-    def clipped(self) -> dict[str, int]:
-        """Column -> number of private values outside their range."""
-        return {**self.meta.get("clipped", {})}
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -191,16 +186,16 @@ class Comparison:
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
-        found = table.load(self.folder, self.name, self.file, self.schema, Split(**self.splits))
-        if found.n < LEAST:
+        data = table.load(self.folder, self.name, self.file, self.schema, Split(**self.splits))
+        if data.n < LEAST:
             raise DataError(
-                f"{self.name} has {found.n} rows to train on, the others are tested on: need at least {LEAST}"
+                f"{self.name} has {data.n} rows to train on, the others are tested on: need at least {LEAST}"
             )
-        if found.y_train.min() == found.y_train.max():
+        if data.y_train.min() == data.y_train.max():
             raise DataError(
                 f"column {self.schema.target}: all rows to train on have one value: nothing to learn"
             )
-        return found
+        return data
 
     def run(
         self,
@@ -230,23 +225,23 @@ class Comparison:
         del problem
         constant = self.constant(data)
         notes: dict[str, list[str]] = {}
-        methods, asked = {}, {}
+        methods, promised = {}, {}
         for name, given in self.methods.items():
             progress(name)
             try:
                 config = sized(given, facts)
                 method = instantiate(config)
-                asked[name], why = budgets(name, method, facts, self.epsilons, self.delta)
+                promised[name], why = budgets(name, method, facts, self.epsilons, self.delta)
             except Exception as error:  # a method from anywhere can raise anything
-                asked[name], why = [], [_first_line(error)]
+                promised[name], why = [], [_first_line(error)]
             if why:
                 notes[name] = why
-            if asked[name]:
+            if promised[name]:
                 methods[name] = config
         if not methods:
             reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
             raise ValueError(f"no method can be run:\n{reasons}")
-        cfg = self.config(loss, methods, asked, facts.n)
+        cfg = self.config(loss, methods, promised, facts.n)
         self.results.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(cfg, self.results / "config.yaml")
         text = schema.to_yaml(self.schema.given(), self.file)
@@ -260,8 +255,8 @@ class Comparison:
             data.save(prepared)
             del data
             begin(
-                self.seeds * sum(map(len, asked.values())),
-                sum(expected(name, facts, len(asked[name]), self.seeds) for name in methods),
+                self.seeds * sum(map(len, promised.values())),
+                sum(expected(name, facts, len(promised[name]), self.seeds) for name in methods),
             )
             file = File.at(prepared)
             if self.seed is None:
@@ -313,20 +308,21 @@ class Comparison:
         """Delete the secret behind the noise, once all results of the run are written."""
         (self.results / SECRET).unlink(missing_ok=True)
 
-    def loss(self, data: Dataset) -> DictConfig:
+    def loss(self, data: Dataset) -> dict[str, Any]:
         """Return logistic loss for two classes, softmax for more, Huber for a numeric target."""
+        losses = "dplangevin.problems.losses"
         if data.target is not None:
-            return OmegaConf.create(
-                {"_target_": "dplangevin.problems.losses.huber", "threshold": 1.0, "label_bound": 1.0}
-            )
+            return {"_target_": f"{losses}.huber", "threshold": 1.0, "label_bound": 1.0}
         if data.classes > 2:
-            return OmegaConf.create(
-                {"_target_": "dplangevin.problems.losses.softmax", "classes": data.classes}
-            )
-        return OmegaConf.create({"_target_": "dplangevin.problems.losses.named", "loss": "logistic"})
+            return {"_target_": f"{losses}.softmax", "classes": data.classes}
+        return {"_target_": f"{losses}.named", "loss": "logistic"}
 
     def config(
-        self, loss: DictConfig, methods: Mapping[str, Any], asked: Mapping[str, Sequence[float]], records: int
+        self,
+        loss: Mapping[str, Any],
+        methods: Mapping[str, Any],
+        promised: Mapping[str, Sequence[float]],
+        records: int,
     ) -> DictConfig:
         """Return the configuration that conf/ would contain; a seed of null stands for the system's entropy.
 
@@ -371,9 +367,9 @@ class Comparison:
                         "scalings": ["global"],
                         "price_neighbours": NEIGHBOURS,
                         "scored": self.scored,
-                        "epsilons": {self.name: {name: [*asked[name]] for name in methods}},
+                        "epsilons": {self.name: {name: [*promised[name]] for name in methods}},
                         "budgets_per_unit": min(
-                            max(map(len, asked.values())), max(1, TOGETHER // (self.seeds * records))
+                            max(map(len, promised.values())), max(1, TOGETHER // (self.seeds * records))
                         ),
                     }
                 },
@@ -408,17 +404,17 @@ def methods_named(
     if names is None:
         names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
         names = [name for name in names if not (quick and COSTS.get(name, OTHER).slow)]
-    found = {}
+    configs = {}
     for name in names:
         if name not in METHODS:
             raise ValueError(f"no method {name!r}{meant(name, METHODS)}; there are {', '.join(METHODS)}")
-        found[name] = written(METHODS[name]())
+        configs[name] = written(METHODS[name]())
     for target in own:
         name = class_named(target).__name__
-        if name in found or name in METHODS:
+        if name in configs or name in METHODS:
             raise ValueError(f"{target}: there is a method {name} already, call yours differently")
-        found[name] = {"_target_": target}
-    return found
+        configs[name] = {"_target_": target}
+    return configs
 
 
 def class_named(target: str) -> Any:
@@ -431,15 +427,15 @@ def class_named(target: str) -> Any:
         sys.path.insert(0, here)
     module, _, name = target.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        method = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"no method {target!r} ({error}): name a class as module.Class, of the current folder or one on PYTHONPATH"
         ) from error
     for part in ("plan", "release", "budgeted"):
-        if not hasattr(found, part):
+        if not hasattr(method, part):
             raise ValueError(f"{target} is no method: it has no {part}, see dplangevin.methods.Method")
-    return found
+    return method
 
 
 def written(value: Any) -> Any:
@@ -455,8 +451,8 @@ def sized(config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
     """Return the config of a method for this number of rows; a user's own method stays unchanged."""
     if not config["_target_"].startswith("dplangevin."):
         return {**config}
-    found: dict[str, Any] = written(fitted(instantiate(config), facts))
-    return found
+    new: dict[str, Any] = written(fitted(instantiate(config), facts))
+    return new
 
 
 def fitted(method: Any, facts: Facts) -> Any:
@@ -495,18 +491,18 @@ def budgets(
     """Return the promised ε to run a method at, ascending, and the reasons why others are impossible."""
     if not method.budgeted:
         return [math.inf], []
-    found, why = set[float](), []
+    promised, why = set[float](), []
     for epsilon in epsilons:
         try:
             planned(method, facts, [Budget(epsilon, delta)], name)
-            found.add(epsilon)
-            asked = calibrate(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
-            found.add(float(f"{asked.epsilon:.6g}") if asked.epsilon != epsilon else epsilon)
+            promised.add(epsilon)
+            equal = calibrate(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
+            promised.add(float(f"{equal.epsilon:.6g}") if equal.epsilon != epsilon else epsilon)
         except ValueError as error:
             why.append(f"ε = {number(epsilon)}: {_first_line(error)}")
-    if not found and len({reason.partition(": ")[2] for reason in why}) == 1:
+    if not promised and len({reason.partition(": ")[2] for reason in why}) == 1:
         why = [why[0].partition(": ")[2]]  # the same reason at every budget: report it once
-    return sorted(found), why
+    return sorted(promised), why
 
 
 def _first_line(error: Exception) -> str:

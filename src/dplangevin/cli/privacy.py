@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from dplangevin.cli import mechanisms, output
-from dplangevin.cli.mechanisms import Asked, Mechanism, taking
+from dplangevin.cli.mechanisms import Mechanism, Options
+from dplangevin.cli.options import with_options
 
 if TYPE_CHECKING:
     from dplangevin.privacy.events import Adjacency
@@ -64,41 +65,48 @@ class Bound(NamedTuple):
     reason: str = ""
 
 
-@taking(Asked)
+@with_options(Options)
 def price(
-    asked: Asked, attack: Attacked = False, attack_runs: Runs = 200_000, seed: Seed = 0, json: Json = False
+    options: Options,
+    attack: Attacked = False,
+    attack_runs: Runs = 200_000,
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
     """Show what a mechanism costs, by every accountant that can price it."""
     from dplangevin.privacy.survey import survey
 
-    mechanisms.checked(asked)
+    mechanisms.check(options)
     with unlogged() as logged:
-        if asked.method is not None:
-            mechanism = mechanisms.planned(asked)
+        if options.method is not None:
+            mechanism = mechanisms.planned(options)
         else:
-            steps = mechanisms.gaussian(asked)
-            mechanisms.needed(asked, noise=1.1)
-            assert asked.noise is not None
-            mechanism = steps.mechanism(asked.noise)
-        found = survey(mechanism.event, asked.delta, mechanism.paper)
-        bounds = attacked(mechanism, asked, attack_runs, seed) if attack else []
-    shown(mechanism, asked, found, bounds, json, logged)
+            steps = mechanisms.gaussian(options)
+            mechanisms.needed(options, noise=1.1)
+            assert options.noise is not None
+            mechanism = steps.mechanism(options.noise)
+        costs = survey(mechanism.event, options.delta, mechanism.paper)
+        bounds = attacked(mechanism, options, attack_runs, seed) if attack else []
+    shown(mechanism, options, costs, bounds, json, logged)
 
 
-@taking(Asked)
+@with_options(Options)
 def calibrate(
-    asked: Asked, accountant: Accountant = "tight", neighbours: Neighbours = "replace_one", json: Json = False
+    options: Options,
+    accountant: Accountant = "tight",
+    neighbours: Neighbours = "replace_one",
+    json: Json = False,
 ) -> None:
     """Find the least noise that keeps --epsilon, and what it costs by every accountant."""
     from dplangevin.privacy.survey import survey
 
-    mechanisms.checked(asked)
+    mechanisms.check(options)
     with unlogged() as logged:
-        mechanism = mechanisms.calibrated(asked, accountant, neighbours)
+        mechanism = mechanisms.calibrated(options, accountant, neighbours)
         logged.clear()  # messages about noises that were only tried
-        found = survey(mechanism.event, asked.delta, mechanism.paper)
-    goal = f"Least noise for epsilon {asked.epsilon:g} by {accountant}, {NEIGHBOURS[neighbours]}."
-    shown(mechanism, asked, found, [], json, logged, goal)
+        costs = survey(mechanism.event, options.delta, mechanism.paper)
+    goal = f"Least noise for epsilon {options.epsilon:g} by {accountant}, {NEIGHBOURS[neighbours]}."
+    shown(mechanism, options, costs, [], json, logged, goal)
 
 
 @contextmanager
@@ -107,35 +115,38 @@ def unlogged() -> Iterator[list[str]]:
 
     Yield the list that collects the hidden messages.
     """
-    said: list[str] = []
+    messages: list[str] = []
 
-    def keep(record: logging.LogRecord) -> bool:
-        said.append(record.getMessage())
+    def hide(record: logging.LogRecord) -> bool:
+        messages.append(record.getMessage())
         return False
 
     logger = logging.getLogger("absl")
-    logger.addFilter(keep)
+    logger.addFilter(hide)
     try:
-        yield said
+        yield messages
     finally:
-        logger.removeFilter(keep)
+        logger.removeFilter(hide)
 
 
-def remarks(said: list[str]) -> list[str]:
+def remarks(messages: list[str]) -> list[str]:
     """Return each hidden log message once, with all orders of a Rényi divergence in one line."""
-    others = list(dict.fromkeys(text for text in said if "failed to converge" not in text))
-    matches = (re.search(r"failed to converge.*alpha=(\d+\.\d+)", text) for text in said)
-    orders = {float(match[1]) for match in matches if match}
+    orders, others = set[float](), dict[str, None]()
+    for text in messages:
+        if match := re.search(r"failed to converge.*alpha=(\d+\.\d+)", text):
+            orders.add(float(match[1]))
+        else:
+            others[text] = None
     if orders:
         listed = ", ".join(f"{order:g}" for order in sorted(orders))
-        others.append(
+        others[
             f"dp_accounting leaves out the Rényi orders {listed}, at which its sum does not converge: its RDP prices "
             "hold, and might be smaller with them"
-        )
-    return others
+        ] = None
+    return [*others]
 
 
-def attacked(mechanism: Mechanism, asked: Asked, runs: int, seed: int) -> list[Bound]:
+def attacked(mechanism: Mechanism, options: Options, runs: int, seed: int) -> list[Bound]:
     """Return attack ε (lower bounds, 95 %) for each neighbour relation.
 
     The attack may choose any loss that the hypotheses of the prices allow.
@@ -154,25 +165,25 @@ def attacked(mechanism: Mechanism, asked: Asked, runs: int, seed: int) -> list[B
                 raise ValueError("the attack replaces a record")
             if isinstance(event, LangevinDpEvent):
                 return langevin.last_iterate(event, runs, rng)
-            if asked.loss != "logistic":
+            if options.loss != "logistic":
                 raise ValueError("the attack on posterior samples is of the logistic loss")
-            return posterior.sample(event, runs, rng, delta=asked.delta)
+            return posterior.sample(event, runs, rng, delta=options.delta)
         return sampled.all_iterates(event, runs, rng, adjacency)
 
-    found = []
+    bounds = []
     for adjacency in NEIGHBOURS:
         try:
             first, second = draw(mechanism.event, adjacency)
-            found.append(Bound(adjacency, audit(first, second, asked.delta).epsilon, runs))
+            bounds.append(Bound(adjacency, audit(first, second, options.delta).epsilon, runs))
         except ValueError as error:
-            found.append(Bound(adjacency, None, runs, str(error).partition("; ")[2] or str(error)))
-    return found
+            bounds.append(Bound(adjacency, None, runs, str(error).partition("; ")[2] or str(error)))
+    return bounds
 
 
 def shown(
     mechanism: Mechanism,
-    asked: Asked,
-    found: Survey,
+    options: Options,
+    costs: Survey,
     bounds: list[Bound],
     json: bool,
     logged: list[str],
@@ -180,20 +191,21 @@ def shown(
 ) -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
-        output.document(_document(mechanism, asked, found, bounds) | {"remarks": remarks(logged)})
+        output.document(_document(mechanism, options, costs, bounds) | {"remarks": remarks(logged)})
         return
+    from dplangevin.privacy.survey import ACCOUNTANTS
     from dplangevin.text import epsilon, number, short, weak_delta
 
     if goal:
         output.line(goal, "bold")
-    output.line(f"{mechanism.title}; delta {number(asked.delta)}.")
+    output.line(f"{mechanism.title}; delta {number(options.delta)}.")
     if mechanism.promised is not None:
         promised, name = mechanism.promised
         output.line(f"Promised by its own theorem ({name}): epsilon {epsilon(promised)}.")
     output.line()
     rows = []
     for adjacency, words in NEIGHBOURS.items():
-        priced = [row for row in found.prices if row.adjacency == adjacency]
+        priced = [row for row in costs.prices if row.adjacency == adjacency]
         tight = priced[0].epsilon if priced and priced[0].status == "tight" else float("nan")
         hidden = {row.scope for row in priced} == {"last iterate", "all iterates"}
         for row in priced:
@@ -205,15 +217,21 @@ def shown(
                 ratio = bound.epsilon / tight if tight > 0 else float("nan")
                 rows.append([words, name, f">= {short(bound.epsilon)}", _times(ratio), "lower bound"])
     output.table(COLUMNS, rows)
+    arguments = {ACCOUNTANTS[row.key].accountant.name: row.argument for row in costs.prices}
+    follows = [
+        f"{name} {value if isinstance(value, str) else format(value, '.6g')}"
+        for name, value in mechanism.settings.items()
+        if value != ""
+    ]
     notes = {
-        "Warning": [weak_delta(asked.delta, asked.records)] if asked.records else [],
-        "Follows": [f"{name} {_number(value)}" for name, value in mechanism.settings.items() if value != ""],
+        "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
+        "Follows": [", ".join(follows)] if follows else [],
         "Assumes": [*mechanism.assumptions],
-        "Conditions that fail (of a claim)": _failed(mechanism, found),
-        "Each rests on": [f"{name}: {argument}" for name, argument in _arguments(found).items()],
+        "Conditions that fail (of a claim)": _failed(mechanism, costs),
+        "Each rests on": [f"{name}: {argument}" for name, argument in arguments.items()],
         "Not priced by": [
             f"{each.name}{f', {NEIGHBOURS[each.adjacency]}' if each.adjacency else ''}: {each.reason}"
-            for each in found.refusals
+            for each in costs.refusals
         ],
         "Not attacked": [
             f"{NEIGHBOURS[bound.adjacency]}: {bound.reason}" for bound in bounds if bound.reason
@@ -224,44 +242,33 @@ def shown(
         if any(texts):
             output.line()
             output.line(title, "bold")
-            if title == "Follows":
-                output.line("  " + ", ".join(texts), indent=2)
-                continue
             for text in texts:
                 output.line(f"  {text}", indent=4)
 
 
-def _failed(mechanism: Mechanism, found: Survey) -> list[str]:
+def _failed(mechanism: Mechanism, costs: Survey) -> list[str]:
     """Return the conditions that fail: of the method's own theorem, and of the formulas in the table."""
-    own = [text for text in mechanism.violated if text]
-    formulas = [f"{row.name}: {text}" for row in found.prices for text in row.violated if text not in own]
+    own = mechanism.violated
+    formulas = [f"{row.name}: {text}" for row in costs.prices for text in row.violated if text not in own]
     return list(dict.fromkeys([*own, *formulas]))
 
 
-def _arguments(found: Survey) -> dict[str, str]:
-    from dplangevin.privacy.survey import ACCOUNTANTS
-
-    return {ACCOUNTANTS[row.key].accountant.name: row.argument for row in found.prices}
-
-
 def _times(ratio: float) -> str:
-    return "" if ratio != ratio else f"{ratio:.2f}" if ratio < 100 else f"{ratio:.0f}"
+    from dplangevin.text import fixed
+
+    return fixed(ratio, ".2f" if ratio < 100 else ".0f")
 
 
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
-
-
-def _document(mechanism: Mechanism, asked: Asked, found: Survey, bounds: list[Bound]) -> dict[str, Any]:
+def _document(mechanism: Mechanism, options: Options, costs: Survey, bounds: list[Bound]) -> dict[str, Any]:
     promised = mechanism.promised
     return {
         "mechanism": mechanism.title,
-        "delta": asked.delta,
+        "delta": options.delta,
         "promised": None if promised is None else {"epsilon": promised[0], "by": promised[1]},
         "settings": mechanism.settings,
         "assumptions": mechanism.assumptions,
-        "violated": [text for text in mechanism.violated if text],
-        "prices": [{**row._asdict(), "argument": row.argument} for row in found.prices],
-        "refused": [refusal._asdict() for refusal in found.refusals],
+        "violated": mechanism.violated,
+        "prices": [{**row._asdict(), "argument": row.argument} for row in costs.prices],
+        "refused": [refusal._asdict() for refusal in costs.refusals],
         "attacks": [bound._asdict() for bound in bounds],
     }

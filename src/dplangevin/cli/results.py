@@ -47,30 +47,31 @@ def claims(
     json: Json = False,
 ) -> None:
     """Show what the papers claim: verdict, our number beside theirs, and where."""
-    rows = tally.read(found(results, CLAIMS))
-    for name, value in (("paper", paper), ("kind", kind), ("verdict", verdict)):
+    rows = tally.read(in_results(results, CLAIMS))
+    for name, value in (("paper", paper), ("kind", kind), ("verdict", verdict), ("exhibit", exhibit)):
         if value is not None:
-            rows = chosen(rows, name, value, lambda row, name=name: [row[name]])
-    if exhibit is not None:
-        rows = chosen(rows, "exhibit", exhibit, tally.shown_by)
+            rows = with_value(rows, name, value)
     if json:
-        numbers = ("ours", "low", "high", "asked_low", "asked_high")
-        listed = [{**row, **{name: number(row[name]) for name in numbers}} for row in rows]
+        numbers = {"ours", "low", "high", "asked_low", "asked_high"}
+        listed = [{k: float(v or "nan") if k in numbers else v for k, v in row.items()} for row in rows]
         output.document({"counts": counted(rows, "paper"), "kinds": counted(rows, "kind"), "claims": listed})
         return
     for name in sorted(counted(rows, "kind"), key=[*KINDS].index):
         summary(name, [row for row in rows if row["kind"] == name])
+    ours = [short(float(row["ours"])) if row["ours"] else "" for row in rows]
     if output.terminal():
-        for row in rows:
-            ours = f", ours {shown(row['ours'])} {row['unit']}".rstrip() if row["ours"] else ""
-            output.line(f"{row['id']}: {row['verdict']}{ours}", "bold", indent=2)
+        for row, number in zip(rows, ours, strict=True):
+            of_ours = f", ours {number} {row['unit']}".rstrip() if number else ""
+            output.line(f"{row['id']}: {row['verdict']}{of_ours}", "bold", indent=2)
             output.line(f"  {row['where']}: {row['published']}", indent=2)
         return
     names = ("claim", "verdict", "ours", "published", "where")
-    columns = [output.Column(name, number=name == "ours") for name in names]
     output.table(
-        columns,
-        [[row["id"], row["verdict"], shown(row["ours"]), row["published"], row["where"]] for row in rows],
+        [output.Column(name, number=name == "ours") for name in names],
+        [
+            [row["id"], row["verdict"], number, row["published"], row["where"]]
+            for row, number in zip(rows, ours, strict=True)
+        ],
     )
 
 
@@ -95,8 +96,8 @@ def summary(kind: str, rows: Sequence[tally.Claim]) -> None:
 
 def exhibits(results: Results = None, json: Json = False) -> None:
     """Every figure and table: whether it is made, its files, and the verdicts of its claims."""
-    folder = found(results, EXHIBITS)
-    listed = [*stated(folder.parent.parent, folder)]
+    folder = in_results(results, EXHIBITS)
+    listed = [*all_exhibits(folder.parent.parent, folder)]
     verdicts = tally.by_exhibit(tally.read(folder.parent / CLAIMS))
     if json:
         output.document([{**each._asdict(), "claims": verdicts.get(each.exhibit, {})} for each in listed])
@@ -114,7 +115,7 @@ def exhibits(results: Results = None, json: Json = False) -> None:
     )
 
 
-def found(results: Path | None, name: str) -> Path:
+def in_results(results: Path | None, name: str) -> Path:
     """Return the path of `name` in the folder of results.
 
     Raise FileNotFoundError, naming the folders that were searched, if it is not there.
@@ -130,14 +131,15 @@ def found(results: Path | None, name: str) -> Path:
     )
 
 
-def chosen(rows: Sequence[tally.Claim], name: str, value: str, of: Any) -> list[tally.Claim]:
+def with_value(rows: Sequence[tally.Claim], name: str, value: str) -> list[tally.Claim]:
     """Return the rows with this value; raise ValueError, with the known values, if there are none."""
-    known = sorted({each for row in rows for each in of(row)})
+    values = [tally.shown_by(row) if name == "exhibit" else [row[name]] for row in rows]
+    known = sorted({each for own in values for each in own})
     if value not in known:
         raise ValueError(
             f"--{name} {value!r}: no such claim{meant(value, known)}; there are {', '.join(known)}"
         )
-    return [row for row in rows if value in of(row)]
+    return [row for row, own in zip(rows, values, strict=True) if value in own]
 
 
 def counted(rows: Iterable[tally.Claim], name: str) -> dict[str, Counter[str]]:
@@ -146,16 +148,6 @@ def counted(rows: Iterable[tally.Claim], name: str) -> dict[str, Counter[str]]:
     for row in rows:
         counts.setdefault(row[name], Counter())[row["verdict"]] += 1
     return counts
-
-
-def number(text: str) -> float | None:
-    """Return the text of a cell as a number; None if it is empty."""
-    return float(text) if text else None
-
-
-def shown(text: str) -> str:
-    """Return the number in a cell with few digits; "" if it is empty."""
-    return short(float(text)) if text else ""
 
 
 class Exhibit(NamedTuple):
@@ -177,7 +169,7 @@ class Exhibit(NamedTuple):
     files: list[str]
 
 
-def stated(top: Path, folder: Path) -> Iterator[Exhibit]:
+def all_exhibits(top: Path, folder: Path) -> Iterator[Exhibit]:
     """Yield the exhibits of all pipelines in conf/pipeline, those of the default one first.
 
     Then yield exhibits that have a folder but belong to no pipeline.
@@ -216,10 +208,13 @@ def experiments(
     """List the runs of `dvc exp`: what was changed, what it brought and cost, and when."""
     listed = [*read_experiments(exp_show())]
     if json:
-        parts = ("outcomes", "results")
         output.document(
             [
-                each._asdict() | {name: [o._asdict() for o in getattr(each, name)] for name in parts}
+                {
+                    **each._asdict(),
+                    "outcomes": [outcome._asdict() for outcome in each.outcomes],
+                    "results": [result._asdict() for result in each.results],
+                }
                 for each in listed
             ]
         )
@@ -233,17 +228,25 @@ def experiments(
     columns = [output.Column(name, whole=name in ("name", "price")) for name in names]
     rows: list[list[str]] = []
     for each in listed:
-        named = [o for o in each.outcomes if any(f"method.{o.method}." in key for key in each.changed)]
-        kept = each.outcomes if every else (named or each.outcomes)[:SHOWN]
         changed = ", ".join(f"{key}={value}" for key, value in each.changed.items()) or "nothing"
-        first = [each.name, changed, each.state, "", each.when]
-        lines = [[each.name, changed, o.accuracies, o.prices, each.when] for o in kept]
+        named = [o for o in each.outcomes if any(f"method.{o.method}." in key for key in each.changed)]
+        outcomes = each.outcomes if every else (named or each.outcomes)[:SHOWN]
+        lines = [(o.accuracies, o.prices) for o in outcomes]
         if every or not lines:
-            lines += [[each.name, changed, str(result), "", each.when] for result in each.results]
-        lines = lines or [first]
-        rows += [line if i == 0 else ["", "", line[2], line[3], ""] for i, line in enumerate(lines)]
-        if left := len(each.outcomes) - len(kept):
-            rows.append(["", "", f"and {left} more (--all)", "", ""])
+            lines += [(str(result), "") for result in each.results]
+        if hidden := len(each.outcomes) - len(outcomes):
+            lines.append((f"and {hidden} more (--all)", ""))
+        for i, (text, price) in enumerate(lines or [(each.state, "")]):
+            first = i == 0
+            rows.append(
+                [
+                    each.name if first else "",
+                    changed if first else "",
+                    text,
+                    price,
+                    each.when if first else "",
+                ]
+            )
     output.table(columns, rows)
 
 
@@ -279,8 +282,8 @@ class Result(NamedTuple):
 
     def __str__(self) -> str:
         counts = ((self.new, "new"), (self.other, "with other numbers"), (self.gone, "gone"))
-        said = [f"{len(points)} {words}" for points, words in counts if points]
-        return f"{self.path} changed" + (f", points: {', '.join(said)}" if said else "")
+        texts = [f"{len(points)} {words}" for points, words in counts if points]
+        return f"{self.path} changed" + (f", points: {', '.join(texts)}" if texts else "")
 
 
 class Experiment(NamedTuple):
@@ -319,8 +322,8 @@ def exp_show() -> list[dict[str, Any]]:
             done.stderr.strip()
         ]
         raise ValueError(f"`dvc exp show` failed in {Path.cwd()}: {lines[-1].removeprefix('ERROR: ')}")
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    shown: list[dict[str, Any]] = json.loads(done.stdout)
+    return shown
 
 
 def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]:
@@ -336,7 +339,7 @@ def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]
             data, error = revision["data"] or {}, revision.get("error")
             after = flatten(_of(data, "params", "params.yaml")) if data else {}
             known = flatten(before)
-            changed = _asked({key: value for key, value in after.items() if known.get(key) != value})
+            changed = _direct({key: value for key, value in after.items() if known.get(key) != value})
             state = (each.get("executor") or {}).get("state") or ("failed" if error else "no result changed")
             when = str(data.get("timestamp") or "").replace("T", " ")[:16]
             name = each.get("name") or revision["rev"][:7]
@@ -344,19 +347,15 @@ def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]
             yield Experiment(name, changed, state, [*_outcomes(base["data"], data)], results, when)
 
 
-def _asked(changed: Mapping[str, Any]) -> dict[str, Any]:
+def _direct(changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changes without those that only follow by interpolation.
 
     A key is left out if a key nearer the top has the same last name and the same value.
     """
-    found: dict[str, Any] = {}
+    direct: dict[tuple[str, str], str] = {}  # last name and value -> key
     for key in sorted(changed, key=lambda key: key.count(".")):
-        leaf = key.rpartition(".")[2]
-        if not any(
-            key_.rpartition(".")[2] == leaf and value == changed[key] for key_, value in found.items()
-        ):
-            found[key] = changed[key]
-    return found
+        direct.setdefault((key.rpartition(".")[2], repr(changed[key])), key)
+    return {key: changed[key] for key in direct.values()}
 
 
 def _of(data: Mapping[str, Any], kind: str, path: str) -> dict[str, Any]:

@@ -50,17 +50,17 @@ def test_a_plot_shows_ours_beside_what_is_asked() -> None:
 
 
 def test_a_row_has_its_words_links_and_commands() -> None:
-    row = claims.read(claim(), made=["x"])
+    rows = pd.DataFrame([claim(), claim(exhibit=math.nan, evidence="data/manifest/dataset/adult.json")])
+    row, alone = claims.read(rows, made=["x"])
     assert (row.name, row.ours, row.limits, row.reason) == ("b", "−0.02 accuracy", "−0.03 to 0.01", "Why so.")
     assert row.commands == ("make exhibit ID=x FORCE=1", "make exhibit ID=z FORCE=1 SET=pipeline=svhn")
-    alone = claims.read(claim(exhibit="", evidence="data/manifest/dataset/adult.json"), made=[])
     assert alone.commands == ("dvc repro -f prepare@adult", "dvc repro -f claims")
 
 
 def test_sentences_are_in_the_order_of_the_paper() -> None:
     wheres = ["Table 4", "Section 5.1, Lemma", "Appendix D", "Theorem 3.1", "Abstract", "Section 1"]
     rows = pd.DataFrame([claim(id=f"r_{w}", paper="ryffel2022", where=w, statement=w) for w in wheres])
-    ordered = [sentence.where for sentence in claims.in_order(rows, [])["ryffel2022"]]
+    ordered = [sentence.where for sentence in claims.in_order(claims.read(rows, []))["ryffel2022"]]
     assert ordered == ["Abstract", "Section 1", "Theorem 3.1", "Section 5.1, Lemma", "Table 4", "Appendix D"]
 
 
@@ -108,14 +108,7 @@ def test_sentences_take_their_numbers_from_the_claims() -> None:
 @pytest.mark.parametrize("part", ["title", "sentence", "why"])
 def test_a_finding_is_shown_where_the_table_has_all_that_it_names(part: str) -> None:
     table = pd.DataFrame([claim()]).set_index("id")
-    entry = {
-        "title": "t",
-        "sentence": "{a_b.ours}",
-        "why": "w",
-        "quote": "a_b",
-        "claims": ["a_b"],
-        "figure": {},
-    }
+    entry = {"title": "t", "sentence": "{a_b.ours}", "why": "w", "quote": "a_b", "claims": ["a_b"]}
     assert known(entry, table)
     assert not known({**entry, part: "{a_c.ours}"}, table)
 
@@ -124,3 +117,22 @@ def test_marks_stand_out_on_both_grounds() -> None:
     for light, dark in charts.palette().values():
         assert charts.contrast(dark, charts.DARK_GROUND) >= 3, light
     assert charts.palette()["#000000"][1] != "#000000"
+
+
+def test_a_chart_has_a_point_for_each_budget_and_levels_without_one() -> None:
+    """JSON has no infinity: small runs have infinite prices, and one seed has no interval."""
+    columns = ["method", "epsilon", "epsilon_proven", "mean", "low", "high", "violated", "diverged"]
+    rows = [
+        ["ops", 1.0, 0.5, 0.812345, math.nan, math.nan, "", 0],
+        ["ops", 2.0, INF, 0.9, 0.8, 1.0, "full batches", 0],
+        ["nonprivate", INF, math.nan, 0.95, 0.9, 1.0, "", 0],
+    ]
+    table = pd.DataFrame(rows, columns=columns)
+    label = "One-posterior sample (OPS)"
+    first = {"label": label, "eps": 1.0, "mean": 0.81234, "low": None, "high": None, "state": "full"}
+    second = {"label": label, "eps": 2.0, "mean": 0.9, "low": 0.8, "high": 1.0, "state": "hollow"}
+    data = charts.over_epsilon(table, proven=False)
+    assert data["points"] == [first, second]
+    assert data["levels"] == [{"label": "Non-private", "mean": 0.95}]
+    assert [of["label"] for of in data["methods"]] == [label, "Non-private"]
+    assert charts.over_epsilon(table, proven=True)["points"] == [{**first, "eps": 0.5}]

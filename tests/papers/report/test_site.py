@@ -1,6 +1,5 @@
 """The committed site: its links, its claims, its numbers, its size, and that another build gives the same bytes."""
 
-import math
 import os
 import re
 import subprocess
@@ -16,7 +15,6 @@ import pytest
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import read
-from dplangevin.papers.report import charts
 
 ROOT = Path(__file__).parents[3]
 SITE = ROOT / "results/report"
@@ -171,8 +169,3 @@ def test_pages_have_titles_languages_and_headings_in_order(pages: dict[str, Link
         assert all(re.search(r'\balt="', tag) for tag in re.findall(r"<img\b[^>]*>", text)), name
     titles = [re.findall(r"<title>(.*?)</title>", (SITE / name).read_text("utf-8"))[0] for name in pages]
     assert len(set(titles)) == len(titles)
-
-
-def test_what_is_not_finite_is_null_in_a_chart() -> None:
-    """JSON has no other word for it; small runs have infinite prices."""
-    assert charts.text({"a": [math.inf, math.nan, 1.5], "b": "</"}) == '{"a":[null,null,1.5],"b":"<\\/"}'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import Asked
-from dplangevin.text import number
+from dplangevin.text import distinct, number
 
 PAPERS = {
     "wang2015": "Wang, Fienberg and Smola, Privacy for Free, ICML 2015",
@@ -131,11 +131,6 @@ class Claim(NamedTuple):
         """Return the id without the paper, as words."""
         return self.id.removeprefix(f"{self.paper}_").replace("_", " ")
 
-    @property
-    def words(self) -> str:
-        """Return the text that a search of the page looks through."""
-        return " ".join([self.id, self.where, self.statement, self.published, self.reason, self.fact]).lower()
-
 
 class Sentence(NamedTuple):
     """A sentence of a paper and its rows: several if it was tested in several ways."""
@@ -145,45 +140,38 @@ class Sentence(NamedTuple):
     claims: list[Claim]
 
 
-def in_order(claims: pd.DataFrame, made: Sequence[str]) -> dict[str, list[Sentence]]:
-    """Return the sentences of each paper, in the order of the paper.
-
-    `claims` is the claims table, and `made` has the names of the exhibits that exist.
-    """
-    table = claims.fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
-    found: dict[str, list[Sentence]] = {}
-    for paper, of_paper in table.groupby("paper", sort=False):
-        said: list[Sentence] = []
-        for (where, statement), group in of_paper.groupby(["where", "statement"], sort=False):
-            rows = [read(row, made) for _, row in group.iterrows()]
-            said.append(Sentence(str(where), tidy(str(statement)), rows))
-        found[str(paper)] = sorted(said, key=lambda sentence: place(str(paper), sentence.where))
-    return found
+def in_order(claims: Iterable[Claim]) -> dict[str, list[Sentence]]:
+    """Return the sentences of each paper, in the order of the paper."""
+    papers: dict[str, dict[tuple[str, str], list[Claim]]] = {}
+    for claim in claims:
+        papers.setdefault(claim.paper, {}).setdefault((claim.where, claim.statement), []).append(claim)
+    return {
+        paper: sorted(
+            (Sentence(where, statement, rows) for (where, statement), rows in sentences.items()),
+            key=lambda sentence: place(paper, sentence.where),
+        )
+        for paper, sentences in papers.items()
+    }
 
 
-def read(row: pd.Series, made: Sequence[str]) -> Claim:
-    """Return one row of the claims table as a `Claim`.
+def read(table: pd.DataFrame, made: Sequence[str]) -> list[Claim]:
+    """Return the rows of the claims table; `made` has the names of the exhibits that exist."""
+    table = table.fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
+    return [_claim(row, made) for _, row in table.iterrows()]
 
-    Missing text in the row must be "". `made` has the names of the exhibits that exist.
-    """
+
+def _claim(row: pd.Series, made: Sequence[str]) -> Claim:
+    """Return one row of the claims table."""
     look, mark = MARKS[row.verdict]
-    exhibits = tuple(name for name in row.exhibit.split("; ") if name)
-    evidence = tuple(path for path in row.evidence.split("; ") if path)
+    exhibits, evidence = (tuple(distinct([row[column]])) for column in ("exhibit", "evidence"))
     return Claim(
-        id=row.id,
-        paper=row.paper,
-        fact=row.fact,
-        kind=row.kind,
-        setting=row.setting,
-        where=row["where"],
+        **row[["id", "paper", "fact", "kind", "setting", "where", "verdict", "measure"]],
         statement=tidy(row.statement),
         published=tidy(row.published),
-        verdict=row.verdict,
         look=look,
         mark=mark,
         ours=f"{digits(row.ours)} {row.unit}".strip() if pd.notna(row.ours) else bracket(row),
         limits=limits(row),
-        measure=row.measure,
         reason=f"{_capital(tidy(row.reason))}.",
         exhibits=exhibits,
         evidence=evidence,
@@ -197,14 +185,13 @@ def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[st
 
     The arguments are the exhibits that show it, the files behind it, and the exhibits that exist.
     """
-    found = [
-        f"make exhibit ID={name} FORCE=1" + ("" if name in made else " SET=pipeline=svhn")
-        for name in exhibits
-    ]
-    if not found:
-        stems = [PurePosixPath(path).stem for path in evidence if path.startswith("data/manifest/dataset/")]
-        found = [*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims"]
-    return tuple(found)
+    if exhibits:
+        return tuple(
+            f"make exhibit ID={name} FORCE=1" + ("" if name in made else " SET=pipeline=svhn")
+            for name in exhibits
+        )
+    stems = [PurePosixPath(path).stem for path in evidence if path.startswith("data/manifest/dataset/")]
+    return (*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims")
 
 
 # Numbers

@@ -72,5 +72,5 @@ def filled(text: str, claims: pd.DataFrame) -> str:
 
 def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
     """Return whether the table has every claim that an entry of conf/report/findings.yaml names."""
-    ids = {entry["quote"], *entry["claims"], *entry["figure"].get("claims", ())}
+    ids = {entry["quote"], *entry["claims"]}
     return ids.union(*(named(entry[part]) for part in ("title", "sentence", "why"))) <= set(claims.index)

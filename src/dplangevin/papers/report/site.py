@@ -6,8 +6,8 @@ which lies beside them. They use no network.
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import vl_convert
-from hydra.utils import instantiate
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 from omegaconf import DictConfig
 
+from dplangevin.files import sha256
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import compare, privacy, read
 from dplangevin.papers.exhibits.style import look
@@ -28,7 +28,7 @@ from dplangevin.papers.report import charts, claims
 from dplangevin.papers.report.findings import filled, known
 from dplangevin.papers.statistics import sort_by, summary
 from dplangevin.pipeline.config import content
-from dplangevin.text import epsilon, number, setting, short
+from dplangevin.text import distinct, epsilon, number, setting, short
 
 TEMPLATES = Path(__file__).with_name("templates")
 ROOT = "../../"  # path from the folder of the report to the repository
@@ -79,12 +79,9 @@ LIBRARIES = (
     "hydra-core",
     "dvc",
     "matplotlib",
-    "altair",
     "vl-convert-python",
     "Jinja2",
 )
-
-
 EXPOSED = "window.vegaEmbed = vegaEmbed;"  # the only function of Vega's JavaScript that the pages use
 
 
@@ -105,9 +102,10 @@ class Site:
         self.table = read.read_claims(self.results / "claims.csv")
         self.by_id = self.table.set_index("id")
         self.made = [str(name) for name in cfg.pipeline.exhibits if self.folder(str(name)).is_dir()]
-        written = content("report", "findings", cfg, root / "conf")
-        self.texts, self.promised = written["findings"], written["promises"]
-        self.exhibit_texts = content("report", "exhibits", cfg, root / "conf")["groups"]
+        self.claims = {claim.id: claim for claim in claims.read(self.table, self.made)}
+        findings = self._content("report", "findings")
+        self.findings, self.promises = findings["findings"], findings["promises"]
+        self.exhibit_texts = self._content("report", "exhibits")["groups"]
         self.environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
@@ -115,9 +113,20 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.environment.filters["file"] = self._file
-        self.environment.globals |= {"menu": MENU, "papers": claims.PAPERS, "short_names": claims.SHORT}
-        self.environment.globals["there"] = lambda path: (self.root / path).exists()
+        self.environment.filters["file"] = lambda path: f"{ROOT}{path}"
+        self.environment.globals |= {
+            "menu": MENU,
+            "papers": claims.PAPERS,
+            "short_names": claims.SHORT,
+            "kinds": claims.KINDS,
+            "settings_of_claims": claims.SETTINGS,
+            "measures": claims.MEASURES,
+            "there": lambda path: (self.root / path).exists(),
+        }
+
+    def _content(self, kind: str, name: str) -> dict[str, Any]:
+        """Return the content of a file of conf/."""
+        return content(kind, name, self.cfg, self.root / "conf")
 
     def folder(self, exhibit: str) -> Path:
         """Return the result folder of an exhibit."""
@@ -152,98 +161,50 @@ class Site:
 
     def _style(self) -> str:
         """Return the style sheet with the colours of the charts."""
-        return self.environment.get_template("style.css").render(
-            palette=charts.palette(), ground=charts.DARK_GROUND
-        )
-
-    def _file(self, path: str) -> str:
-        """Return a path of the repository as a link from a page."""
-        return f"{ROOT}{path}"
+        template = self.environment.get_template("style.css")
+        return template.render(palette=charts.palette(), ground=charts.DARK_GROUND)
 
     # Findings
 
     def _findings(self) -> dict[str, Any]:
         """Return the values of the page of findings; a finding appears only if all its claims exist."""
-        entries = []
-        for name, entry in self.texts.items():
-            if not known(entry, self.by_id):
-                continue
-            rows = [claims.read(self._row(claim), self.made) for claim in entry["claims"]]
-            quoted = claims.read(self._row(entry["quote"]), self.made)
-            entries.append(
+        exhibits = {entry["id"]: entry for group in self.exhibits for entry in group["entries"]}
+        texts = {name: entry for name, entry in self.findings.items() if known(entry, self.by_id)}
+        columns, lines = claims.counts(self.table)
+        return {
+            "findings": [
                 {
                     "id": name.replace("_", "-"),
                     "title": filled(entry["title"], self.by_id),
                     "sentence": filled(entry["sentence"], self.by_id),
                     "why": claims.tidy(filled(entry["why"], self.by_id)) + ".",
-                    "quote": quoted,
-                    "claims": rows,
-                    "exhibit": entry["exhibit"],
-                    "made": entry["exhibit"] in self.made,
-                    "caption": entry["figure"]["caption"],
-                    "spec": self._figure(entry["figure"]),
+                    "quote": self.claims[entry["quote"]],
+                    "claims": [self.claims[claim] for claim in entry["claims"]],
+                    "exhibit": exhibits[entry["exhibit"]],
                 }
-            )
-        columns, lines = claims.counts(self.table)
-        return {
-            "findings": entries,
+                for name, entry in texts.items()
+            ],
             "counts": dict(zip(columns, lines[0][1], strict=False)),
             "total": lines[0][1][-1],
             "facts": len(claims.contradicted(self.table)),
             "readings": int(self.table.kind.eq("reading").sum()),
             "questions": int(self.table.kind.eq("extension").sum()),
             "marks": claims.MARKS,
-            "in_words": claims.MEASURES,
-            "kinds": claims.KINDS,
-            "settings": claims.SETTINGS,
         }
-
-    def _row(self, claim: str) -> pd.Series:
-        """Return the row of a claim, with "" for missing text."""
-        return (
-            self.table[self.table.id.eq(claim)]
-            .fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
-            .iloc[0]
-        )
-
-    def _figure(self, figure: Mapping[str, Any]) -> Markup | None:
-        """Return the specification of a figure of conf/report, or None if its data do not exist."""
-        try:
-            if "analysis" in figure:
-                frame = read.read_analysis(figure["analysis"], self.results / "analyses")
-                frame = frame[frame.paper.eq(figure["paper"])] if "paper" in figure else frame
-            elif "runs" in figure:
-                methods = figure["methods"]
-                runs = read.read_runs([figure["runs"]], root=self.results / "runs")
-                frame = sort_by(summary(runs[runs.method.isin(methods)]), method=methods)
-            else:
-                names = figure["claims"]
-                frame = self.by_id.loc[[*names], ["ours", "low", "high"]].assign(name=[*names.values()])
-        except FileNotFoundError:
-            return None
-        return self._spec(instantiate(figure["chart"], _partial_=True, _convert_="all")(frame))
-
-    def _spec(self, spec: Mapping[str, Any]) -> Markup:
-        return Markup(charts.text(spec))
 
     # Claims
 
     def _claims(self) -> dict[str, Any]:
         """Return the values of the page of claims."""
         columns, lines = claims.counts(self.table)
-        used = self.table
-        exhibits = sorted({name for text in used.exhibit.dropna() for name in text.split("; ")})
         return {
-            "sentences": claims.in_order(self.table, self.made),
-            "columns": [(name, *claims.MARKS[name]) for name in columns],
+            "sentences": claims.in_order(self.claims.values()),
+            "columns": columns,
             "counts": lines,
             "questions": claims.questions(self.table),
             "contradicted": claims.contradicted(self.table),
-            "kinds": claims.KINDS,
-            "settings": claims.SETTINGS,
-            "measures": claims.MEASURES,
             "verdicts": [(name, text, *claims.MARKS[name]) for name, text in claims.VERDICTS.items()],
-            "exhibits": exhibits,
+            "exhibits": sorted({name for claim in self.claims.values() for name in claim.exhibits}),
             "made": self.made,
             "total": len(self.table),
         }
@@ -273,7 +234,7 @@ class Site:
 
     def _entry(self, name: str, text: Mapping[str, str]) -> dict[str, Any]:
         """Return what the list of exhibits shows of one exhibit."""
-        spec = content("exhibit", name, self.cfg, self.root / "conf")
+        spec = self._content("exhibit", name)
         try:
             finding = filled(text["finding"], self.by_id)
         except KeyError:
@@ -286,13 +247,12 @@ class Site:
     def _exhibit(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the page of one exhibit."""
         name, spec = entry["id"], entry["spec"]
-        shown = self.table.exhibit.fillna("").str.split("; ").map(lambda names: name in names)
-        rows = [claims.read(self._row(claim), self.made) for claim in self.table.id[shown]]
+        rows = [claim for claim in self.claims.values() if name in claim.exhibits]
         kinds = {"png": "PNG", "pdf": "PDF", "csv": "numbers (CSV)", "md": "table with notes (Markdown)"}
         files = [
             (
                 f"../exhibits/{name}/{file}",
-                f"{kinds[file.rsplit('.')[-1]]}{', at the tight ε' if '_audited' in file else ''}",
+                kinds[file.rsplit(".")[-1]] + (", at the tight ε" if "_proven" in file else ""),
             )
             for file in entry["files"]
         ]
@@ -330,7 +290,7 @@ class Site:
             return [
                 (str(key).replace("_", " "), _plain(value))
                 for key, value in numbers.items()
-                if not _long(value)
+                if not re.search(r"\{|dplangevin\.", str(value))  # nested, or names code
             ]
         frame = read.read_runs(folders, spec.get("runs", ()), self.results / "runs")
         private = frame[np.isfinite(frame.epsilon)]
@@ -352,57 +312,31 @@ class Site:
 
     def _assumed(self, spec: Mapping[str, Any]) -> list[str]:
         """Return the assumptions under which the guarantees of an exhibit's rows hold."""
-        folders = self._folders(spec)
-        if not folders:
-            return []
-        frames = [
-            pd.read_csv(self.results / "runs" / name / "runs.csv", usecols=["assumptions"])
-            for name in folders
-        ]
-        texts = pd.concat(frames).assumptions.dropna()
-        return sorted({piece for text in texts for piece in text.split("; ") if piece})
+        paths = [self.results / "runs" / name / "runs.csv" for name in self._folders(spec)]
+        texts = [pd.read_csv(path, usecols=["assumptions"]).assumptions.dropna() for path in paths]
+        return sorted(distinct(text for column in texts for text in column))
 
     # Compare
 
     def _compare(self) -> dict[str, Any]:
-        """Return the menus, a chart for every choice, and the ranks where all methods were run."""
-        titles = {"method", "metric", "dataset", "variant", "scaling", "violated"}
-        specs: dict[str, Any] = {}
+        """Return the menus, the data of a chart for every choice, and the ranks where all methods were run."""
+        curves: dict[str, Any] = {}
         ranks: dict[str, Any] = {}
         series = {}
-        spec = content("exhibit", "compare", self.cfg, self.root / "conf") if "compare" in self.made else {}
+        spec = self._content("exhibit", "compare") if "compare" in self.made else {}
         for folder, (title, ranked) in SERIES.items():
             if not (self.results / "runs" / folder / "runs.csv").is_file():
                 continue
             series[folder] = title
             runs = read.read_runs([folder], root=self.results / "runs")
-            runs = runs[
-                [
-                    "dataset",
-                    "method",
-                    "metric",
-                    "variant",
-                    "scaling",
-                    "violated",
-                    "seed",
-                    "epsilon",
-                    "epsilon_promised",
-                    "epsilon_proven",
-                    "value",
-                ]
-            ]
-            runs = runs.astype(dict.fromkeys(titles, object))
-            if "methods" in spec:
-                runs = sort_by(runs, method=spec["methods"])
-            for score, label in SCORES.items():
+            runs = sort_by(runs, method=spec.get("methods", ()))
+            for score in SCORES:
                 metric = compare.CLASSES.metrics[score]
                 if not runs.metric.eq(metric).any():
                     continue
                 table = summary(runs, metric)
                 for axis in AXES:
-                    key = f"{folder}|{score}|{axis}"
-                    ln = axis == "promised" and folder.startswith("wang2015")
-                    specs[key] = charts.over_epsilon(table, proven=axis == "proven", ln=ln, y=f"test {label}")
+                    curves[f"{folder}|{score}|{axis}"] = charts.over_epsilon(table, proven=axis == "proven")
                     if ranked and spec:
                         ranks |= self._ranks(runs, folder, score, axis, spec["draw"]["epsilons"])
         return {
@@ -410,14 +344,11 @@ class Site:
             "scores": SCORES,
             "axes": AXES,
             "epsilons": [number(value) for value in spec.get("draw", {}).get("epsilons", [])],
-            "specs": Markup(charts.text(specs)),
-            "ranks": Markup(charts.text(ranks)),
+            "curves": curves,
+            "ranks": ranks,
             "shown": ranks.get("compare/adult|accuracy|proven|1", []),
-            "notes": spec and "compare.md" in self._files("compare"),
+            "notes": (self.folder("compare") / "compare.md").is_file(),
         }
-
-    def _files(self, name: str) -> list[str]:
-        return [path.name for path in self.folder(name).iterdir()]
 
     def _ranks(
         self, runs: pd.DataFrame, folder: str, score: str, axis: str, epsilons: list[float]
@@ -446,46 +377,25 @@ class Site:
 
     def _privacy(self) -> dict[str, Any]:
         """Return the values of the page about privacy."""
-        path = self.results / "analyses/privacy_claims.csv"
-        values: dict[str, Any] = {
-            "promises": [],
-            "says": self.promised,
-            "steps": {},
-            "attacks": privacy.ATTACKS,
-            "menu_steps": {},
-        }
-        if path.is_file():
+        promises = []
+        if "privacy_claims" in self.made:
             frame = read.read_analysis("privacy_claims", self.results / "analyses")
-            values["promises"] = [
-                (
-                    str(paper),
-                    [self._promise(frame, row) for _, row in group.iterrows()],
-                    self._spec(charts.promises(group)),
-                )
+            promises = [
+                (str(paper), [self._promise(frame, row) for _, row in group.iterrows()])
                 for paper, group in frame.groupby("paper", sort=False)
             ]
-        if (self.results / "analyses/ryffel2022_privacy.csv").is_file():
-            frame = read.read_analysis("ryffel2022_privacy", self.results / "analyses")
-            panels = content("exhibit", "ryffel2022_privacy", self.cfg, self.root / "conf")["draw"]["panels"]
-            curves = frame[frame.kind.eq("curve")]
-            for setting, label in panels.items():
-                here = curves[curves.setting.eq(setting)]
-                for batch in sorted(here.batch.unique()):
-                    full = batch == here.records.iloc[0]
-                    name = f"{label}, {'full batch' if full else f'batches of {batch}'}"
-                    values["menu_steps"][f"{setting}|{batch}"] = name
-                    values["steps"][f"{setting}|{batch}"] = charts.over_steps(
-                        frame, setting=setting, batch=batch
-                    )
-        values["first"] = next((key for key in values["menu_steps"] if key.endswith("|128")), "")
-        values["steps"] = Markup(charts.text(values["steps"]))
-        return values
+        return {
+            "promises": promises,
+            "says": self.promises,
+            "attacks": privacy.ATTACKS,
+            "steps": "ryffel2022_privacy" in self.made,
+        }
 
     def _promise(self, frame: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         """Return what the page about privacy shows of one printed guarantee."""
         verdict = guarantee(frame, id=row.id)
         outcome, _ = privacy.OUTCOMES[verdict["verdict"]]
-        claim = next((name for name in (f"{row.paper}_{row.id}",) if name in self.by_id.index), "")
+        claim = f"{row.paper}_{row.id}"
         prices = (
             row.epsilon_claimed,
             row.epsilon_formula,
@@ -500,68 +410,43 @@ class Site:
             "prices": [epsilon(value) for value in prices],
             "outcome": outcome,
             "look": claims.MARKS[verdict["verdict"]],
-            "reason": verdict["reason"],
-            "claim": claim,
+            "claim": claim if claim in self.claims else "",
         }
 
     # How it was made
 
     def _how(self) -> dict[str, Any]:
         """Return the values of the page about versions, data, run times and missing parts."""
-        lock = (
-            (self.root / "requirements.lock").read_text("utf-8")
-            if (self.root / "requirements.lock").is_file()
-            else ""
-        )
-        versions = dict(
-            line.split("==") for line in lock.splitlines() if "==" in line and not line.startswith("#")
-        )
+        lock = (self.root / "requirements.lock").read_text("utf-8").splitlines()
+        versions = dict(line.split("==") for line in lock if "==" in line and not line.startswith("#"))
         manifests = sorted((self.root / "data/manifest/dataset").glob("*.json"))
         data = [(path.stem, json.loads(path.read_text("utf-8"))) for path in manifests]
-        untested = self.table[self.table.verdict.eq("not testable")]
-        timings = read.read_timings(self.root / "benchmarks/methods.csv")
-        machine = self.root / "benchmarks/methods.csv"
-        runs = sorted((self.results / "runs").glob("*/*/runs.csv"))
+        untested = [claim for claim in self.claims.values() if claim.verdict == verdicts.NOT_TESTABLE]
+        timings = self.root / "benchmarks/methods.csv"
+        hashed = ("results/claims.csv", "data/manifest/code.json", "params.yaml", "requirements.lock")
         return {
             "versions": [(name, versions[name]) for name in LIBRARIES if name in versions],
             "all_versions": sorted(versions.items()),
-            "seed": self.cfg.get("seed", ""),
-            "repeats": self.cfg.get("repeats", ""),
-            "scale": self.cfg.get("scale", ""),
-            "delta": number(float(self.cfg.get("delta", "nan"))),
-            "data": [(name, self._dataset(name), stated) for name, stated in data],
-            "counts": self._counts(runs),
-            "timings": self._timings(timings),
-            "machine": pd.read_csv(machine).machine.iloc[0] if machine.is_file() else "",
-            "untested": [
-                (str(p), [*group.itertuples()]) for p, group in untested.groupby("paper", sort=False)
-            ],
+            "seed": self.cfg.seed,
+            "repeats": self.cfg.repeats,
+            "scale": self.cfg.scale,
+            "delta": number(self.cfg.delta),
+            "data": [(name, self.cfg.dataset.get(name, {}), stated) for name, stated in data],
+            "counts": self._counts(sorted((self.results / "runs").glob("*/*/runs.csv"))),
+            "timings": self._timings(read.read_timings(timings)),
+            "machine": pd.read_csv(timings).machine.iloc[0],
+            "untested": untested,
             "missing": [e for group in self.exhibits for e in group["entries"] if not e["made"]],
-            "hashes": [
-                (path, _sha256(self.root / path))
-                for path in (
-                    "results/claims.csv",
-                    "data/manifest/code.json",
-                    "params.yaml",
-                    "requirements.lock",
-                )
-                if (self.root / path).is_file()
-            ],
+            "hashes": [(path, sha256(self.root / path)) for path in hashed],
         }
 
-    def _dataset(self, name: str) -> Mapping[str, Any]:
-        """Return the configuration of a data set, or an empty mapping."""
-        found: Mapping[str, Any] = self.cfg.get("dataset", {}).get(name, {})
-        return found
-
-    def _counts(self, runs: list[Path]) -> list[tuple[str, str, str]]:
+    def _counts(self, runs: list[Path]) -> list[tuple[str, ...]]:
         """Return the name of every folder of runs, its number of settings and its number of scores."""
-        found = []
+        counts = []
         for path in runs:
-            scores = path.with_name("scores.csv")
-            lines = [file.read_bytes().count(b"\n") - 1 for file in (path, scores)]
-            found.append((f"{path.parts[-3]}/{path.parts[-2]}", f"{lines[0]:,}", f"{lines[1]:,}"))
-        return found
+            lines = [path.with_name(f).read_bytes().count(b"\n") - 1 for f in ("runs.csv", "scores.csv")]
+            counts.append((f"{path.parts[-3]}/{path.parts[-2]}", *map("{:,}".format, lines)))
+        return counts
 
     def _timings(self, table: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[str]]]]:
         """Return the data sets, and the run time of each method on each of them."""
@@ -623,21 +508,3 @@ def _plain(value: Any) -> str:
     if hasattr(value, "__iter__") and not isinstance(value, str):
         return ", ".join(_plain(item) for item in value)
     return str(value)
-
-
-def _long(value: Any) -> bool:
-    """Return whether a value of the configuration is nested or names code."""
-    return (
-        hasattr(value, "keys")
-        or (
-            hasattr(value, "__iter__")
-            and not isinstance(value, str)
-            and any(hasattr(item, "keys") for item in value)
-        )
-        or "dplangevin." in str(value)
-    )
-
-
-def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal digits."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
