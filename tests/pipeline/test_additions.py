@@ -20,7 +20,6 @@ from dplangevin.pipeline.plan import budgeted
 ROOT = Path(__file__).parents[2]
 METHOD = re.findall(r"```python\n(.*?)```", (ROOT / "docs/adding.md").read_text(), re.DOTALL)[0]
 DATASET = """
-title: Wine
 files:
   - {{name: wine.csv, sha256: {sha256}, size: {size}, bundled: null, urls: []}}
 row_norm_bound: 3.0

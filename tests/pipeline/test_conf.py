@@ -293,6 +293,6 @@ def test_an_experiment_may_not_set_what_nothing_reads(
         assert check(key, 3, DVC_EXP_NAME="an-experiment") == 2
         assert meant in capsys.readouterr().err
     assert check("method.ops.radius", "3", DVC_EXP_NAME="an-experiment") == 2
-    assert "method.ops.radius = '3' must be a number" in capsys.readouterr().err
+    assert "method.ops.radius = '3' must be a valid number" in capsys.readouterr().err
     mine = {"_target_": "dplangevin.methods.ops.Ops"}
     assert check("method.mine", mine, DVC_EXP_NAME="an-experiment") == 0
