@@ -166,7 +166,8 @@ def _plain(hint: Any) -> Any:
     if origin in (Union, UnionType):
         return Union[tuple(map(_plain, args))]  # noqa: UP007
     if isinstance(origin, type) and issubclass(origin, Iterable):
-        return origin[tuple(map(_plain, args))]
+        container: Any = origin
+        return container[tuple(map(_plain, args))]
     if isinstance(hint, type) and issubclass(hint, Group | list | dict):
         return hint
 
