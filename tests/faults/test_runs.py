@@ -4,6 +4,7 @@ until it is told to go on."""
 import csv
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -196,7 +197,7 @@ THREADS = pytest.mark.trial("threads")
 CONFIG = (sys.executable, "-m", "dplangevin.pipeline.config")
 DVC = (sys.executable, "-m", "dvc", "repro")
 COMMAND = (sys.executable, "-m", "dplangevin.cli")
-BUSY = r"another run is at work here: {} \(pid \d+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
+BUSY = r"another run is at work here: {} \(pid \d+ on \S+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
 
 
 # On a cluster
@@ -360,14 +361,9 @@ def test_the_same_pid_elsewhere_is_no_part_of_this_run(
     with lock.run("the first"):
         with lock.run("a part of it"):
             pass
-        monkeypatch.setattr(lock, "_where", lambda: "another container")
-        with (
-            pytest.raises(
-                lock.Busy,
-                match=rf"the first \(pid {os.getpid()} of another machine or container, since .*end it there: kill",
-            ),
-            lock.run("the second"),
-        ):
+        at_work = rf"the first \(pid {os.getpid()} on {platform.node()}, since .*end it: kill"
+        monkeypatch.setattr(platform, "node", lambda: "another container")
+        with pytest.raises(lock.Busy, match=at_work), lock.run("the second"):
             pass
 
 
@@ -378,7 +374,7 @@ def test_no_run_begins_while_a_stage_of_an_earlier_one_is_left(
     """Where it does not end with its run, as on a system that does not tell it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(lock, "LEFT", 0.2)
-    code = "from dplangevin.pipeline import lock; lock._take(lock.STAGE, 'analysis@first', 1)"
+    code = "from dplangevin.pipeline import lock; held = lock._take(lock.STAGE, 'analysis@first', 1)"
     code += "; print(flush=True); input()"
     env = environment(tmp_path, PYTHONPATH=str(ROOT / "src"))
     with subprocess.Popen([sys.executable, "-c", code], env=env, stdin=-1, stdout=-1) as left:
@@ -531,7 +527,7 @@ def test_what_another_user_made_is_named_in_one_line(tmp_path: Path, place: str)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "Permission denied" in line
-    assert ("sudo chown -R $(id -un) ." if plain else "chmod -R u+rwX .") in line
+    assert "give this user the right to" in line
 
 
 # Threads

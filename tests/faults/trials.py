@@ -15,7 +15,7 @@ TRIALS = {
     "two processes fetch one file": "names of their own; what is renamed is what was checked",
     "a slow or endless mirror": "stops at the stated size and at a deadline; the next source",
     "a queue worker is killed": "the documented way back works",
-    "a broken config file": "exit 2 with file, line and what; aliases bounded",
+    "a broken config file": "exit 2 with file, line and what",
     "a wrong value": "refused when composed, with key, value and domain; in data with line and column",
     "a table of one's own": "the rows and columns that another reader finds, or one line; never a traceback",
     "bombs for decoders": "sha256 before any decoder; bounded, named",

@@ -20,7 +20,6 @@ from dplangevin.pipeline.plan import budgeted
 ROOT = Path(__file__).parents[2]
 METHOD = re.findall(r"```python\n(.*?)```", (ROOT / "docs/adding.md").read_text(), re.DOTALL)[0]
 DATASET = """
-title: Wine
 files:
   - {{name: wine.csv, sha256: {sha256}, size: {size}, bundled: null, urls: []}}
 row_norm_bound: 3.0
@@ -55,13 +54,6 @@ metrics: true
 CODE = "data/manifest/code.json"
 
 
-def insert(path: Path, after: str, line: str) -> None:
-    """A line of a file below the one that holds `after`."""
-    lines = path.read_text().splitlines(keepends=True)
-    (place,) = (i for i, text in enumerate(lines) if after in text)
-    path.write_text("".join([*lines[: place + 1], f"{line}\n", *lines[place + 1 :]]))
-
-
 def stage(folder: Path, *words: str) -> None:
     """A script of pipelines/ in a folder, with the user's modules on PYTHONPATH and their data in a mirror."""
     env = {
@@ -91,16 +83,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (conf / "method/noisy_mean.yaml").write_text("_target_: noisy_mean.NoisyMean\nscale: 10.0\n")
     (conf / "dataset/wine.yaml").write_text(DATASET.format(sha256=sha256(raw), size=raw.stat().st_size))
     (conf / "experiment/mine.yaml").write_text(EXPERIMENT)
-    for group, after, name in (
-        ("method", "pate", "noisy_mean"),
-        ("dataset", "pneumonia", "wine"),
-        ("experiment", "compare", "mine"),
-    ):
-        insert(
-            conf / "config.yaml", f"- {group}@{group}.{after}: {after}", f"  - {group}@{group}.{name}: {name}"
-        )
-    run = '  mine-wine: {experiment: mine, dataset: wine, needs: dataset/wine, params: "${params_of:mine,wine}"}'
-    insert(conf / "pipeline/default.yaml", "  compare-adult:", run)
+    default = (conf / "pipeline/default.yaml").read_text()
+    run = "runs:\n  mine-wine: {experiment: mine, dataset: wine, needs: dataset/wine}\n"
+    (conf / "pipeline/default.yaml").write_text(default.replace("runs:\n", run))
     config.write(config.compose(["repeats=2", "splits=2"], conf), folder / "params.yaml")
     stage(folder, "fingerprint.py")
     stage(folder, "data.py", "dataset", "wine")

@@ -1,7 +1,9 @@
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checkout import run
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
@@ -11,11 +13,8 @@ from dplangevin.pipeline.code import targets
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
-CONTENT = ("exhibit", "claim", "promise", "report")  # read by stages from their files
-CHOSEN = ("scale", "pipeline")  # of which one file is chosen
 PIPELINES = sorted(path.stem for path in (CONF / "pipeline").glob("*.yaml"))
 SCALES = sorted(path.stem for path in (CONF / "scale").glob("*.yaml"))
-GROUPS = sorted(path for path in CONF.glob("*/*.yaml") if path.parent.name not in (*CONTENT, *CHOSEN))
 DATA_ONLY = {"dataset", "experiment", "weights", "pretrain", "features"}  # files of values, not of one object
 
 
@@ -40,20 +39,31 @@ def test_params_are_in_step_with_conf(cfg: DictConfig) -> None:
 
 
 def test_composition_is_the_one_of_dvc(tmp_path: Path) -> None:
-    from dvc.utils.hydra import compose_and_dump
-
+    """In a process of its own, which has loaded the plugins of pipelines/ as DVC does."""
     overrides = ["method.ops.radius=3", "scale=smoke"]
-    compose_and_dump(str(tmp_path / "params.yaml"), str(CONF), None, "config", "", overrides)
-    assert OmegaConf.to_yaml(config.compose(overrides)) == (tmp_path / "params.yaml").read_text()
+    path = tmp_path / "params.yaml"
+    given = (str(path), str(CONF), None, "config", "pipelines", overrides)
+    code = f"from dvc.utils.hydra import compose_and_dump; compose_and_dump(*{given})"
+    done = run(ROOT, sys.executable, "-c", code, PYTHONPATH="src")
+    assert done.returncode == 0, done.stderr
+    assert OmegaConf.to_yaml(config.compose(overrides)) == path.read_text()
 
 
 def test_every_group_file_is_mounted_under_its_name() -> None:
-    pipelines = [config.compose([f"pipeline={name}"]) for name in PIPELINES]
-    for path in GROUPS:
-        group = path.parent.name
-        mounted = [cfg[group][path.stem] for cfg in pipelines if path.stem in cfg[group]]
-        assert mounted, path
-        assert group in DATA_ONLY or "_target_" in mounted[0]
+    """SVHN and the weights for ImageNet only in pipelines of their own."""
+    pipelines = {name: config.compose([f"pipeline={name}"]) for name in PIPELINES}
+    for group in config.GROUPS:
+        names = {name: set(cfg.get(group, {})) for name, cfg in pipelines.items()}
+        assert set().union(*names.values()) == set(stems(group))
+        for entry in pipelines["default"][group].values():
+            assert group in DATA_ONLY or "_target_" in entry
+    added = {
+        "svhn": {"svhn", "li2019_svhn", "li2019_tab1_svhn"},
+        "imagenet": {"resnet18_imagenet", "pneumonia_resnet18"},
+    }
+    for name, cfg in pipelines.items():
+        more = [set(cfg[group]) - set(pipelines["default"][group]) for group in config.GROUPS]
+        assert set().union(*more) == added.get(name, set())
 
 
 def test_every_target_exists(chosen: DictConfig) -> None:
@@ -110,10 +120,7 @@ def stems(kind: str) -> list[str]:
 
 @pytest.mark.parametrize("choice", PIPELINES)
 def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
-    """SVHN and the weights for ImageNet only choices of their own have."""
     cfg = config.compose([f"pipeline={choice}"])
-    assert ("svhn" in cfg.dataset) == (choice == "svhn")
-    assert ("resnet18_imagenet" in cfg.weights) == (choice == "imagenet")
     wanted = {f"{name}-{dataset}" for name, spec in cfg.experiment.items() for dataset in spec.datasets}
     assert {f"{run.experiment}-{run.dataset}" for run in cfg.pipeline.runs.values()} == wanted
     assert set(cfg.pipeline.runs) == {*wanted, "sweep"} - {"sweep-abalone"}  # whatever it is swept on
@@ -286,6 +293,6 @@ def test_an_experiment_may_not_set_what_nothing_reads(
         assert check(key, 3, DVC_EXP_NAME="an-experiment") == 2
         assert meant in capsys.readouterr().err
     assert check("method.ops.radius", "3", DVC_EXP_NAME="an-experiment") == 2
-    assert "method.ops.radius = '3' must be a number" in capsys.readouterr().err
+    assert "method.ops.radius = '3' must be a valid number" in capsys.readouterr().err
     mine = {"_target_": "dplangevin.methods.ops.Ops"}
     assert check("method.mine", mine, DVC_EXP_NAME="an-experiment") == 0

@@ -33,6 +33,7 @@ from typing import Any
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
@@ -47,6 +48,10 @@ from dplangevin.text import meant
 
 PARAMS = "params.yaml"
 CONF = "conf"
+GROUPS = (  # folders of conf/ whose files are all composed
+    "dataset", "weights", "backbone", "pretrain", "features", "problem", "accountant", "method", "experiment",
+    "analysis",
+)  # fmt: skip
 OF_PIPELINE = (
     "scale/pipeline@_global_"  # entry of config.yaml's defaults: scaled values that only one pipeline has
 )
@@ -179,11 +184,27 @@ def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
     return folder
 
 
+def register(folder: Path) -> None:
+    """Give Hydra the config `all`: its defaults are the files of `GROUPS` in this `conf/`.
+
+    It leaves out a file that the defaults of a file of `conf/pipeline` add: only that pipeline has it.
+    """
+    added = "".join(path.read_text(encoding="utf-8") for path in folder.glob("pipeline/*.yaml"))
+    names = {
+        f"{group}@{group}.{path.stem}": path.stem
+        for group in GROUPS
+        for path in sorted(folder.glob(f"{group}/*.yaml"))
+    }
+    defaults = [{entry: name} for entry, name in names.items() if f"- /{entry}:" not in added]
+    ConfigStore.instance().store(name="all", node={"defaults": defaults})
+
+
 def _parsed(override: str) -> Override:
     return OverridesParser.create().parse_override(override)
 
 
 def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
+    register(folder)
     try:
         with initialize_config_dir(str(folder), version_base=None):
             cfg = hydra_compose(config_name="config", overrides=list(overrides))

@@ -1,19 +1,18 @@
 """Locks for one run at a time in a checkout, and functions that end a process together with its run.
 
-A run writes params.yaml and replaces results.  It holds the lock `RUN` from before it writes params.yaml
-until DVC has ended.  `make repro` and `dvc exp run` take this lock themselves.  A plain `dvc repro` only
-starts stages: its first stage takes the lock, and a small process holds it until that DVC ends.  A stage
-holds the lock `STAGE` while it works.  So a run begins only when no stage of an earlier run is left.  Both
-are locks of the kernel (flock): they end with the process that holds them, however it ends.  The content of
-the lock files is used only in messages.
+A run writes params.yaml and replaces results. It holds the lock `RUN` from before it writes params.yaml until
+DVC has ended. `make repro` and `dvc exp run` take this lock themselves. A plain `dvc repro` only starts
+stages: its first stage starts a small process, which holds the lock until that DVC ends. A stage holds the
+lock `STAGE` while it works. So a run begins only when no stage of an earlier run is left. The kernel releases
+both locks when the process that holds them ends. The text in a lock file names its holder.
 """
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import json
 import os
+import platform
 import select
 import shlex
 import signal
@@ -22,14 +21,20 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+from filelock import FileLock, Timeout
+
+from dplangevin.files import with_fix
+
 RUN = Path(".dvc/tmp/run.lock")
 STAGE = Path(".dvc/tmp/stage.lock")
 LEFT = 10.0  # seconds to wait until the stage of a killed run has ended
+_HELD: list[FileLock | None] = []
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 
 
@@ -38,31 +43,20 @@ class LockError(Exception):
 
 
 class Holder(NamedTuple):
-    """The process that holds a lock.
-
-    Attributes
-    ----------
-    pid : int.
-    since : str, time by the clock of the holder's machine.
-    command : str.
-    where : str, the machine and namespace that the pid belongs to, see `_where`.
-    """
+    """The process that holds a lock, on a machine or in a container."""
 
     pid: int
+    machine: str
     since: str
     command: str
-    where: str = ""
 
 
 class Busy(LockError):
     """Another run is at work in this checkout."""
 
     def __init__(self, holder: Holder) -> None:
-        near = holder.where == _where()
-        far = "" if near else " of another machine or container"
-        who = f"{holder.command} (pid {holder.pid}{far}, since {holder.since})"
-        end = f"end it{'' if near else ' there'}: kill {holder.pid}"
-        super().__init__(f"another run is at work here: {who}; wait for it, or {end}")
+        who = f"{holder.command} (pid {holder.pid} on {holder.machine}, since {holder.since})"
+        super().__init__(f"another run is at work here: {who}; wait for it, or end it: kill {holder.pid}")
         self.holder = holder
 
 
@@ -74,44 +68,34 @@ def run(command: str) -> Iterator[None]:
     ------
     Busy : Another run holds it, and this process is not a part of that run.
     """
-    held = _take_unless_ours(command, os.getpid())[1]
-    try:
+    with _released(_take_run(command, os.getpid())[1]):
         yield
-    finally:
-        if held is not None:
-            os.close(held)
 
 
 def hold(command: str) -> None:
     """Hold the lock as `run` does, until this process ends."""
-    _take_unless_ours(command, os.getpid())  # the descriptor closes when this process ends
+    _HELD.append(_take_run(command, os.getpid())[1])  # a lock that is deleted is released
 
 
 @contextmanager
 def stage() -> Iterator[None]:
     """Hold the lock of a stage, and end this process when its run ends.
 
-    If DVC started this process, the stage is a part of that run.  Otherwise it is a run of its own.
+    If DVC started this process, the stage is a part of that run. Otherwise it is a run of its own.
 
     Raises
     ------
     Busy : Another run is at work.
     """
     own, driver = os.getpid(), _driver()
-    leader, held = _take_unless_ours(_command(driver), driver)
+    leader, lock = _take_run(_command(driver), driver)
     follow(*{driver, leader} - {own})
-    if held is not None and driver != own:
-        _keep(held, driver)
-        held = None
-    try:
-        part = _take(STAGE, os.environ.get("DVC_STAGE") or _command(own), own, LEFT)
-        try:
-            yield
-        finally:
-            os.close(part)
-    finally:
-        if held is not None:
-            os.close(held)
+    if lock and driver != own:
+        lock.release()
+        _start_keeper(driver)
+        lock = None
+    with _released(lock), _released(_take(STAGE, os.environ.get("DVC_STAGE") or _command(own), own, LEFT)):
+        yield
 
 
 def follow(*pids: int) -> None:
@@ -132,10 +116,10 @@ def wait(pid: int) -> None:
     except ProcessLookupError:
         return
     except (AttributeError, OSError):  # not Linux, or an old kernel
-        while _alive(pid):
-            time.sleep(0.2)
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).wait()
         return
-    ended = select.poll()
+    ended = select.poll()  # psutil would also wait until the parent asks for the exit status
     ended.register(descriptor, select.POLLIN)
     ended.poll()
     os.close(descriptor)
@@ -163,98 +147,87 @@ def end_with(parent: int, number: int, libc: ctypes.CDLL | None = None) -> None:
             os.kill(os.getpid(), number)
 
 
-def _take_unless_ours(command: str, pid: int) -> tuple[int, int | None]:
-    """Return the pid that holds the checkout and a descriptor of the lock, taken for the process `pid`.
+@contextmanager
+def _released(lock: FileLock | None) -> Iterator[None]:
+    """Release a lock at the end of the block."""
+    try:
+        yield
+    finally:
+        if lock:
+            lock.release()
 
-    The descriptor is None if a run already holds the lock and this process is a part of that run.
+
+def _take_run(command: str, pid: int) -> tuple[int, FileLock | None]:
+    """Return the pid that holds the checkout, and the lock, taken for the process `pid`.
+
+    The lock is None if a run already holds it and this process is a part of that run.
     """
     try:
-        held = _take(RUN, command, pid)
+        lock = _take(RUN, command, pid)
     except Busy as error:
-        if error.holder.where == _where() and error.holder.pid in {os.getpid(), *_ancestors()}:
+        family = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
+        if error.holder.machine == platform.node() and error.holder.pid in family:
             return error.holder.pid, None
         raise
     try:
-        os.close(_take(STAGE, command, pid, LEFT))
+        _take(STAGE, command, pid, LEFT).release()
     except LockError:
-        os.close(held)
+        lock.release()
         raise
-    return pid, held
+    return pid, lock
 
 
-def _take(path: Path, command: str, pid: int, patience: float = 0.0) -> int:
-    """Lock a file for a process, write the holder into it, and return the descriptor that holds the lock."""
+def _take(path: Path, command: str, pid: int, patience: float = 0.0) -> FileLock:
+    """Lock a file for a process, and write the holder into it."""
+    lock = FileLock(path, thread_local=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        held = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        lock.acquire(timeout=patience)
+        holder = Holder(pid, platform.node(), time.strftime("%Y-%m-%d %H:%M:%S"), command)
+        path.write_text(json.dumps(holder), encoding="utf-8")
+    except Timeout:
+        raise Busy(_holder(path)) from None
     except OSError as error:
-        raise LockError(f"{path} cannot be opened: {error.strerror}{_fix(path)}") from error
-    last = time.monotonic() + patience
-    try:
-        while not _locked(held):
-            if time.monotonic() >= last and (holder := _holder(held)):
-                raise Busy(holder)
-            time.sleep(0.05)
-    except OSError as error:
-        raise LockError(f"{path} cannot be locked: {error.strerror}") from error
-    except Busy:
-        os.close(held)
-        raise
-    holder = Holder(pid, time.strftime("%Y-%m-%d %H:%M:%S"), command, _where())
-    try:
-        os.ftruncate(held, 0)
-        os.pwrite(held, json.dumps(holder).encode(), 0)
-    except OSError as error:
-        os.close(held)
-        raise LockError(f"{path} cannot be written: {error.strerror}") from error
-    return held
+        raise LockError(str(with_fix(error, path))) from error
+    return lock
 
 
-def _locked(descriptor: int) -> bool:
-    """Return whether the lock could be taken."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _holder(path: Path) -> Holder:
+    while True:
+        with suppress(ValueError):  # it is being written
+            return Holder(*json.loads(path.read_text(encoding="utf-8")))
+        time.sleep(0.05)
 
 
-def _holder(descriptor: int) -> Holder | None:
-    """Return the holder that is written in a lock; None while it is being written."""
-    try:
-        return Holder(*json.loads(os.pread(descriptor, 1 << 16, 0)))
-    except ValueError:
-        return None
-
-
-def _fix(path: Path) -> str:
-    """Return advice about a file that cannot be opened, such as the file of a user who ran this before."""
-    place = next(at for at in (path, *path.parents) if os.path.exists(at))  # False: hidden from this user
-    if place.stat().st_uid == os.getuid():
-        return f" ({place}): chmod -R u+rwX ."
-    try:
-        owner = place.owner()
-    except KeyError:
-        owner = str(place.stat().st_uid)
-    return f" ({place} belongs to {owner}): sudo chown -R $(id -un) ."
-
-
-def _keep(held: int, pid: int) -> None:
-    """Start a process that holds the lock until the process `pid` has ended."""
-    command = [sys.executable, "-I", "-S", __file__, str(pid)]
-    nothing = subprocess.DEVNULL
+def _start_keeper(pid: int) -> None:
+    """Start a process that holds the lock until the process `pid` has ended; return when it holds it."""
+    command = [sys.executable, "-m", __name__, str(pid)]
     keeper = subprocess.Popen(
-        command, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[held], start_new_session=True
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
+    assert keeper.stdout
+    with keeper.stdout as answer:
+        if said := answer.read():
+            raise LockError(said.strip())
     keeper.returncode = 0  # avoids the warning of Popen: it shall outlive this process
-    os.close(held)
+
+
+def _keep(pid: int) -> None:
+    """Hold the lock for the process `pid` until it has ended; print why if that cannot be."""
+    try:
+        lock = _take(RUN, _command(pid), pid)
+    except LockError as error:
+        print(error)
+        return
+    with _released(lock), open(os.devnull, "w") as nothing:
+        for stream in (1, 2):  # whoever reads the streams is not to wait for this process
+            os.dup2(nothing.fileno(), stream)
+        wait(pid)
 
 
 def _driver() -> int:
     """Return the pid of the DVC process that started this one for a stage; the own pid if there is none."""
     if "DVC_STAGE" in os.environ:
-        import psutil
-
         for process in psutil.Process().parents():
             try:
                 if "DVC_STAGE" not in process.environ():
@@ -264,36 +237,9 @@ def _driver() -> int:
     return os.getpid()
 
 
-def _where() -> str:
-    """Return what a pid belongs to: on Linux the boot of the machine and the pid namespace; else ""."""
-    try:
-        started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{started} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
-def _ancestors() -> list[int]:
-    import psutil
-
-    return [process.pid for process in psutil.Process().parents()]
-
-
 def _command(pid: int) -> str:
-    import psutil
-
     return shlex.join(psutil.Process(pid).cmdline())
 
 
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-if __name__ == "__main__":  # the process that `_keep` starts
-    wait(int(sys.argv[1]))
+if __name__ == "__main__":  # the process that `_start_keeper` starts
+    _keep(int(sys.argv[1]))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hydra.utils import get_class
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.pipeline.schema import Part, RunConfig
 from dplangevin.text import meant
@@ -31,7 +31,7 @@ TABLES = {
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
 SUBSET = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
-PARAMS = 20  # names that stage run of dvc.yaml takes from `params_of`
+PARAMS = 32  # names that stage run of dvc.yaml takes from `params_of`
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
 WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs`
 
@@ -140,17 +140,31 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return entries
 
 
-def params_of(experiment: str, dataset: str, *, _root_: DictConfig) -> ListConfig:
+def run_stages(*, _root_: DictConfig) -> DictConfig:
+    """Return the runs of conf/pipeline, each with `params`, for stage run of dvc.yaml.
+
+    conf/pipeline writes it as `${run_stages:}`.  So DVC knows which methods affect which run, and shows a
+    change under its own name.
+    """
+    runs = _root_.pipeline.runs
+    stages = {
+        str(key): {**plain(run), "params": params_of(_root_, str(run.experiment), str(run.dataset))}
+        for key, run in runs.items()
+    }
+    return OmegaConf.create(stages)
+
+
+def params_of(cfg: DictConfig, experiment: str, dataset: str) -> list[str]:
     """Return the names in params.yaml of what an experiment on a data set reads outside its own entry.
 
-    These are its methods, its problems, and what its data set states for the rows of a result.  conf/pipeline
-    writes `${params_of:EXPERIMENT,DATASET}`, so that DVC knows which values affect which run.  DVC interpolates
-    single values only: dvc.yaml names the first `PARAMS` of the list, which `seed` fills up.
+    These are its methods, its problems, and what its data set states for the rows of a result.  DVC
+    interpolates single values and no lists.  So dvc.yaml names `PARAMS` places of the list, and "seed" fills
+    the places that are left.
     """
-    spec = _root_.experiment[experiment]
+    spec = cfg.experiment[experiment]
     entries = named(spec).values()
-    kind = "dataset" if dataset in _root_.dataset else "features"
-    stated = [word for word in ("assumptions", *SUBSET) if word in _root_[kind][dataset]]
+    kind = "dataset" if dataset in cfg.dataset else "features"
+    stated = [word for word in ("assumptions", *SUBSET) if word in cfg[kind][dataset]]
     names = [
         *sorted({f"method.{entry['method']}" for entry in entries}),
         *sorted({f"problem.{entry.get('problem') or spec.problem}" for entry in entries}),
@@ -161,10 +175,10 @@ def params_of(experiment: str, dataset: str, *, _root_: DictConfig) -> ListConfi
             f"experiment {experiment} reads {len(names)} parameters, stage run of dvc.yaml lists {PARAMS}: add "
             "`${item.params[...]}` there, and raise PARAMS of pipeline/plan.py"
         )
-    return OmegaConf.create([*names, *["seed"] * (PARAMS - len(names))])
+    return [*names, *["seed"] * (PARAMS - len(names))]
 
 
-OmegaConf.register_new_resolver("params_of", params_of, replace=True)
+OmegaConf.register_new_resolver("run_stages", run_stages, replace=True)
 
 
 def _seeds(given: Any, dataset: str, otherwise: int) -> int:

@@ -4,14 +4,18 @@
 with a `_target_` (methods, problems, loaders, analyses ...) against the object that they name, see `validate`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from dplangevin.checks import not_negative, positive, require
+from pydantic import Field
+
 from dplangevin.pipeline.validate import Group
 
+Positive = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0, lt=float("inf"))]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Adjacency = Literal["add_remove", "replace_one"]
 Scaling = Literal["unit", "global", "raw"]
 Epsilons = Sequence[float]
@@ -23,13 +27,10 @@ class Archive(Group):
     """The tar file that contains the raw files; `size` is in bytes."""
 
     name: str
-    size: int
+    size: Positive
     folder: str
     urls: Sequence[str]
-    sha256: str
-
-    def __post_init__(self) -> None:
-        _file(self.size, self.sha256)
+    sha256: Sha256
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,10 @@ class File(Group):
     """A raw file, see `data.fetch`; `size` is in bytes, `bundled` is the path of an xz file."""
 
     name: str
-    sha256: str
-    size: int
+    sha256: Sha256
+    size: Positive
     urls: Sequence[str] = ()
     bundled: str | None = None
-
-    def __post_init__(self) -> None:
-        _file(self.size, self.sha256)
 
 
 @dataclass(frozen=True)
@@ -58,13 +56,8 @@ class Part(Group):
         Share of the training rows that replaces the test rows. None: the test rows are used.
     """
 
-    train_rows: int | None = field(default=None, kw_only=True)
-    held_out: float | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _positive(train_rows=self.train_rows)
-        share = self.held_out
-        require(share is None or 0 < share < 1, f"held_out = {share} must be in (0, 1), or null for none")
+    train_rows: Positive | None = field(default=None, kw_only=True)
+    held_out: Share | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -86,12 +79,10 @@ class Dataset(Part):
     urls: Sequence[str] = ()
     archive: Archive | None = None
     assumptions: Sequence[str] = ()
-    row_norm_bound: float | None = None
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _positive(row_norm_bound=self.row_norm_bound, limit=self.limit)
+    row_norm_bound: PositiveFloat | None = None
+    limit: Positive | None = None
+    validation: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,16 +108,11 @@ class Features(Part):
     dataset: str
     backbone: str
     public: str
-    public_images: int
+    public_images: Positive
     resize: str
-    batch: int
-    padding: int
+    batch: Positive
+    padding: Annotated[int, Field(ge=0)]
     flip: bool
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        not_negative(padding=self.padding)
-        positive(public_images=self.public_images, batch=self.batch)
 
 
 @dataclass(frozen=True)
@@ -145,15 +131,12 @@ class RunConfig(Group):
     datasets: Sequence[str] | None = None
     problem: str | None = None
     block: str = ""
-    seeds: int | None = None
+    seeds: Positive | None = None
     epsilons: Epsilons | None = None
     settings: Settings | None = None
     assumptions: Sequence[str] = ()
     stream: str | None = None
     tuned: bool = False
-
-    def __post_init__(self) -> None:
-        _positive(seeds=self.seeds)
 
 
 @dataclass(frozen=True)
@@ -185,13 +168,13 @@ class Experiment(Group):
     problem: str | None = None
     scalings: Sequence[Scaling] | None = None
     epsilons: Mapping[str, Epsilons | Mapping[str, Epsilons]] | None = None
-    budgets_per_unit: int | None = None
+    budgets_per_unit: Positive | None = None
     vary: Mapping[str, Mapping[str, Any] | None] | None = None
     settings: Mapping[str, Settings] | None = None
     runs: Mapping[str, RunConfig] | None = None
     block: str = ""
-    seeds: int | Mapping[str, int] | None = None
-    delta: float | None = None
+    seeds: Positive | Mapping[str, Positive] | None = None
+    delta: PositiveFloat | None = None
     price_neighbours: Adjacency | None = None
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
     formula: Any = None
@@ -210,11 +193,6 @@ class Experiment(Group):
     tuned: str = ""
     part: str = ""
 
-    def __post_init__(self) -> None:
-        seeds = self.seeds if isinstance(self.seeds, Mapping) else {"": self.seeds}
-        _positive(**{f"seeds.{name}".rstrip("."): value for name, value in seeds.items()})
-        _positive(budgets_per_unit=self.budgets_per_unit, delta=self.delta)
-
 
 @dataclass(frozen=True)
 class Reference(Group):
@@ -223,22 +201,18 @@ class Reference(Group):
     datasets: Sequence[str]
     problem: str
     scalings: Sequence[Scaling]
-    precision: float
-    predictive: int
+    precision: PositiveFloat
+    predictive: Positive
     sampler: Any
-
-    def __post_init__(self) -> None:
-        positive(precision=self.precision, predictive=self.predictive)
 
 
 @dataclass(frozen=True)
 class Stage(Group):
-    """A run of conf/pipeline; `needs` names the manifest of its data, `params` is from `plan.params_of`."""
+    """A run of conf/pipeline; `needs` names the manifest of its data."""
 
     experiment: str
     dataset: str
     needs: str
-    params: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -276,12 +250,12 @@ class Pipeline(Group):
 class Config(Group):
     """The whole of `params.yaml`."""
 
-    seed: int
-    delta: float
-    repeats: int
-    splits: int
+    seed: Annotated[int, Field(ge=0)]
+    delta: PositiveFloat
+    repeats: Positive
+    splits: Positive
     scale: str
-    attack_runs: Mapping[str, int]
+    attack_runs: Mapping[str, Positive]
     reference: Reference
     pipeline: Pipeline
     dataset: Mapping[str, Dataset]
@@ -294,16 +268,3 @@ class Config(Group):
     backbone: Settings = field(default_factory=dict)
     pretrain: Mapping[str, Pretrain] = field(default_factory=dict)
     features: Mapping[str, Features] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        require(self.seed >= 0, f"seed = {self.seed} must be a whole number of at least 0")
-        _positive(delta=self.delta, repeats=self.repeats, splits=self.splits, **self.attack_runs)
-
-
-def _positive(**values: float | None) -> None:
-    positive(**{name: value for name, value in values.items() if value is not None})
-
-
-def _file(size: int, sha256: str) -> None:
-    positive(size=size)
-    require(bool(re.fullmatch("[0-9a-f]{64}", sha256)), f"sha256 = {sha256!r} must be 64 hexadecimal digits")
