@@ -15,24 +15,24 @@ def sensitivity_runs() -> pd.DataFrame:
     """The sensitivity experiment of wang2015."""
     rng = np.random.default_rng(2)
     frames = []
-    for dataset in ("abalone", "adult"):
-        for scaling, less in (("unit", 0.0), ("global", 0.03)):
-            kind = {"experiment": "wang2015_sensitivity", "scaling": scaling}
-            for e in (0.1, 1.0, 10.0):
-                for factor, bound in ((1.0, "paper"), (0.5, "range")):
-                    for radius in (1.0, 3.0, 10.0, 30.0):
-                        mean = TOP[dataset] - less - 0.3 * factor * radius / 30 / (1 + e) - 0.02 / radius
-                        variant = f"bound={bound};radius={radius}"
-                        value = mean + rng.normal(0, 0.01, 10)
-                        frames.append(rows("ops", dataset, e, value, variant=variant, **kind))
-                for adjacency, gift in (("replace_one", 0.0), ("add_remove", 0.01)):
-                    for ridge in (0.01, 1.0, 10.0, 100.0):
-                        value = TOP[dataset] - 0.05 / (0.3 + e) - ridge * 0.0005 + rng.normal(gift, 0.005, 10)
-                        setting = {"variant": f"adjacency={adjacency};ridge={ridge}", "adjacency": adjacency}
-                        frames.append(rows("objpert", dataset, e, value, **setting, **kind))
-                for schedule in ("phase", "constant", "harmonic"):
-                    value = 0.6 + rng.normal(0, 0.005, 10)
-                    frames.append(rows("dp_sgld", dataset, e, value, variant=f"schedule={schedule}", **kind))
+    for dataset, scaling in (("abalone", "unit"), ("adult", "unit")):
+        kind = {"experiment": "wang2015_sensitivity", "scaling": scaling}
+        for e in (1.0, 10.0):
+            for factor, bound in ((1.0, "paper"), (0.5, "range")):
+                for radius in (1.0, 3.0, 30.0):
+                    mean = TOP[dataset] - 0.3 * factor * radius / 30 / (1 + e) - 0.02 / radius
+                    variant = f"bound={bound};radius={radius}"
+                    frames.append(
+                        rows("ops", dataset, e, mean + rng.normal(0, 0.01, 10), variant=variant, **kind)
+                    )
+            for adjacency, gift in (("replace_one", 0.0), ("add_remove", 0.01)):
+                for ridge in (1.0, 100.0):
+                    value = TOP[dataset] - 0.05 / (0.3 + e) - ridge * 0.0005 + rng.normal(gift, 0.005, 10)
+                    setting = {"variant": f"adjacency={adjacency};ridge={ridge}", "adjacency": adjacency}
+                    frames.append(rows("objpert", dataset, e, value, **setting, **kind))
+            for schedule in ("phase", "constant", "harmonic"):
+                value = 0.6 + rng.normal(0, 0.005, 10)
+                frames.append(rows("dp_sgld", dataset, e, value, variant=f"schedule={schedule}", **kind))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -55,7 +55,7 @@ def baseline_runs() -> pd.DataFrame:
     frames.append(rows("nonprivate", "adult", np.inf, np.full(10, 0.76), metric="majority_accuracy", **kind))
     frames.append(rows("sgld", "adult", np.inf, 0.85 + rng.normal(0, 0.001, 10), **kind))
     for method, h in half.items():
-        for e in (0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.5, 1.0, 2.0):
+        for e in (0.01, 0.08, 0.1, 2.0):
             capped = method == "dp_sgld_li2019" and e >= 0.1
             cost = {"epsilon_promised": 0.09, "epsilon_proven": 0.05} if capped else {}
             value = (0.85 if capped else 0.85 - 0.35 * h / (h + e)) + rng.normal(0, 0.002, 10)
@@ -70,9 +70,9 @@ def clipping_runs() -> pd.DataFrame:
     frames = []
     for scaling in ("unit", "global", "raw"):
         for method in ("dp_sgld_li2019", "dp_sgd"):
-            for clip in (0.1, 0.3, 1.0):
+            for clip in (0.1, 1.0):
                 for adjacency in ("replace_one", "add_remove"):
-                    for e in (0.05, 0.1, 0.5, 2.0):
+                    for e in (0.05, 2.0):
                         kind = {"experiment": "li2019_sensitivity", "delta": 1e-4, "scaling": scaling}
                         kind |= {"variant": f"clip={clip};adjacency={adjacency}", "adjacency": adjacency}
                         value = 0.84 - 0.02 / e**0.5 + rng.normal(0, 0.003, 10)
@@ -130,7 +130,7 @@ def compare_runs() -> pd.DataFrame:
         "dp_sgfs": 2.5, "dpvi": 0.15, "pate": 0.6,
     }  # fmt: skip
     frames = []
-    for dataset, top in TOP.items():
+    for dataset, top in (("synthetic", TOP["synthetic"]), ("adult", TOP["adult"])):
         for metric, best in {**SCORES, "accuracy": top}.items():
             kind = {"experiment": "compare", "metric": metric}
             for method in ("nonprivate", "sgld"):
