@@ -1,8 +1,6 @@
-"""Figures and a page about privacy alone.
+"""Figures and a page about privacy alone: promises, the last iterate of ryffel2022, and step sizes of li2019.
 
-They show the papers' promises with their proven ε and attack ε, the last iterate of ryffel2022 with its
-counterexample, and the step sizes that a budget allows. All functions are pure functions of the rows of an
-analysis.
+All functions are pure functions of the rows of an analysis.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
+from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.text import epsilon, number
 
 # The papers' promises beside proven ε and attack ε
@@ -54,10 +53,8 @@ PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
     """Draw the promised, proven and attack ε of every guarantee, one row each, grouped by paper.
 
-    The axis is logarithmic. Markers show the promised ε, the ε of the paper's formula and the proven ε. A bar
-    ends at the attack ε. The attack is on the hypotheses of the guarantee. The text at the right is the
-    verdict. A guarantee without settings shows only its promise. Values beyond the axis are hollow markers at
-    its end.
+    A bar ends at the attack ε, which is an attack on the hypotheses of the guarantee. The text at the right is
+    the verdict. Values beyond the axis are hollow markers at its end.
 
     `frame` has the rows of `papers.analyses.promises`.
     """
@@ -111,42 +108,29 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
 
     `frame` has the rows of `papers.analyses.promises`.
     """
-    columns = [
-        "promise",
-        "where",
-        "claimed",
-        "δ",
-        "formula",
-        "add/remove",
-        "replace-one",
-        "attack ≥",
-        "what came out",
-    ]
     lines = [
-        "ε at the δ of the promise; proven: the smallest ε that our accountants prove (steps without replacement "
-        "by the larger of both directions, up to 25 % above each alone), attack: a lower bound. " + ATTACKS,
+        "All ε are at the δ of the promise. Proven: the smallest ε that our accountants prove (for steps without "
+        "replacement by the larger of both directions, up to 25 % above each alone). Attack: a lower bound. "
+        + ATTACKS,
     ]
     for paper, group in frame.groupby("paper", sort=False):
-        rows, reasons = [], []
-        for _, row in group.iterrows():
-            verdict = guarantee(frame, id=row.id)
-            prices = (
-                row.epsilon_formula,
-                row.epsilon_add_remove,
-                row.epsilon_replace_one,
-                row.epsilon_attack,
-            )
-            numbers = [epsilon(value) for value in (row.epsilon_claimed, row.delta, *prices)]
-            rows.append([row.label, row["where"], *numbers, f"**{OUTCOMES[verdict['verdict']][0]}**"])
-            reasons.append(f"- {row.label}: {verdict['reason']}.")
-        lines += [
-            "",
-            f"## {PAPERS.get(str(paper), str(paper))}",
-            "",
-            *tables.table(columns, rows),
-            "",
-            *reasons,
-        ]
+        verdict = {promise: guarantee(frame, id=promise) for promise in group.id}
+        columns: dict[str, Cell] = {
+            "promise": cell("label"),
+            "where": cell("where"),
+            "claimed": cell("epsilon_claimed", epsilon),
+            "δ": cell("delta", epsilon),
+            "formula": cell("epsilon_formula", epsilon),
+            "add/remove": cell("epsilon_add_remove", epsilon),
+            "replace-one": cell("epsilon_replace_one", epsilon),
+            "attack ≥": cell("epsilon_attack", epsilon),
+            "what came out": cell(
+                "id", lambda promise, of=verdict: f"**{OUTCOMES[of[promise]['verdict']][0]}**"
+            ),
+        }
+        reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for row in group.itertuples()]
+        heading = ["", f"## {PAPERS.get(str(paper), str(paper))}", ""]
+        lines += [*heading, *tables.rows_table(group, columns), "", *reasons]
     return tables.page(title, lines)
 
 
@@ -170,8 +154,8 @@ LOW, HIGH = 0.01, 1e4
 def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
     """Draw the ε of the last iterate against the number of steps K, both on log axes.
 
-    The figure is a grid: rows are settings, columns are batch sizes. Epsilon is cut at 0.01 and 1e4. A curve
-    that lies above is named at the top of its panel. An attack ε below 0.01 is not drawn.
+    Rows of panels are settings, columns are batch sizes. A curve above the axis is named at the top of its
+    panel. An attack ε below the axis is not drawn.
 
     Parameters
     ----------
@@ -207,22 +191,19 @@ def _over_steps(ax: Axes, rows: pd.DataFrame, published: pd.Series) -> None:
     ax.set(xscale="log", yscale="log", ylim=(LOW, HIGH), xlim=(0.8, 2.2 * rows.steps.max()))
     beyond = []
     for name, of in STEP_CURVES.items():
-        part = rows[rows.quantity.eq(name)].sort_values("steps")
-        if part.epsilon.gt(HIGH).all():
-            beyond.append(name)
-            continue
-        ax.plot(part.steps, part.epsilon, **_step_curve(of))
+        curve = rows[rows.quantity.eq(name)].sort_values("steps")
+        if curve.epsilon.gt(HIGH).all():
+            beyond.append(name.replace("_", " "))
+        else:
+            ax.plot(curve.steps, curve.epsilon, **_step_curve(of))
     if beyond:
-        text = "▲ beyond 1e4: " + ",\n".join(
-            name.replace("_", " ") if name in ("all_iterates", "last_iterate") else name for name in beyond
-        )
-        place: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "fontsize": 7}
-        ax.text(0.03, 0.97, text, color=STEP_CURVES["all_iterates"].colour, **place)
+        corner: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "fontsize": 7}
+        colour = STEP_CURVES["all_iterates"].colour
+        ax.text(0.03, 0.97, "▲ beyond 1e4: " + ",\n".join(beyond), color=colour, **corner)
     epochs = published.epochs * rows.records.iloc[0] / rows.batch.iloc[0]
     ax.axvline(epochs, color=EPOCHS.colour, ls=EPOCHS.line, lw=1.1, zorder=1)
     if published.batch == rows.batch.iloc[0]:
-        of = PUBLISHED
-        ax.plot(published.steps, 1.0, color=of.colour, marker=of.marker, ms=of.size, zorder=5)
+        ax.plot(published.steps, 1.0, **PUBLISHED.shape, zorder=5)
 
 
 def _step_curve(of: Look) -> dict[str, Any]:
@@ -259,7 +240,7 @@ def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
 
     `table` has the rows of `papers.analyses.counterexample.Counterexample`.
     """
-    parts = {kind: table[table.kind.eq(kind)] for kind in ("density", "renyi", "profile", "hypotheses")}
+    parts = dict(list(table.groupby("kind")))
     setting = parts["density"].note.iloc[0]
     with style.settings():
         figure = Figure(figsize=(11.0, 4.2), layout="constrained")
@@ -287,7 +268,7 @@ def _pair_curves(ax: Axes, rows: pd.DataFrame, marked: tuple[str, ...] = ("claim
 
 
 def _counterexample_text(parts: dict[str, pd.DataFrame]) -> str:
-    renyi, profile, held = parts["renyi"], parts["profile"], parts["hypotheses"]
+    renyi, profile, hypotheses = parts["renyi"], parts["profile"], parts["hypotheses"]
     first = renyi[renyi.x.eq(renyi.x.min())].set_index("quantity").value
     audits = profile[profile.quantity.eq("audit")]
     delta = 1e-5 if audits.x.eq(1e-5).any() else audits.x.iloc[0]
@@ -297,7 +278,7 @@ def _counterexample_text(parts: dict[str, pd.DataFrame]) -> str:
         f"ε at δ = {number(delta)}: claimed {at.claimed:.3g}, exact {at.exact:.3g}, "
         f"attack at least {at.audit:.3g} ({audits.note.iloc[0]}).\n"
         "The attack is on the theorem's hypotheses (any L-Lipschitz, strongly convex, smooth loss). "
-        f"Hypotheses of Theorem 3.1 that hold: {held.note.eq('holds').sum()} of {len(held)}. "
+        f"Hypotheses of Theorem 3.1 that hold: {hypotheses.note.eq('holds').sum()} of {len(hypotheses)}. "
         "Batches of one: the record is rare, but when it is drawn it shows."
     )
 
@@ -396,9 +377,9 @@ def _steps_over_epsilon(ax: Axes, frame: pd.DataFrame, delta: float) -> None:
             _step_sizes(ax, here, "epsilon", of._replace(line=line), _width(name))
     printed = frame[frame.panel.eq("example") & frame.curve.str.startswith("published")]
     ax.plot(printed.epsilon, printed.step_size, "*", color=PRINTED_COLOUR, ms=10, zorder=5)
-    place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "fontsize": 8}
+    at_left: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "fontsize": 8}
     for x, y in printed[["epsilon", "step_size"]].to_numpy(float):
-        ax.annotate(number(y), (x, y), (-5, 6), color=PRINTED_COLOUR, **place)
+        ax.annotate(number(y), (x, y), (-5, 6), color=PRINTED_COLOUR, **at_left)
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(ax.get_xlim()[0], ax.get_xlim()[1])
     ax.axvspan(ax.get_xlim()[0], math.log(1 / delta) / ORDERS, color="#D55E00", alpha=0.1, lw=0, zorder=0)
