@@ -76,6 +76,7 @@ def test_the_page_has_a_table_for_each_problem(rows: pd.DataFrame) -> None:
     line = next(each for each in text.splitlines() if each.startswith("| DP-SGD, tight ε 0.2 |"))
     assert "| 90.80 | 20.00 | 17.52 to 22.48 |" in line
     assert "| 50.00 | 8.0 | 2.00 | 3 |" in line
+    assert "steps 1875, " in line  # whole numbers are not rounded
     assert next(each for each in text.splitlines() if each.startswith("| Labels |"))
 
 

@@ -188,9 +188,9 @@ def epsilon_axis(ax: Axes) -> None:
         inside = [e for e in inside if f"{e:e}".startswith("1")]
     ax.set_xticks(np.log(inside), [number(e) for e in inside])
     top = ax.secondary_xaxis("top")
-    whole = MaxNLocator(7, integer=True).tick_values(low, high)
+    ticks = MaxNLocator(7, integer=True).tick_values(low, high)
     free = high - 0.08 * (high - low)  # the label "ln ε" covers what is to the right of this
-    top.set_xticks([value for value in whole if low <= value < free])
+    top.set_xticks([value for value in ticks if low <= value < free])
     top.tick_params(colors=style.GREY, length=2, labelsize=7)
     top.spines["top"].set_color(style.GREY)
     ax.text(1.0, 1.015, "ln ε", transform=ax.transAxes, color=style.GREY, fontsize=8, ha="right")

@@ -25,8 +25,8 @@ Lines = Sequence[Mapping[str, Any]]  # {label, where}; `where` selects rows, see
 
 def _cases(ax: Axes, y: int, ratios: pd.Series, looks: Sequence[Look], smallest: float, **drawn: Any) -> None:
     """Draw the cases of one statement at height y, those above 1 in the second look; `smallest` cuts them."""
-    for look, part in zip(looks, (ratios[ratios.le(1)], ratios[ratios.gt(1)]), strict=True):
-        ax.plot(part.clip(lower=smallest), np.full(len(part), y), **(look.shape | {"ls": ""} | drawn))
+    for look, group in zip(looks, (ratios[ratios.le(1)], ratios[ratios.gt(1)]), strict=True):
+        ax.plot(group.clip(lower=smallest), np.full(len(group), y), **(look.shape | {"ls": ""} | drawn))
 
 
 def _short(value: float) -> str:
@@ -183,8 +183,8 @@ def li2019(frame: pd.DataFrame, *, title: str = "") -> Figure:
         for ax, (rows, x, by, looks, line, labels) in zip(figure.subplots(2, 3).flat, panels, strict=True):
             ax.axhline(1.0, color=GREY, lw=1.0, zorder=1)
             for name, look in looks.items():
-                part = rows[rows[by].eq(name)].sort_values(x)
-                ax.plot(part[x], part.ratio, **look._replace(line=line).shape)
+                curve = rows[rows[by].eq(name)].sort_values(x)
+                ax.plot(curve[x], curve.ratio, **look._replace(line=line).shape)
             ax.set(**{"xscale": "log", "yscale": "log", **labels})
         handles = [entry(look, ls="") for look in (NEIGHBOURS | TERMS | LAMBERT).values()]
         return lay_out(figure, title, LI2019_TEXT, handles)

@@ -172,15 +172,17 @@ def at_epsilon(
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
     rows = []
     for dataset, here in trained.groupby("dataset", sort=False):
-        methods = {str(name): part for name, part in here.groupby("method", sort=False)}
+        methods = {str(name): group for name, group in here.groupby("method", sort=False)}
         curves = {
             name: {
-                score: curve(part[part.metric.eq(metric)], axis) for score, metric in scores.metrics.items()
+                score: curve(group[group.metric.eq(metric)], axis) for score, metric in scores.metrics.items()
             }
-            for name, part in methods.items()
+            for name, group in methods.items()
         }
         for epsilon in epsilons:
-            block = {name: _one(part, curves[name], epsilon, axis, scores) for name, part in methods.items()}
+            block = {
+                name: _one(group, curves[name], epsilon, axis, scores) for name, group in methods.items()
+            }
             _against_best([row for row in block.values() if row["reach"] == REACHED], scores)
             for name, row in block.items():
                 row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
@@ -189,7 +191,7 @@ def at_epsilon(
 
 
 def _one(
-    part: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
+    group: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
 ) -> dict[str, Any]:
     """Return the row of one method, with its main score by repeat and whether it may be the best (trusted)."""
     ends = np.exp(curves[scores.main].columns.to_numpy(float))
@@ -209,14 +211,14 @@ def _one(
     values = all_repeats.dropna()
     if values.empty:
         return row | {"reach": DIVERGED if len(ends) else UNPRICED, "violated": True, "repeats": 0}
-    interval, violated = t_interval(values), _violated(part, used, axis, scores)
+    interval, violated = t_interval(values), _violated(group, used, axis, scores)
     row |= {"values": values, "low": interval.low, "high": interval.high, "repeats": len(values)}
     return row | {"violated": violated, "trusted": not violated and len(values) == len(all_repeats)}
 
 
-def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
+def _violated(group: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
     """Return whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
-    points = part[part.metric.eq(scores.metrics[scores.main])]
+    points = group[group.metric.eq(scores.metrics[scores.main])]
     at = points["epsilon_proven" if axis == "proven" else "epsilon"].to_numpy(float)
     usable = (at > 0) & np.isfinite(at)
     away = np.log(at[usable] / epsilon)

@@ -79,14 +79,14 @@ def training(
 def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
     """Draw curves of equal proven ε, single points and non-private lines; return legend entries by label."""
     handles: dict[str, Line2D] = {}
-    for method, part in rows[rows.block.eq("equal")].groupby("method", sort=False):
-        part, of = part.sort_values("epsilon_add_remove"), look(str(method), "network")
-        ax.plot(part.epsilon_add_remove, part.accuracy, color=of.colour, ls=of.line, zorder=3)
-        handles[of.label] = _points(ax, part, of)
-    for _, part in rows[rows.block.isin(list(SINGLES))].groupby("run", sort=False):
-        marker = SINGLES[part.block.iloc[0]] if part.accuracy_paper.notna().any() else UNPRINTED
-        of = Look(part.label.iloc[0], look(part.method.iloc[0], "network").colour, marker, "", 7.0)
-        handles[of.label] = _points(ax, part, of)
+    for method, run_rows in rows[rows.block.eq("equal")].groupby("method", sort=False):
+        run_rows, of = run_rows.sort_values("epsilon_add_remove"), look(str(method), "network")
+        ax.plot(run_rows.epsilon_add_remove, run_rows.accuracy, color=of.colour, ls=of.line, zorder=3)
+        handles[of.label] = _points(ax, run_rows, of)
+    for _, run_rows in rows[rows.block.isin(list(SINGLES))].groupby("run", sort=False):
+        marker = SINGLES[run_rows.block.iloc[0]] if run_rows.accuracy_paper.notna().any() else UNPRINTED
+        of = Look(run_rows.label.iloc[0], look(run_rows.method.iloc[0], "network").colour, marker, "", 7.0)
+        handles[of.label] = _points(ax, run_rows, of)
     for _, row in rows[rows.block.eq("nonprivate")].iterrows():
         of = look(row.method, "network")
         handles[of.label] = style.reference_line(ax, (row.accuracy,) * 3, of, label=of.label)
@@ -187,7 +187,7 @@ def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str,
         Columns label, run, method, epsilon, epoch, accuracy, sd, seeds (their number), epsilon_add_remove and
         epsilon_replace_one.
     """
-    parts = []
+    summaries = []
     for curve in curves:
         rows = nearest_budget(frame[frame.run.eq(curve["run"])], curve.get("epsilon"))
         epsilon, method = float(rows.epsilon.iloc[0]), rows.method.iloc[0]
@@ -195,9 +195,9 @@ def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str,
         label = curve["label"].format(epsilon=short(epsilon))
         columns = {"label": label, "run": curve["run"], "method": method, "epsilon": epsilon}
         scores = {"accuracy": accuracy.mean(), "sd": accuracy.std(ddof=1), "seeds": accuracy.size()}
-        part = pd.DataFrame(scores).join(rows.groupby("epoch")[list(NEIGHBOURS)].max()).reset_index()
-        parts.append(part.assign(**columns)[[*columns, *part.columns]])
-    return pd.concat(parts, ignore_index=True)
+        summary = pd.DataFrame(scores).join(rows.groupby("epoch")[list(NEIGHBOURS)].max()).reset_index()
+        summaries.append(summary.assign(**columns)[[*columns, *summary.columns]])
+    return pd.concat(summaries, ignore_index=True)
 
 
 def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
@@ -281,7 +281,7 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, An
         count); count; share (of all predictions); ece and log_loss of the predictor (means over seeds); seeds
         (their number).
     """
-    parts = []
+    summaries = []
     for order, panel in enumerate(panels):
         rows = nearest_budget(frame[frame.run.eq(panel["run"])], panel.get("epsilon"))
         epsilon = float(rows.epsilon.iloc[0])
@@ -291,13 +291,15 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, An
             seeds = bins[["seed", "log_loss", "ece"]].drop_duplicates()
             weighted = bins[["confidence", "accuracy"]].mul(bins["count"], axis=0)
             sums = weighted.assign(count=bins["count"]).groupby(bins.bin).sum()
-            part = sums[["confidence", "accuracy"]].div(sums["count"], axis=0)
-            part = part.assign(count=sums["count"], share=sums["count"] / sums["count"].sum()).reset_index()
+            pooled = sums[["confidence", "accuracy"]].div(sums["count"], axis=0)
+            pooled = pooled.assign(
+                count=sums["count"], share=sums["count"] / sums["count"].sum()
+            ).reset_index()
             names = {"panel": order, "title": title, "run": panel["run"], "epsilon": epsilon}
             names |= {"predictor": predictor}
             scores = {"ece": seeds.ece.mean(), "log_loss": seeds.log_loss.mean(), "seeds": len(seeds)}
-            parts.append(part.assign(**names, **scores)[[*names, *part.columns, *scores]])
-    return pd.concat(parts, ignore_index=True)
+            summaries.append(pooled.assign(**names, **scores)[[*names, *pooled.columns, *scores]])
+    return pd.concat(summaries, ignore_index=True)
 
 
 def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
@@ -326,12 +328,12 @@ def _diagram(ax: Axes, rows: pd.DataFrame) -> None:
     ax.plot([0, 1], [0, 1], color=style.GREY, ls=":", lw=1.0, zorder=1)
     lines = [rows.title.iloc[0]]
     for predictor, of in PREDICTORS.items():
-        part = rows[rows.predictor.eq(predictor)]
-        if part.empty:
+        bins = rows[rows.predictor.eq(predictor)]
+        if bins.empty:
             continue
-        drawn = part[part["count"].ge(LEAST)]
+        drawn = bins[bins["count"].ge(LEAST)]
         ax.plot(drawn.confidence, drawn.accuracy, **(of.shape | {"ms": 4.0}), zorder=3)
-        lines.append(f"{of.label}: ECE {part.ece.iloc[0]:.4f}, log loss {part.log_loss.iloc[0]:.3f}")
+        lines.append(f"{of.label}: ECE {bins.ece.iloc[0]:.4f}, log loss {bins.log_loss.iloc[0]:.3f}")
     ax.set_title("\n".join(lines), fontsize=8)
     ax.set(xlim=(0, 1), ylim=(0, 1.02))
 
@@ -340,8 +342,8 @@ def _shares(ax: Axes, rows: pd.DataFrame) -> None:
     """Draw the shares of the two predictors as bars side by side within each bin."""
     width = 1 / BINS
     for i, (predictor, of) in enumerate(PREDICTORS.items()):
-        part = rows[rows.predictor.eq(predictor)]
-        ax.bar((part.bin - 0.75 + 0.5 * i) * width, part.share, width=0.46 * width, color=of.colour)
+        bins = rows[rows.predictor.eq(predictor)]
+        ax.bar((bins.bin - 0.75 + 0.5 * i) * width, bins.share, width=0.46 * width, color=of.colour)
     ax.set_yscale("log")
 
 

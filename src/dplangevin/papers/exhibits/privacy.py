@@ -67,13 +67,13 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
         figure = Figure(figsize=(9.6, 1.5 + 0.23 * len(lines)), layout="constrained")
         ax = figure.subplots()
         ax.set(xscale="log", xlim=(SMALLEST / 1.5, LARGEST * 1.5), ylim=(len(lines) - 0.4, -0.6))
-        place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
+        text_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
         for y, (label, row) in enumerate(lines):
-            ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **place)
+            ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **text_style)
             if row is not None:
                 _guarantee(ax, y, row)
                 text, colour = OUTCOMES[guarantee(frame, id=row.id)["verdict"]]
-                ax.text(1.01, y, text, color=colour, **place)
+                ax.text(1.01, y, text, color=colour, **text_style)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_xlabel("ε at the δ of the promise")
@@ -173,10 +173,11 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
         axes = figure.subplots(len(panels), width, squeeze=False, sharex=True, sharey=True)
         for line, (name, label) in zip(axes, panels.items(), strict=True):
             here = curves[curves.setting.eq(name)]
-            own = table[table.setting.eq(name) & table.kind.eq("published") & table.schedule.eq("constant")]
+            rows = table[table.setting.eq(name) & table.schedule.eq("constant")]
+            published = rows[rows.kind.eq("published")].iloc[0]
             for ax, batch in zip(line, columns[name], strict=True):
                 rows = here[here.batch.eq(batch)]
-                _over_steps(ax, rows, own.iloc[0])
+                _over_steps(ax, rows, published)
                 full = batch == rows.records.iloc[0]
                 ax.set_title(f"{label}, {'full batch' if full else f'batch {batch}'}", fontsize=8.5)
             line[0].set_ylabel(f"ε at δ = {number(here.delta.iloc[0])}")
@@ -240,35 +241,35 @@ def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
 
     `table` has the rows of `papers.analyses.counterexample.Counterexample`.
     """
-    parts = dict(list(table.groupby("kind")))
-    setting = parts["density"].note.iloc[0]
+    by_kind = dict(list(table.groupby("kind")))
+    setting = by_kind["density"].note.iloc[0]
     with style.settings():
         figure = Figure(figsize=(11.0, 4.2), layout="constrained")
         left, middle, right = figure.subplots(1, 3)
-        _pair_curves(left, parts["density"])
-        peak = parts["density"].value.max()
+        _pair_curves(left, by_kind["density"])
+        peak = by_kind["density"].value.max()
         left.set(yscale="log", ylim=(peak * 1e-9, peak * 4), xlabel="θ", ylabel="density")
         left.set_title(f"Laws of θ, {setting}")
-        _pair_curves(middle, parts["renyi"])
+        _pair_curves(middle, by_kind["renyi"])
         middle.set(xscale="log", yscale="log", xlabel="steps K", ylabel="Rényi divergence")
-        middle.set_title(f"Rényi divergence, {parts['renyi'].note.iloc[0]}")
-        profile = parts["profile"]
+        middle.set_title(f"Rényi divergence, {by_kind['renyi'].note.iloc[0]}")
+        profile = by_kind["profile"]
         _pair_curves(right, profile[profile.value.gt(0)], marked=("audit",))
         right.set(xscale="log", yscale="log", xlabel="δ", ylabel="ε", title=f"Privacy loss, {setting}")
         right.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
         right.yaxis.set_minor_formatter(NullFormatter())
-        return lay_out(figure, title, _counterexample_text(parts), [entry(of) for of in PAIR.values()])
+        return lay_out(figure, title, _counterexample_text(by_kind), [entry(of) for of in PAIR.values()])
 
 
 def _pair_curves(ax: Axes, rows: pd.DataFrame, marked: tuple[str, ...] = ("claimed", "exact")) -> None:
     """Draw one curve for each quantity; only those in `marked` have markers."""
-    for name, part in rows.groupby("quantity", sort=False):
+    for name, curve in rows.groupby("quantity", sort=False):
         of = PAIR[str(name)]
-        ax.plot(part.x, part.value, **(of if name in marked else of._replace(marker="")).shape)
+        ax.plot(curve.x, curve.value, **(of if name in marked else of._replace(marker="")).shape)
 
 
-def _counterexample_text(parts: dict[str, pd.DataFrame]) -> str:
-    renyi, profile, hypotheses = parts["renyi"], parts["profile"], parts["hypotheses"]
+def _counterexample_text(by_kind: dict[str, pd.DataFrame]) -> str:
+    renyi, profile, hypotheses = by_kind["renyi"], by_kind["profile"], by_kind["hypotheses"]
     first = renyi[renyi.x.eq(renyi.x.min())].set_index("quantity").value
     audits = profile[profile.quantity.eq("audit")]
     delta = 1e-5 if audits.x.eq(1e-5).any() else audits.x.iloc[0]
@@ -350,8 +351,8 @@ def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
                 here = rows[rows.schedule.eq(schedule)]
                 for value, colour in colours.items():
                     for name, line in ACCOUNTANT_LINES.items():
-                        part = here[here[column].eq(value) & here.curve.eq(name)]
-                        _step_sizes(ax, part, "epsilon", Look("", colour, "", line))
+                        curve = here[here[column].eq(value) & here.curve.eq(name)]
+                        _step_sizes(ax, curve, "epsilon", Look("", colour, "", line))
                 ax.set(xscale="log", yscale="log", title=f"{other}: {steps}")
             pair[0].set_ylabel(STEP)
             labels = {value: f"{symbol} = {f'{value:,.1f}'.removesuffix('.0')}" for value in values}
@@ -398,8 +399,8 @@ def _steps_over_records(ax: Axes, frame: pd.DataFrame, epsilon: float) -> None:
                 _step_sizes(ax, here, "records", ACCOUNTANTS[name]._replace(line=line))
     last = rows[rows.curve.eq("tight") & rows.schedule.eq("decreasing") & rows.records.eq(rows.records.max())]
     for _, end in last.iterrows():
-        place = (end.records, end.step_size)
-        ax.annotate(f"L = {end.lipschitz:g}", place, (5, -3), textcoords="offset points", fontsize=8)
+        at = (end.records, end.step_size)
+        ax.annotate(f"L = {end.lipschitz:g}", at, (5, -3), textcoords="offset points", fontsize=8)
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(ax.get_xlim()[0], ax.get_xlim()[1] * 4)
     ax.set_xlabel("records N (δ = 1/N, T = N)")

@@ -320,11 +320,11 @@ def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Fig
         return lay_out(figure, title, _errors_text(frame, first), handles)
 
 
-def _errors_over_steps(ax: Axes, part: pd.DataFrame, first: float) -> None:
+def _errors_over_steps(ax: Axes, errors: pd.DataFrame, first: float) -> None:
     """Draw the error against T by schedule: simulated points with intervals, and closed forms as lines."""
     texts = []
     for name, of in SCHEDULES.items():
-        rows = part[part.schedule.eq(name)].sort_values("steps")
+        rows = errors[errors.schedule.eq(name)].sort_values("steps")
         if rows.empty:
             continue
         _error_curve(ax, rows, "steps", of)
@@ -333,12 +333,12 @@ def _errors_over_steps(ax: Axes, part: pd.DataFrame, first: float) -> None:
             slope = power_law(late, "steps")
             half = (slope.high - slope.low) / 2
             texts.append(f"{of.label.partition(' (')[0]}: {slope.mean:.2f} ± {half:.2f}".replace("-", "−"))
-    anchor = part[part.schedule.eq("optimal") & part.kind.eq("closed form")].sort_values("steps")
+    anchor = errors[errors.schedule.eq("optimal") & errors.kind.eq("closed form")].sort_values("steps")
     if len(anchor):
         x = anchor.steps.to_numpy(float)
         start = anchor.value.iloc[0] * 0.45
         ax.plot(x, start * (x / x[0]) ** RATE, **PREDICTED, lw=1.1, zorder=1)
-    if (part.temperature.eq("printed") & part.function.eq("theta squared")).all():
+    if (errors.temperature.eq("printed") & errors.function.eq("theta squared")).all():
         ax.axhline(1 / 8, **LIMIT, lw=1.3, zorder=1)
     ax.set(xscale="log", yscale="log", xlabel="steps T", ylim=(1e-4, 9))
     ax.set_ylabel("mean squared error / posterior variance")
@@ -358,25 +358,25 @@ def _error_curve(ax: Axes, rows: pd.DataFrame, x: str, of: Look, line: str = "-"
     ax.plot(run[x], run.value, **(of.shape | {"ls": ""}), mfc=face, zorder=3)
 
 
-def _errors_over_constant(ax: Axes, part: pd.DataFrame) -> None:
+def _errors_over_constant(ax: Axes, errors: pd.DataFrame) -> None:
     """Draw the error of theta^2 against the privacy constant; the printed noise is hollow and dashed."""
     for name in ("private_fixed", "private_decreasing"):
         for noise, line in (("proper", "-"), ("printed", "--")):
-            rows = part[part.schedule.eq(name) & part.temperature.eq(noise)].sort_values("eta")
+            rows = errors[errors.schedule.eq(name) & errors.temperature.eq(noise)].sort_values("eta")
             _error_curve(ax, rows, "eta", SCHEDULES[name], line)
-    eta = np.sort(part.eta.unique())
-    top = part[part.schedule.eq("private_decreasing") & part.temperature.eq("proper")].value.max()
+    eta = np.sort(errors.eta.unique())
+    top = errors[errors.schedule.eq("private_decreasing") & errors.temperature.eq("proper")].value.max()
     ax.plot(eta, 0.35 * top * eta[0] / eta, **PREDICTED, lw=1.1, zorder=1)
     ax.axhline(1 / 8, **LIMIT, lw=1.3, zorder=1)
     ax.set(xscale="log", yscale="log", xlabel="privacy constant ε²/(c²L² ln(1/δ))")
     ax.set_ylabel("mean squared error / posterior variance")
-    ax.set_title(f"φ = θ², T = {part.steps.iloc[0]:,}", fontsize=9)
+    ax.set_title(f"φ = θ², T = {errors.steps.iloc[0]:,}", fontsize=9)
     _corner(ax, "hollow, dashed: noise as printed\npredicted slope −1")
 
 
-def _best_constant(ax: Axes, part: pd.DataFrame) -> None:
+def _best_constant(ax: Axes, frame: pd.DataFrame) -> None:
     """Draw the best privacy constant against T, beside T^(2/9), which the paper states, and T^(2/3)."""
-    rows = part.dropna(subset=["eta"]).sort_values("steps")
+    rows = frame.dropna(subset=["eta"]).sort_values("steps")
     of, x = SCHEDULES["private_decreasing"], rows.steps.to_numpy(float)
     ax.plot(x, rows.eta, color=of.colour, marker=of.marker, ms=of.size, zorder=3)
     start = float(rows.eta.iloc[0])
@@ -614,12 +614,12 @@ def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
     ValueError
         The runs have no such metric.
     """
-    parts = [
+    summaries = [
         summary(runs, metric).assign(metric=metric) for metric in METRICS if runs.metric.eq(metric).any()
     ]
-    if not parts:
+    if not summaries:
         raise ValueError("no row of these runs has a metric of the posterior: check conf/exhibit")
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(summaries, ignore_index=True)
     table = table[table.method.ne("majority")]
     settings = [variant_settings(variant) for variant in table.variant]
     table["temperature"] = [setting.get("temperature", "printed") for setting in settings]

@@ -122,7 +122,7 @@ def look(method: str, on: str = "") -> Look:
 
 def tint(colour: str, strength: float = 0.55) -> tuple[float, float, float]:
     """Return `colour` mixed with white, opaque; `strength` in [0, 1] is its share in the mixture."""
-    red, green, blue = (1 - strength + strength * part for part in to_rgb(colour))
+    red, green, blue = (1 - strength + strength * channel for channel in to_rgb(colour))
     return red, green, blue
 
 

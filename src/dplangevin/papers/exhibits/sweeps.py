@@ -165,8 +165,8 @@ class _Layout:
         flat: list[str] = []
         for run, rows in points.groupby("run", sort=False):
             if not _has(rows[self.x]).any():
-                own = any(rows[name].nunique() > 1 for name in swept if name not in others)
-                (self.without if own else flat).append(str(run))
+                varied = any(rows[name].nunique() > 1 for name in swept if name not in others)
+                (self.without if varied else flat).append(str(run))
         self.dashes = dict(zip(flat, itertools.cycle((":", "--", "-."))))
 
     def of(self, panel: Mapping[str, Any]) -> pd.DataFrame:
@@ -195,8 +195,8 @@ class _Layout:
             of = look(method) if run == method else look(method)._replace(label=str(run))
             if value and value[0] in self.colours:
                 name = f"{_label(self.hue or '')} = {_text(value[0])}"
-                place = list(self.colours).index(value[0]) % len(MARKERS)
-                of = Look(name, self.colours[value[0]], MARKERS[place], "-", 5.5)
+                marker = MARKERS[list(self.colours).index(value[0]) % len(MARKERS)]
+                of = Look(name, self.colours[value[0]], marker, "-", 5.5)
             shift = curves.index(key) - (len(curves) - 1) / 2 if key in curves else 0.0
             yield of._replace(line=self.dashes.get(str(run), of.line)), line, shift
 
