@@ -2,6 +2,7 @@
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import fake_results
 import numpy as np
@@ -9,12 +10,10 @@ import pandas as pd
 import pytest
 from fake_results import TOP, figure1, run_at
 
-Case = tuple[str, str, float, float, dict[str, object]]  # method, data set, ε, mean, other columns
+Case = tuple[str, str, float, float, dict[str, Any]]  # method, data set, ε, mean, other columns
 
 
-def made_up(
-    experiment: str, seed: int, cases: list[Case], noise: float = 0.005, **same: object
-) -> pd.DataFrame:
+def made_up(experiment: str, seed: int, cases: list[Case], noise: float = 0.005, **same: Any) -> pd.DataFrame:
     """Ten repeats around the mean of every case."""
     rng = np.random.default_rng(seed)
     frames = [
@@ -70,7 +69,7 @@ def baseline_runs() -> pd.DataFrame:
     cases.append(("nonprivate", "adult", np.inf, 0.76, {"metric": "majority_accuracy"}))
     for (method, h), e in product(half.items(), (0.01, 0.08, 0.1, 2.0)):
         capped = method == "dp_sgld_li2019" and e >= 0.1
-        cost: dict[str, object] = {"epsilon_promised": 0.09, "epsilon_proven": 0.05} if capped else {}
+        cost: dict[str, Any] = {"epsilon_promised": 0.09, "epsilon_proven": 0.05} if capped else {}
         cases.append((method, "adult", e, 0.85 if capped else 0.85 - 0.35 * h / (h + e), cost))
     return made_up("li2019_fig3", 3, cases, 0.002, delta=1e-4)
 

@@ -397,11 +397,12 @@ def _mark_wins(ax: Axes, runs: pd.DataFrame, panel: pd.DataFrame) -> None:
     panel = panel[trusted(panel, "mean")]
     ridges = panel[panel.ridge.notna()].sort_values("mean", ascending=False).variant
     by_variant = dict(list(runs[runs.metric.eq("accuracy")].groupby(["method", "variant"])))
-    for radius, ops in panel.groupby("radius"):
+    for radius in panel.radius.dropna().unique().tolist():
+        variants = panel[panel.radius.eq(radius)].variant
         beaten = {
             ridge
             for ridge in ridges
-            for variant in ops.variant
+            for variant in variants
             if compare(difference(by_variant["ops", variant], by_variant["objpert", ridge], "promised")).above
         }
         if beaten:

@@ -6,7 +6,7 @@ above 1. All functions are pure functions of the rows of `papers.analyses.{wang2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -240,11 +240,10 @@ def ryffel2022(frame: pd.DataFrame, *, lines: Lines, title: str = "") -> Figure:
 
 def ryffel2022_page(frame: pd.DataFrame, *, lines: Lines, title: str = "") -> str:
     """Return a Markdown page with the cases and ratios of each line; the arguments are those of `ryffel2022`."""
-    middle: list[Callable[[pd.Series], float]] = [pd.Series.min, pd.Series.median, pd.Series.max]
     rows = []
     for line in lines:
         ratios = frame[matches(frame, line["where"])].ratio
-        ends = [_short(value(ratios)) for value in middle]
+        ends = [_short(ratios.agg(end)) for end in ("min", "median", "max")]
         rows.append([line["label"], str(len(ratios)), str(int(ratios.gt(1).sum())), *ends])
     columns = ["statement", "cases", "above the bound", "smallest", "median", "largest"]
     notes = RYFFEL2022_TEXT.replace("\n", " ")

@@ -51,7 +51,8 @@ def summary(
     keys = ["problem", "run", "epsilon"]
     rows = []
     for values, group in tables.with_problem_variants(frame).groupby(keys, sort=False):
-        row = dict(zip(keys, values, strict=True)) | dict(group.iloc[0][["steps", "records", "parameters"]])
+        row: dict[str, Any] = dict(zip(keys, values, strict=True))
+        row |= {name: group[name].iloc[0] for name in ("steps", "records", "parameters")}
         for name in COVERAGE:
             score = finite_interval(group[name])
             row |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}

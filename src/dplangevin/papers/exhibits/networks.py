@@ -193,7 +193,7 @@ def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str,
         epsilon, method = float(rows.epsilon.iloc[0]), rows.method.iloc[0]
         accuracy = rows.groupby("epoch").accuracy
         label = curve["label"].format(epsilon=short(epsilon))
-        columns = {"label": label, "run": curve["run"], "method": method, "epsilon": epsilon}
+        columns: dict[str, Any] = {"label": label, "run": curve["run"], "method": method, "epsilon": epsilon}
         scores = {"accuracy": accuracy.mean(), "sd": accuracy.std(ddof=1), "seeds": accuracy.size()}
         summary = pd.DataFrame(scores).join(rows.groupby("epoch")[list(NEIGHBOURS)].max()).reset_index()
         summaries.append(summary.assign(**columns)[[*columns, *summary.columns]])
@@ -295,9 +295,13 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, An
             pooled = pooled.assign(
                 count=sums["count"], share=sums["count"] / sums["count"].sum()
             ).reset_index()
-            names = {"panel": order, "title": title, "run": panel["run"], "epsilon": epsilon}
+            names: dict[str, Any] = {"panel": order, "title": title, "run": panel["run"], "epsilon": epsilon}
             names |= {"predictor": predictor}
-            scores = {"ece": seeds.ece.mean(), "log_loss": seeds.log_loss.mean(), "seeds": len(seeds)}
+            scores: dict[str, Any] = {
+                "ece": seeds.ece.mean(),
+                "log_loss": seeds.log_loss.mean(),
+                "seeds": len(seeds),
+            }
             summaries.append(pooled.assign(**names, **scores)[[*names, *pooled.columns, *scores]])
     return pd.concat(summaries, ignore_index=True)
 
@@ -450,7 +454,7 @@ def finetune(
     labels = [look(method, "features").label for method in table.method]
     groups = table.problem.map(tables.TRAINED_PARTS)
     table = table.assign(label=labels, group=groups, epsilon_claimed=table.epsilon_promised)
-    by_network = dict(list(table.groupby(table.problem.map(networks))))
+    by_network: dict[Any, pd.DataFrame] = dict(list(table.groupby(table.problem.map(networks))))
     panels = [(name, by_network[name]) for name in dict.fromkeys(networks.values()) if name in by_network]
     return _rows_with_epsilons(panels, title, FINETUNE_TEXT.format(seeds=span(table.seeds)))
 

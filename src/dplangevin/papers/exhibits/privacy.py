@@ -128,7 +128,7 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
                 "id", lambda promise, of=verdict: f"**{OUTCOMES[of[promise]['verdict']][0]}**"
             ),
         }
-        reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for row in group.itertuples()]
+        reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for _, row in group.iterrows()]
         heading = ["", f"## {PAPERS.get(str(paper), str(paper))}", ""]
         lines += [*heading, *tables.rows_table(group, columns), "", *reasons]
     return tables.page(title, lines)
@@ -241,7 +241,7 @@ def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
 
     `table` has the rows of `papers.analyses.counterexample.Counterexample`.
     """
-    by_kind = dict(list(table.groupby("kind")))
+    by_kind: dict[Any, pd.DataFrame] = dict(list(table.groupby("kind")))
     setting = by_kind["density"].note.iloc[0]
     with style.settings():
         figure = Figure(figsize=(11.0, 4.2), layout="constrained")
@@ -268,7 +268,7 @@ def _pair_curves(ax: Axes, rows: pd.DataFrame, marked: tuple[str, ...] = ("claim
         ax.plot(curve.x, curve.value, **(of if name in marked else of._replace(marker="")).shape)
 
 
-def _counterexample_text(by_kind: dict[str, pd.DataFrame]) -> str:
+def _counterexample_text(by_kind: Mapping[Any, pd.DataFrame]) -> str:
     renyi, profile, hypotheses = by_kind["renyi"], by_kind["profile"], by_kind["hypotheses"]
     first = renyi[renyi.x.eq(renyi.x.min())].set_index("quantity").value
     audits = profile[profile.quantity.eq("audit")]
