@@ -113,21 +113,19 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
         "replacement by the larger of both directions, up to 25 % above each alone). Attack: a lower bound. "
         + ATTACKS,
     ]
+    verdict = {promise: guarantee(frame, id=promise) for promise in frame.id}
+    columns: dict[str, Cell] = {
+        "promise": cell("label"),
+        "where": cell("where"),
+        "claimed": cell("epsilon_claimed", epsilon),
+        "δ": cell("delta", epsilon),
+        "formula": cell("epsilon_formula", epsilon),
+        "add/remove": cell("epsilon_add_remove", epsilon),
+        "replace-one": cell("epsilon_replace_one", epsilon),
+        "attack ≥": cell("epsilon_attack", epsilon),
+        "what came out": cell("id", lambda promise: f"**{OUTCOMES[verdict[promise]['verdict']][0]}**"),
+    }
     for paper, group in frame.groupby("paper", sort=False):
-        verdict = {promise: guarantee(frame, id=promise) for promise in group.id}
-        columns: dict[str, Cell] = {
-            "promise": cell("label"),
-            "where": cell("where"),
-            "claimed": cell("epsilon_claimed", epsilon),
-            "δ": cell("delta", epsilon),
-            "formula": cell("epsilon_formula", epsilon),
-            "add/remove": cell("epsilon_add_remove", epsilon),
-            "replace-one": cell("epsilon_replace_one", epsilon),
-            "attack ≥": cell("epsilon_attack", epsilon),
-            "what came out": cell(
-                "id", lambda promise, of=verdict: f"**{OUTCOMES[of[promise]['verdict']][0]}**"
-            ),
-        }
         reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for _, row in group.iterrows()]
         heading = ["", f"## {PAPERS.get(str(paper), str(paper))}", ""]
         lines += [*heading, *tables.rows_table(group, columns), "", *reasons]
