@@ -241,6 +241,7 @@ class Pipeline(Group):
     pretrain: Sequence[str]
     features: Mapping[str, Extracted]
     runs: Mapping[str, Stage]
+    run_stages: Any  # made of `runs`, by `plan.run_stages`
     analyses: Mapping[str, str]
     exhibits: Mapping[str, str]
     papers: Sequence[str]

@@ -23,7 +23,7 @@ from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sam
 from dplangevin.papers.claims import li2019_bounds as rules
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.table import evaluate
-from dplangevin.papers.exhibits import li2019_bounds as exhibit
+from dplangevin.papers.exhibits import bounds as exhibit
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.events import Adjacency
@@ -168,9 +168,9 @@ def test_steps_scale_as_the_theorems_say(frame: pd.DataFrame) -> None:
 def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
     assert [*frame.columns] == [*COLUMNS]
     assert frame.value.notna().all()
-    figure = exhibit.figure(frame, title="t")
+    figure = exhibit.li2019(frame, title="t")
     assert len(figure.axes) == 6
-    assert exhibit.page(frame, title="t").count("\n| lemma") == 4
+    assert exhibit.li2019_page(frame, title="t").count("\n| lemma") == 4
 
 
 CHANNELS = [[0.6, 0.4], [0.8, 0.5], [0.3, 0.7]]

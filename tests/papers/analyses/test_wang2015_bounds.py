@@ -20,7 +20,7 @@ from dplangevin.papers.analyses.finite import composed, metropolis, worst_within
 from dplangevin.papers.analyses.temperature import Temperature
 from dplangevin.papers.analyses.wang2015_bounds import Bounds, largest, length
 from dplangevin.papers.claims import wang2015_bounds as rules
-from dplangevin.papers.exhibits.wang2015_bounds import figure, page
+from dplangevin.papers.exhibits import bounds
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.samplers.kernels.sgfs import sgfs
 
@@ -423,5 +423,5 @@ def test_exhibit_names_every_kind_and_draws(analysis: Bounds) -> None:
         analysis, sizes=[10], points=301, wald_sizes=[100], chains=4, chain_length=50, steps=[0.16, 0.08]
     )
     frame = pd.concat([table(short, unit) for unit in short.units()], ignore_index=True)
-    assert len(figure(frame, title="a").axes) == 4
-    assert page(frame, title="a").count("\n| ") >= len(frame)
+    assert len(bounds.wang2015(frame, title="a").axes) == 4
+    assert bounds.wang2015_page(frame, title="a").count("\n| ") >= len(frame)

@@ -1,39 +1,55 @@
 """Fake runs for figures, in the columns of the run files: shapes and magnitudes, no result of anything."""
 
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import fake_results
 import numpy as np
 import pandas as pd
 import pytest
-from fake_results import TOP, figure1
-from fake_results import run_at as rows
+from fake_results import TOP, figure1, run_at
+
+Case = tuple[str, str, float, float, dict[str, Any]]  # method, data set, ε, mean, other columns
+
+
+def made_up(experiment: str, seed: int, cases: list[Case], noise: float = 0.005, **same: Any) -> pd.DataFrame:
+    """Ten repeats around the mean of every case."""
+    rng = np.random.default_rng(seed)
+    frames = [
+        run_at(
+            method, dataset, e, mean + rng.normal(0, noise, 10), experiment=experiment, **{**same, **other}
+        )
+        for method, dataset, e, mean, other in cases
+    ]
+    return pd.concat(frames, ignore_index=True)
 
 
 @pytest.fixture(scope="session")
 def sensitivity_runs() -> pd.DataFrame:
     """The sensitivity experiment of wang2015."""
-    rng = np.random.default_rng(2)
-    frames = []
-    for dataset in ("abalone", "adult"):
-        for scaling, less in (("unit", 0.0), ("global", 0.03)):
-            kind = {"experiment": "wang2015_sensitivity", "scaling": scaling}
-            for e in (0.1, 1.0, 10.0):
-                for factor, bound in ((1.0, "paper"), (0.5, "range")):
-                    for radius in (1.0, 3.0, 10.0, 30.0):
-                        mean = TOP[dataset] - less - 0.3 * factor * radius / 30 / (1 + e) - 0.02 / radius
-                        variant = f"bound={bound};radius={radius}"
-                        value = mean + rng.normal(0, 0.01, 10)
-                        frames.append(rows("ops", dataset, e, value, variant=variant, **kind))
-                for adjacency, gift in (("replace_one", 0.0), ("add_remove", 0.01)):
-                    for ridge in (0.01, 1.0, 10.0, 100.0):
-                        value = TOP[dataset] - 0.05 / (0.3 + e) - ridge * 0.0005 + rng.normal(gift, 0.005, 10)
-                        setting = {"variant": f"adjacency={adjacency};ridge={ridge}", "adjacency": adjacency}
-                        frames.append(rows("objpert", dataset, e, value, **setting, **kind))
-                for schedule in ("phase", "constant", "harmonic"):
-                    value = 0.6 + rng.normal(0, 0.005, 10)
-                    frames.append(rows("dp_sgld", dataset, e, value, variant=f"schedule={schedule}", **kind))
-    return pd.concat(frames, ignore_index=True)
+    places = list(product(("abalone", "adult"), (1.0, 10.0)))
+    bounds = (("paper", 0.01), ("range", 0.005))
+    cases: list[Case] = [
+        (
+            "ops",
+            d,
+            e,
+            TOP[d] - slope * radius / (1 + e) - 0.02 / radius,
+            {"variant": f"bound={bound};radius={radius}"},
+        )
+        for (d, e), (bound, slope), radius in product(places, bounds, (1.0, 3.0, 30.0))
+    ]
+    cases += [
+        ("objpert", d, e, TOP[d] - 0.05 / (0.3 + e) - 0.0005 * ridge,
+         {"variant": f"adjacency={adjacency};ridge={ridge}", "adjacency": adjacency})
+        for (d, e), adjacency, ridge in product(places, ("replace_one", "add_remove"), (1.0, 100.0))
+    ]  # fmt: skip
+    cases += [
+        ("dp_sgld", d, e, 0.6, {"variant": f"schedule={schedule}"})
+        for (d, e), schedule in product(places, ("phase", "constant", "harmonic"))
+    ]
+    return made_up("wang2015_sensitivity", 2, cases, scaling="unit")
 
 
 @pytest.fixture(scope="session")
@@ -45,53 +61,42 @@ def runs() -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def baseline_runs() -> pd.DataFrame:
     """Figure 3 of li2019: DP-SGLD is SGLD from .1 on, where it costs .09; PATE is worst."""
-    rng = np.random.default_rng(3)
-    kind = {"experiment": "li2019_fig3", "delta": 1e-4}
     half = {
         "dp_sgld_li2019": 0.02, "dp_sgd": 0.015, "ops": 0.3, "ops_gdp": 0.05, "objpert": 0.1, "dpvi": 0.08,
         "pate": 0.9, "hybrid_sgld": 0.6,
     }  # fmt: skip
-    frames = [rows("nonprivate", "adult", np.inf, np.full(10, 0.8525), **kind)]
-    frames.append(rows("nonprivate", "adult", np.inf, np.full(10, 0.76), metric="majority_accuracy", **kind))
-    frames.append(rows("sgld", "adult", np.inf, 0.85 + rng.normal(0, 0.001, 10), **kind))
-    for method, h in half.items():
-        for e in (0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.5, 1.0, 2.0):
-            capped = method == "dp_sgld_li2019" and e >= 0.1
-            cost = {"epsilon_promised": 0.09, "epsilon_proven": 0.05} if capped else {}
-            value = (0.85 if capped else 0.85 - 0.35 * h / (h + e)) + rng.normal(0, 0.002, 10)
-            frames.append(rows(method, "adult", e, value, **cost, **kind))
-    return pd.concat(frames, ignore_index=True)
+    cases: list[Case] = [("nonprivate", "adult", np.inf, 0.8525, {}), ("sgld", "adult", np.inf, 0.85, {})]
+    cases.append(("nonprivate", "adult", np.inf, 0.76, {"metric": "majority_accuracy"}))
+    for (method, h), e in product(half.items(), (0.01, 0.08, 0.1, 2.0)):
+        capped = method == "dp_sgld_li2019" and e >= 0.1
+        cost: dict[str, Any] = {"epsilon_promised": 0.09, "epsilon_proven": 0.05} if capped else {}
+        cases.append((method, "adult", e, 0.85 if capped else 0.85 - 0.35 * h / (h + e), cost))
+    return made_up("li2019_fig3", 3, cases, 0.002, delta=1e-4)
 
 
 @pytest.fixture(scope="session")
 def clipping_runs() -> pd.DataFrame:
     """The sensitivity experiment of li2019."""
-    rng = np.random.default_rng(4)
-    frames = []
-    for scaling in ("unit", "global", "raw"):
-        for method in ("dp_sgld_li2019", "dp_sgd"):
-            for clip in (0.1, 0.3, 1.0):
-                for adjacency in ("replace_one", "add_remove"):
-                    for e in (0.05, 0.1, 0.5, 2.0):
-                        kind = {"experiment": "li2019_sensitivity", "delta": 1e-4, "scaling": scaling}
-                        kind |= {"variant": f"clip={clip};adjacency={adjacency}", "adjacency": adjacency}
-                        value = 0.84 - 0.02 / e**0.5 + rng.normal(0, 0.003, 10)
-                        frames.append(rows(method, "adult", e, value, **kind))
-    return pd.concat(frames, ignore_index=True)
+    cases: list[Case] = []
+    for scaling, adjacency in product(("unit", "global", "raw"), ("replace_one", "add_remove")):
+        for method, clip, e in product(("dp_sgld_li2019", "dp_sgd"), (0.1, 1.0), (0.05, 2.0)):
+            other = {
+                "variant": f"clip={clip};adjacency={adjacency}",
+                "adjacency": adjacency,
+                "scaling": scaling,
+            }
+            cases.append((method, "adult", e, 0.84 - 0.02 / e**0.5, other))
+    return made_up("li2019_sensitivity", 4, cases, delta=1e-4)
 
 
 @pytest.fixture(scope="session")
 def step_runs() -> pd.DataFrame:
     """SGLD, DP-SGLD and DP-SGD under three standard step sizes."""
-    rng = np.random.default_rng(7)
-    frames = []
-    for step in ("0.5", "0.05", "0.002"):
-        for method in ("sgld", "dp_sgld_li2019", "dp_sgd"):
-            for e in [np.inf] if method == "sgld" else [0.1, 0.5, 2.0]:
-                kind = {"experiment": "li2019_steps", "delta": 1e-4, "variant": f"step={step}"}
-                value = 0.85 - 0.02 / e**0.5 + rng.normal(0, 0.003, 10)
-                frames.append(rows(method, "adult", e, value, **kind))
-    return pd.concat(frames, ignore_index=True)
+    cases: list[Case] = []
+    for step, method in product(("0.5", "0.05", "0.002"), ("sgld", "dp_sgld_li2019", "dp_sgd")):
+        for e in [np.inf] if method == "sgld" else [0.1, 0.5, 2.0]:
+            cases.append((method, "adult", e, 0.85 - 0.02 / e**0.5, {"variant": f"step={step}"}))
+    return made_up("li2019_steps", 7, cases, delta=1e-4)
 
 
 SCORES = {"accuracy": 0.85, "log_loss": 0.32, "brier": 0.1, "ece": 0.01}
@@ -103,45 +108,37 @@ POSTERIOR = {
 @pytest.fixture(scope="session")
 def family_runs() -> pd.DataFrame:
     """The samplers of wang2015 beside the posterior: two chains of DP-SGFS diverge at the smallest budget."""
-    rng = np.random.default_rng(5)
-    frames = []
+    cases: list[Case] = []
     for method in ("sgld", "dp_sgld", "dp_sghmc", "dp_sgnht", "dp_sgfs"):
         one_temperature = method in ("dp_sghmc", "dp_sgnht")
-        for variant in [""] if one_temperature else ["temperature=printed", "temperature=proper"]:
-            for e in [np.inf] if method == "sgld" else [0.1, 1.0, 10.0, 100.0]:
-                for metric, best in {**SCORES, **POSTERIOR}.items():
-                    level = best * (0.6 if metric == "accuracy" else 1 + 10 / e)
-                    value = level * (1 + 0.01 * rng.normal(size=10))
-                    lost = method == "dp_sgfs" and e == 0.1
-                    value[: 2 if lost else 0] = np.nan
-                    kind = {"experiment": "wang2015_family", "variant": variant, "metric": metric}
-                    note = {"violated": "2 of 10 chains diverged"} if lost else {}
-                    frames.append(rows(method, "adult", e, value, epsilon_proven=e / 20, **kind, **note))
-    return pd.concat(frames, ignore_index=True)
+        variants = [""] if one_temperature else ["temperature=printed", "temperature=proper"]
+        budgets = [np.inf] if method == "sgld" else [0.1, 1.0, 10.0, 100.0]
+        for variant, e, (metric, best) in product(variants, budgets, {**SCORES, **POSTERIOR}.items()):
+            other = {"variant": variant, "metric": metric, "epsilon_proven": e / 20}
+            cases.append((method, "adult", e, best * (0.6 if metric == "accuracy" else 1 + 10 / e), other))
+    frame = made_up("wang2015_family", 5, cases, 1e-4)
+    diverged = frame.method.eq("dp_sgfs") & frame.epsilon.eq(0.1)
+    violated = frame.violated.mask(diverged, "2 of 10 chains diverged")
+    return frame.assign(violated=violated, value=frame.value.mask(diverged & frame.seed.lt(2)))
 
 
 @pytest.fixture(scope="session")
 def compare_runs() -> pd.DataFrame:
     """Every method of `compare`: OPS is best; DP-SGLD ends at a tight epsilon of .5."""
-    rng = np.random.default_rng(6)
     half = {
         "ops": 0.05, "ops_gdp": 0.1, "objpert": 0.08, "objpert_pure": 0.2, "outpert": 0.3, "hybrid": 0.4,
         "hybrid_sgld": 0.3, "dp_sgld": 3.0, "dp_sgld_li2019": 0.06, "dp_sgd": 0.05, "dp_sghmc": 2.0, "dp_sgnht": 2.0,
         "dp_sgfs": 2.5, "dpvi": 0.15, "pate": 0.6,
     }  # fmt: skip
-    frames = []
-    for dataset, top in TOP.items():
-        for metric, best in {**SCORES, "accuracy": top}.items():
-            kind = {"experiment": "compare", "metric": metric}
-            for method in ("nonprivate", "sgld"):
-                frames.append(rows(method, dataset, np.inf, best + rng.normal(0, 0.001, 10), **kind))
-            for method, h in half.items():
-                for e in (0.05, 0.2, 0.5, 2.0, 5.0, 20.0):
-                    sign = -1 if metric == "accuracy" else 1
-                    value = best + sign * 0.3 * h / (h + e) + rng.normal(0, 0.002, 10)
-                    tight = min(e, 0.5) if method == "dp_sgld" else e
-                    frames.append(rows(method, dataset, e, value, epsilon_proven=tight, **kind))
-    return pd.concat(frames, ignore_index=True)
+    cases: list[Case] = []
+    for dataset, metric in product(("synthetic", "adult"), SCORES):
+        best, sign = (TOP[dataset], -1) if metric == "accuracy" else (SCORES[metric], 1)
+        cases += [(method, dataset, np.inf, best, {"metric": metric}) for method in ("nonprivate", "sgld")]
+        for (method, h), e in product(half.items(), (0.05, 0.2, 0.5, 2.0, 5.0, 20.0)):
+            tight = min(e, 0.5) if method == "dp_sgld" else e
+            mean = best + sign * 0.3 * h / (h + e)
+            cases.append((method, dataset, e, mean, {"metric": metric, "epsilon_proven": tight}))
+    return made_up("compare", 6, cases, 0.002)
 
 
 @pytest.fixture(scope="module")
@@ -149,13 +146,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """results/runs of the heads on features and of fine-tuning, with made-up rows."""
     folder = tmp_path_factory.mktemp("tree") / "results"
     networks = "cifar10_resnet18", "cifar10_alexnet"
-    both = pd.concat([fake_results.heads(), fake_results.pneumonia()])
-    public = both[both.calibration.isin(["", "tight"])].assign(
-        experiment=lambda rows: rows.experiment + "_public", block="public"
-    )
+    heads = pd.concat([fake_results.heads(), fake_results.pneumonia()])
+    public = heads[heads.calibration.isin(["", "tight"])]
+    public = public.assign(experiment=public.experiment + "_public", block="public")
     tuned = [fake_results.finetune(network) for network in ("resnet18", "resnet20")]
     frames = [
-        both,
+        heads,
         *map(fake_results.heads, networks),
         fake_results.code(),
         fake_results.records(),

@@ -22,22 +22,9 @@ NAN = math.nan
 
 def row(**other: object) -> dict[str, object]:
     quote = {"paper": "li2019", "where": "Table 1", "statement": "s", "published": "x", "label": "MNIST"}
-    prices = {
-        "epsilon_formula": 0.4,
-        "epsilon_add_remove": 0.2,
-        "epsilon_replace_one": 5e6,
-        "epsilon_attack": 0.1,
-    }
-    rest = {
-        "mechanism": "m",
-        "chosen": NAN,
-        "solved": NAN,
-        "note": NAN,
-        "formula": "f",
-        "attack_runs": 5,
-        "rescued": 0,
-        "tight": 1,
-    }
+    prices = {"epsilon_formula": 0.4, "epsilon_add_remove": 0.2, "epsilon_replace_one": 5e6}
+    rest = {"mechanism": "m", "chosen": NAN, "solved": NAN, "note": NAN, "formula": "f"}
+    rest |= {"attack_runs": 5, "rescued": 0, "tight": 1, "epsilon_attack": 0.1}
     return {"id": "a", **quote, "epsilon_claimed": 0.99, "delta": 1e-5, **prices, **rest, **other}
 
 
@@ -49,17 +36,13 @@ def printed() -> pd.DataFrame:
     return pd.DataFrame([row(), drawn, other])
 
 
-def test_chart_has_a_row_per_promise_with_an_epsilon(printed: pd.DataFrame) -> None:
+def test_chart_has_a_row_per_promise_and_a_bar_to_the_attack(printed: pd.DataFrame) -> None:
     (ax,) = privacy.guarantees(printed, title="t").axes
     texts = [text.get_text() for text in ax.texts]
     assert texts == ["Li et al. 2019", "MNIST", "kept in part", "GAN", "no settings"]
     beyond = [line for line in ax.lines if line.get_marker() == "o"]
     assert [np.asarray(line.get_xdata()).tolist() for line in beyond] == [[privacy.LARGEST]]
     assert beyond[0].get_markerfacecolor() == "white"
-
-
-def test_attack_bar_ends_at_its_bound(printed: pd.DataFrame) -> None:
-    (ax,) = privacy.guarantees(printed, title="t").axes
     bars = [line for line in ax.lines if line.get_color() == privacy.ATTACK.colour]
     assert [np.asarray(line.get_xdata()).tolist()[1] for line in bars] == [0.1]
 
@@ -82,33 +65,16 @@ def prices() -> pd.DataFrame:
     """Two settings, batches 1 and 128 and full; with batches of one the proofs lie beyond the axis."""
     rows = []
     for setting in (*PANELS, "cifar10_alexnet"):
-        fixed = {
-            "setting": setting,
-            "schedule": "constant",
-            "records": 50000,
-            "epochs": 30.0,
-            "delta": 1e-5,
-            "note": "9 runs",
-        }
+        fixed = {"setting": setting, "schedule": "constant", "records": 50000, "epochs": 30.0, "delta": 1e-5}
         for batch in (1, 128, 50000):
             for i, quantity in enumerate(privacy.STEP_CURVES):
+                proof = quantity in ("all_iterates", "last_iterate")
                 for steps in STEPS:
-                    price = (
-                        1e5
-                        if batch == 1 and quantity in ("all_iterates", "last_iterate")
-                        else 0.1 * (i + 1) * steps**0.5
-                    )
-                    row = {
-                        "kind": "curve",
-                        "batch": batch,
-                        "steps": steps,
-                        "quantity": quantity,
-                        "epsilon": price,
-                    }
-                    rows.append({**fixed, **row})
-        rows.append(
-            {**fixed, "kind": "published", "batch": 128, "steps": 700, "quantity": "theorem", "epsilon": 26.0}
-        )
+                    price = 1e5 if batch == 1 and proof else 0.1 * (i + 1) * steps**0.5
+                    at = {"kind": "curve", "batch": batch, "steps": steps}
+                    rows.append({**fixed, **at, "quantity": quantity, "epsilon": price})
+        published = {"kind": "published", "batch": 128, "steps": 700, "quantity": "theorem", "epsilon": 26.0}
+        rows.append({**fixed, **published})
     return pd.DataFrame(rows)
 
 
@@ -127,36 +93,27 @@ def pair() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "quantity", "x", "value", "note"])
 
 
-def test_exhibits_of_the_configuration_draw(prices: pd.DataFrame, pair: pd.DataFrame) -> None:
-    for name, table in (("ryffel2022_privacy", prices), ("ryffel2022_counterexample", pair)):
-        cfg = exhibit(name)
-        assert cfg.source == f"results/analyses/{name}.csv"
-        assert call(cfg, "draw", table)._suptitle.get_text() == cfg.title
+def test_exhibit_of_the_pair_draws(pair: pd.DataFrame) -> None:
+    cfg = exhibit("ryffel2022_counterexample")
+    assert call(cfg, "draw", pair)._suptitle.get_text() == cfg.title
 
 
-def test_a_panel_for_each_setting_and_batch(prices: pd.DataFrame) -> None:
+def test_last_iterate_has_a_panel_for_each_setting_and_batch(prices: pd.DataFrame) -> None:
     figure = privacy.last_iterate(prices, panels=PANELS)
-    assert [ax.get_title() for ax in figure.axes] == [
-        f"{label}, {size}" for label in PANELS.values() for size in ("batch 1", "batch 128", "full batch")
-    ]
+    sizes = ("batch 1", "batch 128", "full batch")
+    titles = [f"{label}, {size}" for label in PANELS.values() for size in sizes]
+    assert [ax.get_title() for ax in figure.axes] == titles
     assert "exact ε of the last iterate for a pair" in captions(figure)
-
-
-def test_curves_show_the_rows_and_name_what_lies_beyond(prices: pd.DataFrame) -> None:
-    one, main, _, *_ = privacy.last_iterate(prices, panels=PANELS).axes
+    one, main, _, *_ = figure.axes
     assert [text.get_text() for text in one.texts] == ["▲ beyond 1e4: all iterates,\nlast iterate"]
     assert not main.texts
-    drawn = [tuple(np.atleast_1d(line.get_ydata())) for line in main.lines]
-    assert tuple(0.1 * np.sqrt(STEPS)) in drawn
+    assert tuple(0.1 * np.sqrt(STEPS)) in [tuple(np.atleast_1d(line.get_ydata())) for line in main.lines]
     assert len(one.lines) == len(privacy.STEP_CURVES) - 2 + 1  # and their number of epochs
-
-
-def test_published_epsilon_is_marked_at_the_authors_batch_only(prices: pd.DataFrame) -> None:
-    axes = privacy.last_iterate(prices, panels=PANELS).axes
     stars = [
-        [np.atleast_1d(line.get_xdata())[0] for line in ax.lines if line.get_marker() == "*"] for ax in axes
+        [np.atleast_1d(line.get_xdata())[0] for line in ax.lines if line.get_marker() == "*"]
+        for ax in figure.axes
     ]
-    assert stars == [[], [700], []] * 2
+    assert stars == [[], [700], []] * 2  # the published ε is at the authors' batch only
 
 
 def test_pair_s_numbers_are_in_the_caption(pair: pd.DataFrame) -> None:
@@ -200,11 +157,8 @@ def size_rows() -> pd.DataFrame:
 
 def drawn(ax: Axes, colour: str, line: str) -> np.ndarray:
     """(2, K) the points of the one curve of this look."""
-    (curve,) = [
-        c
-        for c in ax.lines
-        if c.get_color() == colour and c.get_linestyle() == line and np.size(c.get_xdata()) > 0
-    ]
+    curves = [c for c in ax.lines if (c.get_color(), c.get_linestyle()) == (colour, line)]
+    (curve,) = [c for c in curves if np.size(c.get_xdata())]
     return np.array(curve.get_data())
 
 
@@ -219,43 +173,26 @@ def legend_is_clear_of_the_panels(figure: Figure) -> bool:
     )
 
 
-def test_curves_are_the_rows(budget_rows: pd.DataFrame) -> None:
+def test_curves_are_the_rows_and_end_where_the_accountant_does(budget_rows: pd.DataFrame) -> None:
     ax = privacy.step_size_budgets(budget_rows).axes[0]
+    tight = budget_rows[budget_rows.panel.eq("budget") & budget_rows.curve.eq("tight")]
     for schedule, line in privacy.SCHEDULES.items():
-        rows = budget_rows[
-            budget_rows.panel.eq("budget") & budget_rows.curve.eq("tight") & budget_rows.schedule.eq(schedule)
-        ]
-        assert np.array_equal(
-            drawn(ax, privacy.ACCOUNTANTS["tight"].colour, line), rows[["epsilon", "step_size"]].T
-        )
-
-
-def test_curves_end_where_the_accountant_does(budget_rows: pd.DataFrame) -> None:
-    ax = privacy.step_size_budgets(budget_rows).axes[0]
+        rows = tight[tight.schedule.eq(schedule)][["epsilon", "step_size"]]
+        assert np.array_equal(drawn(ax, privacy.ACCOUNTANTS["tight"].colour, line), rows.T)
     assert drawn(ax, privacy.ACCOUNTANTS["moments_32"].colour, "-")[0].min() > math.log(1e5) / 32
     (shade,) = ax.patches
     assert shade.get_extents().transformed(ax.transData.inverted()).x1 == pytest.approx(math.log(1e5) / 32)
-
-
-def test_both_printed_numbers_are_marked(budget_rows: pd.DataFrame) -> None:
-    ax = privacy.step_size_budgets(budget_rows).axes[0]
     (stars,) = [line for line in ax.lines if line.get_marker() == "*"]
     assert np.array(stars.get_data()).T.tolist() == [[0.1, 0.103], [0.1, 1.54e-6]]
     assert {text.get_text() for text in ax.texts} == {"0.103", "1.54e-6"}
 
 
 def test_labels_and_legends(budget_rows: pd.DataFrame, size_rows: pd.DataFrame) -> None:
-    first, second = (
-        privacy.step_size_budgets(budget_rows, title="one"),
-        privacy.step_size_sizes(size_rows, title="two"),
-    )
-    assert [figure.get_suptitle() for figure in (first, second)] == ["one", "two"]
-    assert all(ax.get_xlabel() for ax in first.axes)
-    assert all(ax.get_xlabel() for ax in second.axes[2:])
-    assert all("step size" in ax.get_ylabel() for ax in (first.axes[0], second.axes[0], second.axes[2]))
-    assert all(ax.get_xscale() == ax.get_yscale() == "log" for ax in [*first.axes, *second.axes])
-    assert legend_is_clear_of_the_panels(first)
-    assert legend_is_clear_of_the_panels(second)
+    for figure in (privacy.step_size_budgets(budget_rows), privacy.step_size_sizes(size_rows)):
+        assert all(ax.get_xlabel() for ax in figure.axes[-2:])
+        assert "step size" in figure.axes[0].get_ylabel()
+        assert all(ax.get_xscale() == ax.get_yscale() == "log" for ax in figure.axes)
+        assert legend_is_clear_of_the_panels(figure)
 
 
 def test_one_curve_for_each_size(size_rows: pd.DataFrame) -> None:

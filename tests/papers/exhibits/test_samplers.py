@@ -94,31 +94,27 @@ def measured(rows: pd.DataFrame, sampler: str) -> pd.Series:
     return kept.sort_values("step").value
 
 
-def test_every_sampler_is_a_row_at_its_temperature(temperature_rows: pd.DataFrame) -> None:
+def test_every_sampler_has_a_row_and_a_density(temperature_rows: pd.DataFrame) -> None:
     figure = samplers.temperatures(temperature_rows, labels=LABELS, densities={"sgld": "eq. 4.1"})
-    _, ax = figure.axes
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["SGLD", "SGHMC, 0.0001", "SGNHT, a = 0.1"]
+    left, right = figure.axes
+    assert [text.get_text() for text in right.get_yticklabels()] == [
+        "SGLD",
+        "SGHMC, 0.0001",
+        "SGNHT, a = 0.1",
+    ]
     drawn = points(figure, 1)
     for y, sampler in enumerate(LABELS):
         assert {(value, float(y)) for value in measured(temperature_rows, sampler)} <= drawn
     assert {0.25, 0.5, 1.0} <= {x for x, _ in drawn}  # the levels of the three targets
-
-
-def test_the_density_is_that_of_the_smallest_step(temperature_rows: pd.DataFrame) -> None:
-    figure = samplers.temperatures(temperature_rows, labels=LABELS, densities={"sgld": "eq. 4.1"})
-    curve = np.asarray(figure.axes[0].lines[-1].get_ydata())
-    variance = measured(temperature_rows, "sgld").iloc[0]
-    assert curve.max() == pytest.approx(1 / np.sqrt(2 * np.pi * variance))
-    assert any("exp(−2U)\neq. 4.1" in text.get_text() for text in figure.axes[0].texts)
+    variance = measured(temperature_rows, "sgld").iloc[0]  # at the smallest step
+    assert np.max(left.lines[-1].get_ydata()) == pytest.approx(1 / np.sqrt(2 * np.pi * variance))
+    assert any("exp(−2U)\neq. 4.1" in text.get_text() for text in left.texts)
 
 
 def test_the_exhibit_in_conf_names_samplers_of_the_analysis(temperature_rows: pd.DataFrame) -> None:
     cfg = exhibit("temperature")
     assert set(cfg.draw.labels) == set(temperature_rows.sampler)
     call(cfg, "draw", temperature_rows)
-
-
-def test_absent_samplers_are_named(temperature_rows: pd.DataFrame) -> None:
     with pytest.raises(ValueError, match=r"no temperature rows for \['sgd'\]"):
         samplers.temperatures(temperature_rows, labels={"sgd": "SGD"}, densities={})
 

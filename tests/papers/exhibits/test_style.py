@@ -3,6 +3,8 @@
 import pandas as pd
 import pytest
 from drawing import CONF, legend_texts
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import accuracy, privacy, style
@@ -40,14 +42,21 @@ def test_method_from_outside_is_drawn_and_named(runs: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf"])
-def test_same_input_gives_the_same_bytes(runs: pd.DataFrame, kind: str) -> None:
-    adult = runs[runs.dataset.eq("adult")]
+def test_same_input_gives_the_same_bytes(kind: str) -> None:
     drawn = [
-        style.image_bytes(accuracy.over_epsilon(adult, methods=["ops", "hybrid"], title="t"), kind)
+        style.image_bytes(style.lay_out(Figure(), "t", "text", [Line2D([], [], label="l")]), kind)
         for _ in range(2)
     ]
     assert drawn[0] == drawn[1]
     assert b"CreationDate" not in drawn[0]
+
+
+@pytest.mark.parametrize("letters", [0, 10, 40, 80])
+def test_legend_is_not_wider_than_the_figure(letters: int) -> None:
+    handles = [Line2D([], [], label="x" * letters) for _ in range(8 if letters else 0)]
+    figure = style.lay_out(Figure(figsize=(9, 6)), "t", "text", handles)
+    assert style.image_bytes(figure, "png")
+    assert figure.legends[0].get_window_extent().width <= 100 * (9 + 0.1)
 
 
 def test_no_two_kinds_of_price_share_a_colour() -> None:

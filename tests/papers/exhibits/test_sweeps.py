@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,25 +22,14 @@ def points(
     run: str, variants: Sequence[str], budgets: Sequence[float] = BUDGETS, **more: Any
 ) -> list[dict[str, Any]]:
     """Rows of a run whose tight price is half of what was asked; accuracy and log loss of four seeds."""
-    rows = []
-    for v, variant in enumerate(variants):
-        for b, epsilon in enumerate(budgets):
-            for seed in range(4):
-                row = {name: "" if name in TEXT else math.nan for name in COLUMNS}
-                row |= {
-                    "experiment": "sweep",
-                    "dataset": "abalone",
-                    "run": run,
-                    "method": run,
-                    "variant": variant,
-                }
-                row |= {"scaling": "unit", "epsilon": epsilon, "delta": 1e-5, "epsilon_proven": epsilon / 2}
-                row |= {"seed": seed, **more}
-                value = 0.5 + 0.03 * v + 0.05 * b + 0.01 * seed**2
-                rows += [
-                    {**row, "metric": "accuracy", "value": value},
-                    {**row, "metric": "log_loss", "value": -value},
-                ]
+    rows: list[dict[str, Any]] = []
+    empty = {name: "" if name in TEXT else math.nan for name in COLUMNS}
+    run_columns = {"experiment": "sweep", "dataset": "abalone", "run": run, "method": run, "scaling": "unit"}
+    for (v, variant), (b, epsilon), seed in product(enumerate(variants), enumerate(budgets), range(4)):
+        price = {"epsilon": epsilon, "delta": 1e-5, "epsilon_proven": epsilon / 2}
+        row = empty | run_columns | price | {"variant": variant, "seed": seed} | more
+        value = 0.5 + 0.03 * v + 0.05 * b + 0.01 * seed**2
+        rows += [row | {"metric": "accuracy", "value": value}, row | {"metric": "log_loss", "value": -value}]
     return rows
 
 
@@ -62,7 +52,7 @@ def drawn(figure: Figure, panel: int) -> list[tuple[list[float], list[float]]]:
     return [at(line) for line in lines if line.get_marker() not in ("", "None", "_")]
 
 
-def said(figure: Figure) -> str:
+def caption(figure: Figure) -> str:
     return " ".join(" ".join(text.get_text() for text in figure.texts).split())
 
 
@@ -145,9 +135,9 @@ def test_runs_and_fields_have_colours_panels_or_are_said_not_to_be_drawn() -> No
     figure = sweeps.figure(pd.DataFrame([*both, *points("objpert", ["ridge=1.0"])]))
     assert [len(drawn(figure, panel)) for panel in range(2)] == [2, 2]
     other = pd.DataFrame([*both, *points("objpert", ["ridge=1.0", "ridge=2.0"])])
-    text = said(sweeps.figure(other))
+    text = caption(sweeps.figure(other))
     assert "Not drawn, since they vary other fields: objpert." in text
-    assert "Not drawn" not in said(figure)
+    assert "Not drawn" not in caption(figure)
     with pytest.raises(ValueError, match=r"x = 'rige' is not varied; did you mean ridge\?"):
         sweeps.figure(other, x="rige")
     with pytest.raises(ValueError, match="scale = 'lin' must be linear or log"):
@@ -163,7 +153,7 @@ def test_hollow_points_attacks_and_budgets_that_do_not_reach() -> None:
     )
     (attack,) = (line for line in figure.axes[1].lines if line.get_marker() == "_")
     assert at(attack)[1] == [0.3, 0.3]
-    assert "No point has budgets on both sides of a tight ε of 1." in said(figure)
+    assert "No point has budgets on both sides of a tight ε of 1." in caption(figure)
     labels = {text.get_text() for text in figure.legends[0].get_texts()}
     assert "shown by an attack: at least" in labels
     assert any(label.startswith("hollow") for label in labels)

@@ -34,77 +34,56 @@ VERTICAL: dict[str, Any] = {"color": "#AAAAAA", "ls": "-", "lw": 3.0, "zorder": 
 
 
 def over_epsilon(
-    runs: pd.DataFrame, *, methods: Sequence[str], title: str = "", proven: bool = False
+    runs: pd.DataFrame,
+    *,
+    methods: Sequence[str],
+    panels: Mapping[str, str] | None = None,
+    panel_setting: str = "",
+    curve_setting: str = "",
+    scaling: str = "",
+    title: str = "",
+    proven: bool = False,
 ) -> Figure:
-    """Draw test accuracy against epsilon on one data set, in one panel.
+    """Draw test accuracy against epsilon.
+
+    The reference methods in `runs` (non-private, SGLD without privacy, majority class) are horizontal lines.
 
     Parameters
     ----------
     runs : DataFrame
-        Rows of `read.read_runs` on one data set. The reference methods in it (non-private, SGLD without
-        privacy, majority class) are drawn as horizontal lines.
+        Rows of `read.read_runs`.
     methods : Sequence of str
         Methods to draw, in the order of the legend.
+    panels : Mapping of str to str, optional
+        Data set -> title of its panel. None draws the only data set of `runs` in one panel.
+    panel_setting : str
+        Setting in the column `variant`. `panels` then maps its values instead of data sets.
+    curve_setting : str
+        Setting in the column `variant`. `methods` are then "<method>:<value of the setting>".
+    scaling : str
+        Draw only runs with this scaling of the rows. "" draws all.
     proven : bool
         Use the proven ε for the x axis instead of the promised ε.
 
     Raises
     ------
     ValueError
-        `runs` has several data sets, or a method has no rows.
+        `runs` has several data sets and there are no `panels`, or a method has no rows.
     """
-    names = runs.dataset.unique()
-    if len(names) != 1:
-        raise ValueError(
-            f"one panel shows one data set, found {list(names)}: use `over_epsilon_by_dataset` for several"
-        )
-    return _panels(runs, {names[0]: ""}, methods, title, proven, (7.2, 4.0))
-
-
-def over_epsilon_by_dataset(
-    runs: pd.DataFrame,
-    *,
-    panels: Mapping[str, str],
-    methods: Sequence[str],
-    title: str = "",
-    proven: bool = False,
-) -> Figure:
-    """Draw test accuracy against epsilon, with one panel for each data set.
-
-    The other arguments are those of `over_epsilon`.
-
-    Parameters
-    ----------
-    panels : Mapping of str to str
-        Data set -> title of its panel.
-    """
-    return _panels(runs, panels, methods, title, proven, (10.5, 4.0))
-
-
-def _panels(
-    runs: pd.DataFrame,
-    panels: Mapping[str, str],
-    methods: Sequence[str],
-    title: str,
-    proven: bool,
-    size: tuple[float, float],
-) -> Figure:
-    """Return the figure of `over_epsilon` or of `over_epsilon_by_dataset`; `size` is in inches."""
+    if scaling:
+        runs = runs[runs.scaling.eq(scaling)]
+    if panel_setting:
+        runs = runs.assign(dataset=_values(runs, panel_setting))
+    if curve_setting:
+        runs = runs.assign(method=runs.method + ":" + _values(runs, curve_setting))
+    if panel_setting or curve_setting:
+        runs = runs.assign(variant="")
+    if panels is None:
+        panels = {_one_dataset(runs): ""}
     table = require(summary(runs), methods)
-    x = "ln_epsilon_tight" if proven else "ln_epsilon"
-    with style.settings():
-        figure = Figure(figsize=size, layout="constrained")
-        axes = np.atleast_1d(figure.subplots(1, len(panels)))
-        for ax, (dataset, name) in zip(axes, panels.items(), strict=True):
-            _curves(ax, table[table.dataset.eq(dataset)], methods, x)
-            ax.set_title(name)
-            ax.set_xlabel(epsilon_label(runs, proven))
-        axes[0].set_ylabel("test accuracy")
-        drawn = table[table.method.isin([*methods, *REFERENCES]) & table.dataset.isin(list(panels))]
-        handles = [entry(look(method)) for method in [*methods, *REFERENCES] if method in set(drawn.method)]
-        private = drawn[drawn.method.isin(methods)]
-        handles += hollow_entries(private.violated)
-        return lay_out(figure, title, caption(runs, table) + not_drawn(private, x), handles, len(panels) == 1)
+    drawn = [(name, table[table.dataset.eq(dataset)], methods) for dataset, name in panels.items()]
+    figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.0), layout="constrained")
+    return _draw(figure, runs, drawn, title, proven)
 
 
 def against_baseline(
@@ -119,117 +98,73 @@ def against_baseline(
     """Draw test accuracy against epsilon on one data set, with one panel for each group of methods.
 
     Bars, and the bands of the references, are one standard deviation over repeats, as li2019 reports them.
-    `proven` is as for `over_epsilon`.
+    The other arguments and errors are those of `over_epsilon`.
 
     Parameters
     ----------
-    runs : DataFrame
-        Rows of `read.read_runs` on one data set.
     panels : Mapping of str to Sequence of str
         Panel title -> methods in the panel.
     mark : float
         Promised ε of a vertical line, > 0. An axis of proven ε has the line at the same value.
     mark_label : str
         Legend entry of that line.
-
-    Raises
-    ------
-    ValueError
-        `runs` has several data sets, or a method has no accuracy rows.
     """
-    if len(names := runs.dataset.unique()) != 1:
-        raise ValueError(f"the panels show one data set, found {list(names)}")
-    methods = list(dict.fromkeys(method for group in panels.values() for method in group))
-    table = require(summary(runs), methods)
+    _one_dataset(runs)
+    table = require(summary(runs), [method for group in panels.values() for method in group])
     table = table.assign(low=table["mean"] - table.sd, high=table["mean"] + table.sd)
+    figure = Figure(figsize=(10.5, 4.9), layout="constrained")
+    drawn = [(name, table, group) for name, group in panels.items()]
+    spread = "standard deviation (not an interval)"
+    return _draw(figure, runs, drawn, title, proven, spread, (mark, mark_label))
+
+
+def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
+    """Return the value of a setting in the variant of each row."""
+    return runs.variant.map(lambda variant: variant_settings(variant)[setting])
+
+
+def _one_dataset(runs: pd.DataFrame) -> str:
+    """Return the only data set of the runs."""
+    if len(names := runs.dataset.unique()) != 1:
+        raise ValueError(f"the figure shows one data set, found {list(names)}: give `panels`")
+    return str(names[0])
+
+
+def _draw(
+    figure: Figure,
+    runs: pd.DataFrame,
+    panels: Sequence[tuple[str, pd.DataFrame, Sequence[str]]],
+    title: str,
+    proven: bool,
+    spread: str = "95 % t-interval",
+    mark: tuple[float, str] | None = None,
+) -> Figure:
+    """Return the figure with a panel for each title, summary and methods; `mark` is an ε and its label."""
     x = "ln_epsilon_tight" if proven else "ln_epsilon"
+    methods = list(dict.fromkeys(method for _, _, group in panels for method in group))
     with style.settings():
-        figure = Figure(figsize=(10.5, 4.9), layout="constrained")
-        axes = np.atleast_1d(figure.subplots(1, len(panels), sharey=True, sharex=True))
-        for ax, (name, group) in zip(axes, panels.items(), strict=True):
+        axes = figure.subplots(1, len(panels), squeeze=False, sharex=bool(mark), sharey=bool(mark))[0]
+        for ax, (name, table, group) in zip(axes, panels, strict=True):
             _curves(ax, table, group, x)
-            ax.axvline(np.log(mark), **VERTICAL)
+            if mark:
+                ax.axvline(np.log(mark[0]), **VERTICAL)
             ax.set(title=name, xlabel=epsilon_label(runs, proven))
         axes[0].set_ylabel("test accuracy")
+        table = pd.concat([table for _, table, _ in panels]).drop_duplicates()
         present = [method for method in [*methods, *REFERENCES] if method in set(table.method)]
         handles = [entry(look(method)) for method in present]
-        handles.append(Line2D([], [], **VERTICAL, label=mark_label))
+        if mark:
+            handles.append(Line2D([], [], **VERTICAL, label=mark[1]))
         private = table[table.method.isin(methods)]
-        text = caption(runs, table, "standard deviation (not an interval)") + not_drawn(private, x)
-        return lay_out(figure, title, text, [*handles, *hollow_entries(private.violated)])
-
-
-def by_setting(
-    runs: pd.DataFrame,
-    *,
-    method: str,
-    setting: str,
-    values: Sequence[str],
-    scaling: str,
-    panels: Mapping[str, str],
-    title: str = "",
-    proven: bool = False,
-) -> Figure:
-    """Draw one method at several values of one setting, with one panel for each data set.
-
-    `proven` is as for `over_epsilon`.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-    method : str
-    setting : str
-        Name of the setting in the column `variant`.
-    values : Sequence of str
-        Values of the setting. `style.LOOKS` has the look of each curve under "<method>:<value>".
-    scaling : str
-        Only runs with this scaling of the rows are drawn.
-    panels : Mapping of str to str
-        Data set -> title of its panel.
-    """
-    rows = runs[runs.method.eq(method) & runs.scaling.eq(scaling)].copy()
-    rows["method"] = [f"{method}:{variant_settings(variant)[setting]}" for variant in rows.variant]
-    rows["variant"] = ""
-    names = [f"{method}:{value}" for value in values]
-    return over_epsilon_by_dataset(rows, panels=panels, methods=names, title=title, proven=proven)
-
-
-def panel_by_setting(
-    runs: pd.DataFrame,
-    *,
-    setting: str,
-    methods: Sequence[str],
-    panels: Mapping[str, str],
-    title: str = "",
-    proven: bool = False,
-) -> Figure:
-    """Draw several methods on one data set, with one panel for each value of a setting.
-
-    `proven` is as for `over_epsilon`.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs` on one data set.
-    setting : str
-        Name of the setting in the column `variant`.
-    methods : Sequence of str
-        Methods to draw in every panel.
-    panels : Mapping of str to str
-        Value of the setting -> title of its panel.
-    """
-    rows = runs.copy()
-    rows["dataset"] = [variant_settings(variant)[setting] for variant in rows.variant]
-    rows["variant"] = ""
-    return over_epsilon_by_dataset(rows, panels=panels, methods=methods, title=title, proven=proven)
+        handles += hollow_entries(private.violated)
+        text = caption(runs, table, spread) + not_drawn(private, x)
+        return lay_out(figure, title, text, handles, side=len(panels) == 1)
 
 
 def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
     """Draw the summary `table` of one data set against the column `x` (ln_epsilon or ln_epsilon_tight).
 
-    Each method has narrower interval bars than the method drawn before it. Bars at the same x thus stay
-    visible.
+    Each method has narrower bars than the method before it, so that bars at the same x stay visible.
     """
     for i, method in enumerate(methods):
         rows = table[table.method.eq(method) & np.isfinite(table[x]) & table["mean"].notna()].sort_values(x)
@@ -245,7 +180,7 @@ def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> No
 
 
 def epsilon_axis(ax: Axes) -> None:
-    """Label an axis of ln epsilon: below with epsilon, and along the top with ln epsilon as in the papers."""
+    """Label an axis of ln ε: below with ε, and along the top with ln ε as in the papers."""
     ax.set_xlim(*ax.get_xlim())
     low, high = ax.get_xlim()
     inside = [e for e in TICKS if low <= np.log(e) <= high]
@@ -253,9 +188,9 @@ def epsilon_axis(ax: Axes) -> None:
         inside = [e for e in inside if f"{e:e}".startswith("1")]
     ax.set_xticks(np.log(inside), [number(e) for e in inside])
     top = ax.secondary_xaxis("top")
-    whole = MaxNLocator(7, integer=True).tick_values(low, high)
+    ticks = MaxNLocator(7, integer=True).tick_values(low, high)
     free = high - 0.08 * (high - low)  # the label "ln ε" covers what is to the right of this
-    top.set_xticks([value for value in whole if low <= value < free])
+    top.set_xticks([value for value in ticks if low <= value < free])
     top.tick_params(colors=style.GREY, length=2, labelsize=7)
     top.spines["top"].set_color(style.GREY)
     ax.text(1.0, 1.015, "ln ε", transform=ax.transAxes, color=style.GREY, fontsize=8, ha="right")
@@ -265,7 +200,7 @@ def epsilon_axis(ax: Axes) -> None:
 
 ADJACENCIES = {"replace_one": ("-", "replace-one"), "add_remove": ("--", "add/remove")}
 CLIPPED_REFERENCES = ("sgld", "majority")
-APART = 0.06  # shift between methods in ln(clip), so that their intervals do not overlap
+CLIP_SHIFT = 0.06  # between methods in ln(clip), so that their intervals do not overlap
 
 
 def clipping(
@@ -277,16 +212,14 @@ def clipping(
 ) -> Figure:
     """Draw test accuracy against the clip norm, as a grid of scalings (rows) and budgets (columns).
 
-    A budget is a promised ε. The x axis is logarithmic. There is one curve for each method (colour) and each
-    adjacency that the budget is meant for (line style). Non-private SGLD and the majority class are
-    horizontal lines in the row of the scaling that they were run with.
+    A budget is a promised ε. There is one curve for each method (colour) and each adjacency that the budget
+    is meant for (line style). SGLD without privacy and the majority class are horizontal lines.
 
     Parameters
     ----------
     runs : DataFrame
         Rows of `read.read_runs` on one data set. Variants of the methods are "clip=...;adjacency=...".
     methods : Sequence of str
-        Methods to draw.
     scalings : Mapping of str to str
         Scaling -> description of what it does.
 
@@ -332,11 +265,9 @@ def clipping(
 def _with_clips(runs: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     """Return the summary of `methods`, with columns clip and adjacency taken from the variants."""
     table = require(summary(runs[runs.method.isin(methods)]), methods)
-    settings = [variant_settings(variant) for variant in table.variant]
-    if any("clip" not in setting or "adjacency" not in setting for setting in settings):
+    if not table.variant.str.contains("clip=.*adjacency=|adjacency=.*clip=").all():
         raise ValueError(f"variants must name clip and adjacency: {sorted(set(table.variant))}")
-    clips, adjacencies = ([setting[key] for setting in settings] for key in ("clip", "adjacency"))
-    return table.assign(clip=[float(clip) for clip in clips], adjacency=adjacencies)
+    return table.assign(clip=_values(table, "clip").astype(float), adjacency=_values(table, "adjacency"))
 
 
 def _over_clip(ax: Axes, panel: pd.DataFrame, methods: Sequence[str]) -> None:
@@ -344,7 +275,7 @@ def _over_clip(ax: Axes, panel: pd.DataFrame, methods: Sequence[str]) -> None:
     ax.set_xscale("log")
     for (method, adjacency), rows in panel.groupby(["method", "adjacency"], sort=False):
         rows = rows.sort_values("clip")
-        x = rows["clip"] * np.exp(APART * (2 * methods.index(str(method)) - len(methods) + 1) / 2)
+        x = rows["clip"] * np.exp(CLIP_SHIFT * (2 * methods.index(str(method)) - len(methods) + 1) / 2)
         line, _ = ADJACENCIES[str(adjacency)]
         style.curve(ax, x, rows, look(str(method))._replace(line=line, size=4))
 
@@ -368,14 +299,12 @@ def sensitivity(
 ) -> Figure:
     """Draw test accuracy of OPS against the radius D of its ball, beside ObjPert with several ridges.
 
-    The figure is a grid. Rows are pairs of data set and row scaling; columns are budgets. The x axis is
-    logarithmic. OPS has one curve for each bound. ObjPert has one horizontal line with a band for each ridge.
-    Both are for neighbours of the kind `adjacency`. For every other adjacency, ObjPert at its best ridge is
-    one grey line.
+    Rows of panels are pairs of data set and row scaling; columns are budgets. OPS has one curve for each
+    bound, ObjPert one horizontal line with a band for each ridge. Both are for neighbours of the kind
+    `adjacency`. For every other adjacency, ObjPert at its best ridge is one grey line.
 
-    Markers below the curves show the radii at which some bound of OPS is significantly more accurate than ObjPert.
-    Settings that are not trusted (`papers.statistics.trusted`) are drawn. They are never the best ridge and enter no
-    comparison.
+    Triangles below the curves are those of SENSITIVITY_NOTE. Settings that are not trusted
+    (`papers.statistics.trusted`) are drawn. They are never the best ridge and enter no comparison.
 
     Parameters
     ----------
@@ -388,9 +317,9 @@ def sensitivity(
     adjacency : str
         "replace_one" or "add_remove".
     """
-    everything = _with_radii_and_ridges(runs, bounds)
-    table = everything[everything.adjacency.eq(adjacency)]
-    others = everything[everything.adjacency.ne(adjacency)]
+    settings = _with_radii_and_ridges(runs, bounds)
+    same = settings.adjacency.eq(adjacency)
+    table, others = settings[same], settings[~same]
     rows = [
         (d, s) for d in datasets for s in sorted(table[table.dataset.eq(d)].scaling.unique(), reverse=True)
     ]
@@ -400,16 +329,15 @@ def sensitivity(
         figure = Figure(figsize=(3.2 * len(budgets) + 0.8, 2.2 * len(rows) + 1.2), layout="constrained")
         axes = figure.subplots(len(rows), len(budgets), squeeze=False, sharex=True, sharey="row")
         for line, (dataset, scaling) in zip(axes, rows, strict=True):
-            here, other, own = (
-                part[part.dataset.eq(dataset) & part.scaling.eq(scaling)] for part in (table, others, runs)
-            )
             for ax, epsilon in zip(line, budgets, strict=True):
-                panel = here[here.epsilon.eq(epsilon)]
+                panel, other, panel_runs = (
+                    frame[frame.dataset.eq(dataset) & frame.scaling.eq(scaling) & frame.epsilon.eq(epsilon)]
+                    for frame in (table, others, runs)
+                )
                 _over_radius(ax, panel, bounds, ridges)
-                rivals = other[other.epsilon.eq(epsilon) & trusted(other, "mean")]
-                for best in rivals.groupby("adjacency")["mean"].max():
+                for best in other[trusted(other, "mean")].groupby("adjacency")["mean"].max():
                     ax.axhline(best, **OTHER_ADJACENCY, lw=1.1, zorder=2)
-                _mark_wins(ax, own, panel)
+                _mark_wins(ax, panel_runs, panel)
                 ax.set_title(
                     f"{datasets[dataset]}, rows scaled “{scaling}”, ε = {number(epsilon)}", fontsize=8.5
                 )
@@ -430,7 +358,7 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
     table = summary(runs)
     settings = [variant_settings(variant) for variant in table.variant]
     for key in ("radius", "ridge"):
-        table[key] = [float(s[key]) if key in s else np.nan for s in settings]
+        table[key] = [float(s.get(key, "nan")) for s in settings]
     table["bound"] = [s.get("bound", "") for s in settings]
     adjacency = runs.drop_duplicates(["method", "variant"]).set_index(["method", "variant"]).adjacency
     table["adjacency"] = adjacency.loc[list(zip(table.method, table.variant, strict=True))].to_numpy()
@@ -464,25 +392,23 @@ def _over_radius(ax: Axes, panel: pd.DataFrame, bounds: Sequence[str], ridges: S
 def _mark_wins(ax: Axes, runs: pd.DataFrame, panel: pd.DataFrame) -> None:
     """Mark the radii at which some bound of OPS is significantly more accurate than ObjPert.
 
-    A filled mark means more accurate than the best ridge; a hollow mark means more accurate than at least one
-    ridge.
+    A filled mark means more accurate than the best ridge, a hollow mark than at least one ridge.
     """
-    epsilon, panel = panel.epsilon.iloc[0], panel[trusted(panel, "mean")]
-    rivals = panel[panel.ridge.notna()].sort_values("mean", ascending=False).variant
-    accuracy = runs[runs.metric.eq("accuracy") & runs.epsilon.eq(epsilon)]
-    curves = dict(list(accuracy.groupby(["method", "variant"])))
+    panel = panel[trusted(panel, "mean")]
+    ridges = panel[panel.ridge.notna()].sort_values("mean", ascending=False).variant
+    by_variant = dict(list(runs[runs.metric.eq("accuracy")].groupby(["method", "variant"])))
     for radius in panel.radius.dropna().unique().tolist():
         variants = panel[panel.radius.eq(radius)].variant
         beaten = {
-            rival
-            for rival in rivals
+            ridge
+            for ridge in ridges
             for variant in variants
-            if compare(difference(curves["ops", variant], curves["objpert", rival], "promised")).above
+            if compare(difference(by_variant["ops", variant], by_variant["objpert", ridge], "promised")).above
         }
         if beaten:
-            face = "black" if rivals.iloc[0] in beaten else "white"
-            place = ax.get_xaxis_transform()
-            ax.plot(radius, 0.04, "^", ms=5, color="black", mfc=face, mew=0.8, transform=place, clip_on=False)
+            face = "black" if ridges.iloc[0] in beaten else "white"
+            bottom: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False}
+            ax.plot(radius, 0.04, "^", ms=5, color="black", mfc=face, mew=0.8, **bottom)
 
 
 def _bound_look(bound: str) -> Look:
@@ -501,32 +427,14 @@ def _ridge_look(ridges: Sequence[float], ridge: float) -> Look:
 
 
 def require(table: pd.DataFrame, methods: Iterable[str], what: str = "accuracy rows") -> pd.DataFrame:
-    """Return the table, after a check that it has rows of every method.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Has a column `method`.
-    methods : Iterable of str
-        Methods that must be present.
-    what : str
-        What the rows are, for the error message.
-
-    Raises
-    ------
-    ValueError
-        A method has no rows. The message names all such methods.
-    """
+    """Return the table if it has rows of every method, else raise ValueError; `what` names the rows."""
     if absent := [method for method in methods if method not in set(table.method)]:
         raise ValueError(f"no {what} for {absent}: list their runs under files in conf/exhibit")
     return table
 
 
 def of_private(runs: pd.DataFrame, column: str) -> str:
-    """Return the value of `column` in the private rows, as text.
-
-    Several values are joined by " / ", so that a figure never hides a mixture.
-    """
+    """Return the distinct values of `column` in the private rows, joined by " / "."""
     values = runs[np.isfinite(runs.epsilon)][column].unique()
     return " / ".join(number(v) if isinstance(v, float) else str(v) for v in values)
 
@@ -540,17 +448,7 @@ def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
-    """Return one line with the number of repeats, δ and the adjacency of the runs.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-    table : DataFrame
-        Summary of `runs` with the column `repeats`.
-    spread : str
-        What the bars show.
-    """
+    """Return one line with the repeats of a summary, δ and adjacency of the runs; `spread`: what bars show."""
     return (
         f"Mean and {spread} over {span(table.repeats)} repeats. δ = {of_private(runs, 'delta')} where the method uses "
         f"one, adjacency {of_private(runs, 'adjacency').replace('_', '-')}."
@@ -558,17 +456,7 @@ def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-inter
 
 
 def not_drawn(rows: pd.DataFrame, x: str) -> str:
-    """Return a line that counts the points of each method that are not drawn, or "" if all are drawn.
-
-    A logarithmic axis cannot show a point without a finite, positive epsilon.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Summary of the private methods.
-    x : str
-        Column of ln epsilon.
-    """
+    """Return a line that counts the rows of each method whose ln ε, column `x`, is not finite, or ""."""
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
     listed = ", ".join(f"{look(str(method)).label} {n}" for method, n in counts.items())
     return f"\nPoints without a finite, positive tight ε are not drawn: {listed}." if listed else ""

@@ -21,6 +21,7 @@ from matplotlib.lines import Line2D
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.accuracy import of_private
 from dplangevin.papers.exhibits.style import look
+from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import (
     MAJORITY,
     NEAR,
@@ -45,10 +46,8 @@ class Scores(NamedTuple):
         +1 if a larger main score is better, -1 if a smaller one is better.
     label : str
         Label of the axis of the main score.
-    constant : str
-        Metric of the best constant answer.
-    answer : str
-        Name of that answer.
+    constant, answer : str
+        Metric and name of the best constant answer.
     """
 
     metrics: Mapping[str, str]
@@ -63,10 +62,7 @@ class Scores(NamedTuple):
         return next(iter(self.metrics))
 
     def within(self, low: float, high: float) -> tuple[float, float]:
-        """Return an interval of the main score, cut at the score's own limits.
-
-        t-intervals of few repeats can exceed these limits: [0, 1] for a share, [0, inf) for an error.
-        """
+        """Return an interval of the main score, cut at [0, 1] for a share and at 0 for an error."""
         return max(low, 0.0), min(high, 1.0 if self.sign > 0 else math.inf)
 
     def alone(self, name: str) -> Scores:
@@ -74,10 +70,7 @@ class Scores(NamedTuple):
         return self._replace(metrics={name: self.metrics[name]}, sign=self.sign if name == self.main else -1)
 
     def text(self, value: float) -> str:
-        """Return a main score as text, without a power of ten.
-
-        A share has three decimals. An error has four significant digits.
-        """
+        """Return a main score as text: a share with three decimals, an error with four significant digits."""
         digits = 3 if self.sign > 0 or value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
         return f"{value:.{digits}f}"
 
@@ -85,20 +78,11 @@ class Scores(NamedTuple):
     def columns(self) -> list[str]:
         """Columns of `at_epsilon`."""
         first, *others = self.metrics
-        before = [
-            "dataset",
-            "epsilon",
-            "method",
-            "reach",
-            "epsilon_end",
-            first,
-            "low",
-            "high",
-            *others,
-            "seconds",
-        ]
-        gap = ["difference", "difference_low", "difference_high", "p_adjusted"]
-        return [*before, *gap, "best", "significant", "violated", "repeats"]
+        return [
+            "dataset", "epsilon", "method", "reach", "epsilon_end", first, "low", "high", *others, "seconds",
+            "difference", "difference_low", "difference_high", "p_adjusted", "best", "significant", "violated",
+            "repeats",
+        ]  # fmt: skip
 
 
 CLASSES = Scores(
@@ -122,19 +106,18 @@ AXES = {"proven": ("a", "tight ε"), "promised": ("an", "asked ε")}  # axis -> 
 CHARACTERS = 20  # characters of a caption per inch
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
 NOTES = """\
-Each repeat is read off at the tight ε (PLD accountant, {adjacency}, δ = {delta}; steps without replacement, those
-of wang2015's samplers, by the larger of both directions, up to 25 % above each alone), linearly in ln ε between the
-method's neighbouring budgets. Mean over {repeats} repeats. **Bold**: the best private method; ≈: its difference to the
-best is not significant. Differences are paired by repeat, their 95 % Student intervals are those of one comparison.
-Significance is stricter: p-values by Holm's method over all pairs of methods that reach this ε on the data set, at a
-family-wise error of 5 %, so that it also holds for a best that the same repeats have chosen.
-"ends at x" or "begins at x": the method's budgets do not reach the ε, the numbers are those at its nearest tight ε,
-and it is not compared. †: a condition of its guarantee fails there, or chains have
-diverged, and those repeats are left out.
-Repeats share the test rows of a data set that has a split of its own, as Adult, and random splits of one table, as
-Abalone, overlap: intervals are about the randomness of the methods, not about other data.
-Log score in nats per row, Brier score and expected calibration error (ECE): smaller is better.
-Seconds: wall time of all repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
+Each repeat is read off at the tight ε (PLD accountant, {adjacency}, δ = {delta}), linearly in ln ε between the
+method's neighbouring budgets. Steps without replacement, which wang2015's samplers take, cost the larger of both
+directions, up to 25 % above each alone. Mean over {repeats} repeats. **Bold**: the best private method. ≈: its
+difference to the best is not significant. Differences are paired by repeat, and their 95 % Student intervals are those
+of one comparison. Significance is stricter: Holm's method adjusts the p-values over all pairs of methods that reach
+this ε on the data set, at a family-wise error of 5 %. It therefore allows for the choice of the best by the same
+repeats. "ends at x" or "begins at x": the method's budgets do not reach the ε. The numbers are those at its nearest
+tight ε, and it is not compared. †: a condition of its guarantee fails there, or chains have diverged, and those
+repeats are left out. Repeats share the test rows of a data set that has its own split, such as Adult. Random splits of
+one table, such as Abalone, overlap. So intervals are about the randomness of the methods, not about other data. Log
+score in nats per row, Brier score and expected calibration error (ECE): smaller is better. Seconds: wall time of all
+repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
 MAJORITY_LOOK = look("majority")
 KINDS = {
     "best": style.Look("best private method", "#D55E00", "*", "-", 9.0),
@@ -154,7 +137,7 @@ def at_epsilon(
     """Compare methods at given values of epsilon, with one row for each data set, epsilon and method.
 
     Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Repeats of
-    diverged chains (nan) are left out. Main score: test accuracy, or mean absolute error for regression.
+    diverged chains (nan) are left out.
 
     A method takes part in the comparison only if it has a budget and its budgets reach the epsilon. The best
     method is the best of them by the main score, among those whose guarantee holds and whose chains have not
@@ -176,34 +159,30 @@ def at_epsilon(
     DataFrame
         Columns `Scores.columns`:
 
-        - the main score with its 95 % interval (low, high), `seconds` and `repeats`;
-        - the other scores: log score (nats), Brier score and expected calibration error of classes, or the
-          mean squared error of regression; errors are in units of the target;
-        - reach: whether the budgets reach the epsilon, one of REACHED, BELOW, ABOVE, NOT_PRIVATE, DIVERGED and
-          UNPRICED. If they end below it or begin above it, the scores are those at `epsilon_end`, the method's
-          nearest epsilon;
-        - best: the method is the best one;
+        - the scores, and the 95 % interval (low, high) of the main score; errors are in units of the target;
+        - reach: one of REACHED, BELOW, ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED. If the budgets end below the
+          epsilon or begin above it, the scores are those at `epsilon_end`, the method's nearest epsilon;
         - difference: paired difference of the main score to that of the best, with a plain 95 % Student
           interval;
         - p_adjusted: p-value of the paired t-test, adjusted by Holm's method over all pairs of methods
-          compared on the data set at this epsilon. It is thus valid although the same data have chosen the
-          best;
-        - significant: p_adjusted <= 0.05;
+          compared on the data set at this epsilon; significant: p_adjusted <= 0.05;
         - violated: a condition of the guarantee fails at one of the budgets used.
     """
     trained, scores = runs[~runs.metric.eq("seconds")], scores or scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
     rows = []
     for dataset, here in trained.groupby("dataset", sort=False):
-        methods = {str(name): part for name, part in here.groupby("method", sort=False)}
+        methods = {str(name): group for name, group in here.groupby("method", sort=False)}
         curves = {
             name: {
-                score: curve(part[part.metric.eq(metric)], axis) for score, metric in scores.metrics.items()
+                score: curve(group[group.metric.eq(metric)], axis) for score, metric in scores.metrics.items()
             }
-            for name, part in methods.items()
+            for name, group in methods.items()
         }
         for epsilon in epsilons:
-            block = {name: _one(part, curves[name], epsilon, axis, scores) for name, part in methods.items()}
+            block = {
+                name: _one(group, curves[name], epsilon, axis, scores) for name, group in methods.items()
+            }
             _against_best([row for row in block.values() if row["reach"] == REACHED], scores)
             for name, row in block.items():
                 row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
@@ -212,12 +191,9 @@ def at_epsilon(
 
 
 def _one(
-    part: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
+    group: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
 ) -> dict[str, Any]:
-    """Return the row of one method, with two more entries for `_against_best`: `values` and `trusted`.
-
-    `values` is the main score by repeat. `trusted` says whether the method may be the best.
-    """
+    """Return the row of one method, with its main score by repeat and whether it may be the best (trusted)."""
     ends = np.exp(curves[scores.main].columns.to_numpy(float))
     row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
     used = epsilon
@@ -235,14 +211,14 @@ def _one(
     values = all_repeats.dropna()
     if values.empty:
         return row | {"reach": DIVERGED if len(ends) else UNPRICED, "violated": True, "repeats": 0}
-    interval, violated = t_interval(values), _violated(part, used, axis, scores)
+    interval, violated = t_interval(values), _violated(group, used, axis, scores)
     row |= {"values": values, "low": interval.low, "high": interval.high, "repeats": len(values)}
     return row | {"violated": violated, "trusted": not violated and len(values) == len(all_repeats)}
 
 
-def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
+def _violated(group: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> bool:
     """Return whether a condition of the guarantee fails at one of the two budgets around an epsilon."""
-    points = part[part.metric.eq(scores.metrics[scores.main])]
+    points = group[group.metric.eq(scores.metrics[scores.main])]
     at = points["epsilon_proven" if axis == "proven" else "epsilon"].to_numpy(float)
     usable = (at > 0) & np.isfinite(at)
     away = np.log(at[usable] / epsilon)
@@ -253,10 +229,10 @@ def _violated(part: pd.DataFrame, epsilon: float, axis: str, scores: Scores) -> 
 def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
     """Mark the best of the trusted `rows` and add all differences to it, if there is a trusted row."""
     trusted = (i for i, row in enumerate(rows) if row["trusted"])
-    place = max(trusted, key=lambda i: scores.sign * rows[i][scores.main], default=None)
-    if place is None:
+    winner = max(trusted, key=lambda i: scores.sign * rows[i][scores.main], default=None)
+    if winner is None:
         return
-    best = rows[place]
+    best = rows[winner]
     best["best"] = True
     pairs = list(itertools.combinations(range(len(rows)), 2))
     p = [paired_p(rows[i]["values"], rows[j]["values"]) for i, j in pairs]
@@ -264,7 +240,7 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
     for i, row in enumerate(rows):
         gap = t_interval((row["values"] - best["values"]).dropna())
         row |= {"difference": gap.mean, "difference_low": gap.low, "difference_high": gap.high}
-        row["p_adjusted"] = adjusted.get(frozenset((i, place)), np.nan)
+        row["p_adjusted"] = adjusted.get(frozenset((i, winner)), np.nan)
         row["significant"] = row["p_adjusted"] <= FAMILY_WISE
 
 
@@ -275,10 +251,8 @@ def page(
 
     Parameters
     ----------
-    runs : DataFrame
+    runs, epsilons
         As for `at_epsilon`.
-    epsilons : Sequence of float
-        Proven ε, each > 0.
     datasets : Mapping of str to str
         Data set -> its name on the page.
     """
@@ -322,20 +296,24 @@ def _overview(table: pd.DataFrame, epsilons: Sequence[float], datasets: Mapping[
 
 def _block(block: pd.DataFrame) -> list[str]:
     """Return the table of all scores on one data set at one epsilon."""
-    columns = ["method", "accuracy (95 %)", "difference to the best (95 %)", "p (Holm)"]
-    columns += ["log score", "Brier", "ECE", "seconds"]
     order = block.reach.map({REACHED: 0, BELOW: 1, ABOVE: 1, NOT_PRIVATE: 2})
     block = block.assign(order=order).sort_values(["order", "accuracy"], ascending=[True, False])
-    rows: list[Any] = list(block.itertuples())
-    lines = []
-    for row in rows:
+
+    def difference(row: Any) -> str:
         compared = not (row.best or np.isnan(row.difference))
-        gap = f"{row.difference:+.4f} {_limits(row, 'difference_')}" if compared else ""
-        cells = [look(row.method).label, f"{_accuracy(row)} {_limits(row)}", gap]
-        cells.append("" if row.best else fixed(row.p_adjusted, ".2g"))
-        cells += [fixed(value, ".4f") for value in (row.log_score, row.brier, row.ece)]
-        lines.append([*cells, fixed(row.seconds, ".3g")])
-    return tables.table(columns, lines, left=1)
+        return f"{row.difference:+.4f} {_limits(row, 'difference_')}" if compared else ""
+
+    columns: dict[str, Cell] = {
+        "method": cell("method", _name),
+        "accuracy (95 %)": lambda row: f"{_accuracy(row)} {_limits(row)}",
+        "difference to the best (95 %)": difference,
+        "p (Holm)": lambda row: "" if row.best else fixed(row.p_adjusted, ".2g"),
+        "log score": lambda row: fixed(row.log_score, ".4f"),
+        "Brier": lambda row: fixed(row.brier, ".4f"),
+        "ECE": lambda row: fixed(row.ece, ".4f"),
+        "seconds": lambda row: fixed(row.seconds, ".3g"),
+    }
+    return tables.rows_table(block, columns, left=1)
 
 
 def _accuracy(row: Any) -> str:
@@ -370,14 +348,10 @@ def dot_plot(
 
     Parameters
     ----------
-    runs : DataFrame
+    runs, epsilons, axis
         As for `at_epsilon`.
-    epsilons : Sequence of float
-        Each > 0.
     datasets : Mapping of str to str
         Data set -> its name in the panel titles.
-    axis : {"proven", "promised"}
-        Whether `epsilons` are proven ε or promised ε.
     constant : Series, optional
         Scores of the best constant answer by repeat. Their mean is drawn as a line.
     """
@@ -434,19 +408,14 @@ def sentences(
     """Return one text for each epsilon that compares the methods in plain words.
 
     Each text says which method is best and whether it beats a constant answer. It then names the methods that
-    cannot be distinguished from the best, those that are worse, and those that are not compared, with the
-    reason.
+    cannot be distinguished from the best, those that are worse, and those that are not compared.
 
     Parameters
     ----------
-    runs : DataFrame
+    runs, epsilons, axis
         As for `at_epsilon`, on one data set.
-    epsilons : Sequence of float
-        Each > 0.
     constant : Series
         Scores of the best constant answer by repeat.
-    axis : {"proven", "promised"}
-        Whether `epsilons` are proven ε or promised ε.
     """
     table = at_epsilon(runs, epsilons=epsilons, axis=axis)
     return [
@@ -463,7 +432,7 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
     sure, hollow = reached[~reached.violated], reached[reached.violated]
     text = f"At {' '.join(AXES[axis])} of {number(epsilon)}"
     if not reached.best.any():
-        parts = [f"{text} no method is compared."]
+        texts = [f"{text} no method is compared."]
     else:
         first: dict[Any, Any] = reached[reached.best].iloc[0].to_dict()
         rows = runs[runs.metric.eq(scores.metrics[scores.main])]
@@ -474,33 +443,32 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
         gap = scores.sign * (values[first["method"]] - constant).mean()
         name, score = _name(first["method"]), scores.text(first[scores.main])
         if gap > 0 and tested[first["method"]] <= FAMILY_WISE:
-            parts = [f"{text} {name} is best ({score})."]
+            texts = [f"{text} {name} is best ({score})."]
         else:
             answer = f"{scores.answer} ({scores.text(constant.mean())})"
-            parts = [f"{text} the best, {name} ({score}), is not shown to beat a constant answer, {answer}."]
+            texts = [f"{text} the best, {name} ({score}), is not shown to beat a constant answer, {answer}."]
         others = sure[~sure.best]
         worse = others.significant & (scores.sign * others.difference < 0)
         equal, behind = others[~worse], others[worse]
         if len(equal):
             share = f"{len(equal)} of the {len(others)} others cannot" if len(behind) else "No other can"
-            parts.append(f"{share} be told from it: {_names(equal)}.")
+            texts.append(f"{share} be told from it: {_names(equal)}.")
         if len(behind):
-            parts.append(f"Worse beyond chance: {_names(behind)}.")
-    away = private[private.reach.isin([BELOW, ABOVE])]
-    if len(away):
-        ends = [
-            f"{_name(row['method'])} ({row['reach'].split()[0]} at {short(row['epsilon_end'])})"
-            for row in away.to_dict("records")
-        ]
-        parts.append(f"Not reached by {'; '.join(ends)}.")
+            texts.append(f"Worse beyond chance: {_names(behind)}.")
+    ends = [
+        f"{_name(row['method'])} ({row['reach'].split()[0]} at {short(row['epsilon_end'])})"
+        for row in private[private.reach.isin([BELOW, ABOVE])].to_dict("records")
+    ]
+    if ends:
+        texts.append(f"Not reached by {'; '.join(ends)}.")
     if len(hollow):
-        parts.append(
+        texts.append(
             f"Shown but not trusted, since a condition of the theorem fails or chains diverged: {_names(hollow)}."
         )
-    lost = private[private.reach.isin([DIVERGED, UNPRICED])]
-    if len(lost):
-        parts.append(f"Without a result: {_names(lost)}.")
-    return " ".join(parts)
+    without = private[private.reach.isin([DIVERGED, UNPRICED])]
+    if len(without):
+        texts.append(f"Without a result: {_names(without)}.")
+    return " ".join(texts)
 
 
 def _name(method: str) -> str:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dplangevin.papers.exhibits import networks, style, tables
+from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import lay_out, look
-from dplangevin.papers.exhibits.tables import Published
+from dplangevin.papers.exhibits.tables import Cell, Published, cell
 from dplangevin.papers.statistics import finite_interval, sort_by
-from dplangevin.text import distinct, epsilon, number, numbers, percent, short
+from dplangevin.text import distinct, epsilon, fixed, number, numbers, percent, short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", tight ε {}"}  # block -> text of the budget
 COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `judge.DigitClassifier`
@@ -29,92 +30,43 @@ COLUMNS = [
     "accountant_promised", "delta", *SETTINGS, "violated",
 ]  # fmt: skip
 NOTES = """\
-Accuracy of the discriminator on the test images in %, the mean over seeds, each with its own 100 labels and its own
-start, with a 95 % t-interval; samplers predict with the average of their posterior samples, and one sample is the last.
-Published: 98.3 % by SGHMC and 90.8 % by DP-SGD, both at (0.2, 1e-5), without networks, steps or an accountant. Charged:
-by the accountant that the noise was chosen with; tight: the smallest ε that we can prove, for the two kinds of
-neighbours; all at δ = {delta}. Of 1,000 generated images: the share that a classifier trained on MNIST recognises (it
-is 90 % sure of a digit), the digits that at least 1 % of all are recognised as, and the entropy of the recognised ones'
-digits in nats (ten even digits: 2.30). Generators see records through the discriminator alone, so that they cost
-nothing more."""
-
-
-def by_labels(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the variant of the problem added to its name, such as "gan labels=public"."""
-    of = frame.variant.str.removeprefix("problem.")
-    return frame.assign(problem=(frame.problem + " " + of).str.strip())
+Accuracy of the discriminator on the test images in %: the mean over seeds with its 95 % t-interval. Each seed has its
+own 100 labels and its own start. Samplers predict with the average of their posterior samples; "one sample" is the
+last one. Published: 98.3 % by SGHMC and 90.8 % by DP-SGD, both at (0.2, 1e-5). The paper names no networks, steps or
+accountant. All ε are at δ = {delta}. Charged ε: by the accountant that calibrated the noise. Tight ε: the smallest ε
+that our accountants prove, for both kinds of neighbours. Scores of 1,000 generated images: the share that a classifier
+trained on MNIST recognises (it is 90 % sure of a digit), the digits that it recognises in at least 1 % of all images,
+and the entropy of the recognised digits in nats (2.30 for ten equally frequent digits). Generators see records only
+through the discriminator, so they cost no further privacy."""
 
 
 def summary(
     frame: pd.DataFrame, *, published: Published = (), names: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return one row for each problem, run and budget, with accuracy, coverage, prices and settings.
+    """Return the rows of `tables.training_summary` with coverage scores and their 95 % t-intervals over seeds.
 
-    The numbers are those of `tables.training_summary`. Coverage scores have 95 % t-intervals over seeds.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_seeds`.
-    published, names
-        As for `tables.training_summary`.
-
-    Returns
-    -------
-    DataFrame
-        Columns COLUMNS, as far as the frame has them. accuracy: our mean over seeds, with its 95 % interval.
-        accuracy_single: accuracy of the last sample. accuracy_paper: published accuracy.
+    The arguments are those of `tables.training_summary`. The columns are COLUMNS, as far as the frame has
+    them.
     """
-    named = by_labels(frame)
-    table = tables.training_summary(named, published=published, names=names)
     keys = ["problem", "run", "epsilon"]
-    for metric in COVERAGE:
-        found = {}
-        for values, group in named.groupby(keys, sort=False):
-            interval = finite_interval(group[metric])
-            found[values] = (interval.mean, interval.low, interval.high)
-        at = [found[values] for values in table[keys].itertuples(index=False, name=None)]
-        for place, end in enumerate(("", "_low", "_high")):
-            table[f"{metric}{end}"] = [each[place] for each in at]
-    more = named.drop_duplicates(keys)[[*keys, "steps", "records", "parameters"]]
-    table = sort_by(table.merge(more, on=keys, validate="one_to_one"), block=[*BLOCKS])
-    return table[[column for column in COLUMNS if column in table]]
-
-
-def accuracy(
-    frame: pd.DataFrame,
-    *,
-    published: Published,
-    problems: Mapping[str, str],
-    names: Mapping[str, str] | None = None,
-    title: str = "",
-) -> Figure:
-    """Draw accuracy against the proven ε, with one panel for each problem, by `problems.networks.training`.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_seeds`.
-    published, names
-        As for `tables.training_summary`.
-    problems : Mapping of str to str
-        Name of a problem as `by_labels` writes it -> title of its panel.
-    """
-    named = by_labels(frame)
-    return networks.training(
-        named[named.problem.isin(list(problems))],
-        published=published,
-        networks=problems,
-        names=names,
-        title=title,
-    )
+    rows = []
+    for values, group in tables.with_problem_variants(frame).groupby(keys, sort=False):
+        row: dict[str, Any] = dict(zip(keys, values, strict=True))
+        row |= {name: group[name].iloc[0] for name in ("steps", "records", "parameters")}
+        for name in COVERAGE:
+            score = finite_interval(group[name])
+            row |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
+        rows.append(row)
+    table = tables.training_summary(frame, published=published, names=names)
+    table = table.merge(pd.DataFrame(rows), on=keys, validate="one_to_one")
+    return sort_by(table[[column for column in COLUMNS if column in table]], block=[*BLOCKS])
 
 
 def page(
     frame: pd.DataFrame,
     *,
     published: Published,
-    problems: Mapping[str, str],
+    networks: Mapping[str, str],
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> str:
@@ -122,30 +74,16 @@ def page(
 
     Parameters
     ----------
-    frame : DataFrame
-        Rows of `read.read_seeds`.
-    published, names
+    frame, published, names
         As for `tables.training_summary`.
-    problems : Mapping of str to str
-        Name of a problem as `by_labels` writes it -> its heading.
+    networks : Mapping of str to str
+        Name of a problem as `tables.with_problem_variants` writes it -> its heading.
     """
     table = summary(frame, published=published, names=names)
     lines = [NOTES.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))]
-    for problem, heading in problems.items():
+    for problem, heading in networks.items():
         rows = table[table.problem.eq(problem)]
-        columns = [
-            "learner",
-            "settings",
-            "published",
-            "ours",
-            "95 %",
-            "one sample",
-            "recognised, %",
-            "digits",
-        ]
-        columns += ["entropy", "seeds", "charged ε", "tight ε, add/remove", "tight ε, replace-one"]
-        cells = [_cells(row) for _, row in rows.iterrows()]
-        lines += ["", f"## {heading}", "", *tables.table(columns, cells, left=2)]
+        lines += ["", f"## {heading}", "", *tables.rows_table(rows, PAGE_COLUMNS, left=2)]
     if texts := distinct(table.violated):
         lines += ["", f"†: not met: {'; '.join(texts)}."]
     if texts := distinct(frame.assumptions):
@@ -153,24 +91,31 @@ def page(
     return tables.page(title, lines)
 
 
-def _cells(row: pd.Series) -> list[str]:
+def _with_budget(row: pd.Series) -> str:
+    """Return the label of a learner with its budget."""
+    return row.label + BLOCKS[row.block].format(short(row.epsilon))
+
+
+def _settings(row: pd.Series) -> str:
     symbols = {"step_size": "η", "batch": "batch", "steps": "steps", "clip": "clip", "noise_multiplier": "σ"}
-    finite = row.where(~row.isin([math.inf]))
-    covered = ["" if math.isnan(row.recognised) else percent(row.recognised)]
-    for name, form in (("digits_covered", "{:.1f}"), ("digit_entropy", "{:.2f}")):
-        covered.append("" if math.isnan(row[name]) else form.format(row[name]))
-    single = percent(row.get("accuracy_single", math.nan))
-    return [
-        row.label + BLOCKS[row.block].format(short(row.epsilon)) + ("†" if row.violated else ""),
-        tables.hyperparameters(finite, symbols),
-        percent(row.accuracy_paper),
-        percent(row.accuracy),
-        f"{percent(row.low)} to {percent(row.high)}",
-        single,
-        *covered,
-        f"{row.seeds}",
-        *(epsilon(row[column]) for column in PRICES),
-    ]
+    return tables.hyperparameters(row, symbols)
+
+
+PAGE_COLUMNS: dict[str, Cell] = {
+    "learner": lambda row: _with_budget(row) + ("†" if row.violated else ""),
+    "settings": _settings,
+    "published": cell("accuracy_paper", percent),
+    "ours": cell("accuracy", percent),
+    "95 %": lambda row: f"{percent(row.low)} to {percent(row.high)}",
+    "one sample": lambda row: percent(row.get("accuracy_single", math.nan)),
+    "recognised, %": cell("recognised", percent),
+    "digits": lambda row: fixed(row.digits_covered, ".1f"),
+    "entropy": lambda row: fixed(row.digit_entropy, ".2f"),
+    "seeds": cell("seeds"),
+    "charged ε": cell("epsilon_promised", epsilon),
+    "tight ε, add/remove": cell("epsilon_add_remove", epsilon),
+    "tight ε, replace-one": cell("epsilon_replace_one", epsilon),
+}
 
 
 # Pictures
@@ -192,13 +137,13 @@ def pictures_summary(
     frame : DataFrame
         Rows of `read.read_samples`.
     problems : Mapping of str to str
-        Its keys are the problems to show, as `by_labels` writes them.
+        Problem as `tables.with_problem_variants` writes it -> heading of its column.
     names : Mapping of str to str, optional
         Run -> label. Other runs have the label of their method.
     """
-    named = by_labels(frame)
     keys = ["problem", "block", "run", "method", "epsilon"]
-    table = named[named.problem.isin(list(problems))].drop_duplicates(keys)[[*keys, *COVERAGE]]
+    rows = tables.with_problem_variants(frame)
+    table = rows[rows.problem.isin(list(problems))].drop_duplicates(keys)[[*keys, *COVERAGE]]
     labels = [
         (names or {}).get(run) or look(method, "network").label
         for run, method in zip(table.run, table.method, strict=True)
@@ -215,26 +160,24 @@ def pictures(
 ) -> Figure:
     """Draw ten generated images for each learner and budget (rows) and each problem (columns).
 
-    The arguments are those of `pictures_summary`; the values of `problems` are the headings of the columns.
+    The arguments are those of `pictures_summary`.
     """
-    table, named = pictures_summary(frame, problems=problems, names=names), by_labels(frame)
-    rows = table.groupby("problem").size().max()
+    table = pictures_summary(frame, problems=problems, names=names)
+    images = tables.with_problem_variants(frame).sort_values("image").groupby(["problem", "run", "epsilon"])
+    height = table.groupby("problem").size().max()
     with style.settings():
-        figure = Figure(figsize=(5.6 * len(problems) + 0.2, 0.62 * rows + 1.3))
-        axes = figure.subplots(rows, len(problems), squeeze=False)
+        figure = Figure(figsize=(5.6 * len(problems) + 0.2, 0.62 * height + 1.3))
+        axes = figure.subplots(height, len(problems), squeeze=False)
+        for ax in axes.flat:
+            ax.set_axis_off()
         for column, (problem, heading) in zip(axes.T, problems.items(), strict=True):
-            here = table[table.problem.eq(problem)]
-            for ax in column:
-                ax.set_axis_off()
-            for place, (ax, (_, row)) in enumerate(zip(column, here.iterrows(), strict=False)):
-                same = named.problem.eq(problem) & named.run.eq(row.run) & named.epsilon.eq(row.epsilon)
-                ax.imshow(
-                    np.hstack([image(text) for text in named[same].sort_values("image").pixels]), cmap="gray"
-                )
-                asked = BLOCKS[row.block].format(short(row.epsilon))
-                told = f"{percent(row.recognised)} %, {row.digits_covered:.1f} digits, {row.digit_entropy:.2f} nats"
-                first = f"{heading}\n" if place == 0 else ""
-                ax.set_title(f"{first}{row.label}{asked}: {told}", fontsize=7.5, pad=2)
+            learners = table[table.problem.eq(problem)]
+            for ax, (_, row) in zip(column, learners.iterrows(), strict=False):
+                pixels = images.get_group((problem, row.run, row.epsilon)).pixels
+                ax.imshow(np.hstack([image(text) for text in pixels]), cmap="gray")
+                scores = f"{percent(row.recognised)} %, {row.digits_covered:.1f} digits, {row.digit_entropy:.2f} nats"
+                first = f"{heading}\n" if ax is column[0] else ""
+                ax.set_title(f"{first}{_with_budget(row)}: {scores}", fontsize=7.5, pad=2)
         return lay_out(figure, title, PICTURES_TEXT, [])
 
 
@@ -254,9 +197,7 @@ NOISE_TEXT = (
 
 
 def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw the ε of SGHMC's own noise against the norm of a record's gradient.
-
-    The curves are the proven ε, the ε of the moments accountant and the attack ε.
+    """Draw the proven and attack ε of SGHMC's own noise against the norm of a record's gradient.
 
     `frame` has the rows of the analysis `sghmc_noise`.
     """
@@ -267,9 +208,8 @@ def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
         for column, (kind, marker, line, label) in NOISE_LINES.items():
             shown = rows[rows[column].gt(0)]
             colour = style.PRICE_COLOURS[kind]
-            handles += ax.plot(
-                shown.norm, shown[column], color=colour, marker=marker, ls=line, ms=5, label=label
-            )
+            drawn: dict[str, Any] = {"color": colour, "marker": marker, "ls": line, "ms": 5, "label": label}
+            handles += ax.plot(shown.norm, shown[column], **drawn)
         ax.set(xscale="log", yscale="log", xlabel="norm L of one record's gradient", ylabel="ε")
         ax.set_xticks(rows.norm, [number(value) for value in rows.norm])
         ax.set_xticks([], minor=True)
@@ -286,16 +226,14 @@ def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
 
 def noise_page(frame: pd.DataFrame, *, title: str = "") -> str:
     """Return a Markdown page with a row for each gradient norm of the analysis `sghmc_noise`."""
-    columns = ["L", "σ", *(of[3] for of in NOISE_LINES.values())]
-    cells = [
-        [number(row.norm), short(row.noise_multiplier), *(epsilon(row[name]) for name in NOISE_LINES)]
-        for _, row in frame.sort_values("norm").iterrows()
-    ]
+    columns: dict[str, Cell] = {"L": cell("norm", number), "σ": cell("noise_multiplier", short)}
+    columns |= {label: cell(column, epsilon) for column, (*_, label) in NOISE_LINES.items()}
     lines = [
-        "SGHMC as in the runs of the GAN without privacy, nothing clipped: ε of its own noise for a record whose",
-        f"gradient has norm L at every step. Attacks at {100 * frame.confidence.iloc[0]:g} % confidence.",
+        "ε of the noise that SGHMC adds by itself, for a record whose gradient has norm L at every step. The settings",
+        "are those of the GAN's runs without privacy; nothing is clipped. Attacks have "
+        f"{100 * frame.confidence.iloc[0]:g} % confidence.",
     ]
-    return tables.page(title, [*lines, "", *tables.table(columns, cells, left=0)])
+    return tables.page(title, [*lines, "", *tables.rows_table(frame.sort_values("norm"), columns, left=0)])
 
 
 def image(pixels: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,12 +53,11 @@ def training(
     frame, published, names
         As for `tables.training_summary`.
     networks : Mapping of str to str
-        Name of a network in the frame -> title of its panel. Other networks of the frame have their name as
-        title.
+        Name of a network in the frame -> title of its panel. Other networks are not drawn.
     """
     table = tables.training_summary(frame, published=published, names=names)
-    table["accuracy"] = table.accuracy.clip(*LOGIT)
-    present = [*dict.fromkeys([n for n in networks if n in set(table.problem)] + list(table.problem))]
+    table = table[table.problem.isin(list(networks))].assign(accuracy=lambda rows: rows.accuracy.clip(*LOGIT))
+    present = [network for network in networks if table.problem.eq(network).any()]
     with style.settings():
         figure = Figure(figsize=(3.9 * len(present) + 0.9, 4.9), layout="constrained")
         axes = figure.subplots(1, len(present), squeeze=False, sharey=True)[0]
@@ -69,7 +68,7 @@ def training(
             ax.set_xscale("log")
             handles |= _runs_of_network(ax, rows)
             handles |= _published(ax, rows, published)
-            ax.set_title(networks.get(network, network))
+            ax.set_title(networks[network])
             ax.set_xlabel("tight ε (add/remove)")
             style.epsilon_ticks(ax)
         _accuracy_axis(axes[0], table)
@@ -80,14 +79,14 @@ def training(
 def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
     """Draw curves of equal proven ε, single points and non-private lines; return legend entries by label."""
     handles: dict[str, Line2D] = {}
-    for method, part in rows[rows.block.eq("equal")].groupby("method", sort=False):
-        part, of = part.sort_values("epsilon_add_remove"), look(str(method), "network")
-        ax.plot(part.epsilon_add_remove, part.accuracy, color=of.colour, ls=of.line, zorder=3)
-        handles[of.label] = _points(ax, part, of)
-    for _, part in rows[rows.block.isin(list(SINGLES))].groupby("run", sort=False):
-        marker = SINGLES[part.block.iloc[0]] if part.accuracy_paper.notna().any() else UNPRINTED
-        of = Look(part.label.iloc[0], look(part.method.iloc[0], "network").colour, marker, "", 7.0)
-        handles[of.label] = _points(ax, part, of)
+    for method, run_rows in rows[rows.block.eq("equal")].groupby("method", sort=False):
+        run_rows, of = run_rows.sort_values("epsilon_add_remove"), look(str(method), "network")
+        ax.plot(run_rows.epsilon_add_remove, run_rows.accuracy, color=of.colour, ls=of.line, zorder=3)
+        handles[of.label] = _points(ax, run_rows, of)
+    for _, run_rows in rows[rows.block.isin(list(SINGLES))].groupby("run", sort=False):
+        marker = SINGLES[run_rows.block.iloc[0]] if run_rows.accuracy_paper.notna().any() else UNPRINTED
+        of = Look(run_rows.label.iloc[0], look(run_rows.method.iloc[0], "network").colour, marker, "", 7.0)
+        handles[of.label] = _points(ax, run_rows, of)
     for _, row in rows[rows.block.eq("nonprivate")].iterrows():
         of = look(row.method, "network")
         handles[of.label] = style.reference_line(ax, (row.accuracy,) * 3, of, label=of.label)
@@ -95,10 +94,7 @@ def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
 
 
 def _points(ax: Axes, rows: pd.DataFrame, of: Look) -> Line2D:
-    """Draw means with bars of one standard deviation; return the legend entry.
-
-    Markers are hollow where a condition of the guarantee fails.
-    """
+    """Draw means with bars of one standard deviation; return the legend entry."""
     spread = rows[rows.sd.notna()]
     low, high = ((spread.accuracy + sign * spread.sd).clip(*LOGIT) for sign in (-1, 1))
     ax.vlines(spread.epsilon_add_remove, low, high, color=of.colour, lw=1.6, zorder=2)
@@ -109,9 +105,8 @@ def _points(ax: Axes, rows: pd.DataFrame, of: Look) -> Line2D:
 def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, Line2D]:
     """Draw the published numbers; return their legend entries.
 
-    An open star stands at the published ε. A dotted line leads from it to the proven ε of the same settings.
-    A published number without privacy is a horizontal line. A number of a run is drawn only in the panel of
-    that run. A number of a method is drawn in every panel.
+    A star stands at the published ε, and a dotted line leads to the proven ε of the same settings. A number
+    without privacy is a horizontal line. A number of a run is drawn only in the panel of that run.
     """
     handles: dict[str, Line2D] = {}
     for printed in published:
@@ -146,7 +141,7 @@ def _accuracy_axis(ax: Axes, table: pd.DataFrame) -> None:
 
 # Learning curves
 
-SPENT = {"epsilon_add_remove": ("-", "add/remove"), "epsilon_replace_one": ("--", "replace-one")}
+NEIGHBOURS = {"epsilon_add_remove": ("-", "add/remove"), "epsilon_replace_one": ("--", "replace-one")}
 CURVES_TEXT = (
     "Mean over seeds (number: {seeds}), bands: standard deviation. Accuracy: that of the last iterate, not of a "
     "posterior average."
@@ -154,14 +149,7 @@ CURVES_TEXT = (
 
 
 def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
-    """Return the rows at the budget nearest to `epsilon` in ln ε.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of one run.
-    epsilon : float or None
-        > 0. None returns all rows, which must have one budget.
+    """Return the rows of one run at the budget nearest to `epsilon` > 0 in ln ε; None needs a single budget.
 
     Raises
     ------
@@ -199,28 +187,23 @@ def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str,
         Columns label, run, method, epsilon, epoch, accuracy, sd, seeds (their number), epsilon_add_remove and
         epsilon_replace_one.
     """
-    parts = []
+    summaries = []
     for curve in curves:
         rows = nearest_budget(frame[frame.run.eq(curve["run"])], curve.get("epsilon"))
-        first, by_epoch = rows.iloc[0], rows.groupby("epoch")
-        part = by_epoch[list(SPENT)].max()
-        part.insert(0, "accuracy", by_epoch.accuracy.mean())
-        part.insert(1, "sd", by_epoch.accuracy.std(ddof=1))
-        part.insert(2, "seeds", by_epoch.seed.nunique())
-        part = part.reset_index()
-        label = curve["label"].format(epsilon=short(float(first.epsilon)))
-        names = {"label": label, "run": curve["run"], "method": first.method, "epsilon": first.epsilon}
-        for place, (column, value) in enumerate(names.items()):
-            part.insert(place, column, value)
-        parts.append(part)
-    return pd.concat(parts, ignore_index=True)
+        epsilon, method = float(rows.epsilon.iloc[0]), rows.method.iloc[0]
+        accuracy = rows.groupby("epoch").accuracy
+        label = curve["label"].format(epsilon=short(epsilon))
+        columns: dict[str, Any] = {"label": label, "run": curve["run"], "method": method, "epsilon": epsilon}
+        scores = {"accuracy": accuracy.mean(), "sd": accuracy.std(ddof=1), "seeds": accuracy.size()}
+        summary = pd.DataFrame(scores).join(rows.groupby("epoch")[list(NEIGHBOURS)].max()).reset_index()
+        summaries.append(summary.assign(**columns)[[*columns, *summary.columns]])
+    return pd.concat(summaries, ignore_index=True)
 
 
 def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
-    """Draw test accuracy in % (top) and the ε spent (bottom) against the epoch.
+    """Draw test accuracy in % (top) and the proven ε for both neighbour relations (bottom) against the epoch.
 
-    The ε spent is the proven ε at the δ of the runs, for both neighbour relations. The arguments are those of
-    `learning_curve_summary`.
+    The arguments are those of `learning_curve_summary`.
     """
     table = learning_curve_summary(frame, curves=curves)
     with style.settings():
@@ -236,7 +219,7 @@ def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]],
             xlabel="epoch", ylabel="ε spent (tight)", ylim=(0, None), xlim=(0, table.epoch.max() * 1.01)
         )
         bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
-        for line, name in SPENT.values():
+        for line, name in NEIGHBOURS.values():
             handles.append(Line2D([], [], color="#555555", ls=line, label=f"ε, {name}"))
         return lay_out(figure, title, CURVES_TEXT.format(seeds=span(table.seeds)), handles)
 
@@ -250,17 +233,14 @@ def _learning_curve(top: Axes, bottom: Axes, rows: pd.DataFrame, order: int) -> 
     top.plot(rows.epoch, 100 * rows.accuracy, color=of.colour, zorder=3 + order, **places)
     low, high = 100 * (rows.accuracy - rows.sd), 100 * (rows.accuracy + rows.sd)
     top.fill_between(rows.epoch, low, high, color=of.colour, alpha=style.BAND_ALPHA, lw=0)
-    for column, (line, _) in SPENT.items():
+    for column, (line, _) in NEIGHBOURS.items():
         if np.isfinite(rows[column]).all():
             bottom.plot(rows.epoch, rows[column], color=of.colour, ls=line, **{**places, "ms": 3.5})
     return Line2D([], [], color=of.colour, marker=marker, ms=4.5, label=rows.label.iloc[0])
 
 
 def _late_accuracies(ax: Axes, table: pd.DataFrame) -> None:
-    """Set the limits of the accuracy axis from the accuracies after the first tenth of the epochs.
-
-    Differences at the end of training are visible then.
-    """
+    """Set the limits of the accuracy axis from the accuracies after the first tenth of the epochs."""
     late = table[table.epoch.ge(0.1 * table.epoch.max())]
     low = 100 * (late.accuracy - late.sd.fillna(0)).min()
     high = 100 * (table.accuracy + table.sd.fillna(0)).max()
@@ -274,7 +254,6 @@ PREDICTORS = {
     "average": Look("posterior average", "#0072B2", "o", "-"),
     "single": Look("single sample", "#D55E00", "s", "--"),
 }
-PANEL = ["panel", "title", "run", "epsilon", "predictor"]
 RELIABILITY_TEXT = (
     "Bins of equal width, test predictions pooled over seeds (number: {seeds}); points of bins with less than {least} "
     "predictions are left out.\nECE (expected calibration error, {bins} bins) and log loss (nats): means over seeds. "
@@ -302,29 +281,35 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, An
         count); count; share (of all predictions); ece and log_loss of the predictor (means over seeds); seeds
         (their number).
     """
-    parts = []
+    summaries = []
     for order, panel in enumerate(panels):
-        here = nearest_budget(frame[frame.run.eq(panel["run"])], panel.get("epsilon"))
-        epsilon = here.epsilon.iloc[0]
-        title = panel["title"].format(epsilon=short(float(epsilon)))
+        rows = nearest_budget(frame[frame.run.eq(panel["run"])], panel.get("epsilon"))
+        epsilon = float(rows.epsilon.iloc[0])
+        title = panel["title"].format(epsilon=short(epsilon))
         for predictor in PREDICTORS:
-            part = here[here.predictor.eq(predictor)]
-            seeds = part[["seed", "log_loss", "ece"]].drop_duplicates()
-            scores = {"ece": seeds.ece.mean(), "log_loss": seeds.log_loss.mean(), "seeds": len(seeds)}
-            names = dict(zip(PANEL, (order, title, panel["run"], epsilon, predictor), strict=True))
-            weighted = part[["confidence", "accuracy"]].mul(part["count"], axis=0)
-            sums = weighted.assign(count=part["count"]).groupby(part.bin).sum()
+            bins = rows[rows.predictor.eq(predictor)]
+            seeds = bins[["seed", "log_loss", "ece"]].drop_duplicates()
+            weighted = bins[["confidence", "accuracy"]].mul(bins["count"], axis=0)
+            sums = weighted.assign(count=bins["count"]).groupby(bins.bin).sum()
             pooled = sums[["confidence", "accuracy"]].div(sums["count"], axis=0)
-            shares = pooled.assign(count=sums["count"], share=sums["count"] / sums["count"].sum())
-            parts.append(shares.reset_index().assign(**names, **scores))
-    table = pd.concat(parts, ignore_index=True)
-    return table[[*PANEL, *(column for column in table if column not in PANEL)]]
+            pooled = pooled.assign(
+                count=sums["count"], share=sums["count"] / sums["count"].sum()
+            ).reset_index()
+            names: dict[str, Any] = {"panel": order, "title": title, "run": panel["run"], "epsilon": epsilon}
+            names |= {"predictor": predictor}
+            scores: dict[str, Any] = {
+                "ece": seeds.ece.mean(),
+                "log_loss": seeds.log_loss.mean(),
+                "seeds": len(seeds),
+            }
+            summaries.append(pooled.assign(**names, **scores)[[*names, *pooled.columns, *scores]])
+    return pd.concat(summaries, ignore_index=True)
 
 
 def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
     """Draw a reliability diagram for each panel, and below it the share of predictions in every bin.
 
-    The shares have a log axis. The arguments are those of `reliability_summary`.
+    The arguments are those of `reliability_summary`.
     """
     table = reliability_summary(frame, panels=panels)
     groups = list(table.groupby("panel", sort=False))
@@ -347,12 +332,12 @@ def _diagram(ax: Axes, rows: pd.DataFrame) -> None:
     ax.plot([0, 1], [0, 1], color=style.GREY, ls=":", lw=1.0, zorder=1)
     lines = [rows.title.iloc[0]]
     for predictor, of in PREDICTORS.items():
-        part = rows[rows.predictor.eq(predictor)]
-        if part.empty:
+        bins = rows[rows.predictor.eq(predictor)]
+        if bins.empty:
             continue
-        drawn = part[part["count"].ge(LEAST)]
+        drawn = bins[bins["count"].ge(LEAST)]
         ax.plot(drawn.confidence, drawn.accuracy, **(of.shape | {"ms": 4.0}), zorder=3)
-        lines.append(f"{of.label}: ECE {part.ece.iloc[0]:.4f}, log loss {part.log_loss.iloc[0]:.3f}")
+        lines.append(f"{of.label}: ECE {bins.ece.iloc[0]:.4f}, log loss {bins.log_loss.iloc[0]:.3f}")
     ax.set_title("\n".join(lines), fontsize=8)
     ax.set(xlim=(0, 1), ylim=(0, 1.02))
 
@@ -361,8 +346,8 @@ def _shares(ax: Axes, rows: pd.DataFrame) -> None:
     """Draw the shares of the two predictors as bars side by side within each bin."""
     width = 1 / BINS
     for i, (predictor, of) in enumerate(PREDICTORS.items()):
-        part = rows[rows.predictor.eq(predictor)]
-        ax.bar((part.bin - 0.75 + 0.5 * i) * width, part.share, width=0.46 * width, color=of.colour)
+        bins = rows[rows.predictor.eq(predictor)]
+        ax.bar((bins.bin - 0.75 + 0.5 * i) * width, bins.share, width=0.46 * width, color=of.colour)
     ax.set_yscale("log")
 
 
@@ -391,8 +376,8 @@ def training_curves(
         ax, handles = figure.subplots(), []
         for (name, of), colour in zip(networks.items(), ("#0072B2", "#D55E00", "#009E73"), strict=False):
             rows = frame[frame.network.eq(name)]
-            kept = f"{of['label']}: {percent(rows.accuracy_kept.iloc[0])} % after {len(rows)} epochs"
-            handles += ax.plot(rows.epoch, 100 * rows.accuracy, color=colour, lw=2.0, label=kept)
+            label = f"{of['label']}: {percent(rows.accuracy_kept.iloc[0])} % after {len(rows)} epochs"
+            handles += ax.plot(rows.epoch, 100 * rows.accuracy, color=colour, lw=2.0, label=label)
             ax.plot(rows.epoch, 100 * rows.accuracy_training, color=colour, lw=0.8)
             if of["published"] is not None:
                 ax.axhline(100 * of["published"], color=colour, ls="--", lw=1.0)
@@ -430,20 +415,9 @@ FINETUNE_TEXT = (
 )
 
 
-class Panel(NamedTuple):
-    """One panel of the figures for Tables 1 to 3 of ryffel2022.
-
-    Attributes
-    ----------
-    title : str
-    table : DataFrame
-        One row for each row of the panel. Columns: label, group, method, delta, accuracy, low and high
-        (shares), violated, and those columns of EPSILONS and PAPER_ACCURACIES that exist. Rows of one group
-        stand under its name.
-    """
-
-    title: str
-    table: pd.DataFrame
+Panel = tuple[str, pd.DataFrame]
+"""Title and rows. Columns: label, group (its heading), method, delta, accuracy, low and high (shares), violated, and
+those columns of EPSILONS and PAPER_ACCURACIES that exist."""
 
 
 def heads(
@@ -465,7 +439,7 @@ def heads(
     panels, order = [], [*features, *table.dataset]
     for name, rows in sorted(table.groupby("dataset"), key=lambda part: order.index(part[0])):
         of = tables.of_features(features, str(name))
-        panels.append(Panel(f"{of['task']}: {of['network']}", rows))
+        panels.append((f"{of['task']}: {of['network']}", rows))
     return _rows_with_epsilons(panels, title, HEADS_TEXT.format(seeds=span(table.seeds)))
 
 
@@ -480,74 +454,60 @@ def finetune(
     labels = [look(method, "features").label for method in table.method]
     groups = table.problem.map(tables.TRAINED_PARTS)
     table = table.assign(label=labels, group=groups, epsilon_claimed=table.epsilon_promised)
-    text = FINETUNE_TEXT.format(seeds=span(table.seeds))
-    of = table.problem.map(networks)
-    panels = [
-        Panel(name, table[of.eq(name)]) for name in dict.fromkeys(networks.values()) if of.eq(name).any()
-    ]
-    return _rows_with_epsilons(panels, title, text)
+    by_network: dict[Any, pd.DataFrame] = dict(list(table.groupby(table.problem.map(networks))))
+    panels = [(name, by_network[name]) for name in dict.fromkeys(networks.values()) if name in by_network]
+    return _rows_with_epsilons(panels, title, FINETUNE_TEXT.format(seeds=span(table.seeds)))
 
 
 def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figure:
     """Return a figure with accuracies on the left and ε on the right; `text` is the caption."""
-    sizes = [len(panel.table) + panel.table.group.nunique() for panel in panels]
-
-    def present(columns: Mapping[str, Look]) -> dict[str, Look]:
-        """Return those columns that have a finite value in some panel."""
-        has = {column for column in columns for panel in panels if _finite(panel.table, column).size}
-        return {column: of for column, of in columns.items() if column in has}
-
-    prices, papers = present(EPSILONS), present(PAPER_ACCURACIES)
+    sizes = [len(rows) + rows.group.nunique() for _, rows in panels]
+    table = pd.concat([rows for _, rows in panels])
+    prices, papers = (
+        {column: of for column, of in looks.items() if _finite(table, column).size}
+        for looks in (EPSILONS, PAPER_ACCURACIES)
+    )
+    # the ε axis of all panels: at least 0.1 to 10, at most EPSILON_ENDS
+    drawn = np.concatenate([[0.1, 10.0], _finite(table, [*prices])]).clip(*EPSILON_ENDS)
+    limits = drawn.min() / 1.6, drawn.max() * 1.6
     with style.settings():
         height = 0.27 * sum(sizes) + 0.85 * len(panels) + 1.5
         figure = Figure(figsize=(10.2, height), layout="constrained")
         axes = figure.subplots(
             len(panels), 2, squeeze=False, sharey="row", height_ratios=sizes, width_ratios=[1, 1.15]
         )
-        for (left, right), panel in zip(axes, panels, strict=True):
-            table = _place_rows(left, panel.table)
-            _accuracies(left, table, papers)
-            _prices(right, table, prices)
-            left.set_title(panel.title, loc="left")
-            right.set_xlim(_epsilon_limits(panels, prices))
+        for (left, right), (name, rows) in zip(axes, panels, strict=True):
+            at = _place_rows(left, rows)
+            _accuracies(left, at, papers)
+            _prices(right, at, prices)
+            left.set_title(name, loc="left")
+            right.set_xlim(limits)
             right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
             right.xaxis.set_minor_formatter(NullFormatter())
             left.set_xlabel("test accuracy (%)")
-            delta = float(panel.table.delta[panel.table.method.ne("sgd")].iloc[0])
-            right.set_xlabel(f"ε at δ = {number(delta)}")
-        best = any(_finite(panel.table, "accuracy_best_epoch").size for panel in panels)
-        handles = (
-            [entry(of, mfc="none") for of in papers.values()]
-            + ([entry(BEST)] if best else [])
-            + [entry(of) for of in prices.values()]
-        )
-        if any(_finite(panel.table, "epsilon_claimed").size for panel in panels):
-            handles.append(entry(CLAIMED))
-        handles += hollow_entries(pd.concat([panel.table.violated for panel in panels]), HOLLOW)
-        return lay_out(figure, title, text, handles)
+            right.set_xlabel(f"ε at δ = {number(float(rows.delta[rows.method.ne('sgd')].iloc[0]))}")
+        handles = [entry(of, mfc="none") for of in papers.values()]
+        handles += [entry(BEST)] if _finite(table, tables.BEST).size else []
+        handles += [entry(of) for of in prices.values()]
+        handles += [entry(CLAIMED)] if _finite(table, "epsilon_claimed").size else []
+        return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated, HOLLOW)])
 
 
-def _epsilon_limits(panels: Sequence[Panel], columns: Mapping[str, Look]) -> tuple[float, float]:
-    """Return the limits of the ε axis for all panels: at least 0.1 to 10, at most EPSILON_ENDS."""
-    drawn = [_finite(panel.table, column) for panel in panels for column in columns]
-    values = np.concatenate([[0.1, 10.0], *drawn]).clip(*EPSILON_ENDS)
-    return float(values.min()) / 1.6, float(values.max()) * 1.6
-
-
-def _finite(table: pd.DataFrame, column: str) -> np.ndarray:
-    values = table[column].to_numpy(float) if column in table else np.empty(0)
+def _finite(table: pd.DataFrame, columns: str | list[str]) -> np.ndarray:
+    """Return the finite values of some columns; a column may be absent."""
+    values = table.reindex(columns=np.atleast_1d(columns)).to_numpy(float)
     return values[np.isfinite(values)]
 
 
 def _place_rows(ax: Axes, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows by group with their vertical position `y`; write the names of groups and rows."""
-    parts, y = [], 0
+    groups, y = [], 0
+    text: dict[str, Any] = {"ha": "right", "va": "center", "weight": "bold", "size": 8}
     for group, rows in table.groupby("group", sort=False):
-        place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
-        ax.text(-0.02, y, str(group), weight="bold", size=8, **place)
-        parts.append(rows.assign(y=range(y + 1, y + 1 + len(rows))))
+        ax.text(-0.02, y, str(group), transform=ax.get_yaxis_transform(), **text)
+        groups.append(rows.assign(y=range(y + 1, y + 1 + len(rows))))
         y += 1 + len(rows)
-    table = pd.concat(parts)
+    table = pd.concat(groups)
     ax.set_yticks(table.y, table.label)
     ax.set_ylim(table.y.max() + 0.6, -0.6)
     return table
@@ -575,12 +535,9 @@ def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
         inside = rows[column].between(*EPSILON_ENDS)
         at = rows[column].clip(*EPSILON_ENDS)
         ax.plot(at[inside], rows.y[inside], **of.shape, zorder=3)
-        for arrow, beyond in (
-            ("<", rows[column].lt(EPSILON_ENDS[0])),
-            (">", rows[column].gt(EPSILON_ENDS[1])),
-        ):
-            for x, y in zip(at[beyond], rows.y[beyond], strict=True):
-                ax.annotate(arrow, (x, y), color=of.colour, ha="center", va="center", weight="bold", size=9)
+        for x, y in zip(at[~inside], rows.y[~inside], strict=True):
+            arrow = "<" if x == EPSILON_ENDS[0] else ">"
+            ax.annotate(arrow, (x, y), color=of.colour, ha="center", va="center", weight="bold", size=9)
 
 
 # Heads against epsilon
@@ -592,7 +549,7 @@ OVER_EPSILON_TEXT = (
 
 
 def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each method and budget of the runs in block "figure", and the non-private row.
+    """Return accuracy and prices of each method and budget in block "figure", and of the non-private run.
 
     The figure may have no non-private run of its own. A non-private run with constant steps on the same data
     set, from another experiment, then takes its place.
@@ -601,33 +558,20 @@ def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
     ----------
     frame : DataFrame
         Rows of `read.read_seeds`.
-
-    Returns
-    -------
-    DataFrame
-        accuracy with its 95 % interval over seeds, the budget (epsilon), the proven ε (epsilon_proven), and
-        more.
-
-    Raises
-    ------
-    ValueError
-        No run has block "figure".
     """
-    kept = frame[frame.block.eq("figure")]
-    if kept.empty:
+    runs = frame[frame.block.eq("figure")]
+    if runs.empty:
         raise ValueError(f"no run of block 'figure': the runs have {sorted(set(frame.block))}")
-    if not kept.method.eq("sgd").any():
+    if not runs.method.eq("sgd").any():
         nonprivate = frame.method.eq("sgd") & ~frame.schedule.eq("decreasing")
-        kept = pd.concat([kept, frame[nonprivate & frame.dataset.isin(set(kept.dataset))]])
+        runs = pd.concat([runs, frame[nonprivate & frame.dataset.isin(set(runs.dataset))]])
     keys, prices = ["dataset", "method", "run", "epsilon"], ["delta", "epsilon_proven"]
-    rows = [{**row, **group.iloc[0][prices]} for row, group in seed_summaries(kept, keys)]
+    rows = [{**row, **group.iloc[0][prices]} for row, group in seed_summaries(runs, keys)]
     return pd.DataFrame(rows)[[*keys, *prices, *tables.SCORES, "violated"]]
 
 
 def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") -> Figure:
-    """Draw test accuracy against the proven ε on a log axis, with one curve for each method.
-
-    Accuracy without privacy is a horizontal line.
+    """Draw test accuracy against the proven ε, with one curve for each method.
 
     Parameters
     ----------
@@ -659,8 +603,8 @@ def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") ->
         handles += hollow_entries(private.violated, HOLLOW)
         delta = numbers(private.delta.dropna())
         text = OVER_EPSILON_TEXT.format(seeds=span(private.seeds), network=network, delta=delta)
-        if lost := int((~np.isfinite(private.epsilon_proven)).sum()):
-            text += f" Without a finite ε, and not drawn: {lost} of {len(private)} points."
+        if infinite := int((~np.isfinite(private.epsilon_proven)).sum()):
+            text += f" Without a finite ε, and not drawn: {infinite} of {len(private)} points."
         return lay_out(figure, title, text, handles)
 
 

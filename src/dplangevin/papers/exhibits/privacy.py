@@ -1,8 +1,6 @@
-"""Figures and a page about privacy alone.
+"""Figures and a page about privacy alone: promises, the last iterate of ryffel2022, and step sizes of li2019.
 
-They show the papers' promises with their proven ε and attack ε, the last iterate of ryffel2022 with its
-counterexample, and the step sizes that a budget allows. All functions are pure functions of the rows of an
-analysis.
+All functions are pure functions of the rows of an analysis.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
+from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.text import epsilon, number
 
 # The papers' promises beside proven ε and attack ε
@@ -54,10 +53,8 @@ PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
     """Draw the promised, proven and attack ε of every guarantee, one row each, grouped by paper.
 
-    The axis is logarithmic. Markers show the promised ε, the ε of the paper's formula and the proven ε. A bar
-    ends at the attack ε. The attack is on the hypotheses of the guarantee. The text at the right is the
-    verdict. A guarantee without settings shows only its promise. Values beyond the axis are hollow markers at
-    its end.
+    A bar ends at the attack ε, which is an attack on the hypotheses of the guarantee. The text at the right is
+    the verdict. Values beyond the axis are hollow markers at its end.
 
     `frame` has the rows of `papers.analyses.promises`.
     """
@@ -70,13 +67,13 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
         figure = Figure(figsize=(9.6, 1.5 + 0.23 * len(lines)), layout="constrained")
         ax = figure.subplots()
         ax.set(xscale="log", xlim=(SMALLEST / 1.5, LARGEST * 1.5), ylim=(len(lines) - 0.4, -0.6))
-        place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
+        text_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
         for y, (label, row) in enumerate(lines):
-            ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **place)
+            ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **text_style)
             if row is not None:
                 _guarantee(ax, y, row)
                 text, colour = OUTCOMES[guarantee(frame, id=row.id)["verdict"]]
-                ax.text(1.01, y, text, color=colour, **place)
+                ax.text(1.01, y, text, color=colour, **text_style)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_xlabel("ε at the δ of the promise")
@@ -111,42 +108,27 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
 
     `frame` has the rows of `papers.analyses.promises`.
     """
-    columns = [
-        "promise",
-        "where",
-        "claimed",
-        "δ",
-        "formula",
-        "add/remove",
-        "replace-one",
-        "attack ≥",
-        "what came out",
-    ]
     lines = [
-        "ε at the δ of the promise; proven: the smallest ε that our accountants prove (steps without replacement "
-        "by the larger of both directions, up to 25 % above each alone), attack: a lower bound. " + ATTACKS,
+        "All ε are at the δ of the promise. Proven: the smallest ε that our accountants prove (for steps without "
+        "replacement by the larger of both directions, up to 25 % above each alone). Attack: a lower bound. "
+        + ATTACKS,
     ]
+    verdict = {promise: guarantee(frame, id=promise) for promise in frame.id}
+    columns: dict[str, Cell] = {
+        "promise": cell("label"),
+        "where": cell("where"),
+        "claimed": cell("epsilon_claimed", epsilon),
+        "δ": cell("delta", epsilon),
+        "formula": cell("epsilon_formula", epsilon),
+        "add/remove": cell("epsilon_add_remove", epsilon),
+        "replace-one": cell("epsilon_replace_one", epsilon),
+        "attack ≥": cell("epsilon_attack", epsilon),
+        "what came out": cell("id", lambda promise: f"**{OUTCOMES[verdict[promise]['verdict']][0]}**"),
+    }
     for paper, group in frame.groupby("paper", sort=False):
-        rows, reasons = [], []
-        for _, row in group.iterrows():
-            verdict = guarantee(frame, id=row.id)
-            prices = (
-                row.epsilon_formula,
-                row.epsilon_add_remove,
-                row.epsilon_replace_one,
-                row.epsilon_attack,
-            )
-            numbers = [epsilon(value) for value in (row.epsilon_claimed, row.delta, *prices)]
-            rows.append([row.label, row["where"], *numbers, f"**{OUTCOMES[verdict['verdict']][0]}**"])
-            reasons.append(f"- {row.label}: {verdict['reason']}.")
-        lines += [
-            "",
-            f"## {PAPERS.get(str(paper), str(paper))}",
-            "",
-            *tables.table(columns, rows),
-            "",
-            *reasons,
-        ]
+        reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for _, row in group.iterrows()]
+        heading = ["", f"## {PAPERS.get(str(paper), str(paper))}", ""]
+        lines += [*heading, *tables.rows_table(group, columns), "", *reasons]
     return tables.page(title, lines)
 
 
@@ -170,8 +152,8 @@ LOW, HIGH = 0.01, 1e4
 def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
     """Draw the ε of the last iterate against the number of steps K, both on log axes.
 
-    The figure is a grid: rows are settings, columns are batch sizes. Epsilon is cut at 0.01 and 1e4. A curve
-    that lies above is named at the top of its panel. An attack ε below 0.01 is not drawn.
+    Rows of panels are settings, columns are batch sizes. A curve above the axis is named at the top of its
+    panel. An attack ε below the axis is not drawn.
 
     Parameters
     ----------
@@ -189,10 +171,11 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
         axes = figure.subplots(len(panels), width, squeeze=False, sharex=True, sharey=True)
         for line, (name, label) in zip(axes, panels.items(), strict=True):
             here = curves[curves.setting.eq(name)]
-            own = table[table.setting.eq(name) & table.kind.eq("published") & table.schedule.eq("constant")]
+            rows = table[table.setting.eq(name) & table.schedule.eq("constant")]
+            published = rows[rows.kind.eq("published")].iloc[0]
             for ax, batch in zip(line, columns[name], strict=True):
                 rows = here[here.batch.eq(batch)]
-                _over_steps(ax, rows, own.iloc[0])
+                _over_steps(ax, rows, published)
                 full = batch == rows.records.iloc[0]
                 ax.set_title(f"{label}, {'full batch' if full else f'batch {batch}'}", fontsize=8.5)
             line[0].set_ylabel(f"ε at δ = {number(here.delta.iloc[0])}")
@@ -207,22 +190,19 @@ def _over_steps(ax: Axes, rows: pd.DataFrame, published: pd.Series) -> None:
     ax.set(xscale="log", yscale="log", ylim=(LOW, HIGH), xlim=(0.8, 2.2 * rows.steps.max()))
     beyond = []
     for name, of in STEP_CURVES.items():
-        part = rows[rows.quantity.eq(name)].sort_values("steps")
-        if part.epsilon.gt(HIGH).all():
-            beyond.append(name)
-            continue
-        ax.plot(part.steps, part.epsilon, **_step_curve(of))
+        curve = rows[rows.quantity.eq(name)].sort_values("steps")
+        if curve.epsilon.gt(HIGH).all():
+            beyond.append(name.replace("_", " "))
+        else:
+            ax.plot(curve.steps, curve.epsilon, **_step_curve(of))
     if beyond:
-        text = "▲ beyond 1e4: " + ",\n".join(
-            name.replace("_", " ") if name in ("all_iterates", "last_iterate") else name for name in beyond
-        )
-        place: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "fontsize": 7}
-        ax.text(0.03, 0.97, text, color=STEP_CURVES["all_iterates"].colour, **place)
+        corner: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "fontsize": 7}
+        colour = STEP_CURVES["all_iterates"].colour
+        ax.text(0.03, 0.97, "▲ beyond 1e4: " + ",\n".join(beyond), color=colour, **corner)
     epochs = published.epochs * rows.records.iloc[0] / rows.batch.iloc[0]
     ax.axvline(epochs, color=EPOCHS.colour, ls=EPOCHS.line, lw=1.1, zorder=1)
     if published.batch == rows.batch.iloc[0]:
-        of = PUBLISHED
-        ax.plot(published.steps, 1.0, color=of.colour, marker=of.marker, ms=of.size, zorder=5)
+        ax.plot(published.steps, 1.0, **PUBLISHED.shape, zorder=5)
 
 
 def _step_curve(of: Look) -> dict[str, Any]:
@@ -259,35 +239,35 @@ def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
 
     `table` has the rows of `papers.analyses.counterexample.Counterexample`.
     """
-    parts = {kind: table[table.kind.eq(kind)] for kind in ("density", "renyi", "profile", "hypotheses")}
-    setting = parts["density"].note.iloc[0]
+    by_kind: dict[Any, pd.DataFrame] = dict(list(table.groupby("kind")))
+    setting = by_kind["density"].note.iloc[0]
     with style.settings():
         figure = Figure(figsize=(11.0, 4.2), layout="constrained")
         left, middle, right = figure.subplots(1, 3)
-        _pair_curves(left, parts["density"])
-        peak = parts["density"].value.max()
+        _pair_curves(left, by_kind["density"])
+        peak = by_kind["density"].value.max()
         left.set(yscale="log", ylim=(peak * 1e-9, peak * 4), xlabel="θ", ylabel="density")
         left.set_title(f"Laws of θ, {setting}")
-        _pair_curves(middle, parts["renyi"])
+        _pair_curves(middle, by_kind["renyi"])
         middle.set(xscale="log", yscale="log", xlabel="steps K", ylabel="Rényi divergence")
-        middle.set_title(f"Rényi divergence, {parts['renyi'].note.iloc[0]}")
-        profile = parts["profile"]
+        middle.set_title(f"Rényi divergence, {by_kind['renyi'].note.iloc[0]}")
+        profile = by_kind["profile"]
         _pair_curves(right, profile[profile.value.gt(0)], marked=("audit",))
         right.set(xscale="log", yscale="log", xlabel="δ", ylabel="ε", title=f"Privacy loss, {setting}")
         right.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
         right.yaxis.set_minor_formatter(NullFormatter())
-        return lay_out(figure, title, _counterexample_text(parts), [entry(of) for of in PAIR.values()])
+        return lay_out(figure, title, _counterexample_text(by_kind), [entry(of) for of in PAIR.values()])
 
 
 def _pair_curves(ax: Axes, rows: pd.DataFrame, marked: tuple[str, ...] = ("claimed", "exact")) -> None:
     """Draw one curve for each quantity; only those in `marked` have markers."""
-    for name, part in rows.groupby("quantity", sort=False):
+    for name, curve in rows.groupby("quantity", sort=False):
         of = PAIR[str(name)]
-        ax.plot(part.x, part.value, **(of if name in marked else of._replace(marker="")).shape)
+        ax.plot(curve.x, curve.value, **(of if name in marked else of._replace(marker="")).shape)
 
 
-def _counterexample_text(parts: dict[str, pd.DataFrame]) -> str:
-    renyi, profile, held = parts["renyi"], parts["profile"], parts["hypotheses"]
+def _counterexample_text(by_kind: Mapping[Any, pd.DataFrame]) -> str:
+    renyi, profile, hypotheses = by_kind["renyi"], by_kind["profile"], by_kind["hypotheses"]
     first = renyi[renyi.x.eq(renyi.x.min())].set_index("quantity").value
     audits = profile[profile.quantity.eq("audit")]
     delta = 1e-5 if audits.x.eq(1e-5).any() else audits.x.iloc[0]
@@ -297,7 +277,7 @@ def _counterexample_text(parts: dict[str, pd.DataFrame]) -> str:
         f"ε at δ = {number(delta)}: claimed {at.claimed:.3g}, exact {at.exact:.3g}, "
         f"attack at least {at.audit:.3g} ({audits.note.iloc[0]}).\n"
         "The attack is on the theorem's hypotheses (any L-Lipschitz, strongly convex, smooth loss). "
-        f"Hypotheses of Theorem 3.1 that hold: {held.note.eq('holds').sum()} of {len(held)}. "
+        f"Hypotheses of Theorem 3.1 that hold: {hypotheses.note.eq('holds').sum()} of {len(hypotheses)}. "
         "Batches of one: the record is rare, but when it is drawn it shows."
     )
 
@@ -369,8 +349,8 @@ def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
                 here = rows[rows.schedule.eq(schedule)]
                 for value, colour in colours.items():
                     for name, line in ACCOUNTANT_LINES.items():
-                        part = here[here[column].eq(value) & here.curve.eq(name)]
-                        _step_sizes(ax, part, "epsilon", Look("", colour, "", line))
+                        curve = here[here[column].eq(value) & here.curve.eq(name)]
+                        _step_sizes(ax, curve, "epsilon", Look("", colour, "", line))
                 ax.set(xscale="log", yscale="log", title=f"{other}: {steps}")
             pair[0].set_ylabel(STEP)
             labels = {value: f"{symbol} = {f'{value:,.1f}'.removesuffix('.0')}" for value in values}
@@ -396,9 +376,9 @@ def _steps_over_epsilon(ax: Axes, frame: pd.DataFrame, delta: float) -> None:
             _step_sizes(ax, here, "epsilon", of._replace(line=line), _width(name))
     printed = frame[frame.panel.eq("example") & frame.curve.str.startswith("published")]
     ax.plot(printed.epsilon, printed.step_size, "*", color=PRINTED_COLOUR, ms=10, zorder=5)
-    place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "fontsize": 8}
+    at_left: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "fontsize": 8}
     for x, y in printed[["epsilon", "step_size"]].to_numpy(float):
-        ax.annotate(number(y), (x, y), (-5, 6), color=PRINTED_COLOUR, **place)
+        ax.annotate(number(y), (x, y), (-5, 6), color=PRINTED_COLOUR, **at_left)
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(ax.get_xlim()[0], ax.get_xlim()[1])
     ax.axvspan(ax.get_xlim()[0], math.log(1 / delta) / ORDERS, color="#D55E00", alpha=0.1, lw=0, zorder=0)
@@ -417,8 +397,8 @@ def _steps_over_records(ax: Axes, frame: pd.DataFrame, epsilon: float) -> None:
                 _step_sizes(ax, here, "records", ACCOUNTANTS[name]._replace(line=line))
     last = rows[rows.curve.eq("tight") & rows.schedule.eq("decreasing") & rows.records.eq(rows.records.max())]
     for _, end in last.iterrows():
-        place = (end.records, end.step_size)
-        ax.annotate(f"L = {end.lipschitz:g}", place, (5, -3), textcoords="offset points", fontsize=8)
+        at = (end.records, end.step_size)
+        ax.annotate(f"L = {end.lipschitz:g}", at, (5, -3), textcoords="offset points", fontsize=8)
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(ax.get_xlim()[0], ax.get_xlim()[1] * 4)
     ax.set_xlabel("records N (δ = 1/N, T = N)")

@@ -36,19 +36,7 @@ WHOLE = {"seed", "bin", "count", "image"}
 
 
 def existing(path: Path, stage: str) -> Path:
-    """Return the path, after a check that the file exists.
-
-    Parameters
-    ----------
-    path : Path
-    stage : str
-        DVC stage that makes the file.
-
-    Raises
-    ------
-    FileNotFoundError
-        The file is missing. The message names the stage.
-    """
+    """Return the path of a file; if it is missing, FileNotFoundError names the stage that makes it."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: make it with `dvc repro {stage}`")
     return path
@@ -60,10 +48,9 @@ def folders(exhibit: Mapping[str, Any], cfg: DictConfig) -> list[str]:
     Parameters
     ----------
     exhibit : Mapping
-        `source` is a path under results/runs. `folders` are names under it; without them, the source is the
-        folder.
+        `source` is a path under results/runs, `folders` are names under it (default: the source itself).
     cfg : DictConfig
-        Configuration. It lists the data sets of each experiment.
+        Configuration, which lists the data sets of each experiment.
     """
     source = Path(exhibit["source"]).relative_to(RUNS)
     names = [(source / name).as_posix() for name in exhibit.get("folders", [""])]
@@ -71,15 +58,7 @@ def folders(exhibit: Mapping[str, Any], cfg: DictConfig) -> list[str]:
 
 
 def of_experiment(name: str, cfg: DictConfig) -> list[str]:
-    """Return the folders that `name` stands for.
-
-    Parameters
-    ----------
-    name : str
-        "experiment/dataset" stands for itself. "experiment" stands for the folders of all its data sets.
-    cfg : DictConfig
-        Configuration. It lists the data sets of each experiment.
-    """
+    """Return the folders of "experiment/dataset", or of all data sets of "experiment"."""
     return [name] if "/" in name else [f"{name}/{dataset}" for dataset in cfg.experiment[name].datasets]
 
 
@@ -127,18 +106,15 @@ def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS
 def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return the confidence bins in the folders, with the log loss and the ECE of each predictor.
 
-    The arguments are those of `read_runs`. Predictors are the posterior average ("average") and one posterior
-    sample ("single").
+    The arguments are those of `read_runs`. Predictors are the posterior average and a single posterior sample.
     """
 
     def bins(name: str) -> pd.DataFrame:
         seeds = by_seed(_long(root, name, runs))
-        suffixes = {"average": "", "single": "_single"}
+        keys = seeds[["run", "epsilon", "seed"]]
         scores = [
-            seeds[["run", "epsilon", "seed"]].assign(
-                predictor=predictor, log_loss=seeds[f"log_loss{suffix}"], ece=seeds[f"ece{suffix}"]
-            )
-            for predictor, suffix in suffixes.items()
+            keys.assign(predictor=predictor, log_loss=seeds[f"log_loss{end}"], ece=seeds[f"ece{end}"])
+            for predictor, end in (("average", ""), ("single", "_single"))
         ]
         return pd.concat(scores).merge(_read(root, name, "reliability"), validate="one_to_many")
 
@@ -175,21 +151,21 @@ def _each(names: Iterable[str], read: Callable[[str], pd.DataFrame]) -> pd.DataF
 def _long(root: Path, name: str, runs: Sequence[str]) -> pd.DataFrame:
     """Return the runs of one folder, with a row for each seed and metric."""
     settings, scores = _read(root, name, "runs", runs), _read(root, name, "scores")
-    found = settings.merge(scores, on=KEYS, validate="one_to_many")
-    if not runs and len(found) < len(scores):
+    rows = settings.merge(scores, on=KEYS, validate="one_to_many")
+    if not runs and len(rows) < len(scores):
         raise ValueError(f"{root / name} has scores of runs that it lacks: make it again")
-    return found
+    return rows
 
 
-def _read(root: Path, name: str, part: str, runs: Sequence[str] = ()) -> pd.DataFrame:
+def _read(root: Path, name: str, table: str, runs: Sequence[str] = ()) -> pd.DataFrame:
     """Return one file of a folder: the rows of `runs` in this order, or all rows."""
-    path, columns, stage = root / name / f"{part}.csv", TABLES[part], f"run@{name.replace('/', '-')}"
+    path, columns, stage = root / name / f"{table}.csv", TABLES[table], f"run@{name.replace('/', '-')}"
     types = {c: str if c in TEXT else int if c in WHOLE else float for c in columns}
     absent = {column: ["", "nan"] for column, kind in types.items() if kind is float}
-    found = list(pd.read_csv(existing(path, stage), nrows=0).columns)
-    if found != columns:
+    present = list(pd.read_csv(existing(path, stage), nrows=0).columns)
+    if present != columns:
         raise ValueError(
-            f"{path} has columns {found}, expected {columns}: make it again with `dvc repro -f {stage}`"
+            f"{path} has columns {present}, expected {columns}: make it again with `dvc repro -f {stage}`"
         )
     frame = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=absent)
     if lacking := [run for run in runs if run not in set(frame.run)]:
@@ -204,13 +180,6 @@ def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
 
 def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFrame:
     """Return the training curves of networks that this project trained, from the manifests of their weights.
-
-    Parameters
-    ----------
-    names : Iterable of str
-        Networks.
-    folder : Path
-        Folder of the manifests.
 
     Returns
     -------
@@ -229,15 +198,9 @@ def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFram
 
 
 def read_timings(path: Path) -> pd.DataFrame:
-    """Return the seconds that each method takes, as rows like those of a run.
+    """Return the seconds that each method takes, as rows with experiment "benchmark" and metric "seconds".
 
-    `benchmarks/methods.py` measures them. The rows have experiment "benchmark" and metric "seconds". A
-    missing file gives a frame without rows.
-
-    Parameters
-    ----------
-    path : Path
-        CSV file of the measurements.
+    `benchmarks/methods.py` measures them. A missing file gives a frame without rows.
     """
     columns = ["experiment", "dataset", "method", "metric", "value"]
     if not path.is_file():

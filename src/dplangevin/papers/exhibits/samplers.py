@@ -1,7 +1,6 @@
-"""Figures and pages about the distributions that samplers sample.
+"""Figures and pages about samplers: temperatures, trajectories, errors, and distances to the exact posterior.
 
-They show temperatures, trajectories, errors of averages and of single draws, and distances to the exact
-posterior. All functions are pure functions of the rows of an analysis, or of runs.
+All functions are pure functions of the rows of an analysis, or of runs.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 
 from dplangevin.papers.exhibits import accuracy, style, tables
 from dplangevin.papers.exhibits.style import GREY, Look, entry, hollow_entries, lay_out, look, tint
+from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import power_law, summary, variant_settings
-from dplangevin.text import number, short
+from dplangevin.text import fixed, number, short
 
 # The power of the posterior that each sampler targets
 
@@ -54,15 +54,15 @@ def temperatures(
     frame : DataFrame
         Rows of `papers.analyses.temperature`.
     labels : Mapping of str to str
-        Sampler -> name of its row on the right, in this order. {setting}, {first} and {last} in a name are
-        replaced by the frame's values: the chosen setting, the largest and the smallest step.
+        Sampler -> name of its row on the right. {setting}, {first} and {last} are replaced by the setting, the
+        largest and the smallest step of the sampler.
     densities : Mapping of str to str
         Sampler on the left -> its short name.
 
     Raises
     ------
     ValueError
-        The frame lacks a sampler. The message names all such samplers.
+        The frame lacks a sampler.
     """
     if absent := sorted({*labels, *densities} - set(frame.sampler)):
         raise ValueError(f"no temperature rows for {absent}: known are {sorted(set(frame.sampler))}")
@@ -89,16 +89,16 @@ def _densities(ax: Axes, frame: pd.DataFrame, samplers: Mapping[str, str]) -> No
     for variance, line in TARGETS.values():
         ax.plot(theta, _normal(theta, variance), color="black", ls=line, lw=0.9, zorder=4)
     for target, (peak, _) in TARGETS.items():
-        ours = [name for name in samplers if frame[frame.sampler.eq(name)].limit.iloc[0] == peak]
-        for i, sampler in enumerate(ours):
+        same = [name for name in samplers if frame[frame.sampler.eq(name)].limit.iloc[0] == peak]
+        for i, sampler in enumerate(same):
             variance = float(_measured(frame, sampler, "1-d").value.iloc[-1])
             dashes: Any = "-" if i == 0 else (6 * i, (6, 6))  # the line below stays visible in the gaps
             colour = tint(SAMPLER_COLOURS[sampler], 0.75)
             ax.plot(theta, _normal(theta, variance), color=colour, lw=3.6, ls=dashes, zorder=3)
         at = 0.45 * peak**0.5
-        text = "\n".join([target, *(samplers[name] for name in ours)])
-        place: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "va": "center"}
-        ax.annotate(text, (at, _normal(at, peak)), (16, 4), **place)
+        text = "\n".join([target, *(samplers[name] for name in same)])
+        at_right: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "va": "center"}
+        ax.annotate(text, (at, _normal(at, peak)), (16, 4), **at_right)
     ax.set_xlabel("θ, unitless; posterior N(0, 1)")
     ax.set_ylabel("density of a sampler as printed")
     ax.set_ylim(bottom=0)
@@ -150,11 +150,10 @@ ELLIPSE = 2.0  # size of a sampler's ellipse in standard deviations
 
 
 def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
-    """Draw chains on a two-dimensional normal posterior.
+    """Draw chains on a two-dimensional normal posterior, with a column for each variant and each ε.
 
-    There is one column for each variant without privacy and one with it. Above: the whole path of one chain.
-    Below: its second half on the contours of the exact posterior, with the ellipse of all chains. If the
-    frame has a variant "<name>_proper" (noise N(0, 2η)), its ellipse is drawn too.
+    Above: the whole path of one chain. Below: its second half on the contours of the exact posterior, with
+    the ellipse of all chains, and that of the variant "<name>_proper" (noise N(0, 2η)) if there is one.
 
     Parameters
     ----------
@@ -210,16 +209,9 @@ def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **drawn: Any) -> None:
-    """Draw the points that lie `size` standard deviations from the mean of a normal distribution.
+    """Draw the points that lie `size` standard deviations from the mean ``(2,)`` of a normal distribution.
 
-    Parameters
-    ----------
-    ax : Axes
-    mean : ndarray, shape (2,)
-    covariance : ndarray, shape (2, 2)
-    size : float
-    **drawn
-        Arguments of `Axes.plot`.
+    `covariance` has shape ``(2, 2)``. `drawn` are arguments of `Axes.plot`.
     """
     angle = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(angle), np.sin(angle)])
@@ -254,11 +246,10 @@ def _ratios(rows: pd.DataFrame) -> str:
     """Return the title of a panel: ratios of standard deviations and distance of the means."""
     ratio, within = (rows[rows.kind.eq(kind)].sort_values("axis") for kind in ("ratio", "within"))
     intervals = ratio[["value", "low", "high"]].to_numpy(float)
-    parts = [f"{value:.2f} ± {(high - low) / 2:.2f}" for value, low, high in intervals]
-    alone = [f"{value:.2f}" for value in within.value]
+    of_all = ", ".join(f"{value:.2f} ± {(high - low) / 2:.2f}" for value, low, high in intervals)
+    of_one = ", ".join(f"{value:.2f}" for value in within.value)
     distance = rows[rows.kind.eq("distance")].value.iloc[0]
-    lines = f"sd / exact: {', '.join(parts)}", f"within one chain: {', '.join(alone)}"
-    return "\n".join([*lines, f"distance of means: {distance:.2f} sd"])
+    return f"sd / exact: {of_all}\nwithin one chain: {of_one}\ndistance of means: {distance:.2f} sd"
 
 
 def _trajectories_text(frame: pd.DataFrame, names: list[str]) -> str:
@@ -293,9 +284,9 @@ LIMIT: dict[str, Any] = {"color": GREY, "ls": ":"}
 def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Figure:
     """Draw the mean squared error of posterior averages against T and against the privacy constant.
 
-    Left and middle: the error against the number of steps T, for theta and for theta^2. The noise there is
-    the proper one, N(0, 2η/N), in the upper row and the printed one, N(0, η/N), in the lower row. Right: the
-    error against the privacy constant (above), and the best privacy constant against T (below).
+    Left and middle: the error against the number of steps T, for θ and for θ². The upper row has the noise
+    N(0, 2η/N), the lower row the printed noise N(0, η/N). Right: the error against the privacy constant
+    (above), and the best privacy constant against T (below).
 
     Parameters
     ----------
@@ -329,11 +320,11 @@ def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Fig
         return lay_out(figure, title, _errors_text(frame, first), handles)
 
 
-def _errors_over_steps(ax: Axes, part: pd.DataFrame, first: float) -> None:
+def _errors_over_steps(ax: Axes, errors: pd.DataFrame, first: float) -> None:
     """Draw the error against T by schedule: simulated points with intervals, and closed forms as lines."""
     texts = []
     for name, of in SCHEDULES.items():
-        rows = part[part.schedule.eq(name)].sort_values("steps")
+        rows = errors[errors.schedule.eq(name)].sort_values("steps")
         if rows.empty:
             continue
         _error_curve(ax, rows, "steps", of)
@@ -342,12 +333,12 @@ def _errors_over_steps(ax: Axes, part: pd.DataFrame, first: float) -> None:
             slope = power_law(late, "steps")
             half = (slope.high - slope.low) / 2
             texts.append(f"{of.label.partition(' (')[0]}: {slope.mean:.2f} ± {half:.2f}".replace("-", "−"))
-    anchor = part[part.schedule.eq("optimal") & part.kind.eq("closed form")].sort_values("steps")
+    anchor = errors[errors.schedule.eq("optimal") & errors.kind.eq("closed form")].sort_values("steps")
     if len(anchor):
         x = anchor.steps.to_numpy(float)
         start = anchor.value.iloc[0] * 0.45
         ax.plot(x, start * (x / x[0]) ** RATE, **PREDICTED, lw=1.1, zorder=1)
-    if (part.temperature.eq("printed") & part.function.eq("theta squared")).all():
+    if (errors.temperature.eq("printed") & errors.function.eq("theta squared")).all():
         ax.axhline(1 / 8, **LIMIT, lw=1.3, zorder=1)
     ax.set(xscale="log", yscale="log", xlabel="steps T", ylim=(1e-4, 9))
     ax.set_ylabel("mean squared error / posterior variance")
@@ -367,25 +358,25 @@ def _error_curve(ax: Axes, rows: pd.DataFrame, x: str, of: Look, line: str = "-"
     ax.plot(run[x], run.value, **(of.shape | {"ls": ""}), mfc=face, zorder=3)
 
 
-def _errors_over_constant(ax: Axes, part: pd.DataFrame) -> None:
+def _errors_over_constant(ax: Axes, errors: pd.DataFrame) -> None:
     """Draw the error of theta^2 against the privacy constant; the printed noise is hollow and dashed."""
     for name in ("private_fixed", "private_decreasing"):
         for noise, line in (("proper", "-"), ("printed", "--")):
-            rows = part[part.schedule.eq(name) & part.temperature.eq(noise)].sort_values("eta")
+            rows = errors[errors.schedule.eq(name) & errors.temperature.eq(noise)].sort_values("eta")
             _error_curve(ax, rows, "eta", SCHEDULES[name], line)
-    eta = np.sort(part.eta.unique())
-    top = part[part.schedule.eq("private_decreasing") & part.temperature.eq("proper")].value.max()
+    eta = np.sort(errors.eta.unique())
+    top = errors[errors.schedule.eq("private_decreasing") & errors.temperature.eq("proper")].value.max()
     ax.plot(eta, 0.35 * top * eta[0] / eta, **PREDICTED, lw=1.1, zorder=1)
     ax.axhline(1 / 8, **LIMIT, lw=1.3, zorder=1)
     ax.set(xscale="log", yscale="log", xlabel="privacy constant ε²/(c²L² ln(1/δ))")
     ax.set_ylabel("mean squared error / posterior variance")
-    ax.set_title(f"φ = θ², T = {part.steps.iloc[0]:,}", fontsize=9)
+    ax.set_title(f"φ = θ², T = {errors.steps.iloc[0]:,}", fontsize=9)
     _corner(ax, "hollow, dashed: noise as printed\npredicted slope −1")
 
 
-def _best_constant(ax: Axes, part: pd.DataFrame) -> None:
+def _best_constant(ax: Axes, frame: pd.DataFrame) -> None:
     """Draw the best privacy constant against T, beside T^(2/9), which the paper states, and T^(2/3)."""
-    rows = part.dropna(subset=["eta"]).sort_values("steps")
+    rows = frame.dropna(subset=["eta"]).sort_values("steps")
     of, x = SCHEDULES["private_decreasing"], rows.steps.to_numpy(float)
     ax.plot(x, rows.eta, color=of.colour, marker=of.marker, ms=of.size, zorder=3)
     start = float(rows.eta.iloc[0])
@@ -422,8 +413,8 @@ ERROR_TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10]
 def efficiency(frame: pd.DataFrame, *, title: str = "") -> Figure:
     """Draw the mean squared error of one posterior sample (OPS) over its asymptotic formula.
 
-    Left: the error over ``(1 + 4B/eps) I^-1/n`` against n. Right: its two parts, the spread of the posterior
-    and the error of its mean, each over its own formula, against n rho.
+    Left: the error over (1 + 4B/ε) I⁻¹/n against n. Right: the spread of the posterior and the error of its
+    mean, each over its own formula, against n ρ.
 
     Parameters
     ----------
@@ -486,14 +477,9 @@ def _error_ratio(
 
 
 def asymptotic_from(rows: pd.DataFrame, tolerance: float) -> float:
-    """Return the smallest n rho from which on all exact errors are close to the formula, or nan.
+    """Return the smallest n ρ from which on all exact errors are within `tolerance` of the formula, or nan.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of `papers.analyses.wang2015_are` at one epsilon.
-    tolerance : float
-        Largest relative difference from the formula.
+    `rows` are those of `papers.analyses.wang2015_are` at one epsilon. `tolerance` is relative.
     """
     rows = rows[rows.kind.eq("exact")].sort_values("tempered")
     off = np.flatnonzero((rows.value - 1).abs().gt(tolerance))
@@ -523,13 +509,14 @@ OPS_SAMPLERS = {
     "gaussian_prior_rejection": Look("Gaussian prior: rejection", "#009E73", "^", "-"),
 }
 OPS_NOTES = """\
-OPS promises what an exact posterior sample would have; what is released comes from a sampler. Here the posterior is
-known by quadrature, and one draw each of many independent chains is sorted into cells of equal posterior probability.
-Total variation: of the shares of the cells from uniform, beside what exact draws would show in the mean (their sampling
-error), and a limit above that of the laws of the cells at 95 % confidence. Largest |log ratio|: over the cells, with
-limits that hold for all cells at once. The cells see nothing finer than they are: **no line of this table bounds the
-largest log ratio of the laws themselves, on which a pure ε rests**, and R-hat, on which the chains stop, bounds
-neither. For rejection sampling the total variation is at most {tv} by construction, and δ pays for it."""
+OPS promises the privacy of an exact posterior sample. A sampler draws what OPS releases. Here the posterior is known
+by quadrature. One draw of each of many independent chains is sorted into cells of equal posterior probability. Total
+variation: the distance of the shares of the cells from equal shares. "If exact" is its mean for exact draws, which is
+the sampling error. "Below (95 %)" is an upper limit for the distributions over the cells, at 95 % confidence. Largest
+|log ratio|: the largest over the cells, with limits that hold for all cells together. The cells show nothing finer
+than a cell: **no line of this table bounds the largest log ratio of the distributions themselves, on which a pure ε
+rests**. The chains stop by R-hat, which bounds neither. For rejection sampling the total variation is at most {tv} by
+construction, and δ pays for it."""
 OPS_TEXT = (
     "{draws:,} independent draws; {cells}. Left: total variation of the shares of the cells, limits above it at 95 %\n"
     "confidence (bars), and what exact draws would show (|). Right: largest |log ratio| over cells with simultaneous\n"
@@ -537,15 +524,10 @@ OPS_TEXT = (
 )
 
 
-def ops_distance(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> Figure:
+def ops_distance(frame: pd.DataFrame, *, title: str = "") -> Figure:
     """Draw the distance of released draws from the exact posterior: total variation and largest log ratio.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.ops_distance`.
-    tv : str
-        Unused here. `ops_distance_page` has the same arguments.
+    `frame` has the rows of `papers.analyses.ops_distance`.
     """
     rows = frame.reset_index(drop=True)
     with style.settings():
@@ -571,7 +553,7 @@ def ops_distance(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> Figur
         return lay_out(figure, title, text, [*(entry(of) for of in OPS_SAMPLERS.values()), expected])
 
 
-def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> str:
+def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str) -> str:
     """Return a Markdown page with a row for each case.
 
     Parameters
@@ -581,25 +563,22 @@ def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str = "") -> 
     tv : str
         Total variation that rejection sampling is allowed.
     """
-    columns = [
-        "sampler",
-        "dimension",
-        "ε",
-        "ρ",
-        "draws",
-        "cells",
-        "total variation",
-        "if exact",
-        "below (95 %)",
-    ]
-    columns += ["largest |log ratio|", "95 % limits", "χ² p-value", "R-hat"]
-    lines = []
-    for _, row in frame.iterrows():
-        cells = [OPS_SAMPLERS[row.sampler].label, f"{row.dimension}", number(row.epsilon), short(row.rho)]
-        cells += [f"{int(row.draws):,}", f"{int(row.cells)}", f"{row.tv:.4f}", f"{row.tv_if_exact:.4f}"]
-        cells += [f"{row.tv_limit:.4f}", f"{row.ratio:.3f}", f"{row.ratio_low:.3f} to {row.ratio_high:.3f}"]
-        lines.append([*cells, f"{row.p_value:.2f}", "" if pd.isna(row.r_hat) else f"{row.r_hat:.3f}"])
-    return tables.page(title, [OPS_NOTES.format(tv=tv), "", *tables.table(columns, lines, left=1)])
+    columns: dict[str, Cell] = {
+        "sampler": lambda row: OPS_SAMPLERS[row.sampler].label,
+        "dimension": cell("dimension"),
+        "ε": cell("epsilon", number),
+        "ρ": cell("rho", short),
+        "draws": cell("draws", "{:,.0f}".format),
+        "cells": cell("cells", "{:.0f}".format),
+        "total variation": cell("tv", "{:.4f}".format),
+        "if exact": cell("tv_if_exact", "{:.4f}".format),
+        "below (95 %)": cell("tv_limit", "{:.4f}".format),
+        "largest |log ratio|": cell("ratio", "{:.3f}".format),
+        "95 % limits": lambda row: f"{row.ratio_low:.3f} to {row.ratio_high:.3f}",
+        "χ² p-value": cell("p_value", "{:.2f}".format),
+        "R-hat": lambda row: fixed(row.r_hat, ".3f"),
+    }
+    return tables.page(title, [OPS_NOTES.format(tv=tv), "", *tables.rows_table(frame, columns, left=1)])
 
 
 # Private samplers beside the exact posterior
@@ -616,39 +595,31 @@ POSTERIOR_COLUMNS = [
 ]  # fmt: skip
 TEMPERATURES = {"printed": "-", "proper": "--"}
 POSTERIOR_NOTES = """\
-Means over repeats; R-hat: the largest, ESS: the smallest over repeats (worst coordinate). Distances to the exact
-posterior: of the mean in posterior standard deviations, of the covariance relative in Frobenius norm, of the predictive
-density (log score minus the posterior's) in nats per test row. Log score, Brier and expected calibration error (ECE):
-smaller is better. Repeats without a finite value are left out (their number after a /). †: a condition of the guarantee
-fails, or chains have diverged."""
+Means over repeats. R-hat is the largest and ESS the smallest over repeats, of the worst coordinate. Distances to the
+exact posterior: of the mean in posterior standard deviations; of the covariance relative in Frobenius norm; of the
+predictive density as log score minus the posterior's, in nats per test row. Log score, Brier score and expected
+calibration error (ECE): smaller is better. Repeats without a finite value are left out; their number stands after a /.
+†: a condition of the guarantee fails, or chains have diverged."""
 WORST = {"r_hat": "max", "ess": "min"}  # worst value over repeats, because these are diagnostics
 WIDE = 3.0  # largest over smallest value, above which an axis is logarithmic
 
 
 def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary of all metrics of METRICS, one row for each method, variant, budget and metric.
+    """Return the columns POSTERIOR_COLUMNS of the summary of all metrics of METRICS.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-
-    Returns
-    -------
-    DataFrame
-        Columns POSTERIOR_COLUMNS. temperature: from the variant; "printed" for methods without this choice.
+    The column `temperature` is from the variant, "printed" for methods without this choice.
 
     Raises
     ------
     ValueError
         The runs have no such metric.
     """
-    parts = [
+    summaries = [
         summary(runs, metric).assign(metric=metric) for metric in METRICS if runs.metric.eq(metric).any()
     ]
-    if not parts:
+    if not summaries:
         raise ValueError("no row of these runs has a metric of the posterior: check conf/exhibit")
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(summaries, ignore_index=True)
     table = table[table.method.ne("majority")]
     settings = [variant_settings(variant) for variant in table.variant]
     table["temperature"] = [setting.get("temperature", "printed") for setting in settings]
@@ -665,16 +636,15 @@ def against_posterior(
 ) -> Figure:
     """Draw the metrics of private samplers against epsilon, with one panel for each metric.
 
-    There is one curve for each method and temperature. It is solid for noise as printed, dashed for noise
-    that targets the posterior. Non-private SGLD is a horizontal line. Points are means with 95 % Student
-    intervals. A metric with a wide range has a log axis, except accuracy.
+    A curve is solid for noise as printed, dashed for noise that targets the posterior. SGLD without privacy is
+    a horizontal line. A metric with a wide range has a log axis, except accuracy.
 
     Parameters
     ----------
     runs : DataFrame
         Rows of `read.read_runs`.
     methods : Sequence of str
-        Private methods to draw.
+        Private methods.
     panels : Mapping of str to str
         Metric -> label of its axis.
     proven : bool
@@ -686,9 +656,8 @@ def against_posterior(
         A method has no rows.
     """
     table = accuracy.require(posterior_summary(runs), methods, "rows")
-    x = "ln_epsilon_tight" if proven else "ln_epsilon"
-    column = "epsilon_proven" if proven else "epsilon"
-    table[x] = np.log(table[column].where(table[column].gt(0)))
+    x, epsilon = "ln_epsilon", table.epsilon_proven if proven else table.epsilon
+    table[x] = np.log(epsilon.where(epsilon.gt(0)))
     with style.settings():
         figure = Figure(figsize=(3.6 * len(panels), 4.7), layout="constrained")
         axes = np.atleast_1d(figure.subplots(1, len(panels), sharex=True))
@@ -717,8 +686,8 @@ def _metric_curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str
     """Draw the curves of one metric and the level of non-private SGLD."""
     for method in methods:
         for temperature, line in TEMPERATURES.items():
-            kept = table.method.eq(method) & table.temperature.eq(temperature) & np.isfinite(table[x])
-            rows = table[kept & table["mean"].notna()].sort_values(x)
+            curve = table.method.eq(method) & table.temperature.eq(temperature)
+            rows = table[curve & np.isfinite(table[x]) & table["mean"].notna()].sort_values(x)
             low = np.maximum(rows.low, 0.01 * rows["mean"])  # a log axis cannot show values of 0 or less
             style.curve(ax, rows[x], rows.assign(low=low), look(method)._replace(line=line), width=2.2)
     nonprivate = table[table.method.eq("sgld")]
@@ -735,16 +704,9 @@ def _diverged(table: pd.DataFrame, panels: Mapping[str, str]) -> str:
 
 
 def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], title: str = "") -> str:
-    """Return a Markdown page with all metrics of METRICS for every method, temperature and budget.
+    """Return a Markdown page with all metrics of METRICS for every one of `methods`, temperature and budget.
 
     R-hat is the largest and ESS the smallest value over the repeats. The other metrics are means.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-    methods : Sequence of str
-        Methods on the page, in this order.
     """
     table = posterior_summary(runs)
     present = [metric for metric in METRICS if table.metric.eq(metric).any()]

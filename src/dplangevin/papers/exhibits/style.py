@@ -26,21 +26,7 @@ from dplangevin.text import number
 
 
 class Look(NamedTuple):
-    """Label, colour, marker and line style of one method.
-
-    Attributes
-    ----------
-    label : str
-        Text of the legend entry.
-    colour : str
-        Hexadecimal colour.
-    marker : Any
-        Matplotlib marker. "" draws none.
-    line : Any
-        Matplotlib line style. "" draws none.
-    size : float
-        Size of the marker in points.
-    """
+    """Label, colour, matplotlib marker and line style, and marker size in points; "" draws no marker or line."""
 
     label: str
     colour: str
@@ -124,43 +110,19 @@ RC: Any = {
 
 
 def look(method: str, on: str = "") -> Look:
-    """Return the look of a method.
+    """Return the look of a method: the entry "method:on" of LOOKS, or else the entry "method".
 
-    A method that is not in LOOKS has its name as label. Its colour and marker depend only on its name, so
-    that it looks the same in every figure.
-
-    Parameters
-    ----------
-    method : str
-        Name of the method.
-    on : str
-        Kind of figure, such as "network". The entry "method:on" of LOOKS goes before the entry "method".
+    A method that is not in LOOKS has its name as label. Its colour and marker depend only on its name.
     """
-    if found := LOOKS.get(f"{method}:{on}", LOOKS.get(method)):
-        return found
-    place = zlib.crc32(method.encode())
-    colour = FALLBACK_COLOURS[place % len(FALLBACK_COLOURS)]
-    return Look(method, colour, FALLBACK_MARKERS[place // len(FALLBACK_COLOURS) % len(FALLBACK_MARKERS)])
+    if known := LOOKS.get(f"{method}:{on}", LOOKS.get(method)):
+        return known
+    marker, colour = divmod(zlib.crc32(method.encode()), len(FALLBACK_COLOURS))
+    return Look(method, FALLBACK_COLOURS[colour], FALLBACK_MARKERS[marker % len(FALLBACK_MARKERS)])
 
 
 def tint(colour: str, strength: float = 0.55) -> tuple[float, float, float]:
-    """Return `colour` mixed with white.
-
-    The mixture is opaque. What is drawn on top of it therefore keeps its own colour.
-
-    Parameters
-    ----------
-    colour : str
-        Any matplotlib colour.
-    strength : float
-        Share of `colour` in the mixture, in [0, 1].
-
-    Returns
-    -------
-    tuple of float
-        Red, green and blue in [0, 1].
-    """
-    red, green, blue = (1 - strength + strength * part for part in to_rgb(colour))
+    """Return `colour` mixed with white, opaque; `strength` in [0, 1] is its share in the mixture."""
+    red, green, blue = (1 - strength + strength * channel for channel in to_rgb(colour))
     return red, green, blue
 
 
@@ -170,14 +132,9 @@ def settings() -> Any:
 
 
 def image_bytes(figure: Figure, kind: str) -> bytes:
-    """Return a figure as the bytes of a file. The same input gives the same bytes.
+    """Return a figure as the bytes of a file of the kind "png" or "pdf". The same figure gives the same bytes.
 
-    The file contains nothing that depends on the time. The layout is computed once, for the first file.
-
-    Parameters
-    ----------
-    figure : Figure
-    kind : {"png", "pdf"}
+    The layout is computed once, for the first file.
     """
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}[kind]
     buffer = io.BytesIO()
@@ -211,15 +168,7 @@ def hollow_entries(violated: pd.Series, label: str = HOLLOW) -> list[Line2D]:
 def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
     """Draw a line through means, with their intervals as bars and with markers (see `markers`).
 
-    Parameters
-    ----------
-    ax : Axes
-    x : Series, shape (n,)
-    rows : DataFrame, n rows
-        Columns mean, low, high and violated.
-    of : Look
-    width : float
-        Width of the bars in points.
+    `rows` has the columns mean, low, high and violated. `width` is that of the bars in points.
     """
     ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
     ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=width, zorder=2)
@@ -237,14 +186,7 @@ def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look)
 def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) -> Line2D:
     """Draw a horizontal line at a mean, with a band for its interval if low < high. Return the line.
 
-    Parameters
-    ----------
-    ax : Axes
-    interval : Iterable of float
-        Mean, low, high.
-    of : Look
-    **other
-        Arguments of `Axes.axhline`.
+    `interval` is mean, low and high. `other` are arguments of `Axes.axhline`.
     """
     mean, low, high = interval
     line = ax.axhline(mean, color=of.colour, ls=of.line, **{"lw": 1.1, "zorder": 1, **other})
@@ -261,22 +203,28 @@ def epsilon_ticks(ax: Axes) -> None:
     ax.set_xticks([], minor=True)
 
 
-def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
-    """Return the figure with its title, caption and legend around panels in a constrained layout.
+def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
+    """Return how many columns of a legend, at most four, fit into a figure of 8 inches or more.
 
-    Parameters
-    ----------
-    figure : Figure
-    title : str
-        Text above the panels.
-    text : str
-        Caption below the panels.
-    handles : Sequence of Line2D
-        Entries of the legend.
-    side : bool
-        Put the legend to the right of the panels instead of below them.
+    A narrower figure has four, because more rows of a legend would leave no room for its panels.
     """
-    height, columns = figure.get_figheight(), 4
+    if figure.get_figwidth() < 8:
+        return 4
+    for columns in (4, 3, 2):
+        legend = figure.legend(handles=handles, ncols=columns)
+        width = legend.get_window_extent().width / figure.dpi
+        legend.remove()
+        if width <= figure.get_figwidth() + 0.1:  # a legend has an empty margin
+            return columns
+    return 1
+
+
+def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
+    """Return the figure with its title, caption `text` and legend around panels in a constrained layout.
+
+    The legend is below the panels, or to their right if `side`.
+    """
+    height, columns = figure.get_figheight(), _legend_columns(figure, handles)
     room = (0.10 + 0.14 * (text.count("\n") + 1)) / height
     figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
     figure.suptitle(title, fontsize=11)

@@ -31,16 +31,10 @@ POINT = ["experiment", "dataset", "scaling", "run", "method", "variant"]
 PRICES = ["epsilon_promised", "epsilon_proven", "epsilon_attack"]
 SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#8C510A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
-APART = 0.008  # shift between lines, as a share of the width of the axis
+LINE_SHIFT = 0.008  # between lines, as a share of the width of the axis
 OTHER = {"promised": "epsilon_proven", "proven": "epsilon_promised"}
-ATTACK: dict[str, Any] = {
-    "color": PRICE_COLOURS["attack"],
-    "marker": "_",
-    "ms": 9,
-    "mew": 2,
-    "ls": "",
-    "zorder": 5,
-}
+ATTACK_COLOUR = PRICE_COLOURS["attack"]
+ATTACK: dict[str, Any] = {"color": ATTACK_COLOUR, "marker": "_", "ms": 9, "mew": 2, "ls": "", "zorder": 5}
 SAME: dict[str, Any] = {"color": style.GREY, "ls": "--", "lw": 0.9, "zorder": 1}
 LOG = 8.0  # largest over smallest positive value at which an axis becomes logarithmic
 
@@ -77,22 +71,22 @@ def table(
         raise ValueError(
             f"the sweep has no metric {metric!r}{meant(metric, known)}: there are {', '.join(known)}"
         )
-    found, fields = [], dict[str, None]()
+    rows_of_points, fields = [], dict[str, None]()
     for values, group in rows.groupby(POINT, sort=False):
         settings = variant_settings(str(values[-1]))
         fields |= dict.fromkeys(settings)
         point = {**dict(zip(POINT, values, strict=True)), **settings}
-        found += [{**point, **row} for row in [*_asked(group), *_tight(group, epsilons)]]
+        rows_of_points += [{**point, **row} for row in [*_promised(group), *_proven(group, epsilons)]]
     if not fields:
         raise ValueError("nothing is varied: write `vary` in the experiment (docs/sweeps.md)")
-    out = pd.DataFrame(found)
+    out = pd.DataFrame(rows_of_points)
     for name in fields:
         out[name] = _typed(out[name])
     last = ["axis", *PRICES, "metric", "mean", "sd", "low", "high", "repeats", "diverged", "violated"]
     return out.assign(metric=metric)[[*POINT[:-1], *fields, *last]]
 
 
-def _asked(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _promised(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a row for every budget of a point."""
     for epsilon, rows in group.groupby("epsilon", sort=True):
         first = rows.iloc[0]
@@ -100,7 +94,7 @@ def _asked(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield {"axis": "promised", **prices, **_interval(rows.value), "violated": first.violated}
 
 
-def _tight(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str, Any]]:
+def _proven(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str, Any]]:
     """Yield a row for each of `epsilons` inside the range of the proven ε of a point.
 
     A run without privacy gives no row here, because its budget is infinite on both axes.
@@ -113,23 +107,22 @@ def _tight(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str,
             values = read_off(by_price, epsilon)
         except NoCommonRange:
             continue
-        sound = first[first.epsilon_proven.gt(0) & np.isfinite(first.epsilon_proven)].sort_values(
-            "epsilon_proven"
-        )
-        away = np.log(sound.epsilon_proven / epsilon)
-        asked = math.exp(np.interp(0.0, away, np.log(sound.epsilon)))
+        usable = first[first.epsilon_proven.gt(0) & np.isfinite(first.epsilon_proven)]
+        usable = usable.sort_values("epsilon_proven")
+        away = np.log(usable.epsilon_proven / epsilon)
+        promised = math.exp(np.interp(0.0, away, np.log(usable.epsilon)))
         around = [away[away <= 0].max() if (away <= 0).any() else away.min()]
         around += [away[away >= 0].min() if (away >= 0).any() else away.max()]
-        notes = "; ".join(filter(None, dict.fromkeys(sound.violated[away.isin(around)])))
-        prices = {"epsilon_promised": asked, "epsilon_proven": epsilon, "epsilon_attack": math.nan}
+        notes = "; ".join(filter(None, dict.fromkeys(usable.violated[away.isin(around)])))
+        prices = {"epsilon_promised": promised, "epsilon_proven": epsilon, "epsilon_attack": math.nan}
         yield {"axis": "proven", **prices, **_interval(values), "violated": notes}
 
 
 def _interval(values: pd.Series) -> dict[str, Any]:
     """Return mean, 95 % interval, sd and counts of the finite values."""
     finite = values[np.isfinite(values)]
-    found = {**finite_interval(values)._asdict(), "sd": float(finite.std(ddof=1))}
-    return {**found, "repeats": len(finite), "diverged": len(values) - len(finite)}
+    counts = {"repeats": len(finite), "diverged": len(values) - len(finite)}
+    return {**finite_interval(values)._asdict(), "sd": float(finite.std(ddof=1)), **counts}
 
 
 def _typed(values: pd.Series) -> pd.Series:
@@ -137,12 +130,10 @@ def _typed(values: pd.Series) -> pd.Series:
 
     Missing values become nan in a column of numbers, "" in a column of text.
     """
-    there = values.dropna()
     try:
-        there.astype(float)
+        return values.astype(float)
     except ValueError:
         return values.fillna("")
-    return values.astype(float)
 
 
 class _Layout:
@@ -158,8 +149,8 @@ class _Layout:
         self.x = x or max(swept, key=lambda name: len(swept[name]))
         if self.x not in fields:
             raise ValueError(f"x = {x!r} is not varied{meant(self.x, fields)}: there are {', '.join(fields)}")
-        drawn = points[_there(points[self.x])]
-        others = [name for name in swept if name != self.x and _there(drawn[name]).any()]
+        drawn = points[_has(points[self.x])]
+        others = [name for name in swept if name != self.x and _has(drawn[name]).any()]
         one = drawn.run.nunique() == 1
         self.hue = others[0] if one and others else None
         self.facets = ["dataset", "scaling", *(name for name in others if name != self.hue)]
@@ -173,23 +164,23 @@ class _Layout:
         self.without: list[str] = []  # runs that are not drawn, because they vary other fields
         flat: list[str] = []
         for run, rows in points.groupby("run", sort=False):
-            if not _there(rows[self.x]).any():
-                own = any(rows[name].nunique() > 1 for name in swept if name not in others)
-                (self.without if own else flat).append(str(run))
+            if not _has(rows[self.x]).any():
+                varied = any(rows[name].nunique() > 1 for name in swept if name not in others)
+                (self.without if varied else flat).append(str(run))
         self.dashes = dict(zip(flat, itertools.cycle((":", "--", "-."))))
 
     def of(self, panel: Mapping[str, Any]) -> pd.DataFrame:
         """Return the points of a panel. A run that lacks a field of the panels is in all of them."""
         keep = pd.Series(True, index=self.points.index)
         for name, value in panel.items():
-            keep &= self.points[name].eq(value) | ~_there(self.points[name])
+            keep &= self.points[name].eq(value) | ~_has(self.points[name])
         return self.points[keep]
 
     def name(self, panel: Mapping[str, Any]) -> str:
         """Return the title of a panel: the values by which it differs from the other panels."""
         words = [f"{_label(name)} {_text(value)}" for name, value in panel.items() if name not in POINT]
-        apart = [name for name in ("dataset", "scaling") if len({each[name] for each in self.panels}) > 1]
-        return ", ".join([*(f"{name} {panel[name]}" for name in apart), *words])
+        differing = [n for n in ("dataset", "scaling") if len({each[n] for each in self.panels}) > 1]
+        return ", ".join([*(f"{name} {panel[name]}" for name in differing), *words])
 
     def lines(self, rows: pd.DataFrame) -> Iterator[tuple[Look, pd.DataFrame, float]]:
         """Yield the lines of a panel: look, rows and offset in units of the distance between lines.
@@ -198,21 +189,21 @@ class _Layout:
         """
         keys = ["run", *([self.hue] if self.hue else [])]
         groups = [(key, line) for key, line in rows.groupby(keys, sort=False, dropna=False)]
-        curves = [key for key, line in groups if _there(line[self.x]).any()]
+        curves = [key for key, line in groups if _has(line[self.x]).any()]
         for key, line in groups:
             (run, *value), method = key, line.method.iloc[0]
             of = look(method) if run == method else look(method)._replace(label=str(run))
             if value and value[0] in self.colours:
                 name = f"{_label(self.hue or '')} = {_text(value[0])}"
-                place = list(self.colours).index(value[0]) % len(MARKERS)
-                of = Look(name, self.colours[value[0]], MARKERS[place], "-", 5.5)
-            apart = curves.index(key) - (len(curves) - 1) / 2 if key in curves else 0.0
-            yield of._replace(line=self.dashes.get(str(run), of.line)), line, apart
+                marker = MARKERS[list(self.colours).index(value[0]) % len(MARKERS)]
+                of = Look(name, self.colours[value[0]], marker, "-", 5.5)
+            shift = curves.index(key) - (len(curves) - 1) / 2 if key in curves else 0.0
+            yield of._replace(line=self.dashes.get(str(run), of.line)), line, shift
 
     def entries(self) -> list[Line2D]:
         """Return the legend entries."""
-        found = {of.label: of for of, line, _ in self.lines(self.points) if _there(line[self.x]).any()}
-        handles = [entry(of) for of in found.values()]
+        looks = {of.label: of for of, line, _ in self.lines(self.points) if _has(line[self.x]).any()}
+        handles = [entry(of) for of in looks.values()]
         for run, dash in self.dashes.items():
             of = look(self.points.method[self.points.run.eq(run)].iloc[0])
             handles.append(
@@ -267,9 +258,9 @@ def figure(
         for row, panel in zip(axes, layout.panels, strict=False):
             for ax, (kind, epsilon, name) in zip(row, columns, strict=True):
                 here = _at(layout.of(panel), kind, epsilon)
-                for of, line, apart in layout.lines(here):
-                    if _there(line[layout.x]).any():
-                        at = axis.place(line[layout.x], apart)
+                for of, line, shift in layout.lines(here):
+                    if _has(line[layout.x]).any():
+                        at = axis.place(line[layout.x], shift)
                         _draw(ax, at, line["mean"], line, of, joined=axis.names is None)
                     elif line.run.iloc[0] not in layout.without:
                         interval = line[["mean", "low", "high"]].to_numpy(float)[0]
@@ -277,9 +268,9 @@ def figure(
                 ax.set_title("\n".join(filter(None, [name, layout.name(panel)])))
             row[0].set_ylabel(metric.replace("_", " "))
         for ax, (kind, epsilon, _) in zip(axes[-1], columns, strict=True):
-            for of, line, apart in layout.lines(_at(points, kind, epsilon)):
-                line = line[_there(line[layout.x])]
-                at, other = axis.place(line[layout.x], apart), OTHER[kind]
+            for of, line, shift in layout.lines(_at(points, kind, epsilon)):
+                line = line[_has(line[layout.x])]
+                at, other = axis.place(line[layout.x], shift), OTHER[kind]
                 rows = line.assign(**{other: line[other].where(line[other].gt(0) & np.isfinite(line[other]))})
                 joined = axis.names is None and len(layout.panels) == 1
                 _draw(ax, at, rows[other], rows.drop(columns=["low", "high"]), of._replace(size=4), joined)
@@ -304,8 +295,8 @@ def figure(
         text += "At a tight ε: read off between the budgets of a point, linearly in ln ε."
         if layout.without:
             text += f" Not drawn, since they vary other fields: {', '.join(layout.without)}."
-        if lost := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
-            text += f" No point has budgets on both sides of a tight ε of {numbers(lost)}."
+        if outside := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
+            text += f" No point has budgets on both sides of a tight ε of {numbers(outside)}."
         text = "\n".join(textwrap.wrap(text, round(17 * size[0])))
         name = f"{title}: {_label(layout.x)}" + (f" and {_label(layout.hue)}" if layout.hue else "")
         return lay_out(drawing, name, text, handles)
@@ -349,17 +340,17 @@ class _Axis:
         low = self.values[0] if numeric else 0.0
         self.log = low > 0 and scale != "linear" and (scale == "log" or self.values[-1] / low >= LOG)
 
-    def place(self, values: pd.Series, apart: float = 0.0) -> pd.Series:
+    def place(self, values: pd.Series, shift: float = 0.0) -> pd.Series:
         """Return the positions of values on the axis.
 
-        `apart` is an offset in units of the distance between lines, so that the intervals of lines do not
+        `shift` is an offset in units of the distance between lines, so that the intervals of lines do not
         overlap.
         """
         if self.names is not None:
-            return values.map({value: i + 0.08 * apart for i, value in enumerate(self.values)}).astype(float)
+            return values.map({value: i + 0.08 * shift for i, value in enumerate(self.values)}).astype(float)
         to = np.log if self.log else np.asarray
         low, high = to(self.values[0]), to(self.values[-1])
-        moved = to(values.astype(float)) + APART * apart * (high - low)
+        moved = to(values.astype(float)) + LINE_SHIFT * shift * (high - low)
         return pd.Series(np.exp(moved) if self.log else moved, index=values.index)
 
     def apply(self, ax: Axes) -> None:
@@ -391,9 +382,9 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
     If no promised ε is among `epsilons`, the middle budget has a column.
     """
     budgets = points.epsilon_promised[points.axis.eq("promised") & np.isfinite(points.epsilon_promised)]
-    asked = sorted(budgets.unique())
-    for epsilon in [e for e in epsilons if e in asked] or asked[len(asked) // 2 :][:1] or [math.inf]:
-        yield "promised", epsilon, f"ε = {number(epsilon)} asked for" if asked else "no privacy"
+    promised = sorted(budgets.unique())
+    for epsilon in [e for e in epsilons if e in promised] or promised[len(promised) // 2 :][:1] or [math.inf]:
+        yield "promised", epsilon, f"ε = {number(epsilon)} asked for" if promised else "no privacy"
     for epsilon in epsilons:
         if (points.axis.eq("proven") & points.epsilon_proven.eq(epsilon)).any():
             yield "proven", epsilon, f"tight ε = {number(epsilon)}"
@@ -406,14 +397,14 @@ def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
     return points[(points.axis.eq(kind) & points[column].eq(epsilon)) | free]
 
 
-def _there(values: pd.Series) -> pd.Series:
+def _has(values: pd.Series) -> pd.Series:
     """Return a mask of the rows whose run has the field."""
     return values.notna() & values.ne("")
 
 
 def _distinct(values: pd.Series) -> list[Any]:
     """Return the distinct values of a field, or [""] if no run has it."""
-    return list(values[_there(values)].unique()) or [""]
+    return list(values[_has(values)].unique()) or [""]
 
 
 def _label(name: str) -> str:

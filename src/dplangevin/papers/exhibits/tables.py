@@ -1,13 +1,13 @@
-"""Helpers for all Markdown tables, and the summaries and pages of the trained networks.
+"""Markdown tables, and the summaries and pages of the trained networks.
 
 The summaries are also the numbers behind the figures. All functions are pure functions of the frames of
-`papers.exhibits.read`. They return a frame or text.
+`papers.exhibits.read`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,13 @@ from dplangevin.papers.statistics import matches, seed_summaries, sort_by
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting
 
 Published = Sequence[Mapping[str, Any]]
+Cell = Callable[[Any], str]  # a row of a frame -> text
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
     """Return the lines of a Markdown table.
 
-    Parameters
-    ----------
-    columns : Sequence of str
-        Names of the columns.
-    rows : Iterable of Iterable of str
-        Cells.
-    left : int, optional
-        Number of first columns that are aligned to the left; the others are aligned to the right. None sets
-        no alignment.
+    The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
     """
     if left is None:
         rule = f"|{'|'.join(['---'] * len(columns))}|"
@@ -45,21 +38,24 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def rows_table(rows: pd.DataFrame, columns: Mapping[str, Cell], left: int | None = None) -> list[str]:
+    """Return a Markdown table with a line for each row of a frame; `columns` maps headings to cells."""
+    lines = [[text(row) for text in columns.values()] for _, row in rows.iterrows()]
+    return table([*columns], lines, left)
+
+
+def cell(column: str, text: Callable[[Any], str] = str) -> Cell:
+    """Return the cell that shows a column as `text` writes it."""
+    return lambda row: text(row[column])
+
+
 def page(title: str, lines: Iterable[str]) -> str:
     """Return a Markdown page."""
     return "\n".join([f"# {title}", "", *lines]) + "\n"
 
 
 def hyperparameters(row: pd.Series, names: Mapping[str, str]) -> str:
-    """Return the hyperparameters of a row as short text; those that its method lacks are left out.
-
-    Parameters
-    ----------
-    row : Series
-        Row of a summary.
-    names : Mapping of str to str
-        Column -> symbol.
-    """
+    """Return the finite hyperparameters of a row as text; `names` maps columns to symbols."""
     return ", ".join(
         f"{name} {setting(row[column])}"
         for column, name in names.items()
@@ -77,6 +73,10 @@ def _interval(row: pd.Series) -> str:
     if row.seeds < 2:
         return "one seed" if row.seeds else "diverged"
     return f"{percent(row.low)} to {percent(row.high)}"
+
+
+BEST_EPOCH = "best epoch"
+OURS: dict[str, Cell] = {"ours": _accuracy, "95 % interval": _interval, "seeds": cell("seeds")}
 
 
 def _failed(table: pd.DataFrame) -> list[str]:
@@ -114,14 +114,20 @@ TRAINING_BLOCKS = {
     "reference": "A published number for the small network",
 }
 TRAINING_NOTES = """\
-Accuracy on the test set in %, the mean over seeds and their standard deviation; with one seed there is no standard
-deviation. Samplers predict with the average of their posterior samples. The paper's ε is the one it prints; formula:
-that of the paper's accountant, or of the method's own where that has no price; tight: the smallest ε that we can prove,
-for the two kinds of neighbours; all at δ = {delta}. Equal tight ε: the noise is chosen so that the tight price under
-add/remove is at most the ε of the row. η: step size, σ: noise multiplier. PATE learns from the even test images and is
-scored on the odd ones. Published numbers are of the network of PATE's public code, which was not trained here.
-Formula: {accountants}."""
+Accuracy on the test set in %: mean over seeds, with their standard deviation (sd). One seed has no standard deviation.
+Samplers predict with the average of their posterior samples. All ε are at δ = {delta}. Paper's ε: the one that the
+paper prints. Formula ε: the price by the paper's accountant, or by the method's own where the paper's has none. Tight
+ε: the smallest ε that our accountants prove, for both kinds of neighbours. At equal tight ε the noise is chosen so
+that the tight ε under add/remove is at most that of the row. η: step size. σ: noise multiplier. PATE learns from the
+even test images and is scored on the odd ones. Published numbers are of the network of PATE's public code, which we
+did not train. Accountant of the formula: {accountants}."""
 TRAINING_VIOLATED = "†: a condition of the guarantee is not met."
+
+
+def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the variant of a problem added to its name, such as "gan labels=public"."""
+    variant = frame.variant.str.removeprefix("problem.")
+    return frame.assign(problem=(frame.problem + " " + variant).str.strip())
 
 
 def training_summary(
@@ -146,7 +152,7 @@ def training_summary(
         % interval (low, high), which are nan for one seed. accuracy_paper: published accuracy.
     """
     rows = []
-    for row, group in seed_summaries(frame, TRAINING_KEYS):
+    for row, group in seed_summaries(with_problem_variants(frame), TRAINING_KEYS):
         row["label"] = (names or {}).get(row["run"]) or look(row["method"], "network").label
         row |= {column: group[column].mean() for column in TRAINING_MEANS if column in group}
         row |= {name: group[name].max() for name in ("answered", "epsilon_data_dependent") if name in group}
@@ -198,10 +204,10 @@ def training_page(
 
 def _training_notes(table: pd.DataFrame) -> str:
     private = table[np.isfinite(table.epsilon_add_remove) & table.accountant_promised.ne("")]
-    of = private.groupby("method", sort=False).accountant_promised.agg(
-        lambda names: "/".join(sorted(set(names)))
+    names = private.groupby("method", sort=False).accountant_promised.unique()
+    accountants = ", ".join(
+        f"{look(str(method), 'network').label}: {'/'.join(sorted(of))}" for method, of in names.items()
     )
-    accountants = ", ".join(f"{look(str(method), 'network').label}: {name}" for method, name in of.items())
     text = TRAINING_NOTES.format(accountants=accountants, delta=numbers(private.delta))
     return f"{text}\n{TRAINING_VIOLATED}" if table.violated.ne("").any() else text
 
@@ -236,13 +242,20 @@ def _beside(row: pd.Series) -> str:
 
 def _training_block(rows: pd.DataFrame) -> list[str]:
     """Return the table of one block."""
-    columns = ["network", "method", "settings", "published", "ours", "sd", "seeds", "paper's ε", "formula ε"]
-    lines = []
-    for _, row in rows.iterrows():
-        cells = [row.problem, row.label, hyperparameters(row, TRAINING_SYMBOLS), percent(row.accuracy_paper)]
-        cells += [_accuracy(row), percent(row.sd), _seeds(row)]
-        lines.append([*cells, *(epsilon(row[column]) for column in ["epsilon_claimed", *TRAINING_PRICES])])
-    return table([*columns, "tight ε, add/remove", "tight ε, replace-one"], lines, left=3)
+    columns: dict[str, Cell] = {
+        "network": cell("problem"),
+        "method": cell("label"),
+        "settings": lambda row: hyperparameters(row, TRAINING_SYMBOLS),
+        "published": cell("accuracy_paper", percent),
+        "ours": _accuracy,
+        "sd": cell("sd", percent),
+        "seeds": _seeds,
+        "paper's ε": cell("epsilon_claimed", epsilon),
+        "formula ε": cell("epsilon_promised", epsilon),
+        "tight ε, add/remove": cell("epsilon_add_remove", epsilon),
+        "tight ε, replace-one": cell("epsilon_replace_one", epsilon),
+    }
+    return rows_table(rows, columns, left=3)
 
 
 # Logistic regression on features: Tables 1 and 2 of ryffel2022
@@ -282,36 +295,45 @@ NOISE = {
 }
 PAPER_NETWORKS = {"paper_resnet18": "ResNet-18", "paper_alexnet": "AlexNet"}
 HEAD_INTRODUCTION = """\
-Logistic regression on the features of a network trained on public images, {schedule}: DP-Langevin (the paper's
-DP-SGLD) beside DP-SGD and training without privacy. First as the authors' public code and commands ran it, on the
-paper's networks; then with their noise and clips, but the steps and minibatches of the text, on rows that are cut; then
-with noise chosen anew, where only rows of the same proven price compare. But for the first, as in the paper, step sizes
-follow from the largest eigenvalue of the private features, which no ε here pays for; in the last block they follow
-from the public bound on the rows."""
+Logistic regression on the features of a network that was trained on public images, {schedule}. DP-Langevin (the paper
+calls it DP-SGLD) stands beside DP-SGD and beside training without privacy. The first block has the settings of the
+authors' public code and commands, on the paper's networks. The next blocks have the authors' noise and clips, the
+steps and minibatches of the paper's text, and rows that are cut to a bound. The other blocks have noise that we
+calibrated. Compare only rows of equal proven ε. As in the paper, step sizes follow from the largest eigenvalue of the
+private features, which no ε here pays for. Two blocks differ: the first has the authors' step sizes, and the last has
+step sizes from the public bound on the rows."""
 HEAD_NOTES = """\
-Accuracy on the test set in %: the last iterate ("ours"), mean over seeds with its 95 % t-interval, and that of the
-best epoch on the test set, which the authors' code reports and the paper's numbers are; these stand in every block,
-for which the paper prints ε = 1.0. Weights of its networks are not public: ours were trained on the same images.
-Beside a network that the paper does not have stand its numbers for those that it has. The five ε, at the δ of the
-row, for replace-one neighbours: the paper's Theorem 3.1 with K = epochs, as its code counts (the steps are those of
-our features, so it is not quite 1), and with K = steps, as the theorem says (no bound for batches: the proof covers
-full batches); the smallest ε that we can prove with all iterates visible (for DP-Langevin's subsets by the larger of
-both directions of a step, up to 25 % above each alone; for shuffled epochs, as the authors ran it, without what
-shuffling may hide, so that the truth lies between the attack and it); a bound for the last iterate alone (Bok, Su,
-Altschuler 2024), where it applies; and a lower
-bound ({confidence} confidence) by an attack on a pair of records that this problem admits, through the step that
-trains. The attack takes the best of a flipped label, x and -x, and pairs of other lengths. All other records are zero,
-which is no record of the data. Where the authors' code has no bound on the rows, the pair is no longer than 99 % of the
-public rows, and the bias is left out. In the block "attacked among the records" all other records are
-those of the data set, and the pair is x and -x along the direction in which these have the smallest second moment;
-each run of this attack is a whole training. An attack on the theorem's
-hypotheses, any loss with gradients as long, shows more of the same start, steps and noise (the authors' code starts
-closer to a known point than the theorem does). Add/remove: the price for the other kind of neighbours with Poisson
-batches, which is what the authors' accountant for DP-SGD computes."""
+Accuracy on the test set is in %. "Ours" is the last iterate: the mean over seeds, with its 95 % t-interval. "Best
+epoch" is the best epoch on the test set, which the authors' code reports. The paper's numbers are of the best epoch,
+too. The paper prints them for ε = 1.0, and they stand in every block. The weights of its networks are not public: we
+trained ours on the same images. A network that the paper does not have stands beside the paper's numbers for its own
+networks.
+
+All ε are at the δ of the row. They are for replace-one neighbours, except the last column.
+
+- Formula, K = epochs: the paper's Theorem 3.1, with K counted as in the authors' code. The step sizes are those of our
+  features, so this ε is not exactly 1.
+- Formula, K = steps: the same theorem, with K as it is stated. Its proof covers full batches only, so it is no bound
+  for minibatches.
+- All iterates: the smallest ε that our accountants prove if all iterates are visible. For DP-Langevin's subsets it is
+  the larger of both directions of a step, up to 25 % above each alone. For shuffled epochs (the authors' code) it does
+  not count what shuffling hides. The true ε then lies between the attack and this ε.
+- Last iterate: a bound for the last iterate alone (Bok, Su, Altschuler 2024), where it applies.
+- Attack: a lower bound ({confidence} confidence) by an attack on a pair of records that this problem admits, through
+  the step that trains. It is the best of a flipped label, of x and -x, and of pairs of other lengths. All other
+  records are zero; the data have no such record. Where the authors' code does not bound the rows, the pair is at
+  most as long as 99 % of the public rows, and the bias is left out. In the block "attacked among the records" all
+  other records are those of the data set. The pair is then x and -x along the direction in which the records have the
+  smallest second moment, and each run of the attack is a whole training. An attack on the theorem's hypotheses admits
+  any loss with gradients of this length. It shows a larger ε for the same start, steps and noise. The authors' code
+  starts closer to a known point than the theorem does.
+- Add/remove: the proven ε for add/remove neighbours with Poisson batches. The authors' accountant for DP-SGD computes
+  this ε.
+"""
 
 
 def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:
-    """Return one row for each set of features and run with one schedule: accuracy, prices and settings.
+    """Return accuracy, prices and settings of each set of features and run with one schedule.
 
     Parameters
     ----------
@@ -321,26 +343,19 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
         Schedule of the step sizes.
     published : Sequence of Mapping
         Printed accuracies {dataset, method, network, accuracy}. A number stands beside the rows of its own
-        features (columns paper_<network>). It also stands beside features of networks that the paper does not
-        have.
-
-    Returns
-    -------
-    DataFrame
-        Accuracy with its 95 % interval over seeds (low, high), accuracy of the best epoch, prices and
-        settings.
+        features (columns paper_<network>), and beside features of networks that the paper does not have.
 
     Raises
     ------
     ValueError
         No run has this schedule.
     """
-    kept = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
-    if kept.empty:
+    runs = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
+    if runs.empty:
         raise ValueError(f"no run with schedule {schedule!r}: the runs have {sorted(set(frame.schedule))}")
     networks = [*dict.fromkeys(f"paper_{printed['network']}" for printed in published)]
     rows = []
-    for row, group in seed_summaries(kept, HEAD_KEYS):
+    for row, group in seed_summaries(runs, HEAD_KEYS):
         row |= dict.fromkeys(networks, math.nan)
         task, _, network = row["dataset"].partition("_")
         has = network in [printed["network"] for printed in published if printed["dataset"] == task]
@@ -349,11 +364,15 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
             if printed["dataset"] == task and mine and row["method"] == printed["method"]:
                 row[f"paper_{printed['network']}"] = printed["accuracy"]
         row["epsilon_claimed"] = row["epsilon"] if row["calibration"] == "published" else math.nan
-        best = group.get(BEST, pd.Series(math.nan, group.index))
-        rows.append({**group.iloc[0], **row, BEST: best.mean()})
+        rows.append({**group.iloc[0], **row, BEST: _best_epoch(group)})
     columns = [*HEAD_KEYS, *networks, *SCORES, BEST, *HEAD_PRICES, *HEAD_SETTINGS, "violated"]
     table = pd.DataFrame(rows)[columns]
     return sort_by(table, block=[*HEAD_BLOCKS], dataset=[*table.dataset.unique()])
+
+
+def _best_epoch(group: pd.DataFrame) -> float:
+    """Return the mean accuracy of the best epoch, nan if the runs have none."""
+    return float(group[BEST].mean()) if BEST in group else math.nan
 
 
 def of_features(features: Mapping[str, Mapping[str, str]], name: str) -> Mapping[str, str]:
@@ -400,34 +419,39 @@ def heads_page(
 def _heads_block(rows: pd.DataFrame, features: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Return the table of one block."""
     papers = {
-        column: name
+        f"paper, {name}": cell(column, percent)
         for column, name in PAPER_NETWORKS.items()
         if column in rows and rows[column].notna().any()
     }
-    columns = [
-        "task",
-        "network",
-        "method",
-        "noise",
-        "settings",
-        *(f"paper, {name}" for name in papers.values()),
-    ]
-    lines, best = [], bool(rows.accuracy_best_epoch.notna().any())
-    for _, row in rows.iterrows():
-        of = of_features(features, row.dataset)
-        cells = [of["task"], of["network"], look(row.method, "features").label, NOISE[row.calibration]]
-        cells += [hyperparameters(row, HEAD_SYMBOLS), *(percent(row[column]) for column in papers)]
-        cells += [percent(row.accuracy_best_epoch)] if best else []
-        lines.append([*cells, _accuracy(row), _interval(row), f"{row.seeds}", *_prices(row, HEAD_PRICES)])
-    columns += ["best epoch"] if best else []
-    return table([*columns, "ours", "95 % interval", "seeds", "δ", *HEAD_PRICES.values()], lines, left=5)
+    columns: dict[str, Cell] = {
+        "task": lambda row: of_features(features, row.dataset)["task"],
+        "network": lambda row: of_features(features, row.dataset)["network"],
+        "method": _features_method,
+        "noise": cell("calibration", NOISE.__getitem__),
+        "settings": _head_settings,
+        **papers,
+        **({BEST_EPOCH: cell(BEST, percent)} if rows[BEST].notna().any() else {}),
+        **OURS,
+        **_prices(HEAD_PRICES),
+    }
+    return rows_table(rows, columns, left=5)
 
 
-def _prices(row: pd.Series, columns: Iterable[str]) -> list[str]:
-    """Return δ and the prices of a row, empty texts for a run without privacy."""
-    if row.method == "sgd":
-        return [""] * (1 + len([*columns]))
-    return [number(row.delta), *(epsilon(row[column]) for column in columns)]
+def _features_method(row: pd.Series) -> str:
+    return look(row.method, "features").label
+
+
+def _head_settings(row: pd.Series) -> str:
+    return hyperparameters(row, HEAD_SYMBOLS)
+
+
+def _prices(columns: Mapping[str, str]) -> dict[str, Cell]:
+    """Return the columns of δ and prices, which are empty for a run without privacy."""
+
+    def private(column: str, text: Callable[[float], str]) -> Cell:
+        return lambda row: "" if row.method == "sgd" else text(row[column])
+
+    return {"δ": private("delta", number), **{name: private(key, epsilon) for key, name in columns.items()}}
 
 
 # The last block is trained too: Table 3 of ryffel2022
@@ -454,12 +478,12 @@ TRAINED_PARTS = {
     "block": "Last block and head",
 }
 FINETUNE_NOTES = """\
-CIFAR-10: the last block of a network that was trained on CIFAR-100 is trained together with a new head, by DP-SGD and
-without privacy, and for comparison the head alone in the same loop. Accuracy on the test set in %: the last iterate,
-mean over seeds with its 95 % t-interval, and that of the best epoch on the test set, which the authors' code reports.
-The paper's numbers are of a ResNet-18 whose weights are not public, its "last and fourth block", and for the head those
-of Table 1. On the ResNet-18 all settings are the authors'; on the ResNet-20, which the paper does not have, step and
-clip were chosen with images held out."""
+CIFAR-10. The last block of a network that was trained on CIFAR-100 is trained together with a new head, by DP-SGD and
+without privacy. For comparison the same loop trains the head alone. Accuracy on the test set is in %. "Ours" is the
+last iterate: the mean over seeds, with its 95 % t-interval. "Best epoch" is the best epoch on the test set, which the
+authors' code reports. The paper's numbers are of a ResNet-18 whose weights are not public: of its "last and fourth
+block", and for the head those of Table 1. The ResNet-18 has the authors' settings. The paper has no ResNet-20: we
+chose its step and clip on held-out images."""
 
 
 def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.DataFrame:
@@ -475,9 +499,8 @@ def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.Da
     printed = {entry["run"]: entry["accuracy"] for entry in published}
     rows = []
     for row, group in seed_summaries(frame, ["run", "problem", "method"]):
-        best = group.get(BEST, pd.Series(math.nan, group.index)).mean()
-        own = {"paper_resnet18": printed.get(row["run"], math.nan), BEST: best}
-        rows.append({**group.iloc[0], **row, **own})
+        paper = printed.get(row["run"], math.nan)
+        rows.append({**group.iloc[0], **row, "paper_resnet18": paper, BEST: _best_epoch(group)})
     columns = [
         "run",
         "problem",
@@ -505,37 +528,32 @@ def finetune_page(
     """
     summary = finetune_summary(frame, published=published)
     notes = [FINETUNE_NOTES, *_assumed(frame.assumptions), *_failed(summary), ""]
-    columns = [
-        "trained",
-        "network",
-        "method",
-        "settings",
-        "parameters",
-        "paper, ResNet-18",
-        "best epoch",
-        "ours",
-        "95 % interval",
-    ]
-    lines = []
-    for _, row in summary.iterrows():
-        cells = [TRAINED_PARTS[row.problem], networks[row.problem], look(row.method, "features").label]
-        cells += [hyperparameters(row, HEAD_SYMBOLS), f"{row.parameters:.0f}", percent(row.paper_resnet18)]
-        cells += [percent(row.accuracy_best_epoch)]
-        lines.append([*cells, _accuracy(row), _interval(row), f"{row.seeds}", *_prices(row, FINETUNE_PRICES)])
-    return page(title, [*notes, *table([*columns, "seeds", "δ", *FINETUNE_PRICES.values()], lines, left=4)])
+    columns: dict[str, Cell] = {
+        "trained": cell("problem", TRAINED_PARTS.__getitem__),
+        "network": cell("problem", networks.__getitem__),
+        "method": _features_method,
+        "settings": _head_settings,
+        "parameters": cell("parameters", "{:.0f}".format),
+        "paper, ResNet-18": cell("paper_resnet18", percent),
+        BEST_EPOCH: cell(BEST, percent),
+        **OURS,
+        **_prices(FINETUNE_PRICES),
+    }
+    return page(title, [*notes, *rows_table(summary, columns, left=4)])
 
 
 # Smoothness and condition numbers: Table 4 of ryffel2022
 
 RATIO_NOTES = """\
-The ratio (ε n²/(α d))/(β/λ)² of Theorem 4.2: K grows as n² where it is below 1. Rows of the paper are computed from its
-printed β, the λ of its commands and n; ours from the features. The printed ratios come out with d = classes, ε = 1 and
-the integer order α of the epoch that its code reports (the best on the test set). The number of parameters, which the
-theorem means by d, is classes × features (the number of features is that of their public code). In the last column
-α = 1 + 2 ln(1/δ)/ε and half of ε as well, as the proof of the (ε, δ) version sets them, δ = 1e-5. Our α is the best
-order of the formula at K = epochs. λ is the strong convexity (the regulariser is (λ/2)‖W‖²). Our β is that of the
-lemma, ½ λ_max(XᵀX/n) + λ, read off the private features; their code averages ½ λ_max over minibatches, which is no
-less. It grows with the square of the scale of the features, which is a choice (`conf/problem`)."""
+The ratio (ε n²/(α d))/(β/λ)² of Theorem 4.2: K grows as n² where it is below 1. Rows of the paper are computed from
+its printed β, the λ of its commands and n. Our rows are computed from the features. The printed ratios result from d =
+classes, ε = 1 and the integer order α that the authors' code reports for the best epoch on the test set. The theorem's
+d is the number of parameters, which is classes × features (the number of features is that of the authors' public
+code). The last column also has the values of the proof of the (ε, δ) version: α = 1 + 2 ln(1/δ)/ε and half of ε, at δ
+= 1e-5. Our α is the best order of the formula at K = epochs. λ is the strong convexity: the regulariser is (λ/2)‖W‖².
+Our β is that of the lemma, ½ λ_max(XᵀX/n) + λ, read off the private features. The authors' code averages ½ λ_max over
+minibatches, which is at least as large. β grows with the square of the scale of the features, which is a choice
+(`conf/problem`)."""
 
 
 def ratios_page(
@@ -549,16 +567,22 @@ def ratios_page(
 
     The arguments are those of `papers.claims.ryffel2022.growth_ratios`.
     """
-    columns = ["source", "task", "network", "n", "classes", "features", "β", "λ", "β/λ", "α", "printed"]
-    ratios = ["ratio_published", "ratio_classes", "ratio_theorem", "ratio_proof"]
-    lines = []
-    for row in growth_ratios(frame, paper=paper, features=features).to_dict("records"):
-        cells = [row["source"], row["task"], row["network"]]
-        cells += [f"{n:.0f}" for n in (row["records"], row["classes"], row["parameters"] / row["classes"])]
-        cells += [f"{row['smoothness']:.4g}", number(row["l2"]), _power(row["condition"])]
-        lines.append([*cells, f"{row['order']:.3g}", *(_power(row[key]) for key in ratios)])
-    columns += ["d = classes", "d = classes × features", "and the proof's α, ε"]
-    return page(title, [RATIO_NOTES, "", *table(columns, lines, left=3)])
+    columns: dict[str, Cell] = {
+        **{name: cell(name) for name in ("source", "task", "network")},
+        "n": cell("records", "{:.0f}".format),
+        "classes": cell("classes", "{:.0f}".format),
+        "features": lambda row: f"{row.parameters / row.classes:.0f}",
+        "β": cell("smoothness", "{:.4g}".format),
+        "λ": cell("l2", number),
+        "β/λ": cell("condition", _power),
+        "α": cell("order", "{:.3g}".format),
+        "printed": cell("ratio_published", _power),
+        "d = classes": cell("ratio_classes", _power),
+        "d = classes × features": cell("ratio_theorem", _power),
+        "and the proof's α, ε": cell("ratio_proof", _power),
+    }
+    rows = growth_ratios(frame, paper=paper, features=features)
+    return page(title, [RATIO_NOTES, "", *rows_table(rows, columns, left=3)])
 
 
 def _power(value: float) -> str:
