@@ -25,9 +25,9 @@ class MixedDevices(RuntimeError):
 
 
 class Emulated(torch.Tensor):
-    """A tensor of the emulated device.  `inner` is the tensor of the CPU that holds its numbers."""
+    """A tensor of the emulated device.  `own` is the tensor of the CPU that holds its numbers."""
 
-    inner: torch.Tensor
+    own: torch.Tensor
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> "Emulated":
@@ -41,18 +41,18 @@ class Emulated(torch.Tensor):
             device=DEVICE,
             requires_grad=inner.requires_grad,
         )
-        made.inner = inner
+        made.own = inner
         return made
 
     def __repr__(self) -> str:  # type: ignore[override]
-        return f"Emulated({self.inner!r})"
+        return f"Emulated({self.own!r})"
 
     def __deepcopy__(self, memo: Any) -> torch.Tensor:
-        made = Emulated(self.inner.detach().clone())
+        made = Emulated(self.own.detach().clone())
         return torch.nn.Parameter(made, self.requires_grad) if isinstance(self, torch.nn.Parameter) else made
 
     @classmethod
-    def __torch_dispatch__(cls, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         return _computed(op, args, kwargs or {}, Counter())
 
 
@@ -60,7 +60,7 @@ class Generator(torch.Generator):
     """A generator of the emulated device."""
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]
         return DEVICE
 
 
@@ -72,10 +72,10 @@ def generator(device: torch.device) -> torch.Generator:
 def _computed(op: Any, args: Any, kwargs: dict[str, Any], transfers: "Counter[str]") -> Any:
     """Return the result of an operation, on the device that it belongs to; count the copies between devices."""
     tensors = [x for x in tree_iter((args, kwargs)) if isinstance(x, torch.Tensor)]
-    own = [x for x in tensors if isinstance(x, Emulated)]
+    ours = [x for x in tensors if isinstance(x, Emulated)]
     asked = kwargs.get("device")
-    there = bool(own) if asked is None else torch.device(asked).type == NAME
-    if not own and not there:
+    there = bool(ours) if asked is None else torch.device(asked).type == NAME
+    if not ours and not there:
         return op(*args, **kwargs)
     if op in (COPY, CONVERT):
         target, source = (args[0], args[1]) if op is COPY else (there, args[0])
@@ -85,16 +85,16 @@ def _computed(op: Any, args: Any, kwargs: dict[str, Any], transfers: "Counter[st
     else:
         transfers["numbers to the host"] += op in READ
         strangers = [x for x in tensors if not isinstance(x, Emulated) and x.dim()]
-        if own and strangers:  # a single number of the CPU may meet any tensor, as in PyTorch
+        if ours and strangers:  # a single number of the CPU may meet any tensor, as in PyTorch
             raise MixedDevices(f"{op}: a tensor of {NAME} meets one of cpu, {tuple(strangers[0].shape)}")
     if asked is not None:
         kwargs = {**kwargs, "device": torch.device("cpu")}
-    inner = tree_map(lambda x: x.inner if isinstance(x, Emulated) else x, (args, kwargs))
+    inner = tree_map(lambda x: x.own if isinstance(x, Emulated) else x, (args, kwargs))
     found = op(*inner[0], **inner[1])
     if not there:
         return found
     made = tree_map(lambda x: Emulated(x) if isinstance(x, torch.Tensor) else x, found)
-    return return_and_correct_aliasing(op, args, kwargs, made) if own else made
+    return return_and_correct_aliasing(op, args, kwargs, made) if ours else made
 
 
 class _Calls(TorchFunctionMode):

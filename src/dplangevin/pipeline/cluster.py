@@ -24,7 +24,6 @@ import cloudpickle
 from distributed import Client, Future, KilledWorker, WorkerPlugin, as_completed, fire_and_forget, get_worker
 from distributed.client import ClosedClientError
 
-from dplangevin.device import KINDS
 from dplangevin.pipeline.code import PACKAGE, code_hash, package_hash, reachable
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.executor import CLUSTER, Done, Need, R, T, attempted
@@ -32,6 +31,7 @@ from dplangevin.pipeline.executor import CLUSTER, Done, Need, R, T, attempted
 PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
 PATIENCE = 600.0  # seconds to wait for a scheduler that has answered before
 FIRST = 30.0  # seconds to wait for the first answer of a scheduler
+CARRIED = "DPL_MEMORY", "DPL_RANDOM"  # variables of the driver that affect numbers, for the workers
 WAITING = 2  # calls that run or wait at each worker
 REFUSALS = 10  # how often a check may find that the workers in question are gone
 SEEN = 5.0  # seconds between two counts of the workers
@@ -123,7 +123,7 @@ class Cluster:
                 with self.connected(patience) as client:
                     patience = PATIENCE
                     for done in self.gathered(client, job, left, name):
-                        del left[done.index]
+                        del left[done.number]
                         yield done
             except _Lost:
                 print(
@@ -160,6 +160,7 @@ class Cluster:
         offered = self.accepted(client)
         resources = self.asked(offered)
         device = "cuda" if "GPU" in resources else "cpu"
+        given = {name: os.environ.get(name) for name in CARRIED}
         todo, running = deque(left.items()), dict[Future, int]()
         finished, slots, looked = as_completed(loop=client.loop), len(offered), time.monotonic()
         client.register_plugin(Carrier(name, job))
@@ -167,7 +168,7 @@ class Cluster:
         def fill() -> None:
             while todo and len(running) < WAITING * slots:
                 index, argument = todo.popleft()
-                call = name, device, os.environ.get("DPL_MEMORY"), index, argument
+                call = name, {**given, "DPL_DEVICE": device}, index, argument
                 future = client.submit(_called, *call, key=f"{name}-{index}", resources=resources, pure=False)
                 fire_and_forget(future)  # it keeps running if the connection is lost; its key finds it again
                 running[future] = index
@@ -272,8 +273,8 @@ class Cluster:
         """
         declared = {name for each in offered.values() for name in each}
         kind = os.environ.get("DPL_DEVICE") or "auto"
-        if kind not in KINDS:
-            raise ValueError(f"DPL_DEVICE = {kind!r} must be one of {', '.join(KINDS)}")
+        if kind not in ("auto", "cpu", "cuda"):  # which of its GPUs a worker uses is the worker's affair
+            raise ValueError(f"DPL_DEVICE = {kind!r} must be auto, cpu or cuda on a cluster")
         if self.need.gpu and kind == "cuda" and "GPU" not in declared:
             raise ValueError(
                 f"DPL_DEVICE = 'cuda', but no worker declares a GPU: --resources GPU=1 ({self.address})"
@@ -287,16 +288,16 @@ class Cluster:
         return found
 
 
-def _called(name: str, device: str, memory: str | None, index: int, argument: Any) -> Done[Any]:
+def _called(name: str, variables: Mapping[str, str | None], index: int, argument: Any) -> Done[Any]:
     """Return the outcome of a call, made in a worker process.
 
-    `device` and `memory` are the values of DPL_DEVICE and DPL_MEMORY, which affect numbers.
+    `variables` are the values of environment variables that affect numbers; None for one that is not set.
     """
     job = _loaded(get_worker().plugins[name].job)  # type: ignore[attr-defined]
-    os.environ["DPL_DEVICE"] = device
-    os.environ.pop("DPL_MEMORY", None)
-    if memory is not None:
-        os.environ["DPL_MEMORY"] = memory
+    for variable, value in variables.items():
+        os.environ.pop(variable, None)
+        if value is not None:
+            os.environ[variable] = value
     with pinned():
         return attempted(job.function, index, argument)
 

@@ -43,14 +43,14 @@ class Done(NamedTuple, Generic[R]):
 
     Attributes
     ----------
-    index : int, that of the argument.
+    number : int, that of the argument.
     value : the returned value; None if the call failed.
     error : Exception or None, why there is no value.
     made : str, the computing environment (`pipeline.environment.described`).
     seconds : float, the time that the call took.
     """
 
-    index: int
+    number: int
     value: R | None
     error: Exception | None
     made: str

@@ -176,7 +176,7 @@ def sweep(
         costs = [sum(1.0 if watch is None else watch.cost(work.tasks[i]) for i in group) for group in groups]
         with tqdm(total=sum(costs), **(BAR if watch is None else watch.bar)) as shown:
             for done in computed(work.compute, groups, work.need(files), code):
-                group = groups[done.index]
+                group = groups[done.number]
                 if done.value is None:
                     assert done.error is not None
                     failed |= dict.fromkeys(group, reported(done.error))
@@ -186,7 +186,7 @@ def sweep(
                         store.keep(work.keys[i], *tables, made=done.made)
                 if watch is not None:
                     watch.took([work.tasks[i] for i in group], done.seconds)
-                shown.update(costs[done.index])
+                shown.update(costs[done.number])
     if watch is not None:
         for i, error in sorted(failed.items()):
             watch.lost.setdefault(work.tasks[i].run.name, str(error))

@@ -183,7 +183,7 @@ class GanProblem:
         adversary = self.adversary
         if adversary is not None:
             adversary = replace(adversary, generator=adversary.generator.to(device))
-        moved = {name: each if each is None else each.to(device) for name, each in own.items()}
+        moved: Any = {name: each if each is None else each.to(device) for name, each in own.items()}
         return replace(self, network=self.network.to(device), adversary=adversary, **moved)
 
     @property

@@ -384,7 +384,8 @@ def limits(*rows: tuple[str, float, float, float]) -> pd.DataFrame:
 )
 def test_intervals_decide_not_points(interval: tuple[float, float, float], verdict: str) -> None:
     frame = limits(("a", *interval), ("b", 1.0, 1.0, 1.0))
-    for over in ({}, {"over": {"case": "b"}, "keys": ["axis"]}):
+    several: tuple[dict[str, Any], ...] = ({}, {"over": {"case": "b"}, "keys": ["axis"]})
+    for over in several:
         found = rules.covered(frame, where={"case": "a"}, bounds=[0.9, 1.1], what="", **over)
         assert (found["verdict"], found["measure"]) == (verdict, "interval")
 
