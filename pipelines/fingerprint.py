@@ -34,7 +34,7 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
         found[kind] = {name: code_hash(*code) for name, code in names.items()}
     found["run"] = {
         name: of("run", *(value(conf, key) for key in (f"experiment.{run['experiment']}", *run["params"])))
-        for name, run in conf["pipeline"]["runs"].items()
+        for name, run in conf["pipeline"]["run_stages"].items()
     }
     found["analysis"] = {
         name: shown("analyse", described(cfg, name)) for name in conf["pipeline"]["analyses"]

@@ -1,4 +1,4 @@
-// Draws the charts, filters the claims and serves the menus. Pages say all that matters without it.
+// Draws the chart of compare.html, filters the claims and serves the menus. Pages say all that matters without it.
 "use strict";
 
 const STYLE = {
@@ -10,29 +10,52 @@ const STYLE = {
   text: {color: "var(--ink)"},
 };
 
-// Letters of the longest name in a scale: a legend has as many columns as fit
-function longest(part) {
-  if (!part || typeof part !== "object") return 0;
-  const own = Array.isArray(part.domain) ? part.domain.map(name => String(name).length) : [];
-  return Math.max(0, ...own, ...Object.entries(part).filter(([key]) => key !== "datasets").map(([, value]) => longest(value)));
+// The Vega-Lite chart of a score against ε; charts.py describes its data. x and y: titles; ln: a second axis, at the top
+function curves({points, levels, methods}, x, y, ln) {
+  const all = points.map(point => point.eps), domain = [Math.min(...all) / 1.25, Math.max(...all) * 1.25];
+  const look = name => ({domain: methods.map(of => of.label), range: methods.map(of => of[name])});
+  const by = name => ({field: "label", type: "nominal", scale: look(name), legend: {title: null, orient: "bottom", symbolStrokeWidth: 2, symbolSize: 70}});
+  const color = by("color"), strokeDash = by("dash");
+  const value = field => ({field, type: "quantitative", title: y, scale: {zero: false, nice: true}});
+  const tip = (field, title, format) => ({field, title, format, type: format ? "quantitative" : "nominal"});
+  const method = tip("label", "method"), mean = tip("mean", y, ".4~f");
+  const short = "datum.label == '' ? '' : datum.value >= 1e5 || datum.value < 1e-3 ? replace(format(datum.value, '.0e'), '+', '') : format(datum.value, '~r')";
+  const line = {condition: {test: "datum.label == ''", value: "transparent"}, value: "var(--line)"};
+  const at = axis => ({field: "eps", type: "quantitative", scale: {type: "log", domain, clamp: true}, axis});
+  const lines = {
+    data: {values: points},
+    encoding: {
+      x: at({title: x, labelExpr: short, labelOverlap: true, gridColor: line, tickColor: line}), color,
+      tooltip: [method, tip("eps", "ε", ".3~g"), mean, tip("low", "95 % from", ".4~f"), tip("high", "to", ".4~f")],
+      opacity: {condition: {param: "chosen", value: 1}, value: 0.12},
+    },
+    layer: [
+      {mark: {type: "rule", strokeWidth: 1.2}, encoding: {y: value("low"), y2: {field: "high"}}},
+      {mark: {type: "line", strokeWidth: 1.8}, encoding: {y: value("mean"), strokeDash}},
+      {mark: {type: "point", size: 55, strokeWidth: 1.6}, params: [{name: "chosen", select: {type: "point", fields: ["label"]}, bind: "legend"}],
+       encoding: {y: value("mean"), shape: by("shape"), fill: {condition: {test: "datum.state == 'hollow'", value: "var(--ground, white)"}, ...color}}},
+    ],
+  };
+  const layer = [{data: {values: levels}, mark: {type: "rule", strokeWidth: 1.4}, encoding: {y: value("mean"), color, strokeDash, tooltip: [method, mean]}}, lines];
+  const spec = {width: "container", height: 340, autosize: {type: "fit-x", contains: "padding"}};
+  if (!ln) return {...spec, layer};
+  const values = Array.from({length: 13}, (_, k) => Math.exp(k - 7)).filter(e => domain[0] <= e && e <= domain[1]);
+  const top = at({orient: "top", title: "ln ε, the paper's axis", values, labelExpr: "format(log(datum.value), '.0f')", grid: false});
+  return {...spec, layer: [{layer}, {data: {values: points}, mark: {type: "point", opacity: 0, size: 0}, encoding: {x: top}}], resolve: {axis: {x: "independent"}}};
 }
 
-function draw(place, spec) {
-  const narrow = place.clientWidth < 520;
-  const columns = Math.max(1, Math.min(4, Math.floor(place.clientWidth / (45 + 6.6 * longest(spec)))));
-  const made = JSON.parse(JSON.stringify(spec));
-  const config = {...STYLE, legend: {...STYLE.legend, columns: narrow ? 1 : columns, labelLimit: narrow ? place.clientWidth - 60 : 420}, axisY: {labelLimit: narrow ? 125 : 330}};
-  return window.vegaEmbed(place, made, {actions: false, renderer: "svg", config, tooltip: {theme: "custom"}})
+function draw(place, data, x, y, ln) {
+  const narrow = place.clientWidth < 520, longest = Math.max(...data.methods.map(of => of.label.length));
+  const columns = narrow ? 1 : Math.max(1, Math.min(4, Math.floor(place.clientWidth / (45 + 6.6 * longest))));
+  const config = {...STYLE, legend: {...STYLE.legend, columns, labelLimit: narrow ? place.clientWidth - 60 : 420}, axisY: {labelLimit: narrow ? 125 : 330}};
+  return window.vegaEmbed(place, curves(data, x, y, ln), {actions: false, renderer: "svg", config, tooltip: {theme: "custom"}})
     .then(() => {
       place.querySelector("svg").setAttribute("aria-hidden", "true");  // its place has the text
       place.dataset.drawn = "yes";
     });
 }
 
-function json(id) {
-  const found = document.getElementById(id);
-  return found ? JSON.parse(found.textContent) : null;
-}
+const json = id => JSON.parse(document.getElementById(id).textContent);
 
 // What the part of the address after # says: key=value pairs, or the id of a claim
 function asked() {
@@ -40,10 +63,8 @@ function asked() {
   return hash.includes("=") ? new URLSearchParams(hash) : null;
 }
 
-function remember(form, defaults) {
-  const pairs = [...new FormData(form)].filter(([key, value]) => value && value !== (defaults || {})[key]);
-  const hash = new URLSearchParams(pairs).toString();
-  history.replaceState(null, "", hash ? "#" + hash : "#");
+function remember(pairs) {
+  history.replaceState(null, "", "#" + new URLSearchParams(pairs));
 }
 
 function restore(form) {
@@ -54,12 +75,6 @@ function restore(form) {
     const value = wanted.get(field.name);
     if (field.tagName !== "SELECT" || [...field.options].some(option => option.value === value)) field.value = value;
   }
-}
-
-function charts() {
-  const jobs = [...document.querySelectorAll("script[data-chart]")].map(script => () =>
-    draw(document.getElementById(script.dataset.chart), JSON.parse(script.textContent)));
-  jobs.reduce((before, job) => before.then(job), Promise.resolve());
 }
 
 function claims() {
@@ -85,17 +100,19 @@ function claims() {
     if (target) target.scrollIntoView();
   }
   form.hidden = false;
-  form.addEventListener("input", () => { apply(); remember(form); });
+  const save = () => { apply(); remember([...new FormData(form)].filter(([, value]) => value)); };
+  form.addEventListener("input", save);
   form.addEventListener("submit", event => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(() => { apply(); remember(form); }));
+  form.addEventListener("reset", () => setTimeout(save));
   addEventListener("hashchange", () => { if (location.hash.length > 1) follow(); });
   follow();
 }
 
 function comparison() {
   const form = document.getElementById("choose"), at = document.getElementById("rank-at");
-  const specs = json("specs"), ranks = json("rank-lines"), body = document.getElementById("ranks");
-  const defaults = Object.fromEntries([...new FormData(form), ...new FormData(at)]);
+  const curvesOf = json("curves"), ranks = json("rank-lines"), body = document.getElementById("ranks");
+  const chosen = () => [...new FormData(form), ...new FormData(at)];
+  const defaults = Object.fromEntries(chosen());
   const label = name => form.elements[name].selectedOptions[0].textContent;
   const put = (id, text) => document.getElementById(id).textContent = text;
   let drawing = Promise.resolve();
@@ -104,8 +121,8 @@ function comparison() {
     const privacy = label("axis").split(":")[0];
     put("chart-title", `${label("series").replace(": every method", "")}: test ${label("score")} against ${privacy}`);
     document.getElementById("smaller").hidden = score === "accuracy";
-    const spec = specs[`${series}|${score}|${axis}`];
-    if (spec) drawing = drawing.then(() => draw(document.getElementById("compare"), spec));
+    const data = curvesOf[`${series}|${score}|${axis}`], ln = axis === "promised" && series.startsWith("wang2015");
+    if (data) drawing = drawing.then(() => draw(document.getElementById("compare"), data, privacy, `test ${label("score")}`, ln));
     const lines = ranks[`${series}|${score}|${axis}|${epsilon}`];
     document.getElementById("ranking").hidden = !lines;
     document.getElementById("no-ranks").hidden = Boolean(lines);
@@ -125,12 +142,7 @@ function comparison() {
       return row;
     }));
   }
-  function save() {
-    const both = new FormData(form);
-    both.append("epsilon", at.elements.epsilon.value);
-    const hash = new URLSearchParams([...both].filter(([key, value]) => value !== defaults[key])).toString();
-    history.replaceState(null, "", "#" + hash);
-  }
+  const save = () => remember(chosen().filter(([key, value]) => value !== defaults[key]));
   function follow() { form.reset(); at.reset(); restore(form); restore(at); show(); }
   for (const one of [form, at]) {
     one.hidden = false;
@@ -141,24 +153,6 @@ function comparison() {
   follow();
 }
 
-function steps() {
-  const form = document.getElementById("steps-form"), specs = json("step-specs"), select = form.elements.steps;
-  const first = select.value;
-  let drawing = Promise.resolve();
-  function show() {
-    document.getElementById("steps-title").textContent = `ε against the number of steps: ${select.selectedOptions[0].textContent}`;
-    drawing = drawing.then(() => draw(document.getElementById("steps"), specs[select.value]));
-  }
-  form.hidden = false;
-  form.addEventListener("change", () => { show(); remember(form, {steps: first}); });
-  form.addEventListener("submit", event => event.preventDefault());
-  addEventListener("hashchange", () => { form.reset(); restore(form); show(); });
-  restore(form);
-  show();
-}
-
 document.documentElement.classList.add("scripted");
-if (window.vegaEmbed) charts();
 if (document.getElementById("filter")) claims();
 if (document.getElementById("choose")) comparison();
-if (document.getElementById("steps-form")) steps();

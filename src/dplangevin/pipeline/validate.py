@@ -106,7 +106,8 @@ def _wrong_numbers(value: Any, key: str, domain: Any = None) -> Iterator[str]:
     """Yield a fault for each nan, and for each number outside the domain that its key names."""
     domain = DOMAINS.get(key.rpartition(".")[2], domain)
     if isinstance(value, Mapping):
-        below = None if "_target_" in value else domain
+        # a mapping that is called epsilon or delta is an entry of that name, and no list of numbers
+        below = domain if key.endswith("s") and "_target_" not in value else None
         for word, each in value.items():
             yield from _wrong_numbers(each, _below(key, word), below)
     elif isinstance(value, list):
