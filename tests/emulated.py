@@ -4,8 +4,11 @@ The numbers are computed on the CPU.  PyTorch's key for backends of third partie
 """
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
@@ -138,3 +141,18 @@ class Device(TorchDispatchMode):
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _computed(op, args, kwargs or {}, self.transfers)
+
+
+@contextmanager
+def on(name: str) -> Iterator[torch.device]:
+    """A device by name: the emulated one, or one that this machine must have."""
+    if name == NAME:
+        with Device():
+            yield DEVICE
+        return
+    if not torch.cuda.is_available():
+        pytest.skip(f"this machine has no device {name}")
+    yield torch.device(name, 0)
+
+
+EVERY = [NAME, pytest.param("cuda", marks=pytest.mark.gpu)]  # devices on which a test runs

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache, reduce
 from typing import Any
 
+import emulated
 import numpy as np
 import pytest
 import torch
@@ -157,6 +158,37 @@ def test_releases_are_finite_repeat_to_the_byte_and_differ_between_seeds(name: s
     assert release.theta.numpy().tobytes() == again.theta.numpy().tobytes()
     if not (name in SAME_FOR_ALL and problem != "logistic"):
         assert all(not torch.equal(release.theta[0], release.theta[s]) for s in (1, 2))
+
+
+def on_device(name: str, problem: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Theta and the probabilities of a release on a device."""
+    of = problem_of(problem).to(device)
+    release = run(name, problem, budgets(name), of)
+    assert release.theta.device.type == device.type
+    return release.theta.cpu(), predictive(
+        of, release.theta
+    ) if release.predicted is None else release.predicted
+
+
+def same_on(name: str, problem: str, device: torch.device) -> bool:
+    wanted = first(name, problem)
+    given = (
+        wanted.predicted if wanted.predicted is not None else predictive(problem_of(problem), wanted.theta)
+    )
+    theta, probability = on_device(name, problem, device)
+    return close(theta, wanted.theta) and torch.allclose(probability, given, atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "problem"), CASES)
+def test_a_release_is_the_same_on_a_device_that_refuses_tensors_of_the_cpu(name: str, problem: str) -> None:
+    with emulated.on(emulated.NAME) as device:
+        assert same_on(name, problem, device)
+
+
+@pytest.mark.gpu
+def test_every_release_is_the_same_on_a_gpu() -> None:
+    with emulated.on("cuda") as device:
+        assert [case for case in CASES if not same_on(*case, device)] == []
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -32,7 +32,8 @@ def keep_heap() -> None:
 def bound(device: torch.device) -> int:
     """Return how many bytes the tensors of one micro-batch may take.
 
-    The environment variable DPL_MEMORY gives the bound in MB.
+    The environment variable DPL_MEMORY gives the bound in MB.  Without it, the bound on a GPU is `GPU` MB, and
+    at most half of the memory that is free there.
 
     Raises
     ------
@@ -41,7 +42,10 @@ def bound(device: torch.device) -> int:
     """
     text = os.environ.get(NAME, "").strip()
     if not text:
-        return (CPU if device.type == "cpu" else GPU) * 2**20
+        if device.type == "cpu":
+            return CPU * 2**20
+        free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
+        return int(min(GPU * 2**20, free / 2))
     try:
         size = float(text)
     except ValueError:

@@ -443,6 +443,7 @@ def _reference(cfg: DictConfig, name: str, target: Path) -> None:
 def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
     """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows."""
     from dplangevin import random
+    from dplangevin.device import pick
     from dplangevin.pipeline.reference import sample_reference
 
     spec, references = cfg.reference, {}
@@ -451,6 +452,7 @@ def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
         problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), seeds)
         rng = random.generator(cfg.seed, f"{name}/reference")
         sampler = instantiate(spec.sampler)
+        problem = problem.to(pick(problem.n * problem.features * sampler.chains))
         references[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, seeds, rng)
     return references
 

@@ -410,7 +410,13 @@ class Work:
             schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
             drawn_in=drawn_in(self.spec),
         )
-        release = method.release(problem, plans, how)
+        try:
+            release = method.release(problem, plans, how)
+        except torch.OutOfMemoryError as error:
+            raise ValueError(
+                f"{first.run.name}: the memory of {problem.device} is full ({error}): lower DPL_MEMORY, repeats or "
+                "budgets_per_unit, or set DPL_DEVICE=cpu"
+            ) from error
         if release.guarantees is not None:  # then the method is alone in its group
             plans = settled(release, plans)
             several, prices = [(method, plans)], [self.prices(group[0], plans)]

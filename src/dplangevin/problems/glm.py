@@ -28,6 +28,7 @@ from torch import Tensor
 
 from dplangevin.checks import positive, real, require
 from dplangevin.data import clip_rows
+from dplangevin.engine import memory
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.losses import Loss, huber, named, softmax
 from dplangevin.random import Batch
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from dplangevin.data import Dataset
     from dplangevin.problems.chain import Chain, Kernel
 
-CELLS = 2**20  # numbers of drawn rows that are gathered at a time
+CELLS = 2**20  # numbers of drawn rows that are gathered at a time on a CPU
 TESTED = 2**22  # margins of test rows that are computed at a time
 NO_TEST = torch.zeros(1, 0)
 LONGEST = 1e18  # targets are clipped to it, so that the square of a slope is finite in float32
@@ -572,7 +573,11 @@ class Glm:
         here = self.device.type == "cpu"  # elsewhere a look at a number would wait for the device
         one = torch.ones(1, device=self.device)
         clipped, common = not bool(clips.isinf().all()), bool((clips == clips[0]).all())
-        at_once = max(1, CELLS // (size * features))
+        at_once = CELLS // (size * features)  # seeds
+        if not here:  # rows, margins and what is computed of them, four times over
+            each = size * (width + len(chains) * self.classes)
+            at_once = memory.bound(self.device) // (4 * each * table.element_size())
+        at_once = max(1, at_once)
         space = Space(table)
 
         def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
