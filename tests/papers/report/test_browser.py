@@ -114,6 +114,13 @@ def test_a_link_has_a_filter_and_a_claim(browser: Browser) -> None:
         assert page.url.endswith("#verdict=contradicted&id=wang2015_target_sgfs")
 
 
+@pytest.mark.parametrize(("width", "tallest"), [(1280, 50_000), (360, 90_000)])  # evidence is folded
+def test_the_page_of_claims_is_short(browser: Browser, width: int, tallest: int) -> None:
+    viewport: Any = {"width": width, "height": 740}
+    with opened(browser, "claims.html", viewport=viewport) as page:
+        assert page.evaluate("document.documentElement.scrollHeight") < tallest
+
+
 def test_claims_are_a_list_without_scripts(browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -97,6 +97,14 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
             "ε is at most 388 (proof), and no attack was run; the claim allows at most 1.",
         ),
         (
+            claim(**RATIO | {"measure": "attack to proof", "ours": 198.0, "asked_low": -INF}),
+            "The ratio lies between 84.9 (attack, 95 % confidence) and 198 (proof); the claim allows at most 1.",
+        ),
+        (
+            claim(**RATIO | {"measure": "attack to proof", "asked_low": -INF}),
+            "Attacks (95 % confidence) show a ratio of 84.9 to 198; the claim allows at most 1.",
+        ),
+        (
             claim(**RATIO, asked_low=-INF),
             "Exact computation gives a ratio of 84.92 to 198; the claim allows at most 1.",
         ),

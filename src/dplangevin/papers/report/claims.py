@@ -143,7 +143,6 @@ class Claim(NamedTuple):
     id: str
     title: str
     paper: str
-    fact: str
     kind: str
     setting: str
     where: str
@@ -197,7 +196,7 @@ def _claim(row: pd.Series, made: Sequence[str]) -> Claim:
     cause = why_open(row)
     exhibits, evidence = (tuple(distinct([row[column]])) for column in ("exhibit", "evidence"))
     return Claim(
-        **row[["id", "title", "paper", "fact", "kind", "setting", "where", "verdict", "measure"]],
+        **row[["id", "title", "paper", "kind", "setting", "where", "verdict", "measure"]],
         statement=tidy(row.statement),
         published=tidy(row.published),
         word=f"{row.verdict}: {cause}" if cause else row.verdict,
@@ -279,13 +278,14 @@ def _measured(row: pd.Series) -> str:
 def _bounds(row: pd.Series) -> str:
     """Return what an attack and a proof show."""
     low, high = (_amount(row, end) for end in (row.low, row.high))
-    if row.unit != "epsilon":
+    if row.unit != "epsilon" and row.ours != row.high:  # what is proven is an upper bound
         return f"attacks (95 % confidence) show {_quantity(row, _span(row, row.low, row.high))}"
+    name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
     if pd.isna(row.low):
-        return f"ε is at most {high} (proof), and no attack was run"
+        return f"{name} is at most {high} (proof), and no attack was run"
     if pd.isna(row.high):
-        return f"ε is at least {low} (attack, 95 % confidence), and no proof bounds it"
-    return f"ε lies between {low} (attack, 95 % confidence) and {high} (proof)"
+        return f"{name} is at least {low} (attack, 95 % confidence), and no proof bounds it"
+    return f"{name} lies between {low} (attack, 95 % confidence) and {high} (proof)"
 
 
 def _asks(row: pd.Series) -> str:

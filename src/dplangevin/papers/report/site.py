@@ -186,6 +186,9 @@ class Site:
             ],
             "counts": dict(zip(columns, lines[0][1], strict=False)),
             "total": lines[0][1][-1],
+            "unshown": sum(
+                count for word, count in zip(columns, lines[0][1], strict=False) if word in claims.OPEN
+            ),
             "facts": len(claims.contradicted(self.table)),
             "readings": int(self.table.kind.eq("reading").sum()),
             "questions": int(self.table.kind.eq("extension").sum()),
