@@ -98,15 +98,15 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
         ),
         (
             claim(**RATIO | {"measure": "attack to proof", "ours": 198.0, "asked_low": -INF}),
-            "The ratio lies between 84.9 (attack, 95 % confidence) and 198 (proof); the claim allows at most 1.",
+            "The ratio to the most that the claim allows lies between 84.9 (attack, 95 % confidence) and 198 (proof).",
         ),
         (
             claim(**RATIO | {"measure": "attack to proof", "asked_low": -INF}),
-            "Attacks (95 % confidence) show a ratio of 84.9 to 198; the claim allows at most 1.",
+            "Attacks (95 % confidence) show 84.9 to 198 times the most that the claim allows.",
         ),
         (
             claim(**RATIO, asked_low=-INF),
-            "Exact computation gives a ratio of 84.92 to 198; the claim allows at most 1.",
+            "Exact computation gives 84.92 to 198 times the most that the claim allows.",
         ),
         (
             claim(**COUNT, asked_low=4177.0, asked_high=4177.0),

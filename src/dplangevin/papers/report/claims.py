@@ -281,6 +281,8 @@ def _bounds(row: pd.Series) -> str:
     if row.unit != "epsilon" and row.ours != row.high:  # what is proven is an upper bound
         return f"attacks (95 % confidence) show {_quantity(row, _span(row, row.low, row.high))}"
     name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
+    if reference := _reference(row):
+        return f"{name} to {reference} lies between {low} (attack, 95 % confidence) and {high} (proof)"
     if pd.isna(row.low):
         return f"{name} is at most {high} (proof), and no attack was run"
     if pd.isna(row.high):
@@ -291,11 +293,11 @@ def _bounds(row: pd.Series) -> str:
 def _asks(row: pd.Series) -> str:
     """Return what the claim asks of our number in words, or "" if that is no range."""
     wanted = asked(row)
-    if wanted is None:
+    if wanted is None or _reference(row):
         return ""
     if wanted.low == wanted.high:
         return f"the paper says {_amount(row, wanted.low)}"
-    who = "the question" if row.kind == "extension" else "the claim"
+    who = _who(row)
     if wanted.low == 0 and math.isinf(wanted.high):
         return f"{who} asks for more than 0"
     if math.isinf(wanted.low):
@@ -305,10 +307,29 @@ def _asks(row: pd.Series) -> str:
     return f"{who} asks for {_span(row, *wanted)}"
 
 
+def _reference(row: pd.Series) -> str:
+    """Return what our number is a multiple of, in words, if it is our value over the value of the claim; else ""."""
+    wanted = asked(row)
+    if row.unit != "ratio" or wanted is None or 1 not in wanted:
+        return ""
+    if wanted.low == wanted.high:
+        return "the printed value"
+    if wanted.high == 1 and wanted.low <= 0:
+        return f"the most that {_who(row)} allows"
+    return f"the least that {_who(row)} asks for" if math.isinf(wanted.high) else ""
+
+
+def _who(row: pd.Series) -> str:
+    """Return "the claim", or "the question" for a question of ours."""
+    return "the question" if row.kind == "extension" else "the claim"
+
+
 def _quantity(row: pd.Series, amount: str) -> str:
     """Return a number with what it measures, such as "4,177 records" or "a ratio of 1.2"."""
     if row.unit == "accuracy":
         return f"{amount} of accuracy" if _difference(row) else f"an accuracy of {amount}"
+    if reference := _reference(row):
+        return f"{amount} times {reference}"
     name = UNITS.get(row.unit, row.unit)
     if row.unit in COUNTABLE:
         return f"{amount} {name}"
