@@ -96,9 +96,29 @@ def test_filters_of_the_claims_and_their_links(browser: Browser) -> None:
         assert {"extension"} == {
             claim.get_attribute("data-kind") for claim in page.locator("article.claim:visible").all()
         }
+    with opened(browser, "claims.html#verdict=too imprecise to tell") as page:
+        assert 0 < shown(page) < everything
+        assert page.locator("article.claim:visible:not([data-verdict='not reproduced'])").count() == 0
     with opened(browser, "claims.html#wang2015_ops") as page:
         assert shown(page) == everything
-        expect(page.locator("#wang2015_ops")).to_be_in_viewport()
+        expect(page.locator("#wang2015_ops q")).to_be_in_viewport()
+        expect(page.locator("#wang2015_ops dl")).to_be_visible()  # a linked claim is open
+
+
+def test_a_link_has_a_filter_and_a_claim(browser: Browser) -> None:
+    with opened(browser, "claims.html#verdict=contradicted&id=wang2015_lemma5") as page:
+        expect(page.locator("#wang2015_lemma5 q")).to_be_in_viewport()
+        expect(page.locator("#wang2015_lemma5 dl")).to_be_visible()
+        assert page.locator("article.claim:visible:not([data-verdict=contradicted])").count() == 0
+        page.locator("#wang2015_target_sgfs h3 a").click()
+        assert page.url.endswith("#verdict=contradicted&id=wang2015_target_sgfs")
+
+
+@pytest.mark.parametrize(("width", "tallest"), [(1280, 50_000), (360, 90_000)])  # evidence is folded
+def test_the_page_of_claims_is_short(browser: Browser, width: int, tallest: int) -> None:
+    viewport: Any = {"width": width, "height": 740}
+    with opened(browser, "claims.html", viewport=viewport) as page:
+        assert page.evaluate("document.documentElement.scrollHeight") < tallest
 
 
 def test_claims_are_a_list_without_scripts(browser: Browser) -> None:
@@ -118,7 +138,7 @@ def test_menus_of_the_comparison(browser: Browser) -> None:
         assert "best" in first
         page.locator("select[name=score]").select_option("brier")
         page.locator("select[name=epsilon]").select_option("0.1")
-        expect(page.locator("#rank-title")).to_contain_text("Brier score on Adult at the tight ε of 0.1")
+        expect(page.locator("#rank-title")).to_contain_text("Brier score on Adult at the proven ε of 0.1")
         assert page.locator("#ranks").inner_text() != first
         page.locator("select[name=axis]").select_option("promised")
         page.locator("select[name=series]").select_option("wang2015/adult")
@@ -127,7 +147,7 @@ def test_menus_of_the_comparison(browser: Browser) -> None:
         link = page.url.rpartition("/")[2]
     with opened(browser, link) as page:
         expect(page.locator("select[name=series]")).to_have_value("wang2015/adult")
-        expect(page.locator("#chart-title")).to_contain_text("Brier score against asked ε")
+        expect(page.locator("#chart-title")).to_contain_text("Brier score against promised ε")
         page.locator("#compare .mark-symbol path").nth(8).hover(force=True)
         expect(page.locator("#vg-tooltip-element")).to_contain_text("95 % from")
 

@@ -29,22 +29,30 @@ def claim(**other: Any) -> pd.Series:
     numbers = {"ours": -0.02, "low": -0.03, "high": 0.01, "asked_low": 0.0, "asked_high": INF}
     judged |= {"verdict": "reproduced", "reason": "why so"}
     return pd.Series(
-        {"id": "a_b", **quote, **judged, **numbers, "exhibit": "x; z", "evidence": "results/runs/x", **other}
+        {
+            "id": "a_b",
+            "title": "A beats B",
+            **quote,
+            **judged,
+            **numbers,
+            "exhibit": "x; z",
+            "evidence": "results/runs/x",
+            **other,
+        }
     )
 
 
 def test_a_plot_shows_ours_beside_what_is_asked() -> None:
     svg = str(claims.plot(claim()))
-    assert 'aria-label="Ours −0.02, from −0.03 to 0.01, asked: at least 0"' in svg
+    said = "We find −2.00 points of accuracy (95 % interval −3.00 to +1.00); the claim asks for more than 0."
+    assert f'aria-label="{said}"' in svg
     ours, left = (
         float(re.findall(f'class="{name}" {key}="([^"]+)"', svg)[0])
         for name, key in (("ours", "cx"), ("asked", "x"))
     )
     assert ours < left  # below what is asked
     wide = str(claims.plot(claim(ours=10.0, low=1.0, high=1000.0, asked_low=-INF, asked_high=2.0)))
-    assert "asked: at most 2, log scale" in wide
-    printed = claims.plot(claim(unit="step size", asked_low=-1.54e-6, asked_high=-1.54e-6))
-    assert 'asked: −1.54e-6"' in printed
+    assert "The axis is logarithmic." in wide
     assert "asked" not in claims.plot(claim(asked_low=math.nan, asked_high=math.nan))
     assert claims.plot(claim(ours=math.nan)) == ""
 
@@ -52,9 +60,88 @@ def test_a_plot_shows_ours_beside_what_is_asked() -> None:
 def test_a_row_has_its_words_links_and_commands() -> None:
     rows = pd.DataFrame([claim(), claim(exhibit=math.nan, evidence="data/manifest/dataset/adult.json")])
     row, alone = claims.read(rows, made=["x"])
-    assert (row.name, row.ours, row.limits, row.reason) == ("b", "−0.02 accuracy", "−0.03 to 0.01", "Why so.")
+    assert (row.title, row.word, row.reason) == ("A beats B", "reproduced", "Why so.")
     assert row.commands == ("make exhibit ID=x FORCE=1", "make exhibit ID=z FORCE=1 SET=pipeline=svhn")
     assert alone.commands == ("dvc repro -f prepare@adult", "dvc repro -f claims")
+
+
+ATTACK = {
+    "unit": "epsilon",
+    "measure": "attack to proof",
+    "ours": math.nan,
+    "asked_low": -INF,
+    "asked_high": 1.0,
+}
+COUNT = {"unit": "records", "measure": "exact", "ours": 4177.0, "low": math.nan, "high": math.nan}
+RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high": 198.0, "asked_high": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            claim(measure="interval, one split"),
+            "We find −2.00 points of accuracy (95 % interval −3.00 to +1.00, over seeds on one split); "
+            "the claim asks for more than 0.",
+        ),
+        (
+            claim(ours=0.9466, low=math.nan, high=math.nan, asked_low=0.895, asked_high=0.905, measure=""),
+            "We find an accuracy of 94.66 % (one value, without an interval); the claim asks for 89.50 to 90.50 %.",
+        ),
+        (
+            claim(**ATTACK, low=4.0885, high=1314.7),
+            "ε lies between 4.09 (attack, 95 % confidence) and 1,315 (proof); the claim allows at most 1.",
+        ),
+        (
+            claim(**ATTACK, low=math.nan, high=387.86),
+            "ε is at most 388 (proof), and no attack was run; the claim allows at most 1.",
+        ),
+        (
+            claim(**RATIO | {"measure": "attack to proof", "ours": 198.0, "asked_low": -INF}),
+            "The ratio to the most that the claim allows lies between 84.9 (attack, 95 % confidence) and 198 (proof).",
+        ),
+        (
+            claim(**RATIO | {"measure": "attack to proof", "asked_low": -INF}),
+            "Attacks (95 % confidence) show 84.9 to 198 times the most that the claim allows.",
+        ),
+        (
+            claim(**RATIO, asked_low=-INF),
+            "Exact computation gives 84.92 to 198 times the most that the claim allows.",
+        ),
+        (
+            claim(**COUNT, asked_low=4177.0, asked_high=4177.0),
+            "Exact computation gives 4,177 records; the paper says 4,177.",
+        ),
+        (
+            claim(verdict="reproduced under stated choices", kind="extension", unit="exponent alpha", measure="range"),
+            "We find an exponent α of −0.02 (smallest to largest of several values: −0.03 to 0.01); the question "
+            "asks for more than 0. Another setting, network or reading meets it.",
+        ),
+        (
+            claim(ours=math.nan, verdict="not testable", measure="", reason="no run; the files are missing"),
+            "No run.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_result_is_one_sentence_with_its_certainty(row: pd.Series, said: str) -> None:
+    assert claims.sentence(row) == said
+
+
+@pytest.mark.parametrize(
+    ("other", "cause"),
+    [
+        ({"high": -0.01}, claims.ABSENT),
+        ({"high": 0.0}, claims.ABSENT),
+        ({}, claims.IMPRECISE),
+        ({"high": -0.01, "setting": "stand-in"}, claims.OUTSIDE),
+        ({"high": -0.01, "measure": "range"}, claims.IMPRECISE),
+        ({"low": math.nan, "high": math.nan, "measure": ""}, claims.IMPRECISE),
+        ({"measure": "exact"}, claims.SOME_CASES),
+        ({"high": -0.01, "verdict": "contradicted"}, ""),
+    ],
+)
+def test_what_is_not_reproduced_has_one_of_four_causes(other: dict[str, Any], cause: str) -> None:
+    assert claims.why_open(claim(**{"verdict": "not reproduced", **other})) == cause
 
 
 def test_sentences_are_in_the_order_of_the_paper() -> None:
@@ -68,6 +155,7 @@ def test_counts_leave_questions_of_ours_apart() -> None:
     rows = [
         claim(),
         claim(verdict="contradicted"),
+        claim(verdict="not reproduced", measure=math.nan),
         claim(kind="reading"),
         claim(kind="extension", verdict="holds"),
     ]
@@ -75,16 +163,18 @@ def test_counts_leave_questions_of_ours_apart() -> None:
     assert dict(zip(columns, lines[0][1], strict=False)) == dict.fromkeys(columns, 0) | {
         "reproduced": 1,
         "contradicted": 1,
+        claims.IMPRECISE: 1,
     }
     assert claims.questions(pd.DataFrame(rows)) == [("holds", 1)]
     ((fact, places),) = claims.contradicted(pd.DataFrame(rows))
-    assert (fact, places) == ("f", [("a_b", "a", "Figure 1")])
+    assert (fact, places) == ("A beats B", [("a_b", "a", "Figure 1")])
 
 
 def test_the_legend_has_every_word() -> None:
     said = {value for name, value in vars(verdicts).items() if name.isupper() and isinstance(value, str)}
     assert said <= {*claims.VERDICTS, *claims.MEASURES}
     assert {*claims.VERDICTS} == {*claims.MARKS}
+    assert {*claims.COUNTED} <= {*claims.VERDICTS, *claims.OPEN}
     assert tuple(claims.KINDS) == verdicts.KINDS
     assert tuple(claims.SETTINGS) == verdicts.SETTINGS
     assert set(claims.MEASURES) == set(verdicts.MEASURES)

@@ -25,6 +25,7 @@ EXHIBITS: Any = OmegaConf.load(ROOT / "conf/report/exhibits.yaml").groups
 NAMES = (
     r"(Theorems?|Lemma|Propositions?|Conditions?|conditions?|Algorithm|Section|eq\.|Tables?|Figure|CIFAR-|ResNet-|and)"
     r" ?[\d.]*\d|et al\. \(\d+\)|exp\(−\d?U\)|1/q²|1/L²?|2 log\(1/δ\)|4LR"
+    r"|95 % (interval|confidence)"
     r"|σ ≥ 1|two (normals|papers|dimensions)|a factor two \(four for DP-SGFS\)|ten thousand records|ε of ten"
     r"|the (two|three (schedules|papers)|four CIFAR-10 rows)"
 )

@@ -1,7 +1,7 @@
 """The rows of the claims table in the form in which the pages show them, and counts of verdicts.
 
-Each row has its quotation, an interval plot, its reason, and the command that recomputes it. Sentences are in
-the order of the papers. The facts behind contradicted claims are listed too.
+Each row has its title, one sentence for its result, its quotation, an interval plot, its reason, and the command
+that recomputes it. Sentences are in the order of the papers. The facts behind contradicted claims are listed too.
 """
 
 from __future__ import annotations
@@ -46,17 +46,16 @@ PLACES: dict[str, dict[str, tuple[float, ...]]] = {
     },
 }  # fmt: skip
 VERDICTS = {
-    verdicts.REPRODUCED: "the claim is shown with the default choices",
-    verdicts.UNDER_CHOICES: "it is not shown with the default choices, but with settings that the paper leaves open or "
-    "with another reading of its definitions, which the reason names; or it is shown, but on a stand-in or on invented "
-    "data",
-    verdicts.NOT_REPRODUCED: "neither the claim nor its opposite is shown",
-    verdicts.CONTRADICTED: "the opposite is shown, in the paper's setting or where it states none, by a 95 % interval, "
-    "a proof, an exact computation or an attack at 95 %",
-    verdicts.NOT_TESTABLE: "there is nothing to compare, and the reason says what is missing",
-    verdicts.HOLDS: "of a question of ours: shown, as above",
-    verdicts.FAILS: "of a question of ours: the opposite is shown",
-    verdicts.UNDECIDED: "of a question of ours: neither is shown",
+    verdicts.REPRODUCED: "Our run with the default choices shows the claim.",
+    verdicts.UNDER_CHOICES: "The default choices do not show the claim. Other settings or readings that the paper "
+    "leaves open show it; the reason names them. Or we show the claim only on a stand-in or on invented data.",
+    verdicts.NOT_REPRODUCED: "We show neither the claim nor a contradiction. A second word says why.",
+    verdicts.CONTRADICTED: "We show the opposite in the paper's setting, or where the paper states no setting. A 95 % "
+    "interval, a proof, an exact computation or an attack (95 % confidence) shows it.",
+    verdicts.NOT_TESTABLE: "We have nothing to compare with the claim. The reason says what is missing.",
+    verdicts.HOLDS: "The answer to a question of ours is yes.",
+    verdicts.FAILS: "The answer to a question of ours is no.",
+    verdicts.UNDECIDED: "We cannot answer a question of ours.",
 }
 MARKS = {  # verdict -> a class of the style sheet and a sign, so that no reader depends on colour
     verdicts.REPRODUCED: ("yes", "✓"),
@@ -68,27 +67,58 @@ MARKS = {  # verdict -> a class of the style sheet and a sign, so that no reader
     verdicts.FAILS: ("no", "✗"),
     verdicts.UNDECIDED: ("open", "○"),
 }
+# Why a claim is not reproduced (see `why_open`), in the order of the counts.
+ABSENT, SOME_CASES, IMPRECISE, OUTSIDE = (
+    "shown absent",
+    "holds in some cases",
+    "too imprecise to tell",
+    "outside our means",
+)
+OPEN = {
+    ABSENT: "Our whole interval, or every exact value, lies outside what the claim asks. It is no contradiction, "
+    "because the paper leaves a setting, its data, a size or a reading open.",
+    SOME_CASES: "Some of our values meet the claim and others do not.",
+    IMPRECISE: "Our interval contains values that meet the claim and values that do not. Or we have a few values "
+    "without an interval.",
+    OUTSIDE: "We could run only a stand-in for the paper's network or data.",
+}
+COUNTED = (
+    verdicts.REPRODUCED,
+    verdicts.UNDER_CHOICES,
+    verdicts.CONTRADICTED,
+    verdicts.NOT_TESTABLE,
+    *OPEN,
+)
 KINDS = {
-    "paper": "the paper's words decide",
-    "reading": "the words leave a size open, and ours decides; it never contradicts",
-    "extension": "a question of ours that the paper does not ask, counted apart, such as the same ordering at equal "
-    "tight ε",
+    "paper": "The paper's words decide.",
+    "reading": "The paper's words leave a size open, and our reading decides. It never contradicts the paper.",
+    "extension": "A question of ours that the paper does not ask, such as the same ordering at equal proven ε. We "
+    "count it apart.",
 }
 SETTINGS = {
-    "paper": "as the paper states it, or no setting is needed",
-    "chosen": "chosen by us where the paper states none",
-    "stand-in": "another network or other data than the paper's; never contradicts",
-    "invented": "data or sizes that the paper does not give; never contradicts",
+    "paper": "We ran the paper's setting, or the claim needs none.",
+    "chosen": "We chose the setting, because the paper states none.",
+    "stand-in": "We ran another network or other data than the paper's. This never contradicts the paper.",
+    "invented": "We invented data or sizes that the paper does not give. This never contradicts the paper.",
 }
 MEASURES = {
-    verdicts.INTERVAL: "a 95 % interval over independent splits or draws",
-    verdicts.ONE_SPLIT: "a 95 % interval over seeds on one split, without the sampling error of the test rows",
-    verdicts.EXACT: "smallest and largest of several numbers of a proof or an exact computation",
-    verdicts.ATTACK: "a lower bound by an attack (95 %) and a proven price; ours is a price that a pair of data sets "
-    "attains, where one is known",
-    verdicts.RANGE: "smallest and largest of several values, not an interval; never contradicts",
-    "": "none: one value, as of one seed; never contradicts",
+    verdicts.INTERVAL: "A 95 % interval over independent splits or draws.",
+    verdicts.ONE_SPLIT: "A 95 % interval over seeds on one split. It leaves out the sampling error of the test rows.",
+    verdicts.EXACT: "The smallest and the largest of several exact values, from a proof or a computation.",
+    verdicts.ATTACK: "A lower bound by an attack (95 % confidence) and an upper bound by a proof.",
+    verdicts.RANGE: "The smallest and the largest of several values. This is no interval and never contradicts.",
+    "": "One value without an interval, such as that of one seed. It never contradicts.",
 }
+UNITS = {"epsilon": "ε", "beta": "β", "exponent alpha": "exponent α"}  # columns of the table -> words
+COUNTABLE = (
+    "records",
+    "features",
+    "digits",
+    "relaxation times",
+    "data passes",
+    "posterior standard deviations",
+    "points",
+)
 
 
 class Claim(NamedTuple):
@@ -96,10 +126,14 @@ class Claim(NamedTuple):
 
     Attributes
     ----------
+    word : str
+        The verdict, and after a colon why it is open if it is "not reproduced" (see `why_open`).
+    open : str
+        The second of these words, or "".
     look, mark : str
         A class of the style sheet, and a sign (see MARKS).
-    ours, limits : str
-        Our number and its limits, formatted.
+    result : str
+        One sentence: our number, how certain it is, and what the claim asks for (see `sentence`).
     exhibits, evidence, commands : tuple of str
         The exhibits that show the claim, the files behind it, and the commands that recompute it.
     plot : Markup
@@ -107,29 +141,25 @@ class Claim(NamedTuple):
     """
 
     id: str
+    title: str
     paper: str
-    fact: str
     kind: str
     setting: str
     where: str
     statement: str
     published: str
     verdict: str
+    word: str
+    open: str
     look: str
     mark: str
-    ours: str
-    limits: str
+    result: str
     measure: str
     reason: str
     exhibits: tuple[str, ...]
     evidence: tuple[str, ...]
     commands: tuple[str, ...]
     plot: Markup
-
-    @property
-    def name(self) -> str:
-        """Return the id without the paper, as words."""
-        return self.id.removeprefix(f"{self.paper}_").replace("_", " ")
 
 
 class Sentence(NamedTuple):
@@ -163,15 +193,17 @@ def read(table: pd.DataFrame, made: Sequence[str]) -> list[Claim]:
 def _claim(row: pd.Series, made: Sequence[str]) -> Claim:
     """Return one row of the claims table."""
     look, mark = MARKS[row.verdict]
+    cause = why_open(row)
     exhibits, evidence = (tuple(distinct([row[column]])) for column in ("exhibit", "evidence"))
     return Claim(
-        **row[["id", "paper", "fact", "kind", "setting", "where", "verdict", "measure"]],
+        **row[["id", "title", "paper", "kind", "setting", "where", "verdict", "measure"]],
         statement=tidy(row.statement),
         published=tidy(row.published),
+        word=f"{row.verdict}: {cause}" if cause else row.verdict,
+        open=cause,
         look=look,
         mark=mark,
-        ours=f"{digits(row.ours)} {row.unit}".strip() if pd.notna(row.ours) else bracket(row),
-        limits=limits(row),
+        result=sentence(row),
         reason=f"{_capital(tidy(row.reason))}.",
         exhibits=exhibits,
         evidence=evidence,
@@ -194,25 +226,141 @@ def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[st
     return (*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims")
 
 
-# Numbers
-
-
-def limits(row: pd.Series) -> str:
-    """Return low and high as text, with "?" for a missing one, or "" if both are missing."""
-    if pd.isna(row.low) and pd.isna(row.high):
+def why_open(row: pd.Series) -> str:
+    """Return the key of OPEN that says why a claim is not reproduced; "" for other verdicts."""
+    if row.verdict != verdicts.NOT_REPRODUCED:
         return ""
-    low, high = ("?" if pd.isna(end) else digits(end) for end in (row.low, row.high))
-    return low if low == high else f"{low} to {high}"
+    if row.setting == "stand-in":
+        return OUTSIDE
+    outside = row.high <= row.asked_low or row.low >= row.asked_high
+    if outside and row.measure in verdicts.CONCLUSIVE:
+        return ABSENT
+    return SOME_CASES if not outside and row.measure in (verdicts.EXACT, verdicts.RANGE) else IMPRECISE
 
 
-def bracket(row: pd.Series) -> str:
-    """Return the text shown instead of our number where only bounds are known, otherwise "".
+# The sentence of a result
 
-    An example is "4.1 (attack) to 1315 (proof)".
+
+def sentence(row: pd.Series) -> str:
+    """Return our number with its certainty and what the claim asks for, as one sentence.
+
+    Without a number of ours it is the first clause of the reason. A second sentence says that the claim holds
+    with other choices, where our number alone does not show that.
     """
-    if row.measure != verdicts.ATTACK or pd.isna(row.high):
+    if pd.isna(row.ours) and row.measure != verdicts.ATTACK:
+        return f"{_capital(tidy(row.reason).split('; ')[0])}."
+    asks = _asks(row)
+    said = f"{_capital(_measured(row))}{f'; {asks}' if asks else ''}."
+    shown = row.high if row.measure == verdicts.ATTACK else row.ours
+    if row.verdict == verdicts.UNDER_CHOICES and (shown < row.asked_low or shown > row.asked_high):
+        said += " Another setting, network or reading meets it."
+    return said
+
+
+def _measured(row: pd.Series) -> str:
+    """Return our number and its certainty in words."""
+    spread = _span(row, *(end for end in (row.low, row.high) if pd.notna(end)))
+    interval = spread.removesuffix(" points").removesuffix(" %")
+    if row.measure == verdicts.ATTACK:
+        return _bounds(row)
+    if row.measure == verdicts.EXACT:
+        return f"exact computation gives {_quantity(row, spread or _amount(row, row.ours))}"
+    found = f"we find {_quantity(row, _amount(row, row.ours))}"
+    if row.measure == verdicts.INTERVAL:
+        return f"{found} (95 % interval {interval})"
+    if row.measure == verdicts.ONE_SPLIT:
+        return f"{found} (95 % interval {interval}, over seeds on one split)"
+    if row.measure == verdicts.RANGE:
+        return f"{found} (smallest to largest of several values: {spread})"
+    return f"{found} (one value, without an interval)"
+
+
+def _bounds(row: pd.Series) -> str:
+    """Return what an attack and a proof show."""
+    low, high = (_amount(row, end) for end in (row.low, row.high))
+    if row.unit != "epsilon" and row.ours != row.high:  # what is proven is an upper bound
+        return f"attacks (95 % confidence) show {_quantity(row, _span(row, row.low, row.high))}"
+    name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
+    if reference := _reference(row):
+        return f"{name} to {reference} lies between {low} (attack, 95 % confidence) and {high} (proof)"
+    if pd.isna(row.low):
+        return f"{name} is at most {high} (proof), and no attack was run"
+    if pd.isna(row.high):
+        return f"{name} is at least {low} (attack, 95 % confidence), and no proof bounds it"
+    return f"{name} lies between {low} (attack, 95 % confidence) and {high} (proof)"
+
+
+def _asks(row: pd.Series) -> str:
+    """Return what the claim asks of our number in words, or "" if that is no range."""
+    wanted = asked(row)
+    if wanted is None or _reference(row):
         return ""
-    return "" if pd.isna(row.low) else f"{digits(row.low)} (attack) to {digits(row.high)} (proof)"
+    if wanted.low == wanted.high:
+        return f"the paper says {_amount(row, wanted.low)}"
+    who = _who(row)
+    if wanted.low == 0 and math.isinf(wanted.high):
+        return f"{who} asks for more than 0"
+    if math.isinf(wanted.low):
+        return f"{who} allows at most {_amount(row, wanted.high)}"
+    if math.isinf(wanted.high):
+        return f"{who} asks for at least {_amount(row, wanted.low)}"
+    return f"{who} asks for {_span(row, *wanted)}"
+
+
+def _reference(row: pd.Series) -> str:
+    """Return what our number is a multiple of, in words, if it is our value over the value of the claim; else ""."""
+    wanted = asked(row)
+    if row.unit != "ratio" or wanted is None or 1 not in wanted:
+        return ""
+    if wanted.low == wanted.high:
+        return "the printed value"
+    if wanted.high == 1 and wanted.low <= 0:
+        return f"the most that {_who(row)} allows"
+    return f"the least that {_who(row)} asks for" if math.isinf(wanted.high) else ""
+
+
+def _who(row: pd.Series) -> str:
+    """Return "the claim", or "the question" for a question of ours."""
+    return "the question" if row.kind == "extension" else "the claim"
+
+
+def _quantity(row: pd.Series, amount: str) -> str:
+    """Return a number with what it measures, such as "4,177 records" or "a ratio of 1.2"."""
+    if row.unit == "accuracy":
+        return f"{amount} of accuracy" if _difference(row) else f"an accuracy of {amount}"
+    if reference := _reference(row):
+        return f"{amount} times {reference}"
+    name = UNITS.get(row.unit, row.unit)
+    if row.unit in COUNTABLE:
+        return f"{amount} {name}"
+    if not name or not name[0].isascii() or not name[0].isalpha():
+        return f"{name} = {amount}" if name else amount
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name} of {amount}"
+
+
+def _span(row: pd.Series, *values: float) -> str:
+    """Return the distinct values joined by "to", with the unit of an accuracy once."""
+    texts = [*dict.fromkeys(_amount(row, value) for value in values)]
+    unit = next((unit for unit in (" points", " %") if texts and texts[-1].endswith(unit)), "")
+    return " to ".join([*(text.removesuffix(unit) for text in texts[:-1]), *texts[-1:]])
+
+
+def _amount(row: pd.Series, value: float) -> str:
+    """Return a number as text: accuracies in percent or points, thousands with a comma."""
+    if row.unit == "accuracy" and math.isfinite(value):
+        text = f"{100 * value:+.2f} points" if _difference(row) else f"{100 * value:.2f} %"
+        return text.replace("-", "−")
+    if math.isfinite(value) and 1000 <= abs(value) < 1e6:
+        return f"{value:,.0f}".replace("-", "−")
+    return digits(value if row.measure == verdicts.EXACT else float(f"{value:.3g}"))
+
+
+def _difference(row: pd.Series) -> bool:
+    """Return whether a row compares two accuracies; what such a row asks for is near 0."""
+    return bool(abs(row.asked_low) < 0.2)
+
+
+# Numbers
 
 
 def digits(value: float) -> str:
@@ -236,11 +384,12 @@ WIDTH, HEIGHT, MARGIN = 260, 40, 12
 def plot(row: pd.Series) -> Markup:
     """Return an inline SVG of our number and its limits above the range that the claim asks for.
 
-    It is empty where there is neither a number of ours nor a bracket. The axis is logarithmic if all values
-    are positive and differ by a factor of more than 30.
+    Its label is the sentence of the result. It is empty where there is neither a number of ours nor both an
+    attack and a proof. The axis is logarithmic if all values are positive and differ by a factor of more than 30.
     """
     known = pd.notna(row.ours)
-    if math.isinf(row.ours) or not (known or bracket(row)):
+    bracketed = row.measure == verdicts.ATTACK and pd.notna(row.low) and pd.notna(row.high)
+    if math.isinf(row.ours) or not (known or bracketed):
         return Markup("")
     wanted = asked(row)
     ends = [end for end in (row.low, row.high) if not pd.isna(end)]
@@ -258,13 +407,7 @@ def plot(row: pd.Series) -> Markup:
         share = (turn(value) - least) / (most - least)
         return round(MARGIN + share * (WIDTH - 2 * MARGIN), 1)
 
-    said = (
-        [f"Ours {digits(row.ours)}", *([f"from {limits(row)}"] if ends else [])] if known else [bracket(row)]
-    )
-    if wanted:
-        printed = wanted.low == wanted.high
-        said.append(f"asked: {digits(wanted.low) if printed else wanted.words(digits)}")
-    title = ", ".join(said) + (", log scale" if log else "")
+    title = sentence(row) + (" The axis is logarithmic." if log else "")
     parts = [f'<line class="axis" x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="27" y2="27"/>']
     if wanted:
         low, high = at(wanted[0]), at(wanted[1])
@@ -287,18 +430,18 @@ def plot(row: pd.Series) -> Markup:
 
 
 def counts(claims: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[int]]]]:
-    """Return the verdicts, and lines that count them.
+    """Return the words of COUNTED, and lines that count them.
 
     Returns
     -------
     columns : list of str
-        The verdicts on the papers' claims.
+        The verdicts on the papers' claims, with "not reproduced" divided into the words of OPEN.
     lines : list of (str, list of int)
-        A label, the number of claims with each verdict, and the number of all. One line is for claims in the
+        A label, the number of claims for each column, and the number of all. One line is for claims in the
         papers' words and one for our readings of them; a line for each paper follows each.
     """
     own = claims[~claims.kind.eq("extension")]
-    columns = [*VERDICTS][:5]
+    own = own.assign(word=[why_open(row) or row.verdict for _, row in own.fillna({"measure": ""}).iterrows()])
     lines = []
     for kind, name in (("paper", "In the papers' words"), ("reading", "Read by us: sizes left open")):
         part = own[own.kind.eq(kind)]
@@ -306,9 +449,9 @@ def counts(claims: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[int]]]
             (name, part),
             *((SHORT.get(str(p), str(p)), rows) for p, rows in part.groupby("paper", sort=False)),
         ):
-            numbers = [int(rows.verdict.eq(verdict).sum()) for verdict in columns]
+            numbers = [int(rows.word.eq(word).sum()) for word in COUNTED]
             lines.append((label, [*numbers, len(rows)]))
-    return columns, lines
+    return [*COUNTED], lines
 
 
 def questions(claims: pd.DataFrame) -> list[tuple[str, int]]:
@@ -318,14 +461,17 @@ def questions(claims: pd.DataFrame) -> list[tuple[str, int]]:
 
 
 def contradicted(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Return each fact behind the contradicted claims, with id, paper and place of each of its claims."""
+    """Return each fact behind the contradicted claims, with id, paper and place of each of its claims.
+
+    The title of its first claim stands for a fact.
+    """
     rows = claims[claims.verdict.eq(verdicts.CONTRADICTED)]
     return [
         (
-            str(fact).replace("_", " "),
+            str(group.title.iloc[0]),
             [*zip(group.id, group.paper.replace(SHORT), group["where"], strict=True)],
         )
-        for fact, group in rows.groupby("fact", sort=False)
+        for _, group in rows.groupby("fact", sort=False)
     ]
 
 

@@ -47,8 +47,8 @@ SCORES = {
     "ece": "calibration error",
 }
 AXES = {
-    "proven": "tight ε: what each method is proved to cost",
-    "promised": "asked ε: what was asked of each method",
+    "proven": "proven ε: the smallest that we can prove",
+    "promised": "promised ε: what the paper's theorem says",
 }
 SERIES = {  # folder of runs -> its name in the menu, and whether methods are ranked there
     "compare/adult": ("Adult: every method", True),
@@ -186,10 +186,14 @@ class Site:
             ],
             "counts": dict(zip(columns, lines[0][1], strict=False)),
             "total": lines[0][1][-1],
+            "unshown": sum(
+                count for word, count in zip(columns, lines[0][1], strict=False) if word in claims.OPEN
+            ),
             "facts": len(claims.contradicted(self.table)),
             "readings": int(self.table.kind.eq("reading").sum()),
             "questions": int(self.table.kind.eq("extension").sum()),
             "marks": claims.MARKS,
+            "open": claims.OPEN,
         }
 
     # Claims
@@ -205,6 +209,7 @@ class Site:
             "contradicted": claims.contradicted(self.table),
             "verdicts": [(name, text, *claims.MARKS[name]) for name, text in claims.VERDICTS.items()],
             "exhibits": sorted({name for claim in self.claims.values() for name in claim.exhibits}),
+            "open": claims.OPEN,
             "made": self.made,
             "total": len(self.table),
         }
@@ -252,7 +257,7 @@ class Site:
         files = [
             (
                 f"../exhibits/{name}/{file}",
-                kinds[file.rsplit(".")[-1]] + (", at the tight ε" if "_proven" in file else ""),
+                kinds[file.rsplit(".")[-1]] + (", at the proven ε" if "_proven" in file else ""),
             )
             for file in entry["files"]
         ]
@@ -300,8 +305,8 @@ class Site:
             ("methods", _listed(frame.method.map(lambda method: look(method).label))),
             ("repeats (seeds)", f"{frame.seed.nunique()}"),
             ("δ", _listed(private.delta.map(number))),
-            ("ε asked for", _span(private.epsilon)),
-            ("neighbours of the tight price", _listed(private.adjacency_proven).replace("_", "-")),
+            ("promised ε", _span(private.epsilon)),
+            ("neighbours of the proven ε", _listed(private.adjacency_proven).replace("_", "-")),
         ]
         for column, label in SETTINGS.items():
             values = frame[column].dropna()
