@@ -84,7 +84,7 @@ def half_the_noise(patch: Patch) -> None:
     """Half of what the events claim; for posterior samples twice the scale rho."""
     noise, ball, sample = random.noise, random.gamma_ball, Sampler.sample
     patch.setattr(random, "noise", lambda *shape, **more: noise(*shape, **more) / 2)
-    patch.setattr(random, "gamma_ball", lambda *given: ball(*given) / 2)
+    patch.setattr(random, "gamma_ball", lambda *given, **more: ball(*given, **more) / 2)
     patch.setattr(Sampler, "sample", lambda self, of, rho, *rest: sample(self, of, 2 * rho, *rest))
 
 
