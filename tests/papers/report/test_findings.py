@@ -44,12 +44,13 @@ def test_the_readme_shows_the_first_findings(findings: Any, claims: pd.DataFrame
     assert [title for title in titles if f"**{title}**" in shown] == titles[:SHOWN]
 
 
-def test_a_number_links_to_its_claim(findings: Any, claims: pd.DataFrame) -> None:
+def test_the_first_number_of_a_claim_links_to_it(findings: Any, claims: pd.DataFrame) -> None:
     table = claims.iloc[:1].assign(ours=-0.0123)
     (name,) = table.index
-    entry = dict.fromkeys(TEXTS, f"It is {{{name}.ours:points}} points.")
+    texts = {"sentence": f"It is {{{name}.ours:points}} to {{{name}.ours:percent}}."}
+    entry = dict.fromkeys(TEXTS, "Words.") | texts
     page = in_readme(f"a\n{BEGIN}\nold\n{END}\nb\n", {"one": entry}, table)
-    assert f"*Measured:* It is [−1.2](results/report/claims.html#{name}) points." in page
+    assert f"*Measured:* It is [−1.2](results/report/claims.html#{name}) to −1.2." in " ".join(page.split())
     assert page.startswith(f"a\n{BEGIN}\n")
     assert page.endswith(f"\n{END}\nb\n")
     assert "old" not in page

@@ -52,18 +52,25 @@ class Value(float):
 
 
 class Linked(Value):
-    """A number in a sentence of README.md that links to its claim in the report.
+    """A number in README.md that links to its claim in the report, unless another number has that link.
 
     Attributes
     ----------
     claim : str
         The id of the claim.
+    linked : set of str
+        The ids of the claims that have a link.
     """
 
-    claim: str = ""
+    claim: str
+    linked: set[str]
 
     def __format__(self, form: str) -> str:
-        return f"[{super().__format__(form)}](results/report/claims.html#{self.claim})"
+        text = super().__format__(form)
+        if self.claim in self.linked:
+            return text
+        self.linked.add(self.claim)
+        return f"[{text}](results/report/claims.html#{self.claim})"
 
 
 class Row(NamedTuple):
@@ -148,11 +155,12 @@ def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.D
 
 
 def _item(place: int, entry: Mapping[str, Any], claims: pd.DataFrame) -> str:
-    """Return a finding as an item of a list in Markdown, whose numbers link to their claims."""
+    """Return a finding as an item of a list in Markdown, with one link to each claim that has a number in it."""
+    seen: set[str] = set()
 
     def linked(name: str, number: float) -> Linked:
         value = Linked(number)
-        value.claim = name
+        value.claim, value.linked = name, seen
         return value
 
     title = f"{place}. **{_filled(entry['title'], claims, linked)}**"
