@@ -1,4 +1,4 @@
-"""Write results/claims.csv (`claims`), or the site results/report/ from all results (`page`)."""
+"""Write results/claims.csv (`claims`), the site results/report/ (`page`), or the findings in README.md (`readme`)."""
 
 import argparse
 import sys
@@ -13,11 +13,13 @@ from stage import stage
 from dplangevin import files
 from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.exhibits import read
+from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.site import Site
 from dplangevin.pipeline import cache, manifest
 from dplangevin.pipeline.config import content, load
 
 RESULTS = Path("results")
+README = Path("README.md")
 
 
 def claims(cfg: DictConfig) -> None:
@@ -72,15 +74,25 @@ def page() -> None:
     files.write(RESULTS / "report", Site(load()).pages(), only=True)
 
 
+def readme() -> None:
+    """Write the findings of conf/report/findings.yaml into README.md."""
+    findings = content("report", "findings", load())["findings"]
+    table = read.read_claims(RESULTS / "claims.csv").set_index("id")
+    README.write_text(in_readme(README.read_text("utf-8"), findings, table), "utf-8")
+
+
 @stage
 def main() -> None:
-    """Write the claims or the report, as the command line says."""
+    """Write the claims, the report or the findings of README.md, as the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["claims", "page"])
-    if parser.parse_args().what == "claims":
+    parser.add_argument("what", choices=["claims", "page", "readme"])
+    what = parser.parse_args().what
+    if what == "claims":
         claims(load())
-    else:
+    elif what == "page":
         page()
+    else:
+        readme()
 
 
 if __name__ == "__main__":

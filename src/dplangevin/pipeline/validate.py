@@ -107,7 +107,8 @@ def _wrong_numbers(value: Any, key: str, domain: Any = None) -> Iterator[str]:
     domain = DOMAINS.get(key.rpartition(".")[2], domain)
     if isinstance(value, Mapping):
         # a mapping that is called epsilon or delta is an entry of that name, and no list of numbers
-        below = domain if key.endswith("s") and "_target_" not in value else None
+        singular = key.rpartition(".")[2] in ("epsilon", "delta")
+        below = None if singular or "_target_" in value else domain
         for word, each in value.items():
             yield from _wrong_numbers(each, _below(key, word), below)
     elif isinstance(value, list):

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.report import charts, claims
-from dplangevin.papers.report.findings import Unknown, filled, known
+from dplangevin.papers.report.findings import TEXTS, Unknown, filled, known
 
 CLAIMS = Path(__file__).parents[3] / "conf/claim"
 INF = math.inf
@@ -195,10 +195,10 @@ def test_sentences_take_their_numbers_from_the_claims() -> None:
         filled("{a_c.ours}", table)
 
 
-@pytest.mark.parametrize("part", ["title", "sentence", "why"])
+@pytest.mark.parametrize("part", TEXTS)
 def test_a_finding_is_shown_where_the_table_has_all_that_it_names(part: str) -> None:
     table = pd.DataFrame([claim()]).set_index("id")
-    entry = {"title": "t", "sentence": "{a_b.ours}", "why": "w", "quote": "a_b", "claims": ["a_b"]}
+    entry = dict.fromkeys(TEXTS, "{a_b.ours}") | {"quote": "a_b", "claims": ["a_b"]}
     assert known(entry, table)
     assert not known({**entry, part: "{a_c.ours}"}, table)
 

@@ -15,6 +15,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import read
+from dplangevin.papers.report.findings import TEXTS
 
 ROOT = Path(__file__).parents[3]
 SITE = ROOT / "results/report"
@@ -25,8 +26,7 @@ EXHIBITS: Any = OmegaConf.load(ROOT / "conf/report/exhibits.yaml").groups
 NAMES = (
     r"(Theorems?|Lemma|Propositions?|Conditions?|conditions?|Algorithm|Section|eq\.|Tables?|Figure|CIFAR-|ResNet-|and)"
     r" ?[\d.]*\d|et al\. \(\d+\)|exp\(−\d?U\)|1/q²|1/L²?|2 log\(1/δ\)|4LR"
-    r"|95 % (interval|confidence)"
-    r"|σ ≥ 1|two (normals|papers|dimensions)|a factor two \(four for DP-SGFS\)|ten thousand records|ε of ten"
+    r"|σ ≥ 1|95 %|two (normals|papers|dimensions)|a factor two \(four for DP-SGFS\)|ten thousand records|ε of ten"
     r"|the (two|three (schedules|papers)|four CIFAR-10 rows)"
 )
 WORDS = r"\b(two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|hundred|thousand)\b"
@@ -107,8 +107,7 @@ def test_every_claim_is_there_under_its_id(pages: dict[str, Links], claims: pd.D
 
 
 def written() -> list[tuple[str, dict[str, Any], str]]:
-    parts = ("title", "sentence", "why")
-    found = [(name, entry, entry[key]) for name, entry in FINDINGS.items() for key in parts]
+    found = [(name, entry, entry[key]) for name, entry in FINDINGS.items() for key in TEXTS]
     found += [(name, entry, entry["finding"]) for group in EXHIBITS.values() for name, entry in group.items()]
     return found
 

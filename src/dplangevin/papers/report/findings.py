@@ -1,4 +1,4 @@
-"""Sentences whose numbers come from the claims table.
+"""Sentences whose numbers come from the claims table, and the findings of README.md that consist of them.
 
 A text has fields such as "{wang2015_ops.ours}", which are replaced by the numbers of that claim. No number of
 ours is typed by hand.
@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from textwrap import TextWrapper
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from dplangevin.text import short
+
+TEXTS = ("title", "claimed", "sentence", "certainty", "consequence", "why")  # of a finding, in conf/report
+LABELS = {  # text -> its label in README.md
+    "claimed": "Claimed",
+    "sentence": "Measured",
+    "certainty": "How certain",
+    "consequence": "What follows",
+}
+SHOWN = 5  # README.md shows so many findings
+BEGIN = "<!-- findings: written by `python pipelines/report.py readme` from conf/report/findings.yaml -->"
+END = "<!-- end of findings -->"
+WIDTH = 130  # characters in a line of README.md
 
 
 class Value(float):
@@ -38,6 +51,28 @@ class Value(float):
         return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
+class Linked(Value):
+    """A number in README.md that links to its claim in the report, unless another number has that link.
+
+    Attributes
+    ----------
+    claim : str
+        The id of the claim.
+    linked : set of str
+        The ids of the claims that have a link.
+    """
+
+    claim: str
+    linked: set[str]
+
+    def __format__(self, form: str) -> str:
+        text = super().__format__(form)
+        if self.claim in self.linked:
+            return text
+        self.linked.add(self.claim)
+        return f"[{text}](results/report/claims.html#{self.claim})"
+
+
 class Row(NamedTuple):
     """The numbers of a claim that a sentence may use."""
 
@@ -59,18 +94,97 @@ def named(text: str) -> set[str]:
 def filled(text: str, claims: pd.DataFrame) -> str:
     """Return the text with its numbers filled in, on one line.
 
-    Fields are such as "{id.ours}" or "{id.low:points}". `claims` is the table, indexed by id. Raise Unknown
-    if it lacks a claim that the text names.
+    Parameters
+    ----------
+    text : str
+        A sentence with fields such as "{id.ours}" or "{id.low:points}".
+    claims : DataFrame
+        The claims table, indexed by id.
+
+    Returns
+    -------
+    str
+        The sentence.
+
+    Raises
+    ------
+    Unknown
+        The table lacks a claim that the text names.
     """
-    if absent := sorted(named(text) - set(claims.index)):
-        raise Unknown(
-            f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
-        )
-    rows = {name: Row(*map(Value, claims.loc[name, ["ours", "low", "high"]])) for name in named(text)}
-    return " ".join(text.format_map(rows).split())
+    return _filled(text, claims, lambda name, number: Value(number))
 
 
 def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
     """Return whether the table has every claim that an entry of conf/report/findings.yaml names."""
     ids = {entry["quote"], *entry["claims"]}
-    return ids.union(*(named(entry[part]) for part in ("title", "sentence", "why"))) <= set(claims.index)
+    return ids.union(*(named(entry[part]) for part in TEXTS)) <= set(claims.index)
+
+
+def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.DataFrame) -> str:
+    """Replace the findings of README.md.
+
+    Parameters
+    ----------
+    page : str
+        The text of README.md, with the lines `BEGIN` and `END`.
+    findings : mapping of str to mapping
+        The findings of conf/report/findings.yaml. The first `SHOWN` are written.
+    claims : DataFrame
+        The claims table, indexed by id.
+
+    Returns
+    -------
+    str
+        The text of README.md with the findings between the lines `BEGIN` and `END`.
+
+    Raises
+    ------
+    Unknown
+        The table lacks a claim that a finding names.
+    ValueError
+        The page lacks one of the lines `BEGIN` and `END`, or has it twice.
+    """
+    before, _, rest = page.partition(f"{BEGIN}\n")
+    _, _, after = rest.partition(f"{END}\n")
+    if page.count(f"{BEGIN}\n") != 1 or rest.count(f"{END}\n") != 1:
+        raise ValueError(f"the page needs one line {BEGIN!r}, and one line {END!r} below it")
+    items = [
+        _item(place, entry, claims) for place, entry in enumerate(findings.values(), 1) if place <= SHOWN
+    ]
+    return "\n".join((before + BEGIN, *items, END, after))
+
+
+def _item(place: int, entry: Mapping[str, Any], claims: pd.DataFrame) -> str:
+    """Return a finding as an item of a list in Markdown, with one link to each claim that has a number in it."""
+    seen: set[str] = set()
+
+    def linked(name: str, number: float) -> Linked:
+        value = Linked(number)
+        value.claim, value.linked = name, seen
+        return value
+
+    title = f"{place}. **{_filled(entry['title'], claims, linked)}**"
+    wrapper = TextWrapper(
+        WIDTH,
+        initial_indent="   - ",
+        subsequent_indent="     ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    parts = [
+        wrapper.fill(f"*{label}:* {_filled(entry[part], claims, linked)}") for part, label in LABELS.items()
+    ]
+    return "\n".join((title, *parts))
+
+
+def _filled(text: str, claims: pd.DataFrame, value: Callable[[str, float], Value]) -> str:
+    """Return the text on one line, in which `value` makes each number from the claim's id and the number."""
+    if absent := sorted(named(text) - set(claims.index)):
+        raise Unknown(
+            f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
+        )
+    rows = {
+        name: Row(*(value(name, float(claims[column][name])) for column in Row._fields))
+        for name in named(text)
+    }
+    return " ".join(text.format_map(rows).split())

@@ -25,7 +25,7 @@ from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import compare, privacy, read
 from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.report import charts, claims
-from dplangevin.papers.report.findings import filled, known
+from dplangevin.papers.report.findings import TEXTS, filled, known
 from dplangevin.papers.statistics import sort_by, summary
 from dplangevin.pipeline.config import content
 from dplangevin.text import distinct, epsilon, number, setting, short
@@ -175,9 +175,7 @@ class Site:
             "findings": [
                 {
                     "id": name.replace("_", "-"),
-                    "title": filled(entry["title"], self.by_id),
-                    "sentence": filled(entry["sentence"], self.by_id),
-                    "why": claims.tidy(filled(entry["why"], self.by_id)) + ".",
+                    **{part: filled(entry[part], self.by_id) for part in TEXTS},
                     "quote": self.claims[entry["quote"]],
                     "claims": [self.claims[claim] for claim in entry["claims"]],
                     "exhibit": exhibits[entry["exhibit"]],

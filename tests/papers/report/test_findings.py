@@ -1,0 +1,73 @@
+"""The findings of README.md: those of conf/report/findings.yaml, with numbers that link to their claims."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from dplangevin.papers.exhibits import read
+from dplangevin.papers.report.findings import BEGIN, END, SHOWN, TEXTS, Unknown, in_readme
+
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text("utf-8")
+LONGEST = 20  # words in a sentence, where it can be
+LIMIT = 25  # words in a sentence
+
+
+@pytest.fixture(scope="module")
+def claims() -> pd.DataFrame:
+    return read.read_claims(ROOT / "results/claims.csv").set_index("id")
+
+
+@pytest.fixture
+def findings() -> Any:
+    content: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/report/findings.yaml"))
+    return content["findings"]
+
+
+def test_the_readme_has_the_findings_of_the_report(findings: Any, claims: pd.DataFrame) -> None:
+    assert in_readme(README, findings, claims) == README  # else: python pipelines/report.py readme
+
+
+@pytest.mark.parametrize("part", [part for part in TEXTS if part != "why"])
+def test_another_text_changes_the_readme(part: str, findings: Any, claims: pd.DataFrame) -> None:
+    next(iter(findings.values()))[part] += " Not in the readme."
+    assert "Not in the readme." in in_readme(README, findings, claims)
+
+
+def test_the_readme_shows_the_first_findings(findings: Any, claims: pd.DataFrame) -> None:
+    titles = [entry["title"] for entry in findings.values()]
+    shown = in_readme(README, findings, claims)
+    assert [title for title in titles if f"**{title}**" in shown] == titles[:SHOWN]
+
+
+def test_the_first_number_of_a_claim_links_to_it(findings: Any, claims: pd.DataFrame) -> None:
+    table = claims.iloc[:1].assign(ours=-0.0123)
+    (name,) = table.index
+    texts = {"sentence": f"It is {{{name}.ours:points}} to {{{name}.ours:percent}}."}
+    entry = dict.fromkeys(TEXTS, "Words.") | texts
+    page = in_readme(f"a\n{BEGIN}\nold\n{END}\nb\n", {"one": entry}, table)
+    assert f"*Measured:* It is [−1.2](results/report/claims.html#{name}) to −1.2." in " ".join(page.split())
+    assert page.startswith(f"a\n{BEGIN}\n")
+    assert page.endswith(f"\n{END}\nb\n")
+    assert "old" not in page
+    with pytest.raises(Unknown, match=f"no claim {name}"):
+        in_readme(page, {"one": entry}, table.iloc[:0])
+
+
+@pytest.mark.parametrize("page", ["", f"{BEGIN}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])
+def test_a_readme_without_a_place_for_findings_is_refused(page: str, claims: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="needs one line"):
+        in_readme(page, {}, claims)
+
+
+def test_sentences_are_short(findings: Any) -> None:
+    """At most about twenty words: a few may have more, none many more."""
+    texts = [entry[part] for entry in findings.values() for part in TEXTS]
+    sentences = [part for text in texts for part in re.split(r"(?<!et al)[.:;] ", text)]
+    lengths = [len(sentence.split()) for sentence in sentences]
+    assert max(lengths) <= LIMIT, sentences[lengths.index(max(lengths))]
+    assert sum(length > LONGEST for length in lengths) <= len(lengths) / 10
