@@ -253,7 +253,8 @@ def _numbers(entry: Any, words: set[str], what: str) -> dict[str, float]:
             word: number(str(entry[word])) for word in ("low", "high", "mean", "sd") if word in words
         }
     except ValueError:
-        raise ValueError(f"{what}: {entry!r} must have numbers") from None
+        names = " and ".join(word for word in ("low", "high", "mean", "sd") if word in words)
+        raise ValueError(f"{what}: {entry!r} needs {names}, numbers") from None
     if "low" in numbers and not numbers["low"] < numbers["high"]:
         raise ValueError(f"{what}: low = {numbers['low']:g} must be below high = {numbers['high']:g}")
     if "sd" in numbers and not numbers["sd"] > 0:
