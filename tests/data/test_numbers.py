@@ -191,7 +191,7 @@ def test_what_only_the_rows_or_the_call_show_is_refused_then(tmp_path: Path) -> 
 
 def test_the_example_of_the_documentation_works(tmp_path: Path) -> None:
     """docs/data.md shows a whole file of conf/dataset/."""
-    (example,) = re.findall(r"```yaml\n(title: .*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL)
+    (example,) = re.findall(r"```yaml\n(# Wine: .*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL)
     cfg: Any = OmegaConf.create({"seed": 1, "splits": 2, "dataset": {"wine": OmegaConf.create(example)}})
     assert not validate.check(OmegaConf.to_container(cfg.dataset.wine.loader, resolve=True))
     loader = cfg.dataset.wine.loader
@@ -202,4 +202,4 @@ def test_the_example_of_the_documentation_works(tmp_path: Path) -> None:
     (tmp_path / loader.file).write_text("\n".join(lines) + "\n")
     data = instantiate(loader, _partial_=True)(folder=tmp_path)
     assert data.x_train.shape == (2, 8, len(columns))
-    assert {"title", "citation", "license", "files", "assumptions"} <= set(cfg.dataset.wine)
+    assert {"files", "assumptions"} <= set(cfg.dataset.wine)

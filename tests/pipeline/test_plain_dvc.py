@@ -79,7 +79,7 @@ def test_a_comment_runs_one_stage_and_a_method_those_that_run_it(clone: Path) ->
     run(clone, "git", "restore", ".")
     changed = {name for name, digest in after["run"].items() if digest != before["run"][name]}
     of_ops = {f"method.{name}" for name in ("ops", "ops_gdp", "hybrid", "hybrid_sgld")}
-    runs = config.load(clone / "params.yaml").pipeline.runs
+    runs = config.load(clone / "params.yaml").pipeline.run_stages
     assert changed == {name for name, entry in runs.items() if of_ops & set(entry.params)}
     assert after["dataset"] == before["dataset"]
     assert after["render"] == before["render"]

@@ -251,7 +251,7 @@ def test_a_sweep_is_a_file_that_inherits_an_experiment(tmp_path: Path) -> None:
     adding = "+experiment.sweep.vary.dpvi.clip=[0.5,1.0]"
     cfg = config.compose(["experiment@experiment.sweep=mine", adding], tmp_path / "conf")
     config.check_values(cfg)
-    stage = cfg.pipeline.runs.sweep
+    stage = cfg.pipeline.run_stages.sweep
     assert (stage.experiment, stage.dataset, stage.needs) == ("sweep", "abalone", "dataset/abalone")
     read = ["method.dp_sgd", "method.dpvi", "method.pate", "problem.logistic", "dataset.abalone.assumptions"]
     assert list(filter("seed".__ne__, stage.params)) == read
