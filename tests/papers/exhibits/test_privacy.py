@@ -36,22 +36,46 @@ def printed() -> pd.DataFrame:
     return pd.DataFrame([row(), drawn, other])
 
 
-def test_chart_has_a_row_per_promise_and_a_bar_to_the_attack(printed: pd.DataFrame) -> None:
-    (ax,) = privacy.guarantees(printed, title="t").axes
-    texts = [text.get_text() for text in ax.texts]
-    assert texts == ["Li et al. 2019", "MNIST", "kept in part", "GAN", "no settings"]
+def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: pd.DataFrame) -> None:
+    figure = privacy.guarantees(printed, title="t")
+    (ax,) = figure.axes
+    assert [text.get_text() for text in ax.texts] == ["Li et al. 2019", "MNIST", "holds for add/remove only"]
+    assert "settings are not stated (1): GAN." in captions(figure).replace("\n", " ")
     beyond = [line for line in ax.lines if line.get_marker() == "o"]
     assert [np.asarray(line.get_xdata()).tolist() for line in beyond] == [[privacy.LARGEST]]
     assert beyond[0].get_markerfacecolor() == "white"
-    bars = [line for line in ax.lines if line.get_color() == privacy.ATTACK.colour]
-    assert [np.asarray(line.get_xdata()).tolist()[1] for line in bars] == [0.1]
+    (attack,) = [line for line in ax.lines if line.get_color() == privacy.ATTACK.colour]
+    assert np.asarray(attack.get_xdata()).tolist() == [0.1]
+    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if len(line.get_xdata()) == 2]
+    assert [0.1, privacy.LARGEST] in spans
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"epsilon_replace_one": 0.5}, "holds"),
+        ({"epsilon_add_remove": 2.0}, "not proven"),
+        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0}, "contradicted by the attack"),
+        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0, "rescued": 1}, "holds only at other settings"),
+    ],
+)
+def test_chart_says_the_verdict_in_words(other: dict[str, float], words: str) -> None:
+    (ax,) = privacy.guarantees(pd.DataFrame([row(**other)]), title="t").axes
+    assert ax.texts[-1].get_text() == words
+
+
+def test_a_span_without_an_attack_begins_at_the_left_edge() -> None:
+    (ax,) = privacy.guarantees(pd.DataFrame([row(epsilon_attack=NAN)]), title="t").axes
+    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if len(line.get_xdata()) == 2]
+    assert [ax.get_xlim()[0], privacy.LARGEST] in spans
+    assert privacy.ATTACK.colour not in [line.get_color() for line in ax.lines]
 
 
 def test_table_lists_numbers_and_reasons(printed: pd.DataFrame) -> None:
     page = privacy.guarantees_page(printed, title="Promises")
     assert page.startswith("# Promises\n")
-    assert "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **kept in part** |" in page
-    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **no settings** |" in page
+    assert "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **holds for add/remove only** |" in page
+    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **settings not stated** |" in page
     assert "- GAN: no settings." in page
     assert "## Wang et al. 2015" in page
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
@@ -26,74 +27,104 @@ from dplangevin.text import epsilon, number
 # The papers' promises beside proven ε and attack ε
 
 PRICES = {  # in the order of drawing
-    "epsilon_claimed": Look("claimed", PRICE_COLOURS["claimed"], "|", "", 13.0),
-    "epsilon_formula": Look("the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.5),
-    "epsilon_add_remove": Look("proven (upper bound), add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5),
+    "epsilon_formula": Look("ε by the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.0),
+    "epsilon_claimed": Look("promised ε", PRICE_COLOURS["claimed"], "|", "", 13.0),
+    "epsilon_add_remove": Look(
+        "proven ε (upper bound), add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5
+    ),
     "epsilon_replace_one": Look(
-        "proven (upper bound), replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5
+        "proven ε (upper bound), replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5
     ),
 }
-ATTACK = Look("attack on the hypotheses: at least", PRICE_COLOURS["attack"], "", "-")
+ATTACK = Look("attack ε (lower bound), replace-one", PRICE_COLOURS["attack"], ">", "", 5.5)
 ATTACKS = (
-    "All attacks are on hypotheses, not on a paper's own problem: where all iterates are visible, gradients of any "
-    "direction up to the clip (any loss); on posterior samples, the logistic loss with any other records; these have "
-    "95 % confidence. On the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth loss; it is exact."
+    "Every attack is on the hypotheses of a theorem, not on a paper's own problem. Where all iterates are visible, "
+    "gradients have any direction up to the clip (any loss). On posterior samples, the loss is logistic and the other "
+    "records are free. These attacks have 95 % confidence. On the last iterate of ryffel2022, the loss is any that is "
+    "L-Lipschitz, strongly convex and smooth. This ε is exact for one pair of data sets."
 )
 OUTCOMES = {  # verdict on the numbers alone; results/claims.csv has the verdict on the sentence of the paper
-    verdicts.REPRODUCED: ("kept", "#009E73"),
-    verdicts.UNDER_CHOICES: ("kept in part", "#6B6B00"),
-    verdicts.NOT_REPRODUCED: ("not shown", "#B35900"),
-    verdicts.CONTRADICTED: ("attack above it", "#B2182B"),
-    verdicts.NOT_TESTABLE: ("no settings", "#777777"),
+    verdicts.REPRODUCED: ("holds", "#009E73"),
+    verdicts.UNDER_CHOICES: ("holds in part", "#6B6B00"),
+    verdicts.NOT_REPRODUCED: ("not proven", "#B35900"),
+    verdicts.CONTRADICTED: ("contradicted by the attack", "#B2182B"),
+    verdicts.NOT_TESTABLE: ("settings not stated", "#777777"),
 }
 SMALLEST, LARGEST = 1e-3, 1e4
 PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2015": "Wang et al. 2015"}
+GUARANTEES_TEXT = (
+    "A span leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
+    "the left edge, no attack ε above {smallest} is known. Attacks are on the hypotheses of the theorem (95 % "
+    "confidence, or exact for one pair of data sets). Each ε is at the δ of its promise."
+)
 
 
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
-    """Draw the promised, proven and attack ε of every guarantee, one row each, grouped by paper.
+    """Draw the promised, proven and attack ε of every guarantee with settings, one row each, by paper.
 
-    A bar ends at the attack ε, which is an attack on the hypotheses of the guarantee. The text at the right is
-    the verdict. Values beyond the axis are hollow markers at its end.
+    A span leads from the attack ε to the proven ε for replaced records. The text at the right is the verdict.
+    Values beyond the axis are hollow markers at its end. The caption lists the guarantees without settings.
 
     `frame` has the rows of `papers.analyses.promises`.
     """
-    rows = frame[np.isfinite(frame.epsilon_claimed)]
+    promised = frame[np.isfinite(frame.epsilon_claimed)]
+    priced = promised.mechanism.notna()
+    rows = promised[priced]
     lines: list[tuple[str, pd.Series | None]] = []
     for paper, group in rows.groupby("paper", sort=False):
         lines.append((PAPERS.get(str(paper), str(paper)), None))
         lines += [(row.label, row) for _, row in group.iterrows()]
     with style.settings():
-        figure = Figure(figsize=(9.6, 1.5 + 0.23 * len(lines)), layout="constrained")
+        figure = Figure(figsize=(9.6, 2.1 + 0.23 * len(lines)), layout="constrained")
         ax = figure.subplots()
         ax.set(xscale="log", xlim=(SMALLEST / 1.5, LARGEST * 1.5), ylim=(len(lines) - 0.4, -0.6))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         text_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
         for y, (label, row) in enumerate(lines):
             ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **text_style)
             if row is not None:
-                _guarantee(ax, y, row)
-                text, colour = OUTCOMES[guarantee(frame, id=row.id)["verdict"]]
+                text, colour = _outcome(frame, row)
+                _guarantee(ax, y, row, colour)
                 ax.text(1.01, y, text, color=colour, **text_style)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.set_xlabel("ε at the δ of the promise")
-        figure.suptitle(title, fontsize=11)
-        handles = [entry(of, mew=_edge(of)) for of in PRICES.values()]
-        handles.append(entry(ATTACK, lw=4.5, alpha=0.75))
-        handles.append(style.hollow_entry("hollow: beyond the axis"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
-    return figure
+        ax.set_xlabel("privacy loss ε (log scale)")
+        handles = [entry(of, mew=_edge(of)) for of in (*PRICES.values(), ATTACK)]
+        if rows[[*PRICES]].gt(LARGEST).to_numpy().any():
+            handles.append(style.hollow_entry("hollow: beyond the axis"))
+        return lay_out(figure, title, _guarantees_text([*promised.label[~priced]]), handles)
+
+
+def _guarantees_text(left_out: list[str]) -> str:
+    """Return the caption of `guarantees`, with the names of the promises that are not drawn."""
+    text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
+    if left_out:
+        text += f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
+    return fill(text, 150)
+
+
+def _outcome(frame: pd.DataFrame, row: pd.Series) -> tuple[str, str]:
+    """Return the verdict on a guarantee in words, and its colour."""
+    verdict = guarantee(frame, id=row.id)["verdict"]
+    text, colour = OUTCOMES[verdict]
+    if verdict == verdicts.UNDER_CHOICES:
+        added = row.epsilon_add_remove <= row.epsilon_claimed
+        text = "holds for add/remove only" if added else "holds only at other settings"
+    return text, colour
 
 
 def _edge(of: Look) -> float:
     return 2.2 if of.marker == "|" else 1.0
 
 
-def _guarantee(ax: Axes, y: int, row: pd.Series) -> None:
+def _guarantee(ax: Axes, y: int, row: pd.Series, colour: str) -> None:
+    """Draw the span and the marks of one guarantee; `colour` is that of the span."""
     ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
+    low = row.epsilon_attack if row.epsilon_attack > SMALLEST else SMALLEST / 1.5
+    span: dict[str, Any] = {"lw": 5.0, "zorder": 1, "solid_capstyle": "butt"}
+    ax.plot([low, min(row.epsilon_replace_one, LARGEST)], [y, y], color=tint(colour, 0.3), **span)
     if row.epsilon_attack > SMALLEST:
-        bar: dict[str, Any] = {"lw": 4.5, "alpha": 0.75, "zorder": 1, "solid_capstyle": "butt"}
-        ax.plot([SMALLEST / 1.5, min(row.epsilon_attack, LARGEST)], [y, y], color=ATTACK.colour, **bar)
+        ax.plot(min(row.epsilon_attack, LARGEST), y, **ATTACK.shape, zorder=7)
     for order, (column, of) in enumerate(PRICES.items()):
         value = row[column]
         if math.isnan(value):
@@ -109,21 +140,21 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
     `frame` has the rows of `papers.analyses.promises`.
     """
     lines = [
-        "All ε are at the δ of the promise. Proven: the smallest ε that our accountants prove (for steps without "
-        "replacement by the larger of both directions, up to 25 % above each alone). Attack: a lower bound. "
+        "All ε are at the δ of the promise. Proven ε: the smallest ε that our accountants prove. For steps without "
+        "replacement it is the larger of both directions, up to 25 % above each alone. Attack ε: a lower bound. "
         + ATTACKS,
     ]
     verdict = {promise: guarantee(frame, id=promise) for promise in frame.id}
     columns: dict[str, Cell] = {
         "promise": cell("label"),
         "where": cell("where"),
-        "claimed": cell("epsilon_claimed", epsilon),
+        "promised ε": cell("epsilon_claimed", epsilon),
         "δ": cell("delta", epsilon),
-        "formula": cell("epsilon_formula", epsilon),
-        "add/remove": cell("epsilon_add_remove", epsilon),
-        "replace-one": cell("epsilon_replace_one", epsilon),
-        "attack ≥": cell("epsilon_attack", epsilon),
-        "what came out": cell("id", lambda promise: f"**{OUTCOMES[verdict[promise]['verdict']][0]}**"),
+        "ε by formula": cell("epsilon_formula", epsilon),
+        "proven ε, add/remove": cell("epsilon_add_remove", epsilon),
+        "proven ε, replace-one": cell("epsilon_replace_one", epsilon),
+        "attack ε": cell("epsilon_attack", epsilon),
+        "verdict": lambda row: f"**{_outcome(frame, row)[0]}**",
     }
     for paper, group in frame.groupby("paper", sort=False):
         reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for _, row in group.iterrows()]
