@@ -46,7 +46,7 @@ def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: 
     assert beyond[0].get_markerfacecolor() == "white"
     (attack,) = [line for line in ax.lines if line.get_color() == privacy.ATTACK.colour]
     assert np.asarray(attack.get_xdata()).tolist() == [0.1]
-    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if len(line.get_xdata()) == 2]
+    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if np.size(line.get_xdata()) == 2]
     assert [0.1, privacy.LARGEST] in spans
 
 
@@ -66,7 +66,7 @@ def test_chart_says_the_verdict_in_words(other: dict[str, float], words: str) ->
 
 def test_a_span_without_an_attack_begins_at_the_left_edge() -> None:
     (ax,) = privacy.guarantees(pd.DataFrame([row(epsilon_attack=NAN)]), title="t").axes
-    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if len(line.get_xdata()) == 2]
+    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if np.size(line.get_xdata()) == 2]
     assert [ax.get_xlim()[0], privacy.LARGEST] in spans
     assert privacy.ATTACK.colour not in [line.get_color() for line in ax.lines]
 
