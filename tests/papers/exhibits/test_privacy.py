@@ -122,22 +122,32 @@ def test_exhibit_of_the_pair_draws(pair: pd.DataFrame) -> None:
     assert call(cfg, "draw", pair)._suptitle.get_text() == cfg.title
 
 
-def test_last_iterate_has_a_panel_for_each_setting_and_batch(prices: pd.DataFrame) -> None:
+def test_last_iterate_leads_with_the_batch_of_the_authors(prices: pd.DataFrame) -> None:
     figure = privacy.last_iterate(prices, panels=PANELS)
-    sizes = ("batch 1", "batch 128", "full batch")
-    titles = [f"{label}, {size}" for label in PANELS.values() for size in sizes]
+    first, second = PANELS.values()
+    sizes = [(first, "batch 128"), (second, "batch 128"), (first, "batch 1"), (first, "full batch")]
+    titles = [f"{label}, {size}, δ = 1e-5" for label, size in sizes]
     assert [ax.get_title() for ax in figure.axes] == titles
-    assert "exact ε of the last iterate for a pair" in captions(figure)
-    one, main, _, *_ = figure.axes
-    assert [text.get_text() for text in one.texts] == ["▲ beyond 1e4: all iterates,\nlast iterate"]
-    assert not main.texts
+    text = captions(figure).replace("\n", " ")
+    assert "exact ε of the last iterate for one pair" in text
+    assert "The CSV has the other batch sizes" in text
+    main, _, one, _ = figure.axes
+    assert [text.get_text() for text in one.texts] == ["▲ proven ε above 10000:\nall iterates, last iterate"]
     assert tuple(0.1 * np.sqrt(STEPS)) in [tuple(np.atleast_1d(line.get_ydata())) for line in main.lines]
     assert len(one.lines) == len(privacy.STEP_CURVES) - 2 + 1  # and their number of epochs
     stars = [
         [np.atleast_1d(line.get_xdata())[0] for line in ax.lines if line.get_marker() == "*"]
         for ax in figure.axes
     ]
-    assert stars == [[], [700], []] * 2  # the published ε is at the authors' batch only
+    assert stars == [[700], [700], [], []]  # the printed ε is at the authors' batch only
+
+
+def test_last_iterate_writes_each_epsilon_at_the_steps_of_the_authors(prices: pd.DataFrame) -> None:
+    at = prices[prices.kind.eq("curve") & prices.batch.eq(128) & prices.steps.eq(1000)].assign(steps=700)
+    main, *_ = privacy.last_iterate(pd.concat([prices, at]), panels=PANELS).axes
+    curves = at[at.setting.eq("cifar10_resnet18")].set_index("quantity").epsilon
+    wanted = [f"{curves[name]:.3g}" for name in ("theorem", "last_iterate", "audit")]
+    assert [text.get_text() for text in main.texts] == [*wanted, "1"]
 
 
 def test_pair_s_numbers_are_in_the_caption(pair: pd.DataFrame) -> None:

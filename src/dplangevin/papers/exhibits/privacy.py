@@ -22,7 +22,7 @@ from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
 from dplangevin.papers.exhibits.tables import Cell, cell
-from dplangevin.text import epsilon, number
+from dplangevin.text import epsilon, number, short
 
 # The papers' promises beside proven ε and attack ε
 
@@ -100,7 +100,7 @@ def _guarantees_text(left_out: list[str]) -> str:
     text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
     if left_out:
         text += f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
-    return fill(text, 150)
+    return fill(text, 165)
 
 
 def _outcome(frame: pd.DataFrame, row: pd.Series) -> tuple[str, str]:
@@ -166,25 +166,38 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
 # The ε of the last iterate against the number of steps: Theorem 3.1 of ryffel2022
 
 STEP_CURVES = {
-    "theorem": Look("Theorem 3.1, K = steps (claimed)", PRICE_COLOURS["formula"], "", "-"),
+    "theorem": Look("Theorem 3.1 with K = steps, as it states", PRICE_COLOURS["formula"], "", "-"),
     "theorem_epochs": Look(
-        "Theorem 3.1, K = epochs, as their code counts", PRICE_COLOURS["formula"], "", "--"
+        "Theorem 3.1 with K = epochs, as the code counts", PRICE_COLOURS["formula"], "", "--"
     ),
-    "composition": Look("composition as they quote it (averaged sensitivity)", "#999999", "", "-."),
-    "all_iterates": Look("PLD, all iterates visible (upper bound)", PRICE_COLOURS["replace_one"], "", "-"),
-    "last_iterate": Look("last iterate, Bok et al. 2024 (upper bound)", "#009E73", "", "--"),
-    "audit": Look("one pair that the theorem admits (exact)", PRICE_COLOURS["attack"], "^", "", 5.0),
+    "all_iterates": Look(
+        "proven ε (upper bound), all iterates visible", PRICE_COLOURS["replace_one"], "", "-"
+    ),
+    "last_iterate": Look("proven ε (upper bound), last iterate", "#009E73", "", "--"),
+    "audit": Look("attack ε (lower bound), exact for one pair", PRICE_COLOURS["attack"], "^", "", 5.5),
 }
-PUBLISHED = Look("published: ε = 1.0", PRICE_COLOURS["claimed"], "*", "", 11.0)
-EPOCHS = Look("K of their number of epochs", "#555555", "", ":")
+PUBLISHED = Look("printed ε = 1.0", PRICE_COLOURS["claimed"], "*", "", 11.0)
+EPOCHS = Look("steps in the authors' number of epochs", "#555555", "", ":")
+AT_PUBLISHED = {  # offset in points and alignment of the ε that is written at the authors' number of steps
+    "theorem": (-4, 5, "right"),
+    "last_iterate": (4, -11, "left"),
+    "audit": (6, -8, "left"),
+}
 LOW, HIGH = 0.01, 1e4
+LAST_ITERATE_TEXT = (
+    "Every ε is for replaced records. A triangle is the exact ε of the last iterate for one pair of data sets. Theorem "
+    "3.1 admits this pair: its losses are L-Lipschitz, strongly convex and smooth, and the chain starts at the "
+    "theorem's law. A triangle above a curve of Theorem 3.1 refutes that ε. Triangles below {low:g} are not drawn. The "
+    "proof of Theorem 3.1 covers full batches only. Numbers: ε at the authors' number of steps."
+)
 
 
 def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
     """Draw the ε of the last iterate against the number of steps K, both on log axes.
 
-    Rows of panels are settings, columns are batch sizes. A curve above the axis is named at the top of its
-    panel. An attack ε below the axis is not drawn.
+    The first row has a panel for each setting, at the authors' batch size. The second row has the other batch
+    sizes of the first setting. A curve above the axis is named at the top of its panel. An attack ε below the
+    axis is not drawn.
 
     Parameters
     ----------
@@ -195,60 +208,73 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
         Setting -> its name in the panel titles.
     """
     curves = table[table.kind.eq("curve")]
-    columns = {name: sorted(curves[curves.setting.eq(name)].batch.unique()) for name in panels}
-    width = max(map(len, columns.values()))
+    fixed = table[table.kind.eq("published") & table.schedule.eq("constant")]
+    published = {row.setting: row for _, row in fixed.iterrows()}
+    first, *left_out = panels
+    batches = curves.batch[curves.setting.eq(first)].unique()
+    others = sorted(batch for batch in batches if batch != published[first].batch)
+    width = max(len(panels), len(others))
     with style.settings():
-        figure = Figure(figsize=(2.9 * width, 2.5 * len(panels) + 1.2), layout="constrained")
-        axes = figure.subplots(len(panels), width, squeeze=False, sharex=True, sharey=True)
-        for line, (name, label) in zip(axes, panels.items(), strict=True):
-            here = curves[curves.setting.eq(name)]
-            rows = table[table.setting.eq(name) & table.schedule.eq("constant")]
-            published = rows[rows.kind.eq("published")].iloc[0]
-            for ax, batch in zip(line, columns[name], strict=True):
-                rows = here[here.batch.eq(batch)]
-                _over_steps(ax, rows, published)
-                full = batch == rows.records.iloc[0]
-                ax.set_title(f"{label}, {'full batch' if full else f'batch {batch}'}", fontsize=8.5)
-            line[0].set_ylabel(f"ε at δ = {number(here.delta.iloc[0])}")
-        for ax in axes[-1]:
+        figure = Figure(figsize=(3.5 * width, 7.4), layout="constrained")
+        top, bottom = figure.subplots(
+            2, width, squeeze=False, sharex=True, sharey=True, height_ratios=(1.5, 1)
+        )
+        drawn = [(ax, name, published[name].batch) for ax, name in zip(top, panels, strict=False)]
+        drawn += [(ax, first, batch) for ax, batch in zip(bottom, others, strict=False)]
+        for ax, name, batch in drawn:
+            rows = curves[curves.setting.eq(name) & curves.batch.eq(batch)]
+            _over_steps(ax, rows, published[name])
+            full = batch == rows.records.iloc[0]
+            size, delta = "full batch" if full else f"batch {batch}", number(rows.delta.iloc[0])
+            ax.set_title(f"{panels[name]}, {size}, δ = {delta}", fontsize=8.5)
             ax.set_xlabel("steps K")
-        drawn = [(of, _step_curve(of)) for of in (*STEP_CURVES.values(), EPOCHS, PUBLISHED)]
-        handles = [Line2D([], [], label=of.label, **kind) for of, kind in drawn]
-        return lay_out(figure, title, _last_iterate_text(), handles)
+        for ax in {*top, *bottom} - {ax for ax, *_ in drawn}:
+            ax.set_visible(False)
+        for ax in (top[0], bottom[0]):
+            ax.set_ylabel("privacy loss ε (log scale)")
+        kinds = [(of, _step_curve(of)) for of in (*STEP_CURVES.values(), PUBLISHED, EPOCHS)]
+        handles = [Line2D([], [], label=of.label, **kind) for of, kind in kinds]
+        text = LAST_ITERATE_TEXT.format(low=LOW)
+        if left_out and others:
+            text += " The CSV has the other batch sizes of the other settings."
+        return lay_out(figure, title, fill(text, 185), handles)
 
 
 def _over_steps(ax: Axes, rows: pd.DataFrame, published: pd.Series) -> None:
     ax.set(xscale="log", yscale="log", ylim=(LOW, HIGH), xlim=(0.8, 2.2 * rows.steps.max()))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    authors = published.batch == rows.batch.iloc[0]
     beyond = []
     for name, of in STEP_CURVES.items():
         curve = rows[rows.quantity.eq(name)].sort_values("steps")
         if curve.epsilon.gt(HIGH).all():
             beyond.append(name.replace("_", " "))
-        else:
-            ax.plot(curve.steps, curve.epsilon, **_step_curve(of))
+            continue
+        ax.plot(curve.steps, curve.epsilon, **_step_curve(of))
+        here = curve.epsilon[curve.steps.eq(published.steps)]
+        if authors and name in AT_PUBLISHED and len(here):
+            _write_epsilon(ax, published.steps, here.iloc[0], of.colour, *AT_PUBLISHED[name])
     if beyond:
         corner: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "fontsize": 7}
         colour = STEP_CURVES["all_iterates"].colour
-        ax.text(0.03, 0.97, "▲ beyond 1e4: " + ",\n".join(beyond), color=colour, **corner)
+        ax.text(0.03, 0.97, f"▲ proven ε above {HIGH:g}:\n{', '.join(beyond)}", color=colour, **corner)
     epochs = published.epochs * rows.records.iloc[0] / rows.batch.iloc[0]
     ax.axvline(epochs, color=EPOCHS.colour, ls=EPOCHS.line, lw=1.1, zorder=1)
-    if published.batch == rows.batch.iloc[0]:
+    if authors:
         ax.plot(published.steps, 1.0, **PUBLISHED.shape, zorder=5)
+        _write_epsilon(ax, published.steps, 1.0, PUBLISHED.colour, 6, -10, "left")
+
+
+def _write_epsilon(ax: Axes, steps: float, value: float, colour: str, right: int, up: int, side: str) -> None:
+    """Write an ε beside its point; `right` and `up` are the offset in points."""
+    text: dict[str, Any] = {"textcoords": "offset points", "ha": side, "fontsize": 8, "color": colour}
+    ax.annotate(short(value), (steps, value), (right, up), zorder=6, **text)
 
 
 def _step_curve(of: Look) -> dict[str, Any]:
     """Return the arguments of `Axes.plot` for a curve of `last_iterate`."""
     wide = of is STEP_CURVES["all_iterates"]  # because the bound of the last iterate covers it
     return of.shape | ({"color": tint(of.colour), "lw": 3.0} if wide else {"lw": 1.3})
-
-
-def _last_iterate_text() -> str:
-    return (
-        "Replace-one. Triangles: the exact ε of the last iterate for a pair of data sets that the theorem's hypotheses "
-        "admit (L-Lipschitz, strongly convex,\nsmooth losses, the theorem's initial law); less than "
-        f"{LOW:g} is not drawn. "
-        "A claimed curve below a lower bound is refuted. The proof of Theorem 3.1 covers full batches only."
-    )
 
 
 # The pair of data sets that contradicts Theorem 3.1 of ryffel2022
