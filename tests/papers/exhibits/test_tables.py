@@ -224,7 +224,7 @@ def test_heads_page(frame: pd.DataFrame) -> None:
     assert "constant step size" in page
     assert "Lungs: Small. In 112 pixels." in page
     assert "best epoch |" not in page  # of no row here
-    assert "| attack on a pair that this problem admits, at least |" in page
+    assert "| proven ε, last iterate | attack ε |" in page
     titles = [tables.HEAD_BLOCKS[block] for block in ("published", "equal")]
     assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == titles
     row = cells(page, "Pictures", "Small", "DP-Langevin", "the authors'")

@@ -389,7 +389,7 @@ def training_curves(
 # Accuracy and ε of each row: Tables 1 to 3 of ryffel2022
 
 EPSILON_ENDS = (1e-2, 1e4)  # largest possible range of the axis
-CLAIMED = Look("printed ε", style.PRICE_COLOURS["claimed"], "", "--")
+CLAIMED = Look("promised ε", style.PRICE_COLOURS["claimed"], "", "--")
 EPSILONS = {
     "epsilon_attack": Look("attack ε (lower bound)", style.PRICE_COLOURS["attack"], ">", "", 6.0),
     "epsilon_add_remove": Look(
@@ -417,8 +417,8 @@ HEADS_TEXT = (
     "DP-Langevin is the paper's DP-SGLD. A bar leads from the attack ε to the proven ε for replaced records with all "
     "iterates visible. The true ε lies on it.\nAttack: on a pair of records that the problem admits, 95 % confidence. "
     "'<' and '>': beyond the axis. Accuracy: after our last epoch, mean and 95 % t-interval\nover {seeds} seeds. "
-    "Printed accuracy: the paper's best epoch, by weights that are not public. A panel that could have it of two "
-    "networks has none."
+    "Printed accuracy: the paper's best epoch, by weights that are not public. Where the paper prints it for two other "
+    "networks, we draw none."
 )
 FINETUNE_TEXT = (
     "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of a\n"

@@ -176,7 +176,7 @@ STEP_CURVES = {
     "last_iterate": Look("proven ε (upper bound), last iterate", "#009E73", "", "--"),
     "audit": Look("attack ε (lower bound), exact for one pair", PRICE_COLOURS["attack"], "^", "", 5.5),
 }
-PUBLISHED = Look("printed ε = 1.0", PRICE_COLOURS["claimed"], "*", "", 11.0)
+PUBLISHED = Look("promised ε = 1.0", PRICE_COLOURS["claimed"], "*", "", 11.0)
 EPOCHS = Look("steps in the authors' number of epochs", "#555555", "", ":")
 AT_PUBLISHED = {  # offset in points and alignment of the ε that is written at the authors' number of steps
     "theorem": (-4, 5, "right"),
