@@ -36,22 +36,46 @@ def printed() -> pd.DataFrame:
     return pd.DataFrame([row(), drawn, other])
 
 
-def test_chart_has_a_row_per_promise_and_a_bar_to_the_attack(printed: pd.DataFrame) -> None:
-    (ax,) = privacy.guarantees(printed, title="t").axes
-    texts = [text.get_text() for text in ax.texts]
-    assert texts == ["Li et al. 2019", "MNIST", "kept in part", "GAN", "no settings"]
+def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: pd.DataFrame) -> None:
+    figure = privacy.guarantees(printed, title="t")
+    (ax,) = figure.axes
+    assert [text.get_text() for text in ax.texts] == ["Li et al. 2019", "MNIST", "holds for add/remove only"]
+    assert "settings are not stated (1): GAN." in captions(figure).replace("\n", " ")
     beyond = [line for line in ax.lines if line.get_marker() == "o"]
     assert [np.asarray(line.get_xdata()).tolist() for line in beyond] == [[privacy.LARGEST]]
     assert beyond[0].get_markerfacecolor() == "white"
-    bars = [line for line in ax.lines if line.get_color() == privacy.ATTACK.colour]
-    assert [np.asarray(line.get_xdata()).tolist()[1] for line in bars] == [0.1]
+    (attack,) = [line for line in ax.lines if line.get_color() == privacy.ATTACK.colour]
+    assert np.asarray(attack.get_xdata()).tolist() == [0.1]
+    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if np.size(line.get_xdata()) == 2]
+    assert [0.1, privacy.LARGEST] in spans
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"epsilon_replace_one": 0.5}, "holds"),
+        ({"epsilon_add_remove": 2.0}, "not proven"),
+        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0}, "contradicted by the attack"),
+        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0, "rescued": 1}, "holds only at other settings"),
+    ],
+)
+def test_chart_says_the_verdict_in_words(other: dict[str, float], words: str) -> None:
+    (ax,) = privacy.guarantees(pd.DataFrame([row(**other)]), title="t").axes
+    assert ax.texts[-1].get_text() == words
+
+
+def test_a_span_without_an_attack_begins_at_the_left_edge() -> None:
+    (ax,) = privacy.guarantees(pd.DataFrame([row(epsilon_attack=NAN)]), title="t").axes
+    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if np.size(line.get_xdata()) == 2]
+    assert [ax.get_xlim()[0], privacy.LARGEST] in spans
+    assert privacy.ATTACK.colour not in [line.get_color() for line in ax.lines]
 
 
 def test_table_lists_numbers_and_reasons(printed: pd.DataFrame) -> None:
     page = privacy.guarantees_page(printed, title="Promises")
     assert page.startswith("# Promises\n")
-    assert "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **kept in part** |" in page
-    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **no settings** |" in page
+    assert "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **holds for add/remove only** |" in page
+    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **settings not stated** |" in page
     assert "- GAN: no settings." in page
     assert "## Wang et al. 2015" in page
 
@@ -98,22 +122,32 @@ def test_exhibit_of_the_pair_draws(pair: pd.DataFrame) -> None:
     assert call(cfg, "draw", pair)._suptitle.get_text() == cfg.title
 
 
-def test_last_iterate_has_a_panel_for_each_setting_and_batch(prices: pd.DataFrame) -> None:
+def test_last_iterate_leads_with_the_batch_of_the_authors(prices: pd.DataFrame) -> None:
     figure = privacy.last_iterate(prices, panels=PANELS)
-    sizes = ("batch 1", "batch 128", "full batch")
-    titles = [f"{label}, {size}" for label in PANELS.values() for size in sizes]
+    first, second = PANELS.values()
+    sizes = [(first, "batch 128"), (second, "batch 128"), (first, "batch 1"), (first, "full batch")]
+    titles = [f"{label}, {size}, δ = 1e-5" for label, size in sizes]
     assert [ax.get_title() for ax in figure.axes] == titles
-    assert "exact ε of the last iterate for a pair" in captions(figure)
-    one, main, _, *_ = figure.axes
-    assert [text.get_text() for text in one.texts] == ["▲ beyond 1e4: all iterates,\nlast iterate"]
-    assert not main.texts
+    text = captions(figure).replace("\n", " ")
+    assert "exact ε of the last iterate for one pair" in text
+    assert "The CSV has the other batch sizes" in text
+    main, _, one, _ = figure.axes
+    assert [text.get_text() for text in one.texts] == ["▲ proven ε above 10000:\nall iterates, last iterate"]
     assert tuple(0.1 * np.sqrt(STEPS)) in [tuple(np.atleast_1d(line.get_ydata())) for line in main.lines]
     assert len(one.lines) == len(privacy.STEP_CURVES) - 2 + 1  # and their number of epochs
     stars = [
         [np.atleast_1d(line.get_xdata())[0] for line in ax.lines if line.get_marker() == "*"]
         for ax in figure.axes
     ]
-    assert stars == [[], [700], []] * 2  # the published ε is at the authors' batch only
+    assert stars == [[700], [700], [], []]  # the printed ε is at the authors' batch only
+
+
+def test_last_iterate_writes_each_epsilon_at_the_steps_of_the_authors(prices: pd.DataFrame) -> None:
+    at = prices[prices.kind.eq("curve") & prices.batch.eq(128) & prices.steps.eq(1000)].assign(steps=700)
+    main, *_ = privacy.last_iterate(pd.concat([prices, at]), panels=PANELS).axes
+    curves = at[at.setting.eq("cifar10_resnet18")].set_index("quantity").epsilon
+    wanted = [f"{curves[name]:.3g}" for name in ("theorem", "last_iterate", "audit")]
+    assert [text.get_text() for text in main.texts] == [*wanted, "1"]
 
 
 def test_pair_s_numbers_are_in_the_caption(pair: pd.DataFrame) -> None:

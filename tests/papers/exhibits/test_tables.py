@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 from drawing import exhibit, legend_texts
 from fake_results import finals
+from matplotlib.collections import LineCollection
 from omegaconf import OmegaConf
 from scipy import stats
 
 from dplangevin.papers.claims import ryffel2022
 from dplangevin.papers.exhibits import networks, tables
 from dplangevin.papers.exhibits.read import by_seed
+from dplangevin.text import number as text_of
 
 ROOT = Path(__file__).parents[3]
 NETWORKS = {"tanh": "Small", "li2019": "Paper's"}
@@ -222,7 +224,7 @@ def test_heads_page(frame: pd.DataFrame) -> None:
     assert "constant step size" in page
     assert "Lungs: Small. In 112 pixels." in page
     assert "best epoch |" not in page  # of no row here
-    assert "| attack on a pair that this problem admits, at least |" in page
+    assert "| proven ε, last iterate | attack ε |" in page
     titles = [tables.HEAD_BLOCKS[block] for block in ("published", "equal")]
     assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == titles
     row = cells(page, "Pictures", "Small", "DP-Langevin", "the authors'")
@@ -249,8 +251,10 @@ def test_a_network_of_the_paper_stands_beside_its_own_numbers() -> None:
     assert cells(page, "Pictures", "Small", "DP-SGD", "the authors'")[5:7] == ["68.00", "56.40"]
     figure = networks.heads(frame, features=NAMED | FEATURES, **given)
     titles = [ax.get_title(loc="left") for ax in figure.axes[::2]]
-    assert titles == ["Pictures: Large", "Pictures: Alex", "Pictures: Small"]
-    assert networks.BEST.label in legend_texts(figure)
+    assert titles == [f"Pictures (features: {name})" for name in ("Large", "Alex", "Small")]
+    stars = [[line for line in ax.lines if line.get_marker() in ("*", "P")] for ax in figure.axes[::2]]
+    drawn = [[line for line in lines if np.isfinite(line.get_xdata()).any()] for lines in stars]
+    assert [len(lines) for lines in drawn] == [3, 3, 0]  # beside Small stand the numbers of two networks
 
 
 def test_failed_condition_of_a_head_is_marked(frame: pd.DataFrame) -> None:
@@ -266,22 +270,37 @@ def test_chart_shows_every_epsilon_once(frame: pd.DataFrame) -> None:
     )
     left, right = figure.axes[:2]
     labels = [ax.get_xlabel() for ax in figure.axes]
-    assert labels == [x for delta in ("1e-5", "1e-4") for x in ("test accuracy (%)", f"ε at δ = {delta}")]
+    assert labels == ["", "", "test accuracy (%)", "privacy loss ε (log scale)"]
+    assert [ax.get_title(loc="left") for ax in figure.axes[1::2]] == ["δ = 1e-5", "δ = 1e-4"]
     marked = [line for line in right.lines if line.get_marker() not in ("", "None")]
     wanted = tables.heads_summary(frame, schedule="constant").query("dataset == 'cifar10_resnet20'")
-    values = wanted[wanted.method.ne("sgd")][list(networks.EPSILONS)].to_numpy(float)
+    private = wanted[wanted.method.ne("sgd")]
+    values = private[list(networks.EPSILONS)].to_numpy(float)
     points = np.concatenate([line.get_xdata() for line in marked])
     assert sorted(points) == pytest.approx(sorted(values[np.isfinite(values)]))
+    (bars,) = right.collections
+    assert isinstance(bars, LineCollection)
+    spans = [segment[:, 0].tolist() for segment in bars.get_segments() if len(segment)]
+    ends = private[["epsilon_attack", "epsilon_proven"]].to_numpy(float).clip(*networks.EPSILON_ENDS)
+    assert spans == ends.tolist()
     (claim,) = [line for line in right.lines if line.get_color() == networks.CLAIMED.colour]
     assert np.asarray(claim.get_xdata()).tolist() == [1.0, 1.0]
     names = [text.get_text() for text in left.get_yticklabels()]
     assert (len(names), sum("formula" in name for name in names)) == (6, 1)
 
 
+def test_ends_of_a_bar_are_written_with_two_digits(frame: pd.DataFrame) -> None:
+    _, right, *_ = networks.heads(frame, schedule="constant", published=[], features={}).axes
+    wanted = tables.heads_summary(frame, schedule="constant").query("dataset == 'cifar10_resnet20'")
+    proven = [text_of(float(f"{value:.2g}")) for value in wanted.epsilon_proven[wanted.method.ne("sgd")]]
+    written = [text.get_text() for text in right.texts if text.get_horizontalalignment() == "left"]
+    assert written == proven
+
+
 def test_prices_beyond_the_axis_are_shown_at_its_end(frame: pd.DataFrame) -> None:
-    far = frame.assign(epsilon_formula_steps=frame.epsilon_formula_steps * 1e5)
+    far = frame.assign(epsilon_proven=frame.epsilon_proven * 1e5)
     _, right, *_ = networks.heads(far, schedule="constant", published=[], features={}).axes
-    assert [text.get_text() for text in right.texts] == [">", ">", ">"]
+    assert [text.get_text() for text in right.texts if text.get_text() in "<>"] == [">"] * 5
     assert right.get_xlim()[1] == pytest.approx(1.6 * networks.EPSILON_ENDS[1])
 
 

@@ -389,25 +389,36 @@ def training_curves(
 # Accuracy and ε of each row: Tables 1 to 3 of ryffel2022
 
 EPSILON_ENDS = (1e-2, 1e4)  # largest possible range of the axis
-CLAIMED = Look("the paper's ε", "#CC79A7", "", "--")
+CLAIMED = Look("promised ε", style.PRICE_COLOURS["claimed"], "", "--")
 EPSILONS = {
-    "epsilon_formula_epochs": Look("their formula, K = epochs", "#E69F00", "s", "", 5.0),
-    "epsilon_formula_steps": Look("their formula, K = steps", "#D55E00", "D", "", 5.0),
-    "epsilon_proven": Look("all iterates, replace-one (upper bound)", "#0072B2", "o", "", 7.0),
-    "epsilon_add_remove": Look("all iterates, add/remove (upper bound)", "#56B4E9", "<", "", 5.5),
-    "epsilon_last": Look("last iterate (upper bound)", "#009E73", "x", "", 5.5),
-    "epsilon_attack": Look("attack on a pair that the problem admits (lower bound)", "#000000", "^", "", 5.5),
+    "epsilon_attack": Look("attack ε (lower bound)", style.PRICE_COLOURS["attack"], ">", "", 6.0),
+    "epsilon_add_remove": Look(
+        "proven ε (upper bound), add/remove", style.PRICE_COLOURS["add_remove"], "<", "", 5.5
+    ),
+    "epsilon_proven": Look(
+        "proven ε (upper bound), replace-one", style.PRICE_COLOURS["replace_one"], "o", "", 6.0
+    ),
 }
+SPAN_ENDS = {"epsilon_attack": (-6, "right"), "epsilon_proven": (6, "left")}  # offset in points, alignment
 PAPER_ACCURACIES = {
-    "paper_resnet18": Look("the paper, ResNet-18", "#555555", "*", "", 10.0),
-    "paper_alexnet": Look("the paper, AlexNet", "#555555", "P", "", 6.5),
+    "paper_resnet18": Look("printed accuracy, ResNet-18", "#555555", "*", "", 10.0),
+    "paper_alexnet": Look("printed accuracy, AlexNet", "#555555", "P", "", 6.5),
 }
 BEST = Look("ours, best epoch on the test set", "#555555", "|", "", 11.0)
-HOLLOW = "hollow: a condition is not met"  # a condition of the paper's theorem or of the price
-CALIBRATIONS = {"published": "", "formula": ", noise by their formula", "tight": ", proven price", "": ""}
+HOLLOW = "hollow: a condition of the privacy theorem fails"
+CALIBRATIONS = {
+    "published": ", the authors' noise",
+    "formula": ", their formula says ε = 1",
+    "tight": ", proven ε = 1",
+    "": "",
+}
+HEAD_BLOCKS_DRAWN = "code", "published"  # the first of these that a set of features has, and "equal"
 HEADS_TEXT = (
-    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of the\n"
-    "best epoch on the test set, by weights that are not public. The formula is no bound for batches. '<', '>': beyond."
+    "DP-Langevin is the paper's DP-SGLD. A bar leads from the attack ε to the proven ε for replaced records with all "
+    "iterates visible. The true ε lies on it.\nAttack: on a pair of records that the problem admits, 95 % confidence. "
+    "'<' and '>': beyond the axis. Accuracy: after our last epoch, mean and 95 % t-interval\nover {seeds} seeds. "
+    "Printed accuracy: the paper's best epoch, by weights that are not public. Where the paper prints it for two other "
+    "networks, we draw none."
 )
 FINETUNE_TEXT = (
     "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of a\n"
@@ -416,8 +427,8 @@ FINETUNE_TEXT = (
 
 
 Panel = tuple[str, pd.DataFrame]
-"""Title and rows. Columns: label, group (its heading), method, delta, accuracy, low and high (shares), violated, and
-those columns of EPSILONS and PAPER_ACCURACIES that exist."""
+"""Title and rows. Columns: label, group (its heading, or ""), method, delta, accuracy, low and high (shares), violated,
+and those columns of EPSILONS and PAPER_ACCURACIES that exist."""
 
 
 def heads(
@@ -430,16 +441,22 @@ def heads(
 ) -> Figure:
     """Draw accuracy and ε of heads trained on features, with one panel for each set of features.
 
-    The arguments are those of `tables.heads_page`.
+    The rows have the noise of the authors (by their code, or else at the paper's steps), and noise for ε = 1.
+    An accuracy of the paper is drawn where only one of its networks stands beside the panel. The arguments are
+    those of `tables.heads_page`, which shows every block.
     """
     table = tables.heads_summary(frame, schedule=schedule, published=published)
     kinds = zip(table.method, table.calibration, strict=True)
     labels = [look(method, "features").label + CALIBRATIONS[kind] for method, kind in kinds]
-    table = table.assign(label=labels, group=table.block.map(tables.HEAD_BLOCKS))
+    table = table.assign(label=labels, group="").drop(columns=tables.BEST)
     panels, order = [], [*features, *table.dataset]
     for name, rows in sorted(table.groupby("dataset"), key=lambda part: order.index(part[0])):
+        first = next((block for block in HEAD_BLOCKS_DRAWN if rows.block.eq(block).any()), "")
+        rows = rows[rows.block.isin([first, "equal"])]
+        papers = [column for column in PAPER_ACCURACIES if _finite(rows, column).size]
         of = tables.of_features(features, str(name))
-        panels.append((f"{of['task']}: {of['network']}", rows))
+        rows = rows.assign(**dict.fromkeys(papers, math.nan)) if len(papers) > 1 else rows
+        panels.append((f"{of['task']} (features: {of['network']})", rows))
     return _rows_with_epsilons(panels, title, HEADS_TEXT.format(seeds=span(table.seeds)))
 
 
@@ -461,7 +478,7 @@ def finetune(
 
 def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figure:
     """Return a figure with accuracies on the left and ε on the right; `text` is the caption."""
-    sizes = [len(rows) + rows.group.nunique() for _, rows in panels]
+    sizes = [len(rows) + rows.group[rows.group.ne("")].nunique() for _, rows in panels]
     table = pd.concat([rows for _, rows in panels])
     prices, papers = (
         {column: of for column, of in looks.items() if _finite(table, column).size}
@@ -471,7 +488,7 @@ def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figur
     drawn = np.concatenate([[0.1, 10.0], _finite(table, [*prices])]).clip(*EPSILON_ENDS)
     limits = drawn.min() / 1.6, drawn.max() * 1.6
     with style.settings():
-        height = 0.27 * sum(sizes) + 0.85 * len(panels) + 1.5
+        height = 0.23 * sum(sizes) + 0.55 * len(panels) + 1.9
         figure = Figure(figsize=(10.2, height), layout="constrained")
         axes = figure.subplots(
             len(panels), 2, squeeze=False, sharey="row", height_ratios=sizes, width_ratios=[1, 1.15]
@@ -481,11 +498,13 @@ def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figur
             _accuracies(left, at, papers)
             _prices(right, at, prices)
             left.set_title(name, loc="left")
+            delta = float(rows.delta[rows.method.ne("sgd")].iloc[0])
+            right.set_title(f"δ = {number(delta)}", loc="left")
             right.set_xlim(limits)
             right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
             right.xaxis.set_minor_formatter(NullFormatter())
-            left.set_xlabel("test accuracy (%)")
-            right.set_xlabel(f"ε at δ = {number(float(rows.delta[rows.method.ne('sgd')].iloc[0]))}")
+        axes[-1][0].set_xlabel("test accuracy (%)")
+        axes[-1][1].set_xlabel("privacy loss ε (log scale)")
         handles = [entry(of, mfc="none") for of in papers.values()]
         handles += [entry(BEST)] if _finite(table, tables.BEST).size else []
         handles += [entry(of) for of in prices.values()]
@@ -504,9 +523,11 @@ def _place_rows(ax: Axes, table: pd.DataFrame) -> pd.DataFrame:
     groups, y = [], 0
     text: dict[str, Any] = {"ha": "right", "va": "center", "weight": "bold", "size": 8}
     for group, rows in table.groupby("group", sort=False):
-        ax.text(-0.02, y, str(group), transform=ax.get_yaxis_transform(), **text)
-        groups.append(rows.assign(y=range(y + 1, y + 1 + len(rows))))
-        y += 1 + len(rows)
+        if group:
+            ax.text(-0.02, y, str(group), transform=ax.get_yaxis_transform(), **text)
+            y += 1
+        groups.append(rows.assign(y=range(y, y + len(rows))))
+        y += len(rows)
     table = pd.concat(groups)
     ax.set_yticks(table.y, table.label)
     ax.set_ylim(table.y.max() + 0.6, -0.6)
@@ -526,10 +547,13 @@ def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> No
 
 
 def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
-    """Draw the ε of every row. "<" and ">" mark values beyond the axis."""
+    """Draw the ε of every row, and a bar from attack to proof. "<" and ">" mark values beyond the axis."""
     ax.set(xscale="log")
     for claim in np.unique(_finite(table, "epsilon_claimed")):
         ax.axvline(claim, color=CLAIMED.colour, ls=CLAIMED.line, lw=1.2, zorder=1)
+    if set(SPAN_ENDS) <= set(columns):
+        ends = table[list(SPAN_ENDS)].clip(*EPSILON_ENDS)
+        ax.hlines(table.y, ends.epsilon_attack, ends.epsilon_proven, color="#d0d0d0", lw=5.0, zorder=2)
     for column, of in columns.items():
         rows = table[table[column].notna() & table.method.ne("sgd")]
         inside = rows[column].between(*EPSILON_ENDS)
@@ -538,6 +562,22 @@ def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
         for x, y in zip(at[~inside], rows.y[~inside], strict=True):
             arrow = "<" if x == EPSILON_ENDS[0] else ">"
             ax.annotate(arrow, (x, y), color=of.colour, ha="center", va="center", weight="bold", size=9)
+    for column in set(SPAN_ENDS) & set(columns):
+        _write_ends(ax, table, column)
+
+
+def _write_ends(ax: Axes, table: pd.DataFrame, column: str) -> None:
+    """Write the attack ε at the left of the marks of a row, or the proven ε at their right."""
+    offset, side = SPAN_ENDS[column]
+    text: dict[str, Any] = {"textcoords": "offset points", "ha": side, "va": "center", "size": 7}
+    text["bbox"] = {"fc": "white", "ec": "none", "pad": 0.3}
+    marks = table.reindex(columns=[*EPSILONS])
+    at = marks.min(axis=1) if side == "right" else marks.max(axis=1)
+    for value, x, y in zip(table[column], at, table.y, strict=True):
+        if EPSILON_ENDS[0] <= value <= EPSILON_ENDS[1]:
+            label = number(float(f"{value:.2g}"))
+            x = min(max(x, EPSILON_ENDS[0]), EPSILON_ENDS[1])
+            ax.annotate(label, (x, y), (offset, 0), color=EPSILONS[column].colour, zorder=2, **text)
 
 
 # Heads against epsilon

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,86 +15,116 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
 from dplangevin.papers.exhibits.tables import Cell, cell
-from dplangevin.text import epsilon, number
+from dplangevin.text import epsilon, number, short
 
 # The papers' promises beside proven ε and attack ε
 
 PRICES = {  # in the order of drawing
-    "epsilon_claimed": Look("claimed", PRICE_COLOURS["claimed"], "|", "", 13.0),
-    "epsilon_formula": Look("the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.5),
-    "epsilon_add_remove": Look("proven (upper bound), add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5),
+    "epsilon_formula": Look("ε by the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.0),
+    "epsilon_claimed": Look("promised ε", PRICE_COLOURS["claimed"], "|", "", 13.0),
+    "epsilon_add_remove": Look(
+        "proven ε (upper bound), add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5
+    ),
     "epsilon_replace_one": Look(
-        "proven (upper bound), replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5
+        "proven ε (upper bound), replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5
     ),
 }
-ATTACK = Look("attack on the hypotheses: at least", PRICE_COLOURS["attack"], "", "-")
+ATTACK = Look("attack ε (lower bound), replace-one", PRICE_COLOURS["attack"], ">", "", 5.5)
 ATTACKS = (
-    "All attacks are on hypotheses, not on a paper's own problem: where all iterates are visible, gradients of any "
-    "direction up to the clip (any loss); on posterior samples, the logistic loss with any other records; these have "
-    "95 % confidence. On the last iterate of ryffel2022, any L-Lipschitz, strongly convex, smooth loss; it is exact."
+    "Every attack is on the hypotheses of a theorem, not on a paper's own problem. Where all iterates are visible, "
+    "gradients have any direction up to the clip (any loss). On posterior samples, the loss is logistic and the other "
+    "records are free. These attacks have 95 % confidence. On the last iterate of ryffel2022, the loss is any that is "
+    "L-Lipschitz, strongly convex and smooth. This ε is exact for one pair of data sets."
 )
 OUTCOMES = {  # verdict on the numbers alone; results/claims.csv has the verdict on the sentence of the paper
-    verdicts.REPRODUCED: ("kept", "#009E73"),
-    verdicts.UNDER_CHOICES: ("kept in part", "#6B6B00"),
-    verdicts.NOT_REPRODUCED: ("not shown", "#B35900"),
-    verdicts.CONTRADICTED: ("attack above it", "#B2182B"),
-    verdicts.NOT_TESTABLE: ("no settings", "#777777"),
+    verdicts.REPRODUCED: ("holds", "#009E73"),
+    verdicts.UNDER_CHOICES: ("holds in part", "#6B6B00"),
+    verdicts.NOT_REPRODUCED: ("not proven", "#B35900"),
+    verdicts.CONTRADICTED: ("contradicted by the attack", "#B2182B"),
+    verdicts.NOT_TESTABLE: ("settings not stated", "#777777"),
 }
 SMALLEST, LARGEST = 1e-3, 1e4
 PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2015": "Wang et al. 2015"}
+GUARANTEES_TEXT = (
+    "A span leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
+    "the left edge, no attack ε above {smallest} is known. Attacks are on the hypotheses of the theorem (95 % "
+    "confidence, or exact for one pair of data sets). Each ε is at the δ of its promise."
+)
 
 
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
-    """Draw the promised, proven and attack ε of every guarantee, one row each, grouped by paper.
+    """Draw the promised, proven and attack ε of every guarantee with settings, one row each, by paper.
 
-    A bar ends at the attack ε, which is an attack on the hypotheses of the guarantee. The text at the right is
-    the verdict. Values beyond the axis are hollow markers at its end.
+    A span leads from the attack ε to the proven ε for replaced records. The text at the right is the verdict.
+    Values beyond the axis are hollow markers at its end. The caption lists the guarantees without settings.
 
     `frame` has the rows of `papers.analyses.promises`.
     """
-    rows = frame[np.isfinite(frame.epsilon_claimed)]
+    promised = frame[np.isfinite(frame.epsilon_claimed)]
+    priced = promised.mechanism.notna()
+    rows = promised[priced]
     lines: list[tuple[str, pd.Series | None]] = []
     for paper, group in rows.groupby("paper", sort=False):
         lines.append((PAPERS.get(str(paper), str(paper)), None))
         lines += [(row.label, row) for _, row in group.iterrows()]
     with style.settings():
-        figure = Figure(figsize=(9.6, 1.5 + 0.23 * len(lines)), layout="constrained")
+        figure = Figure(figsize=(9.6, 2.1 + 0.23 * len(lines)), layout="constrained")
         ax = figure.subplots()
         ax.set(xscale="log", xlim=(SMALLEST / 1.5, LARGEST * 1.5), ylim=(len(lines) - 0.4, -0.6))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         text_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
         for y, (label, row) in enumerate(lines):
             ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **text_style)
             if row is not None:
-                _guarantee(ax, y, row)
-                text, colour = OUTCOMES[guarantee(frame, id=row.id)["verdict"]]
+                text, colour = _outcome(frame, row)
+                _guarantee(ax, y, row, colour)
                 ax.text(1.01, y, text, color=colour, **text_style)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.set_xlabel("ε at the δ of the promise")
-        figure.suptitle(title, fontsize=11)
-        handles = [entry(of, mew=_edge(of)) for of in PRICES.values()]
-        handles.append(entry(ATTACK, lw=4.5, alpha=0.75))
-        handles.append(style.hollow_entry("hollow: beyond the axis"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
-    return figure
+        ax.set_xlabel("privacy loss ε (log scale)")
+        handles = [entry(of, mew=_edge(of)) for of in (*PRICES.values(), ATTACK)]
+        if rows[[*PRICES]].gt(LARGEST).to_numpy().any():
+            handles.append(style.hollow_entry("hollow: beyond the axis"))
+        return lay_out(figure, title, _guarantees_text([*promised.label[~priced]]), handles)
+
+
+def _guarantees_text(left_out: list[str]) -> str:
+    """Return the caption of `guarantees`, with the names of the promises that are not drawn."""
+    text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
+    if left_out:
+        text += f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
+    return fill(text, 165)
+
+
+def _outcome(frame: pd.DataFrame, row: pd.Series) -> tuple[str, str]:
+    """Return the verdict on a guarantee in words, and its colour."""
+    verdict = guarantee(frame, id=row.id)["verdict"]
+    text, colour = OUTCOMES[verdict]
+    if verdict == verdicts.UNDER_CHOICES:
+        added = row.epsilon_add_remove <= row.epsilon_claimed
+        text = "holds for add/remove only" if added else "holds only at other settings"
+    return text, colour
 
 
 def _edge(of: Look) -> float:
     return 2.2 if of.marker == "|" else 1.0
 
 
-def _guarantee(ax: Axes, y: int, row: pd.Series) -> None:
+def _guarantee(ax: Axes, y: int, row: pd.Series, colour: str) -> None:
+    """Draw the span and the marks of one guarantee; `colour` is that of the span."""
     ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
+    low = row.epsilon_attack if row.epsilon_attack > SMALLEST else SMALLEST / 1.5
+    span: dict[str, Any] = {"lw": 5.0, "zorder": 1, "solid_capstyle": "butt"}
+    ax.plot([low, min(row.epsilon_replace_one, LARGEST)], [y, y], color=tint(colour, 0.3), **span)
     if row.epsilon_attack > SMALLEST:
-        bar: dict[str, Any] = {"lw": 4.5, "alpha": 0.75, "zorder": 1, "solid_capstyle": "butt"}
-        ax.plot([SMALLEST / 1.5, min(row.epsilon_attack, LARGEST)], [y, y], color=ATTACK.colour, **bar)
+        ax.plot(min(row.epsilon_attack, LARGEST), y, **ATTACK.shape, zorder=7)
     for order, (column, of) in enumerate(PRICES.items()):
         value = row[column]
         if math.isnan(value):
@@ -109,21 +140,21 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
     `frame` has the rows of `papers.analyses.promises`.
     """
     lines = [
-        "All ε are at the δ of the promise. Proven: the smallest ε that our accountants prove (for steps without "
-        "replacement by the larger of both directions, up to 25 % above each alone). Attack: a lower bound. "
+        "All ε are at the δ of the promise. Proven ε: the smallest ε that our accountants prove. For steps without "
+        "replacement it is the larger of both directions, up to 25 % above each alone. Attack ε: a lower bound. "
         + ATTACKS,
     ]
     verdict = {promise: guarantee(frame, id=promise) for promise in frame.id}
     columns: dict[str, Cell] = {
         "promise": cell("label"),
         "where": cell("where"),
-        "claimed": cell("epsilon_claimed", epsilon),
+        "promised ε": cell("epsilon_claimed", epsilon),
         "δ": cell("delta", epsilon),
-        "formula": cell("epsilon_formula", epsilon),
-        "add/remove": cell("epsilon_add_remove", epsilon),
-        "replace-one": cell("epsilon_replace_one", epsilon),
-        "attack ≥": cell("epsilon_attack", epsilon),
-        "what came out": cell("id", lambda promise: f"**{OUTCOMES[verdict[promise]['verdict']][0]}**"),
+        "ε by formula": cell("epsilon_formula", epsilon),
+        "proven ε, add/remove": cell("epsilon_add_remove", epsilon),
+        "proven ε, replace-one": cell("epsilon_replace_one", epsilon),
+        "attack ε": cell("epsilon_attack", epsilon),
+        "verdict": lambda row: f"**{_outcome(frame, row)[0]}**",
     }
     for paper, group in frame.groupby("paper", sort=False):
         reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for _, row in group.iterrows()]
@@ -135,25 +166,38 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
 # The ε of the last iterate against the number of steps: Theorem 3.1 of ryffel2022
 
 STEP_CURVES = {
-    "theorem": Look("Theorem 3.1, K = steps (claimed)", PRICE_COLOURS["formula"], "", "-"),
+    "theorem": Look("Theorem 3.1 with K = steps, as it states", PRICE_COLOURS["formula"], "", "-"),
     "theorem_epochs": Look(
-        "Theorem 3.1, K = epochs, as their code counts", PRICE_COLOURS["formula"], "", "--"
+        "Theorem 3.1 with K = epochs, as the code counts", PRICE_COLOURS["formula"], "", "--"
     ),
-    "composition": Look("composition as they quote it (averaged sensitivity)", "#999999", "", "-."),
-    "all_iterates": Look("PLD, all iterates visible (upper bound)", PRICE_COLOURS["replace_one"], "", "-"),
-    "last_iterate": Look("last iterate, Bok et al. 2024 (upper bound)", "#009E73", "", "--"),
-    "audit": Look("one pair that the theorem admits (exact)", PRICE_COLOURS["attack"], "^", "", 5.0),
+    "all_iterates": Look(
+        "proven ε (upper bound), all iterates visible", PRICE_COLOURS["replace_one"], "", "-"
+    ),
+    "last_iterate": Look("proven ε (upper bound), last iterate", "#009E73", "", "--"),
+    "audit": Look("attack ε (lower bound), exact for one pair", PRICE_COLOURS["attack"], "^", "", 5.5),
 }
-PUBLISHED = Look("published: ε = 1.0", PRICE_COLOURS["claimed"], "*", "", 11.0)
-EPOCHS = Look("K of their number of epochs", "#555555", "", ":")
+PUBLISHED = Look("promised ε = 1.0", PRICE_COLOURS["claimed"], "*", "", 11.0)
+EPOCHS = Look("steps in the authors' number of epochs", "#555555", "", ":")
+AT_PUBLISHED = {  # offset in points and alignment of the ε that is written at the authors' number of steps
+    "theorem": (-4, 5, "right"),
+    "last_iterate": (4, -11, "left"),
+    "audit": (6, -8, "left"),
+}
 LOW, HIGH = 0.01, 1e4
+LAST_ITERATE_TEXT = (
+    "Every ε is for replaced records. A triangle is the exact ε of the last iterate for one pair of data sets. Theorem "
+    "3.1 admits this pair: its losses are L-Lipschitz, strongly convex and smooth, and the chain starts at the "
+    "theorem's law. A triangle above a curve of Theorem 3.1 refutes that ε. Triangles below {low:g} are not drawn. The "
+    "proof of Theorem 3.1 covers full batches only. Numbers: ε at the authors' number of steps."
+)
 
 
 def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
     """Draw the ε of the last iterate against the number of steps K, both on log axes.
 
-    Rows of panels are settings, columns are batch sizes. A curve above the axis is named at the top of its
-    panel. An attack ε below the axis is not drawn.
+    The first row has a panel for each setting, at the authors' batch size. The second row has the other batch
+    sizes of the first setting. A curve above the axis is named at the top of its panel. An attack ε below the
+    axis is not drawn.
 
     Parameters
     ----------
@@ -164,60 +208,73 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
         Setting -> its name in the panel titles.
     """
     curves = table[table.kind.eq("curve")]
-    columns = {name: sorted(curves[curves.setting.eq(name)].batch.unique()) for name in panels}
-    width = max(map(len, columns.values()))
+    fixed = table[table.kind.eq("published") & table.schedule.eq("constant")]
+    published = {row.setting: row for _, row in fixed.iterrows()}
+    first, *left_out = panels
+    batches = curves.batch[curves.setting.eq(first)].unique()
+    others = sorted(batch for batch in batches if batch != published[first].batch)
+    width = max(len(panels), len(others))
     with style.settings():
-        figure = Figure(figsize=(2.9 * width, 2.5 * len(panels) + 1.2), layout="constrained")
-        axes = figure.subplots(len(panels), width, squeeze=False, sharex=True, sharey=True)
-        for line, (name, label) in zip(axes, panels.items(), strict=True):
-            here = curves[curves.setting.eq(name)]
-            rows = table[table.setting.eq(name) & table.schedule.eq("constant")]
-            published = rows[rows.kind.eq("published")].iloc[0]
-            for ax, batch in zip(line, columns[name], strict=True):
-                rows = here[here.batch.eq(batch)]
-                _over_steps(ax, rows, published)
-                full = batch == rows.records.iloc[0]
-                ax.set_title(f"{label}, {'full batch' if full else f'batch {batch}'}", fontsize=8.5)
-            line[0].set_ylabel(f"ε at δ = {number(here.delta.iloc[0])}")
-        for ax in axes[-1]:
+        figure = Figure(figsize=(3.5 * width, 7.4), layout="constrained")
+        top, bottom = figure.subplots(
+            2, width, squeeze=False, sharex=True, sharey=True, height_ratios=(1.5, 1)
+        )
+        drawn = [(ax, name, published[name].batch) for ax, name in zip(top, panels, strict=False)]
+        drawn += [(ax, first, batch) for ax, batch in zip(bottom, others, strict=False)]
+        for ax, name, batch in drawn:
+            rows = curves[curves.setting.eq(name) & curves.batch.eq(batch)]
+            _over_steps(ax, rows, published[name])
+            full = batch == rows.records.iloc[0]
+            size, delta = "full batch" if full else f"batch {batch}", number(rows.delta.iloc[0])
+            ax.set_title(f"{panels[name]}, {size}, δ = {delta}", fontsize=8.5)
             ax.set_xlabel("steps K")
-        drawn = [(of, _step_curve(of)) for of in (*STEP_CURVES.values(), EPOCHS, PUBLISHED)]
-        handles = [Line2D([], [], label=of.label, **kind) for of, kind in drawn]
-        return lay_out(figure, title, _last_iterate_text(), handles)
+        for ax in {*top, *bottom} - {ax for ax, *_ in drawn}:
+            ax.set_visible(False)
+        for ax in (top[0], bottom[0]):
+            ax.set_ylabel("privacy loss ε (log scale)")
+        kinds = [(of, _step_curve(of)) for of in (*STEP_CURVES.values(), PUBLISHED, EPOCHS)]
+        handles = [Line2D([], [], label=of.label, **kind) for of, kind in kinds]
+        text = LAST_ITERATE_TEXT.format(low=LOW)
+        if left_out and others:
+            text += " The CSV has the other batch sizes of the other settings."
+        return lay_out(figure, title, fill(text, 185), handles)
 
 
 def _over_steps(ax: Axes, rows: pd.DataFrame, published: pd.Series) -> None:
     ax.set(xscale="log", yscale="log", ylim=(LOW, HIGH), xlim=(0.8, 2.2 * rows.steps.max()))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    authors = published.batch == rows.batch.iloc[0]
     beyond = []
     for name, of in STEP_CURVES.items():
         curve = rows[rows.quantity.eq(name)].sort_values("steps")
         if curve.epsilon.gt(HIGH).all():
             beyond.append(name.replace("_", " "))
-        else:
-            ax.plot(curve.steps, curve.epsilon, **_step_curve(of))
+            continue
+        ax.plot(curve.steps, curve.epsilon, **_step_curve(of))
+        here = curve.epsilon[curve.steps.eq(published.steps)]
+        if authors and name in AT_PUBLISHED and len(here):
+            _write_epsilon(ax, published.steps, here.iloc[0], of.colour, *AT_PUBLISHED[name])
     if beyond:
         corner: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "fontsize": 7}
         colour = STEP_CURVES["all_iterates"].colour
-        ax.text(0.03, 0.97, "▲ beyond 1e4: " + ",\n".join(beyond), color=colour, **corner)
+        ax.text(0.03, 0.97, f"▲ proven ε above {HIGH:g}:\n{', '.join(beyond)}", color=colour, **corner)
     epochs = published.epochs * rows.records.iloc[0] / rows.batch.iloc[0]
     ax.axvline(epochs, color=EPOCHS.colour, ls=EPOCHS.line, lw=1.1, zorder=1)
-    if published.batch == rows.batch.iloc[0]:
+    if authors:
         ax.plot(published.steps, 1.0, **PUBLISHED.shape, zorder=5)
+        _write_epsilon(ax, published.steps, 1.0, PUBLISHED.colour, 6, -10, "left")
+
+
+def _write_epsilon(ax: Axes, steps: float, value: float, colour: str, right: int, up: int, side: str) -> None:
+    """Write an ε beside its point; `right` and `up` are the offset in points."""
+    text: dict[str, Any] = {"textcoords": "offset points", "ha": side, "fontsize": 8, "color": colour}
+    ax.annotate(short(value), (steps, value), (right, up), zorder=6, **text)
 
 
 def _step_curve(of: Look) -> dict[str, Any]:
     """Return the arguments of `Axes.plot` for a curve of `last_iterate`."""
     wide = of is STEP_CURVES["all_iterates"]  # because the bound of the last iterate covers it
     return of.shape | ({"color": tint(of.colour), "lw": 3.0} if wide else {"lw": 1.3})
-
-
-def _last_iterate_text() -> str:
-    return (
-        "Replace-one. Triangles: the exact ε of the last iterate for a pair of data sets that the theorem's hypotheses "
-        "admit (L-Lipschitz, strongly convex,\nsmooth losses, the theorem's initial law); less than "
-        f"{LOW:g} is not drawn. "
-        "A claimed curve below a lower bound is refuted. The proof of Theorem 3.1 covers full batches only."
-    )
 
 
 # The pair of data sets that contradicts Theorem 3.1 of ryffel2022

@@ -262,13 +262,13 @@ def _training_block(rows: pd.DataFrame) -> list[str]:
 
 HEAD_KEYS = ["dataset", "block", "run", "method", "schedule", "calibration", "epsilon"]
 HEAD_PRICES = {
-    "epsilon_claimed": "paper's ε",
-    "epsilon_formula_epochs": "formula, K = epochs",
-    "epsilon_formula_steps": "formula, K = steps",
-    "epsilon_proven": "all iterates",
-    "epsilon_last": "last iterate",
-    "epsilon_attack": "attack on a pair that this problem admits, at least",
-    "epsilon_add_remove": "add/remove",
+    "epsilon_claimed": "promised ε",
+    "epsilon_formula_epochs": "formula ε, K = epochs",
+    "epsilon_formula_steps": "formula ε, K = steps",
+    "epsilon_proven": "proven ε, all iterates",
+    "epsilon_last": "proven ε, last iterate",
+    "epsilon_attack": "attack ε",
+    "epsilon_add_remove": "proven ε, add/remove",
 }
 HEAD_SETTINGS = [
     "delta", "step_size", "l2", "smoothness", "clip", "noise_std", "noise_multiplier", "batch", "epochs", "steps",
@@ -290,45 +290,52 @@ HEAD_BLOCKS = {
 NOISE = {
     "published": "the authors'",
     "formula": "their formula, K = steps, at ε = 1",
-    "tight": "proven price at ε = 1",
+    "tight": "proven ε = 1",
     "": "",
 }
 PAPER_NETWORKS = {"paper_resnet18": "ResNet-18", "paper_alexnet": "AlexNet"}
 HEAD_INTRODUCTION = """\
-Logistic regression on the features of a network that was trained on public images, {schedule}. DP-Langevin (the paper
-calls it DP-SGLD) stands beside DP-SGD and beside training without privacy. The first block has the settings of the
-authors' public code and commands, on the paper's networks. The next blocks have the authors' noise and clips, the
-steps and minibatches of the paper's text, and rows that are cut to a bound. The other blocks have noise that we
-calibrated. Compare only rows of equal proven ε. As in the paper, step sizes follow from the largest eigenvalue of the
-private features, which no ε here pays for. Two blocks differ: the first has the authors' step sizes, and the last has
-step sizes from the public bound on the rows."""
+A network that was trained on public images computes features. Logistic regression on them has a {schedule}. DP-Langevin
+(the paper calls it DP-SGLD) stands beside DP-SGD and beside training without privacy. Compare accuracies only between
+rows of equal proven ε.
+
+- The first block has the settings of the authors' public code and commands, on the paper's networks.
+- The next blocks have the authors' noise and clips, and the steps and minibatches of the paper's text. Their rows are
+  cut to a bound.
+- The other blocks have noise that we calibrated.
+
+As in the paper, step sizes follow from the largest eigenvalue of the private features. No ε here pays for it. Two
+blocks differ: the first has the authors' step sizes, and the last has step sizes from the public bound on the rows."""
 HEAD_NOTES = """\
-Accuracy on the test set is in %. "Ours" is the last iterate: the mean over seeds, with its 95 % t-interval. "Best
-epoch" is the best epoch on the test set, which the authors' code reports. The paper's numbers are of the best epoch,
-too. The paper prints them for ε = 1.0, and they stand in every block. The weights of its networks are not public: we
-trained ours on the same images. A network that the paper does not have stands beside the paper's numbers for its own
-networks.
+Accuracy on the test set is in %. "Ours" is the accuracy after the last epoch: the mean over seeds, with its 95 %
+t-interval. "Best epoch" is the best epoch on the test set, which the authors' code reports. The paper's numbers are of
+the best epoch, too. The paper prints them for ε = 1.0, and they stand in every block. The weights of its networks are
+not public: we trained ours on the same images. A network that the paper does not have stands beside the paper's numbers
+for its own networks.
 
 All ε are at the δ of the row. They are for replace-one neighbours, except the last column.
 
-- Formula, K = epochs: the paper's Theorem 3.1, with K counted as in the authors' code. The step sizes are those of our
-  features, so this ε is not exactly 1.
-- Formula, K = steps: the same theorem, with K as it is stated. Its proof covers full batches only, so it is no bound
-  for minibatches.
-- All iterates: the smallest ε that our accountants prove if all iterates are visible. For DP-Langevin's subsets it is
-  the larger of both directions of a step, up to 25 % above each alone. For shuffled epochs (the authors' code) it does
-  not count what shuffling hides. The true ε then lies between the attack and this ε.
-- Last iterate: a bound for the last iterate alone (Bok, Su, Altschuler 2024), where it applies.
-- Attack: a lower bound ({confidence} confidence) by an attack on a pair of records that this problem admits, through
-  the step that trains. It is the best of a flipped label, of x and -x, and of pairs of other lengths. All other
-  records are zero; the data have no such record. Where the authors' code does not bound the rows, the pair is at
-  most as long as 99 % of the public rows, and the bias is left out. In the block "attacked among the records" all
-  other records are those of the data set. The pair is then x and -x along the direction in which the records have the
-  smallest second moment, and each run of the attack is a whole training. An attack on the theorem's hypotheses admits
-  any loss with gradients of this length. It shows a larger ε for the same start, steps and noise. The authors' code
-  starts closer to a known point than the theorem does.
-- Add/remove: the proven ε for add/remove neighbours with Poisson batches. The authors' accountant for DP-SGD computes
-  this ε.
+- Promised ε: the ε that the paper prints.
+- Formula ε, K = epochs: the paper's Theorem 3.1, with K counted as in the authors' code. The step sizes are those of
+  our features, so this ε is not exactly 1.
+- Formula ε, K = steps: the same theorem, with K as the theorem states it. Its proof covers full batches only, so this ε
+  is no bound for minibatches.
+- Proven ε, all iterates: the smallest ε that our accountants prove if all iterates are visible. For DP-Langevin's
+  subsets it is the larger of both directions of a step, up to 25 % above each alone. For shuffled epochs (the authors'
+  code) it does not count what shuffling hides. The true ε then lies between the attack ε and this ε.
+- Proven ε, last iterate: a bound for the last iterate alone (Bok, Su, Altschuler 2024), where it applies.
+- Attack ε: a lower bound ({confidence} confidence) by an attack on a pair of records that this problem admits.
+    - The attack goes through the step that trains. It is the best of a flipped label, of x and -x, and of pairs of
+      other lengths. All other records are zero; the data have no such record.
+    - The authors' code does not bound the rows. There the pair is at most as long as 99 % of the public rows, and the
+      bias is left out.
+    - In the block "attacked among the records" all other records are those of the data set. The pair is then x and -x
+      along the direction in which the records have the smallest second moment. Each run of the attack is a whole
+      training.
+    - An attack on the theorem's hypotheses admits any loss with gradients of this length. It shows a larger ε for the
+      same start, steps and noise. The authors' code starts closer to a known point than the theorem does.
+- Proven ε, add/remove: for add/remove neighbours with Poisson batches. The authors' accountant for DP-SGD computes this
+  ε.
 """
 
 
@@ -457,9 +464,9 @@ def _prices(columns: Mapping[str, str]) -> dict[str, Cell]:
 # The last block is trained too: Table 3 of ryffel2022
 
 FINETUNE_PRICES = {
-    "epsilon_promised": "paper's ε",
-    "epsilon_proven": "tight, replace-one",
-    "epsilon_add_remove": "tight, add/remove",
+    "epsilon_promised": "promised ε",
+    "epsilon_proven": "proven ε, replace-one",
+    "epsilon_add_remove": "proven ε, add/remove",
 }
 FINETUNE_SETTINGS = [
     "delta",
