@@ -56,7 +56,7 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
         for done in tqdm(called, total=len(missing), unit="unit", disable=None):
             if done.value is None:
                 assert done.error is not None
-                failed[done.index] = done.error
+                failed[done.number] = done.error
             else:
                 store.keep(missing[done.number][0], done.value, made=done.made)
     if failed:
