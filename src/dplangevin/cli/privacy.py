@@ -294,7 +294,7 @@ def _explained(costs: Survey, bounds: list[Bound]) -> dict[str, list[str]]:
     """Return the paragraphs that --explain adds, by title."""
     from dplangevin.privacy.survey import ACCOUNTANTS
 
-    printed = {row.status for row in costs.prices}
+    printed: set[str] = {row.status for row in costs.prices}
     if any(bound.epsilon is not None for bound in bounds):
         printed |= {"lower bound"}
     arguments = {ACCOUNTANTS[row.key].accountant.name: row.argument for row in costs.prices}
@@ -313,7 +313,7 @@ def _in_words(reason: str) -> str:
     if re.search(r" cannot price \w+: ", reason):
         return "it has no theorem for this mechanism"
     reason = re.sub(r" \(\w+DpEvent\)", "", reason)
-    for name, words in {**EVENTS, **NEIGHBOURS}.items():
+    for name, words in (*EVENTS.items(), *NEIGHBOURS.items()):
         reason = reason.replace(name, words)
     return reason
 
