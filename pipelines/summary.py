@@ -27,7 +27,8 @@ CLAIMS = Path("results/claims.csv")
 PAGE = Path("results/report/index.html")
 DEMO = "make exhibit ID=wang2015_fig1b FORCE=1"  # its data are bundled; it takes about two minutes
 NOTHING_RAN = (
-    "No stage ran: the files in results/ are committed, and nothing that they depend on has changed."
+    "No stage ran, because nothing that results/ depends on has changed. "
+    "In a fresh clone its files are the committed ones."
 )
 
 

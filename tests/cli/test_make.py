@@ -32,7 +32,7 @@ def test_the_summary_ends_with_what_is_committed_and_how_to_compute_a_figure(
     monkeypatch.chdir(ROOT)
     lines = printed({}, capsys, tmp_path)
     assert lines[-1].strip() == "make exhibit ID=wang2015_fig1b FORCE=1"
-    text = " ".join(lines)
+    text = " ".join(" ".join(lines).split())
     assert (
         "Exhibits: 2 up to date, 0 made now, 0 not made. No stage ran, because nothing that results/" in text
     )

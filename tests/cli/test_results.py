@@ -285,6 +285,18 @@ def test_help_has_an_example(command: Any) -> None:
     assert f"Example: dplangevin {command.__name__}" in " ".join(done.stdout.split())
 
 
+def test_options_of_compare_are_in_groups() -> None:
+    text = CliRunner().invoke(app, ["compare", "--help"]).stdout
+    for title in (
+        "Data and privacy",
+        "Methods",
+        "How the table is read",
+        "How methods are scored",
+        "Results and computing",
+    ):
+        assert f" {title} " in text
+
+
 def test_help_needs_neither_torch_nor_pandas() -> None:
     code = (
         "import sys\nfrom dplangevin.cli import app\n"
