@@ -43,7 +43,7 @@ EVENTS = {  # class of an event -> the mechanism in words
     "LangevinDpEvent": "run of DP-SGLD with hidden iterates",
     "PateDpEvent": "PATE run",
 }
-Json = Annotated[bool, typer.Option("--json", help="One JSON document; infinity is the text inf.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; infinity is the text inf.")]
 Attacked = Annotated[
     bool,
     typer.Option(
@@ -63,7 +63,8 @@ Neighbours = Annotated[
 Explain = Annotated[
     bool,
     typer.Option(
-        "--explain", help="Also print the settings, the theorem behind each number, and who cannot price it."
+        "--explain",
+        help="Also print the settings, what each number rests on, and which accountants cannot price the mechanism.",
     ),
 ]
 
@@ -253,7 +254,7 @@ def shown(
     if not explain:
         output.line()
         output.line(
-            "--explain adds what each word and number means, and which accountants cannot price this."
+            "--explain adds what each status means, what each number rests on, and who cannot price this."
         )
 
 

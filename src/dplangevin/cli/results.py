@@ -41,11 +41,13 @@ LABEL = 12  # columns of the labels of one claim
 NAME = 25  # columns of the name of an exhibit
 SHOWN = 3  # changed methods shown for each experiment, without --all
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Results = Annotated[
     Path | None,
     typer.Option(
-        "--results", help="The folder; else results/ here or in a folder above.", show_default=False
+        "--results",
+        help="Folder of the results (default: results/ here or in a folder above).",
+        show_default=False,
     ),
 ]
 
@@ -333,7 +335,7 @@ def all_exhibits(top: Path, folder: Path) -> Iterator[Exhibit]:
 
 def _why(top: Path, name: str, source: str, pipeline: str) -> str:
     if pipeline != "default":
-        return f"only asked for by `make repro SET=pipeline={pipeline}`"
+        return f"only `make repro SET=pipeline={pipeline}` makes it"
     if not (top / source).exists():
         return f"{source} is missing: `make exhibit ID={name}`"
     return f"not drawn yet: `dvc repro render@{name}`"
