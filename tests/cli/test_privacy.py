@@ -112,7 +112,7 @@ def test_a_table_names_its_neighbours_and_the_failed_conditions() -> None:
     assert lines[second].startswith("Neighbours: replace-one")
     assert any(line.split() == ["RDP", "1.03", "1.16", "proven"] for line in lines[first:second])
     assert not any(line.startswith("RDP ") for line in lines[second:])
-    failed = lines.index("Conditions that fail: a number that needs them is only a claim")
+    failed = lines.index("Failed conditions: a number that needs one has the status claim")
     assert lines[failed + 1].startswith("  Li et al. 2019 (printed, 2048 orders): ")
 
 

@@ -33,10 +33,10 @@ COLUMNS = (
     output.Column("status", whole=True),
 )
 STATUS = {  # status of a price -> what the table prints, and what that means
-    "tight": ("best proof", "the smallest epsilon that we prove for what the line says is released"),
-    "proven": ("proven", "a larger epsilon that is proven, too"),
-    "claim": ("claim", "a paper's formula, of which a condition fails here"),
-    "reference": ("reference", "the number of another package"),
+    "tight": ("best proof", "the smallest epsilon that we prove for what the line releases"),
+    "proven": ("proven", "an upper bound that one theorem proves"),
+    "claim": ("claim", "a paper's formula; one of its conditions fails here"),
+    "reference": ("reference", "an upper bound by another package"),
     "lower bound": ("attack", "an attack shows at least this epsilon (95 % confidence)"),
 }
 EVENTS = {  # class of an event -> the mechanism in words
@@ -236,7 +236,7 @@ def shown(
     notes = {
         "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
         "Assumes": [*mechanism.assumptions],
-        "Conditions that fail: a number that needs them is only a claim": _failed(mechanism, costs),
+        "Failed conditions: a number that needs one has the status claim": _failed(mechanism, costs),
         "Not attacked": [
             f"{NEIGHBOURS[bound.adjacency]}: {_in_words(bound.reason)}" for bound in bounds if bound.reason
         ],
@@ -254,7 +254,7 @@ def shown(
     if not explain:
         output.line()
         output.line(
-            "--explain adds what each status means, what each number rests on, and who cannot price this."
+            "--explain adds what each status means, what each number rests on, and which accountants cannot price this."
         )
 
 
@@ -301,7 +301,7 @@ def _explained(costs: Survey, bounds: list[Bound]) -> dict[str, list[str]]:
     arguments = {ACCOUNTANTS[row.key].accountant.name: row.argument for row in costs.prices}
     return {
         "Status": [f"{word}: {meaning}" for key, (word, meaning) in STATUS.items() if key in printed],
-        "Each rests on": [f"{name}: {argument}" for name, argument in arguments.items()],
+        "What each number rests on": [f"{name}: {argument}" for name, argument in arguments.items()],
         "Not priced by": [
             f"{each.name}{f', {NEIGHBOURS[each.adjacency]}' if each.adjacency else ''}: {_in_words(each.reason)}"
             for each in costs.refusals

@@ -166,13 +166,14 @@ def certainty(claim: tally.Claim) -> str:
     limits = f"{low} to {high}" if low and high and low != high else low or high
     measure = claim["measure"]
     if measure == "attack to proof":
-        least = (
-            f"at least {low}, by an attack (95 % confidence) or exactly for one pair"
+        least = f"{low} (attack at 95 % confidence, or one exact pair of data sets)"
+        if low and high:
+            return f"between {least} and {high} (proof)"
+        return (
+            f"at least {least}; no upper bound is proven"
             if low
-            else "no attack was run"
+            else f"at most {high} (proof); no attack was run"
         )
-        most = f"at most {high}, proven" if high else "no upper bound is proven"
-        return f"{least}; {most}"
     if measure == "exact":
         return "exact: a proof or a computation" + (f", {limits}" if limits else "")
     if measure == "interval":
