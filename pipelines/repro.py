@@ -1,8 +1,9 @@
-"""What `make repro` does: compose conf/, `dvc repro --keep-going`, and a summary; one run at a time in a checkout.
+"""Compose conf/, run `dvc repro --keep-going` and print a summary: this is `make repro`.
 
 python pipelines/repro.py [--exhibit ID | --target STAGE] [--force] [--strict] [OVERRIDE ...]
 
-A run that is interrupted or killed also ends DVC and its stages. Finished tasks are kept.
+A checkout has one run at a time. A run that is interrupted or killed also ends DVC and its stages. Finished
+tasks are kept.
 """
 
 import argparse
@@ -51,10 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--exhibit", metavar="ID", help="only this one and what it needs")
+    what.add_argument("--exhibit", metavar="ID", help="only this exhibit and what it needs")
     what.add_argument("--target", metavar="STAGE", help="only this stage of dvc.yaml and what it needs")
-    parser.add_argument("--force", action="store_true", help="compute again what is committed, too")
-    parser.add_argument("--strict", action="store_true", help="data that cannot be had are a failure, too")
+    parser.add_argument("--force", action="store_true", help="run all stages, also those that are up to date")
+    parser.add_argument("--strict", action="store_true", help="missing data is a failure")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. pipeline=svhn")
     args = parser.parse_args(argv)
     for number in SIGNALS:
@@ -69,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except Interrupted as error:
-        print("Interrupted. Finished units are kept; the next run goes on from there.", file=sys.stderr)
+        print("Interrupted. Finished tasks are kept; the next run continues from there.", file=sys.stderr)
         return 128 + int(error.args[0])
 
 
@@ -139,10 +140,11 @@ def mend() -> None:
     elif COPY.exists():
         copy2(COPY, LOCK)
         print(
-            f"{LOCK} is cut short, by a run that was killed: taken back from before that run", file=sys.stderr
+            f"{LOCK} was cut short by a run that was killed; its copy from before that run is taken back.",
+            file=sys.stderr,
         )
     else:
-        raise ConfigError(f"{LOCK} is cut short: take the committed one back, `git checkout {LOCK}`")
+        raise ConfigError(f"{LOCK} is cut short: restore the committed one by `git checkout {LOCK}`")
 
 
 def put_in_order() -> None:

@@ -1,4 +1,4 @@
-"""What `dvc repro --keep-going` came to: every exhibit with its state, path and verdicts, and why one is not made.
+"""Summary of `dvc repro --keep-going`: each exhibit with its state, path and verdicts, or why it is not made.
 
 python pipelines/summary.py --log FOLDER --status N [--strict]
 
@@ -11,7 +11,8 @@ deliver does not count as failed.
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a st
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
 PAGE = Path("results/report/index.html")
+DEMO = "make exhibit ID=wang2015_fig1b FORCE=1"  # its data are bundled; it takes about two minutes
+NOTHING_RAN = (
+    "No stage ran, because nothing that results/ depends on has changed. "
+    "In a fresh clone its files are the committed ones."
+)
 
 
 class Run:
@@ -80,18 +86,18 @@ class Run:
             return f"not made: {cause}"
         return "made" if stage in self.ended else "up to date"
 
-    def text(self, exhibits: Iterable[str]) -> str:
-        verdicts = tally.by_exhibit(tally.read(CLAIMS))
-        lines = ["", "Exhibits"]
+    def text(self, exhibits: Sequence[str]) -> str:
+        """Return the summary as text."""
+        claims = tally.read(CLAIMS)
+        lines = ["", *tally.LEGEND, "", "Exhibits"]
         for name in exhibits:
             figure = EXHIBITS / name / f"{name}.png"
             state = self.state(f"render@{name}")
             lines.append(f"  {name}: {state}")
             kept = " (the earlier one)" if state.startswith("not made") else ""
             lines.append(f"    {figure}{kept}" if figure.exists() else "    no figure yet")
-            if name in verdicts:
-                counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts[name].most_common())
-                lines.append(f"    claims: {counts}")
+            if marks := tally.marks(claim for claim in claims if name in tally.shown_by(claim)):
+                lines.append(f"    {marks}")
         for stage, path in (("claims", CLAIMS), ("report", PAGE)):
             lines += ["", f"{path}: {self.state(stage)}"]
         shown = {f"render@{name}" for name in exhibits} | {"claims", "report"}
@@ -102,8 +108,24 @@ class Run:
                 f"  {stage}: {self.missing.get(stage, 'failed, see above')}".rstrip() for stage in others
             ]
         if self.moved:
-            lines += ["", "Computed again", *(f"  {line}" for line in self.moved)]
-        return "\n".join(lines)
+            lines += ["", "Computed again and compared with the committed numbers"]
+            lines += [f"  {line}" for line in self.moved]
+        return "\n".join([*lines, "", *self.last(exhibits)])
+
+    def last(self, exhibits: Sequence[str]) -> list[str]:
+        """Return the last lines: what is committed, and how to compute one figure again."""
+        figures = [f"render@{name}" for name in exhibits]
+        made = sum(name in self.ended and not self.ended[name] for name in figures)
+        failed = sum(bool(self.cause(name)) for name in figures)
+        counts = [f"{len(figures) - made - failed} up to date", f"{made} made now", f"{failed} not made"]
+        lines = [f"Exhibits: {', '.join(counts)}."]
+        if not self.ended:
+            lines += textwrap.wrap(NOTHING_RAN, 80)
+            lines += ["One figure from raw data, compared with the committed numbers, in two minutes:"]
+            lines += [f"  {DEMO}"]
+        else:
+            lines += ["To see what differs from the committed results: git status results"]
+        return lines
 
 
 def read(log: Path, lock: Path = Path("dvc.lock")) -> Run:
@@ -143,11 +165,11 @@ def loaded(path: Path) -> dict[str, Any]:
     return content
 
 
-def report(log: Path, status: int, exhibits: Iterable[str], strict: bool = False) -> int:
+def report(log: Path, status: int, exhibits: Sequence[str], strict: bool = False) -> int:
     """Print the summary of a run in which DVC ended with `status`; return the exit status of the run."""
     run = read(log)
     if status and not run.failed:
-        print(f"DVC did not get through, for the reason above: its exit status is {status}", file=sys.stderr)
+        print(f"DVC failed with exit status {status}; its message is above.", file=sys.stderr)
         return 1
     print(run.text(exhibits))
     if run.unexcused or (strict and run.failed):
@@ -160,7 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--log", type=Path, required=True, help="the folder of DPL_LOG")
     parser.add_argument("--status", type=int, default=0, help="exit status of dvc repro")
-    parser.add_argument("--strict", action="store_true", help="data that cannot be had are a failure too")
+    parser.add_argument("--strict", action="store_true", help="missing data is a failure")
     args = parser.parse_args()
     exhibits = list(loaded(Path("params.yaml"))["pipeline"]["exhibits"])
     return report(args.log, args.status, exhibits, args.strict)

@@ -80,10 +80,40 @@ def test_a_gaussian_mechanism_costs_its_closed_form(adjacency: str, sensitivity:
 
 @pytest.mark.parametrize(("delta", "warned"), [("0.0099", False), ("0.01", True)])
 def test_a_delta_that_a_published_record_meets_is_warned_of(delta: str, warned: bool) -> None:
-    done = run(f"price --records 100 --batch 10 --noise 2 --epochs 1 --delta {delta}")
+    done = run(f"price --records 100 --batch 10 --noise 2 --epochs 1 --delta {delta} --explain")
     assert done.exit_code == 0
     assert ("Warning\n  delta 0.01 is not below 1/100: a method" in done.stdout) is warned
     assert "\n  Kifer et al. 2012: it prices objective perturbation with Gaussian noise only\n" in done.stdout
+
+
+WORDS = [
+    f"price {STEPS} --noise 1.1 --epochs 20",
+    "price --method dp_sgld_ryffel2022 --records 50000 --batch 128 --epochs 30 --noise-std 0.0022",
+    f"calibrate {FEW} --epochs 1 --epsilon 1 --accountant rdp --neighbours add_remove",
+]
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("explain", ["", " --explain"])
+def test_output_fits_80_columns_and_names_no_class(words: str, explain: str) -> None:
+    done = run(words + explain)
+    assert done.exit_code == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "DpEvent" not in done.stdout
+    assert ("Not priced by" in done.stdout) is bool(explain)
+    assert ("--explain adds" in done.stdout) is not bool(explain)
+    assert "x best proof" in done.stdout
+
+
+def test_a_table_names_its_neighbours_and_the_failed_conditions() -> None:
+    lines = run(WORDS[0]).stdout.splitlines()
+    first, second = (i for i, line in enumerate(lines) if line.startswith("Neighbours: "))
+    assert lines[first].startswith("Neighbours: add/remove")
+    assert lines[second].startswith("Neighbours: replace-one")
+    assert any(line.split() == ["RDP", "1.03", "1.16", "proven"] for line in lines[first:second])
+    assert not any(line.startswith("RDP ") for line in lines[second:])
+    failed = lines.index("Failed conditions: a number that needs one has the status claim")
+    assert lines[failed + 1].startswith("  Li et al. 2019 (printed, 2048 orders): ")
 
 
 def test_ratios_are_to_the_tight_price_of_the_same_neighbours(sampled: dict[str, Any]) -> None:
@@ -159,8 +189,8 @@ ON_100 = "--records 100 --batch 20 --epochs 1"
 @pytest.mark.parametrize(
     ("words", "left_out"),
     [
-        (f"price {ON_100} --noise 1 --attack --attack-runs 1000", True),
-        (f"price {ON_100} --noise 10", False),
+        (f"price {ON_100} --noise 1 --attack --attack-runs 1000 --explain", True),
+        (f"price {ON_100} --noise 10 --explain", False),
         (f"calibrate {ON_100} --epsilon 1", False),
         (f"calibrate {ON_100} --epsilon 6 --json", True),
     ],

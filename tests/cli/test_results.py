@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from dplangevin.cli import EXAMPLES, app, results
 from dplangevin.papers.claims import tally
 
-CLAIMS = """id,paper,fact,kind,verdict,ours,low,high,asked_low,asked_high,unit,published,where,exhibit
-a,p1,f,paper,reproduced,0.5,,inf,-inf,1,,half,Table 1,x; y
-b,p1,f,reading,contradicted,,,,,,,more,"Figure 2, left",x
-c,p2,g,extension,holds,2,1,3,0,inf,points,,Section 3,
+CLAIMS = """id,title,paper,fact,kind,verdict,ours,low,high,asked_low,asked_high,unit,published,where,exhibit
+a,Half of it,p1,f,paper,reproduced,0.5,,inf,-inf,1,,half,Table 1,x; y
+b,More,p1,f,reading,contradicted,,,,,,,more,"Figure 2, left",x
+c,Better,p2,g,extension,holds,2,1,3,0,inf,points,,Section 3,
 """
 ROOT = Path(__file__).parents[2]
 EXP_SHOW = Path(__file__).with_name("exp_show.json")  # cut from what DVC 3.67 prints
@@ -62,32 +62,78 @@ def test_claims_are_chosen_and_counted(checkout: Path) -> None:
         assert "".join(claim["id"] for claim in document("claims", *words)["claims"]) == ids
 
 
-def test_a_claim_is_a_line_in_a_pipe(checkout: Path) -> None:
-    lines = CliRunner().invoke(app, ["claims", "--paper", "p1"]).stdout.splitlines()
-    assert any(line.split() == ["a", "reproduced", "0.5", "half", "Table", "1"] for line in lines)
+def printed(*words: str) -> list[str]:
+    done = CliRunner().invoke(app, [*words])
+    assert done.exit_code == 0, done.stderr
+    return done.stdout.splitlines()
 
 
-def test_the_numbers_of_the_readme_are_those_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def committed(monkeypatch: pytest.MonkeyPatch) -> list[tally.Claim]:
     monkeypatch.chdir(ROOT)
-    text = " ".join((ROOT / "README.md").read_text().split())
-    (command,) = re.findall(r"`(dplangevin claims [^`]*)`", text)
-    table = CliRunner().invoke(app, command.split()[1:]).stdout.partition("\n\n")[0]
-    rows = {line.partition("  ")[0]: line.split() for line in table.splitlines()[2:]}
-    in_all = {verdict: int(words[-2]) for verdict, words in rows.items()}
-    facts = rows["contradicted"][-1]
-    assert (
-        f"{in_all['all']} claims in the papers' own words (the contradicted ones restate {facts} facts)"
-        in text
-    )
-    words = (
-        "reproduced",
-        "reproduced under stated choices",
-        "not reproduced",
-        "contradicted",
-        "not testable",
-    )
-    for cells in (words, [str(in_all[word]) for word in words]):
-        assert f"| {' | '.join(cells)} |" in text
+    return tally.read(ROOT / "results/claims.csv")
+
+
+def test_verdicts_are_counted_by_kind_and_exactly(committed: list[tally.Claim]) -> None:
+    lines = printed("claims")
+    for kind in results.KINDS:
+        (start,) = (i for i, line in enumerate(lines) if line.endswith(f"(--kind {kind})"))
+        rows = [row for row in committed if row["kind"] == kind]
+        table = lines[start + 2 : lines.index("", start)]
+        verdicts = [line.rstrip("0123456789 ") for line in table]
+        assert verdicts == [*tally.ordered(row["verdict"] for row in rows), "all"]
+        for verdict, line in zip(verdicts, table, strict=True):
+            own = [row for row in rows if verdict in (row["verdict"], "all")]
+            papers = [
+                sum(row["paper"] == paper for row in own) for paper in ("wang2015", "li2019", "ryffel2022")
+            ]
+            facts = len({row["fact"] for row in own})
+            assert [int(word) for word in line.split()[-5:]] == [*papers, len(own), facts]
+
+
+def test_what_is_contradicted_is_listed_and_others_if_asked_for(committed: list[tally.Claim]) -> None:
+    for words, verdict in ((["claims"], "contradicted"), (["claims", "--verdict", "holds"], "holds")):
+        lines = printed(*words)
+        ids = {row["id"]: row for row in committed}
+        listed = [line.strip() for line in lines if line.startswith("  ") and line.strip() in ids]
+        assert listed == [row["id"] for row in committed if row["verdict"] == verdict]
+        assert all(ids[name]["title"] in lines for name in listed)
+
+
+@pytest.mark.parametrize(
+    "words", [["claims"], ["exhibits"], ["claims", "--paper", "li2019", "--verdict", "reproduced"]]
+)
+def test_output_fits_80_columns(words: list[str], committed: list[tally.Claim]) -> None:
+    assert max(map(len, printed(*words))) <= 80
+
+
+def test_one_claim_is_shown_whole(committed: list[tally.Claim]) -> None:
+    """With its whole numbers in full and its certainty in words."""
+    said = {
+        "wang2015_rows_adult": ["ours 32,561", "certainty exact", "kind a claim in the paper's own words"],
+        "ryffel2022_tab1_resnet18": [
+            "certainty between 5.78 (attack at 95 % confidence, or one exact pair of data sets) and 1,314.7 (proof)",
+            "asked at most 1",
+        ],
+        "wang2015_dp_sgld_like_outpert_adult": ["ours -0.1561", "certainty 95 % interval -0.1830 to -0.1291"],
+    }
+    for row in committed:
+        if row["id"] not in said:
+            continue
+        lines = printed("claims", row["id"])
+        assert lines[:2] == [row["title"], row["verdict"]]
+        text = " ".join(" ".join(lines).split())
+        assert all(each in text for each in said[row["id"]])
+        assert " ".join(row["reason"].split()) in text
+        assert " ".join(row["statement"].split()) in text
+
+
+def test_certainty_and_question_are_in_words_for_every_claim(committed: list[tally.Claim]) -> None:
+    for row in committed:
+        results.whole(row, committed, Path("results"))
+        for text in (results.certainty(row), results._asked(row)):
+            assert not re.search(r"\b(nan|inf)\b|  |^,|,$", text), row["id"]
+        assert results.certainty(row) or not row["ours"]
 
 
 def test_exhibits_have_a_state_and_verdicts(checkout: Path) -> None:
@@ -98,6 +144,16 @@ def test_exhibits_have_a_state_and_verdicts(checkout: Path) -> None:
     assert "SET=pipeline=large" in found["z"]["state"]
     (checkout / "results/runs/b").mkdir(parents=True)
     assert "dvc repro render@y" in document("exhibits")[1]["state"]
+
+
+def test_exhibits_are_listed_with_title_and_marks(checkout: Path) -> None:
+    (checkout / "conf/exhibit").mkdir()
+    (checkout / "conf/exhibit/x.yaml").write_text("title: What x shows\n")
+    lines = printed("exhibits")
+    where = lines.index("What x shows")
+    assert lines[where + 1].split() == ["x", "paper", "✓1,", "reading", "✗1"]
+    assert any("missing: results/runs/b" in line for line in lines)
+    assert any(line.startswith("1 of 3 are made.") for line in lines)
 
 
 def test_counts_by_exhibit(checkout: Path) -> None:
@@ -117,6 +173,7 @@ def test_counts_by_exhibit(checkout: Path) -> None:
         ),
         (["claims", "--exhibit", "w"], "there are x, y"),
         (["claims", "--results", "nowhere"], "no claims.csv in nowhere"),
+        (["claims", "wang2015"], "no claim 'wang2015'"),
     ],
 )
 def test_wrong_choices_name_the_right_ones(checkout: Path, words: list[str], said: str) -> None:
@@ -146,8 +203,11 @@ def test_experiments_say_what_was_changed_and_what_came_of_it(monkeypatch: pytes
     assert (queued["state"], queued["outcomes"], set(queued["changed"])) == (
         "queued", [], {"delta", "method.ops.radius"},
     )  # fmt: skip
-    text = CliRunner().invoke(app, ["experiments"]).stdout
-    assert "ops on compare-abalone: 0.732 0.754" in text
+    lines = printed("experiments")
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert "changed: method.ops.radius=3 ops on compare-abalone: accuracy 0.732 0.754" in text
+    assert "at epsilon 0.1 1 10; proven epsilon 0.106 1.08" in text
     assert "queued" in text
 
 
@@ -198,7 +258,7 @@ def test_an_experiment_without_numbers_in_short_says_which_results_changed(
          "gone": ["ops radius=5 unit"]},
         {"path": names[1], "new": [], "other": [], "gone": []},
     ]  # fmt: skip
-    text = CliRunner().invoke(app, ["experiments"]).stdout
+    text = " ".join(" ".join(printed("experiments")).split())
     assert f"{names[0]} changed, points: 2 new, 1 with other numbers, 1 gone" in text
     assert f"{names[1]} changed" in text
     assert "no result changed" not in text
@@ -223,6 +283,18 @@ def test_help_has_an_example(command: Any) -> None:
     done = CliRunner().invoke(app, [command.__name__, "--help"])
     assert done.exit_code == 0
     assert f"Example: dplangevin {command.__name__}" in " ".join(done.stdout.split())
+
+
+def test_options_of_compare_are_in_groups() -> None:
+    text = CliRunner().invoke(app, ["compare", "--help"]).stdout
+    for title in (
+        "Data and privacy",
+        "Methods",
+        "How the table is read",
+        "How methods are scored",
+        "Results and computing",
+    ):
+        assert f" {title} " in text
 
 
 def test_help_needs_neither_torch_nor_pandas() -> None:

@@ -1,4 +1,4 @@
-"""The command line `dplangevin`: price and calibrate mechanisms, look at claims, exhibits and experiments.
+"""The command line `dplangevin`: price and calibrate mechanisms, compare methods, show claims and exhibits.
 
 Commands import what they need when they run, so that `dplangevin --help` is quick.
 """
@@ -63,15 +63,15 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Private learners by Langevin dynamics and others: what they cost, and what three papers claim of them.",
-    epilog="Errors are one line and exit status 2; DPL_DEBUG=1 shows where they come from.",
+    help="Price, calibrate, attack and compare private learners; show what three papers claim, and our verdicts.",
+    epilog="An error is one line, with exit status 2. DPL_DEBUG=1 shows its traceback.",
 )
 EXAMPLES: dict[Callable[..., None], str] = {
     privacy.price: "dplangevin price --sampling poisson --records 60000 --batch 128 --noise 1.1 --epochs 20",
     privacy.calibrate: "dplangevin calibrate --records 60000 --batch 128 --epochs 20 --epsilon 1 --delta 1e-5",
     compare.compare: "dplangevin compare my.csv --target label --schema schema.yaml --epsilon 0.1,1,10",
     compare.schema: "dplangevin schema my.csv --target label > schema.yaml",
-    results.claims: "dplangevin claims --paper li2019 --verdict contradicted",
+    results.claims: "dplangevin claims wang2015_lemma5",
     results.exhibits: "dplangevin exhibits",
     results.experiments: "dplangevin experiments",
 }

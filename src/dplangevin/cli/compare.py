@@ -12,9 +12,22 @@ import typer
 
 from dplangevin.cli.options import flag, with_options
 
-hidden_default = partial(typer.Option, show_default=False)
-TABLE = typer.Argument(help="A table with a header, one row a record.", show_default=False)
-TARGET = hidden_default(help="The column to predict: classes, or a number (regression).")
+READING, PRIVACY, METHODS, SCORES, OUTPUT = (
+    partial(typer.Option, rich_help_panel=title, show_default=False)
+    for title in (
+        "How the table is read",
+        "Data and privacy",
+        "Methods",
+        "How methods are scored",
+        "Results and computing",
+    )
+)
+TABLE = typer.Argument(help="A table with a header and one record in each row.", show_default=False)
+TARGET = typer.Option(
+    help="The column to predict: classes, or a number (regression).",
+    rich_help_panel="Data and privacy",
+    show_default=False,
+)
 TRAIN_SHARE, REPEATS, QUICK_REPEATS = 0.8, 10, 3
 SPLITS = 0  # default seed of splits and folds: public, so that pages can be compared
 LARGE = 2e8  # bytes of all splits as text; if there are more, all repeats share one split
@@ -26,41 +39,39 @@ class TableOptions:
 
     ranges_from_data: Annotated[
         bool,
-        typer.Option(
+        PRIVACY(
             "--ranges-from-data",
             help="Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
         ),
     ] = False
     task: Annotated[
         str | None,
-        hidden_default(
+        READING(
             help="classification or regression (default: texts and at most 10 whole numbers are classes)."
         ),
     ] = None
     categories: Annotated[
-        list[str] | None, hidden_default(help="A column whose numbers are codes; may be repeated.")
+        list[str] | None, READING(help="A column whose numbers are codes; may be repeated.")
     ] = None
-    drop: Annotated[list[str] | None, hidden_default(help="A column not to learn from; may be repeated.")] = (
-        None
-    )
+    drop: Annotated[list[str] | None, READING(help="A column not to learn from; may be repeated.")] = None
     drop_unlabelled: Annotated[
         bool,
-        typer.Option("--drop-unlabelled", help="Leave out rows without a label; every result says so."),
+        READING("--drop-unlabelled", help="Leave out rows without a label; every result says so."),
     ] = False
     na: Annotated[
         list[str] | None,
-        hidden_default(help="Another text that stands for a missing value; may be repeated."),
+        READING(help="Another text that stands for a missing value; may be repeated."),
     ] = None
     delimiter: Annotated[
-        str | None, hidden_default(help="Between values (default: found; tab for a tab).")
+        str | None, READING(help="Separator of the values; tab for a tab (default: found).")
     ] = None
     encoding: Annotated[
-        str | None, hidden_default(help="Of the bytes: utf-8 (default), cp1252, utf-16, ...")
+        str | None, READING(help="Encoding of the file: utf-8 (default), cp1252, utf-16, ...")
     ] = None
-    decimal: Annotated[str | None, hidden_default(help="Decimal mark, . or , (default: found).")] = None
-    thousands: Annotated[
-        str | None, hidden_default(help="Mark between groups of three digits (default: none).")
-    ] = None
+    decimal: Annotated[str | None, READING(help="Decimal mark, . or , (default: found).")] = None
+    thousands: Annotated[str | None, READING(help="Mark between groups of three digits (default: none).")] = (
+        None
+    )
 
     def read(self, table: Path) -> Any:
         """Return the columns of a table."""
@@ -95,7 +106,7 @@ class TableOptions:
 
 @with_options(TableOptions)
 def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotated[str, TARGET]) -> None:
-    """Write a template of the schema of a table: its columns, with ??? for what you know of them in public."""
+    """Print a template of the schema of a table, with ??? where you state what is public of a column."""
     from dplangevin.data import schema as schemas
     from dplangevin.data import template as templates
 
@@ -113,41 +124,48 @@ def compare(
     options: TableOptions,
     table: Annotated[Path, TABLE],
     target: Annotated[str, TARGET],
-    epsilon: Annotated[str, typer.Option(help="Privacy budgets, separated by commas.")] = "0.1,1,10",
-    delta: Annotated[float, typer.Option(help="In (0, 1), best below 1/rows.")] = 1e-5,
-    methods: Annotated[str | None, hidden_default(help="Names separated by commas, instead of all.")] = None,
-    method: Annotated[
-        list[str] | None,
-        hidden_default(help="A method of your own, as module.Class; may be repeated."),
+    schema: Annotated[
+        Path | None, PRIVACY(help="Public ranges and categories of the columns, see `dplangevin schema`.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A first look: the quick methods alone, 3 repeats.")
-    ] = False,
-    test: Annotated[Path | None, hidden_default(help="A table of its own to test on.")] = None,
-    repeats: Annotated[
-        int | None,
-        hidden_default(help="Random splits, four fifths to train on (default: 10)."),
-    ] = None,
-    folds: Annotated[int | None, hidden_default(help="Cross-validation instead of random splits.")] = None,
-    schema: Annotated[Path | None, hidden_default(help="See `dplangevin schema`.")] = None,
-    out: Annotated[
-        Path | None, hidden_default(help="Folder of the results (default: compare-TABLE).")
-    ] = None,
+    epsilon: Annotated[
+        str, PRIVACY(help="Privacy budgets, separated by commas.", show_default=True)
+    ] = "0.1,1,10",
+    delta: Annotated[float, PRIVACY(help="A number in (0, 1), best below 1/rows.", show_default=True)] = 1e-5,
     seed: Annotated[
         int | None,
-        hidden_default(
+        PRIVACY(
             help="Makes a run repeatable: who knows it can recompute the noise (default: the system's entropy)."
         ),
     ] = None,
+    methods: Annotated[
+        str | None, METHODS(help="Names of methods, separated by commas (default: all).")
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        METHODS(help="A method of your own, as module.Class; may be repeated."),
+    ] = None,
+    quick: Annotated[bool, METHODS("--quick", help="A first look: only quick methods, 3 repeats.")] = False,
+    test: Annotated[Path | None, SCORES(help="Another table to test on.")] = None,
+    repeats: Annotated[
+        int | None,
+        SCORES(help="Number of random splits, four fifths to train on (default: 10)."),
+    ] = None,
+    folds: Annotated[
+        int | None, SCORES(help="Number of folds of a cross-validation, instead of random splits.")
+    ] = None,
+    out: Annotated[Path | None, OUTPUT(help="Folder of the results (default: compare-TABLE).")] = None,
     cluster: Annotated[
         str | None,
-        hidden_default(help="A Dask scheduler, as tcp://HOST:8786 or its file."),
+        OUTPUT(help="A Dask scheduler: tcp://HOST:8786 or its file."),
     ] = None,
 ) -> None:
-    """Compare private learners on a table of yours, at equal asked and at equal tight epsilon.
+    """Compare private learners on a table of your own, at equal promised and at equal proven epsilon.
 
-    Prints a table with intervals, and writes a page, figures and all numbers to a folder. A run that was interrupted
-    goes on where it stopped. Until it is complete the file secret-seed in that folder is as secret as the rows.
+    The command prints a table with intervals. It writes a page, figures and all numbers to a folder.
+
+    The same command continues a run that was interrupted.
+
+    Until the run is complete, keep the file secret-seed in that folder as secret as the rows.
     """
     from rich.console import Console
 

@@ -138,7 +138,11 @@ class Page:
         return f"; {', '.join(texts)}" if texts else ""
 
     def heading(self, axis: str) -> str:
-        which = "tight ε (the same accountant for all)" if axis == "proven" else "asked ε (as promised)"
+        which = (
+            "proven ε (the same accountant for all)"
+            if axis == "proven"
+            else "promised ε (by each method's theorem)"
+        )
         return f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.comparison.delta)}"
 
     @property

@@ -62,28 +62,28 @@ class Options:
             "package.module.Class of your own; without it, Gaussian steps with --noise."
         ),
     ] = None
-    delta: Annotated[float, WHAT(help="In (0, 1), best below 1/records.")] = 1e-5
+    delta: Annotated[float, WHAT(help="A number in (0, 1), best below 1/records.")] = 1e-5
     epsilon: Annotated[
         float | None,
-        WHAT(help="price: what the method's own theorem is asked for. calibrate: the budget."),
+        WHAT(help="price: the epsilon that the method's own theorem promises. calibrate: the budget."),
     ] = None
-    records: Annotated[int | None, DATA(help="Rows of the data.")] = None
+    records: Annotated[int | None, DATA(help="Number of records.")] = None
     loss: Annotated[
         Literal["logistic", "softmax", "huber", "none"],
-        DATA(help="Of a method's linear model; none: a network, whose gradients are clipped."),
+        DATA(help="Loss of a linear model; none: a network, whose gradients are clipped."),
     ] = "logistic"
-    classes: Annotated[int, DATA(help="Of softmax, networks and PATE.")] = 2
+    classes: Annotated[int, DATA(help="Number of classes, for softmax, networks and PATE.")] = 2
     row_bound: Annotated[float, DATA(help="Bound on the norm of a row.")] = 1.0
-    label_bound: Annotated[float, DATA(help="Of huber, on |y|.")] = 1.0
-    threshold: Annotated[float, DATA(help="Of huber, where residuals are cut.")] = 1.0
+    label_bound: Annotated[float, DATA(help="Bound on |y|, for huber.")] = 1.0
+    threshold: Annotated[float, DATA(help="Residual beyond which huber is linear.")] = 1.0
     public_rows: Annotated[int, DATA(help="Unlabelled rows that PATE may ask about.")] = 0
     sampling: Annotated[
         Literal["poisson", "subset", "full"] | None,
         STEPS(help="How a step draws its rows; a method has its own way."),
     ] = None
-    batch: Annotated[int | None, STEPS(help="Rows in a step, of Poisson samples in the mean.")] = None
-    epochs: Annotated[float | None, STEPS(help="Passes over the rows, or give --steps.")] = None
-    steps: Annotated[int | None, STEPS(help="Their number, or give --epochs.")] = None
+    batch: Annotated[int | None, STEPS(help="Rows in a step; for Poisson samples their mean.")] = None
+    epochs: Annotated[float | None, STEPS(help="Number of passes over the rows, or give --steps.")] = None
+    steps: Annotated[int | None, STEPS(help="Number of steps, or give --epochs.")] = None
     schedule: Annotated[
         str | None,
         STEPS(
@@ -95,15 +95,15 @@ class Options:
         float | None, NOISE(help="Noise multiplier: standard deviation over the bound on one record.")
     ] = None
     noise_std: Annotated[float | None, NOISE(help="sigma of ryffel2022, in place of --epsilon.")] = None
-    step: Annotated[float | None, NOISE(help="Step size eta itself.")] = None
+    step: Annotated[float | None, NOISE(help="Step size eta.")] = None
     clip: Annotated[float | None, NOISE(help="Bound on the norm of a gradient.")] = None
-    radius: Annotated[float | None, NOISE(help="Of the ball that OPS samples on.")] = None
-    ridge: Annotated[float | None, NOISE(help="Of objective perturbation, on the summed loss.")] = None
-    teachers: Annotated[int | None, NOISE(help="Of PATE.")] = None
-    queries: Annotated[int | None, NOISE(help="Of PATE, the most that are tested.")] = None
+    radius: Annotated[float | None, NOISE(help="Radius of the ball that OPS samples on.")] = None
+    ridge: Annotated[float | None, NOISE(help="Ridge of objective perturbation, on the summed loss.")] = None
+    teachers: Annotated[int | None, NOISE(help="Number of PATE's teachers.")] = None
+    queries: Annotated[int | None, NOISE(help="Largest number of queries that PATE tests.")] = None
     set: Annotated[
         list[str] | None,
-        NOISE(help="NAME=VALUE, any other setting of the method, e.g. vote.threshold=150."),
+        NOISE(help="Any other setting of the method as NAME=VALUE, e.g. vote.threshold=150."),
     ] = None
 
 

@@ -1,14 +1,17 @@
-"""Output of the commands: tables (by rich on a terminal, aligned text in a pipe) and JSON."""
+"""Output of the commands: tables and paragraphs of at most 80 columns in a pipe, and JSON."""
 
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+
+PIPE = 80  # columns of output that does not go to a terminal
+GAP = 2  # spaces between two columns of a table
+LEAST = 12  # columns of a terminal that a foldable column keeps
 
 
 class Column(NamedTuple):
@@ -19,9 +22,9 @@ class Column(NamedTuple):
     title : str
         Heading.
     number : bool
-        Whether the text is right-aligned and never wrapped.
+        Whether the text is right-aligned, and folded only if no other column can be.
     whole : bool
-        Whether the text is never wrapped.
+        Whether the text is never folded.
     style : str
         Style of rich, used on a terminal.
     """
@@ -32,48 +35,63 @@ class Column(NamedTuple):
     style: str = ""
 
 
-def terminal() -> bool:
-    """Return whether the output goes to a terminal."""
-    return Console().is_terminal
+def width() -> int:
+    """Return how many columns the output may have."""
+    console = Console()
+    return console.width if console.is_terminal else PIPE
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], indent: int = 0) -> None:
-    """Print rows of text under titles; in a pipe each row is one line."""
-    console, cells = Console(), [[*row] for row in rows]
-    if not console.is_terminal:
-        lines = [[column.title for column in columns], *([" ".join(c.split()) for c in row] for row in cells)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-        for line in lines:
-            padded = [
-                cell.rjust(width) if column.number else cell.ljust(width)
-                for cell, width, column in zip(line, widths, columns, strict=True)
-            ]
-            print((" " * indent + "  ".join(padded)).rstrip())
-        return
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for column in columns:
-        shown.add_column(
-            Text(column.title),
-            justify="right" if column.number else "left",
-            style=column.style,
-            no_wrap=column.number or column.whole,
-            overflow="fold",
-        )
-    for row in cells:
-        shown.add_row(*(Text(cell) for cell in row))
-    console.print(shown)
+    """Print rows of text under titles; fold long cells so that the table fits the width."""
+    console = Console()
+    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
+    titles = [column.title for column in columns]
+    sizes = _sizes(columns, [titles, *cells], width() - indent)
+    for row in [titles, *cells]:
+        folded = [_folded(cell, size) for cell, size in zip(row, sizes, strict=True)]
+        for i in range(max(map(len, folded))):
+            parts = [part[i] if i < len(part) else "" for part in folded]
+            printed = Text(" " * indent)
+            for j, (part, size, column) in enumerate(zip(parts, sizes, columns, strict=True)):
+                padded = part.rjust(size) if column.number else part.ljust(size)
+                printed.append(padded, "bold" if row is titles else column.style)
+                printed.append(" " * GAP if j < len(columns) - 1 else "")
+            printed.rstrip()
+            _print(console, printed)
+
+
+def _sizes(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -> list[int]:
+    """Return the width of each column: the widest that can be folded become narrower until all fit."""
+    sizes = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    excess = sum(sizes) + GAP * (len(columns) - 1) - most
+    for numbers in (False, True):
+        able = [i for i, column in enumerate(columns) if not column.whole and column.number <= numbers]
+        while excess > 0 and (able := [i for i in able if sizes[i] > LEAST]):
+            sizes[max(able, key=sizes.__getitem__)] -= 1
+            excess -= 1
+    return sizes
+
+
+def _folded(cell: str, size: int) -> list[str]:
+    return textwrap.wrap(cell, max(size, 1), break_on_hyphens=False) or [""]
 
 
 def line(text: str = "", style: str = "", indent: int = 0) -> None:
-    """Print a paragraph; on a terminal it is wrapped, and `indent` shifts all lines except the first."""
+    """Print a paragraph that is wrapped at the width; `indent` shifts all lines except the first."""
+    wrapped = textwrap.wrap(
+        text,
+        max(width(), indent + LEAST),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     console = Console()
-    if not console.is_terminal:
-        print(text)
-        return
-    width = max(console.width - indent, 20)
-    wrapped = Text(text, style=style).wrap(console, width)
-    for i, part in enumerate(wrapped):
-        console.print(Text(" " * (indent if i else 0)).append_text(part), highlight=False)
+    for part in wrapped or [""]:
+        _print(console, Text(part, style=style))
+
+
+def _print(console: Console, text: Text) -> None:
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 def counted(count: int, noun: str) -> str:

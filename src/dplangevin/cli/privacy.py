@@ -22,25 +22,50 @@ if TYPE_CHECKING:
     from dplangevin.privacy.survey import Survey
 
 NEIGHBOURS: dict[Adjacency, str] = {"add_remove": "add/remove", "replace_one": "replace-one"}
+MEANING: dict[Adjacency, str] = {
+    "add_remove": "one data set has a record more",
+    "replace_one": "one record is replaced",
+}
 COLUMNS = (
-    output.Column("neighbours"),
     output.Column("accountant"),
     output.Column("epsilon", number=True, style="bold"),
-    output.Column("x tight", number=True),
-    output.Column("status"),
+    output.Column("x best proof", number=True),
+    output.Column("status", whole=True),
 )
-Json = Annotated[bool, typer.Option("--json", help="One JSON document; infinity is the text inf.")]
+STATUS = {  # status of a price -> what the table prints, and what that means
+    "tight": ("best proof", "the smallest epsilon that we prove for what the line releases"),
+    "proven": ("proven", "an upper bound that one theorem proves"),
+    "claim": ("claim", "a paper's formula; one of its conditions fails here"),
+    "reference": ("reference", "an upper bound by another package"),
+    "lower bound": ("attack", "an attack shows at least this epsilon (95 % confidence)"),
+}
+EVENTS = {  # class of an event -> the mechanism in words
+    "LangevinDpEvent": "run of DP-SGLD with hidden iterates",
+    "PateDpEvent": "PATE run",
+}
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; infinity is the text inf.")]
 Attacked = Annotated[
-    bool, typer.Option("--attack", help="Also run the mechanism on a worst-case pair: a lower bound.")
+    bool,
+    typer.Option(
+        "--attack", help="Also attack the mechanism on a worst-case pair of data sets: a lower bound."
+    ),
 ]
-Runs = Annotated[int, typer.Option(help="Of the attack, on either data set.", min=8)]
-Seed = Annotated[int, typer.Option(help="Of the attack.")]
+Runs = Annotated[int, typer.Option(help="Runs of the attack on each of its two data sets.", min=8)]
+Seed = Annotated[int, typer.Option(help="Seed of the attack.")]
 Accountant = Annotated[
-    str, typer.Option(help="By which the budget is kept, e.g. tight, rdp, li2019, wang2015, ryffel2022.")
+    str,
+    typer.Option(help="The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ..."),
 ]
 Neighbours = Annotated[
     Literal["add_remove", "replace_one"],
     typer.Option(help="Neighbouring data sets: one has a record more, or one record is another."),
+]
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Also print the settings, what each number rests on, and which accountants cannot price the mechanism.",
+    ),
 ]
 
 
@@ -71,9 +96,10 @@ def price(
     attack: Attacked = False,
     attack_runs: Runs = 200_000,
     seed: Seed = 0,
+    explain: Explain = False,
     json: Json = False,
 ) -> None:
-    """Show what a mechanism costs, by every accountant that can price it."""
+    """Print the epsilon of a mechanism by every accountant that can price it."""
     from dplangevin.privacy.survey import survey
 
     mechanisms.check(options)
@@ -87,7 +113,7 @@ def price(
             mechanism = steps.mechanism(options.noise)
         costs = survey(mechanism.event, options.delta, mechanism.paper)
         bounds = attacked(mechanism, options, attack_runs, seed) if attack else []
-    shown(mechanism, options, costs, bounds, json, logged)
+    shown(mechanism, options, costs, bounds, json, logged, explain=explain)
 
 
 @with_options(Options)
@@ -95,9 +121,10 @@ def calibrate(
     options: Options,
     accountant: Accountant = "tight",
     neighbours: Neighbours = "replace_one",
+    explain: Explain = False,
     json: Json = False,
 ) -> None:
-    """Find the least noise that keeps --epsilon, and what it costs by every accountant."""
+    """Find the least noise that keeps --epsilon; print its epsilon by every accountant."""
     from dplangevin.privacy.survey import survey
 
     mechanisms.check(options)
@@ -105,8 +132,11 @@ def calibrate(
         mechanism = mechanisms.calibrated(options, accountant, neighbours)
         logged.clear()  # messages about noises that were only tried
         costs = survey(mechanism.event, options.delta, mechanism.paper)
-    goal = f"Least noise for epsilon {options.epsilon:g} by {accountant}, {NEIGHBOURS[neighbours]}."
-    shown(mechanism, options, costs, [], json, logged, goal)
+    goal = (
+        f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
+        f"{NEIGHBOURS[neighbours]}."
+    )
+    shown(mechanism, options, costs, [], json, logged, goal, explain)
 
 
 @contextmanager
@@ -188,62 +218,105 @@ def shown(
     json: bool,
     logged: list[str],
     goal: str = "",
+    explain: bool = False,
 ) -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
         output.document(_document(mechanism, options, costs, bounds) | {"remarks": remarks(logged)})
         return
-    from dplangevin.privacy.survey import ACCOUNTANTS
-    from dplangevin.text import epsilon, number, short, weak_delta
+    from dplangevin.text import epsilon, number, weak_delta
 
     if goal:
         output.line(goal, "bold")
     output.line(f"{mechanism.title}; delta {number(options.delta)}.")
     if mechanism.promised is not None:
         promised, name = mechanism.promised
-        output.line(f"Promised by its own theorem ({name}): epsilon {epsilon(promised)}.")
-    output.line()
-    rows = []
-    for adjacency, words in NEIGHBOURS.items():
-        priced = [row for row in costs.prices if row.adjacency == adjacency]
-        tight = priced[0].epsilon if priced and priced[0].status == "tight" else float("nan")
-        hidden = {row.scope for row in priced} == {"last iterate", "all iterates"}
-        for row in priced:
-            name = f"{row.name}, {row.scope}" if hidden and row.scope not in row.name else row.name
-            rows.append([words, name, epsilon(row.epsilon), _times(row.ratio), row.status])
-        for bound in bounds:
-            if bound.adjacency == adjacency and bound.epsilon is not None:
-                name = f"attack, {bound.runs:,} runs, 95 %"
-                ratio = bound.epsilon / tight if tight > 0 else float("nan")
-                rows.append([words, name, f">= {short(bound.epsilon)}", _times(ratio), "lower bound"])
-    output.table(COLUMNS, rows)
-    arguments = {ACCOUNTANTS[row.key].accountant.name: row.argument for row in costs.prices}
-    follows = [
-        f"{name} {value if isinstance(value, str) else format(value, '.6g')}"
-        for name, value in mechanism.settings.items()
-        if value != ""
-    ]
+        output.line(f"Its own theorem ({name}) promises epsilon {epsilon(promised)}.")
+    _tables(costs, bounds)
     notes = {
         "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
-        "Follows": [", ".join(follows)] if follows else [],
         "Assumes": [*mechanism.assumptions],
-        "Conditions that fail (of a claim)": _failed(mechanism, costs),
-        "Each rests on": [f"{name}: {argument}" for name, argument in arguments.items()],
-        "Not priced by": [
-            f"{each.name}{f', {NEIGHBOURS[each.adjacency]}' if each.adjacency else ''}: {each.reason}"
-            for each in costs.refusals
-        ],
+        "Failed conditions: a number that needs one has the status claim": _failed(mechanism, costs),
         "Not attacked": [
-            f"{NEIGHBOURS[bound.adjacency]}: {bound.reason}" for bound in bounds if bound.reason
+            f"{NEIGHBOURS[bound.adjacency]}: {_in_words(bound.reason)}" for bound in bounds if bound.reason
         ],
-        "Remarks": remarks(logged),
     }
+    if goal or explain:
+        notes["Settings"] = _settings(mechanism)
+    if explain:
+        notes |= _explained(costs, bounds) | {"Remarks": remarks(logged)}
     for title, texts in notes.items():
         if any(texts):
             output.line()
             output.line(title, "bold")
             for text in texts:
                 output.line(f"  {text}", indent=4)
+    if not explain:
+        output.line()
+        output.line(
+            "--explain adds what each status means, what each number rests on, and which accountants cannot price this."
+        )
+
+
+def _tables(costs: Survey, bounds: list[Bound]) -> None:
+    """Print a table of prices and attacks for each neighbour relation."""
+    from dplangevin.text import epsilon, short
+
+    for adjacency, words in NEIGHBOURS.items():
+        priced = [row for row in costs.prices if row.adjacency == adjacency]
+        tight = priced[0].epsilon if priced and priced[0].status == "tight" else float("nan")
+        hidden = {row.scope for row in priced} == {"last iterate", "all iterates"}
+        rows = []
+        for row in priced:
+            name = f"{row.name}, {row.scope}" if hidden and row.scope not in row.name else row.name
+            rows.append([name, epsilon(row.epsilon), _times(row.ratio), STATUS[row.status][0]])
+        for bound in bounds:
+            if bound.adjacency == adjacency and bound.epsilon is not None:
+                name = f"{bound.runs:,} runs on each data set"
+                ratio = bound.epsilon / tight if tight > 0 else float("nan")
+                rows.append([name, f">= {short(bound.epsilon)}", _times(ratio), STATUS["lower bound"][0]])
+        if rows:
+            output.line()
+            output.line(f"Neighbours: {words} ({MEANING[adjacency]})", "bold")
+            output.table(COLUMNS, rows)
+
+
+def _settings(mechanism: Mechanism) -> list[str]:
+    """Return the settings of the mechanism, in one line."""
+    listed = [
+        f"{name} {value if isinstance(value, str) else format(value, '.6g')}"
+        for name, value in mechanism.settings.items()
+        if value != ""
+    ]
+    return [", ".join(listed)] if listed else []
+
+
+def _explained(costs: Survey, bounds: list[Bound]) -> dict[str, list[str]]:
+    """Return the paragraphs that --explain adds, by title."""
+    from dplangevin.privacy.survey import ACCOUNTANTS
+
+    printed: set[str] = {row.status for row in costs.prices}
+    if any(bound.epsilon is not None for bound in bounds):
+        printed |= {"lower bound"}
+    arguments = {ACCOUNTANTS[row.key].accountant.name: row.argument for row in costs.prices}
+    return {
+        "Status": [f"{word}: {meaning}" for key, (word, meaning) in STATUS.items() if key in printed],
+        "What each number rests on": [f"{name}: {argument}" for name, argument in arguments.items()],
+        "Not priced by": [
+            f"{each.name}{f', {NEIGHBOURS[each.adjacency]}' if each.adjacency else ''}: {_in_words(each.reason)}"
+            for each in costs.refusals
+        ],
+    }
+
+
+def _in_words(reason: str) -> str:
+    """Return a reason without names of classes and of values in the code."""
+    if re.search(r" cannot price \w+: ", reason):
+        return "it has no theorem for this mechanism"
+    reason = re.sub(r" \(\w+DpEvent\)", "", reason)
+    for name, words in (*EVENTS.items(), *NEIGHBOURS.items()):
+        reason = reason.replace(name, words)
+    return reason
 
 
 def _failed(mechanism: Mechanism, costs: Survey) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -19,60 +20,192 @@ from dplangevin.text import meant, short
 
 CLAIMS, EXHIBITS, PIPELINES = "claims.csv", "exhibits", "conf/pipeline"
 KINDS = {  # kinds of claims: the column `kind` of claims.csv
-    "paper": "in the papers' own words",
-    "reading": "in words whose size we had to read",
-    "extension": "that are questions of ours",
+    "paper": "claims in the papers' own words",
+    "reading": 'claims without a size, such as "slightly"; we chose the size',
+    "extension": "questions of ours, which the papers do not ask",
 }
+ONE = {  # the same, of one claim
+    "paper": "a claim in the paper's own words",
+    "reading": 'a claim without a size, such as "slightly"; we chose the size',
+    "extension": "a question of ours, which the paper does not ask",
+}
+SETTINGS = {  # the column `setting`
+    "paper": "as the paper states it, or none is needed",
+    "chosen": "chosen by us, because the paper states none",
+    "stand-in": "another network or other data than the paper's",
+    "invented": "data or sizes that the paper does not give",
+}
+UNITS = {"accuracy": "accuracy, as a share of 1"}
+PAGE = "report/claims.html"  # in the folder of results
+LABEL = 12  # columns of the labels of one claim
+NAME = 25  # columns of the name of an exhibit
 SHOWN = 3  # changed methods shown for each experiment, without --all
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Results = Annotated[
     Path | None,
     typer.Option(
-        "--results", help="The folder; else results/ here or in a folder above.", show_default=False
+        "--results",
+        help="Folder of the results (default: results/ here or in a folder above).",
+        show_default=False,
     ),
 ]
 
 
 def claims(
-    paper: Annotated[str | None, typer.Option(help="wang2015, li2019 or ryffel2022.")] = None,
+    id: Annotated[
+        str | None,
+        typer.Argument(help="A claim, such as wang2015_lemma5: show all of it.", show_default=False),
+    ] = None,
+    paper: Annotated[
+        str | None, typer.Option(help="Only this paper: wang2015, li2019 or ryffel2022.", show_default=False)
+    ] = None,
     verdict: Annotated[
-        str | None, typer.Option(help='Such as reproduced, contradicted, or "not reproduced".')
+        str | None,
+        typer.Option(help='Only this verdict, such as contradicted or "not reproduced".', show_default=False),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="; ".join(f"{name}: {words}" for name, words in KINDS.items()) + ".")
+        str | None,
+        typer.Option(
+            help=f"Only this kind. {'; '.join(f'{name}: {words}' for name, words in KINDS.items())}.",
+            show_default=False,
+        ),
     ] = None,
-    exhibit: Annotated[str | None, typer.Option(help="That shows the claim, such as wang2015_fig1c.")] = None,
+    exhibit: Annotated[
+        str | None,
+        typer.Option(help="Only claims that this exhibit shows, such as wang2015_fig1c.", show_default=False),
+    ] = None,
     results: Results = None,
     json: Json = False,
 ) -> None:
-    """Show what the papers claim: verdict, our number beside theirs, and where."""
-    rows = tally.read(in_results(results, CLAIMS))
+    """Count the verdicts on the papers' claims, list what is contradicted, or show one claim."""
+    path = in_results(results, CLAIMS)
+    rows = everything = tally.read(path)
     for name, value in (("paper", paper), ("kind", kind), ("verdict", verdict), ("exhibit", exhibit)):
         if value is not None:
             rows = with_value(rows, name, value)
+    if id is not None:
+        rows = [row for row in rows if row["id"] == id]
+        if not rows:
+            near = meant(id, [row["id"] for row in everything])
+            raise ValueError(
+                f"no claim {id!r}{near or '; `dplangevin claims --verdict ...` lists their ids'}"
+            )
     if json:
         numbers = {"ours", "low", "high", "asked_low", "asked_high"}
         listed = [{k: float(v or "nan") if k in numbers else v for k, v in row.items()} for row in rows]
         output.document({"counts": counted(rows, "paper"), "kinds": counted(rows, "kind"), "claims": listed})
         return
-    for name in sorted(counted(rows, "kind"), key=[*KINDS].index):
-        summary(name, [row for row in rows if row["kind"] == name])
-    ours = [short(float(row["ours"])) if row["ours"] else "" for row in rows]
-    if output.terminal():
-        for row, number in zip(rows, ours, strict=True):
-            of_ours = f", ours {number} {row['unit']}".rstrip() if number else ""
-            output.line(f"{row['id']}: {row['verdict']}{of_ours}", "bold", indent=2)
-            output.line(f"  {row['where']}: {row['published']}", indent=2)
+    if id is not None:
+        whole(rows[0], everything, path.parent)
         return
-    names = ("claim", "verdict", "ours", "published", "where")
-    output.table(
-        [output.Column(name, number=name == "ours") for name in names],
-        [
-            [row["id"], row["verdict"], number, row["published"], row["where"]]
-            for row, number in zip(rows, ours, strict=True)
-        ],
-    )
+    kinds = [name for name in KINDS if any(row["kind"] == name for row in rows)]
+    for name in kinds:
+        summary(name, [row for row in rows if row["kind"] == name])
+    output.line("The column facts counts distinct facts: several claims can restate one.")
+    output.line()
+    every = verdict is not None or exhibit is not None
+    for name in kinds:
+        for word in tally.ordered(row["verdict"] for row in rows if row["kind"] == name):
+            if every or word == "contradicted":
+                titles(name, word, [row for row in rows if (row["kind"], row["verdict"]) == (name, word)])
+    more = "" if every else " --verdict or --exhibit lists other claims."
+    output.line(f"To see one claim whole: dplangevin claims ID.{more}")
+
+
+def titles(kind: str, verdict: str, rows: Sequence[tally.Claim]) -> None:
+    """Print title and id of claims that have one verdict."""
+    facts = output.counted(len({row["fact"] for row in rows}), "distinct fact")
+    noun = re.split("[,;]", KINDS[kind])[0]
+    output.line(f"{verdict.capitalize()}: {len(rows)} of the {noun}, on {facts}", "bold")
+    for row in rows:
+        output.line(row["title"], indent=2)
+        output.line(f"  {row['id']}")
+    output.line()
+
+
+def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -> None:
+    """Print one claim with its quotation, our number, its certainty, the reason and the files."""
+    unit = UNITS.get(claim["unit"], claim["unit"])
+    asked = _asked(claim)
+    same = sum(other["fact"] == claim["fact"] for other in everything) - 1
+    restated = output.counted(same, "other claim")
+    shown = [f"{folder / EXHIBITS / name}/" for name in tally.shown_by(claim)]
+    output.line(claim["title"], "bold")
+    output.line(claim["verdict"], "bold")
+    output.line()
+    for label, text in (
+        ("id", claim["id"]),
+        ("place", f"{claim['paper']}, {claim['where']}"),
+        ("quotation", f'"{claim["statement"]}"'),
+        ("read as", claim["published"]),
+        ("kind", ONE[claim["kind"]]),
+        ("setting", SETTINGS.get(claim["setting"], claim["setting"])),
+        ("unit", unit),
+        ("asked", asked),
+        ("ours", _number(claim["ours"], claim["unit"])),
+        ("certainty", certainty(claim)),
+        ("reason", claim["reason"]),
+        (
+            "fact",
+            f"{claim['fact']}; {restated} {'restates' if same == 1 else 'restate'} it"
+            if same
+            else claim["fact"],
+        ),
+        ("shown in", ", ".join(shown)),
+        ("evidence", claim["evidence"].replace("; ", ", ")),
+        ("page", f"{folder / PAGE}#{claim['id']}"),
+    ):
+        if text:
+            output.line(f"{label:<{LABEL}}{text}", indent=LABEL)
+
+
+def certainty(claim: tally.Claim) -> str:
+    """Return how certain our number is, in words with the limits."""
+    low, high = (_number(claim[name], claim["unit"]) for name in ("low", "high"))
+    limits = f"{low} to {high}" if low and high and low != high else low or high
+    measure = claim["measure"]
+    if measure == "attack to proof":
+        least = f"{low} (attack at 95 % confidence, or one exact pair of data sets)"
+        if low and high:
+            return f"between {least} and {high} (proof)"
+        return (
+            f"at least {least}; no upper bound is proven"
+            if low
+            else f"at most {high} (proof); no attack was run"
+        )
+    if measure == "exact":
+        return "exact: a proof or a computation" + (f", {limits}" if limits else "")
+    if measure == "interval":
+        return f"95 % interval {limits}, over independent splits or draws"
+    if measure == "interval, one split":
+        return f"95 % interval {limits}, over seeds on one split; the sampling error of the test rows is not in it"
+    if measure == "range":
+        return f"smallest to largest value {limits}; this is not a confidence interval"
+    return "one value, without an interval" if claim["ours"] else ""
+
+
+def _asked(claim: tally.Claim) -> str:
+    """Return the range that the claim asks our number to lie in."""
+    low, high = (float(claim[name] or "nan") for name in ("asked_low", "asked_high"))
+    first, last = (_number(claim[name], claim["unit"]) for name in ("asked_low", "asked_high"))
+    if low == high:
+        return f"exactly {first}"
+    texts = [f"at least {first}" if abs(low) < float("inf") else ""]
+    texts += [f"at most {last}" if abs(high) < float("inf") else ""]
+    return ", ".join(filter(None, texts))
+
+
+def _number(text: str, unit: str) -> str:
+    """Return a number of the table: whole numbers in full, accuracies with four decimals."""
+    if not text:
+        return ""
+    value = float(text)
+    if unit == "accuracy" and value not in (0, 1) and abs(value) < float("inf"):
+        return f"{value:.4f}"
+    if value.is_integer() and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if 100 <= abs(value) < 1e9 else short(value)
 
 
 def summary(kind: str, rows: Sequence[tally.Claim]) -> None:
@@ -81,38 +214,43 @@ def summary(kind: str, rows: Sequence[tally.Claim]) -> None:
     A row counts the claims of each paper, all claims, and the distinct facts behind them.
     """
     counts = counted(rows, "paper")
-    output.line(f"Claims {KINDS[kind]} (--kind {kind})", "bold")
-    titles = (*counts, "all", "distinct facts")
-    columns = [output.Column("verdict"), *(output.Column(title, number=True) for title in titles)]
+    name = KINDS[kind]
+    output.line(f"{name[0].upper()}{name[1:]} (--kind {kind})", "bold")
+    columns = [
+        output.Column("verdict", whole=True),
+        *(output.Column(title, number=True) for title in (*counts, "all", "facts")),
+    ]
     lines = []
-    for verdict in (*dict.fromkeys(row["verdict"] for row in rows), "all"):
+    for verdict in (*tally.ordered(row["verdict"] for row in rows), "all"):
         own = [row for row in rows if verdict in (row["verdict"], "all")]
         numbers = [sum(row["paper"] == name for row in own) for name in counts]
         facts = {row["fact"] for row in own}
-        lines.append([verdict, *(str(n or "") for n in (*numbers, len(own), len(facts)))])
+        lines.append([verdict, *(str(n) for n in (*numbers, len(own), len(facts)))])
     output.table(columns, lines)
     output.line()
 
 
 def exhibits(results: Results = None, json: Json = False) -> None:
-    """Every figure and table: whether it is made, its files, and the verdicts of its claims."""
+    """List every figure and table: its title, its name, the verdicts on its claims, or why it is missing."""
     folder = in_results(results, EXHIBITS)
     listed = [*all_exhibits(folder.parent.parent, folder)]
-    verdicts = tally.by_exhibit(tally.read(folder.parent / CLAIMS))
+    claims = tally.read(folder.parent / CLAIMS)
     if json:
+        verdicts = tally.by_exhibit(claims)
         output.document([{**each._asdict(), "claims": verdicts.get(each.exhibit, {})} for each in listed])
         return
-    names = ("exhibit", "state", "files", "claims")
-    rows = []
-    for each in listed:
-        files = ", ".join(sorted({Path(name).suffix[1:] for name in each.files}))
-        counts = verdicts.get(each.exhibit, Counter()).most_common()
-        rows.append([each.exhibit, each.state, files, ", ".join(f"{n} {verdict}" for verdict, n in counts)])
-    output.table([output.Column(name, whole=name in ("exhibit", "files")) for name in names], rows)
+    for text in tally.LEGEND:
+        output.line(text)
     output.line()
-    output.line(
-        f"{sum(bool(each.files) for each in listed)} of {len(listed)} are made; files are in {folder}/<exhibit>/."
-    )
+    for each in listed:
+        marks = tally.marks(claim for claim in claims if each.exhibit in tally.shown_by(claim))
+        output.line(each.title or each.exhibit, "bold", indent=2)
+        output.line(f"  {each.exhibit:<{NAME}} {marks}".rstrip(), indent=4)
+        if not each.files:
+            output.line(f"  {each.state}", indent=4)
+    output.line()
+    made = sum(bool(each.files) for each in listed)
+    output.line(f"{made} of {len(listed)} are made. Files: {folder}/<name>/")
 
 
 def in_results(results: Path | None, name: str) -> Path:
@@ -124,7 +262,8 @@ def in_results(results: Path | None, name: str) -> Path:
     folders = [results] if results is not None else [each / "results" for each in (here, *here.parents)]
     for folder in folders:
         if (folder / name).exists():
-            return folder / name
+            path = folder / name
+            return path.relative_to(here) if path.is_relative_to(here) else path
     where = f"{results}" if results is not None else f"results/ in {here} and the folders above it"
     raise FileNotFoundError(
         f"no {name} in {where}: run this in a checkout of the project, or give --results FOLDER"
@@ -155,6 +294,8 @@ class Exhibit(NamedTuple):
 
     Attributes
     ----------
+    title : str
+        Title in conf/exhibit; "" without one.
     state : str
         "made", or "missing: " and the reason.
     source : str
@@ -164,6 +305,7 @@ class Exhibit(NamedTuple):
     """
 
     exhibit: str
+    title: str
     state: str
     source: str
     files: list[str]
@@ -186,14 +328,15 @@ def all_exhibits(top: Path, folder: Path) -> Iterator[Exhibit]:
         sources.setdefault(name, ("", ""))
     for name, (source, pipeline) in sources.items():
         files = sorted(path.name for path in (folder / name).glob("*")) if (folder / name).is_dir() else []
-        yield Exhibit(
-            name, "made" if files else f"missing: {_why(top, name, source, pipeline)}", source, files
-        )
+        described = top / "conf/exhibit" / f"{name}.yaml"
+        content: Any = read(described) if described.exists() else {}
+        state = "made" if files else f"missing: {_why(top, name, source, pipeline)}"
+        yield Exhibit(name, str(content.get("title") or ""), state, source, files)
 
 
 def _why(top: Path, name: str, source: str, pipeline: str) -> str:
     if pipeline != "default":
-        return f"only asked for by `make repro SET=pipeline={pipeline}`"
+        return f"only `make repro SET=pipeline={pipeline}` makes it"
     if not (top / source).exists():
         return f"{source} is missing: `make exhibit ID={name}`"
     return f"not drawn yet: `dvc repro render@{name}`"
@@ -201,11 +344,11 @@ def _why(top: Path, name: str, source: str, pipeline: str) -> str:
 
 def experiments(
     every: Annotated[
-        bool, typer.Option("--all", help="All methods and data sets whose numbers changed.")
+        bool, typer.Option("--all", help="Show all methods and data sets whose numbers changed.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """List the runs of `dvc exp`: what was changed, what it brought and cost, and when."""
+    """List the runs of `dvc exp`: the changed settings, the accuracy and the proven epsilon."""
     listed = [*read_experiments(exp_show())]
     if json:
         output.document(
@@ -224,30 +367,20 @@ def experiments(
             "No experiments yet: run one, such as `dvc exp run -n radius3 -S method.ops.radius=3 run@compare-abalone`."
         )
         return
-    names = ("name", "changed", "what came of it", "price", "when")
-    columns = [output.Column(name, whole=name in ("name", "price")) for name in names]
-    rows: list[list[str]] = []
     for each in listed:
+        output.line(f"{each.name}  {each.when}".rstrip(), "bold")
         changed = ", ".join(f"{key}={value}" for key, value in each.changed.items()) or "nothing"
+        output.line(f"  changed: {changed}", indent=4)
         named = [o for o in each.outcomes if any(f"method.{o.method}." in key for key in each.changed)]
         outcomes = each.outcomes if every else (named or each.outcomes)[:SHOWN]
-        lines = [(o.accuracies, o.prices) for o in outcomes]
+        lines = [outcome.text for outcome in outcomes]
         if every or not lines:
-            lines += [(str(result), "") for result in each.results]
+            lines += [str(result) for result in each.results]
         if hidden := len(each.outcomes) - len(outcomes):
-            lines.append((f"and {hidden} more (--all)", ""))
-        for i, (text, price) in enumerate(lines or [(each.state, "")]):
-            first = i == 0
-            rows.append(
-                [
-                    each.name if first else "",
-                    changed if first else "",
-                    text,
-                    price,
-                    each.when if first else "",
-                ]
-            )
-    output.table(columns, rows)
+            lines.append(f"and {hidden} more (--all)")
+        for text in lines or [each.state]:
+            output.line(f"  {text}", indent=4)
+        output.line()
 
 
 class Outcome(NamedTuple):
@@ -260,13 +393,12 @@ class Outcome(NamedTuple):
     epsilon_proven: list[float]
 
     @property
-    def accuracies(self) -> str:
-        numbers = " ".join(f"{value:.3f}" for value in self.accuracy)
-        return f"{self.method} on {self.run}:\n{numbers} at {', '.join(short(b) for b in self.budgets)}"
-
-    @property
-    def prices(self) -> str:
-        return " ".join(short(value) for value in self.epsilon_proven)
+    def text(self) -> str:
+        """Return the numbers in one line."""
+        budgets = " ".join(short(budget) for budget in self.budgets)
+        accuracies = " ".join(f"{value:.3f}" for value in self.accuracy)
+        prices = " ".join(short(value) for value in self.epsilon_proven)
+        return f"{self.method} on {self.run}: accuracy {accuracies}, at epsilon {budgets}; proven epsilon {prices}"
 
 
 class Result(NamedTuple):

@@ -6,6 +6,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 Claim = Mapping[str, str]  # column of `papers.claims.table.COLUMNS` -> text
+MARKS = {  # verdict -> its mark in the command line, in the order in which verdicts are listed
+    "reproduced": "✓",
+    "reproduced under stated choices": "◐",
+    "not reproduced": "○",
+    "contradicted": "✗",
+    "holds": "✓",
+    "undecided": "○",
+    "does not hold": "✗",
+    "not testable": "–",
+}
+KINDS = {"paper": "paper", "reading": "reading", "extension": "ours"}  # kind -> its name beside marks
+LEGEND = (
+    "paper: claims in the papers' own words; reading: claims without a size",
+    "  ✓ reproduced  ◐ reproduced under stated choices  ○ not reproduced",
+    "  ✗ contradicted  – not testable",
+    "ours: questions of ours",
+    "  ✓ holds  ○ undecided  ✗ does not hold  – not testable",
+)
 
 
 def read(path: Path) -> list[Claim]:
@@ -19,6 +37,22 @@ def read(path: Path) -> list[Claim]:
 def shown_by(claim: Claim) -> list[str]:
     """Return the names of the exhibits that show a claim."""
     return [name for name in claim["exhibit"].split("; ") if name]
+
+
+def ordered(verdicts: Iterable[str]) -> list[str]:
+    """Return the distinct verdicts in the order of MARKS."""
+    return sorted(set(verdicts), key=[*MARKS].index)
+
+
+def marks(claims: Iterable[Claim]) -> str:
+    """Return the counts of verdicts as marks, each kind of claims by itself, as in "paper ✓2 ✗1, ours ○3"."""
+    counts = Counter((claim["kind"], claim["verdict"]) for claim in claims)
+    texts = []
+    for kind, name in KINDS.items():
+        own = {verdict: n for (of, verdict), n in counts.items() if of == kind}
+        if own:
+            texts.append(" ".join([name, *(f"{MARKS[verdict]}{own[verdict]}" for verdict in ordered(own))]))
+    return ", ".join(texts)
 
 
 def by_exhibit(claims: Iterable[Claim]) -> dict[str, Counter[str]]:

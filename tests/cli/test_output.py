@@ -1,0 +1,55 @@
+"""Tables and paragraphs of the command line: they fit the width, and folding loses no word."""
+
+import pytest
+
+from dplangevin.cli import output
+
+COLUMNS = (
+    output.Column("name"),
+    output.Column("number", number=True),
+    output.Column("file", whole=True),
+    output.Column("reason"),
+)
+ROWS = [
+    ["a name of some words", "1,234.5", "results/exhibits/x.png", "a reason that is too long for " * 4],
+    ["short", "0.1", "y.png", "none"],
+]
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_table_in_a_pipe_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(COLUMNS, ROWS)
+    lines = printed(capsys)
+    assert max(map(len, lines)) <= 80
+    assert sorted(" ".join(lines).split()) == sorted(
+        " ".join(["name number file reason", *(cell for row in ROWS for cell in row)]).split()
+    )
+    assert (
+        sum("1,234.5" in line for line in lines)
+        == sum("results/exhibits/x.png" in line for line in lines)
+        == 1
+    )
+
+
+def test_a_table_that_fits_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(COLUMNS, ROWS[1:])
+    assert printed(capsys) == ["name   number  file   reason", "short     0.1  y.png  none"]
+
+
+def test_numbers_are_folded_only_if_nothing_else_can_be(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [output.Column("method"), *(output.Column(f"e{i}", number=True) for i in range(4))]
+    output.table(columns, [["a method of four words", *["0.812 [0.789, 0.835]"] * 4]])
+    lines = printed(capsys)
+    assert max(map(len, lines)) <= 80
+    assert sum(line.count("0.835]") for line in lines) == 4
+
+
+def test_a_paragraph_is_wrapped_and_a_path_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    path = "/".join(["folder"] * 20)
+    output.line(f"  Files are in {path} and nowhere else", indent=4)
+    lines = printed(capsys)
+    assert lines[0] == "  Files are in"
+    assert lines[1:] == [f"    {path}", "    and nowhere else"]
