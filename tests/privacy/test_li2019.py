@@ -130,7 +130,7 @@ def test_multiplier_of_a_step() -> None:
     sigma = multiplier_of(eta, records=records, batch=batch, lipschitz=lipschitz)
     assert sigma == pytest.approx(math.sqrt(eta / records) / (eta * lipschitz / batch), rel=1e-12)
     assert step_of(sigma, records=records, batch=batch, lipschitz=lipschitz) == pytest.approx(eta, rel=1e-12)
-    with pytest.raises(ValueError, match="step = 0"):
+    with pytest.raises(ValueError, match="step must be positive and finite, not 0"):
         multiplier_of(0, records=records, batch=batch, lipschitz=lipschitz)
 
 
