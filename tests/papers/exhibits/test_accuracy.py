@@ -12,7 +12,6 @@ from drawing import CONF, call, captions, exhibit, legend_texts
 from hydra.utils import instantiate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import accuracy, read, style
@@ -123,8 +122,10 @@ def test_errors_name_the_fix(runs: pd.DataFrame) -> None:
         accuracy.over_epsilon(two, methods=FIGURE1)
 
 
-def _triangles(figure: Figure) -> list[Line2D]:
-    return [line for ax in figure.axes for line in ax.lines if line.get_marker() == "^"]
+def cells(ax: Axes) -> np.ndarray:
+    """Differences in points, by row and column of a heat map; nan in a grey cell."""
+    (image,) = ax.images
+    return np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
 
 
 def sensitivity(runs: pd.DataFrame) -> Figure:
@@ -133,20 +134,28 @@ def sensitivity(runs: pd.DataFrame) -> Figure:
     return accuracy.sensitivity(runs, bounds=["paper", "range"], adjacency="replace_one", datasets=shown)
 
 
-def test_sensitivity_marks_where_ops_wins(sensitivity_runs: pd.DataFrame) -> None:
-    figure = sensitivity(sensitivity_runs)
-    assert len(figure.axes) == 4
-    assert figure.axes[0].get_title() == "Abalone, rows scaled “unit”, ε = 1"
-    assert {line.get_markerfacecolor() for line in _triangles(figure)} == {"black", "white"}
+def test_heat_maps_are_ops_minus_objpert(sensitivity_runs: pd.DataFrame) -> None:
     runs = adult(sensitivity_runs)
-    assert _triangles(sensitivity(runs))
-    losing = runs.assign(value=runs.value - 0.5 * runs.method.eq("ops"))
-    assert _triangles(sensitivity(losing)) == []
-    for method in ("ops", "objpert"):  # neither beats nor is beaten where a guarantee fails
+    top, _, bottom, _ = sensitivity(runs).axes[:4]
+    assert [label.get_text() for label in top.get_xticklabels()] == ["D = 1", "D = 3", "D = 30"]
+    assert [label.get_text() for label in bottom.get_xticklabels()] == ["1", "100", "best,\nadd/remove"]
+    assert "unit rows, paper bound" in top.get_yticklabels()[0].get_text()
+    here = runs[runs.epsilon.eq(1.0) & runs.metric.eq("accuracy")]
+    mean = 100 * here.groupby("variant").value.mean()
+    ops = mean[[f"bound=paper;radius={radius}" for radius in (1.0, 3.0, 30.0)]]
+    ridges = mean[[f"adjacency=replace_one;ridge={ridge}" for ridge in (1.0, 100.0)]]
+    assert cells(top)[0] == pytest.approx(ops.to_numpy() - ridges.max())
+    assert cells(bottom)[0][:2] == pytest.approx(ops.max() - ridges.to_numpy())
+    same = runs.assign(value=0.5 + 0.01 * (runs.seed % 2))
+    for drawn, weight in ((runs, "bold"), (same, "normal")):
+        assert {str(text.get_weight()) for text in sensitivity(drawn).axes[0].texts} == {weight}
+
+
+def test_settings_without_a_guarantee_are_grey(sensitivity_runs: pd.DataFrame) -> None:
+    runs = adult(sensitivity_runs)
+    for method in ("ops", "objpert"):
         figure = sensitivity(runs.assign(violated=np.where(runs.method.eq(method), "no", "")))
-        assert not _triangles(figure)
-        grey = any(accuracy.OTHER_ADJACENCY["color"] in colours(ax) for ax in figure.axes)
-        assert grey == (method == "ops")  # the best ridge for the other neighbours
+        assert all(np.isnan(cells(ax)).all() for ax in figure.axes[:4])
     with pytest.raises(ValueError, match="no sensitivity rows of objpert"):
         sensitivity(runs[runs.method.eq("ops")])
 

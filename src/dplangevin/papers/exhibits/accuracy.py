@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dplangevin.papers.exhibits import style
-from dplangevin.papers.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
+from dplangevin.papers.exhibits.style import entry, hollow_entries, lay_out, look
 from dplangevin.papers.statistics import compare, difference, summary, trusted, variant_settings
 from dplangevin.text import number, numbers, span
 
@@ -280,12 +282,19 @@ def _over_clip(ax: Axes, panel: pd.DataFrame, methods: Sequence[str]) -> None:
         style.curve(ax, x, rows, look(str(method))._replace(line=line, size=4))
 
 
-BOUND_LINES = {"paper": ("-", "o"), "range": ("--", "D")}
-RIDGE_LINES = [("#F2A03D", "-"), ("#D55E00", "--"), ("#8C3B00", "-."), ("#4A1F00", (0, (6, 2)))]
-OTHER_ADJACENCY: dict[str, Any] = {"color": "#777777", "ls": ":"}
+GAP_LIMIT = 5.0  # percentage points at which the colours of a heat map end
+GAP_COLOURS = LinearSegmentedColormap.from_list(
+    "objpert to ops", [look("objpert").colour, "#FFFFFF", look("ops").colour]
+)
+UNTRUSTED = "#BBBBBB"
+MAP_LABELS = (
+    "radius of OPS's ball; ObjPert is at its best ridge",
+    "ridge of ObjPert; OPS is at its best radius",
+)
 SENSITIVITY_NOTE = (
-    "\n▲ OPS is more accurate than ObjPert at its best ridge; △ than ObjPert at one ridge at least"
-    " (paired by repeat, 95 % t-interval)."
+    "\nA number is accuracy of OPS − accuracy of ObjPert, in points. Bold: the 95 % t-interval, paired by repeat, "
+    "excludes 0. Rows: “unit” scales each to norm 1,\n“global” divides all by one constant. OPS has the paper's bound "
+    "or the tighter one by range. The best is that of highest mean accuracy on these test sets."
 )
 
 
@@ -297,14 +306,13 @@ def sensitivity(
     adjacency: str,
     title: str = "",
 ) -> Figure:
-    """Draw test accuracy of OPS against the radius D of its ball, beside ObjPert with several ridges.
+    """Draw the accuracy of OPS minus that of ObjPert as heat maps, with one column of maps for each budget.
 
-    Rows of panels are pairs of data set and row scaling; columns are budgets. OPS has one curve for each
-    bound, ObjPert one horizontal line with a band for each ridge. Both are for neighbours of the kind
-    `adjacency`. For every other adjacency, ObjPert at its best ridge is one grey line.
+    The rows of a map are data set, row scaling and bound of OPS. The upper maps have one column for each
+    radius of OPS, against ObjPert at its best ridge. The lower maps have one column for each ridge of ObjPert,
+    against OPS at its best radius. Their last column is ObjPert for the other neighbours, at its best ridge.
 
-    Triangles below the curves are those of SENSITIVITY_NOTE. Settings that are not trusted
-    (`papers.statistics.trusted`) are drawn. They are never the best ridge and enter no comparison.
+    Settings that are not trusted (`papers.statistics.trusted`) are never the best, and their cells are grey.
 
     Parameters
     ----------
@@ -313,44 +321,95 @@ def sensitivity(
     bounds : Sequence of str
         Bounds of OPS to draw.
     datasets : Mapping of str to str
-        Data set -> its name in the panel titles.
+        Data set -> its name in the figure.
     adjacency : str
         "replace_one" or "add_remove".
     """
     settings = _with_radii_and_ridges(runs, bounds)
-    same = settings.adjacency.eq(adjacency)
-    table, others = settings[same], settings[~same]
+    table = settings[trusted(settings, "mean")]
+    radii = sorted(settings.radius.dropna().unique())
+    ridges = sorted(settings.ridge.dropna().unique())
+    budgets = sorted(settings.epsilon.unique())
     rows = [
-        (d, s) for d in datasets for s in sorted(table[table.dataset.eq(d)].scaling.unique(), reverse=True)
+        (dataset, scaling, bound)
+        for dataset in datasets
+        for scaling in sorted(settings[settings.dataset.eq(dataset)].scaling.unique(), reverse=True)
+        for bound in bounds
     ]
-    budgets = sorted(table.epsilon.unique())
-    ridges = sorted(table.ridge.dropna().unique())
+    others = [other for other in settings.adjacency.unique() if other != adjacency]
+    upper = [f"D = {number(radius)}" for radius in radii]
+    lower = [number(ridge) for ridge in ridges] + [f"best,\n{other.replace('_', '/')}" for other in others]
     with style.settings():
-        figure = Figure(figsize=(3.2 * len(budgets) + 0.8, 2.2 * len(rows) + 1.2), layout="constrained")
-        axes = figure.subplots(len(rows), len(budgets), squeeze=False, sharex=True, sharey="row")
-        for line, (dataset, scaling) in zip(axes, rows, strict=True):
-            for ax, epsilon in zip(line, budgets, strict=True):
-                panel, other, panel_runs = (
-                    frame[frame.dataset.eq(dataset) & frame.scaling.eq(scaling) & frame.epsilon.eq(epsilon)]
-                    for frame in (table, others, runs)
-                )
-                _over_radius(ax, panel, bounds, ridges)
-                for best in other[trusted(other, "mean")].groupby("adjacency")["mean"].max():
-                    ax.axhline(best, **OTHER_ADJACENCY, lw=1.1, zorder=2)
-                _mark_wins(ax, panel_runs, panel)
-                ax.set_title(
-                    f"{datasets[dataset]}, rows scaled “{scaling}”, ε = {number(epsilon)}", fontsize=8.5
-                )
-            line[0].set_ylabel("test accuracy")
-        for ax in axes[-1]:
-            ax.set_xlabel("radius D of OPS's ball")
-        handles = [entry(_bound_look(bound)) for bound in bounds]
-        handles += [entry(_ridge_look(ridges, ridge)) for ridge in ridges]
-        for other in sorted(others.adjacency.unique()):
-            label = f"ObjPert for {other.replace('_', '/')} neighbours, best ridge"
-            handles.append(Line2D([], [], **OTHER_ADJACENCY, label=label))
-        text = caption(runs[runs.adjacency.eq(adjacency)], table) + SENSITIVITY_NOTE
-        return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated)])
+        size = (1.6 + 0.37 * len(budgets) * max(len(radii), len(lower)) + 2.0, 2.6 + 0.5 * len(rows))
+        figure = Figure(figsize=size, layout="constrained")
+        maps = figure.subplots(2, len(budgets), squeeze=False, sharey=True)
+        image = None
+        for (top, bottom), epsilon in zip(maps.T, budgets, strict=True):
+            here = table[table.epsilon.eq(epsilon)]
+            ops, objpert = here[here.method.eq("ops")], here[here.ridge.notna()]
+            mine = objpert[objpert.adjacency.eq(adjacency)]
+            by_radius = [(ops[ops.radius.eq(radius)], mine) for radius in radii]
+            by_ridge = [(ops, mine[mine.ridge.eq(ridge)]) for ridge in ridges]
+            by_ridge += [(ops, objpert[objpert.adjacency.eq(other)]) for other in others]
+            labels = [
+                f"{datasets[dataset]}, {scaling} rows, {bound} bound" for dataset, scaling, bound in rows
+            ]
+            image = _heat_map(top, _gaps(runs, rows, by_radius), upper, labels)
+            _heat_map(bottom, _gaps(runs, rows, by_ridge), lower, labels)
+            top.set_title(f"ε = {number(epsilon)}")
+        for line, words in zip(maps, MAP_LABELS, strict=True):
+            line[len(budgets) // 2].set_xlabel(words)
+        if image is not None:
+            bar = figure.colorbar(image, ax=maps, extend="both", shrink=0.5, aspect=30)
+            bar.set_label("orange: ObjPert is more accurate; blue: OPS is (points)")
+        text = f"Neighbours of both methods: {adjacency.replace('_', '-')}. Means over {span(settings.repeats)} repeats."
+        return lay_out(figure, title, text + SENSITIVITY_NOTE, [])
+
+
+def _gaps(
+    runs: pd.DataFrame,
+    rows: Sequence[tuple[str, str, str]],
+    columns: Sequence[tuple[pd.DataFrame, pd.DataFrame]],
+) -> np.ndarray:
+    """Return best of OPS minus best of ObjPert in points, and 1 if significant, as an array (rows, columns, 2).
+
+    `rows` are data set, scaling and bound. `columns` are rows of a summary of OPS and of ObjPert.
+    """
+    gaps = np.full((len(rows), len(columns), 2), np.nan)
+    for y, (dataset, scaling, bound) in enumerate(rows):
+        for x, (ops, objpert) in enumerate(columns):
+            first = ops[ops.dataset.eq(dataset) & ops.scaling.eq(scaling) & ops.bound.eq(bound)]
+            second = objpert[objpert.dataset.eq(dataset) & objpert.scaling.eq(scaling)]
+            if len(first) and len(second):
+                best = [runs[_of(runs, each.loc[each["mean"].idxmax()])] for each in (first, second)]
+                compared = compare(difference(best[0], best[1], "promised"))
+                gaps[y, x] = 100 * compared.interval.mean, bool(compared.above or compared.below)
+    return gaps
+
+
+def _of(runs: pd.DataFrame, row: pd.Series) -> pd.Series:
+    """Return a mask of the accuracies that a row of a summary is the mean of."""
+    here = runs.metric.eq("accuracy")
+    for column in ("dataset", "method", "variant", "scaling", "epsilon"):
+        here &= runs[column].eq(row[column])
+    return here
+
+
+def _heat_map(ax: Axes, gaps: np.ndarray, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
+    """Draw the array of `_gaps` as a heat map with a number in each cell, which is bold if significant."""
+    ax.set_facecolor(UNTRUSTED)
+    colours: dict[str, Any] = {"cmap": GAP_COLOURS, "vmin": -GAP_LIMIT, "vmax": GAP_LIMIT}
+    image = ax.imshow(gaps[..., 0], aspect="auto", interpolation="nearest", **colours)
+    for y, x in zip(*np.nonzero(np.isfinite(gaps[..., 0])), strict=True):
+        gap, sure = gaps[y, x]
+        colour = "#FFFFFF" if abs(gap) > 0.8 * GAP_LIMIT else "#000000" if sure else "#555555"
+        words = f"{gap:+.1f}".replace("-", "−") if abs(gap) >= 0.05 else "0.0"
+        weight = "bold" if sure else "normal"
+        ax.text(x, y, words, ha="center", va="center", fontsize=6.5, weight=weight, color=colour)
+    ax.set_xticks(range(len(columns)), list(columns), fontsize=7)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.grid(visible=False)
+    return image
 
 
 def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.DataFrame:
@@ -371,56 +430,6 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
         if rows.duplicated(["dataset", "scaling", "epsilon", "adjacency", *keys]).any():
             raise ValueError(f"variants of {method} differ in more than {keys}: {sorted(set(rows.variant))}")
     return table
-
-
-def _over_radius(ax: Axes, panel: pd.DataFrame, bounds: Sequence[str], ridges: Sequence[float]) -> None:
-    """Draw one panel of `sensitivity`, without the markers of `_mark_wins`."""
-    for bound in bounds:
-        rows, of = panel[panel.bound.eq(bound)].sort_values("radius"), _bound_look(bound)
-        ax.plot(rows.radius, rows["mean"], color=of.colour, ls=of.line, zorder=3)
-        ax.fill_between(rows.radius, rows.low, rows.high, color=of.colour, alpha=style.BAND_ALPHA, lw=0)
-        markers(ax, rows.radius, rows["mean"], rows.violated, of)
-    lines = panel.loc[panel.ridge.notna(), ["ridge", "mean", "low", "high"]]
-    for ridge, *interval in lines.to_numpy(float):
-        style.reference_line(ax, interval, _ridge_look(ridges, ridge), zorder=2)
-    radii = sorted(panel.radius.dropna().unique())
-    ax.set_xscale("log")
-    ax.set_xticks(radii, [number(radius) for radius in radii])
-    ax.xaxis.set_minor_locator(NullLocator())
-
-
-def _mark_wins(ax: Axes, runs: pd.DataFrame, panel: pd.DataFrame) -> None:
-    """Mark the radii at which some bound of OPS is significantly more accurate than ObjPert.
-
-    A filled mark means more accurate than the best ridge, a hollow mark than at least one ridge.
-    """
-    panel = panel[trusted(panel, "mean")]
-    ridges = panel[panel.ridge.notna()].sort_values("mean", ascending=False).variant
-    by_variant = dict(list(runs[runs.metric.eq("accuracy")].groupby(["method", "variant"])))
-    for radius in panel.radius.dropna().unique().tolist():
-        variants = panel[panel.radius.eq(radius)].variant
-        beaten = {
-            ridge
-            for ridge in ridges
-            for variant in variants
-            if compare(difference(by_variant["ops", variant], by_variant["objpert", ridge], "promised")).above
-        }
-        if beaten:
-            face = "black" if ridges.iloc[0] in beaten else "white"
-            bottom: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False}
-            ax.plot(radius, 0.04, "^", ms=5, color="black", mfc=face, mew=0.8, **bottom)
-
-
-def _bound_look(bound: str) -> Look:
-    """Return the look of OPS with one bound."""
-    line, marker = BOUND_LINES[bound]
-    return Look(f"OPS, bound: {bound}", look("ops").colour, marker, line, 4)
-
-
-def _ridge_look(ridges: Sequence[float], ridge: float) -> Look:
-    """Return the look of ObjPert with one ridge."""
-    colour, line = RIDGE_LINES[list(ridges).index(ridge) % len(RIDGE_LINES)]
-    return Look(f"ObjPert, ridge {number(ridge)}", colour, "", line)
 
 
 # Checks and captions, from the runs
