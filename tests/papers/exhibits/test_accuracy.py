@@ -87,7 +87,7 @@ def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) 
 def test_axis_is_epsilon_with_its_natural_log_on_top(runs: pd.DataFrame) -> None:
     figure = accuracy.over_epsilon(adult(runs), methods=FIGURE1)
     ax = figure.axes[0]
-    assert ax.get_xlabel() == "privacy loss ε"
+    assert ax.get_xlabel() == "promised ε"
     assert ax.get_ylabel() == "test accuracy"
     labels = dict(zip([text.get_text() for text in ax.get_xticklabels()], ax.get_xticks(), strict=True))
     assert labels["0.1"] == pytest.approx(np.log(0.1))
@@ -98,10 +98,10 @@ def test_axis_is_epsilon_with_its_natural_log_on_top(runs: pd.DataFrame) -> None
     assert {"Non-private", "Majority class"} <= set(legend_texts(figure))
 
 
-def test_audited_axis_uses_the_tight_epsilon_and_names_what_is_missing(runs: pd.DataFrame) -> None:
+def test_proven_axis_uses_the_proven_epsilon_and_names_what_is_missing(runs: pd.DataFrame) -> None:
     figure = accuracy.over_epsilon(runs, panels=PANELS, methods=PLAIN, proven=True)
     ax = figure.axes[2]
-    label = "tight ε (replace-one, δ = 1e-5)"
+    label = "proven ε (replace-one, δ = 1e-5)"
     assert ax.get_xlabel() == label
     orange = [line for line in ax.lines if line.get_color() == style.look("dp_sgld").colour]
     furthest = max(np.max(x) for x in (np.asarray(line.get_xdata()) for line in orange) if x.size)
@@ -148,7 +148,7 @@ def test_heat_maps_are_ops_minus_objpert(sensitivity_runs: pd.DataFrame) -> None
     assert cells(bottom)[0][:2] == pytest.approx(ops.max() - ridges.to_numpy())
     same = runs.assign(value=0.5 + 0.01 * (runs.seed % 2))
     for drawn, weight in ((runs, "bold"), (same, "normal")):
-        assert {str(text.get_weight()) for text in sensitivity(drawn).axes[0].texts} == {weight}
+        assert {str(text.get_fontweight()) for text in sensitivity(drawn).axes[0].texts} == {weight}
 
 
 def test_settings_without_a_guarantee_are_grey(sensitivity_runs: pd.DataFrame) -> None:
@@ -220,9 +220,27 @@ def test_panels_show_their_methods_and_the_mark(baseline_runs: pd.DataFrame, pro
         (mark,) = [line for line in ax.lines if line.get_color() == accuracy.VERTICAL["color"]]
         assert np.asarray(mark.get_xdata()) == pytest.approx(np.log(0.08))
     labels = legend_texts(figure)
-    assert {"the mark", "SGLD, not private"} <= set(labels)
+    assert {"the mark", "SGLD, not private", "DP-SGD"} <= set(labels)
     x = np.asarray(left.lines[0].get_xdata(), dtype=float)
     assert x.max() == pytest.approx(np.log(0.08 if proven else 2.0))  # the cap costs less: .05
+
+
+def test_legend_says_which_method_has_which_neighbours(baseline_runs: pd.DataFrame) -> None:
+    other = baseline_runs.assign(
+        adjacency=baseline_runs.adjacency.mask(baseline_runs.method.eq("dp_sgd"), "add_remove")
+    )
+    figure = figure3(other)
+    assert {"DP-SGD, add/remove", "SGLD, not private"} <= set(legend_texts(figure))
+    assert "DP-SGLD (li2019), replace-one" in legend_texts(figure)
+    assert "(the legend says which)" in captions(figure)
+
+
+def test_caption_names_radius_ridge_and_scaling(runs: pd.DataFrame) -> None:
+    settings = {"ops": '{"radius":10.0}', "objpert": '{"ridge":0.01}', "outpert": '{"l2":0.01}'}
+    frame = adult(runs).assign(settings=adult(runs).method.map(settings).fillna(""))
+    text = captions(accuracy.over_epsilon(frame, methods=FIGURE1, note="The note.")).replace("\n", " ")
+    assert "Our choices: ball of radius 10 for One-posterior sample (OPS); ridge 0.01 for" in text
+    assert text.strip().endswith("The note.")
 
 
 def test_clipping_has_a_panel_per_scaling_and_budget(clipping_runs: pd.DataFrame) -> None:

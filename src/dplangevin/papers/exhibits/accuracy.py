@@ -10,6 +10,7 @@ proven ε (column `epsilon_proven`, from the tight accountant).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ def over_epsilon(
     panel_setting: str = "",
     curve_setting: str = "",
     scaling: str = "",
+    note: str = "",
     title: str = "",
     proven: bool = False,
 ) -> Figure:
@@ -64,6 +66,8 @@ def over_epsilon(
         Setting in the column `variant`. `methods` are then "<method>:<value of the setting>".
     scaling : str
         Draw only runs with this scaling of the rows. "" draws all.
+    note : str
+        Last line of the caption.
     proven : bool
         Use the proven ε for the x axis instead of the promised ε.
 
@@ -84,8 +88,8 @@ def over_epsilon(
         panels = {_one_dataset(runs): ""}
     table = require(summary(runs), methods)
     drawn = [(name, table[table.dataset.eq(dataset)], methods) for dataset, name in panels.items()]
-    figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.0), layout="constrained")
-    return _draw(figure, runs, drawn, title, proven)
+    figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.3), layout="constrained")
+    return _draw(figure, runs, drawn, title, proven, note)
 
 
 def against_baseline(
@@ -94,6 +98,7 @@ def against_baseline(
     panels: Mapping[str, Sequence[str]],
     mark: float,
     mark_label: str,
+    note: str = "",
     title: str = "",
     proven: bool = False,
 ) -> Figure:
@@ -110,6 +115,8 @@ def against_baseline(
         Promised ε of a vertical line, > 0. An axis of proven ε has the line at the same value.
     mark_label : str
         Legend entry of that line.
+    note : str
+        Last line of the caption.
     """
     _one_dataset(runs)
     table = require(summary(runs), [method for group in panels.values() for method in group])
@@ -117,7 +124,7 @@ def against_baseline(
     figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     drawn = [(name, table, group) for name, group in panels.items()]
     spread = "standard deviation (not an interval)"
-    return _draw(figure, runs, drawn, title, proven, spread, (mark, mark_label))
+    return _draw(figure, runs, drawn, title, proven, note, spread, (mark, mark_label))
 
 
 def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
@@ -138,6 +145,7 @@ def _draw(
     panels: Sequence[tuple[str, pd.DataFrame, Sequence[str]]],
     title: str,
     proven: bool,
+    note: str,
     spread: str = "95 % t-interval",
     mark: tuple[float, str] | None = None,
 ) -> Figure:
@@ -154,13 +162,24 @@ def _draw(
         axes[0].set_ylabel("test accuracy")
         table = pd.concat([table for _, table, _ in panels]).drop_duplicates()
         present = [method for method in [*methods, *REFERENCES] if method in set(table.method)]
-        handles = [entry(look(method)) for method in present]
+        handles = [
+            entry(of := look(method), label=of.label + _neighbours(runs, method)) for method in present
+        ]
         if mark:
             handles.append(Line2D([], [], **VERTICAL, label=mark[1]))
         private = table[table.method.isin(methods)]
         handles += hollow_entries(private.violated)
-        text = caption(runs, table, spread) + not_drawn(private, x)
-        return lay_out(figure, title, text, handles, side=len(panels) == 1)
+        text = caption(runs, table, spread) + chosen(runs, methods) + not_drawn(private, x)
+        return lay_out(figure, title, text + (f"\n{note}" if note else ""), handles, side=len(panels) == 1)
+
+
+def _neighbours(runs: pd.DataFrame, method: str) -> str:
+    """Return the neighbours of a private method's promised ε, "" if all private methods have the same."""
+    private = runs[np.isfinite(runs.epsilon)]
+    own = private[private.method.eq(method)].adjacency.unique()
+    if private.adjacency.nunique() == 1 or len(own) != 1:
+        return ""
+    return f", {ADJACENCIES[own[0]][1]}"
 
 
 def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
@@ -362,7 +381,8 @@ def sensitivity(
         if image is not None:
             bar = figure.colorbar(image, ax=maps, extend="both", shrink=0.5, aspect=30)
             bar.set_label("orange: ObjPert is more accurate; blue: OPS is (points)")
-        text = f"Neighbours of both methods: {adjacency.replace('_', '-')}. Means over {span(settings.repeats)} repeats."
+        neighbours = adjacency.replace("_", "-")
+        text = f"Neighbours of both methods: {neighbours}. Means over {span(settings.repeats)} repeats."
         return lay_out(figure, title, text + SENSITIVITY_NOTE, [])
 
 
@@ -381,7 +401,7 @@ def _gaps(
             first = ops[ops.dataset.eq(dataset) & ops.scaling.eq(scaling) & ops.bound.eq(bound)]
             second = objpert[objpert.dataset.eq(dataset) & objpert.scaling.eq(scaling)]
             if len(first) and len(second):
-                best = [runs[_of(runs, each.loc[each["mean"].idxmax()])] for each in (first, second)]
+                best = [runs[_of(runs, each.nlargest(1, "mean").iloc[0])] for each in (first, second)]
                 compared = compare(difference(best[0], best[1], "promised"))
                 gaps[y, x] = 100 * compared.interval.mean, bool(compared.above or compared.below)
     return gaps
@@ -434,6 +454,9 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
 
 # Checks and captions, from the runs
 
+CHOSEN = {"radius": "ball of radius", "ridge": "ridge", "l2": "ridge"}  # setting -> its name in a caption
+SCALINGS = {"unit": "each row has norm 1", "global": "rows over one constant", "raw": "rows as they are"}
+
 
 def require(table: pd.DataFrame, methods: Iterable[str], what: str = "accuracy rows") -> pd.DataFrame:
     """Return the table if it has rows of every method, else raise ValueError; `what` names the rows."""
@@ -451,21 +474,41 @@ def of_private(runs: pd.DataFrame, column: str) -> str:
 def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
     """Return the label of the epsilon axis, with adjacency and δ of the runs if it shows the proven ε."""
     if not proven:
-        return "privacy loss ε"
+        return "promised ε"
     adjacency = of_private(runs, "adjacency_proven").replace("_", "-")
-    return f"tight ε ({adjacency}, δ = {of_private(runs, 'delta')})"
+    return f"proven ε ({adjacency}, δ = {of_private(runs, 'delta')})"
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
-    """Return one line with the repeats of a summary, δ and adjacency of the runs; `spread`: what bars show."""
+    """Return one line with the repeats of a summary, δ and neighbours of the runs; `spread`: what bars show."""
+    neighbours = of_private(runs, "adjacency").replace("_", "-").replace(" / ", " or ")
+    each = " (the legend says which)" if " or " in neighbours else ""
     return (
         f"Mean and {spread} over {span(table.repeats)} repeats. δ = {of_private(runs, 'delta')} where the method uses "
-        f"one, adjacency {of_private(runs, 'adjacency').replace('_', '-')}."
+        f"one. Neighbours: {neighbours}{each}."
     )
+
+
+def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
+    """Return a line with radius and ridge of the methods and the scaling of the rows, "" if no method has one.
+
+    A method with several settings is left out.
+    """
+    users: dict[str, list[str]] = {}
+    for method in methods:
+        settings = runs[runs.method.eq(method)].settings.unique()
+        values = json.loads(settings[0]) if len(settings) == 1 and settings[0] else {}
+        values |= values.get("first", {})
+        for key, name in CHOSEN.items():
+            if values.get(key):
+                users.setdefault(f"{name} {number(values[key])}", []).append(look(method).label)
+    scalings = [SCALINGS[scaling] for scaling in runs[np.isfinite(runs.epsilon)].scaling.unique()]
+    listed = [f"{value} for {' and '.join(labels)}" for value, labels in users.items()]
+    return f"\nOur choices: {'; '.join(listed)}; {' or '.join(scalings)}." if listed else ""
 
 
 def not_drawn(rows: pd.DataFrame, x: str) -> str:
     """Return a line that counts the rows of each method whose ln ε, column `x`, is not finite, or ""."""
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
     listed = ", ".join(f"{look(str(method)).label} {n}" for method, n in counts.items())
-    return f"\nPoints without a finite, positive tight ε are not drawn: {listed}." if listed else ""
+    return f"\nPoints without a finite, positive proven ε are not drawn: {listed}." if listed else ""

@@ -187,12 +187,13 @@ NOISE_LINES = {
     "epsilon_add_remove": ("add_remove", "o", "-", "proven, add/remove"),
     "epsilon_replace_one": ("replace_one", "s", "-", "proven, replace-one"),
     "epsilon_moments": ("formula", "v", "--", "moments accountant"),
-    "attack_add_remove": ("claimed", "<", ":", "attack, add/remove, at least"),
+    "attack_add_remove": ("attack", "<", "--", "attack, add/remove, at least"),
     "attack_replace_one": ("attack", "^", ":", "attack, replace-one, at least"),
 }
 NOISE_TEXT = (
     "{steps} steps of SGHMC on Poisson samples of {batch} of {records} records, η = {step}, friction {friction}, "
-    "δ = {delta}; nothing is\nclipped. A network bounds no record's gradient, so that no ε holds for all of them."
+    "δ = {delta}; nothing is\nclipped. "
+    "A network does not bound the gradients of records: no ε holds for all records."
 )
 
 
