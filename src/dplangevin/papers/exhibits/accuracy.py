@@ -5,7 +5,7 @@ Every point is a mean over repeats with a 95 % Student interval.
 
 The x axis is logarithmic in epsilon. The axis along the top shows ln epsilon, which the papers use. By
 default epsilon is the promised ε (column `epsilon`, the budget of the run). With `proven=True` it is the
-proven ε (column `epsilon_proven`, from the tight accountant).
+proven ε (column `epsilon_proven`, the smallest that our accountants prove).
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def clipping(
         present = [method for method in CLIPPED_REFERENCES if references.method.eq(method).any()]
         handles += [entry(look(method)) for method in present]
         text = f"Mean and 95 % t-interval over {numbers(table.repeats)} repeats, δ = {numbers(runs.delta)}."
-        text += " The budget is the ε asked for."
+        text += " The budget is the promised ε."
         return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated)])
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
@@ -77,7 +76,7 @@ def training(
             ax.set_title(networks[network])
             ax.set_xlabel("proven ε (add/remove)")
             style.epsilon_ticks(ax)
-        _accuracy_axis(axes[0].yaxis, table)
+        _accuracy_axis(axes[0], table)
         delta = numbers(table.delta[np.isfinite(table.epsilon_add_remove)])
         return lay_out(figure, title, TRAINING_TEXT.format(delta=delta), list(handles.values()))
 
@@ -131,7 +130,7 @@ def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, 
     return handles
 
 
-def _accuracy_axis(axis: Axis, table: pd.DataFrame) -> None:
+def _accuracy_axis(ax: Axes, table: pd.DataFrame, horizontal: bool = False) -> None:
     """Label an axis of accuracy in %, between the ticks just below and just above all drawn values."""
     ends = [table.accuracy + sign * table.sd for sign in (-1, 1)]
     drawn = pd.concat([table.accuracy, table.accuracy_paper, *ends]).dropna()
@@ -139,9 +138,13 @@ def _accuracy_axis(axis: Axis, table: pd.DataFrame) -> None:
     stops = [LOGIT[0], *ACCURACY_TICKS, LOGIT[1]]
     bottom, top = max(t for t in stops if t <= low), min(t for t in stops if t >= high)
     inside = [t for t in ACCURACY_TICKS if bottom <= t <= top]
+    axis = ax.xaxis if horizontal else ax.yaxis
     axis.set_ticks(inside, labels=[f"{100 * t:g}" for t in inside])
     axis.set_ticks([], minor=True)
-    {"x": axis.axes.set_xlim, "y": axis.axes.set_ylim}[axis.axis_name](bottom, top)
+    if horizontal:
+        ax.set_xlim(bottom, top)
+    else:
+        ax.set_ylim(bottom, top)
     axis.set_label_text("test accuracy (%)")
 
 
@@ -191,7 +194,7 @@ def printed_and_ours(
         ax.set_yticks(range(len(groups)), [_dumbbell_label(rows.iloc[0]) for rows in groups])
         ax.set_ylim(len(groups) - 0.5, -0.5)
         ax.annotate("ours − printed\n(points)", (1, 1), (GAP_LEFT, 4), xycoords="axes fraction", **GAP_AT)
-        _accuracy_axis(ax.xaxis, table)
+        _accuracy_axis(ax, table, horizontal=True)
         star = Line2D([], [], color="#000000", label="printed", **STAR)
         text = DUMBBELL_TEXT.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))
         return lay_out(figure, title, text, [star, *(entry(of) for of in looks.values())])
