@@ -5,6 +5,7 @@ import math
 from functools import cache
 from typing import Any
 
+import drawing
 import numpy as np
 import pandas as pd
 import pytest
@@ -168,8 +169,11 @@ def test_steps_scale_as_the_theorems_say(frame: pd.DataFrame) -> None:
 def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
     assert [*frame.columns] == [*COLUMNS]
     assert frame.value.notna().all()
-    figure = exhibit.li2019(frame, title="t")
-    assert len(figure.axes) == 6
+    cfg = drawing.exhibit("li2019_bounds")
+    (ax,) = drawing.call(cfg, "draw", frame).axes
+    assert len(ax.get_yticks()) == len(cfg.draw.lines)
+    with pytest.raises(ValueError, match="no ratio for the statement 'none'"):
+        exhibit.strips(frame, lines=[{"label": "none", "where": {"case": "-"}}], smallest=0.1, text="")
     assert exhibit.li2019_page(frame, title="t").count("\n| lemma") == 4
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
+from drawing import call, exhibit
 from scipy.optimize import linprog
 from scipy.special import expit, polygamma
 from scipy.stats import beta, norm
@@ -424,5 +425,7 @@ def test_exhibit_names_every_kind_and_draws(analysis: Bounds) -> None:
         analysis, sizes=[10], points=301, wald_sizes=[100], chains=4, chain_length=50, steps=[0.16, 0.08]
     )
     frame = pd.concat([table(short, unit) for unit in short.units()], ignore_index=True)
-    assert len(bounds.wang2015(frame, title="a").axes) == 4
+    cfg = exhibit("wang2015_bounds")
+    (ax,) = call(cfg, "draw", frame).axes
+    assert len(ax.get_yticks()) == len(cfg.draw.lines)
     assert bounds.wang2015_page(frame, title="a").count("\n| ") >= len(frame)

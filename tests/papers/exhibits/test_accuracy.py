@@ -12,7 +12,6 @@ from drawing import CONF, call, captions, exhibit, legend_texts
 from hydra.utils import instantiate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import accuracy, read, style
@@ -88,7 +87,7 @@ def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) 
 def test_axis_is_epsilon_with_its_natural_log_on_top(runs: pd.DataFrame) -> None:
     figure = accuracy.over_epsilon(adult(runs), methods=FIGURE1)
     ax = figure.axes[0]
-    assert ax.get_xlabel() == "privacy loss ε"
+    assert ax.get_xlabel() == "promised ε"
     assert ax.get_ylabel() == "test accuracy"
     labels = dict(zip([text.get_text() for text in ax.get_xticklabels()], ax.get_xticks(), strict=True))
     assert labels["0.1"] == pytest.approx(np.log(0.1))
@@ -99,10 +98,10 @@ def test_axis_is_epsilon_with_its_natural_log_on_top(runs: pd.DataFrame) -> None
     assert {"Non-private", "Majority class"} <= set(legend_texts(figure))
 
 
-def test_audited_axis_uses_the_tight_epsilon_and_names_what_is_missing(runs: pd.DataFrame) -> None:
+def test_proven_axis_uses_the_proven_epsilon_and_names_what_is_missing(runs: pd.DataFrame) -> None:
     figure = accuracy.over_epsilon(runs, panels=PANELS, methods=PLAIN, proven=True)
     ax = figure.axes[2]
-    label = "tight ε (replace-one, δ = 1e-5)"
+    label = "proven ε (replace-one, δ = 1e-5)"
     assert ax.get_xlabel() == label
     orange = [line for line in ax.lines if line.get_color() == style.look("dp_sgld").colour]
     furthest = max(np.max(x) for x in (np.asarray(line.get_xdata()) for line in orange) if x.size)
@@ -123,8 +122,10 @@ def test_errors_name_the_fix(runs: pd.DataFrame) -> None:
         accuracy.over_epsilon(two, methods=FIGURE1)
 
 
-def _triangles(figure: Figure) -> list[Line2D]:
-    return [line for ax in figure.axes for line in ax.lines if line.get_marker() == "^"]
+def cells(ax: Axes) -> np.ndarray:
+    """Differences in points, by row and column of a heat map; nan in a grey cell."""
+    (image,) = ax.images
+    return np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
 
 
 def sensitivity(runs: pd.DataFrame) -> Figure:
@@ -133,20 +134,28 @@ def sensitivity(runs: pd.DataFrame) -> Figure:
     return accuracy.sensitivity(runs, bounds=["paper", "range"], adjacency="replace_one", datasets=shown)
 
 
-def test_sensitivity_marks_where_ops_wins(sensitivity_runs: pd.DataFrame) -> None:
-    figure = sensitivity(sensitivity_runs)
-    assert len(figure.axes) == 4
-    assert figure.axes[0].get_title() == "Abalone, rows scaled “unit”, ε = 1"
-    assert {line.get_markerfacecolor() for line in _triangles(figure)} == {"black", "white"}
+def test_heat_maps_are_ops_minus_objpert(sensitivity_runs: pd.DataFrame) -> None:
     runs = adult(sensitivity_runs)
-    assert _triangles(sensitivity(runs))
-    losing = runs.assign(value=runs.value - 0.5 * runs.method.eq("ops"))
-    assert _triangles(sensitivity(losing)) == []
-    for method in ("ops", "objpert"):  # neither beats nor is beaten where a guarantee fails
+    top, _, bottom, _ = sensitivity(runs).axes[:4]
+    assert [label.get_text() for label in top.get_xticklabels()] == ["D = 1", "D = 3", "D = 30"]
+    assert [label.get_text() for label in bottom.get_xticklabels()] == ["1", "100", "best,\nadd/remove"]
+    assert "unit rows, paper bound" in top.get_yticklabels()[0].get_text()
+    here = runs[runs.epsilon.eq(1.0) & runs.metric.eq("accuracy")]
+    mean = 100 * here.groupby("variant").value.mean()
+    ops = mean[[f"bound=paper;radius={radius}" for radius in (1.0, 3.0, 30.0)]]
+    ridges = mean[[f"adjacency=replace_one;ridge={ridge}" for ridge in (1.0, 100.0)]]
+    assert cells(top)[0] == pytest.approx(ops.to_numpy() - ridges.max())
+    assert cells(bottom)[0][:2] == pytest.approx(ops.max() - ridges.to_numpy())
+    same = runs.assign(value=0.5 + 0.01 * (runs.seed % 2))
+    for drawn, weight in ((runs, "bold"), (same, "normal")):
+        assert {str(text.get_fontweight()) for text in sensitivity(drawn).axes[0].texts} == {weight}
+
+
+def test_settings_without_a_guarantee_are_grey(sensitivity_runs: pd.DataFrame) -> None:
+    runs = adult(sensitivity_runs)
+    for method in ("ops", "objpert"):
         figure = sensitivity(runs.assign(violated=np.where(runs.method.eq(method), "no", "")))
-        assert not _triangles(figure)
-        grey = any(accuracy.OTHER_ADJACENCY["color"] in colours(ax) for ax in figure.axes)
-        assert grey == (method == "ops")  # the best ridge for the other neighbours
+        assert all(np.isnan(cells(ax)).all() for ax in figure.axes[:4])
     with pytest.raises(ValueError, match="no sensitivity rows of objpert"):
         sensitivity(runs[runs.method.eq("ops")])
 
@@ -211,9 +220,27 @@ def test_panels_show_their_methods_and_the_mark(baseline_runs: pd.DataFrame, pro
         (mark,) = [line for line in ax.lines if line.get_color() == accuracy.VERTICAL["color"]]
         assert np.asarray(mark.get_xdata()) == pytest.approx(np.log(0.08))
     labels = legend_texts(figure)
-    assert {"the mark", "SGLD, not private"} <= set(labels)
+    assert {"the mark", "SGLD, not private", "DP-SGD"} <= set(labels)
     x = np.asarray(left.lines[0].get_xdata(), dtype=float)
     assert x.max() == pytest.approx(np.log(0.08 if proven else 2.0))  # the cap costs less: .05
+
+
+def test_legend_says_which_method_has_which_neighbours(baseline_runs: pd.DataFrame) -> None:
+    other = baseline_runs.assign(
+        adjacency=baseline_runs.adjacency.mask(baseline_runs.method.eq("dp_sgd"), "add_remove")
+    )
+    figure = figure3(other)
+    assert {"DP-SGD, add/remove", "SGLD, not private"} <= set(legend_texts(figure))
+    assert "DP-SGLD (li2019), replace-one" in legend_texts(figure)
+    assert "(the legend says which)" in captions(figure)
+
+
+def test_caption_names_radius_ridge_and_scaling(runs: pd.DataFrame) -> None:
+    settings = {"ops": '{"radius":10.0}', "objpert": '{"ridge":0.01}', "outpert": '{"l2":0.01}'}
+    frame = adult(runs).assign(settings=adult(runs).method.map(settings).fillna(""))
+    text = captions(accuracy.over_epsilon(frame, methods=FIGURE1, note="The note.")).replace("\n", " ")
+    assert "Our choices: ball of radius 10 for One-posterior sample (OPS); ridge 0.01 for" in text
+    assert text.strip().endswith("The note.")
 
 
 def test_clipping_has_a_panel_per_scaling_and_budget(clipping_runs: pd.DataFrame) -> None:

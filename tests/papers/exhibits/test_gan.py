@@ -73,7 +73,7 @@ def test_the_page_has_a_table_for_each_problem(rows: pd.DataFrame) -> None:
     text = gan.page(rows, published=PUBLISHED, networks=problems, names={"labels": "Labels"}, title="t")
     for heading in problems.values():
         assert f"## {heading}\n" in text
-    line = next(each for each in text.splitlines() if each.startswith("| DP-SGD, tight ε 0.2 |"))
+    line = next(each for each in text.splitlines() if each.startswith("| DP-SGD, proven ε 0.2 |"))
     assert "| 90.80 | 20.00 | 17.52 to 22.48 |" in line
     assert "| 50.00 | 8.0 | 2.00 | 3 |" in line
     assert "steps 1875, " in line  # whole numbers are not rounded

@@ -49,16 +49,15 @@ def test_svhn_exhibit_draws() -> None:
     frames = [
         final("svhn_sgd", [1.0], [INF], block="nonprivate", epsilon_add_remove=INF, **names),
         final("svhn_dp_sgld_printed", [0.2], [2.97], block="printed", epsilon_add_remove=1700.0, **names),
-        final("svhn_dp_sgld", [0.0], [1.0], **names),
+        final("svhn_dp_sgld", [0.0], [2.97], **names),
         final("svhn_pate", [0.5], [1.0], **names),
     ]
     rows = read.by_seed(pd.concat(frames, ignore_index=True))
     figure = call(cfg, "draw", rows)
     (ax,) = figure.axes
     assert style.image_bytes(figure, "png")
-    assert ax.get_title() == "Larger network"
-    low, high = ax.get_ylim()
-    assert (low, high) == pytest.approx(networks.LOGIT)
+    assert "Larger network" in legend_texts(figure)
+    assert ax.get_xlim() == pytest.approx(networks.LOGIT)
     page = call(cfg, "table", rows)
     assert "1.7e3" in page or "1700" in page
 
@@ -101,7 +100,31 @@ def test_stars_at_the_published_budget(frame: pd.DataFrame) -> None:
     dotted = [np.asarray(line.get_ydata()) for line in paper.lines if line.get_linestyle() == ":"]
     assert [line.tolist() for line in dotted] == [[0.9934, 0.9934]]
     texts = legend_texts(figure)
-    assert "published, in the method's colour" in texts
+    assert "printed, in the method's colour" in texts
+
+
+def test_a_dumbbell_goes_from_printed_to_ours(frame: pd.DataFrame) -> None:
+    half = {"where": {"block": "equal", "method": "dp_sgd", "epsilon": 0.5}, "epsilon": 0.5, "accuracy": 0.9}
+    printed = {"where": {"run": ["tanh_dp_sgld_printed"]}, "epsilon": 0.99, "accuracy": 0.9921}
+    figure = networks.printed_and_ours(frame, published=[half, printed], networks=NETWORKS, title="t")
+    (ax,) = figure.axes
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    row = labels.index("DP-SGD, ε = 0.495")
+    assert any("(printed: 0.99)" in label for label in labels)
+    assert (0.9, row) in drawn(ax, "#000000", "*")
+    rows = frame[frame.run.eq("tanh_dp_sgd") & frame.epsilon.eq(0.5)]
+    (small, paper) = (look for look in networks.NETWORK_LOOKS[:2])
+    assert (pytest.approx(rows.accuracy.mean()), row) in drawn(ax, *small)
+    assert (pytest.approx(0.94), row) in drawn(ax, *paper)
+    assert "+4.0" in {text.get_text() for text in ax.texts}
+
+
+def test_chance_is_a_line_in_every_panel(frame: pd.DataFrame) -> None:
+    figure = networks.training(frame, published=[], networks=NETWORKS, chance=0.1)
+    assert "chance: 10 %" in legend_texts(figure)
+    for ax in figure.axes:
+        assert any(np.allclose(np.asarray(line.get_ydata(), dtype=float), 0.1) for line in ax.lines)
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
 
 
 def test_failed_condition_is_hollow(frame: pd.DataFrame) -> None:

@@ -5,23 +5,26 @@ Every point is a mean over repeats with a 95 % Student interval.
 
 The x axis is logarithmic in epsilon. The axis along the top shows ln epsilon, which the papers use. By
 default epsilon is the promised ε (column `epsilon`, the budget of the run). With `proven=True` it is the
-proven ε (column `epsilon_proven`, from the tight accountant).
+proven ε (column `epsilon_proven`, the smallest that our accountants prove).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dplangevin.papers.exhibits import style
-from dplangevin.papers.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
+from dplangevin.papers.exhibits.style import entry, hollow_entries, lay_out, look
 from dplangevin.papers.statistics import compare, difference, summary, trusted, variant_settings
 from dplangevin.text import number, numbers, span
 
@@ -41,6 +44,7 @@ def over_epsilon(
     panel_setting: str = "",
     curve_setting: str = "",
     scaling: str = "",
+    note: str = "",
     title: str = "",
     proven: bool = False,
 ) -> Figure:
@@ -62,6 +66,8 @@ def over_epsilon(
         Setting in the column `variant`. `methods` are then "<method>:<value of the setting>".
     scaling : str
         Draw only runs with this scaling of the rows. "" draws all.
+    note : str
+        Last line of the caption.
     proven : bool
         Use the proven ε for the x axis instead of the promised ε.
 
@@ -82,8 +88,8 @@ def over_epsilon(
         panels = {_one_dataset(runs): ""}
     table = require(summary(runs), methods)
     drawn = [(name, table[table.dataset.eq(dataset)], methods) for dataset, name in panels.items()]
-    figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.0), layout="constrained")
-    return _draw(figure, runs, drawn, title, proven)
+    figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.3), layout="constrained")
+    return _draw(figure, runs, drawn, title, proven, note)
 
 
 def against_baseline(
@@ -92,6 +98,7 @@ def against_baseline(
     panels: Mapping[str, Sequence[str]],
     mark: float,
     mark_label: str,
+    note: str = "",
     title: str = "",
     proven: bool = False,
 ) -> Figure:
@@ -108,6 +115,8 @@ def against_baseline(
         Promised ε of a vertical line, > 0. An axis of proven ε has the line at the same value.
     mark_label : str
         Legend entry of that line.
+    note : str
+        Last line of the caption.
     """
     _one_dataset(runs)
     table = require(summary(runs), [method for group in panels.values() for method in group])
@@ -115,7 +124,7 @@ def against_baseline(
     figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     drawn = [(name, table, group) for name, group in panels.items()]
     spread = "standard deviation (not an interval)"
-    return _draw(figure, runs, drawn, title, proven, spread, (mark, mark_label))
+    return _draw(figure, runs, drawn, title, proven, note, spread, (mark, mark_label))
 
 
 def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
@@ -136,6 +145,7 @@ def _draw(
     panels: Sequence[tuple[str, pd.DataFrame, Sequence[str]]],
     title: str,
     proven: bool,
+    note: str,
     spread: str = "95 % t-interval",
     mark: tuple[float, str] | None = None,
 ) -> Figure:
@@ -152,13 +162,24 @@ def _draw(
         axes[0].set_ylabel("test accuracy")
         table = pd.concat([table for _, table, _ in panels]).drop_duplicates()
         present = [method for method in [*methods, *REFERENCES] if method in set(table.method)]
-        handles = [entry(look(method)) for method in present]
+        handles = [
+            entry(of := look(method), label=of.label + _neighbours(runs, method)) for method in present
+        ]
         if mark:
             handles.append(Line2D([], [], **VERTICAL, label=mark[1]))
         private = table[table.method.isin(methods)]
         handles += hollow_entries(private.violated)
-        text = caption(runs, table, spread) + not_drawn(private, x)
-        return lay_out(figure, title, text, handles, side=len(panels) == 1)
+        text = caption(runs, table, spread) + chosen(runs, methods) + not_drawn(private, x)
+        return lay_out(figure, title, text + (f"\n{note}" if note else ""), handles, side=len(panels) == 1)
+
+
+def _neighbours(runs: pd.DataFrame, method: str) -> str:
+    """Return the neighbours of a private method's promised ε, "" if all private methods have the same."""
+    private = runs[np.isfinite(runs.epsilon)]
+    own = private[private.method.eq(method)].adjacency.unique()
+    if private.adjacency.nunique() == 1 or len(own) != 1:
+        return ""
+    return f", {ADJACENCIES[own[0]][1]}"
 
 
 def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
@@ -258,7 +279,7 @@ def clipping(
         present = [method for method in CLIPPED_REFERENCES if references.method.eq(method).any()]
         handles += [entry(look(method)) for method in present]
         text = f"Mean and 95 % t-interval over {numbers(table.repeats)} repeats, δ = {numbers(runs.delta)}."
-        text += " The budget is the ε asked for."
+        text += " The budget is the promised ε."
         return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated)])
 
 
@@ -280,12 +301,19 @@ def _over_clip(ax: Axes, panel: pd.DataFrame, methods: Sequence[str]) -> None:
         style.curve(ax, x, rows, look(str(method))._replace(line=line, size=4))
 
 
-BOUND_LINES = {"paper": ("-", "o"), "range": ("--", "D")}
-RIDGE_LINES = [("#F2A03D", "-"), ("#D55E00", "--"), ("#8C3B00", "-."), ("#4A1F00", (0, (6, 2)))]
-OTHER_ADJACENCY: dict[str, Any] = {"color": "#777777", "ls": ":"}
+GAP_LIMIT = 5.0  # percentage points at which the colours of a heat map end
+GAP_COLOURS = LinearSegmentedColormap.from_list(
+    "objpert to ops", [look("objpert").colour, "#FFFFFF", look("ops").colour]
+)
+UNTRUSTED = "#BBBBBB"
+MAP_LABELS = (
+    "radius of OPS's ball; ObjPert is at its best ridge",
+    "ridge of ObjPert; OPS is at its best radius",
+)
 SENSITIVITY_NOTE = (
-    "\n▲ OPS is more accurate than ObjPert at its best ridge; △ than ObjPert at one ridge at least"
-    " (paired by repeat, 95 % t-interval)."
+    "\nA number is accuracy of OPS − accuracy of ObjPert, in points. Bold: the 95 % t-interval, paired by repeat, "
+    "excludes 0. Rows: “unit” scales each to norm 1,\n“global” divides all by one constant. OPS has the paper's bound "
+    "or the tighter one by range. The best is that of highest mean accuracy on these test sets."
 )
 
 
@@ -297,14 +325,13 @@ def sensitivity(
     adjacency: str,
     title: str = "",
 ) -> Figure:
-    """Draw test accuracy of OPS against the radius D of its ball, beside ObjPert with several ridges.
+    """Draw the accuracy of OPS minus that of ObjPert as heat maps, with one column of maps for each budget.
 
-    Rows of panels are pairs of data set and row scaling; columns are budgets. OPS has one curve for each
-    bound, ObjPert one horizontal line with a band for each ridge. Both are for neighbours of the kind
-    `adjacency`. For every other adjacency, ObjPert at its best ridge is one grey line.
+    The rows of a map are data set, row scaling and bound of OPS. The upper maps have one column for each
+    radius of OPS, against ObjPert at its best ridge. The lower maps have one column for each ridge of ObjPert,
+    against OPS at its best radius. Their last column is ObjPert for the other neighbours, at its best ridge.
 
-    Triangles below the curves are those of SENSITIVITY_NOTE. Settings that are not trusted
-    (`papers.statistics.trusted`) are drawn. They are never the best ridge and enter no comparison.
+    Settings that are not trusted (`papers.statistics.trusted`) are never the best, and their cells are grey.
 
     Parameters
     ----------
@@ -313,44 +340,96 @@ def sensitivity(
     bounds : Sequence of str
         Bounds of OPS to draw.
     datasets : Mapping of str to str
-        Data set -> its name in the panel titles.
+        Data set -> its name in the figure.
     adjacency : str
         "replace_one" or "add_remove".
     """
     settings = _with_radii_and_ridges(runs, bounds)
-    same = settings.adjacency.eq(adjacency)
-    table, others = settings[same], settings[~same]
+    table = settings[trusted(settings, "mean")]
+    radii = sorted(settings.radius.dropna().unique())
+    ridges = sorted(settings.ridge.dropna().unique())
+    budgets = sorted(settings.epsilon.unique())
     rows = [
-        (d, s) for d in datasets for s in sorted(table[table.dataset.eq(d)].scaling.unique(), reverse=True)
+        (dataset, scaling, bound)
+        for dataset in datasets
+        for scaling in sorted(settings[settings.dataset.eq(dataset)].scaling.unique(), reverse=True)
+        for bound in bounds
     ]
-    budgets = sorted(table.epsilon.unique())
-    ridges = sorted(table.ridge.dropna().unique())
+    others = [other for other in settings.adjacency.unique() if other != adjacency]
+    upper = [f"D = {number(radius)}" for radius in radii]
+    lower = [number(ridge) for ridge in ridges] + [f"best,\n{other.replace('_', '/')}" for other in others]
     with style.settings():
-        figure = Figure(figsize=(3.2 * len(budgets) + 0.8, 2.2 * len(rows) + 1.2), layout="constrained")
-        axes = figure.subplots(len(rows), len(budgets), squeeze=False, sharex=True, sharey="row")
-        for line, (dataset, scaling) in zip(axes, rows, strict=True):
-            for ax, epsilon in zip(line, budgets, strict=True):
-                panel, other, panel_runs = (
-                    frame[frame.dataset.eq(dataset) & frame.scaling.eq(scaling) & frame.epsilon.eq(epsilon)]
-                    for frame in (table, others, runs)
-                )
-                _over_radius(ax, panel, bounds, ridges)
-                for best in other[trusted(other, "mean")].groupby("adjacency")["mean"].max():
-                    ax.axhline(best, **OTHER_ADJACENCY, lw=1.1, zorder=2)
-                _mark_wins(ax, panel_runs, panel)
-                ax.set_title(
-                    f"{datasets[dataset]}, rows scaled “{scaling}”, ε = {number(epsilon)}", fontsize=8.5
-                )
-            line[0].set_ylabel("test accuracy")
-        for ax in axes[-1]:
-            ax.set_xlabel("radius D of OPS's ball")
-        handles = [entry(_bound_look(bound)) for bound in bounds]
-        handles += [entry(_ridge_look(ridges, ridge)) for ridge in ridges]
-        for other in sorted(others.adjacency.unique()):
-            label = f"ObjPert for {other.replace('_', '/')} neighbours, best ridge"
-            handles.append(Line2D([], [], **OTHER_ADJACENCY, label=label))
-        text = caption(runs[runs.adjacency.eq(adjacency)], table) + SENSITIVITY_NOTE
-        return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated)])
+        size = (1.6 + 0.37 * len(budgets) * max(len(radii), len(lower)) + 2.0, 2.6 + 0.5 * len(rows))
+        figure = Figure(figsize=size, layout="constrained")
+        maps = figure.subplots(2, len(budgets), squeeze=False, sharey=True)
+        image = None
+        for (top, bottom), epsilon in zip(maps.T, budgets, strict=True):
+            here = table[table.epsilon.eq(epsilon)]
+            ops, objpert = here[here.method.eq("ops")], here[here.ridge.notna()]
+            mine = objpert[objpert.adjacency.eq(adjacency)]
+            by_radius = [(ops[ops.radius.eq(radius)], mine) for radius in radii]
+            by_ridge = [(ops, mine[mine.ridge.eq(ridge)]) for ridge in ridges]
+            by_ridge += [(ops, objpert[objpert.adjacency.eq(other)]) for other in others]
+            labels = [
+                f"{datasets[dataset]}, {scaling} rows, {bound} bound" for dataset, scaling, bound in rows
+            ]
+            image = _heat_map(top, _gaps(runs, rows, by_radius), upper, labels)
+            _heat_map(bottom, _gaps(runs, rows, by_ridge), lower, labels)
+            top.set_title(f"ε = {number(epsilon)}")
+        for line, words in zip(maps, MAP_LABELS, strict=True):
+            line[len(budgets) // 2].set_xlabel(words)
+        if image is not None:
+            bar = figure.colorbar(image, ax=maps, extend="both", shrink=0.5, aspect=30)
+            bar.set_label("orange: ObjPert is more accurate; blue: OPS is (points)")
+        neighbours = adjacency.replace("_", "-")
+        text = f"Neighbours of both methods: {neighbours}. Means over {span(settings.repeats)} repeats."
+        return lay_out(figure, title, text + SENSITIVITY_NOTE, [])
+
+
+def _gaps(
+    runs: pd.DataFrame,
+    rows: Sequence[tuple[str, str, str]],
+    columns: Sequence[tuple[pd.DataFrame, pd.DataFrame]],
+) -> np.ndarray:
+    """Return best of OPS minus best of ObjPert in points, and 1 if significant, as an array (rows, columns, 2).
+
+    `rows` are data set, scaling and bound. `columns` are rows of a summary of OPS and of ObjPert.
+    """
+    gaps = np.full((len(rows), len(columns), 2), np.nan)
+    for y, (dataset, scaling, bound) in enumerate(rows):
+        for x, (ops, objpert) in enumerate(columns):
+            first = ops[ops.dataset.eq(dataset) & ops.scaling.eq(scaling) & ops.bound.eq(bound)]
+            second = objpert[objpert.dataset.eq(dataset) & objpert.scaling.eq(scaling)]
+            if len(first) and len(second):
+                best = [runs[_of(runs, each.nlargest(1, "mean").iloc[0])] for each in (first, second)]
+                compared = compare(difference(best[0], best[1], "promised"))
+                gaps[y, x] = 100 * compared.interval.mean, bool(compared.above or compared.below)
+    return gaps
+
+
+def _of(runs: pd.DataFrame, row: pd.Series) -> pd.Series:
+    """Return a mask of the accuracies that a row of a summary is the mean of."""
+    here = runs.metric.eq("accuracy")
+    for column in ("dataset", "method", "variant", "scaling", "epsilon"):
+        here &= runs[column].eq(row[column])
+    return here
+
+
+def _heat_map(ax: Axes, gaps: np.ndarray, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
+    """Draw the array of `_gaps` as a heat map with a number in each cell, which is bold if significant."""
+    ax.set_facecolor(UNTRUSTED)
+    colours: dict[str, Any] = {"cmap": GAP_COLOURS, "vmin": -GAP_LIMIT, "vmax": GAP_LIMIT}
+    image = ax.imshow(gaps[..., 0], aspect="auto", interpolation="nearest", **colours)
+    for y, x in zip(*np.nonzero(np.isfinite(gaps[..., 0])), strict=True):
+        gap, sure = gaps[y, x]
+        colour = "#FFFFFF" if abs(gap) > 0.8 * GAP_LIMIT else "#000000" if sure else "#555555"
+        words = f"{gap:+.1f}".replace("-", "−") if abs(gap) >= 0.05 else "0.0"
+        weight = "bold" if sure else "normal"
+        ax.text(x, y, words, ha="center", va="center", fontsize=6.5, weight=weight, color=colour)
+    ax.set_xticks(range(len(columns)), list(columns), fontsize=7)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.grid(visible=False)
+    return image
 
 
 def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.DataFrame:
@@ -373,57 +452,10 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
     return table
 
 
-def _over_radius(ax: Axes, panel: pd.DataFrame, bounds: Sequence[str], ridges: Sequence[float]) -> None:
-    """Draw one panel of `sensitivity`, without the markers of `_mark_wins`."""
-    for bound in bounds:
-        rows, of = panel[panel.bound.eq(bound)].sort_values("radius"), _bound_look(bound)
-        ax.plot(rows.radius, rows["mean"], color=of.colour, ls=of.line, zorder=3)
-        ax.fill_between(rows.radius, rows.low, rows.high, color=of.colour, alpha=style.BAND_ALPHA, lw=0)
-        markers(ax, rows.radius, rows["mean"], rows.violated, of)
-    lines = panel.loc[panel.ridge.notna(), ["ridge", "mean", "low", "high"]]
-    for ridge, *interval in lines.to_numpy(float):
-        style.reference_line(ax, interval, _ridge_look(ridges, ridge), zorder=2)
-    radii = sorted(panel.radius.dropna().unique())
-    ax.set_xscale("log")
-    ax.set_xticks(radii, [number(radius) for radius in radii])
-    ax.xaxis.set_minor_locator(NullLocator())
-
-
-def _mark_wins(ax: Axes, runs: pd.DataFrame, panel: pd.DataFrame) -> None:
-    """Mark the radii at which some bound of OPS is significantly more accurate than ObjPert.
-
-    A filled mark means more accurate than the best ridge, a hollow mark than at least one ridge.
-    """
-    panel = panel[trusted(panel, "mean")]
-    ridges = panel[panel.ridge.notna()].sort_values("mean", ascending=False).variant
-    by_variant = dict(list(runs[runs.metric.eq("accuracy")].groupby(["method", "variant"])))
-    for radius in panel.radius.dropna().unique().tolist():
-        variants = panel[panel.radius.eq(radius)].variant
-        beaten = {
-            ridge
-            for ridge in ridges
-            for variant in variants
-            if compare(difference(by_variant["ops", variant], by_variant["objpert", ridge], "promised")).above
-        }
-        if beaten:
-            face = "black" if ridges.iloc[0] in beaten else "white"
-            bottom: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False}
-            ax.plot(radius, 0.04, "^", ms=5, color="black", mfc=face, mew=0.8, **bottom)
-
-
-def _bound_look(bound: str) -> Look:
-    """Return the look of OPS with one bound."""
-    line, marker = BOUND_LINES[bound]
-    return Look(f"OPS, bound: {bound}", look("ops").colour, marker, line, 4)
-
-
-def _ridge_look(ridges: Sequence[float], ridge: float) -> Look:
-    """Return the look of ObjPert with one ridge."""
-    colour, line = RIDGE_LINES[list(ridges).index(ridge) % len(RIDGE_LINES)]
-    return Look(f"ObjPert, ridge {number(ridge)}", colour, "", line)
-
-
 # Checks and captions, from the runs
+
+CHOSEN = {"radius": "ball of radius", "ridge": "ridge", "l2": "ridge"}  # setting -> its name in a caption
+SCALINGS = {"unit": "each row has norm 1", "global": "rows over one constant", "raw": "rows as they are"}
 
 
 def require(table: pd.DataFrame, methods: Iterable[str], what: str = "accuracy rows") -> pd.DataFrame:
@@ -442,21 +474,41 @@ def of_private(runs: pd.DataFrame, column: str) -> str:
 def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
     """Return the label of the epsilon axis, with adjacency and δ of the runs if it shows the proven ε."""
     if not proven:
-        return "privacy loss ε"
+        return "promised ε"
     adjacency = of_private(runs, "adjacency_proven").replace("_", "-")
-    return f"tight ε ({adjacency}, δ = {of_private(runs, 'delta')})"
+    return f"proven ε ({adjacency}, δ = {of_private(runs, 'delta')})"
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
-    """Return one line with the repeats of a summary, δ and adjacency of the runs; `spread`: what bars show."""
+    """Return one line with the repeats of a summary, δ and neighbours of the runs; `spread`: what bars show."""
+    neighbours = of_private(runs, "adjacency").replace("_", "-").replace(" / ", " or ")
+    each = " (the legend says which)" if " or " in neighbours else ""
     return (
         f"Mean and {spread} over {span(table.repeats)} repeats. δ = {of_private(runs, 'delta')} where the method uses "
-        f"one, adjacency {of_private(runs, 'adjacency').replace('_', '-')}."
+        f"one. Neighbours: {neighbours}{each}."
     )
+
+
+def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
+    """Return a line with radius and ridge of the methods and the scaling of the rows, "" if no method has one.
+
+    A method with several settings is left out.
+    """
+    users: dict[str, list[str]] = {}
+    for method in methods:
+        settings = runs[runs.method.eq(method)].settings.unique()
+        values = json.loads(settings[0]) if len(settings) == 1 and settings[0] else {}
+        values |= values.get("first", {})
+        for key, name in CHOSEN.items():
+            if values.get(key):
+                users.setdefault(f"{name} {number(values[key])}", []).append(look(method).label)
+    scalings = [SCALINGS[scaling] for scaling in runs[np.isfinite(runs.epsilon)].scaling.unique()]
+    listed = [f"{value} for {' and '.join(labels)}" for value, labels in users.items()]
+    return f"\nOur choices: {'; '.join(listed)}; {' or '.join(scalings)}." if listed else ""
 
 
 def not_drawn(rows: pd.DataFrame, x: str) -> str:
     """Return a line that counts the rows of each method whose ln ε, column `x`, is not finite, or ""."""
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
     listed = ", ".join(f"{look(str(method)).label} {n}" for method, n in counts.items())
-    return f"\nPoints without a finite, positive tight ε are not drawn: {listed}." if listed else ""
+    return f"\nPoints without a finite, positive proven ε are not drawn: {listed}." if listed else ""

@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from dplangevin.papers.claims import ryffel2022
 from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import Look, entry, hollow_entries, lay_out, look, markers
+from dplangevin.papers.exhibits.style import GREY, Look, entry, hollow_entries, lay_out, look, markers
 from dplangevin.papers.exhibits.tables import Published
 from dplangevin.papers.statistics import matches, seed_summaries
 from dplangevin.text import number, numbers, percent, short, span
@@ -32,9 +32,8 @@ SINGLES = {"printed": "^", "moments": "^", "reference": "p"}  # block -> marker 
 UNPRINTED = "X"  # marker of such a run if no number was published for it
 STAR: dict[str, Any] = {"marker": "*", "ms": 12.0, "mfc": "none", "ls": "", "mew": 1.2}
 TRAINING_TEXT = (
-    "Mean over seeds; bars: standard deviation (none for one seed). x: the tight price under add/remove, δ = {delta}; "
-    "stars at the ε that was published.\nDotted: from there to the tight price of the same settings. Vertical axis: "
-    "logit scale."
+    "Mean over seeds; bars: standard deviation (none for one seed). δ = {delta}. Large stars: printed accuracy at the "
+    "printed ε.\nSmall stars: the same accuracy at the proven ε of those settings. Vertical axis: logit scale."
 )
 
 
@@ -44,6 +43,7 @@ def training(
     published: Published,
     networks: Mapping[str, str],
     names: Mapping[str, str] | None = None,
+    chance: float = math.nan,
     title: str = "",
 ) -> Figure:
     """Draw accuracy against the proven ε (add/remove, log axis), with one panel for each network.
@@ -54,6 +54,8 @@ def training(
         As for `tables.training_summary`.
     networks : Mapping of str to str
         Name of a network in the frame -> title of its panel. Other networks are not drawn.
+    chance : float
+        Accuracy of a guess, in (0, 1), which is a horizontal line. nan draws none.
     """
     table = tables.training_summary(frame, published=published, names=names)
     table = table[table.problem.isin(list(networks))].assign(accuracy=lambda rows: rows.accuracy.clip(*LOGIT))
@@ -68,8 +70,11 @@ def training(
             ax.set_xscale("log")
             handles |= _runs_of_network(ax, rows)
             handles |= _published(ax, rows, published)
+            if not math.isnan(chance):
+                of = Look(f"chance: {100 * chance:g} %", GREY, "", (0, (1, 1)))
+                handles[of.label] = style.reference_line(ax, (chance,) * 3, of, label=of.label, lw=2.0)
             ax.set_title(networks[network])
-            ax.set_xlabel("tight ε (add/remove)")
+            ax.set_xlabel("proven ε (add/remove)")
             style.epsilon_ticks(ax)
         _accuracy_axis(axes[0], table)
         delta = numbers(table.delta[np.isfinite(table.epsilon_add_remove)])
@@ -113,11 +118,11 @@ def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, 
         where, accuracy, here = printed["where"], printed["accuracy"], rows[matches(rows, printed["where"])]
         if "epsilon" not in printed:
             handles["line"] = ax.axhline(accuracy, color="#999999", ls=":", lw=1.2, zorder=1)
-            handles["line"].set_label("Not private, published")
+            handles["line"].set_label("Not private, printed")
         elif "method" in where or len(here):
             colour = look(where.get("method") or here.method.iloc[0], "network").colour
             ax.plot(printed["epsilon"], accuracy, color=colour, zorder=5, **STAR)
-            label = "published, in the method's colour"
+            label = "printed, in the method's colour"
             handles["star"] = Line2D([], [], color="#555555", label=label, **STAR)
             for price in here.epsilon_add_remove[here.block.isin(["printed", "moments"])]:
                 ax.plot([price, printed["epsilon"]], [accuracy] * 2, color=colour, ls=":", lw=1.2, zorder=2)
@@ -125,18 +130,103 @@ def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, 
     return handles
 
 
-def _accuracy_axis(ax: Axes, table: pd.DataFrame) -> None:
-    """Label the accuracy axis in %, between the ticks just below and just above all drawn values."""
+def _accuracy_axis(ax: Axes, table: pd.DataFrame, horizontal: bool = False) -> None:
+    """Label an axis of accuracy in %, between the ticks just below and just above all drawn values."""
     ends = [table.accuracy + sign * table.sd for sign in (-1, 1)]
     drawn = pd.concat([table.accuracy, table.accuracy_paper, *ends]).dropna()
     low, high = drawn.clip(*LOGIT).min(), drawn.clip(*LOGIT).max()
     stops = [LOGIT[0], *ACCURACY_TICKS, LOGIT[1]]
     bottom, top = max(t for t in stops if t <= low), min(t for t in stops if t >= high)
     inside = [t for t in ACCURACY_TICKS if bottom <= t <= top]
-    ax.set_yticks(inside, [f"{100 * t:g}" for t in inside])
-    ax.set_yticks([], minor=True)
-    ax.set_ylim(bottom, top)
-    ax.set_ylabel("test accuracy (%)")
+    axis = ax.xaxis if horizontal else ax.yaxis
+    axis.set_ticks(inside, labels=[f"{100 * t:g}" for t in inside])
+    axis.set_ticks([], minor=True)
+    if horizontal:
+        ax.set_xlim(bottom, top)
+    else:
+        ax.set_ylim(bottom, top)
+    axis.set_label_text("test accuracy (%)")
+
+
+# Printed accuracies beside ours: Table 1 of li2019
+
+NETWORK_LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"))
+DUMBBELL_TEXT = (
+    "Mean over seeds; bars: 95 % t-interval over seeds (none for one seed). ε: proven, add/remove, δ = {delta}. "
+    "Horizontal axis: logit scale."
+)
+GAP_LEFT, GAP_WIDTH = 10, 34  # in points: of the first column of differences, and of each column
+GAP_AT: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8}
+
+
+def printed_and_ours(
+    frame: pd.DataFrame,
+    *,
+    published: Published,
+    networks: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw each published accuracy and ours as a dumbbell, with one row for each published number and learner.
+
+    Parameters
+    ----------
+    frame, published, names
+        As for `tables.training_summary`.
+    networks : Mapping of str to str
+        Name of a network in the frame -> its name in the legend, at most three. Others are not drawn.
+    """
+    table = tables.training_summary(frame, published=published, names=names)
+    table = table[table.problem.isin(list(networks)) & table.accuracy_paper.notna()]
+    present = [network for network in networks if table.problem.eq(network).any()]
+    looks = {
+        network: Look(networks[network], *look, "")
+        for network, look in zip(present, NETWORK_LOOKS, strict=False)
+    }
+    keys = ["label", "block", "accuracy_paper", "epsilon"]
+    groups = [rows for _, rows in table.groupby(keys, sort=False)]
+    with style.settings():
+        figure = Figure(figsize=(9.5, 2.0 + 0.42 * len(groups)), layout="constrained")
+        ax = figure.subplots()
+        ax.set_xscale("logit")
+        for y, rows in enumerate(groups):
+            _dumbbell(ax, y, rows, looks)
+        ax.set_yticks(range(len(groups)), [_dumbbell_label(rows.iloc[0]) for rows in groups])
+        ax.set_ylim(len(groups) - 0.5, -0.5)
+        ax.annotate("ours − printed\n(points)", (1, 1), (GAP_LEFT, 4), xycoords="axes fraction", **GAP_AT)
+        _accuracy_axis(ax, table, horizontal=True)
+        star = Line2D([], [], color="#000000", label="printed", **STAR)
+        text = DUMBBELL_TEXT.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))
+        return lay_out(figure, title, text, [star, *(entry(of) for of in looks.values())])
+
+
+def _dumbbell(ax: Axes, y: int, rows: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """Draw one row of `printed_and_ours`: star, points with intervals, and differences at the right."""
+    printed = float(rows.accuracy_paper.iloc[0])
+    ends = pd.concat([rows.accuracy, rows.accuracy_paper]).clip(*LOGIT)
+    ax.hlines(y, ends.min(), ends.max(), color="#BBBBBB", lw=2.0, zorder=1)
+    ax.plot(min(max(printed, LOGIT[0]), LOGIT[1]), y, color="#000000", zorder=5, **STAR)
+    for column, (network, of) in enumerate(looks.items()):
+        for _, row in rows[rows.problem.eq(network)].iterrows():
+            x, low, high = (min(max(value, LOGIT[0]), LOGIT[1]) for value in row[["accuracy", "low", "high"]])
+            if not math.isnan(row.sd):
+                ax.hlines(y, low, high, color=style.tint(of.colour), lw=5.0, zorder=2)
+            face = "white" if row.violated else of.colour
+            ax.plot(x, y, **(of.shape | {"ms": 6.5}), mfc=face, zorder=4)
+            gap = round(100 * (row.accuracy - printed), 1)
+            words = f"{gap:+.1f}".replace("-", "−") if gap else "0.0"
+            at = (GAP_LEFT + GAP_WIDTH * column, 0)
+            ax.annotate(
+                words, (1, y), at, xycoords=("axes fraction", "data"), va="center", color=of.colour, **GAP_AT
+            )
+
+
+def _dumbbell_label(row: pd.Series) -> str:
+    """Return the label of a row of `printed_and_ours`, with its proven and printed ε."""
+    if row.block == "nonprivate":
+        return str(row.label)
+    printed = f" (printed: {number(row.epsilon_claimed)})" if row.block in SINGLES else ""
+    return f"{row.label}, ε = {short(row.epsilon_add_remove)}{printed}"
 
 
 # Learning curves

@@ -342,24 +342,25 @@ def _counterexample_text(by_kind: Mapping[Any, pd.DataFrame]) -> str:
 # The largest step size that a budget allows: Figures 1 and 2 of li2019
 
 ACCOUNTANTS = {
-    "tight": Look("tight (PLD), add/remove", style.PRICE_COLOURS["add_remove"], "o"),
-    "tight_replace_one": Look("tight (PLD), replace-one", style.PRICE_COLOURS["replace_one"], ""),
-    "moments_256": Look("moments, 256 orders", "#009E73", ""),
-    "moments_32": Look("moments, 32 orders (its public code)", "#D55E00", ""),
+    "tight": Look("proven (PLD), add/remove", style.PRICE_COLOURS["add_remove"], "o"),
+    "tight_replace_one": Look("proven (PLD), replace-one", style.PRICE_COLOURS["replace_one"], ""),
+    "moments_256": Look("moments accountant, 256 orders", "#009E73", ""),
+    "moments_32": Look("moments accountant, 32 orders (their code)", "#D55E00", ""),
     "wang2015": Look("bound of wang2015", "#000000", ""),
 }
 SCHEDULES = {"decreasing": "-", "fixed": "--"}
-ACCOUNTANT_LINES = {"tight": "-", "moments_256": "--", "moments_32": ":"}
 SIZE_COLOURS = ["#CC79A7", "#D55E00", "#0072B2", "#000000"]
 PRINTED_COLOUR = "#CC0000"
 ORDERS = 32
-STEP, FIRST_STEP = "largest step size η", "largest step size η\n(first step where it decreases)"
+FIRST_STEP = "largest step size η\n(the first one where steps decrease)"
+PRODUCT = "largest product η L²"
 
 
 def step_size_budgets(frame: pd.DataFrame, *, title: str = "") -> Figure:
     """Draw Figure 1 of li2019: the largest step size that a budget allows, beside the printed numbers.
 
-    The panels show the step size against epsilon, against N for several L, and against the minibatch size.
+    The panels show the step size against ε, its product with L² against N, and the step size against the
+    minibatch size. The product does not depend on L, so that the curves of all L coincide.
 
     `frame` has the rows of `papers.analyses.li2019_fig1.Budgets`.
     """
@@ -375,53 +376,71 @@ def step_size_budgets(frame: pd.DataFrame, *, title: str = "") -> Figure:
             *(entry(of, ms=3.5, lw=_width(name)) for name, of in ACCOUNTANTS.items()),
             *(_line_entry(f"{name} step", "#666666", line) for name, line in SCHEDULES.items()),
             Line2D([], [], color=PRINTED_COLOUR, marker="*", ms=9, ls="", label="printed in the paper"),
-            Line2D([], [], color="#D55E00", alpha=0.15, lw=8, label=f"ε out of reach of {ORDERS} orders"),
+            Line2D([], [], color="#D55E00", alpha=0.15, lw=8, label=f"ε that {ORDERS} orders cannot report"),
         ]
         text = (
             f"Left and right: N = {setting.records:,}, T = {setting.steps:,}, L = {number(setting.lipschitz)}, "
-            f"δ = {number(setting.delta)}. Minibatch τ = {setting.batch} where it is not the axis: the paper states "
-            "none.\nMoments accountant: add/remove; an accountant of K orders reports no ε below ln(1/δ)/K. "
-            "wang2015: as li2019 prints it, replace-one."
+            f"δ = {number(setting.delta)}. The paper states no minibatch: τ = {setting.batch} where it is not the axis."
+            "\nMoments accountant: add/remove. With K orders it reports no ε below ln(1/δ)/K. "
+            "Bound of wang2015: as li2019 prints it, replace-one."
         )
         return lay_out(figure, title, text, handles)
 
 
 def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw Figure 2 of li2019: the largest step size against epsilon, for several N (top) and L (bottom).
+    """Draw Figure 2 of li2019 as the largest η L² against ε, with one curve for each N.
 
-    Decreasing steps are on the left and fixed steps on the right.
+    Decreasing steps are on the left and fixed steps on the right. The proven ε is above, the moments
+    accountant below. A legend has the slopes of each curve at its two ends. Crosses are other L at one N.
 
     `frame` has the rows of `papers.analyses.li2019_fig2.Sizes`.
     """
+    frame = frame.assign(step_size=frame.step_size * frame.lipschitz**2)
+    rows, others = (frame[frame.panel.eq(panel)] for panel in ("records", "lipschitz"))
+    sizes = sorted(rows.records.unique())
+    colours = dict(zip(sizes, SIZE_COLOURS[: len(sizes)], strict=True))
+    heights = {"tight": "proven ε", "moments_256": "moments accountant"}
     with style.settings():
-        figure = Figure(figsize=(9.6, 7.4), layout="constrained")
-        axes = figure.subplots(2, 2, sharex=True, sharey="row")
-        for (column, symbol), pair in zip((("records", "N"), ("lipschitz", "L")), axes, strict=True):
-            rows = frame[frame.panel.eq(column)]
-            values = sorted(rows[column].unique())
-            colours = dict(zip(values, SIZE_COLOURS[: len(values)], strict=True))
-            other = "L = 1" if column == "records" else f"N = {rows.records.iloc[0]:,}"
-            names = {"decreasing": "first of decreasing steps", "fixed": "fixed step"}
-            for ax, (schedule, steps) in zip(pair, names.items(), strict=True):
-                here = rows[rows.schedule.eq(schedule)]
-                for value, colour in colours.items():
-                    for name, line in ACCOUNTANT_LINES.items():
-                        curve = here[here[column].eq(value) & here.curve.eq(name)]
-                        _step_sizes(ax, curve, "epsilon", Look("", colour, "", line))
-                ax.set(xscale="log", yscale="log", title=f"{other}: {steps}")
-            pair[0].set_ylabel(STEP)
-            labels = {value: f"{symbol} = {f'{value:,.1f}'.removesuffix('.0')}" for value in values}
-            handles = [_line_entry(labels[value], colour, "-") for value, colour in colours.items()]
-            pair[1].legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5))
+        figure = Figure(figsize=(11.5, 7.2), layout="constrained")
+        axes = figure.subplots(2, 2, sharex=True, sharey=True)
+        for line, (accountant, name) in zip(axes, heights.items(), strict=True):
+            for ax, schedule in zip(line, SCHEDULES, strict=True):
+                handles = [
+                    _size_curve(
+                        ax, rows[rows.records.eq(size) & rows.schedule.eq(schedule)], accountant, colour
+                    )
+                    for size, colour in colours.items()
+                ]
+                here = others[others.curve.eq(accountant) & others.schedule.eq(schedule)]
+                _step_sizes(ax, here, "epsilon", Look("", "#000000", "x", "none"))
+                words = {"decreasing": "first of decreasing steps", "fixed": "fixed step"}[schedule]
+                ax.set(xscale="log", yscale="log", title=f"{words}, {name}")
+                ax.legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7.5)
+            line[0].set_ylabel(PRODUCT)
         for ax in axes[-1]:
             ax.set_xlabel("ε (δ = 1/N)")
-        lines = ACCOUNTANT_LINES.items()
-        handles = [_line_entry(ACCOUNTANTS[name].label, "#444444", line) for name, line in lines]
+        listed = ", ".join(f"{value:g}" for value in sorted(others.lipschitz.unique()))
+        label = f"L = {listed} at N = {others.records.iloc[0]:,}"
+        legend = [Line2D([], [], color="#000000", marker="x", ms=3.5, ls="", label=label)]
+        legend.append(_line_entry("32 orders instead of 256", "#444444", ":"))
         text = (
-            f"δ = 1/N, T = N, minibatch τ = {frame.batch.iloc[0]} (the paper states none), add/remove. "
+            f"δ = 1/N, T = N, minibatch τ = {frame.batch.iloc[0]} (the paper states none), add/remove. Lines: L = 1. "
+            "Slopes (ln η over ln ε): between the first two points and between the last two.\n"
             "An accountant of K orders reports no ε below ln(1/δ)/K: its curves begin there."
         )
-        return lay_out(figure, title, text, handles)
+        return lay_out(figure, title, text, legend)
+
+
+def _size_curve(ax: Axes, rows: pd.DataFrame, accountant: str, colour: str) -> Line2D:
+    """Draw the curve of one N, for 32 orders too; return its legend entry with the slopes at its ends."""
+    if accountant == "moments_256":
+        _step_sizes(ax, rows[rows.curve.eq("moments_32")], "epsilon", Look("", colour, "", ":"))
+    here = rows[rows.curve.eq(accountant)]
+    _step_sizes(ax, here, "epsilon", Look("", colour, "", "-"))
+    here = here[here.reachable.eq(1)].sort_values("epsilon")
+    slopes = np.diff(np.log(here.step_size)) / np.diff(np.log(here.epsilon))
+    between = f": slope {slopes[0]:.1f} to {slopes[-1]:.1f}" if len(slopes) else ""
+    return _line_entry(f"N = {rows.records.iloc[0]:,}{between}", colour, "-")
 
 
 def _steps_over_epsilon(ax: Axes, frame: pd.DataFrame, delta: float) -> None:
@@ -441,25 +460,27 @@ def _steps_over_epsilon(ax: Axes, frame: pd.DataFrame, delta: float) -> None:
     ax.axvspan(ax.get_xlim()[0], math.log(1 / delta) / ORDERS, color="#D55E00", alpha=0.1, lw=0, zorder=0)
     ax.set_xlabel(f"ε (δ = {number(delta)})")
     ax.set_ylabel(FIRST_STEP)
-    ax.set_title("Against the budget")
+    ax.set_title("Step size against the budget")
 
 
 def _steps_over_records(ax: Axes, frame: pd.DataFrame, epsilon: float) -> None:
+    """Draw the product of step size and L² against N, with one curve for all L."""
     rows = frame[frame.panel.eq("records")]
+    rows = rows.assign(step_size=rows.step_size * rows.lipschitz**2)
     values = sorted(rows.lipschitz.unique())
     for name in ("moments_256", "tight"):
         for schedule, line in SCHEDULES.items():
             for value in values:
                 here = rows[rows.curve.eq(name) & rows.schedule.eq(schedule) & rows.lipschitz.eq(value)]
                 _step_sizes(ax, here, "records", ACCOUNTANTS[name]._replace(line=line))
-    last = rows[rows.curve.eq("tight") & rows.schedule.eq("decreasing") & rows.records.eq(rows.records.max())]
-    for _, end in last.iterrows():
-        at = (end.records, end.step_size)
-        ax.annotate(f"L = {end.lipschitz:g}", at, (5, -3), textcoords="offset points", fontsize=8)
-    ax.set(xscale="log", yscale="log")
-    ax.set_xlim(ax.get_xlim()[0], ax.get_xlim()[1] * 4)
+    listed = ", ".join(f"{value:g}" for value in values)
+    at: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top", "fontsize": 8}
+    ax.annotate(f"Curves for L = {listed} coincide.", (0.02, 0.98), **at)
+    ax.set(xscale="log", yscale="log", ylabel=PRODUCT)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, 2 * high)
     ax.set_xlabel("records N (δ = 1/N, T = N)")
-    ax.set_title(f"Against N and L, ε = {number(epsilon)}")
+    ax.set_title(f"η falls as 1/L², ε = {number(epsilon)}")
 
 
 def _steps_over_batch(ax: Axes, frame: pd.DataFrame, epsilon: float, used: int) -> None:
@@ -480,7 +501,7 @@ def _steps_over_batch(ax: Axes, frame: pd.DataFrame, epsilon: float, used: int) 
     ax.set_xticks(batches, [str(b) for b in batches])
     ax.minorticks_off()
     ax.set_xlabel("minibatch τ")
-    ax.set_title(f"Against the minibatch, ε = {number(epsilon)}")
+    ax.set_title(f"Step size against the minibatch, ε = {number(epsilon)}")
 
 
 def _step_sizes(ax: Axes, rows: pd.DataFrame, x: str, of: Look, width: float = 1.4) -> None:

@@ -631,6 +631,7 @@ def against_posterior(
     *,
     methods: Sequence[str],
     panels: Mapping[str, str],
+    note: str = "",
     title: str = "",
     proven: bool = False,
 ) -> Figure:
@@ -647,6 +648,8 @@ def against_posterior(
         Private methods.
     panels : Mapping of str to str
         Metric -> label of its axis.
+    note : str
+        Last line of the caption.
     proven : bool
         Use the proven ε for the x axis instead of the promised ε.
 
@@ -679,7 +682,8 @@ def against_posterior(
             label = "noise that targets the posterior"
             handles.append(Line2D([], [], **grey, ls=TEMPERATURES["proper"], label=label))
         handles += hollow_entries(table.violated)
-        return lay_out(figure, title, text + _diverged(table, panels), handles)
+        text += _diverged(table, panels) + (f"\n{note}" if note else "")
+        return lay_out(figure, title, text, handles)
 
 
 def _metric_curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
@@ -728,7 +732,7 @@ def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], title:
                 diverged = int(of.diverged.get(metric, 0))
                 cells.append(_metric(metric, value) + (f" /{diverged}" if diverged else ""))
             lines.append(cells)
-    columns = ["method", "noise", "ε asked", "tight ε", *(METRICS[metric] for metric in present)]
+    columns = ["method", "noise", "promised ε", "proven ε", *(METRICS[metric] for metric in present)]
     return tables.page(title, [POSTERIOR_NOTES, "", *tables.table(columns, lines, left=2)])
 
 

@@ -11,6 +11,7 @@ chains have diverged.
 from __future__ import annotations
 
 import io
+import textwrap
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -87,6 +88,7 @@ HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
 GREY = "#888888"
 EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
 BAND_ALPHA = 0.18
+CAPTION_LETTERS = 16  # of a caption in an inch
 CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
 RC: Any = {
     "font.family": "DejaVu Sans",
@@ -222,12 +224,14 @@ def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
 def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
     """Return the figure with its title, caption `text` and legend around panels in a constrained layout.
 
-    The legend is below the panels, or to their right if `side`.
+    The legend is below the panels, or to their right if `side`. Title and caption wrap at the figure's width.
     """
     height, columns = figure.get_figheight(), _legend_columns(figure, handles)
+    width = int(CAPTION_LETTERS * figure.get_figwidth())
+    text = "\n".join(textwrap.fill(line, width) for line in text.splitlines())
     room = (0.10 + 0.14 * (text.count("\n") + 1)) / height
     figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(title, fontsize=11, wrap=True)
     if side:
         figure.legend(handles=handles, loc="outside right center")
     else:

@@ -109,16 +109,16 @@ TRAINING_SYMBOLS = {
 TRAINING_BLOCKS = {
     "nonprivate": "Without privacy",
     "printed": "The paper's printed settings",
-    "equal": "At equal tight ε",
+    "equal": "At equal proven ε",
     "readings": "Printed settings, with the mean gradient of a minibatch clipped in place of each record's",
     "reference": "A published number for the small network",
 }
 TRAINING_NOTES = """\
 Accuracy on the test set in %: mean over seeds, with their standard deviation (sd). One seed has no standard deviation.
 Samplers predict with the average of their posterior samples. All ε are at δ = {delta}. Paper's ε: the one that the
-paper prints. Formula ε: the price by the paper's accountant, or by the method's own where the paper's has none. Tight
-ε: the smallest ε that our accountants prove, for both kinds of neighbours. At equal tight ε the noise is chosen so
-that the tight ε under add/remove is at most that of the row. η: step size. σ: noise multiplier. PATE learns from the
+paper prints. Formula ε: the price by the paper's accountant, or by the method's own where the paper's has none. Proven
+ε: the smallest ε that our accountants prove, for both kinds of neighbours. At equal proven ε the noise is chosen so
+that the proven ε under add/remove is at most that of the row. η: step size. σ: noise multiplier. PATE learns from the
 even test images and is scored on the odd ones. Published numbers are of the network of PATE's public code, which we
 did not train. Accountant of the formula: {accountants}."""
 TRAINING_VIOLATED = "†: a condition of the guarantee is not met."
@@ -225,7 +225,7 @@ def _side_by_side(rows: pd.DataFrame) -> list[str]:
         cells = [group.problem.iloc[0], number(float(group.epsilon.iloc[0]))]
         lines.append([*cells, *(of.get(method, "") for method in methods)])
     labels = [look(method, "network").label for method in methods]
-    return table(["network", "tight ε at most", *labels], lines, left=1)
+    return table(["network", "proven ε at most", *labels], lines, left=1)
 
 
 def _seeds(row: pd.Series) -> str:
@@ -252,8 +252,8 @@ def _training_block(rows: pd.DataFrame) -> list[str]:
         "seeds": _seeds,
         "paper's ε": cell("epsilon_claimed", epsilon),
         "formula ε": cell("epsilon_promised", epsilon),
-        "tight ε, add/remove": cell("epsilon_add_remove", epsilon),
-        "tight ε, replace-one": cell("epsilon_replace_one", epsilon),
+        "proven ε, add/remove": cell("epsilon_add_remove", epsilon),
+        "proven ε, replace-one": cell("epsilon_replace_one", epsilon),
     }
     return rows_table(rows, columns, left=3)
 
