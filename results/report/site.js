@@ -57,7 +57,7 @@ function draw(place, data, x, y, ln) {
 
 const json = id => JSON.parse(document.getElementById(id).textContent);
 
-// What the part of the address after # says: key=value pairs, or the id of a claim
+// Return the key=value pairs after # in the address, or null if an id stands there
 function asked() {
   const hash = location.hash.slice(1);
   return hash.includes("=") ? new URLSearchParams(hash) : null;
@@ -77,33 +77,53 @@ function restore(form) {
   }
 }
 
+// An address may have both: #verdict=contradicted&id=wang2015_ops filters and opens one claim
 function claims() {
   const form = document.getElementById("filter");
   const all = [...document.querySelectorAll("article.claim")];
-  const words = new Map(all.map(claim => [claim, (claim.id + " " + claim.closest(".sentence").querySelector("h3").textContent + " " +
-    claim.closest(".sentence").querySelector("blockquote").textContent + " " + claim.textContent).toLowerCase()]));
-  const fits = (claim, wanted) => ["paper", "kind", "verdict"].every(key => !wanted[key] || claim.dataset[key] === wanted[key])
+  const words = new Map(all.map(claim => [claim, (claim.id + " " + claim.textContent).toLowerCase()]));
+  let chosen = null;
+  const fits = (claim, wanted) => ["paper", "kind"].every(key => !wanted[key] || claim.dataset[key] === wanted[key])
+    && (!wanted.verdict || [claim.dataset.verdict, claim.dataset.open].includes(wanted.verdict))
     && (!wanted.exhibit || claim.dataset.exhibit.split(" ").includes(wanted.exhibit))
     && wanted.text.toLowerCase().split(/\s+/).every(word => words.get(claim).includes(word));
   function apply() {
     const wanted = Object.fromEntries(new FormData(form));
     let count = 0;
-    for (const claim of all) count += !(claim.hidden = !fits(claim, wanted));
-    for (const part of document.querySelectorAll(".sentence, .paper")) part.hidden = !part.querySelector("article.claim:not([hidden])");
+    for (const claim of all) count += !(claim.hidden = !(fits(claim, wanted) || claim === chosen));
+    for (const part of document.querySelectorAll(".paper")) part.hidden = !part.querySelector("article.claim:not([hidden])");
     document.getElementById("shown").textContent = `${count} of ${all.length} claims` + (count ? "" : ". Try fewer words, or show all.");
+  }
+  function choose(claim) {
+    chosen?.classList.remove("chosen");
+    chosen = claim;
+    if (!claim) return;
+    claim.classList.add("chosen");
+    claim.querySelector("details").open = true;
+  }
+  function save() {
+    const pairs = [...new FormData(form)].filter(([, value]) => value);
+    if (!chosen) remember(pairs);
+    else if (pairs.length) remember([...pairs, ["id", chosen.id]]);
+    else history.replaceState(null, "", "#" + chosen.id);
   }
   function follow() {
     form.reset();
     restore(form);
+    const id = asked() ? asked().get("id") : decodeURIComponent(location.hash.slice(1));
+    choose(all.find(claim => claim.id === id) ?? null);
     apply();
-    const target = asked() ? null : document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target) target.scrollIntoView();
+    (chosen ?? (asked() || !id ? null : document.getElementById(id)))?.scrollIntoView();
   }
   form.hidden = false;
-  const save = () => { apply(); remember([...new FormData(form)].filter(([, value]) => value)); };
-  form.addEventListener("input", save);
+  form.addEventListener("input", () => { choose(null); apply(); save(); });
   form.addEventListener("submit", event => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(save));
+  form.addEventListener("reset", event => { if (event.isTrusted) setTimeout(() => { choose(null); apply(); save(); }); });
+  for (const claim of all) claim.querySelector("h3 a").addEventListener("click", event => {
+    event.preventDefault();
+    choose(claim);
+    save();
+  });
   addEventListener("hashchange", () => { if (location.hash.length > 1) follow(); });
   follow();
 }
