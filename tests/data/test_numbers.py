@@ -169,8 +169,8 @@ def test_headers_that_do_not_name_columns(tmp_path: Path) -> None:
         ({"split": {"train_share": None}}, "give one of train_share"),
         ({"schema": {"columns": {"ph": {"mean": 0, "sd": 0}}}}, "column ph: sd = 0 must be positive"),
         ({"schema": {"columns": {"ph": {"mean": 1, "high": 1}}}}, "column ph: .*'high': 1} must be {low: "),
-        ({"schema": {"columns": {"ph": {"low": True, "high": 3}}}}, "column ph: .* must have numbers"),
-        ({"row_norm_bound": "4"}, "row_norm_bound = '4' must be a number"),
+        ({"schema": {"columns": {"ph": {"low": True, "high": 3}}}}, "column ph: .* needs low and high, numbers"),
+        ({"row_norm_bound": "4"}, "row_norm_bound = '4' must be a valid number"),
     ],
 )  # fmt: skip
 def test_an_entry_out_of_its_domain_is_refused_before_anything_is_read(

@@ -438,7 +438,7 @@ class FakeClient:
         ("auto", {"a": {"resources": {"MEMORY": 1e9}}}, "no worker of tcp://a:1 has {'MEMORY': 2000000000.0}"),
         ("auto", {"a": {"resources": {"MEMORY": 4e9}}, "b": {"resources": {"GPU": 1}}}, "no worker of tcp://a:1 has"),
         ("cuda", {"a": {}}, "no worker declares a GPU: --resources GPU=1"),
-        ("gpu", {"a": {}}, "DPL_DEVICE = 'gpu' must be one of"),
+        ("gpu", {"a": {}}, "DPL_DEVICE = 'gpu' must be auto, cpu or cuda"),
         ("auto", {"a": {}, "b": {"nthreads": 4}}, "b: 4 threads: start it with --nthreads 1"),
     ],
 )  # fmt: skip

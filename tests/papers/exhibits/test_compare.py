@@ -154,7 +154,7 @@ def test_data_sets_without_runs_are_left_out(compare_runs: pd.DataFrame) -> None
     one = compare_runs[compare_runs.dataset.eq("adult")]
     names = {"abalone": "Abalone", "adult": "Adult"}
     figure = compare.dot_plot(one, epsilons=[1.0], datasets=names)
-    assert [ax.get_title() for ax in figure.axes] == ["Adult, tight ε = 1"]
+    assert [ax.get_title() for ax in figure.axes] == ["Adult, proven ε = 1"]
     page = compare.page(one, epsilons=[1.0], datasets=names)
     assert "## Adult" in page
     assert "## Abalone" not in page

@@ -153,7 +153,7 @@ def test_hollow_points_attacks_and_budgets_that_do_not_reach() -> None:
     )
     (attack,) = (line for line in figure.axes[1].lines if line.get_marker() == "_")
     assert at(attack)[1] == [0.3, 0.3]
-    assert "No point has budgets on both sides of a tight ε of 1." in caption(figure)
+    assert "No point has budgets on both sides of a proven ε of 1." in caption(figure)
     labels = {text.get_text() for text in figure.legends[0].get_texts()}
     assert "shown by an attack: at least" in labels
     assert any(label.startswith("hollow") for label in labels)

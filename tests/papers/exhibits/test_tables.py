@@ -385,7 +385,7 @@ def test_curve(frame: pd.DataFrame) -> None:
     assert table.accuracy[table.method.eq("sgd")].tolist() == [pytest.approx(0.66)]
     figure = networks.heads_over_epsilon(frame, network="a small network")
     (ax,) = figure.axes
-    assert ax.get_xlabel() == "tight ε (replace-one)"
+    assert ax.get_xlabel() == "proven ε (replace-one)"
     labels = legend_texts(figure)
     assert labels[0] == "No privacy"
     assert len(labels) == 5

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -101,19 +100,18 @@ TARGETS = Scores(
 )
 COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
-DIVERGED, UNPRICED = "diverged", "no tight ε"
-AXES = {"proven": ("a", "tight ε"), "promised": ("an", "asked ε")}  # axis -> article, name in texts
-CHARACTERS = 20  # characters of a caption per inch
+DIVERGED, UNPRICED = "diverged", "no proven ε"
+AXES = {"proven": ("a", "proven ε"), "promised": ("a", "promised ε")}  # axis -> article, name in texts
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
 NOTES = """\
-Each repeat is read off at the tight ε (PLD accountant, {adjacency}, δ = {delta}), linearly in ln ε between the
+Each repeat is read off at the proven ε (PLD accountant, {adjacency}, δ = {delta}), linearly in ln ε between the
 method's neighbouring budgets. Steps without replacement, which wang2015's samplers take, cost the larger of both
 directions, up to 25 % above each alone. Mean over {repeats} repeats. **Bold**: the best private method. ≈: its
 difference to the best is not significant. Differences are paired by repeat, and their 95 % Student intervals are those
 of one comparison. Significance is stricter: Holm's method adjusts the p-values over all pairs of methods that reach
 this ε on the data set, at a family-wise error of 5 %. It therefore allows for the choice of the best by the same
 repeats. "ends at x" or "begins at x": the method's budgets do not reach the ε. The numbers are those at its nearest
-tight ε, and it is not compared. †: a condition of its guarantee fails there, or chains have diverged, and those
+proven ε, and it is not compared. †: a condition of its guarantee fails there, or chains have diverged, and those
 repeats are left out. Repeats share the test rows of a data set that has its own split, such as Adult. Random splits of
 one table, such as Abalone, overlap. So intervals are about the randomness of the methods, not about other data. Log
 score in nats per row, Brier score and expected calibration error (ECE): smaller is better. Seconds: wall time of all
@@ -261,7 +259,7 @@ def page(
     for dataset, name in datasets.items():
         for epsilon in epsilons:
             block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
-            lines += ["", f"## {name}, tight ε = {number(epsilon)}", "", *_block(block)]
+            lines += ["", f"## {name}, proven ε = {number(epsilon)}", "", *_block(block)]
     return tables.page(title, lines)
 
 
@@ -382,7 +380,6 @@ def dot_plot(
         handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
         handles += [style.entry(look(method), lw=1.0) for method in free]
         handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant is not None else []
-        text = "\n".join(textwrap.wrap(text, round(CHARACTERS * size[0])))
         return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
 
 

@@ -728,7 +728,7 @@ def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") ->
             style.curve(ax, rows.epsilon_proven, rows.assign(**in_percent), of)
             handles.append(entry(of))
         style.epsilon_ticks(ax)
-        ax.set_xlabel("tight ε (replace-one)")
+        ax.set_xlabel("proven ε (replace-one)")
         ax.set_ylabel("test accuracy (%)")
         handles += hollow_entries(private.violated, HOLLOW)
         delta = numbers(private.delta.dropna())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -100,7 +99,7 @@ def _guarantees_text(left_out: list[str]) -> str:
     text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
     if left_out:
         text += f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
-    return fill(text, 165)
+    return text
 
 
 def _outcome(frame: pd.DataFrame, row: pd.Series) -> tuple[str, str]:
@@ -237,7 +236,7 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
         text = LAST_ITERATE_TEXT.format(low=LOW)
         if left_out and others:
             text += " The CSV has the other batch sizes of the other settings."
-        return lay_out(figure, title, fill(text, 185), handles)
+        return lay_out(figure, title, text, handles)
 
 
 def _over_steps(ax: Axes, rows: pd.DataFrame, published: pd.Series) -> None:

@@ -89,6 +89,7 @@ GREY = "#888888"
 EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
 BAND_ALPHA = 0.18
 CAPTION_LETTERS = 16  # of a caption in an inch
+BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
 CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
 RC: Any = {
     "font.family": "DejaVu Sans",
@@ -225,17 +226,22 @@ def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], si
     """Return the figure with its title, caption `text` and legend around panels in a constrained layout.
 
     The legend is below the panels, or to their right if `side`. Title and caption wrap at the figure's width.
+    A figure that legend and caption would fill by more than `BELOW` becomes taller.
     """
-    height, columns = figure.get_figheight(), _legend_columns(figure, handles)
+    columns = _legend_columns(figure, handles)
     width = int(CAPTION_LETTERS * figure.get_figwidth())
     text = "\n".join(textwrap.fill(line, width) for line in text.splitlines())
-    room = (0.10 + 0.14 * (text.count("\n") + 1)) / height
+    caption = 0.10 + 0.14 * (text.count("\n") + 1)  # inches
+    legend = 0.0 if side else 0.14 + 0.17 * -(-len(handles) // columns)
+    height = max(figure.get_figheight(), (caption + legend) / BELOW)
+    figure.set_figheight(height)
+    room = caption / height
     figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
     figure.suptitle(title, fontsize=11, wrap=True)
     if side:
         figure.legend(handles=handles, loc="outside right center")
     else:
         figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, room), ncols=columns)
-        room += (0.14 + 0.17 * -(-len(handles) // columns)) / height
+        room += legend / height
     figure.set_layout_engine("constrained", rect=(0, room, 1, 1 - room))
     return figure

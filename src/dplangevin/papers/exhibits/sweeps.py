@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -277,7 +276,7 @@ def figure(
                 ax.plot(at, line.epsilon_attack, **ATTACK)
             ax.axhline(epsilon, **SAME)
             ax.set_title(
-                "what these cost: tight ε" if kind == "promised" else "what to ask for: ε", fontsize=8.5
+                "what these cost: proven ε" if kind == "promised" else "what to ask for: ε", fontsize=8.5
             )
             ax.set_xlabel(_label(layout.x))
         axes[-1][0].set_yscale("log")
@@ -292,12 +291,11 @@ def figure(
         text = (
             f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}. "
         )
-        text += "At a tight ε: read off between the budgets of a point, linearly in ln ε."
+        text += "At a proven ε: read off between the budgets of a point, linearly in ln ε."
         if layout.without:
             text += f" Not drawn, since they vary other fields: {', '.join(layout.without)}."
         if outside := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
-            text += f" No point has budgets on both sides of a tight ε of {numbers(outside)}."
-        text = "\n".join(textwrap.wrap(text, round(17 * size[0])))
+            text += f" No point has budgets on both sides of a proven ε of {numbers(outside)}."
         name = f"{title}: {_label(layout.x)}" + (f" and {_label(layout.hue)}" if layout.hue else "")
         return lay_out(drawing, name, text, handles)
 
@@ -387,7 +385,7 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
         yield "promised", epsilon, f"ε = {number(epsilon)} asked for" if promised else "no privacy"
     for epsilon in epsilons:
         if (points.axis.eq("proven") & points.epsilon_proven.eq(epsilon)).any():
-            yield "proven", epsilon, f"tight ε = {number(epsilon)}"
+            yield "proven", epsilon, f"proven ε = {number(epsilon)}"
 
 
 def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
