@@ -133,7 +133,7 @@ def test_what_is_stated_stays_where_the_rest_is_read_off(tmp_path: Path) -> None
         ({"clases": 1}, "unknown word 'clases': did you mean 'classes'"),
         ({"classes": None}, "give classes of the target, or its range"),
         ({"columns": {"age": {"low": 3, "high": 3}}}, "column age: low = 3 must be below high = 3"),
-        ({"columns": {"age": {"low": "x", "high": 3}}}, "column age: .* must have numbers"),
+        ({"columns": {"age": {"low": "x", "high": 3}}}, "column age: .* needs low and high, numbers"),
         ({"columns": {"age": {"low": 3}}}, r"column age: \{'low': 3\} must be"),
         ({"columns": {"age": "dorp"}}, "column age: 'dorp' must be"),
         ({"columns": {"sick": "drop"}}, "sick is the target"),

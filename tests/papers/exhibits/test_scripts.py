@@ -1,6 +1,7 @@
 """The scripts of the stages, from results of every kind to exhibits, claims and metrics."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -71,7 +72,8 @@ def test_from_runs_to_exhibit_claims_and_metrics(runs: pd.DataFrame, tree: Path,
         str(name): {"datasets": sorted(set(rows.dataset))} for name, rows in runs.groupby("experiment")
     }
     pipeline = {"papers": ["wang2015"], "exhibits": {"wang2015_fig1c": "results/runs/wang2015/adult"}}
-    cfg = {"experiment": experiments, "pipeline": pipeline}
+    shared = {"seed": 1, "repeats": 2, "scale": "laptop", "delta": 1e-5, "dataset": {}}
+    cfg = {**shared, "experiment": experiments, "pipeline": pipeline}
     OmegaConf.save(OmegaConf.create(cfg), "params.yaml")
     texts = {path.stem: OmegaConf.load(path) for path in (CONF / "report").glob("*.yaml")}
     shown = {"wang2015_fig1c": exhibit("wang2015_fig1c")}
@@ -97,6 +99,10 @@ def test_from_runs_to_exhibit_claims_and_metrics(runs: pd.DataFrame, tree: Path,
     (tree / "data/manifest/dataset").mkdir(parents=True)
     for name in ("abalone", "adult"):
         (tree / f"data/manifest/dataset/{name}.json").write_text(json.dumps(manifest.summed(stated)))
+    (tree / "benchmarks").mkdir()
+    for name in ("requirements.lock", "benchmarks/methods.csv"):
+        shutil.copy(TOP / name, tree / name)
+    (tree / "data/manifest/code.json").write_text("{}")
     for what in ("claims", "page"):
         assert run(report, what) == (0, "")
     counted = claims_in(tree / "results").loc["wang2015_features_adult"]
