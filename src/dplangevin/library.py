@@ -108,10 +108,10 @@ class Answer:
         -------
         Tensor (m, K), probabilities in the order of `model.names`; for regression (m,), predicted numbers.
         """
-        asked, theta = self.model.asking(X), self.theta[None, None]
-        if not asked.loss.classifies:
-            return asked.predict_margins(theta.mean(2))[0, 0, :, 0]
-        return predictive(asked, theta)[0, 0]
+        problem, theta = self.model.with_test_rows(X), self.theta[None, None]
+        if not problem.loss.classifies:
+            return problem.predict_margins(theta.mean(2))[0, 0, :, 0]
+        return predictive(problem, theta)[0, 0]
 
 
 def learn(

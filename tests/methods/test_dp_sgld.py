@@ -245,12 +245,12 @@ def test_stated_settings_cost_what_they_cost() -> None:
     printed = {"step": 0.3, "unit": "absolute", "clip": 5.0, "calibrated": None, "accountant": TIGHT}
     sampling = {"batch": 20, "epochs": 2}
     plan = make("dp_sgld_li2019", **printed, sampling=sampling).plan(facts, Budget(0.1, 1e-3))
-    assert plan.stated
+    assert plan.noise_given
     assert plan.settings["noise_multiplier"] == pytest.approx(20 / (5 * math.sqrt(0.3 * 60)))
     assert plan.guarantee.epsilon > 4
     given = {"unit": "absolute", "noise_multiplier": 0.9, "accountant": TIGHT}
     other = make("dp_sgd", **given, sampling=sampling).plan(facts, Budget(0.1, 1e-3))
-    assert other.stated
+    assert other.noise_given
     event = steps_event(0.9, rate=1 / 3, steps=6, schedule="fixed")
     assert other.guarantee.epsilon == Tight().epsilon(event, 1e-3, "add_remove") > 4
 
@@ -326,7 +326,11 @@ def test_its_noise_start_and_steps() -> None:
         chain, eta = plan.work, 1 / (2 * beta + times * np.arange(30))
         np.testing.assert_allclose(chain.step, eta)
         np.testing.assert_allclose(chain.step * chain.noise_std / 20, np.sqrt(2 * eta) * 0.7)
-        assert (chain.start_std, chain.clip, plan.stated) == (pytest.approx(0.7 * math.sqrt(20)), INF, True)
+        assert (chain.start_std, chain.clip, plan.noise_given) == (
+            pytest.approx(0.7 * math.sqrt(20)),
+            INF,
+            True,
+        )
     assert langevin(initial="zero", noise_std=0.7).plan(SMALL, Budget(1.0, 1e-3)).work.start_std == 0
 
 

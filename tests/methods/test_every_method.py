@@ -214,7 +214,7 @@ def test_budgets_are_kept_and_prices_recompute_from_the_events(name: str, proble
     for epsilon in (0.3, 5.0):
         plan = planned(name, problem, epsilon)
         guarantee = plan.guarantee
-        assert plan.stated is False
+        assert plan.noise_given is False
         claimed = method.accountant.epsilon(guarantee.event, guarantee.delta, guarantee.adjacency)
         assert claimed == guarantee.epsilon
         assert guarantee.epsilon <= epsilon * (1 + 1e-6)

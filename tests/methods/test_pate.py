@@ -116,7 +116,7 @@ def test_answers_chosen_from_the_votes_are_more_and_say_so() -> None:
     budgets = [Budget(e, DELTA) for e in (0.01, 1.0, math.inf)]
     plans = [eager.plan(facts, budget) for budget in budgets]
     assert [p.guarantee for p in plans] == [careful.plan(facts, budget).guarantee for budget in budgets]
-    caps, guarantees = eager._settled(facts, eager.vote, votes, plans)
+    caps, guarantees = eager._caps_and_guarantees(facts, eager.vote, votes, plans)
     assert guarantees[0] == plans[0].guarantee  # so little buys not even the fewest at this noise
     assert guarantees[2] == plans[2].guarantee
     plain, found = plans[1].guarantee, guarantees[1]

@@ -336,12 +336,12 @@ def test_predictions_do_not_depend_on_the_rows_beside_them() -> None:
     x = rng.normal(size=(300, 11))
     problem = Glm.from_arrays(x, np.arange(300) % 3, row_bound=2.0, clip_rows=True, bias=True)
     theta = torch.as_tensor(rng.normal(size=(1, 1, problem.d)))
-    whole, order = problem.asking(x).predict(theta)[0, 0], rng.permutation(300)
+    whole, order = problem.with_test_rows(x).predict(theta)[0, 0], rng.permutation(300)
     assert whole.dtype == torch.float64
     torch.testing.assert_close(
-        problem.asking(x[order]).predict(theta)[0, 0], whole[order], rtol=0, atol=1e-13
+        problem.with_test_rows(x[order]).predict(theta)[0, 0], whole[order], rtol=0, atol=1e-13
     )
-    alone = torch.cat([problem.asking(x[[i]]).predict(theta)[0, 0] for i in range(300)])
+    alone = torch.cat([problem.with_test_rows(x[[i]]).predict(theta)[0, 0] for i in range(300)])
     torch.testing.assert_close(alone, whole, rtol=0, atol=1e-13)
 
 

@@ -37,7 +37,7 @@ class PerExampleGradients(NamedTuple):
 class Layer(Protocol):
     """A layer of stacked networks.
 
-    A layer with parameters, Linear or Conv2d, also has ``per_example_gradients(parameters, kept, g, norms)``.
+    A layer with parameters, Linear or Conv2d, also has ``per_example_gradients(parameters, saved, g, norms)``.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class Layer(Protocol):
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Any]:
         """Return the outputs y for x (S B, ...), and the tensors that the backward pass needs."""
 
-    def backward(self, parameters: Parameters, kept: Any, g: Tensor) -> Tensor:
-        """Return the gradient in x, for the gradient g in y; kept comes from `forward`."""
+    def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
+        """Return the gradient in x, for the gradient g in y; saved comes from `forward`."""
 
 
 class Linear:
@@ -127,8 +127,8 @@ class Relu(ParameterFree):
         y = x.clamp_min(0)
         return y, y
 
-    def backward(self, parameters: Parameters, kept: Tensor, g: Tensor) -> Tensor:
-        return aten.threshold_backward(g, kept, 0)
+    def backward(self, parameters: Parameters, saved: Tensor, g: Tensor) -> Tensor:
+        return aten.threshold_backward(g, saved, 0)
 
 
 class LeakyRelu(ParameterFree):
@@ -141,8 +141,8 @@ class LeakyRelu(ParameterFree):
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
         return F.leaky_relu(x, self.slope), x
 
-    def backward(self, parameters: Parameters, kept: Tensor, g: Tensor) -> Tensor:
-        return aten.leaky_relu_backward(g, kept, self.slope, False)
+    def backward(self, parameters: Parameters, saved: Tensor, g: Tensor) -> Tensor:
+        return aten.leaky_relu_backward(g, saved, self.slope, False)
 
 
 class Tanh(ParameterFree):
@@ -152,8 +152,8 @@ class Tanh(ParameterFree):
         y = x.tanh()
         return y, y
 
-    def backward(self, parameters: Parameters, kept: Tensor, g: Tensor) -> Tensor:
-        return aten.tanh_backward(g, kept)
+    def backward(self, parameters: Parameters, saved: Tensor, g: Tensor) -> Tensor:
+        return aten.tanh_backward(g, saved)
 
 
 class Flatten(ParameterFree):
@@ -162,8 +162,8 @@ class Flatten(ParameterFree):
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, torch.Size]:
         return x.flatten(1), x.shape
 
-    def backward(self, parameters: Parameters, kept: torch.Size, g: Tensor) -> Tensor:
-        return g.view(kept)
+    def backward(self, parameters: Parameters, saved: torch.Size, g: Tensor) -> Tensor:
+        return g.view(saved)
 
 
 class MaxPool2d(ParameterFree):
@@ -178,8 +178,8 @@ class MaxPool2d(ParameterFree):
         y, where = aten.max_pool2d_with_indices(x, *sizes, ceil)
         return y, (x, where)
 
-    def backward(self, parameters: Parameters, kept: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
-        (x, where), (sizes, ceil) = kept, self.geometry
+    def backward(self, parameters: Parameters, saved: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
+        (x, where), (sizes, ceil) = saved, self.geometry
         return aten.max_pool2d_with_indices_backward(g, x, *sizes, ceil, where)
 
 
@@ -192,8 +192,8 @@ class Differentiated(ParameterFree):
             y = self.layer(x)
         return y.detach(), (x, y)
 
-    def backward(self, parameters: Parameters, kept: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
-        return torch.autograd.grad(kept[1], kept[0], g)[0]
+    def backward(self, parameters: Parameters, saved: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
+        return torch.autograd.grad(saved[1], saved[0], g)[0]
 
 
 BY_HAND: dict[type[nn.Module], Callable[[Any], Layer]] = {

@@ -70,15 +70,15 @@ def per_example_gradients(
     because its input needs no gradient.
     """
     h, own = _folded(x), _split(layers, theta)
-    kept: list[Any] = []
+    saved: list[Any] = []
     for layer, parameters in zip(layers, own, strict=True):
         h, needed = layer.forward(parameters, h)
-        kept.append(needed)
+        saved.append(needed)
     loss, g = loss_of(h, y.flatten())
     parts: list[PerExampleGradients] = []  # from the first layer to the last
     first = next(i for i, layer in enumerate(layers) if layer.sizes)
     for i in reversed(range(first, len(layers))):
-        layer, needed = layers[i], kept.pop()
+        layer, needed = layers[i], saved.pop()
         if isinstance(layer, Linear | Conv2d):
             parts.insert(0, layer.per_example_gradients(own[i], needed, g, norms))
         if i > first:

@@ -15,7 +15,7 @@ from dplangevin.engine.layers import BY_AUTOGRAD, BY_HAND, Differentiated, Layer
 log = logging.getLogger(__name__)
 Plan = list[Layer]
 # The reason that was last logged for a module, so that each reason is logged once
-_told: "weakref.WeakKeyDictionary[nn.Module, str]" = weakref.WeakKeyDictionary()
+_logged: "weakref.WeakKeyDictionary[nn.Module, str]" = weakref.WeakKeyDictionary()
 
 
 def plan(module: nn.Module) -> Plan | None:
@@ -33,9 +33,9 @@ def plan(module: nn.Module) -> Plan | None:
     try:
         return layers_of(module)
     except UnsupportedLayer as reason:
-        if _told.get(module) != str(reason):
+        if _logged.get(module) != str(reason):
             log.warning("%s: gradients by torch.func, which is slower", reason)
-            _told[module] = str(reason)
+            _logged[module] = str(reason)
         return None
 
 

@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     guarantee : Guarantee.  The promise, with the event that it prices.
     work : What `release` needs: a `Chain`, or an object of the method's own.
     settings : Numbers and names for the result row, e.g. noise_multiplier, noise_std, l2, calibration.
-    stated : True if the caller gave the noise.  Then the budget is what is claimed, and the event may cost
+    noise_given : True if the caller gave the noise.  Then the budget is what is claimed, and the event may cost
         more.
     violated : Conditions that the guarantee needs and that do not hold for these facts.
     paper : Event for the paper's theorem if it differs from the event that the guarantee prices, else None.
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     guarantee: Guarantee
     work: Any
     settings: Mapping[str, float | str] = {}
-    stated: bool = False
+    noise_given: bool = False
     violated: tuple[str, ...] = ()
     paper: DpEvent | None = None
 
@@ -164,7 +164,9 @@ def refuse(name: str, plan: Plan, budget: Budget) -> None:
     No other function refuses a plan for its cost.
     """
     guarantee = plan.guarantee
-    if plan.stated or (guarantee.epsilon <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta):
+    if plan.noise_given or (
+        guarantee.epsilon <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta
+    ):
         return
     raise ValueError(
         f"{name} refused: its event costs ({guarantee.epsilon:.6g}, {guarantee.delta:g}), more than the budget "
@@ -206,7 +208,7 @@ def placed(
     return problem if problem.device == where else problem.to(where)
 
 
-def settled(release: Release, plans: Sequence[Plan]) -> list[Plan]:
+def with_final_guarantees(release: Release, plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans with their final guarantees, which are known only after the release."""
     guarantees = release.guarantees or [plan.guarantee for plan in plans]
     return [plan._replace(guarantee=own) for plan, own in zip(plans, guarantees, strict=True)]
@@ -224,7 +226,7 @@ def released(
     """
     plans = planned(method, problem.facts, budgets)
     release = method.release(problem, plans, Execution(seeds, rng))
-    return release, settled(release, plans)
+    return release, with_final_guarantees(release, plans)
 
 
 class ChainMethod:

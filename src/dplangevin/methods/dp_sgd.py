@@ -88,8 +88,8 @@ class DpSgd(ChainMethod):
         require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
         check_chain(self.l2, self.precision, self.samples, self.burn_in)
         check_scheme("dp_sgd", self.sampling, "poisson", "shuffled")
-        stated = self.noise_multiplier is not None or self.sampling.scheme != "shuffled"
-        require(stated, "dp_sgd on shuffled epochs has no accountant: state noise_multiplier")
+        priced = self.noise_multiplier is not None or self.sampling.scheme != "shuffled"
+        require(priced, "dp_sgd on shuffled epochs has no accountant: give noise_multiplier")
         _ = self.steps
 
     @property
@@ -125,8 +125,10 @@ class DpSgd(ChainMethod):
             of_epochs = ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), np.full(steps, sigma))
             guarantee = guarantee._replace(event=of_epochs, sampling="shuffled")
             violated.append(f"{self.accountant.name} is for Poisson samples, not for shuffled epochs")
-        stated = self.noise_multiplier is not None
-        calibration = "published" if stated else "tight" if isinstance(self.accountant, Tight) else "paper"
+        noise_given = self.noise_multiplier is not None
+        calibration = (
+            "published" if noise_given else "tight" if isinstance(self.accountant, Tight) else "paper"
+        )
         settings: dict[str, float | str] = {
             "schedule": shown(self.schedule),
             "calibration": calibration,
@@ -134,7 +136,7 @@ class DpSgd(ChainMethod):
             "noise_std": sigma * self.clip,
             **self.steps.settings(facts, l2),
         }
-        return Plan(guarantee, chain, settings, stated, tuple(violated))
+        return Plan(guarantee, chain, settings, noise_given, tuple(violated))
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class DpSgldLi2019(ChainMethod):
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         n, steps, rate = facts.n, self.sampling.steps(facts.n), self.sampling.rate(facts.n)
-        step, clip, sigma = self.settled(facts, budget)
+        step, clip, sigma = self.step_clip_and_noise(facts, budget)
         eta = langevin_steps(step, steps, self.schedule)
         noise = self.sampling.size(n) * (self.heat / (eta * n)).sqrt()
         private = budget.epsilon < math.inf
@@ -125,17 +125,17 @@ class DpSgldLi2019(ChainMethod):
         guarantee = guaranteed(
             self.accountant, event, budget, self.adjacency, "all_iterates", "poisson", assumptions
         )
-        stated = self.calibrated is None
+        noise_given = self.calibrated is None
         settings = {
             "schedule": self.schedule,
-            "calibration": "published" if stated else self.calibrated or "",
+            "calibration": "published" if noise_given else self.calibrated or "",
             "noise_multiplier": sigma,
             "noise_std": float(noise[0]),
             "clip": clip,
         }
-        return Plan(guarantee, chain, settings, stated)
+        return Plan(guarantee, chain, settings, noise_given)
 
-    def settled(self, facts: Facts, budget: Budget) -> tuple[float, float, float]:
+    def step_clip_and_noise(self, facts: Facts, budget: Budget) -> tuple[float, float, float]:
         """Return the step size eta_1, the clip L and the noise multiplier sigma_1 for a budget.
 
         Raises

@@ -101,10 +101,10 @@ class DpSgldRyffel2022(ChainMethod):
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         require(budget.epsilon < math.inf, "dp_sgld_ryffel2022 needs a budget: sgd is its limit without one")
-        n, steps, stated = facts.n, self.sampling.steps(facts.n), self.noise_std is not None
+        n, steps, noise_given = facts.n, self.sampling.steps(facts.n), self.noise_std is not None
         sigma = self.calibrated(facts, budget)
         paper, proven = self.event(facts, sigma), self.provable(facts, sigma)
-        by_paper = stated or isinstance(self.accountant, Ryffel2022)
+        by_paper = noise_given or isinstance(self.accountant, Ryffel2022)
         claimed = self.accountant.epsilon(paper if by_paper else proven, budget.delta)
         eta = self.steps.sizes(facts, steps, self.l2)
         chain = Chain(
@@ -133,14 +133,14 @@ class DpSgldRyffel2022(ChainMethod):
         guarantee = Guarantee(claimed, budget.delta, proven, "replace_one", "final", drawn, assumptions)
         settings = {
             "schedule": shown(self.schedule),
-            "calibration": "published" if stated else "formula" if by_paper else "tight",
+            "calibration": "published" if noise_given else "formula" if by_paper else "tight",
             "noise_std": sigma,
             "noise_multiplier": float(paper.multipliers()[0]),
             "clip": paper.lipschitz,
             "smoothness": paper.smoothness,
         }
         return Plan(
-            guarantee, chain, settings, stated, tuple(self.violated(facts, paper, budget.delta)), paper
+            guarantee, chain, settings, noise_given, tuple(self.violated(facts, paper, budget.delta)), paper
         )
 
     def limit(self, facts: Facts) -> float:

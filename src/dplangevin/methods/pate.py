@@ -285,7 +285,7 @@ class Pate:
             at = how.workspace or Workspace(Path(spare), "pate")
             counts = self.teacher.votes(problem, self.teachers, queries, seed, at)
             votes = Votes(counts.double(), *normals)
-            caps, guarantees = self._settled(problem.facts, vote, votes, plans)
+            caps, guarantees = self._caps_and_guarantees(problem.facts, vote, votes, plans)
             labels = vote.label(votes, caps)
             theta = self.student.students(problem, queries, labels, seed, at)
         found = _prices(vote, votes, labels, caps) | self._accuracies(problem, queries, votes, labels)
@@ -329,7 +329,7 @@ class Pate:
         normals = [torch.stack([random.noise(each, *shape) for each in rngs]) for shape in shapes]
         return seed, queries, normals
 
-    def _settled(
+    def _caps_and_guarantees(
         self, facts: Facts, vote: Confident, votes: Votes, plans: Sequence[Plan]
     ) -> tuple[list[Caps], list[Guarantee]]:
         """Return each plan's caps and guarantee: as planned, or as the votes allow."""

@@ -114,7 +114,7 @@ class Ridge:
         y = F.pad(problem.y, (0, pad)).unflatten(1, (size, count)).transpose(1, 2)
         found = self._fit(problem, x.flatten(0, 1).contiguous(), y.flatten(0, 1).contiguous())
         fits = found.reshape(len(problem.x), -1, problem.features)
-        margins = (_asked(problem, queries.to(fits.device)) @ fits.mT).unflatten(-1, (count, problem.classes))
+        margins = (_public_features(problem, queries.to(fits.device)) @ fits.mT).unflatten(-1, (count, problem.classes))
         choice = margins.argmax(-1) if problem.classes > 1 else (margins[..., 0] > 0).long()
         return torch.stack([(choice == k).sum(-1) for k in range(problem.facts.classes)], -1).cpu()
 
@@ -124,7 +124,7 @@ class Ridge:
         assert isinstance(problem, Glm)
         answered, winner = labels.answered.to(problem.device), labels.winner.to(problem.device)
         here = answered[..., None]  # (S, E, Q, 1): unanswered rows become 0, which changes no fit
-        x = _asked(problem, queries.to(problem.device))[:, None] * here
+        x = _public_features(problem, queries.to(problem.device))[:, None] * here
         y = (2 * winner - 1 if problem.classes == 1 else winner) * answered
         return self._fit(problem, x.flatten(0, 1), y.flatten(0, 1).to(x.dtype)).view(*here.shape[:2], -1)
 
@@ -138,8 +138,8 @@ class Ridge:
         return private_minimum(each, ridge, linear, bound)[:, 0].float()
 
 
-def _asked(problem: Glm, queries: Tensor) -> Tensor:
-    """Return the rows that are queries, ``(S, Q, features)``."""
+def _public_features(problem: Glm, queries: Tensor) -> Tensor:
+    """Return the public rows that are queries, ``(S, Q, features)``."""
     assert problem.x_test is not None
     rows = problem.x_test.expand(len(queries), -1, -1)
     return rows.gather(1, queries[..., None].expand(-1, -1, problem.features))

@@ -38,7 +38,7 @@ from dplangevin.methods import (
     Workspace,
     placed,
     planned,
-    settled,
+    with_final_guarantees,
 )
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.methods.prices import Attack, priced
@@ -418,7 +418,7 @@ class Work:
                 "budgets_per_unit, or set DPL_DEVICE=cpu"
             ) from error
         if release.guarantees is not None:  # then the method is alone in its group
-            plans = settled(release, plans)
+            plans = with_final_guarantees(release, plans)
             several, prices = [(method, plans)], [self.prices(group[0], plans)]
         tables, start = [], 0
         for i, (_, each), price in zip(group, several, prices, strict=True):

@@ -125,13 +125,13 @@ class Space:
     """
 
     def __init__(self, like: Tensor) -> None:
-        self.like, self.kept = like, dict[str, Tensor]()
+        self.like, self.buffers = like, dict[str, Tensor]()
 
     def __call__(self, name: str, *shape: int) -> Tensor:
         cells = math.prod(shape)
-        if name not in self.kept or self.kept[name].numel() < cells:
-            self.kept[name] = self.like.new_empty(cells)
-        return self.kept[name][:cells].view(shape)
+        if name not in self.buffers or self.buffers[name].numel() < cells:
+            self.buffers[name] = self.like.new_empty(cells)
+        return self.buffers[name][:cells].view(shape)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Glm:
     notes: tuple[str, ...] = ()
     target: tuple[float, float] | None = None
     names: tuple[Any, ...] = ()
-    made: Rows | None = None
+    converter: Rows | None = None
 
     @classmethod
     def from_arrays(
@@ -255,8 +255,8 @@ class Glm:
         """
         bound = real(row_bound=row_bound)
         positive(row_bound=bound)
-        made = Rows(bound, _flag(bias=bias), _flag(clip_rows=clip_rows))
-        x, labels = made.of(X), np.asarray(y)
+        converter = Rows(bound, _flag(bias=bias), _flag(clip_rows=clip_rows))
+        x, labels = converter.of(X), np.asarray(y)
         require(
             loss is None or isinstance(loss, str | Loss),
             f"loss = {loss!r} must be a name or a Loss: try 'logistic'",
@@ -299,25 +299,26 @@ class Glm:
             x,
             used.labels(target[None]),
             used,
-            row_bound=made.bound,
-            x_test=None if public is None else _public_rows(public, X, made),
+            row_bound=converter.bound,
+            x_test=None if public is None else _public_rows(public, X, converter),
             notes=tuple(notes),
             names=names,
-            made=made,
+            converter=converter,
         )
 
-    def asking(self, X: Any) -> Glm:
+    def with_test_rows(self, X: Any) -> Glm:
         """Return the same problem with the rows X ``(m, features)`` to predict.
 
         Longer rows are cut if the private rows are.  Margins are float64.  So the other rows of X
         change a prediction by at most 1e-12.
         """
         require(
-            self.made is not None, "give the rows to predict as x_test: this problem is not made from_arrays"
+            self.converter is not None,
+            "give the rows to predict as x_test: this problem is not made from_arrays",
         )
-        assert self.made is not None
-        features = self.features - self.made.bias
-        return replace(self, x_test=self.made.of(X, features, strict=False).double(), y_test=NO_TEST)
+        assert self.converter is not None
+        features = self.features - self.converter.bias
+        return replace(self, x_test=self.converter.of(X, features, strict=False).double(), y_test=NO_TEST)
 
     def without_rows(self) -> Glm:
         """Return the problem without rows (n is 0); it holds what predictions need."""
@@ -401,21 +402,21 @@ class Glm:
         clipped = dataset.clipped(row_norm, row_bound)
         if bias:
             clipped = clipped.with_bias()
-        found = cls.from_dataset(clipped, seeds, softmax(dataset.classes))
+        problem = cls.from_dataset(clipped, seeds, softmax(dataset.classes))
         quantile = (
             math.inf if row_norm is not None else clipped.meta.get("public", {}).get("norm_q99", math.inf)
         )
-        found = replace(found, notes=(_rows_note(clipped, row_norm),), row_quantile=float(quantile))
+        problem = replace(problem, notes=(_rows_note(clipped, row_norm),), row_quantile=float(quantile))
         if smoothness == "public":
-            if not found.row_bound < math.inf:
+            if not problem.row_bound < math.inf:
                 raise ValueError("smoothness = public needs rows with a public bound: set row_norm")
-            return found
-        x = found.x[0].double()
-        top = float(torch.linalg.eigvalsh(x.mT @ x / found.n)[-1])
+            return problem
+        x = problem.x[0].double()
+        top = float(torch.linalg.eigvalsh(x.mT @ x / problem.n)[-1])
         source = "step size from the largest eigenvalue of the private features, not accounted"
         return replace(
-            found,
-            mean_smoothness=found.loss.smoothness * top,
+            problem,
+            mean_smoothness=problem.loss.smoothness * top,
             private=(("mean_smoothness", source),),
         )
 
@@ -450,18 +451,18 @@ class Glm:
 
     @property
     def facts(self) -> Facts:
-        found = linear_facts(
+        facts = linear_facts(
             self.loss,
             self.n,
             self.features,
             self.row_bound,
             public=0 if self.x_test is None else self.x_test.shape[1],
         )
-        mean = found.mean_smoothness if self.mean_smoothness is None else self.mean_smoothness
-        classes = found.classes if self.target is None else 1
-        found = found._replace(classes=classes, mean_smoothness=mean)
-        return found._replace(
-            private=dict(self.private), tested=self.made is None, row_quantile=self.row_quantile
+        mean = facts.mean_smoothness if self.mean_smoothness is None else self.mean_smoothness
+        classes = facts.classes if self.target is None else 1
+        facts = facts._replace(classes=classes, mean_smoothness=mean)
+        return facts._replace(
+            private=dict(self.private), tested=self.converter is None, row_quantile=self.row_quantile
         )
 
     @property
@@ -526,21 +527,21 @@ class Glm:
         """
         if self.target is not None:
             return in_units(self.predict_margins(theta).double().clamp(-1, 1), self.target)
-        found = []
-        for margins in self._asked(theta):
+        probabilities = []
+        for margins in self._test_margins(theta):
             if self.classes == 1:
                 margins = F.pad(margins, (0, 0, 1, 0))
-            found.append(margins.softmax(2).mT.cpu())
-        return torch.cat(found, 1)
+            probabilities.append(margins.softmax(2).mT.cpu())
+        return torch.cat(probabilities, 1)
 
     def predict_margins(self, theta: Tensor) -> Tensor:
         """Return the margins of the test rows on the CPU, ``(S, E, m, K)``, with K = 1 for a single margin.
 
         For a regression the margins are the predictions.
         """
-        return torch.cat([margins.mT.cpu() for margins in self._asked(theta)], 1)
+        return torch.cat([margins.mT.cpu() for margins in self._test_margins(theta)], 1)
 
-    def _asked(self, theta: Tensor) -> Iterator[Tensor]:
+    def _test_margins(self, theta: Tensor) -> Iterator[Tensor]:
         """Yield the margins of the test rows, ``(S, part of E, K, m)``.
 
         Each product takes as many budgets at once as `TESTED` allows, to save memory.
@@ -796,7 +797,7 @@ def _lengths(rows: np.ndarray) -> np.ndarray:
     return norms
 
 
-def _public_rows(public: Any, X: Any, made: Rows) -> Tensor:
+def _public_rows(public: Any, X: Any, converter: Rows) -> Tensor:
     """Return the public rows ``(1, m, features)``; they must have the columns of X."""
     columns = [list(frame.columns) for frame in (public, X) if hasattr(frame, "columns")]
     if len(columns) == 2 and columns[0] != columns[1]:
@@ -804,7 +805,7 @@ def _public_rows(public: Any, X: Any, made: Rows) -> Tensor:
         raise ValueError(
             f"public has columns {columns[0]}, X has {columns[1]}{order}: give public the columns of X, in their order"
         )
-    return made.of(public, np.shape(X)[1], name="public")
+    return converter.of(public, np.shape(X)[1], name="public")
 
 
 def _one_type(labels: Any, name: str) -> None:
@@ -834,12 +835,12 @@ def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
         raise ValueError(f"{given} has labels of several types ({error}): give labels of one type") from error
     require(not absent, f"{'y' if classes is None else 'classes'} has nan or None: every row needs a label")
     require(distinct == len(names), f"classes {list(names)} must be distinct")
-    found = (
+    given = (
         f"y has one class, {names[0]!r}"
         if classes is None and len(names) == 1
         else f"classes are {list(names)}"
     )
-    require(len(names) >= 2, f"{found}: give rows of two or more, or all that there can be as classes")
+    require(len(names) >= 2, f"{given}: give rows of two or more, or all that there can be as classes")
     return names
 
 
@@ -857,14 +858,16 @@ def _numbers(y: np.ndarray) -> Tensor:
     try:
         if (odd := _no_number(y)) is not None:
             raise TypeError(odd)
-        found = y.astype(np.float64)
+        targets = y.astype(np.float64)
     except (TypeError, ValueError) as error:
         odd = y[0] if odd is None else odd
         raise ValueError(
             f"y has labels such as {odd!r}, which are no numbers: leave out loss for classes"
         ) from error
-    require(bool(np.isfinite(found).all()), "y has values that are nan or infinite: every row needs a number")
-    return torch.from_numpy(found.clip(-LONGEST, LONGEST).astype(np.float32))
+    require(
+        bool(np.isfinite(targets).all()), "y has values that are nan or infinite: every row needs a number"
+    )
+    return torch.from_numpy(targets.clip(-LONGEST, LONGEST).astype(np.float32))
 
 
 def _times(slope: Tensor, x: Tensor) -> Tensor:

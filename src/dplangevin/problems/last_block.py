@@ -206,10 +206,10 @@ class Head:
 def _copied(conv: nn.Conv2d) -> nn.Conv2d:
     """Return a separate convolution with the same weights."""
     with torch.device("meta"):  # otherwise PyTorch would draw values from its global generator
-        made = nn.Conv2d(conv.in_channels, conv.out_channels, 3, padding=1, bias=False)
-    made = made.to_empty(device="cpu")
-    made.weight.data.copy_(conv.weight.data)
-    return made
+        layer = nn.Conv2d(conv.in_channels, conv.out_channels, 3, padding=1, bias=False)
+    layer = layer.to_empty(device="cpu")
+    layer.weight.data.copy_(conv.weight.data)
+    return layer
 
 
 def _linear(matrix: Tensor) -> nn.Linear:
@@ -278,19 +278,19 @@ def _computed(
     pixels = [torch.as_tensor(x) for x in (arrays.x_train, arrays.x_test)]
     if padding or flip:
         pixels[0] = shifted(pixels[0], padding, flip, random.generator(0, "crops and mirror images"))
-    found: np.ndarray | None = None
+    outputs: np.ndarray | None = None
     done, total = 0, sum(map(len, pixels))
     with tqdm(total=total, unit="image", desc="trunk", mininterval=1, disable=None) as bar:
         for rows in (rows for part in pixels for rows in part.split(BATCH)):
             out = backbone.trunk(backbone.inputs(rows.to(device))).cpu().numpy()
-            if found is None:
-                found = np.empty((total, *out.shape[1:]), np.float32)
-            found[done : done + len(out)] = out
+            if outputs is None:
+                outputs = np.empty((total, *out.shape[1:]), np.float32)
+            outputs[done : done + len(out)] = out
             done += len(out)
             bar.update(len(out))
     backbone.to("cpu")
-    assert found is not None
-    return found
+    assert outputs is not None
+    return outputs
 
 
 class Affine(nn.Module):
@@ -334,17 +334,17 @@ class Branch(nn.Module):
 
     Attributes
     ----------
-    kept : Tensor or None
-        x, from the forward pass until the shortcut has used it.
+    x : Tensor or None
+        The input, from the forward pass until the shortcut has used it.
     passed : Tensor or None
         In a backward pass of the engine, the gradient that comes through the shortcut.
     """
 
-    kept: Tensor | None = None
+    x: Tensor | None = None
     passed: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        self.kept = x
+        self.x = x
         return x
 
 
@@ -357,7 +357,7 @@ class Shortcut(nn.Module):
 
     def start(self) -> Tensor:
         """Return x_0, and let the branch forget it."""
-        start, self.branch.kept = self.branch.kept, None
+        start, self.branch.x = self.branch.x, None
         if start is None:
             raise ValueError("nothing went through the branch of this shortcut: put the branch before it")
         return start
@@ -395,7 +395,7 @@ class FrozenAffine(ParameterFree):
         y: Tensor = self.layer(x)
         return y, None
 
-    def backward(self, parameters: Parameters, kept: Any, g: Tensor) -> Tensor:
+    def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
         return g * self.layer.scale
 
 
@@ -411,7 +411,7 @@ class Start(ParameterFree):
         y: Tensor = self.layer(x)
         return y, None
 
-    def backward(self, parameters: Parameters, kept: Any, g: Tensor) -> Tensor:
+    def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
         passed, self.layer.passed = self.layer.passed, None
         if passed is None:
             raise ValueError("a Branch with a Projection must come before every layer that is trained")
@@ -427,7 +427,7 @@ class Added(ParameterFree):
         y: Tensor = self.layer(x)
         return y, None
 
-    def backward(self, parameters: Parameters, kept: Any, g: Tensor) -> Tensor:
+    def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
         self.layer.branch.passed = g
         return g
 
