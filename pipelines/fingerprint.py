@@ -28,24 +28,24 @@ TARGET = Path("data/manifest/code.json")
 def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     """Return stage group -> key -> hash; a group with one stage has only the hash."""
     conf: Any = OmegaConf.to_container(cfg, resolve=True)
-    found: dict[str, Any] = {}
+    hashes: dict[str, Any] = {}
     for kind in manifest.PLACES:
         names = {name: manifest.code_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
-        found[kind] = {name: code_hash(*code) for name, code in names.items()}
-    found["run"] = {
+        hashes[kind] = {name: code_hash(*code) for name, code in names.items()}
+    hashes["run"] = {
         name: of("run", *(value(conf, key) for key in (f"experiment.{run['experiment']}", *run["params"])))
         for name, run in conf["pipeline"]["run_stages"].items()
     }
-    found["analysis"] = {
+    hashes["analysis"] = {
         name: shown("analyse", described(cfg, name)) for name in conf["pipeline"]["analyses"]
     }
-    found["render"] = {
+    hashes["render"] = {
         name: shown("render", content("exhibit", name, cfg)) for name in conf["pipeline"]["exhibits"]
     }
-    found["claims"] = shown(
+    hashes["claims"] = shown(
         "report", {paper: content("claim", paper, cfg) for paper in conf["pipeline"]["papers"]}
     )
-    return found
+    return hashes
 
 
 def value(conf: Mapping[str, Any], key: str) -> Any:

@@ -28,7 +28,7 @@ def claims(cfg: DictConfig) -> None:
     for name in cfg.pipeline.papers:
         paper = content("claim", name, cfg)
         analyses = {name: read.read_analysis(name) for name in paper.get("analyses", ())}
-        runs = found(paper.get("runs", {}), cfg)
+        runs = runs_of(paper.get("runs", {}), cfg)
         if paper.get("data"):
             runs["data"] = pd.concat([facts(cfg, dataset) for dataset in paper["data"]])
         parts.append(evaluate(paper, runs, analyses))
@@ -40,19 +40,19 @@ def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
 
     The metrics are features, rows_train, rows (training and test), and draws, the number of splits.
     """
-    stated = manifest.read(cfg, "dataset", dataset)
-    train, test = stated["rows"]["train"], stated["rows"]["test"]
+    entries = manifest.read(cfg, "dataset", dataset)
+    train, test = entries["rows"]["train"], entries["rows"]["test"]
     counts = {
-        "features": np.prod(stated["features"]),
+        "features": np.prod(entries["features"]),
         "rows_train": train,
         "rows": train + test,
-        "draws": stated.get("draws", 1),
+        "draws": entries.get("draws", 1),
     }
     fixed = {"experiment": "data", "dataset": dataset, "method": "data", "variant": "", "seed": 0}
     return pd.DataFrame([{**fixed, "metric": name, "value": float(value)} for name, value in counts.items()])
 
 
-def found(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.DataFrame]:
+def runs_of(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.DataFrame]:
     """Return name -> runs.
 
     A name whose value is a text may be missing, or belong to another pipeline. It is then left out.

@@ -90,11 +90,11 @@ def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) ->
     priced = means[means.epsilon_proven.between(0, math.inf, inclusive="neither")]
     if priced.empty:
         return {"accuracy": round(float(means.accuracy.iloc[0]), 6)} if len(means) else {}
-    found = {}
+    numbers = {}
     for price in prices:
         nearest = priced.loc[(np.log(priced.epsilon_proven) - math.log(price)).abs().idxmin()]
-        found[f"at_{price:g}"] = {name: round(float(nearest[name]), 6) for name in priced.columns}
-    return found
+        numbers[f"at_{price:g}"] = {name: round(float(nearest[name]), 6) for name in priced.columns}
+    return numbers
 
 
 if __name__ == "__main__":

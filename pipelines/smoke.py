@@ -26,12 +26,12 @@ def copy_tree(source: Path, target: Path, leave_out: tuple[str, ...] = ()) -> No
     """Copy the files that git tracks or does not ignore, except names that begin with one of `leave_out`."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        found = subprocess.run(listing, cwd=source, check=True, capture_output=True, text=True).stdout
+        names = subprocess.run(listing, cwd=source, check=True, capture_output=True, text=True).stdout
     except FileNotFoundError:
         sys.exit("git is not installed: it lists what is to be copied")
     except subprocess.CalledProcessError as error:
         sys.exit(f"git does not list what is to be copied from {source}: {error.stderr.strip()}")
-    for name in filter(None, found.split("\0")):
+    for name in filter(None, names.split("\0")):
         if not name.startswith(leave_out) and (source / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             copy2(source / name, target / name)

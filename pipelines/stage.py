@@ -115,17 +115,17 @@ def _item(foreach: object, key: str) -> object:
     """
     if not isinstance(foreach, str):
         return None
-    found = loaded(Path(PARAMS))
+    node = loaded(Path(PARAMS))
     for part in foreach.strip("${}").split("."):
-        found = found[part]
-    return found[key] if isinstance(found, dict) else key
+        node = node[part]
+    return node[key] if isinstance(node, dict) else key
 
 
 def _filled(dep: str, values: dict[str, object]) -> str:
     """Return a dependency of dvc.yaml with `${key}`, `${item}` and `${item.name}` filled in."""
 
     def value(match: re.Match[str]) -> str:
-        found = values[match[1]]
-        return str(found[match[2]] if match[2] and isinstance(found, dict) else found)
+        filled = values[match[1]]
+        return str(filled[match[2]] if match[2] and isinstance(filled, dict) else filled)
 
     return re.sub(r"\$\{(key|item)(?:\.(\w+))?\}", value, dep)

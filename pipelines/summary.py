@@ -94,8 +94,8 @@ class Run:
             figure = EXHIBITS / name / f"{name}.png"
             state = self.state(f"render@{name}")
             lines.append(f"  {name}: {state}")
-            kept = " (the earlier one)" if state.startswith("not made") else ""
-            lines.append(f"    {figure}{kept}" if figure.exists() else "    no figure yet")
+            note = " (the earlier one)" if state.startswith("not made") else ""
+            lines.append(f"    {figure}{note}" if figure.exists() else "    no figure yet")
             if marks := tally.marks(claim for claim in claims if name in tally.shown_by(claim)):
                 lines.append(f"    {marks}")
         for stage, path in (("claims", CLAIMS), ("report", PAGE)):

@@ -155,7 +155,7 @@ def check(of: Result, folder: Path, count: int) -> Comparison:
         was = dict(zip(lacks, (rows_before[i] for i in indices), strict=True))
         now = {key: alike(rows[table], was[key].header) for key, rows in zip(lacks, after, strict=True)}
         moves.append(moved(was, now))
-    return Comparison(keys, {key: rows[0].made for key, rows in zip(lacks, after, strict=True)}, moves)
+    return Comparison(keys, {key: rows[0].environment for key, rows in zip(lacks, after, strict=True)}, moves)
 
 
 def spaced(indices: Sequence[int], count: int) -> list[int]:
@@ -183,7 +183,7 @@ def renew(of: Result, comparison: Comparison) -> int:
         pieces = []
         for (old, rows), key in zip(listed(path).items(), comparison.keys, strict=True):
             if comparison.same and key in comparison.again:
-                rows = rows._replace(made=comparison.again[key], renewed="")
+                rows = rows._replace(environment=comparison.again[key], renewed="")
             elif key != old or rows.renewed:
                 rows = rows._replace(renewed=str(comparison))
                 count += path == of.paths[0]

@@ -46,9 +46,9 @@ def temporary_path(path: str | Path) -> Iterator[Path]:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        if (told := with_fix(error, path)) is error:
+        if (advised := with_fix(error, path)) is error:
             raise
-        raise told from error
+        raise advised from error
 
 
 @contextmanager
@@ -172,18 +172,18 @@ def verified(path: Path) -> bool:
 
     If the JSON file exists and they do not match, a line on stderr says so.
     """
-    return stated_beside(path) is not None
+    return sidecar(path) is not None
 
 
-def stated_beside(path: Path) -> dict[str, Any] | None:
+def sidecar(path: Path) -> dict[str, Any] | None:
     """Return the content of the JSON file beside a file if size and sha256 match it, else None."""
-    stated = path.with_suffix(".json")
+    path_beside = path.with_suffix(".json")
     try:
-        found: dict[str, Any] = json.loads(stated.read_bytes())
-        if describe(path).items() <= found.items():
-            return found
+        content: dict[str, Any] = json.loads(path_beside.read_bytes())
+        if describe(path).items() <= content.items():
+            return content
     except (OSError, ValueError, AttributeError):
-        if not stated.exists():
+        if not path_beside.exists():
             return None
     print(f"{path} is damaged: computed again", file=sys.stderr)
     return None
@@ -194,11 +194,11 @@ def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
 
     Without this JSON file, the file does not count as finished.
     """
-    stated = json.dumps({**describe(path), **more}).encode()
-    write(path.parent, {path.with_suffix(".json").name: stated}, durable=durable)
+    content = json.dumps({**describe(path), **more}).encode()
+    write(path.parent, {path.with_suffix(".json").name: content}, durable=durable)
 
 
-def kept_file(path: Path, make: Callable[[Path], object]) -> Path:
+def made_file(path: Path, make: Callable[[Path], object]) -> Path:
     """Return `path`; first call `make(path)` if the file is missing or damaged."""
     if not verified(path):
         make(path)
@@ -245,9 +245,9 @@ def _copied(name: str, content: bytes) -> Here:
     """Return a file with this content; its temporary folder is deleted together with the returned object."""
     folder = Path(tempfile.mkdtemp(prefix=f"{PACKAGE}-"))
     (folder / name).write_bytes(content)
-    found = Here(folder / name)
-    weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
-    return found
+    copy = Here(folder / name)
+    weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
+    return copy
 
 
 class Checkpoint:
@@ -276,15 +276,15 @@ class Checkpoint:
 
         try:
             first, _, content = self.path.read_bytes().partition(b"\n")
-            if first != _summed(content):
+            if first != _first_line(content):
                 raise ValueError
-            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            checkpoint = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RuntimeError, pickle.UnpicklingError):
             print(f"{self.path} is damaged: computed again", file=sys.stderr)
             return None
-        return found["state"] if found["key"] == self.key else None
+        return checkpoint["state"] if checkpoint["key"] == self.key else None
 
     def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
         """Write the state that `make` returns; without `force`, only `every` seconds after the last write."""
@@ -294,7 +294,7 @@ class Checkpoint:
             buffer = io.BytesIO()
             torch.save({"key": self.key, "state": make()}, buffer)
             content = buffer.getvalue()
-            write(self.path.parent, {self.path.name: _summed(content) + b"\n" + content})
+            write(self.path.parent, {self.path.name: _first_line(content) + b"\n" + content})
             self.written = time.monotonic()
 
     def remove(self) -> None:
@@ -302,6 +302,6 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def _summed(content: bytes) -> bytes:
+def _first_line(content: bytes) -> bytes:
     """Return the first line of a checkpoint with this content."""
     return f"{hashlib.sha256(content).hexdigest()} {len(content)}".encode()

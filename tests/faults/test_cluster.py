@@ -449,9 +449,9 @@ def test_units_ask_for_what_they_need_and_workers_declare(
     cluster, client = remote.Cluster("tcp://a:1", executor.Need(2e9, gpu=1), ()), FakeClient(workers)
     if isinstance(asked, str):
         with pytest.raises(ValueError, match=re.escape(asked)):
-            cluster.asked(cluster.accepted(client))  # type: ignore[arg-type]
+            cluster.requested(cluster.accepted(client))  # type: ignore[arg-type]
     else:
-        assert cluster.asked(cluster.accepted(client)) == asked  # type: ignore[arg-type]
+        assert cluster.requested(cluster.accepted(client)) == asked  # type: ignore[arg-type]
 
 
 def test_an_address_that_is_none_and_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -481,7 +481,7 @@ def test_what_fails_stops_no_other_and_says_where(
     monkeypatch.setenv("DPL_WORKERS", "1" if how == "here" else "2")
     found = sorted(executor.computed(float.fromhex, ["0x1", "one", "0x3"]))
     assert [done.value for done in found] == [1.0, None, 3.0]
-    assert [bool(done.made) for done in found] == [True, False, True]
+    assert [bool(done.environment) for done in found] == [True, False, True]
     assert str(found[1].error) == "invalid hexadecimal floating-point string"
     assert "in attempted" in found[1].error.__notes__[0]  # type: ignore[union-attr]
 

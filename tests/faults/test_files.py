@@ -39,7 +39,7 @@ from dplangevin import files
 from dplangevin.data import DataError, fetch, miniature
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.data.loaders import cifar, mnist, pneumonia, svhn, table
-from dplangevin.files import Checkpoint, File, kept_file, verified
+from dplangevin.files import Checkpoint, File, made_file, verified
 from dplangevin.pipeline import cache as cached
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline import sweep as sweeps
@@ -150,16 +150,16 @@ def test_other_files_that_are_kept_are_made_again(tmp_path: Path, capsys: pytest
         calls.append(path)
         np.savez(path, votes=np.arange(100))
 
-    kept_file(path, make)
-    kept_file(path, make)
+    made_file(path, make)
+    made_file(path, make)
     assert len(calls) == 1
     whole = path.read_bytes()
     for damaged in (flipped(whole, 300), whole[:-1], b""):
         path.write_bytes(damaged)
         assert not verified(path)
-        kept_file(path, make)
+        made_file(path, make)
     path.with_suffix(".json").unlink()  # killed in between
-    kept_file(path, make)
+    made_file(path, make)
     assert len(calls) == 5
     assert capsys.readouterr().err.count(f"{path} is damaged: computed again") == 6
 

@@ -54,10 +54,10 @@ def sound(path: str | Path) -> str:
     return _text(path)
 
 
-def _mapping(path: str | Path, found: Any) -> Any:
-    if not isinstance(found, dict | DictConfig):
+def _mapping(path: str | Path, content: Any) -> Any:
+    if not isinstance(content, dict | DictConfig):
         raise ConfigError(f"{path} is not a mapping: it needs lines of `name: value`")
-    return found
+    return content
 
 
 def _loaded(path: str | Path, load: Callable[[str], Any]) -> Any:
@@ -66,7 +66,7 @@ def _loaded(path: str | Path, load: Callable[[str], Any]) -> Any:
     try:
         return load(text)
     except (yaml.YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(said(error, path, text)) from error
+        raise ConfigError(error_message(error, path, text)) from error
 
 
 def _text(path: str | Path) -> str:
@@ -98,7 +98,7 @@ def inexact(text: str) -> str:
     return ""
 
 
-def said(error: Exception, path: str | Path | None = None, text: str = "") -> str:
+def error_message(error: Exception, path: str | Path | None = None, text: str = "") -> str:
     """Return file, line and problem; the path is taken from the error if none is given."""
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1

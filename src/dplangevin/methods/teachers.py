@@ -114,7 +114,9 @@ class Ridge:
         y = F.pad(problem.y, (0, pad)).unflatten(1, (size, count)).transpose(1, 2)
         found = self._fit(problem, x.flatten(0, 1).contiguous(), y.flatten(0, 1).contiguous())
         fits = found.reshape(len(problem.x), -1, problem.features)
-        margins = (_public_features(problem, queries.to(fits.device)) @ fits.mT).unflatten(-1, (count, problem.classes))
+        margins = (_public_features(problem, queries.to(fits.device)) @ fits.mT).unflatten(
+            -1, (count, problem.classes)
+        )
         choice = margins.argmax(-1) if problem.classes > 1 else (margins[..., 0] > 0).long()
         return torch.stack([(choice == k).sum(-1) for k in range(problem.facts.classes)], -1).cpu()
 
@@ -241,8 +243,8 @@ class Descent:
             save_arrays(path, {"votes": self._count(problem, count, queries, seed, checkpoint).numpy()})
             checkpoint.remove()
 
-        kept = files.kept_file(workspace.folder / f"votes_{key}.npz", make)
-        with np.load(kept, allow_pickle=False) as archive:
+        stored = files.made_file(workspace.folder / f"votes_{key}.npz", make)
+        with np.load(stored, allow_pickle=False) as archive:
             return torch.as_tensor(archive["votes"])
 
     def students(

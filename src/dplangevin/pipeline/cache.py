@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from dplangevin.files import stated_beside, write, write_checksum
+from dplangevin.files import sidecar, write, write_checksum
 
 OFTEN = 1.0  # seconds between two waits until stored tasks are on the disk
 RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing results
@@ -48,20 +48,20 @@ class Rows(NamedTuple):
     ----------
     header : str, a line without its line end.
     text : str, the lines, each with its line end.
-    made : str, the computing environment (`pipeline.environment.described`) of the rows; "" if unknown.
+    environment : str, the computing environment (`pipeline.environment.described`) of the rows; "" if unknown.
     renewed : str; if earlier code computed the rows: how it was shown that the code of their key gives the
         same rows, see pipelines/verify.py.
     """
 
     header: str
     text: str
-    made: str = ""
+    environment: str = ""
     renewed: str = ""
 
     @classmethod
-    def of(cls, csv_content: str, made: str = "") -> Rows:
+    def of(cls, csv_content: str, environment: str = "") -> Rows:
         header, _, text = csv_content.partition("\n")
-        return cls(header, text, made)
+        return cls(header, text, environment)
 
     @property
     def content(self) -> str:
@@ -94,24 +94,24 @@ def write_rows(
     name: str,
     frame: pd.DataFrame,
     digits: int | None = None,
-    made: str = "",
+    environment: str = "",
     durable: bool = True,
 ) -> Rows:
     """Write the rows of a task, then their size, sha256 and computing environment, and return them.
 
-    `digits` is as in `csv_bytes`, `made` as in `Rows`, and `durable` as in `atomic_path`.
+    `digits` is as in `csv_bytes`, `environment` as in `Rows`, and `durable` as in `atomic_path`.
     """
     content = csv_bytes(frame, digits)
     write(folder, {f"{name}.csv": content}, durable=durable)
-    write_checksum(folder / f"{name}.csv", durable, **({"made": made} if made else {}))
-    return Rows.of(content.decode(), made)
+    write_checksum(folder / f"{name}.csv", durable, **({"made": environment} if environment else {}))
+    return Rows.of(content.decode(), environment)
 
 
 def _undamaged(path: Path) -> Rows | None:
     """Return the rows of a stored task; None if they are missing or damaged."""
-    if (stated := stated_beside(path)) is None:
+    if (content := sidecar(path)) is None:
         return None
-    return Rows.of(path.read_bytes().decode(), stated.get("made", ""))
+    return Rows.of(path.read_bytes().decode(), content.get("made", ""))
 
 
 class Store:
@@ -142,8 +142,8 @@ class Store:
         stored = [_undamaged(self.folder / f"{self._name(key, path)}.csv") for path in self.paths]
         return None if None in stored else [rows for rows in stored if rows is not None]
 
-    def keep(self, key: str, *frames: pd.DataFrame, made: str = "") -> list[Rows]:
-        """Store and return the rows of a task, one frame for each table; `made` is as in `Rows`.
+    def keep(self, key: str, *frames: pd.DataFrame, environment: str = "") -> list[Rows]:
+        """Store and return the rows of a task, one frame for each table; `environment` is as in `Rows`.
 
         The call waits until they are on the disk, unless the last such wait was less than `OFTEN` seconds
         ago.  Tasks that take so little time are not worth the wait.
@@ -153,7 +153,7 @@ class Store:
             self.synced = now
         pairs = zip(self.paths, frames, strict=True)
         return [
-            write_rows(self.folder, self._name(key, path), frame, self.digits, made, durable)
+            write_rows(self.folder, self._name(key, path), frame, self.digits, environment, durable)
             for path, frame in pairs
         ]
 
@@ -199,7 +199,7 @@ def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
     lines = []
     for key, rows in zip(keys, tasks, strict=True):
         entry = {"key": key, "rows": rows.text.count("\n"), "sha256": rows.sha256}
-        more = {"made": rows.made, "renewed": rows.renewed}
+        more = {"made": rows.environment, "renewed": rows.renewed}
         lines.append(json.dumps({**entry, **{name: text for name, text in more.items() if text}}))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

@@ -36,7 +36,7 @@ WAITING = 2  # calls that run or wait at each worker
 REFUSALS = 10  # how often a check may find that the workers in question are gone
 SEEN = 5.0  # seconds between two counts of the workers
 # libraries whose versions must be the same on all workers
-STATED = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
+LIBRARIES = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
 
 
 class Job(NamedTuple):
@@ -78,10 +78,10 @@ def versions(code: Sequence[str]) -> dict[str, str]:
     These are Python, libraries, this package, and the modules outside it that `code` names.  A build tag, as
     in 2.13.0+cpu, is left out: a worker with a GPU has another build.  Its build is listed with its rows.
     """
-    found = {name: version(name).partition("+")[0] for name in STATED}
+    libraries = {name: version(name).partition("+")[0] for name in LIBRARIES}
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     own = [name for name in code if name.partition(".")[0] != PACKAGE]
-    return {"Python": here, **found, PACKAGE: _package(), **{name: _code(name) for name in sorted(own)}}
+    return {"Python": here, **libraries, PACKAGE: _package(), **{name: _code(name) for name in sorted(own)}}
 
 
 @cache
@@ -158,7 +158,7 @@ class Cluster:
         _Lost, OSError : The connection is lost.
         """
         offered = self.accepted(client)
-        resources = self.asked(offered)
+        resources = self.requested(offered)
         device = "cuda" if "GPU" in resources else "cpu"
         given = {name: os.environ.get(name) for name in CARRIED}
         todo, running = deque(left.items()), dict[Future, int]()
@@ -234,22 +234,22 @@ class Cluster:
         if not client.nthreads():
             print(f"{self.address} has no worker yet: waiting for the first", file=sys.stderr)
             client.wait_for_workers(1)
-        found = client.run(versions, self.code, on_error="return")
-        stated = client.scheduler_info(n_workers=-1)["workers"]
+        answers = client.run(versions, self.code, on_error="return")
+        workers = client.scheduler_info(n_workers=-1)["workers"]
         wrong: dict[str, list[str]] = {}
-        found = {address: theirs for address, theirs in found.items() if not isinstance(theirs, OSError)}
-        if not found:  # all workers have left, or the scheduler cannot reach them
+        answers = {address: answer for address, answer in answers.items() if not isinstance(answer, OSError)}
+        if not answers:  # all workers have left, or the scheduler cannot reach them
             self.refusals += 1
             if self.refusals > REFUSALS:
                 raise ValueError(f"{self.address} reaches none of its workers: start them again")
             raise _Lost
-        for address, theirs in found.items():
-            if isinstance(theirs, Exception):
-                what = [f"no dplangevin like this one can be imported ({theirs})"]
+        for address, answer in answers.items():
+            if isinstance(answer, Exception):
+                what = [f"no dplangevin like this one can be imported ({answer})"]
             else:
-                pairs = {key: (theirs.get(key), own) for key, own in self.versions.items()}
+                pairs = {key: (answer.get(key), own) for key, own in self.versions.items()}
                 what = [f"{key} {their}, here {own}" for key, (their, own) in pairs.items() if their != own]
-            if address in stated and (threads := stated[address]["nthreads"]) != 1:
+            if address in workers and (threads := workers[address]["nthreads"]) != 1:
                 what.append(
                     f"{threads} threads: start it with --nthreads 1, and with --nworkers for more processes"
                 )
@@ -261,10 +261,10 @@ class Cluster:
                 for what, who in wrong.items()
             ]
             raise ValueError("workers are refused, since numbers would depend on them:\n" + "\n".join(lines))
-        print(f"{self.address}: {len(found)} workers; dashboard {client.dashboard_link}", file=sys.stderr)
-        return {address: stated[address]["resources"] if address in stated else {} for address in found}
+        print(f"{self.address}: {len(answers)} workers; dashboard {client.dashboard_link}", file=sys.stderr)
+        return {address: workers[address]["resources"] if address in workers else {} for address in answers}
 
-    def asked(self, offered: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    def requested(self, offered: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         """Return the resources to request for a call: those that it needs and that a worker declares.
 
         Raises
@@ -280,12 +280,12 @@ class Cluster:
                 f"DPL_DEVICE = 'cuda', but no worker declares a GPU: --resources GPU=1 ({self.address})"
             )
         needed = {"GPU": self.need.gpu if kind != "cpu" else 0, "MEMORY": self.need.memory}
-        found = {name: value for name, value in needed.items() if value and name in declared}
+        request = {name: value for name, value in needed.items() if value and name in declared}
         if not any(
-            all(each.get(name, 0) >= value for name, value in found.items()) for each in offered.values()
+            all(each.get(name, 0) >= value for name, value in request.items()) for each in offered.values()
         ):
-            raise ValueError(f"no worker of {self.address} has {found}: declare more with --resources")
-        return found
+            raise ValueError(f"no worker of {self.address} has {request}: declare more with --resources")
+        return request
 
 
 def _called(name: str, variables: Mapping[str, str | None], index: int, argument: Any) -> Done[Any]:

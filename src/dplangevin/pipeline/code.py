@@ -22,15 +22,15 @@ KEEPERS = {__name__, f"{PACKAGE}.files", f"{PACKAGE}.pipeline.cache", f"{PACKAGE
 
 def targets(*configs: Any) -> list[str]:
     """Return every `_target_` anywhere in configs of plain dicts and lists, sorted."""
-    found: set[str] = set()
+    names: set[str] = set()
     for config in configs:
         if isinstance(config, Mapping):
             if isinstance(name := config.get("_target_"), str):
-                found.add(name)
-            found.update(targets(*config.values()))
+                names.add(name)
+            names.update(targets(*config.values()))
         elif isinstance(config, (list, tuple)):
-            found.update(targets(*config))
-    return sorted(found)
+            names.update(targets(*config))
+    return sorted(names)
 
 
 def code_hash(*names: str) -> str:

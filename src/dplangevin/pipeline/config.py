@@ -40,7 +40,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dplangevin.data.yaml_file import ConfigError, inexact, read, said, sound
+from dplangevin.data.yaml_file import ConfigError, error_message, inexact, read, sound
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import plan, schema, validate
 from dplangevin.pipeline.schema import Config
@@ -107,11 +107,11 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
     try:
         around = OmegaConf.create({group: cfg[group] for group in groups if group in cfg})
         around[kind] = {key: read(folder / f"{key}.yaml") for key in texts}
-        found = plan.plain(around[kind][name])
+        settings = plan.plain(around[kind][name])
     except OmegaConfBaseException as error:
         raise ConfigError(f"{folder / f'{name}.yaml'}: {error}") from error
-    _refuse(validate.check(found), f"{folder / f'{name}.yaml'} has values that cannot be used")
-    return found
+    _refuse(validate.check(settings), f"{folder / f'{name}.yaml'} has values that cannot be used")
+    return settings
 
 
 # Composition
@@ -212,7 +212,7 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
     except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
         raise ConfigError(_why(error, overrides, folder)) from error
     except yaml.YAMLError as error:
-        raise ConfigError(said(error)) from error
+        raise ConfigError(error_message(error)) from error
     return cfg
 
 
@@ -232,10 +232,10 @@ def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
             return f"{folder.name}/ has no {key}{meant(key, known)}"
         if each.is_add() and key in known:
             return f"{each.input_line}: {folder.name}/ has {key} already: leave out the +"
-    asked = [f"{each.input_line}{_now(base, each)}" for each in given]
+    with_values = [f"{each.input_line}{_now(base, each)}" for each in given]
     clashes = [] if isinstance(error, MissingConfigException) else [_clash(base, each) for each in given]
     clash = next(filter(None, clashes), "")
-    return f"cannot compose {folder.name}/ with {', '.join(asked)}: {clash or _one_line(error) + cause}"
+    return f"cannot compose {folder.name}/ with {', '.join(with_values)}: {clash or _one_line(error) + cause}"
 
 
 def _one_line(error: BaseException) -> str:
@@ -313,17 +313,17 @@ def _wrong_units(cfg: DictConfig) -> Iterator[str]:
                 yield f"experiment.{name}.datasets: no data set {dataset!r}{meant(dataset, cfg.dataset)}"
                 continue
             try:
-                found = plan.runs(cfg, str(name), dataset)
-                everything += found
-                yield from _wrong_on(cfg, str(name), str(dataset), found)
+                runs = plan.runs(cfg, str(name), dataset)
+                everything += runs
+                yield from _wrong_on(cfg, str(name), str(dataset), runs)
             except (ValueError, OmegaConfBaseException) as error:
                 yield f"experiment.{name}: {error}"
         yield from (f"experiment.{name}.{fault}" for fault in plan.unknown_names(spec, everything))
 
 
-def _wrong_on(cfg: DictConfig, experiment: str, dataset: str, found: Sequence[plan.Run]) -> Iterator[str]:
+def _wrong_on(cfg: DictConfig, experiment: str, dataset: str, runs: Sequence[plan.Run]) -> Iterator[str]:
     """Yield what is wrong with the runs of an experiment on a data set and with the values that it varies."""
-    for run in found:
+    for run in runs:
         where = f"experiment.{experiment}, run {run.name}"
         if run.problem not in cfg.problem:
             yield f"{where}: no problem {run.problem!r}{meant(run.problem, cfg.problem)}"
@@ -373,11 +373,11 @@ def _refuse(faults: Sequence[str], what: str) -> None:
 
 def keys_of(cfg: DictConfig) -> set[str]:
     """Return every dotted key: those of values and those of the mappings that contain them."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for leaf in flatten(cfg):
         parts = leaf.split(".")
-        found.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
-    return found
+        keys.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
+    return keys
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
@@ -429,8 +429,8 @@ def visible(path: str | Path = PARAMS) -> None:
     DVC writes the values of an experiment in the same second in which git has looked at the file. If the size
     is also the same, git takes the file for unchanged, and `git restore .` does not restore it.
     """
-    found = os.stat(path)
-    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns - 10**9))
+    status = os.stat(path)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**9))
 
 
 def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:

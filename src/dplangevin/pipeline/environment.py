@@ -98,19 +98,19 @@ class Move(NamedTuple):
     same : int, number of tasks with the same bytes.
     largest : dict, for the other tasks: the largest |new - old|/max(1, |old|) by column or metric; infinite
         if the columns, the number of rows or a text differ.
-    made : the computing environments of these other tasks, before and now.
+    environments : the computing environments of these other tasks, before and now.
     """
 
     units: int
     same: int
     largest: dict[str, float]
-    made: tuple[str, str]
+    environments: tuple[str, str]
 
     def __str__(self) -> str:
         if self.same == self.units:
             return f"all {self.units} units have the same bytes as before"
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
-        before, now = (made or "arithmetic that is not listed" for made in self.made)
+        before, now = (environment or "arithmetic that is not listed" for environment in self.environments)
         return (
             f"{self.same} of {self.units} units have the same bytes as before; the others moved, relative to "
             f"max(1, |value|), by at most: {sizes}. Before: {before}; now: {now}"
@@ -126,8 +126,11 @@ def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
         for name, size in _sizes(old, new):
             largest[name] = max(size, largest.get(name, 0.0))
     largest = {name: size for name, size in largest.items() if size}
-    made = [" or ".join(sorted({rows.made for rows in side})) for side in zip(*others, strict=True)]
-    return Move(len(both), len(both) - len(others), largest, (made[0], made[1]) if made else ("", ""))
+    sides = zip(*others, strict=True) if others else ((), ())
+    old_environment, new_environment = (
+        " or ".join(sorted({rows.environment for rows in side})) for side in sides
+    )
+    return Move(len(both), len(both) - len(others), largest, (old_environment, new_environment))
 
 
 def _sizes(old: Rows, new: Rows) -> Iterator[tuple[str, float]]:

@@ -46,14 +46,14 @@ class Done(NamedTuple, Generic[R]):
     number : int, that of the argument.
     value : the returned value; None if the call failed.
     error : Exception or None, why there is no value.
-    made : str, the computing environment (`pipeline.environment.described`).
+    environment : str, the computing environment (`pipeline.environment.described`).
     seconds : float, the time that the call took.
     """
 
     number: int
     value: R | None
     error: Exception | None
-    made: str
+    environment: str
     seconds: float = 0.0
 
 
@@ -127,19 +127,19 @@ def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
         value = function(argument)
     except Exception as error:
         return Done(index, None, _portable(error), "", time.perf_counter() - began)
-    made = _environment(torch.get_num_threads(), pick())
-    return Done(index, value, None, made, time.perf_counter() - began)
+    environment = _environment(torch.get_num_threads(), pick())
+    return Done(index, value, None, environment, time.perf_counter() - began)
 
 
 def _portable(error: Exception) -> Exception:
     """Return the error in a form that can be sent to another process, with its traceback as a note."""
     text = "".join(traceback.format_exception(error))
     try:
-        found: Exception = pickle.loads(pickle.dumps(error))
+        portable: Exception = pickle.loads(pickle.dumps(error))
     except Exception:  # its class cannot be pickled
-        found = RuntimeError(f"{type(error).__name__}: {error}")
-    found.add_note(text)
-    return found
+        portable = RuntimeError(f"{type(error).__name__}: {error}")
+    portable.add_note(text)
+    return portable
 
 
 @cache

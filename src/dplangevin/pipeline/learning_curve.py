@@ -37,13 +37,13 @@ class LearningCurve:
         require(measured == int(measured), f"measured must be a whole number, not {measured}")
         self.problem, self.plan, self.delta, self.last = problem, plan, delta, ""
         self.at: set[int] = set()
-        self.kept: tuple[int, ...] = ()
+        self.averaged_steps: tuple[int, ...] = ()
         if isinstance(chain := plan.work, Chain):
             steps = len(chain.step)
             self.at = {max(1, round(steps * k / measured)) for k in range(1, measured + 1)}
-            self.kept = chain.keep if len(chain.keep) > 1 else ()
+            self.averaged_steps = chain.keep if len(chain.keep) > 1 else ()
         facts = problem.facts
-        summed = torch.zeros(seeds, problem.y_test.shape[1], facts.classes) if self.kept else None
+        summed = torch.zeros(seeds, problem.y_test.shape[1], facts.classes) if self.averaged_steps else None
         self.state: dict[str, Any] = {"curve": [], "summed": summed, "losses": torch.zeros(2, seeds)}
 
     def shortened(self, plan: Plan) -> Plan:
@@ -53,13 +53,13 @@ class LearningCurve:
     @property
     def average(self) -> Tensor | None:
         """Averaged probabilities ``(S, 1, m, K)``; None if one iterate is kept."""
-        return (self.state["summed"] / len(self.kept))[:, None] if self.kept else None
+        return (self.state["summed"] / len(self.averaged_steps))[:, None] if self.averaged_steps else None
 
     def __call__(self, step: int, theta: Tensor, rows: Tensor, sums: Sums) -> None:
         if sums.loss is not None:
             seen = torch.stack([sums.loss[:, 0], rows[:, 0].float()]).cpu()
             self.state["losses"] = self.state["losses"] + seen
-        if step in self.kept:
+        if step in self.averaged_steps:
             self.state["summed"] += self.problem.predict(theta)[:, 0]
         if step in self.at:
             self.measure(step, theta)
@@ -70,13 +70,13 @@ class LearningCurve:
         right = (self.problem.predict(theta)[:, 0].argmax(-1) == self.problem.y_test).double().mean(-1)
         right = right.where(theta.isfinite().flatten(1).all(1).to(right.device), torch.nan)  # diverged
         facts = self.problem.facts
-        found = spent(self.plan, facts, step, self.delta)
+        prices = spent(self.plan, facts, step, self.delta)
         epoch = step * self.plan.work.sampling.size(facts.n) / facts.n
         for seed, loss in enumerate((total / seen.clamp(min=1)).tolist()):
-            row = {"seed": seed, "epoch": epoch, "accuracy": float(right[seed]), "loss": loss, **found}
+            row = {"seed": seed, "epoch": epoch, "accuracy": float(right[seed]), "loss": loss, **prices}
             self.state["curve"].append(row)
         self.state["losses"] = torch.zeros_like(self.state["losses"])
-        self.last = f"accuracy {float(right.nanmean()):.4f}, epsilon {found['epsilon_add_remove']:.3g}"
+        self.last = f"accuracy {float(right.nanmean()):.4f}, epsilon {prices['epsilon_add_remove']:.3g}"
 
     def shown(self) -> str:
         """Return the last measurement as text for a progress bar."""

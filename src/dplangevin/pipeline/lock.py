@@ -207,8 +207,8 @@ def _start_keeper(pid: int) -> None:
     )
     assert keeper.stdout
     with keeper.stdout as answer:
-        if said := answer.read():
-            raise LockError(said.strip())
+        if message := answer.read():
+            raise LockError(message.strip())
     keeper.returncode = 0  # avoids the warning of Popen: it shall outlive this process
 
 

@@ -60,27 +60,27 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     ------
     DataError : The file cannot be made, or the new file differs, too.
     """
-    stated, own = read(cfg, kind, name), path_of(kind, name)
+    manifest, own = read(cfg, kind, name), path_of(kind, name)
     places = [own] if (home := origin()) is None else [own, home / own]
     for path in places:
-        if _as_stated(path, stated) or _made_here(path, stated):
+        if _matches(path, manifest) or _made_on_this_machine(path, manifest):
             return path
-    if (in_git := bundled(cfg, kind, name)) and stated["inputs"] == inputs(cfg, kind, name):
-        return _checked(in_git, stated, cfg, kind, name)
+    if (in_git := bundled(cfg, kind, name)) and manifest["inputs"] == inputs(cfg, kind, name):
+        return _checked(in_git, manifest, cfg, kind, name)
     if own.exists():
         print(f"{own} is not what its manifest states: made again", file=sys.stderr)
     make(cfg, kind, name)
-    if _as_stated(own, stated):
+    if _matches(own, manifest):
         return own
-    if not same_everywhere(cfg, kind, name) and stated["inputs"] == (made_of := inputs(cfg, kind, name)):
+    if not same_everywhere(cfg, kind, name) and manifest["inputs"] == (made_of := inputs(cfg, kind, name)):
         print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
         on_disk.write_checksum(own, inputs=made_of)
         return own
-    wanted, made = (
-        f"sha256 {each['sha256']} ({each['size']} bytes)" for each in (stated["file"], describe(own))
+    expected, actual = (
+        f"sha256 {each['sha256']} ({each['size']} bytes)" for each in (manifest["file"], describe(own))
     )
     raise DataError(
-        f"{own}: {manifest_path(kind, name)} states {wanted}, made {made}. "
+        f"{own}: {manifest_path(kind, name)} states {expected}, made {actual}. "
         f"State it anew: dvc repro -f {stage_of(cfg, kind, name)}"
     )
 
@@ -124,7 +124,7 @@ class Prepared:
         """Return the path of the file; make it if it is missing."""
         if self.path is None:
             return ensure(self.cfg, self.kind, self.name)
-        return on_disk.kept_file(self.path, partial(make, self.cfg, self.kind, self.name))
+        return on_disk.made_file(self.path, partial(make, self.cfg, self.kind, self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
         sent = self.sent or {path: path.read_bytes() for path in FOLDER.glob("*/*.json")}
@@ -163,7 +163,7 @@ def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
             raise FileNotFoundError
         content: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
         own = content.pop("sha256")
-        if summed(content)["sha256"] != own:
+        if with_sha256(content)["sha256"] != own:
             raise ValueError("it has another sha256 than it states")
     except FileNotFoundError as error:
         raise DataError(f"no manifest of {kind} {name} ({path}): {again}") from error
@@ -172,10 +172,10 @@ def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
     return content
 
 
-def summed(stated: Mapping[str, Any]) -> dict[str, Any]:
+def with_sha256(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest together with the sha256 of its content."""
-    content = json.dumps(stated, sort_keys=True).encode()
-    return {**stated, "sha256": hashlib.sha256(content).hexdigest()}
+    content = json.dumps(manifest, sort_keys=True).encode()
+    return {**manifest, "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
@@ -188,18 +188,18 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
     DataError : Weights in git differ from what the manifest states.
     """
     made_of, path = inputs(cfg, kind, name), path_of(kind, name)
-    stated: dict[str, Any] = {"inputs": None}
+    manifest: dict[str, Any] = {"inputs": None}
     try:
-        stated = read(cfg, kind, name)
+        manifest = read(cfg, kind, name)
     except DataError:
         if manifest_path(kind, name).exists():
             print(f"{manifest_path(kind, name)} is damaged: written again", file=sys.stderr)
-    if stated["inputs"] == made_of:
-        if _as_stated(path, stated) or _made_here(path, stated):
+    if manifest["inputs"] == made_of:
+        if _matches(path, manifest) or _made_on_this_machine(path, manifest):
             return False
         if not path.exists():
             if in_git := bundled(cfg, kind, name):
-                _checked(in_git, stated, cfg, kind, name)
+                _checked(in_git, manifest, cfg, kind, name)
             return False
         print(f"{path} is not what its manifest states: made again", file=sys.stderr)
     make(cfg, kind, name)
@@ -213,31 +213,31 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
     This is for edits that change no byte of the file, such as a module that moves.  The caller must be sure
     of that.
     """
-    stated, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
-    if stated["inputs"] == made_of:
+    manifest, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
+    if manifest["inputs"] == made_of:
         return False
-    if _made_here(path, stated):
+    if _made_on_this_machine(path, manifest):
         on_disk.write_checksum(path, inputs=made_of)
-    _write(kind, name, {**stated, "inputs": made_of})
+    _write(kind, name, {**manifest, "inputs": made_of})
     return True
 
 
 def write(cfg: DictConfig, kind: str, name: str) -> None:
     """Write the manifest of the existing file."""
     path = path_of(kind, name)
-    stated = {
+    manifest = {
         "file": {"path": path.as_posix(), **describe(path)},
         "inputs": inputs(cfg, kind, name),
         **_contents(path, kind),
         **({} if same_everywhere(cfg, kind, name) else {"made": described()}),
     }
     path.with_suffix(".json").unlink(missing_ok=True)
-    _write(kind, name, stated)
+    _write(kind, name, manifest)
 
 
-def _write(kind: str, name: str, stated: Mapping[str, Any]) -> None:
+def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
     """Write a manifest, with its own sha256."""
-    text, target = json.dumps(summed(stated), indent=2) + "\n", manifest_path(kind, name)
+    text, target = json.dumps(with_sha256(manifest), indent=2) + "\n", manifest_path(kind, name)
     on_disk.write(target.parent, {target.name: text.encode()})
 
 
@@ -366,28 +366,28 @@ def sources() -> list[str]:
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
 
 
-def _checked(in_git: Path, stated: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
+def _checked(in_git: Path, manifest: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
     """Return weights in git if the manifest states them, else raise DataError."""
-    if _as_stated(in_git, stated):
+    if _matches(in_git, manifest):
         return in_git
     raise DataError(
-        f"{in_git} is not what {manifest_path(kind, name)} states (sha256 {stated['file']['sha256']}): git restore "
+        f"{in_git} is not what {manifest_path(kind, name)} states (sha256 {manifest['file']['sha256']}): git restore "
         f"them, or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
     )
 
 
-def _as_stated(path: Path, stated: Mapping[str, Any]) -> bool:
+def _matches(path: Path, manifest: Mapping[str, Any]) -> bool:
     """Return whether a file has the size and sha256 that the manifest states."""
-    if not path.is_file() or path.stat().st_size != stated["file"]["size"]:
+    if not path.is_file() or path.stat().st_size != manifest["file"]["size"]:
         return False
-    return sha256(path) == stated["file"]["sha256"]
+    return sha256(path) == manifest["file"]["sha256"]
 
 
-def _made_here(path: Path, stated: Mapping[str, Any]) -> bool:
+def _made_on_this_machine(path: Path, manifest: Mapping[str, Any]) -> bool:
     """Return whether this machine made the file from the inputs that the manifest states."""
     try:
         own = json.loads(path.with_suffix(".json").read_bytes())
-        return bool(own == {"inputs": stated["inputs"], **describe(path)})
+        return bool(own == {"inputs": manifest["inputs"], **describe(path)})
     except (OSError, ValueError):
         return False
 

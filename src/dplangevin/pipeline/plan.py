@@ -164,11 +164,11 @@ def params_of(cfg: DictConfig, experiment: str, dataset: str) -> list[str]:
     spec = cfg.experiment[experiment]
     entries = named(spec).values()
     kind = "dataset" if dataset in cfg.dataset else "features"
-    stated = [word for word in ("assumptions", *SUBSET) if word in cfg[kind][dataset]]
+    words = [word for word in ("assumptions", *SUBSET) if word in cfg[kind][dataset]]
     names = [
         *sorted({f"method.{entry['method']}" for entry in entries}),
         *sorted({f"problem.{entry.get('problem') or spec.problem}" for entry in entries}),
-        *(f"{kind}.{dataset}.{word}" for word in stated),
+        *(f"{kind}.{dataset}.{word}" for word in words),
     ]
     if len(names) > PARAMS:
         raise ValueError(
@@ -366,12 +366,12 @@ def unknown_names(spec: DictConfig, runs: Sequence[Run]) -> Iterator[str]:
     }
     named = {"run": {name: vary[name] for name in vary.keys() - {"problem", "dataset"}}}
     named |= {kind: vary.get(kind) or {} for kind in ("problem", "dataset")}
-    asked = {kind: {name for name, fields in each.items() if fields} for kind, each in named.items()}
-    for kind, names in asked.items():
+    varied = {kind: {name for name, fields in each.items() if fields} for kind, each in named.items()}
+    for kind, names in varied.items():
         for name in sorted(names - there[kind]):
             listed = f": it has {', '.join(sorted(there[kind]))}"
             yield f"vary: the experiment has no {kind} {name!r}{meant(name, there[kind]) or listed}"
-    if spec.get("compared") and (asked["problem"] or asked["dataset"]):
+    if spec.get("compared") and (varied["problem"] or varied["dataset"]):
         yield "vary: compared must be false, the exact posterior is of one problem and all rows"
 
 

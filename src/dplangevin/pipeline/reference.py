@@ -43,20 +43,20 @@ def sample_reference(
     worst split R-hat is 1.05 or more.
     """
     weight = torch.ones(1, device=problem.device)
-    found = sampler.sample(problem, weight, precision * weight, float("inf"), seeds, rng)
-    worst = float(found.mixing.r_hat.max())
+    sample = sampler.sample(problem, weight, precision * weight, float("inf"), seeds, rng)
+    worst = float(sample.mixing.r_hat.max())
     if not worst < R_HAT:
         raise ValueError(
-            f"reference posterior refused: split R-hat {worst:.3f} >= {R_HAT} after {len(found.draws)} draws of "
-            f"{found.draws.shape[2] * seeds} chains; raise max_draws or warmup of its sampler"
+            f"reference posterior refused: split R-hat {worst:.3f} >= {R_HAT} after {len(sample.draws)} draws of "
+            f"{sample.draws.shape[2] * seeds} chains; raise max_draws or warmup of its sampler"
         )
-    draws = found.draws[..., 0, :].movedim(0, 2).cpu()  # (R, chains, draws, d)
+    draws = sample.draws[..., 0, :].movedim(0, 2).cpu()  # (R, chains, draws, d)
     pooled = (draws.flatten(0, 2)[None] if problem.shared else draws.flatten(1, 2)).double()  # (R', N, d)
     mean = pooled.mean(1)
     every = max(1, pooled.shape[1] // predictive)
     probability = evaluate.predictive(problem, pooled[:, None, ::every].float().to(problem.device))
     log_loss = evaluate.all_scores(probability, problem.y_test)["log_loss"][:, 0]
-    return Reference(mean, covariances(pooled), log_loss, found.mixing.r_hat[:, 0], found.mixing.ess[:, 0])
+    return Reference(mean, covariances(pooled), log_loss, sample.mixing.r_hat[:, 0], sample.mixing.ess[:, 0])
 
 
 def covariances(draws: Tensor) -> Tensor:

@@ -183,7 +183,7 @@ def sweep(
                 else:
                     for i, frames in zip(group, done.value, strict=True):
                         tables = (frames[path.stem] for path in store.paths)
-                        store.keep(work.keys[i], *tables, made=done.made)
+                        store.keep(work.keys[i], *tables, environment=done.environment)
                 if watch is not None:
                     watch.took([work.tasks[i] for i in group], done.seconds)
                 shown.update(costs[done.number])

@@ -23,7 +23,7 @@ from dplangevin.backbones.resnet20 import Block, ResNet20
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
 from dplangevin.engine.layers import BY_HAND, Linear, ParameterFree, Parameters, PerExampleGradients
-from dplangevin.files import File, kept_file, key
+from dplangevin.files import File, key, made_file
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import Network
 
@@ -258,7 +258,7 @@ def activations(
         Float32, on the CPU.
     """
     path = folder / f"trunk-{key}.npz"
-    kept_file(
+    made_file(
         path, lambda path: save_arrays(path, {"trunk": _computed(backbone, images, device, padding, flip)})
     )
     for old in folder.glob("trunk-*"):

@@ -98,7 +98,7 @@ def test_from_runs_to_exhibit_claims_and_metrics(runs: pd.DataFrame, tree: Path,
     stated |= {"rows": {"train": 20, "test": 20}}
     (tree / "data/manifest/dataset").mkdir(parents=True)
     for name in ("abalone", "adult"):
-        (tree / f"data/manifest/dataset/{name}.json").write_text(json.dumps(manifest.summed(stated)))
+        (tree / f"data/manifest/dataset/{name}.json").write_text(json.dumps(manifest.with_sha256(stated)))
     (tree / "benchmarks").mkdir()
     for name in ("requirements.lock", "benchmarks/methods.csv"):
         shutil.copy(TOP / name, tree / name)

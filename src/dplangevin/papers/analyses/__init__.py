@@ -58,7 +58,7 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
                 assert done.error is not None
                 failed[done.number] = done.error
             else:
-                store.keep(missing[done.number][0], done.value, made=done.made)
+                store.keep(missing[done.number][0], done.value, environment=done.environment)
     if failed:
         raise failed[min(failed)]
     return keys
