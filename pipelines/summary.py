@@ -115,9 +115,9 @@ class Run:
     def last(self, exhibits: Sequence[str]) -> list[str]:
         """Return the last lines: what is committed, and how to compute one figure again."""
         figures = [f"render@{name}" for name in exhibits]
-        made = sum(name in self.ended and not self.ended[name] for name in figures)
+        drawn = sum(name in self.ended and not self.ended[name] for name in figures)
         failed = sum(bool(self.cause(name)) for name in figures)
-        counts = [f"{len(figures) - made - failed} up to date", f"{made} made now", f"{failed} not made"]
+        counts = [f"{len(figures) - drawn - failed} up to date", f"{drawn} made now", f"{failed} not made"]
         lines = [f"Exhibits: {', '.join(counts)}."]
         if not self.ended:
             lines += textwrap.wrap(NOTHING_RAN, 80)

@@ -131,7 +131,7 @@ def test_one_claim_is_shown_whole(committed: list[tally.Claim]) -> None:
 def test_certainty_and_question_are_in_words_for_every_claim(committed: list[tally.Claim]) -> None:
     for row in committed:
         results.whole(row, committed, Path("results"))
-        for text in (results.certainty(row), results._asked(row)):
+        for text in (results.certainty(row), results._asked_range(row)):
             assert not re.search(r"\b(nan|inf)\b|  |^,|,$", text), row["id"]
         assert results.certainty(row) or not row["ours"]
 

@@ -127,7 +127,7 @@ def titles(kind: str, verdict: str, rows: Sequence[tally.Claim]) -> None:
 def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -> None:
     """Print one claim with its quotation, our number, its certainty, the reason and the files."""
     unit = UNITS.get(claim["unit"], claim["unit"])
-    asked = _asked(claim)
+    asked_range = _asked_range(claim)
     same = sum(other["fact"] == claim["fact"] for other in everything) - 1
     restated = output.counted(same, "other claim")
     shown = [f"{folder / EXHIBITS / name}/" for name in tally.shown_by(claim)]
@@ -142,7 +142,7 @@ def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -
         ("kind", ONE[claim["kind"]]),
         ("setting", SETTINGS.get(claim["setting"], claim["setting"])),
         ("unit", unit),
-        ("asked", asked),
+        ("asked", asked_range),
         ("ours", _number(claim["ours"], claim["unit"])),
         ("certainty", certainty(claim)),
         ("reason", claim["reason"]),
@@ -185,7 +185,7 @@ def certainty(claim: tally.Claim) -> str:
     return "one value, without an interval" if claim["ours"] else ""
 
 
-def _asked(claim: tally.Claim) -> str:
+def _asked_range(claim: tally.Claim) -> str:
     """Return the range that the claim asks our number to lie in."""
     low, high = (float(claim[name] or "nan") for name in ("asked_low", "asked_high"))
     first, last = (_number(claim[name], claim["unit"]) for name in ("asked_low", "asked_high"))

@@ -423,19 +423,19 @@ def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
         `diverged` counts them. sd, low and high are nan for a single repeat; the mean is nan if no repeat is
         left.
     """
-    kept = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
-    kept.loc[kept.metric.eq(MAJORITY), "method"] = "majority"
+    selected = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
+    selected.loc[selected.metric.eq(MAJORITY), "method"] = "majority"
     keys = ["dataset", "method", "variant", "scaling", "epsilon"]
     # Every non-private method has a row with the share of the majority class, and one is enough.
-    again = kept.method.eq("majority") & kept.duplicated([*keys, "seed", "value"])
-    kept = kept[~again]
-    twice = kept.duplicated([*keys, "seed"])
+    again = selected.method.eq("majority") & selected.duplicated([*keys, "seed", "value"])
+    selected = selected[~again]
+    twice = selected.duplicated([*keys, "seed"])
     if twice.any():
         raise ValueError(
-            f"a run is listed twice: {kept[twice].iloc[0][[*keys, 'seed']].to_dict()} occurs more than once"
+            f"a run is listed twice: {selected[twice].iloc[0][[*keys, 'seed']].to_dict()} occurs more than once"
         )
     rows, priced = [], ("epsilon_promised", "epsilon_proven", "violated")
-    for _, group in kept.groupby(keys, sort=False):
+    for _, group in selected.groupby(keys, sort=False):
         finite = group.value[np.isfinite(group.value)]
         first = group.iloc[0]
         row: dict[str, Any] = {name: first[name] for name in (*keys, *priced)}

@@ -26,7 +26,7 @@ from dplangevin.papers.statistics import Interval
 FOUND = (REPRODUCED, UNDER_CHOICES, NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE)
 MIRROR = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED, NOT_REPRODUCED: NOT_REPRODUCED}
 BUDGETS = (0.1, 0.5, 0.99, 2.0)
-ABOVE = verdicts.Asked.difference(0.0)
+ABOVE = verdicts.AskedRange.difference(0.0)
 NOISE = np.array([0.002, -0.001, 0.0, 0.001, -0.002])
 # mean differences by budget, in noise of about .002
 LEVELS = {
@@ -45,14 +45,14 @@ def test_claim_verdict(kind: str, setting: str) -> None:
     for measure, found, tuning, capped in itertools.product(
         verdicts.MEASURES, FOUND, ("", "unequal"), ("", "one seed each")
     ):
-        outcome = verdicts.result(Interval(0.1, 0.05, 0.2), found, "because", measure, asked=ABOVE)
+        outcome = verdicts.result(Interval(0.1, 0.05, 0.2), found, "because", measure, asked_range=ABOVE)
         row = verdicts.claim_verdict(outcome, kind=kind, setting=setting, tuning=tuning, capped=capped)
         conclusive = measure in ("interval", "interval, one split", "exact", "attack to proof")
         stands = conclusive and not tuning and not capped
         if kind == "extension":
             contradiction = FAILS if stands else UNDECIDED
-            asked = {REPRODUCED: HOLDS, UNDER_CHOICES: UNDECIDED, NOT_REPRODUCED: UNDECIDED}
-            expected = {**asked, CONTRADICTED: contradiction, NOT_TESTABLE: NOT_TESTABLE}[found]
+            asked_range = {REPRODUCED: HOLDS, UNDER_CHOICES: UNDECIDED, NOT_REPRODUCED: UNDECIDED}
+            expected = {**asked_range, CONTRADICTED: contradiction, NOT_TESTABLE: NOT_TESTABLE}[found]
         else:
             ours = setting in ("stand-in", "invented")
             chosen = setting == "chosen" and measure.startswith("interval")
@@ -78,13 +78,13 @@ def test_claim_verdict(kind: str, setting: str) -> None:
 )
 def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str) -> None:
     small = verdicts.NetworkEvidence(Interval(-0.1, -0.2, -0.05), False, -1, "small")
-    found = verdicts.two_networks(None, small, "because", asked=ABOVE)
+    found = verdicts.two_networks(None, small, "because", asked_range=ABOVE)
     reason = verdicts.claim_verdict(found, kind="paper", setting=setting)["reason"]
     assert reason.endswith(f"this contradicts nothing: {why}")
 
 
 def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
-    loose = verdicts.result(Interval(0.1, 0.05, 0.2), CONTRADICTED, "because", "range", asked=ABOVE)
+    loose = verdicts.result(Interval(0.1, 0.05, 0.2), CONTRADICTED, "because", "range", asked_range=ABOVE)
     words: dict[str, Any] = {"kind": "paper", "setting": "paper"}
     assert verdicts.claim_verdict(loose, **words)["verdict"] == NOT_REPRODUCED
     proven = verdicts.claim_verdict(loose, measure="exact", **words)
@@ -93,10 +93,10 @@ def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
 
 @pytest.mark.parametrize("measure", ["interval", "interval, one split", "range"])
 def test_a_value_without_limits_is_no_interval(measure: str) -> None:
-    bare = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", measure, asked=None)
+    bare = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", measure, asked_range=None)
     assert bare["measure"] == ""
     assert verdicts.claim_verdict(bare, kind="paper", setting="paper")["verdict"] == NOT_REPRODUCED
-    exact = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", "exact", asked=None)
+    exact = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", "exact", asked_range=None)
     assert verdicts.claim_verdict(exact, kind="paper", setting="paper")["verdict"] == CONTRADICTED
 
 
@@ -110,15 +110,15 @@ def test_unknown_words_are_refused(key: str) -> None:
 def test_what_is_asked_is_a_range_and_its_words() -> None:
     """Of bounds with an open end, of a printed number, and of a difference, whose 0 has no sign."""
     ranges = [
-        (verdicts.Asked.within([None, 1]), (-math.inf, 1), "at most 1"),
-        (verdicts.Asked.within([0.9, None]), (0.9, math.inf), "at least 0.9"),
-        (verdicts.Asked.near(0.97, 0.005), (0.965, 0.975), "0.965 to 0.975"),
-        (verdicts.Asked.difference(0.01), (-0.01, math.inf), "at least -0.01"),
+        (verdicts.AskedRange.within([None, 1]), (-math.inf, 1), "at most 1"),
+        (verdicts.AskedRange.within([0.9, None]), (0.9, math.inf), "at least 0.9"),
+        (verdicts.AskedRange.near(0.97, 0.005), (0.965, 0.975), "0.965 to 0.975"),
+        (verdicts.AskedRange.difference(0.01), (-0.01, math.inf), "at least -0.01"),
         (ABOVE, (0, math.inf), "at least 0"),
     ]
-    for asked, expected, words in ranges:
-        assert asked == pytest.approx(expected)
-        assert str(asked) == words
+    for asked_range, expected, words in ranges:
+        assert asked_range == pytest.approx(expected)
+        assert str(asked_range) == words
     nothing = verdicts.not_testable("because")
     assert math.isnan(nothing["asked_low"])
     assert math.isnan(nothing["asked_high"])

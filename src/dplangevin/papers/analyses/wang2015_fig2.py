@@ -129,9 +129,9 @@ class Trajectories:
         for e, budget in enumerate(budgets):
             event = plans[e].guarantee.event
             private = budget.epsilon < math.inf
-            tight = Tight().epsilon(event, self.delta, "replace_one") if private else math.inf
-            kept = {**base, "epsilon": budget.epsilon, "epsilon_proven": tight}
-            rows += self.compare(kept, release.theta[:, e].double().numpy(), mean, covariance)
+            proven = Tight().epsilon(event, self.delta, "replace_one") if private else math.inf
+            common = {**base, "epsilon": budget.epsilon, "epsilon_proven": proven}
+            rows += self.compare(common, release.theta[:, e].double().numpy(), mean, covariance)
         return rows
 
     @cached_property
@@ -195,8 +195,8 @@ class Trajectories:
             sd = [math.sqrt(max(value, 0.0)) for value in square]
             bias = max(bias, abs(sd[0] - 1))
             own = [math.sqrt(max(value, 0.0)) for value in t_interval(scaled[..., i].var(1))]
-            for kind, found in (("ratio", sd), ("within", own), ("shift", shift)):
-                rows.append({**base, "kind": kind, "axis": i + 1, **Interval(*found).columns()})
+            for kind, interval in (("ratio", sd), ("within", own), ("shift", shift)):
+                rows.append({**base, "kind": kind, "axis": i + 1, **Interval(*interval).columns()})
         rows.append({**base, "kind": "distance", "value": float(np.hypot(*shifts))})
         rows.append({**base, "kind": "bias", "value": bias})
         return rows

@@ -31,7 +31,7 @@ from dplangevin.papers.claims.verdicts import (
     RANGE,
     REPRODUCED,
     UNDER_CHOICES,
-    Asked,
+    AskedRange,
     Bounds,
     Verdict,
     Where,
@@ -74,9 +74,9 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
         key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
     }
     claimed, ours, other = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
-    asked = Asked(high=claimed)
+    asked_range = AskedRange(high=claimed)
     if not text["mechanism"]:
-        return not_testable(text["note"], asked)
+        return not_testable(text["note"], asked_range)
     price = "the tight price is" if row.tight else "proven is at most"
     reason = f"ε {short(claimed)} is claimed, {price} {short(ours)} for replace-one neighbours"
     reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
@@ -102,7 +102,9 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     reason += f"; {text['note']}" if text["note"] else ""
     largest = ours if math.isnan(other) or not row.tight else max(ours, other)
     measured = ours if row.tight else math.nan
-    return result(Interval(measured, row.epsilon_attack, largest), verdict, reason, ATTACK, asked=asked)
+    return result(
+        Interval(measured, row.epsilon_attack, largest), verdict, reason, ATTACK, asked_range=asked_range
+    )
 
 
 def printed(
@@ -134,12 +136,12 @@ def printed(
     rows = rows_where(frame, where)
     if len(rows) != 1:
         raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
-    ours, asked = float(rows[column].iloc[0]), Asked.near(published)
+    ours, asked_range = float(rows[column].iloc[0]), AskedRange.near(published)
     reason = f"{words.column(column) or 'ours'} {ours:.4g} where the paper prints {published:g}"
     if equal_as_printed(ours, published, digits):
-        return result(single(ours), REPRODUCED, reason, EXACT, asked=asked)
+        return result(single(ours), REPRODUCED, reason, EXACT, asked_range=asked_range)
     if others is None:
-        return result(single(ours), CONTRADICTED, reason, EXACT, asked=asked)
+        return result(single(ours), CONTRADICTED, reason, EXACT, asked_range=asked_range)
     rest = rows_where(frame, others).dropna(subset=[column])
     every = [ours, *rest[column]]
     interval = Interval(ours, min(every), max(every))
@@ -150,9 +152,9 @@ def printed(
     if equal.empty:
         nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
         reason += f", nearest with {_named(nearest, names)}"
-        return result(interval, CONTRADICTED, reason, RANGE, asked=asked)
+        return result(interval, CONTRADICTED, reason, RANGE, asked_range=asked_range)
     reason += f"; equal with {_named(equal.iloc[0], names)}"
-    return result(interval, UNDER_CHOICES, reason, RANGE, asked=asked)
+    return result(interval, UNDER_CHOICES, reason, RANGE, asked_range=asked_range)
 
 
 def _named(row: pd.Series, names: Sequence[str]) -> str:
@@ -207,7 +209,7 @@ def ratio(
     pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
     if pairs.empty:
         reason = f"no rows of {dict(top)} and {dict(bottom)} share {', '.join(keys)}"
-        return not_testable(reason, Asked.within(bounds))
+        return not_testable(reason, AskedRange.within(bounds))
     values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
     largest = pairs.iloc[int(values.argmax())]
     reason = f"{what or f'ratio of {words.column(column)}'}, largest at {_named(largest, keys)}:"
@@ -232,7 +234,7 @@ def growth(
     """
     slopes = log_slopes(rows_where(frame, where).dropna(subset=[y]), x, y, by)
     if not slopes:
-        return not_testable(f"no two values of {x} to compare in {dict(where)}", Asked.within(bounds))
+        return not_testable(f"no two values of {x} to compare in {dict(where)}", AskedRange.within(bounds))
     named = f"exponent of the {words.column(y)} in the {words.column(x)}" if words.column(y) else "exponent"
     return within(pd.Series(slopes), bounds, f"{what or named}:", measure=measure)
 
@@ -263,20 +265,20 @@ def exponent(
     """
     rows = rows_where(frame, where)
     rows = rows[rows[x].ge(first)].dropna(subset=[column])
-    asked = Asked.within(bounds)
+    asked_range = AskedRange.within(bounds)
     if rows[x].nunique() < 2:
         reason = f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}"
-        return not_testable(reason, asked)
+        return not_testable(reason, asked_range)
     if column != "value":
         rows = rows.assign(value=rows[column], low=rows[column], high=rows[column])
     slope = power_law(rows, x)
-    low, high = asked
+    low, high = asked_range
     verdict = decide(low <= slope.low and slope.high <= high, slope.high < low or slope.low > high)
     limits = f" (95 % interval {slope.low:.3f} to {slope.high:.3f})" if column == "value" else ""
     reason = (
         f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} "
         f"values of the {words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}, asked: "
-        f"{asked}; the {words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to "
+        f"{asked_range}; the {words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to "
         f"{rows[column].iloc[-1]:.3g}"
     )
-    return result(slope, verdict, reason, INTERVAL if column == "value" else EXACT, asked=asked)
+    return result(slope, verdict, reason, INTERVAL if column == "value" else EXACT, asked_range=asked_range)

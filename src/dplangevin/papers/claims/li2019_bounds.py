@@ -22,7 +22,7 @@ from dplangevin.papers.claims.verdicts import (
     CONTRADICTED,
     EXACT,
     UNDER_CHOICES,
-    Asked,
+    AskedRange,
     Bounds,
     Verdict,
     Where,
@@ -65,15 +65,15 @@ def every_case(
         ours: the median; low, high: the smallest and the largest value.
     """
     rows = _at_smallest(rows_where(frame, where), smallest)
-    asked = Asked.within(bounds)
-    inside = rows[column].between(*asked)
-    reason = f"{what}: {_range(rows[column])}, asked: {asked}; {inside.sum()} of {len(rows)} cases hold"
+    asked_range = AskedRange.within(bounds)
+    inside = rows[column].between(*asked_range)
+    reason = f"{what}: {_range(rows[column])}, asked: {asked_range}; {inside.sum()} of {len(rows)} cases hold"
     verdict = decide(bool(inside.all()), True)
     if verdict == CONTRADICTED and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
         reason += f"; {choice}: {_range(rest)}"
-        verdict = UNDER_CHOICES if rest.between(*asked).all() else CONTRADICTED
-    return result(extremes(rows[column]), verdict, reason, EXACT, asked=asked)
+        verdict = UNDER_CHOICES if rest.between(*asked_range).all() else CONTRADICTED
+    return result(extremes(rows[column]), verdict, reason, EXACT, asked_range=asked_range)
 
 
 def order(
@@ -90,12 +90,14 @@ def order(
     Verdict
         ours: the median exponent; low, high: the smallest and the largest.
     """
-    slopes, asked = pd.Series(log_slopes(rows_where(frame, where), x, y, by)), Asked.within(bounds)
+    slopes, asked_range = pd.Series(log_slopes(rows_where(frame, where), x, y, by)), AskedRange.within(bounds)
     if slopes.empty:
-        return not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
-    inside = slopes.between(*asked)
-    reason = f"exponent of {what}: {_range(slopes)} in {len(slopes)} differences, asked: {asked}"
-    return result(extremes(slopes), decide(bool(inside.all()), not inside.any()), reason, EXACT, asked=asked)
+        return not_testable(f"no two values of {x} to compare in {dict(where)}", asked_range)
+    inside = slopes.between(*asked_range)
+    reason = f"exponent of {what}: {_range(slopes)} in {len(slopes)} differences, asked: {asked_range}"
+    return result(
+        extremes(slopes), decide(bool(inside.all()), not inside.any()), reason, EXACT, asked_range=asked_range
+    )
 
 
 def best_at(
@@ -112,9 +114,9 @@ def best_at(
         ours: the x of the largest y; low, high: the two x next to it, nan at an end of the range.
     """
     rows = rows_where(frame, where).sort_values(x).reset_index(drop=True)
-    asked = Asked.near(published, within)
+    asked_range = AskedRange.near(published, within)
     if len(rows) < 3:
-        return not_testable(f"fewer than three values of {x} to compare", asked)
+        return not_testable(f"fewer than three values of {x} to compare", asked_range)
     best = int(rows[y].argmax())
     beside = [float(rows[x][i]) if 0 <= i < len(rows) else math.nan for i in (best - 1, best + 1)]
     ours = float(rows[x][best])
@@ -122,8 +124,8 @@ def best_at(
     reason += ", ".join(
         f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[y], strict=True)
     )
-    verdict = decide(asked.low <= ours <= asked.high, True)
-    return result(Interval(ours, *beside), verdict, reason, EXACT, asked=asked)
+    verdict = decide(asked_range.low <= ours <= asked_range.high, True)
+    return result(Interval(ours, *beside), verdict, reason, EXACT, asked_range=asked_range)
 
 
 def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:

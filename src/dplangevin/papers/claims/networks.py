@@ -23,7 +23,7 @@ from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import (
     ATTACK,
     ONE_SPLIT,
-    Asked,
+    AskedRange,
     NetworkEvidence,
     NoRows,
     Verdict,
@@ -67,8 +67,8 @@ def accuracy(
     others : mapping of str to Where, optional
         Other settings to try, by their name. A setting whose guarantee fails does not make the claim hold.
     """
-    asked = Asked.near(published, margin)
-    paper, stand_in = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
+    asked_range = AskedRange.near(published, margin)
+    paper, stand_in = (_near(part, asked_range) for part in _by_network(_runs_where(frame, where), small))
     text, tried = f"published {percent(published)} %, asked: within {points(margin)}", ""
     held = False
     for name, other in (others or {}).items():
@@ -77,10 +77,10 @@ def accuracy(
         except NoRows:
             continue
         for part in parts:
-            if evidence := _near(part, asked):
+            if evidence := _near(part, asked_range):
                 tried += f"; {name}, {evidence.text}"
                 held |= evidence.holds and bool(trusted(part).all())
-    return two_networks(paper, stand_in, text, tried, held, asked=asked)
+    return two_networks(paper, stand_in, text, tried, held, asked_range=asked_range)
 
 
 def above(
@@ -107,7 +107,7 @@ def above(
     size = f"at most {points(margin)} below" if margin else "above it"
     sides = [_in_words(_runs_where(frame, where), where) for where in (first, second)]
     text = f"accuracy of {sides[0]} less that of {sides[1]}, asked: {size}"
-    return two_networks(evidence[0], evidence[1], text, asked=Asked.difference(margin))
+    return two_networks(evidence[0], evidence[1], text, asked_range=AskedRange.difference(margin))
 
 
 def more_covered(
@@ -140,24 +140,24 @@ def more_covered(
     own = f"{words.features(small)}: {interval.mean:+.2f} [{interval.low:.2f}, {interval.high:.2f}] over "
     own += f"{numbers([len(each) for each in means])} seeds ({means[0].mean():.2f}; {means[1].mean():.2f})"
     evidence = NetworkEvidence(interval, interval.mean > 0, direction, own)
-    return two_networks(None, evidence, text, asked=Asked.difference(0.0))
+    return two_networks(None, evidence, text, asked_range=AskedRange.difference(0.0))
 
 
-def _near(rows: pd.DataFrame, asked: Asked) -> NetworkEvidence | None:
+def _near(rows: pd.DataFrame, asked_range: AskedRange) -> NetworkEvidence | None:
     """Return the evidence of one network on a printed accuracy, or None without rows."""
     if rows.empty:
         return None
     interval = t_interval(_by_seed(rows))
-    holds, outside = _compared(interval, asked)
+    holds, outside = _compared(interval, asked_range)
     network = words.features(rows.problem.iloc[0])
     text = f"{network}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows)}"
     return NetworkEvidence(interval, holds, 1 if holds else -1 if outside else 0, text)
 
 
-def _compared(interval: Interval, asked: Asked) -> tuple[bool, bool]:
-    """Return whether the mean lies in the range `asked`, and whether the whole interval lies outside."""
-    outside = interval.low > asked.high or interval.high < asked.low
-    return asked.low <= interval.mean <= asked.high, outside
+def _compared(interval: Interval, asked_range: AskedRange) -> tuple[bool, bool]:
+    """Return whether the mean lies in the range `asked_range`, and whether the whole interval lies outside."""
+    outside = interval.low > asked_range.high or interval.high < asked_range.low
+    return asked_range.low <= interval.mean <= asked_range.high, outside
 
 
 def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) -> NetworkEvidence | None:
@@ -242,7 +242,7 @@ def accuracy_on_features(
     metric : str
         "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
     """
-    asked = Asked.near(published, margin)
+    asked_range = AskedRange.near(published, margin)
     ours = _on_features(frame, paper, stand_in, where, metric)
     if ours is None:
         other = _on_features(frame, stand_in, stand_in, where)
@@ -252,12 +252,12 @@ def accuracy_on_features(
             interval = t_interval(_by_seed(other))
             text = f"{percent(interval.mean)} % {_limits(interval, len(other))}{_price(other)}"
             reason += f" (on {words.features(stand_in)} {text})"
-        return not_testable(reason, asked)
+        return not_testable(reason, asked_range)
     interval = t_interval(_by_seed(ours))
-    holds, outside = _compared(interval, asked)
+    holds, outside = _compared(interval, asked_range)
     reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
     reason += f" {_limits(interval, len(ours))}{_price(ours)}"
-    return result(interval, decide(holds, outside), reason, ONE_SPLIT, asked=asked)
+    return result(interval, decide(holds, outside), reason, ONE_SPLIT, asked_range=asked_range)
 
 
 def weighted_methods(
@@ -324,7 +324,7 @@ def weighted_sum(
     text = f"{what}, asked: above 0" + (f", given away {points(margin)}" if margin else "")
     text += f" and at most {points(most)}" if most < math.inf else ""
     mine = next((one for one in evidence[:-1] if one), None)
-    return two_networks(mine, evidence[-1], text, asked=Asked(0.0 - margin, most))
+    return two_networks(mine, evidence[-1], text, asked_range=AskedRange(0.0 - margin, most))
 
 
 def _sum(
@@ -338,16 +338,16 @@ def _sum(
 ) -> NetworkEvidence | None:
     """Return the evidence of one set of features on a weighted sum, or None if a term has no rows."""
     parts = [(weight, _on_features(frame, name, stand_in, where, metric)) for weight, where in terms]
-    kept = [(weight, rows) for weight, rows in parts if rows is not None]
-    if len(kept) < len(parts):
+    present = [(weight, rows) for weight, rows in parts if rows is not None]
+    if len(present) < len(parts):
         return None
-    values = [(weight, _by_seed(rows)) for weight, rows in kept]
+    values = [(weight, _by_seed(rows)) for weight, rows in present]
     interval = welch(values)
     inside = interval.low > -margin and interval.high <= most
     direction = 1 if inside else -1 if interval.high < -margin or interval.low > most else 0
     each = "; ".join(
         f"{_in_words(rows, where)} {percent(_by_seed(rows).mean())} %{_price(rows)}"
-        for (_, rows), (_, where) in zip(kept, terms, strict=True)
+        for (_, rows), (_, where) in zip(present, terms, strict=True)
     )
     seeds = _limits(interval, *(len(v) for _, v in values))
     text = f"{words.features(name)}: {points(interval.mean, '+')} {seeds} ({each})"
@@ -367,11 +367,11 @@ def _on_features(
 
 def _price(rows: pd.DataFrame) -> str:
     """Return the proven ε of one setting as text, with a note if a condition of its guarantee fails."""
-    tight = float(rows.epsilon_proven.max())
-    if not math.isfinite(tight):
+    largest = float(rows.epsilon_proven.max())
+    if not math.isfinite(largest):
         return ", not private"
     failed = ", a condition of its theorem is not met" if rows.violated.ne("").any() else ""
-    return f" at tight ε {short(tight)}, δ {number(rows.delta.iloc[0])}{failed}"
+    return f" at tight ε {short(largest)}, δ {number(rows.delta.iloc[0])}{failed}"
 
 
 def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
@@ -399,7 +399,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
     own = [price for name, price in known.items() if name != ADD_REMOVE]
     if not own:
         raise NoRows(f"the runs with {_listed(where)} have no proven price")
-    ours, most, asked = min(own), claimed * PRINTED_AS_CLAIMED, Asked(high=claimed)
+    ours, most, asked_range = min(own), claimed * PRINTED_AS_CLAIMED, AskedRange(high=claimed)
     larger = float(rows.delta.iloc[0]) > delta * (1 + 1e-9)
     reason = f"ε {short(claimed)} is claimed at δ {number(delta)}; proven"
     reason += (
@@ -426,7 +426,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
         reason += f"; at δ {number(delta)} each of them is more"
     elif ours > most and prices[ADD_REMOVE] <= most:
         reason += "; at this δ it is kept for add/remove neighbours only"
-    return result(interval, verdict, reason, ATTACK, asked=asked)
+    return result(interval, verdict, reason, ATTACK, asked_range=asked_range)
 
 
 # Helpers of both parts

@@ -38,7 +38,7 @@ from dplangevin.papers.claims.verdicts import (
     RANGE,
     REPRODUCED,
     UNDER_CHOICES,
-    Asked,
+    AskedRange,
     Verdict,
     all_of,
     decide,
@@ -109,26 +109,26 @@ def beats(
         Settings with the value that the paper prints. The paper does not leave them open: other values are
         not tried.
     """
-    asked = Asked.difference(margin)
+    asked_range = AskedRange.difference(margin)
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis, factor)
     except NoCommonRange as error:
-        return _incomparable(first, second, error, asked)
-    comparison = compare(gap, asked.low)
+        return _incomparable(first, second, error, asked_range)
+    comparison = compare(gap, asked_range.low)
     other = words.method(second) + (f" at {number(factor)} ε" if factor != 1 else "")
     over = f"over {_points(axis, gap)} and {comparison.repeats} repeats"
     reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average {over}; "
-    reason += f"{_significant(comparison, asked.low)}{_violations(pair)}"
+    reason += f"{_significant(comparison, asked_range.low)}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "promised" else ""
-    verdict = ordering(comparison, asked.low)
+    verdict = ordering(comparison, asked_range.low)
     if sensitivity:
         experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
         tried = search_pairs(
-            open_runs, dataset, (first, second), axis, experiments, _above(asked.low), asked.low
+            open_runs, dataset, (first, second), axis, experiments, _above(asked_range.low), asked_range.low
         )
         verdict, reason = _with_other_settings(verdict, reason, tried)
-    return result(comparison.interval, verdict, reason, _measure(runs, dataset), asked=asked)
+    return result(comparison.interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
 
 
 def beats_all(
@@ -167,7 +167,7 @@ def beats_all(
     counted = {name for name in others if trusted(select(runs, dataset, name, experiment)).all()}
     reason = _listed_by_verdict(each, counted)
     those = [one for name, one in each.items() if name in counted]
-    nearest, verdict = not_testable(reason, Asked.difference(0.0)), NOT_TESTABLE
+    nearest, verdict = not_testable(reason, AskedRange.difference(0.0)), NOT_TESTABLE
     if those:
         nearest = min(those, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
         verdict = all_of([one["verdict"] for one in those])
@@ -199,12 +199,12 @@ def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
     if not printed:
         return runs
     settings = {variant: variant_settings(variant) for variant in runs.variant.dropna().unique()}
-    kept = [
+    as_printed = [
         variant
         for variant, named in settings.items()
         if all(named.get(key, value) == value for key, value in printed.items())
     ]
-    return runs[runs.variant.isna() | runs.variant.isin(kept)]
+    return runs[runs.variant.isna() | runs.variant.isin(as_printed)]
 
 
 def _above(threshold: float) -> Shown:
@@ -244,12 +244,12 @@ def equal_or_slightly_worse(
     sensitivity : str
         As in `beats`.
     """
-    asked = Asked.near(0.0, slight)
+    asked_range = AskedRange.near(0.0, slight)
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis)
     except NoCommonRange as error:
-        return _incomparable(first, second, error, asked)
+        return _incomparable(first, second, error, asked_range)
     interval, (better, agree, worse) = compare(gap).interval, _agreement(gap, slight)
     reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points(axis, gap)}: "
     reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
@@ -258,13 +258,13 @@ def equal_or_slightly_worse(
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
         other = compare(gap, level=level).interval
-        return other, DIRECTIONS.get(_often(other, often, asked), 0)
+        return other, DIRECTIONS.get(_often(other, often, asked_range), 0)
 
-    verdict = _often(interval, 2 * agree >= gap.shape[1], asked)
+    verdict = _often(interval, 2 * agree >= gap.shape[1], asked_range)
     if sensitivity:
         tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), shown)
         verdict, reason = _with_other_settings(verdict, reason, tried)
-    return result(interval, verdict, reason, _measure(runs, dataset), asked=asked)
+    return result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
 
 
 def _measure(runs: pd.DataFrame, dataset: str) -> str:
@@ -279,10 +279,10 @@ def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
     return better, gap.shape[1] - better - worse, worse
 
 
-def _often(interval: Interval, often: bool, asked: Asked) -> str:
+def _often(interval: Interval, often: bool, asked_range: AskedRange) -> str:
     """Return the verdict of `equal_or_slightly_worse`."""
-    inside = interval.low >= asked.low and interval.high <= asked.high
-    apart = interval.low > 0 or interval.high < asked.low
+    inside = interval.low >= asked_range.low and interval.high <= asked_range.high
+    apart = interval.low > 0 or interval.high < asked_range.low
     return decide(often and inside, apart and not often)
 
 
@@ -346,7 +346,7 @@ def reaches_baseline(
         tried = search_pairs(there, dataset, (first, baseline), "promised", (sensitivity, experiment), shown)
         verdict, reason = _with_other_settings(verdict, reason, tried)
     ours = start if start < math.inf else math.nan
-    return result(Interval(ours, low, ours), verdict, reason, RANGE, asked=Asked(high=by))
+    return result(Interval(ours, low, ours), verdict, reason, RANGE, asked_range=AskedRange(high=by))
 
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
@@ -417,14 +417,14 @@ def price_of_standard_step(
         low, high: the smallest and the largest such ε among the other settings.
     """
     rows = select(runs, dataset, method, experiment)
-    ours, asked = _price(rows), Asked(high=by)
+    ours, asked_range = _price(rows), AskedRange(high=by)
     verdict = REPRODUCED if ours <= by else CONTRADICTED
     name = words.method(method)
     if math.isnan(ours):
         reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
     else:
         reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
-    reason += f"; asked: {asked}"
+    reason += f"; asked: {asked_range}"
     low, high = math.nan, math.nan
     if sensitivity and _covers(runs, dataset, sensitivity, [method]):
         settings = _settings(runs, dataset, method, (sensitivity, sensitivity))
@@ -439,15 +439,15 @@ def price_of_standard_step(
                 reason += f"{points(LEARNED)} above the majority class"
             settings = useful
         prices = {key: price for key, part in settings.items() if not math.isnan(price := _price(part))}
-        kept = {key: price for key, price in prices.items() if price <= by}
-        reason += f"; it costs {asked} in {len(kept)} of the {len(settings)} settings tried"
+        cheap_enough = {key: price for key, price in prices.items() if price <= by}
+        reason += f"; it costs {asked_range} in {len(cheap_enough)} of the {len(settings)} settings tried"
         if prices:
             low, high = min(prices.values()), max(prices.values())
             key = min(prices, key=lambda key: prices[key])
             reason += f", the least {short(low)} with {words.variant(variant_settings(key[0]), key[1])}"
-        if kept and verdict != REPRODUCED:
+        if cheap_enough and verdict != REPRODUCED:
             verdict = UNDER_CHOICES
-    return result(Interval(ours, low, high), verdict, reason, RANGE, asked=asked)
+    return result(Interval(ours, low, high), verdict, reason, RANGE, asked_range=asked_range)
 
 
 def _price(rows: pd.DataFrame) -> float:
@@ -489,8 +489,8 @@ def better_where_mixed(
         mean = select(runs, dataset, name, experiment, metric, variant).groupby("epsilon").value.mean()
         tables[name] = pd.DataFrame({"r_hat": worst, "value": mean})
     both = tables[first].merge(tables[second], on="epsilon", suffixes=("_first", "_second"))
-    kept, asked = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED], Asked(low=1.0)
-    if kept.empty:
+    mixed, asked_range = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED], AskedRange(low=1.0)
+    if mixed.empty:
         ranges = words.listed(
             [
                 f"{short(table.r_hat.min())} to {short(table.r_hat.max())} for {words.method(name)}"
@@ -498,17 +498,19 @@ def better_where_mixed(
             ]
         )
         reason = f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {ranges}"
-        return not_testable(reason, asked)
-    ratio = kept.value_first / kept.value_second
+        return not_testable(reason, asked_range)
+    ratio = mixed.value_first / mixed.value_second
     ratio = ratio if larger else 1 / ratio
     verdict = decide(bool((ratio > 1).all()), bool((ratio <= 1).all()))
     at = ", ".join(
-        f"{short(value)} at ε {number(epsilon)}" for epsilon, value in zip(kept.index, ratio, strict=True)
+        f"{short(value)} at ε {number(epsilon)}" for epsilon, value in zip(mixed.index, ratio, strict=True)
     )
     top, bottom = (words.method(name) for name in ((first, second) if larger else (second, first)))
     smallest = float(ratio.min())
     reason = f"{words.column(metric)} of {top} over that of {bottom}: {at}; there is no interval"
-    return result(Interval(smallest, smallest, float(ratio.max())), verdict, reason, RANGE, asked=asked)
+    return result(
+        Interval(smallest, smallest, float(ratio.max())), verdict, reason, RANGE, asked_range=asked_range
+    )
 
 
 # Numbers about theorems and data
@@ -526,19 +528,21 @@ def theorem_costs_more(
     Verdict
         ours: the median ratio over budgets; low, high: the extremes, which are not a confidence interval.
     """
-    asked = Asked(low=1.0)
+    asked_range = AskedRange(low=1.0)
     rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
     rows = rows[
         np.isfinite(rows.epsilon_promised) & (rows.epsilon_proven > 0) & np.isfinite(rows.epsilon_proven)
     ]
     if rows.empty:
-        return not_testable(f"{words.method(method)} has no finite tight ε", asked)
+        return not_testable(f"{words.method(method)} has no finite tight ε", asked_range)
     ratio = rows.epsilon_promised / rows.epsilon_proven
     reason = (
         f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
         f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
     )
-    return result(extremes(ratio), decide(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked=asked)
+    return result(
+        extremes(ratio), decide(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked_range=asked_range
+    )
 
 
 def theorem4_constant(
@@ -565,15 +569,15 @@ def theorem4_constant(
     def product(at: float) -> float:
         return 128 * math.log(2.5 * n / at) * math.log(2 / at)
 
-    ours, asked = product(delta), Asked.within(bounds)
-    verdict = REPRODUCED if asked.low <= ours <= asked.high else CONTRADICTED
+    ours, asked_range = product(delta), AskedRange.within(bounds)
+    verdict = REPRODUCED if asked_range.low <= ours <= asked_range.high else CONTRADICTED
     reason = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) is {ours:.0f} at T = τ, N = {n:.0f} and δ = {number(delta)}"
-    reason += f"; the words are read as {asked}"
-    if verdict == CONTRADICTED and product(1 - ROUNDING) < asked.high < ours:
-        smallest = float(brentq(lambda at: product(at) - asked.high, delta, 1 - ROUNDING))
+    reason += f"; the words are read as {asked_range}"
+    if verdict == CONTRADICTED and product(1 - ROUNDING) < asked_range.high < ours:
+        smallest = float(brentq(lambda at: product(at) - asked_range.high, delta, 1 - ROUNDING))
         reason += f", which it is from δ = {short(smallest)} on"
         verdict = UNDER_CHOICES
-    return result(single(ours), verdict, reason, EXACT, asked=asked)
+    return result(single(ours), verdict, reason, EXACT, asked_range=asked_range)
 
 
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
@@ -585,7 +589,7 @@ def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> V
     verdict = REPRODUCED if ours == published else CONTRADICTED
     reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
     reason += f"; {published} are printed"
-    return result(single(ours), verdict, reason, EXACT, asked=Asked.near(published))
+    return result(single(ours), verdict, reason, EXACT, asked_range=AskedRange.near(published))
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
@@ -613,10 +617,10 @@ def _mean_gap(first: str, second: str, mean: float) -> str:
     return f"the accuracy of {words.method(first)} is {points(abs(mean))} {side} that of {second}"
 
 
-def _incomparable(first: str, second: str, error: NoCommonRange, asked: Asked) -> Verdict:
+def _incomparable(first: str, second: str, error: NoCommonRange, asked_range: AskedRange) -> Verdict:
     """Return "not testable", because two methods have no budgets in common."""
     reason = f"{words.method(first)} and {words.method(second)} cannot be compared: {error}"
-    return not_testable(reason, asked)
+    return not_testable(reason, asked_range)
 
 
 def _significant(comparison: Comparison, threshold: float) -> str:
@@ -641,11 +645,11 @@ def _violations(pair: Iterable[pd.DataFrame]) -> str:
     for rows in pair:
         diverged = rows.violated.str.contains(DIVERGED)
         failed = rows.violated.str.split("; ").map(lambda notes: any(n and DIVERGED not in n for n in notes))
-        for what, kept in (
+        for what, concerned in (
             ("violates a condition of its guarantee", failed),
             ("has diverged chains", diverged),
         ):
-            if n := rows[kept].epsilon.nunique():
+            if n := rows[concerned].epsilon.nunique():
                 text += f"; {words.method(rows.method.iloc[0])} {what} at {n} of its budgets"
     return text
 
@@ -707,7 +711,7 @@ def search_pairs(
     first, second = (_settings(runs, dataset, method, experiments) for method in methods)
     pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
     level = 1 - 0.05 / max(1, len(pairs))
-    found: list[tuple[Interval, int]] = []
+    outcomes: list[tuple[Interval, int]] = []
     held = []
     for a, b in pairs:
         try:
@@ -715,25 +719,25 @@ def search_pairs(
         except NoCommonRange:
             continue
         interval, direction = shown(gap, level)
-        found.append((interval, direction))
+        outcomes.append((interval, direction))
         if direction == 1:
             settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
-            named = [f"{words.method(m)} ({said})" for m, said in zip(methods, settings, strict=True)]
+            named = [f"{words.method(m)} ({setting})" for m, setting in zip(methods, settings, strict=True)]
             text = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: {_corrected(interval)}"
             held.append((second[b].value.mean(), interval.low, text))
-    text = f"; of the {len(pairs)} pairs of settings tried {_both_sides(found)}"
-    if threshold is not None and found:
-        above = sum(interval.low > threshold for interval, _ in found)
-        below = sum(interval.high < threshold for interval, _ in found)
-        half = float(np.median([(interval.high - interval.low) / 2 for interval, _ in found]))
+    text = f"; of the {len(pairs)} pairs of settings tried {_both_sides(outcomes)}"
+    if threshold is not None and outcomes:
+        above = sum(interval.low > threshold for interval, _ in outcomes)
+        below = sum(interval.high < threshold for interval, _ in outcomes)
+        half = float(np.median([(interval.high - interval.low) / 2 for interval, _ in outcomes]))
         text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
         text += f"{points(half)} in half of such searches"
     return text + (f"; for example {max(held)[2]}" if held else ""), bool(held)
 
 
-def _both_sides(found: Sequence[tuple[Interval, int]]) -> str:
+def _both_sides(outcomes: Sequence[tuple[Interval, int]]) -> str:
     """Return in words how many comparisons show a claim and how many its opposite."""
-    agree, contradict = (sum(direction == side for _, direction in found) for side in (1, -1))
+    agree, contradict = (sum(direction == side for _, direction in outcomes) for side in (1, -1))
     return f"{agree} agree with the claim beyond chance and {contradict} contradict it"
 
 
@@ -775,7 +779,7 @@ def search_against_all(
     }
     tried = {a: [b for each in of for b in each] for a, of in matched.items() if all(of)}
     comparisons = sum(map(len, tried.values()))
-    found: list[tuple[Interval, int]] = []
+    outcomes: list[tuple[Interval, int]] = []
     held = []
     for a, against in tried.items():
         try:
@@ -785,11 +789,11 @@ def search_against_all(
         each = [shown(gap, 1 - 0.05 / comparisons) for gap in gaps]
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
         direction = min(direction for _, direction in each)
-        found.append((least, direction))
+        outcomes.append((least, direction))
         if direction == 1:
-            said = words.variant(variant_settings(a[0]), a[1])
-            held.append((least.low, f"{words.method(first)} ({said}): at least {_corrected(least)}"))
-    text = f"; of the {len(tried)} settings of {words.method(first)} tried {_both_sides(found)}"
+            setting = words.variant(variant_settings(a[0]), a[1])
+            held.append((least.low, f"{words.method(first)} ({setting}): at least {_corrected(least)}"))
+    text = f"; of the {len(tried)} settings of {words.method(first)} tried {_both_sides(outcomes)}"
     return text + (f"; for example {max(held)[1]}" if held else ""), bool(held)
 
 
@@ -837,6 +841,6 @@ def _settings(
         here = rows[rows.experiment.eq(experiment)]
         if not here.empty:
             keys = ["variant", "scaling", "adjacency"]
-            kept = trusted(here).groupby([*(here[key] for key in keys), here.epsilon]).transform("all")
-            return {(str(v), str(s), str(a)): group for (v, s, a), group in here[kept].groupby(keys)}
+            sound = trusted(here).groupby([*(here[key] for key in keys), here.epsilon]).transform("all")
+            return {(str(v), str(s), str(a)): group for (v, s, a), group in here[sound].groupby(keys)}
     return {}

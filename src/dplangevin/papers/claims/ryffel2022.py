@@ -36,7 +36,7 @@ from dplangevin.papers.claims.verdicts import (
     RANGE,
     REPRODUCED,
     UNDER_CHOICES,
-    Asked,
+    AskedRange,
     NoRows,
     Verdict,
     Where,
@@ -82,7 +82,7 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
         f"at {', '.join(at)}: {short(worst['exact'])} against {short(worst['bound'])}"
     )
     interval = Interval(float(ratios.max()), float(ratios.min()), float(ratios.max()))
-    return result(interval, decide(above == 0, above > 0), reason, EXACT, asked=Asked(high=1.0))
+    return result(interval, decide(above == 0, above > 0), reason, EXACT, asked_range=AskedRange(high=1.0))
 
 
 def bracketed(
@@ -108,15 +108,15 @@ def bracketed(
     rows = rows_where(frame, where)
     wide = rows.pivot_table(index=list(keys), columns="quantity", values="epsilon", aggfunc="first")
     below, above = wide[attack] / wide[claimed], wide[proven] / wide[claimed]
-    kept, largest = int((above <= 1).sum()), float(below.max())
-    said = f"{short(wide[claimed].min())} to {short(wide[claimed].max())}"
+    holding, largest = int((above <= 1).sum()), float(below.max())
+    promised = f"{short(wide[claimed].min())} to {short(wide[claimed].max())}"
     reason = (
-        f"in {len(wide)} settings the claimed ε is {said}; an attack shows at most {largest:.2g} of it, and it is "
-        f"proven in {kept}: what we can prove is {above.min():.2g} to {above.max():.3g} times as much"
+        f"in {len(wide)} settings the claimed ε is {promised}; an attack shows at most {largest:.2g} of it, and it is "
+        f"proven in {holding}: what we can prove is {above.min():.2g} to {above.max():.3g} times as much"
     )
     interval = Interval(float(above.max()), largest, float(above.max()))
-    verdict = decide(kept == len(wide), largest > 1)
-    return result(interval, verdict, reason, ATTACK, asked=Asked(high=1.0))
+    verdict = decide(holding == len(wide), largest > 1)
+    return result(interval, verdict, reason, ATTACK, asked_range=AskedRange(high=1.0))
 
 
 def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> Verdict:
@@ -128,7 +128,7 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
     verdict = decide(equal_as_printed(ours, 1.0, 1), False)
-    return result(single(ours), verdict, reason, "", asked=Asked.near(1.0))
+    return result(single(ours), verdict, reason, "", asked_range=AskedRange.near(1.0))
 
 
 def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
@@ -142,11 +142,11 @@ def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
-    values, asked = table.condition, Asked(low=least)
+    values, asked_range = table.condition, AskedRange(low=least)
     listed = ", ".join(f"{words.features(row.task)}: {row.condition:.3g}" for row in table.itertuples())
     interval = Interval(float(values.min()), float(values.min()), float(values.max()))
     verdict = decide(bool((values >= least).all()), bool((values < least).all()))
-    return result(interval, verdict, f"β/λ {asked}: {listed}", RANGE, asked=asked)
+    return result(interval, verdict, f"β/λ {asked_range}: {listed}", RANGE, asked_range=asked_range)
 
 
 def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping[str, float]) -> Verdict:
@@ -172,7 +172,7 @@ def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping
     )
     reason = f"of {total} training images: {listed}"
     verdict = decide(largest < TRUNCATION, largest >= TRUNCATION)
-    return result(single(largest), verdict, reason, EXACT, asked=Asked(high=TRUNCATION))
+    return result(single(largest), verdict, reason, EXACT, asked_range=AskedRange(high=TRUNCATION))
 
 
 def growth_ratio(
@@ -269,7 +269,7 @@ def printed(
     else:
         held = any(equal_as_printed(other, published, digits) for other in others.values())
         verdict = UNDER_CHOICES if held else CONTRADICTED
-    return result(interval, verdict, reason, EXACT, asked=Asked.near(published))
+    return result(interval, verdict, reason, EXACT, asked_range=AskedRange.near(published))
 
 
 def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdict:
@@ -286,10 +286,10 @@ def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdi
     above, below = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
     interval = Interval(min(gaps), min(gaps), max(gaps))
     ties = len(gaps) - above - below
-    said = f"above in {above}, tied in {ties} and below in {below} of {len(gaps)} printed pairs"
-    reason = f"{said}, by {max(gaps):.2g} at most"
+    counts = f"above in {above}, tied in {ties} and below in {below} of {len(gaps)} printed pairs"
+    reason = f"{counts}, by {max(gaps):.2g} at most"
     verdict = decide(above == len(gaps), below == len(gaps))
-    return result(interval, verdict, reason, RANGE, asked=Asked.difference(0.0))
+    return result(interval, verdict, reason, RANGE, asked_range=AskedRange.difference(0.0))
 
 
 def ratio(
@@ -342,7 +342,7 @@ def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: 
         listed = ", ".join(f"{words.features(name)}: {value:.3g}" for name, value in have.items())
         return not_testable(
             f"there are no {words.features(features)}, and β of other networks says nothing ({listed or 'none'})",
-            Asked.near(published),
+            AskedRange.near(published),
         )
     return printed(frame, value=float(rows.smoothness.iloc[0]), published=published, digits=digits, others={})
 
@@ -357,8 +357,8 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
-    narrow, wide, asked = table.ratio_classes, table.ratio_theorem, Asked(high=most)
-    reason = f"asked: {asked}; " + ", ".join(
+    narrow, wide, asked_range = table.ratio_classes, table.ratio_theorem, AskedRange(high=most)
+    reason = f"asked: {asked_range}; " + ", ".join(
         f"{words.features(row.task)}: {row.ratio_classes:.2g} with d = classes, "
         f"{row.ratio_theorem:.2g} with d = classes x features"
         for row in table.itertuples()
@@ -367,7 +367,7 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
     verdict = decide(bool((narrow <= most).all()), not (wide <= most).any())
     if verdict != REPRODUCED and (wide <= most).all():
         verdict = UNDER_CHOICES
-    return result(interval, verdict, reason, RANGE, asked=asked)
+    return result(interval, verdict, reason, RANGE, asked_range=asked_range)
 
 
 def lemma(
@@ -422,8 +422,8 @@ def lemma(
     reason = f"{what}: {worst[2.0]:.4g} with λ|W|², {worst[1.0]:.4g} with (λ/2)|W|², over {len(ratios[2.0])} points"
     interval = Interval(worst[2.0], min(ratios[2.0]), max(ratios[2.0]))
     verdict = REPRODUCED if held[2.0] else UNDER_CHOICES if held[1.0] else CONTRADICTED
-    asked = Asked(high=1.0) if top else Asked(low=1.0)
-    return result(interval, verdict, reason, EXACT, asked=asked)
+    asked_range = AskedRange(high=1.0) if top else AskedRange(low=1.0)
+    return result(interval, verdict, reason, EXACT, asked_range=asked_range)
 
 
 def hessian(w: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -57,8 +57,8 @@ def marks(claims: Iterable[Claim]) -> str:
 
 def by_exhibit(claims: Iterable[Claim]) -> dict[str, Counter[str]]:
     """Return, for each exhibit, how many of the claims that it shows have each verdict."""
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for claim in claims:
         for name in shown_by(claim):
-            found.setdefault(name, Counter())[claim["verdict"]] += 1
-    return found
+            counts.setdefault(name, Counter())[claim["verdict"]] += 1
+    return counts

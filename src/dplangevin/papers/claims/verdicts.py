@@ -64,7 +64,7 @@ class NoRows(ValueError):
     """The error that the rows which a rule needs do not exist."""
 
 
-class Asked(NamedTuple):
+class AskedRange(NamedTuple):
     """The range in which a claim asks our number to lie, in the unit of that number.
 
     `low` and `high` are the ends; an open end is infinite. A printed number is both ends.
@@ -74,18 +74,18 @@ class Asked(NamedTuple):
     high: float = math.inf
 
     @classmethod
-    def within(cls, bounds: Bounds) -> Asked:
+    def within(cls, bounds: Bounds) -> AskedRange:
         """Return the range from a lower and an upper end, either of which may be None."""
         low, high = bounds
         return cls(-math.inf if low is None else low, math.inf if high is None else high)
 
     @classmethod
-    def near(cls, value: float, margin: float = 0.0) -> Asked:
+    def near(cls, value: float, margin: float = 0.0) -> AskedRange:
         """Return the range of values at most `margin` (>= 0) from a value."""
         return cls(value - margin, value + margin)
 
     @classmethod
-    def difference(cls, margin: float) -> Asked:
+    def difference(cls, margin: float) -> AskedRange:
         """Return the range above 0, or down to `margin` (>= 0) below 0."""
         return cls(low=0.0 - margin)  # -margin would be -0.0 for 0
 
@@ -122,7 +122,7 @@ class NetworkEvidence(NamedTuple):
 
 
 def result(
-    interval: Interval, verdict: str, reason: str, measure: str = INTERVAL, *, asked: Asked | None
+    interval: Interval, verdict: str, reason: str, measure: str = INTERVAL, *, asked_range: AskedRange | None
 ) -> Verdict:
     """Return a verdict with our number and its limits.
 
@@ -132,12 +132,12 @@ def result(
         Our number and its limits; nan where there is none.
     measure : str
         What the limits are, one of MEASURES. It becomes "" if it needs limits and there are none.
-    asked : Asked or None
+    asked_range : AskedRange or None
         What the claim asks of our number; None (nan in the table) if that is no range.
     """
     limits = {"ours": interval.mean, "low": interval.low, "high": interval.high}
     bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high)
-    asked_low, asked_high = asked or (math.nan, math.nan)
+    asked_low, asked_high = asked_range or (math.nan, math.nan)
     return {
         **limits,
         "asked_low": asked_low,
@@ -249,9 +249,9 @@ def with_power(row: Verdict, unit: str) -> Verdict:
     return {**row, "reason": f"{row['reason']}; such runs show a difference of {size} half of the time"}
 
 
-def not_testable(reason: str, asked: Asked | None = None) -> Verdict:
-    """Return the verdict "not testable"; `asked` is as in `result`, or None if no rule was applied."""
-    return result(Interval(math.nan, math.nan, math.nan), NOT_TESTABLE, reason, asked=asked)
+def not_testable(reason: str, asked_range: AskedRange | None = None) -> Verdict:
+    """Return the verdict "not testable"; `asked_range` is as in `result`, or None if no rule was applied."""
+    return result(Interval(math.nan, math.nan, math.nan), NOT_TESTABLE, reason, asked_range=asked_range)
 
 
 def single(value: float) -> Interval:
@@ -339,14 +339,18 @@ def within(
     measure : str
         What the values are, one of MEASURES.
     """
-    asked = Asked.within(bounds)
-    inside = int(values.between(*asked).sum())
+    asked_range = AskedRange.within(bounds)
+    inside = int(values.between(*asked_range).sum())
     interval = extremes(values)
     spread = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (interval.low, interval.high)))
     cases = "1 case" if len(values) == 1 else f"{len(values)} cases"
-    reason = f"{reason} {spread} in {cases}, asked: {asked}; {inside} of {len(values)} hold"
+    reason = f"{reason} {spread} in {cases}, asked: {asked_range}; {inside} of {len(values)} hold"
     return result(
-        interval, decide(inside == len(values), strict or inside == 0), reason, measure, asked=asked
+        interval,
+        decide(inside == len(values), strict or inside == 0),
+        reason,
+        measure,
+        asked_range=asked_range,
     )
 
 
@@ -362,7 +366,7 @@ def two_networks(
     others: str = "",
     elsewhere: bool = False,
     *,
-    asked: Asked,
+    asked_range: AskedRange,
 ) -> Verdict:
     """Return a verdict from the evidence of the paper's network and of a small one.
 
@@ -381,7 +385,7 @@ def two_networks(
     ----------
     paper, small : NetworkEvidence or None
         Evidence of each network; None if it was not trained.
-    text, asked : str, Asked
+    text, asked_range : str, AskedRange
         What is asked, in words and as a range.
     others, elsewhere : str, bool
         What other settings give, in words, and whether the claim holds in one of them.
@@ -407,4 +411,7 @@ def two_networks(
     direction = paper.direction if paper is not None else 0
     if not direction and small is not None and stands_in:
         direction = small.direction
-    return {**result(present[0].interval, verdict, reason, ONE_SPLIT, asked=asked), "direction": direction}
+    return {
+        **result(present[0].interval, verdict, reason, ONE_SPLIT, asked_range=asked_range),
+        "direction": direction,
+    }

@@ -21,7 +21,7 @@ import pandas as pd
 from dplangevin.papers.claims.verdicts import (
     EXACT,
     INTERVAL,
-    Asked,
+    AskedRange,
     Bounds,
     Verdict,
     Where,
@@ -71,7 +71,7 @@ def covered(
             float
         )
     intervals = [Interval(*row) for row in values]
-    low, high = asked = Asked.within(bounds)
+    low, high = asked_range = AskedRange.within(bounds)
     inside = sum(low <= one.low and one.high <= high for one in intervals)
     outside = sum(one.high < low or one.low > high for one in intervals)
     middle = (low + high) / 2 if math.isfinite(low + high) else low if math.isfinite(low) else high
@@ -81,7 +81,7 @@ def covered(
         f"{outside}; the furthest {furthest.mean:.3g} [{furthest.low:.3g}, {furthest.high:.3g}]"
     )
     verdict = decide(inside == len(intervals), outside == len(intervals))
-    return result(furthest, verdict, reason, INTERVAL, asked=asked)
+    return result(furthest, verdict, reason, INTERVAL, asked_range=asked_range)
 
 
 def nearer_to_one(
@@ -114,7 +114,7 @@ def nearer_to_one(
         f"{what}: below 1 beyond the 95 % intervals in {shown} of {len(ratios)} comparisons, above it in {opposite}; "
         f"the largest {ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]"
     )
-    return result(ours, verdict, reason, INTERVAL, asked=Asked(high=1.0))
+    return result(ours, verdict, reason, INTERVAL, asked_range=AskedRange(high=1.0))
 
 
 def _distance(rows: pd.DataFrame) -> Interval:
@@ -148,4 +148,4 @@ def together(frame: pd.DataFrame, *, first: str, second: str, small: float, larg
         f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: {named}"
     )
     largest = float((high - low).max())
-    return result(single(largest), verdict, reason, EXACT, asked=None)
+    return result(single(largest), verdict, reason, EXACT, asked_range=None)

@@ -16,7 +16,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.verdicts import Asked
+from dplangevin.papers.claims.verdicts import AskedRange
 from dplangevin.text import distinct, number
 
 PAPERS = {
@@ -292,7 +292,7 @@ def _bounds(row: pd.Series) -> str:
 
 def _asks(row: pd.Series) -> str:
     """Return what the claim asks of our number in words, or "" if that is no range."""
-    wanted = asked(row)
+    wanted = asked_range(row)
     if wanted is None or _reference(row):
         return ""
     if wanted.low == wanted.high:
@@ -309,7 +309,7 @@ def _asks(row: pd.Series) -> str:
 
 def _reference(row: pd.Series) -> str:
     """Return what our number is a multiple of, in words, if it is our value over the value of the claim; else ""."""
-    wanted = asked(row)
+    wanted = asked_range(row)
     if row.unit != "ratio" or wanted is None or 1 not in wanted:
         return ""
     if wanted.low == wanted.high:
@@ -371,9 +371,9 @@ def digits(value: float) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
-def asked(row: pd.Series) -> Asked | None:
+def asked_range(row: pd.Series) -> AskedRange | None:
     """Return the range that the claim asks our number to lie in, or None if there is no such range."""
-    return None if pd.isna(row.asked_low) else Asked(row.asked_low, row.asked_high)
+    return None if pd.isna(row.asked_low) else AskedRange(row.asked_low, row.asked_high)
 
 
 # The interval plot
@@ -391,7 +391,7 @@ def plot(row: pd.Series) -> Markup:
     bracketed = row.measure == verdicts.ATTACK and pd.notna(row.low) and pd.notna(row.high)
     if math.isinf(row.ours) or not (known or bracketed):
         return Markup("")
-    wanted = asked(row)
+    wanted = asked_range(row)
     ends = [end for end in (row.low, row.high) if not pd.isna(end)]
     values = [*([row.ours] if known else []), *ends, *(wanted or ())]
     finite = [float(value) for value in values if math.isfinite(value)]
