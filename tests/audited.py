@@ -327,7 +327,7 @@ def attacked(
 
 
 def prices(plan: Plan, delta: float = DELTA) -> tuple[float, float]:
-    """The tight price at delta, and the claim."""
+    """The proven price at delta, and the claim."""
     promise = plan.guarantee
     return Tight().epsilon(promise.event, delta, promise.adjacency), promise.epsilon
 

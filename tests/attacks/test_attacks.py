@@ -1,4 +1,4 @@
-"""The attacks' laws against independent computations, and their strength against tight prices."""
+"""The attacks' laws against independent computations, and their strength against proven prices."""
 
 import math
 

@@ -276,8 +276,8 @@ class Pate:
 
         `not_private` contains the number of labels, the share of correct labels and the share of correct
         teacher votes.  It also contains the data-dependent epsilon of this run and its released value, and
-        with "data_dependent" sigma_2.  The data-dependent epsilon comes from a Renyi divergence.  So a tight
-        price that does not look at the votes can be smaller.
+        with "data_dependent" sigma_2.  The data-dependent epsilon comes from a Renyi divergence.  So a
+        proven epsilon that holds for any votes can be smaller.
         """
         vote = self._vote(problem.facts)
         seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)

@@ -49,7 +49,7 @@ def test_an_upper_bound_is_no_measurement() -> None:
     found = analyses.guarantee(pd.DataFrame([{**ROW, "tight": 0, "attack_runs": 0}]), id="a")
     assert math.isnan(found["ours"])
     assert (found["low"], found["high"]) == (0.5, 2.0)
-    assert "proven is at most 2" in found["reason"]
+    assert "the proven ε is 2" in found["reason"]
     assert "one pair that the theorem's hypotheses admit costs exactly 0.5" in found["reason"]
 
 

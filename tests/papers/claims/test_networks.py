@@ -147,7 +147,7 @@ def test_reason_tells_the_price_and_a_failed_condition() -> None:
     frame = both(0.9, 0.9).assign(violated="T too small")
     reason = rules.accuracy(frame, where=CELL, published=0.9, margin=0.01, small="tanh")["reason"]
     assert (
-        "at tight ε 0.98 add/remove, 1.78 replace-one, δ 1e-5, a condition of its guarantee fails" in reason
+        "at proven ε 0.98 add/remove, 1.78 replace-one, δ 1e-5, a condition of its guarantee fails" in reason
     )
     free = both(0.9, None).assign(epsilon_add_remove=INF)
     assert "not private" in rules.accuracy(free, where=CELL, published=0.9, margin=0.01)["reason"]
@@ -177,7 +177,7 @@ def test_cell_of_a_network_that_we_lack() -> None:
     assert math.isnan(found["ours"])
     assert "no ResNet-18 features of CIFAR-10" in found["reason"]
     assert (
-        "on ResNet-20 features of CIFAR-10 68.00 % [67.79, 68.21] over 4 seeds at tight ε 1.9"
+        "on ResNet-20 features of CIFAR-10 68.00 % [67.79, 68.21] over 4 seeds at proven ε 1.9"
         in found["reason"]
     )
 

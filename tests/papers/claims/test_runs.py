@@ -55,7 +55,7 @@ def test_margin_turns_beats_into_as_well_as() -> None:
 def test_audited_axis_says_how_it_interpolates() -> None:
     found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="proven")
     assert found["verdict"] == verdicts.REPRODUCED
-    assert "equal tight ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]
+    assert "equal proven ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]
     apart = beats(run_rows("ops", [0.75, 0.8, 0.85], epsilon_proven=1e3), OBJPERT, axis="proven")
     assert apart["verdict"] == verdicts.NOT_TESTABLE
     assert math.isnan(apart["ours"])

@@ -21,7 +21,7 @@ BUDGETS = (0.25, 1.0, 4.0)
 def points(
     run: str, variants: Sequence[str], budgets: Sequence[float] = BUDGETS, **more: Any
 ) -> list[dict[str, Any]]:
-    """Rows of a run whose tight price is half of what was asked; accuracy and log loss of four seeds."""
+    """Rows of a run whose proven ε is half of what was asked; accuracy and log loss of four seeds."""
     rows: list[dict[str, Any]] = []
     empty = {name: "" if name in TEXT else math.nan for name in COLUMNS}
     run_columns = {"experiment": "sweep", "dataset": "abalone", "run": run, "method": run, "scaling": "unit"}

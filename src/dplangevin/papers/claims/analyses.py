@@ -77,7 +77,7 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     asked_range = AskedRange(high=claimed)
     if not text["mechanism"]:
         return not_testable(text["note"], asked_range)
-    price = "the tight price is" if row.tight else "proven is at most"
+    price = "the proven ε (attained) is" if row.tight else "the proven ε is"
     reason = f"ε {short(claimed)} is claimed, {price} {short(ours)} for replace-one neighbours"
     reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
     if not math.isnan(row.epsilon_formula):

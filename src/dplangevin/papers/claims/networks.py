@@ -211,7 +211,7 @@ def _prices(rows: pd.DataFrame) -> str:
         return ", not private"
     ones = f"{short(rows.epsilon_add_remove.max())} add/remove, {short(rows.epsilon_replace_one.max())} replace-one"
     failed = ", a condition of its guarantee fails" if rows.violated.ne("").any() else ""
-    return f" at tight ε {ones}, δ {number(rows.delta.iloc[0])}{failed}"
+    return f" at proven ε {ones}, δ {number(rows.delta.iloc[0])}{failed}"
 
 
 # Softmax regressions on features, and fine-tuning
@@ -371,7 +371,7 @@ def _price(rows: pd.DataFrame) -> str:
     if not math.isfinite(largest):
         return ", not private"
     failed = ", a condition of its theorem is not met" if rows.violated.ne("").any() else ""
-    return f" at tight ε {short(largest)}, δ {number(rows.delta.iloc[0])}{failed}"
+    return f" at proven ε {short(largest)}, δ {number(rows.delta.iloc[0])}{failed}"
 
 
 def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -> Verdict:
@@ -447,14 +447,14 @@ def _listed(where: Where) -> str:
 
 
 def _in_words(rows: pd.DataFrame, where: Where) -> str:
-    """Return in words what the rows picked by `where` are, such as "DP-SGLD at a tight ε of 0.99"."""
+    """Return in words what the rows picked by `where` are, such as "DP-SGLD at a proven ε of 0.99"."""
     row = rows.iloc[0]
     parts = [words.method(row.method)]
     if "block" in where or "run" in where:
         parts.append(words.BLOCKS.get(row.block, ""))
         if row.block == "equal":
             parts.append(
-                f"at a tight ε of {short(row.epsilon)}" if "epsilon" in where else "at equal tight ε"
+                f"at a proven ε of {short(row.epsilon)}" if "epsilon" in where else "at equal proven ε"
             )
     if "calibration" in where:
         parts.append(

@@ -534,10 +534,10 @@ def theorem_costs_more(
         np.isfinite(rows.epsilon_promised) & (rows.epsilon_proven > 0) & np.isfinite(rows.epsilon_proven)
     ]
     if rows.empty:
-        return not_testable(f"{words.method(method)} has no finite tight ε", asked_range)
+        return not_testable(f"{words.method(method)} has no finite proven ε", asked_range)
     ratio = rows.epsilon_promised / rows.epsilon_proven
     reason = (
-        f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its tight ε, "
+        f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its proven ε, "
         f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
     )
     return result(
@@ -608,7 +608,7 @@ def _points(axis: str, gap: pd.DataFrame) -> str:
     if axis == "promised":
         return f"{gap.shape[1]} budgets"
     low, high = np.exp([gap.columns.min(), gap.columns.max()])
-    return f"{gap.shape[1]} points of equal tight ε from {low:.3g} to {high:.3g} (interpolated in ln ε)"
+    return f"{gap.shape[1]} points of equal proven ε from {low:.3g} to {high:.3g} (interpolated in ln ε)"
 
 
 def _mean_gap(first: str, second: str, mean: float) -> str:

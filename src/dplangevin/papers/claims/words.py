@@ -56,8 +56,8 @@ VALUES = {
     **{("adjacency", kind): f"{name} neighbours" for kind, name in NEIGHBOURS.items()},
 }
 CURVES = {
-    "tight": "the tight accountant, add/remove",
-    "tight_replace_one": "the tight accountant, replace-one",
+    "tight": "the proven ε, add/remove",
+    "tight_replace_one": "the proven ε, replace-one",
     "moments_32": "the moments accountant with 32 orders",
     "moments_256": "the moments accountant with 256 orders",
     "printed": "Remark 1 as printed",
