@@ -82,7 +82,7 @@ class TableOptions:
             form["delimiter"] = "\t"
         marks = [each.strip() for each in self.na or ()]
         reading = columns.read(_file(table), **form, marks=[*dict.fromkeys([*columns.MARKS, *marks])])
-        present = set[str]().union(*(column.found for column in reading.columns.values()))
+        present = set[str]().union(*(column.marks_seen for column in reading.columns.values()))
         if absent := [mark for mark in marks if mark not in present]:
             raise ValueError(f"--na {absent[0]!r}: no value of {table} is that")
         return columns.with_other_marks(reading)

@@ -100,7 +100,7 @@ class Column:
         Different values -> line, in the order of the file; at most MANY + 1 values.
     counts : Counter
         Number of rows that have each value in `texts`.
-    found : set
+    marks_seen : set
         The marks of missing values that occur in the column.
     points : int
         Number of values whose point may be a mark between thousands. -1: one value shows that it is not.
@@ -115,7 +115,7 @@ class Column:
     first_missing: int | None = None
     texts: dict[str, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    found: set[str] = field(default_factory=set)
+    marks_seen: set[str] = field(default_factory=set)
     points: int = 0
     starts: set[int] = field(default_factory=lambda: {0, 1})
 
@@ -127,7 +127,7 @@ class Column:
         gone = {text for text in seen if text in marks}
         lines = _first_lines(values, table.lines) if len(seen) > len(gone) else {}
         if gone:
-            self.found |= gone
+            self.marks_seen |= gone
             self.missing += sum(seen.pop(text) for text in gone)
             if self.first_missing is None:
                 self.first_missing = next(
@@ -234,8 +234,8 @@ def read(
     DataError
         A number can be read in two ways. The message names line, column and value.
     """
-    found = delimiter_of(path, encoding) if delimiter is None else delimiter
-    form = Format(found, encoding, decimal or ".", thousands).check()
+    separator = delimiter_of(path, encoding) if delimiter is None else delimiter
+    form = Format(separator, encoding, decimal or ".", thousands).check()
     points = _read(path, form, tuple(marks))
     if decimal is not None or thousands == ",":
         return points
@@ -311,18 +311,18 @@ def kind(reading: Reading, column: Column) -> str:
 
 def with_other_marks(reading: Reading) -> Reading:
     """Read the table again if a column of numbers has texts that can only stand for missing values."""
-    found: dict[str, str] = {}
+    new_marks: dict[str, str] = {}
     for column in reading.columns.values():
         texts = column.numbers.texts
         if column.numbers.count and texts and texts.keys() <= OTHER_MARKS:
             for text, line in texts.items():
-                found.setdefault(
+                new_marks.setdefault(
                     text, f"Missing values: {text!r}, too (line {line}, column {shown(column.name)})."
                 )
-    if not found:
+    if not new_marks:
         return reading
-    again = _read(reading.path, reading.form, (*reading.marks, *found))
-    return replace(again, notes=(*reading.notes, *found.values()))
+    again = _read(reading.path, reading.form, (*reading.marks, *new_marks))
+    return replace(again, notes=(*reading.notes, *new_marks.values()))
 
 
 def why_dropped(column: Column, of_kind: str) -> str:
@@ -350,43 +350,45 @@ def mixed(column: Column, labels: bool = False) -> list[str]:
 
     The list has at most SHOWN sentences.
     """
-    found, name = [], shown(column.name)
+    sentences, name = [], shown(column.name)
     if not column.numeric and column.numbers.count:
-        found.append(
+        sentences.append(
             f"{name} has texts and {column.numbers.count} numbers among {column.present} values: all are categories."
         )
     elif column.texts and all(map(UNITS.fullmatch, column.texts)):
         text, line = next(iter(column.texts.items()))
-        found.append(f"{name} has texts such as {text!r} (line {line}): without units they would be numbers.")
+        sentences.append(
+            f"{name} has texts such as {text!r} (line {line}): without units they would be numbers."
+        )
     alike: dict[str, str] = {}
     for text in column.texts:
         same = alike.setdefault("".join(unicodedata.normalize("NFKC", text).casefold().split()), text)
         if same != text:
-            found.append(
+            sentences.append(
                 f"{name} has {same!r} and {text!r} (line {column.texts[text]}), which differ in form alone: they are "
                 "two categories."
             )
     rare = [text for text in column.texts if column.counts[text] < RARE] if labels else []
     if rare:
         texts = ", ".join(f"{t!r} ({column.counts[t]}, line {column.texts[t]})" for t in rare[:SHOWN])
-        found.append(
+        sentences.append(
             f"Classes with fewer than {RARE} rows: {texts}{' and others' if len(rare) > SHOWN else ''}."
         )
-    return found[:SHOWN]
+    return sentences[:SHOWN]
 
 
 def doubtful(reading: Reading) -> list[str]:
     """Return at most SHOWN sentences about numbers that may mean something else."""
-    found = []
+    sentences = []
     for column in reading.columns.values():
         if column.numeric and column.points > 1 and reading.form.decimal == ".":
             pointed = [(text, line) for text, line in column.texts.items() if "." in text]
             text, line = pointed[0] if pointed else next(iter(column.texts.items()))
-            found.append(
+            sentences.append(
                 f"{shown(column.name)}: {text!r} (line {line}) is read as {float(text):g}. If points stand between "
                 "thousands, give --decimal , --thousands ."
             )
-    return found[:SHOWN]
+    return sentences[:SHOWN]
 
 
 def header_of_numbers(names: Sequence[str]) -> bool:

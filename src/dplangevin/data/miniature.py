@@ -71,22 +71,22 @@ def digits(rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
 
 def mnist(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
     """Return the four idx files of MNIST, from the given rows of the digits."""
-    found = {}
+    files = {}
     for part, name in (("train", "train"), ("test", "t10k")):
         ink, y = digits(parts[part])
         grey = np.pad(enlarged(ink * 255 // 16, 3), ((0, 0), (2, 2), (2, 2)))
-        found[f"{name}-images-idx3-ubyte.gz"] = stored_gzip(idx(grey))
-        found[f"{name}-labels-idx1-ubyte.gz"] = stored_gzip(idx(y.astype(np.uint8)))
-    return found
+        files[f"{name}-images-idx3-ubyte.gz"] = stored_gzip(idx(grey))
+        files[f"{name}-labels-idx1-ubyte.gz"] = stored_gzip(idx(y.astype(np.uint8)))
+    return files
 
 
 def svhn(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
     """Return the MATLAB files of SVHN, one for each part."""
-    found = {}
+    files = {}
     for part, rows in parts.items():
         ink, y = digits(rows)
-        found[f"{part}_32x32.mat"] = mat(coloured(ink), np.where(y == 0, 10, y).astype(np.uint8)[:, None])
-    return found
+        files[f"{part}_32x32.mat"] = mat(coloured(ink), np.where(y == 0, 10, y).astype(np.uint8)[:, None])
+    return files
 
 
 def cifar() -> tuple[np.ndarray, list[int], int]:
@@ -100,7 +100,7 @@ def cifar10() -> dict[str, bytes]:
     """Return the files of CIFAR-10; the label is the digit."""
     pixels, y, _ = cifar()
     batches, test = CIFAR
-    found = {}
+    files = {}
     for k, (a, b) in enumerate(pairwise(np.cumsum([0, *batches, test]).tolist()), 1):
         last = k == len(batches) + 1
         content = {
@@ -109,17 +109,17 @@ def cifar10() -> dict[str, bytes]:
             "data": pixels[a:b],
             "filenames": [f"digit_{row:04d}.png" for row in range(a, b)],
         }
-        found["test_batch" if last else f"data_batch_{k}"] = pickled(content)
+        files["test_batch" if last else f"data_batch_{k}"] = pickled(content)
     meta: dict[str, object] = {"num_cases_per_batch": batches[0], "num_vis": 3072}
     meta["label_names"] = [f"digit {digit}" for digit in range(10)]
-    return found | {"batches.meta": pickled(meta)}
+    return files | {"batches.meta": pickled(meta)}
 
 
 def cifar100() -> dict[str, bytes]:
     """Return the files of CIFAR-100; the fine label is 10 times the digit plus the row mod 10."""
     pixels, y, n = cifar()
     fine = [10 * digit + row % 10 for row, digit in enumerate(y)]
-    found = {}
+    files = {}
     for name, a, b in (("train", 0, n), ("test", n, len(y))):
         content = {
             "filenames": [f"digit_{row:04d}.png" for row in range(a, b)],
@@ -128,10 +128,10 @@ def cifar100() -> dict[str, bytes]:
             "coarse_labels": [label // 5 for label in fine[a:b]],
             "data": pixels[a:b],
         }
-        found[name] = pickled(content)
+        files[name] = pickled(content)
     meta = {"fine_label_names": [f"digit {label // 10}, {label % 10}" for label in range(100)]}
     meta["coarse_label_names"] = [f"digits {label}" for label in range(20)]
-    return found | {"meta": pickled(meta)}
+    return files | {"meta": pickled(meta)}
 
 
 def pneumonia() -> dict[str, bytes]:

@@ -139,18 +139,21 @@ class Schema:
         """
         if unknown := sorted(map(str, set(given) - {*WORDS})):
             raise ValueError(f"{where}: unknown word {unknown[0]!r}{meant(unknown[0], WORDS)}")
-        stated = {word: value for word, value in given.items() if value not in (None, "") or word in FORMAT}
-        stated = {"target": "", "columns": {}, **stated}
-        entries = [(stated["target"], stated.get("classes")), (stated["target"], stated.get("range"))]
-        entries += stated["columns"].items() if isinstance(stated["columns"], Mapping) else ()
-        if holes := [str(name).strip() for name, entry in entries if is_open(entry)]:
+        entries = {word: value for word, value in given.items() if value not in (None, "") or word in FORMAT}
+        entries = {"target": "", "columns": {}, **entries}
+        values_by_name = [
+            (entries["target"], entries.get("classes")),
+            (entries["target"], entries.get("range")),
+        ]
+        values_by_name += entries["columns"].items() if isinstance(entries["columns"], Mapping) else ()
+        if holes := [str(name).strip() for name, entry in values_by_name if is_open(entry)]:
             raise ValueError(
                 f"{where}: {listed(holes)} still {'has' if len(holes) == 1 else 'have'} {OPEN}: state them from public "
                 "knowledge, or drop the column, or read them off the data with --ranges-from-data, which no guarantee "
                 "covers"
             )
         try:
-            return cls(**stated)
+            return cls(**entries)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
 

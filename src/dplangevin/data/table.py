@@ -180,14 +180,14 @@ def meant(name: str, known: Sequence[str]) -> str:
 def encoded(name: str) -> str:
     """Return the name of a text encoding; raise ValueError for any other name."""
     try:
-        found = codecs.lookup(name)
+        codec = codecs.lookup(name)
     except (LookupError, ValueError):
-        found = None
-    if found is None or not getattr(found, "_is_text_encoding", True) or found.name in NO_ENCODINGS:
+        codec = None
+    if codec is None or not getattr(codec, "_is_text_encoding", True) or codec.name in NO_ENCODINGS:
         raise ValueError(
             f"encoding = {name!r} is not known: give one such as utf-8, cp1252, latin-1 or utf-16"
         )
-    return found.name
+    return codec.name
 
 
 def check_text(path: Path, encoding: str) -> str:
@@ -401,9 +401,9 @@ class Table:
         texts = self.columns[column]
         if self.form.plain:
             try:
-                found = np.fromiter(map(float, texts), float, len(texts))
-                if (np.abs(found) <= LARGEST).all() and "_" not in "".join(texts):
-                    return found
+                numbers = np.fromiter(map(float, texts), float, len(texts))
+                if (np.abs(numbers) <= LARGEST).all() and "_" not in "".join(texts):
+                    return numbers
             except ValueError:
                 pass
         return self.convert(

@@ -229,13 +229,15 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
         limits = "" if OPEN in (low, high) else f" from {float(low):.12g} to {float(high):.12g}"
         other = "" if column.many else "; for classes give --task classification"
         return f"Predicting {name}: a number{limits}, so this is regression{other}."
-    found = given["classes"]
-    count = f"{len(column.texts)} classes" if found == OPEN else f"{len(found)} classes ({listed(found)})"
+    classes = given["classes"]
+    count = (
+        f"{len(column.texts)} classes" if classes == OPEN else f"{len(classes)} classes ({listed(classes)})"
+    )
     other = "; for numbers give --task regression" if column.numeric else ""
     return f"Predicting {name}: {count}, so this is classification{other}."
 
 
-def summary(reading: Reading, stated: Schema, dropped: Mapping[str, str]) -> list[str]:
+def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:
     """Return sentences about the table, the columns that become features, and the columns that do not."""
     form, columns = reading.form, reading.columns
     where = f"{reading.rows:,} rows"
@@ -243,35 +245,35 @@ def summary(reading: Reading, stated: Schema, dropped: Mapping[str, str]) -> lis
         where += f" on lines 2 to {reading.lines:,} (blank lines, or values in quotes that span lines)"
     marks = f"separator {form.delimiter!r}, encoding {form.encoding}, decimal mark {form.decimal!r}"
     marks += f", {form.thousands!r} between thousands" if form.thousands else ""
-    found = [f"Read {reading.path.name!r}: {where}; {marks}."]
+    sentences = [f"Read {reading.path.name!r}: {where}; {marks}."]
     texts = []
     for word in ("numbers", "categories"):
-        names = [name for name, entry in stated.used.items() if ("values" in entry) == (word == "categories")]
+        names = [name for name, entry in schema.used.items() if ("values" in entry) == (word == "categories")]
         plural = "" if len(names) == 1 else "s"
         texts.append(f"{len(names)} column{plural} of {word}" + (f" ({listed(names)})" if names else ""))
-    found.append(f"Learning from {' and '.join(texts)}.")
+    sentences.append(f"Learning from {' and '.join(texts)}.")
     reasons = {
         name: dropped.get(name, "the schema says so")
-        for name, entry in stated.columns.items()
+        for name, entry in schema.columns.items()
         if entry == "drop"
     }
     for why in dict.fromkeys(reasons.values()):
         names = [name for name, reason in reasons.items() if reason == why]
-        found.append(f"Not used, {why}: {listed(names)}.")
-    gaps = {name: columns[name].missing for name in stated.used if name in columns and columns[name].missing}
+        sentences.append(f"Not used, {why}: {listed(names)}.")
+    gaps = {name: columns[name].missing for name in schema.used if name in columns and columns[name].missing}
     counts = [f"{n:,} of {shown(name)}" for name, n in [*gaps.items()][:SHOWN]]
     more = f" and of {len(gaps) - SHOWN} more columns" if len(gaps) > SHOWN else ""
-    found.append(f"Missing values: {', '.join(counts)}{more}." if gaps else "Missing values: none.")
-    if lost := columns[stated.target].missing:
-        found.append(f"Rows without a label, left out: {lost:,} of {reading.rows:,}.")
-    of_texts = [name for name, entry in stated.used.items() if "values" in entry]
-    for name in [*([] if stated.classes is None else [stated.target]), *of_texts]:
+    sentences.append(f"Missing values: {', '.join(counts)}{more}." if gaps else "Missing values: none.")
+    if lost := columns[schema.target].missing:
+        sentences.append(f"Rows without a label, left out: {lost:,} of {reading.rows:,}.")
+    of_texts = [name for name, entry in schema.used.items() if "values" in entry]
+    for name in [*([] if schema.classes is None else [schema.target]), *of_texts]:
         if name in columns:
-            found += mixed(columns[name], labels=name == stated.target)
-    return [*found, *doubtful(reading), *reading.notes]
+            sentences += mixed(columns[name], labels=name == schema.target)
+    return [*sentences, *doubtful(reading), *reading.notes]
 
 
-def check_labels(reading: Reading, stated: Schema) -> None:
+def check_labels(reading: Reading, schema: Schema) -> None:
     """Check that every row has a label, unless the schema leaves out rows without one.
 
     Raises
@@ -279,11 +281,11 @@ def check_labels(reading: Reading, stated: Schema) -> None:
     DataError
         Rows have no label and are not left out. The message gives their number.
     """
-    column = reading.columns[stated.target]
-    if column.found - {*(stated.classes or ())} and stated.unlabelled == "error":
+    column = reading.columns[schema.target]
+    if column.marks_seen - {*(schema.classes or ())} and schema.unlabelled == "error":
         assert column.first_missing is not None
-        marks = ", ".join(map(repr, sorted(column.found)))
-        where = reading.at(column.first_missing, stated.target)
+        marks = ", ".join(map(repr, sorted(column.marks_seen)))
+        where = reading.at(column.first_missing, schema.target)
         raise DataError(
             f"{where}: a missing label ({marks}), as in {column.missing:,} of {reading.rows:,} rows: leave such rows "
             "out by --drop-unlabelled, in a schema by unlabelled: drop, or remove them; if it is a class of its own, "

@@ -80,16 +80,18 @@ def read(
         if limit is not None and sum(map(len, targets)) >= limit:
             break
         content = unpickled(path)
-        pixels, found = content.get(b"data"), content.get(labels.encode())
+        pixels, own_labels = content.get(b"data"), content.get(labels.encode())
         if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != 3072:
             raise DataError(f"{path}: data is {_shape(pixels)}, expected bytes of shape (n, 3072)")
-        if not isinstance(found, list) or len(found) != len(pixels):
-            raise DataError(f"{path}: {labels} is {_shape(found)}, expected a list of {len(pixels)} labels")
-        for row, label in enumerate(found):
+        if not isinstance(own_labels, list) or len(own_labels) != len(pixels):
+            raise DataError(
+                f"{path}: {labels} is {_shape(own_labels)}, expected a list of {len(pixels)} labels"
+            )
+        for row, label in enumerate(own_labels):
             if type(label) is not int or not 0 <= label < classes:
                 raise DataError(f"{path}: label {row} (from 0) is {label!r}, expected 0 to {classes - 1}")
         images.append(pixels)
-        targets.append(np.array(found, np.int64))
+        targets.append(np.array(own_labels, np.int64))
     x, y = np.concatenate(images)[:limit], np.concatenate(targets)[:limit]
     return x.reshape(-1, 3, 32, 32), y
 
@@ -99,14 +101,14 @@ def names(path: Path, key: str, classes: int) -> list[str]:
 
     They are the list `key` in `path`, the file that describes the others.
     """
-    found = unpickled(path).get(key.encode())
+    names = unpickled(path).get(key.encode())
     if (
-        not isinstance(found, list)
-        or len(found) != classes
-        or not all(isinstance(name, bytes) for name in found)
+        not isinstance(names, list)
+        or len(names) != classes
+        or not all(isinstance(name, bytes) for name in names)
     ):
-        raise DataError(f"{path}: {key} is {_shape(found)}, expected a list of {classes} names")
-    return [name.decode("ascii", "replace") for name in found]
+        raise DataError(f"{path}: {key} is {_shape(names)}, expected a list of {classes} names")
+    return [name.decode("ascii", "replace") for name in names]
 
 
 def unpickled(path: Path) -> dict[bytes, Any]:

@@ -44,10 +44,10 @@ def read(paths: Sequence[Path], limit: int | None) -> tuple[np.ndarray, np.ndarr
     In a file, X is (32, 32, 3, n): row, column, colour, image. y is (n, 1) in {1, ..., 10}, where 10 is the
     digit 0.
     """
-    kept = [min(n, n if limit is None else limit) for n in map(images_in, paths)]
-    x, y = np.empty((sum(kept), 3, 32, 32), np.uint8), np.empty(sum(kept), np.int64)
+    counts = [min(n, n if limit is None else limit) for n in map(images_in, paths)]
+    x, y = np.empty((sum(counts), 3, 32, 32), np.uint8), np.empty(sum(counts), np.int64)
     start = 0
-    for path, n in zip(paths, kept, strict=True):
+    for path, n in zip(paths, counts, strict=True):
         content = guarded(loadmat, path, variable_names=["X", "y"])
         pixels, labels = np.asarray(content.pop("X")), np.asarray(content.pop("y"))
         if pixels.dtype != np.uint8:
