@@ -1,6 +1,6 @@
 """Render one exhibit: results/exhibits/<id>/<id>.{png,pdf,csv}, and the table <id>.md where it has one.
 
-Where the exhibit asks for it, a second figure has the proven ε on its axis (`proven`).
+A second figure has the proven ε on its axis, if `proven` of the exhibit is its title.
 
 python pipelines/render.py wang2015_fig1c
 """
@@ -47,7 +47,7 @@ def render(name: str, cfg: DictConfig) -> None:
     draw = instantiate(exhibit["draw"], _partial_=True, _convert_="all", title=exhibit["title"])
     figures = {name: draw(frame)}
     if exhibit.get("proven"):
-        figures[f"{name}_proven"] = draw(frame, proven=True)
+        figures[f"{name}_proven"] = draw(frame, proven=True, title=exhibit["proven"])
     contents = {f"{name}.csv": cache.csv_bytes(numbers)}
     for stem, figure in figures.items():
         contents |= {f"{stem}.{kind}": image_bytes(figure, kind) for kind in ("png", "pdf")}

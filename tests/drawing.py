@@ -32,3 +32,10 @@ def captions(figure: Figure) -> str:
 def legend_texts(figure: Figure) -> list[str]:
     """The labels of the figure's legend."""
     return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def outside(figure: Figure) -> list[str]:
+    """Title, caption and legend entries that a drawn figure cuts off at its left or right edge."""
+    texts = [*figure.texts, *(text for of in figure.legends for text in of.get_texts())]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    return [text for text, box in boxes if box.x0 < -1 or box.x1 > figure.bbox.x1 + 1]

@@ -206,7 +206,7 @@ def evidence(page: Path, link: str) -> list[float]:
     return [abs(float(number)) for number in found]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/findings.md", "docs/accuracy.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/findings.md", "docs/accuracy.md", "docs/networks.md"])
 def test_the_numbers_of_a_finding_are_in_what_it_links_to(name: str) -> None:
     """To the digits printed; shares of one may stand as percentages or points."""
     page = ROOT / name
@@ -229,8 +229,8 @@ def test_the_findings_have_evidence() -> None:
     five = [item for item in items(README) if re.match(r"\d+\.", item)]
     assert [int(item.partition(".")[0]) for item in five] == list(range(1, 6))
     assert all("claims.html#" in item for item in five)
-    for page in (ROOT / "docs/findings.md", ROOT / "docs/accuracy.md"):
-        assert all(links(item) for item in items(page))
+    for name in ("findings", "accuracy", "networks"):
+        assert all(links(item) for item in items(ROOT / f"docs/{name}.md"))
 
 
 def test_the_counts_of_claims() -> None:

@@ -8,7 +8,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import CONF, call, captions, exhibit, legend_texts
+from drawing import CONF, call, captions, exhibit, legend_texts, outside
 from hydra.utils import instantiate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -61,10 +61,10 @@ def test_every_exhibit_of_runs_in_the_configuration_draws(everything: pd.DataFra
         assert set(cfg.runs) <= set(here.run)
         frame = here[here.run.isin(list(cfg.runs))]
         for proven in (False, True) if cfg.proven else (False,):
-            figure = draw(frame, proven=True) if proven else draw(frame)
-            assert figure._suptitle.get_text() == cfg.title
-            if not proven:
-                figure.draw_without_rendering()  # no warning from the layout
+            figure = draw(frame, proven=True, title=cfg.proven) if proven else draw(frame)
+            assert figure._suptitle.get_text() == (cfg.proven if proven else cfg.title)
+            figure.draw_without_rendering()  # no warning from the layout
+            assert outside(figure) == []
             if path.stem.startswith(("wang2015_fig", "wang2015_family", "li2019_fig")):
                 assert f"δ = {number(frame.delta.iloc[0])}" in captions(figure)
                 assert "replace-one" in captions(figure)

@@ -152,9 +152,9 @@ def test_last_iterate_writes_each_epsilon_at_the_steps_of_the_authors(prices: pd
 
 def test_pair_s_numbers_are_in_the_caption(pair: pd.DataFrame) -> None:
     text = captions(privacy.counterexample(pair))
-    assert "R claimed 0.1, exact 7" in text
+    assert "R promised 0.1, exact 7" in text
     assert "attack is on the theorem's hypotheses" in text
-    assert "claimed 2.25, exact 38.5, attack at least 8.12 (K = 1, 9 runs)" in text
+    assert "promised 2.25, exact 38.5, attack at least 8.12 (K = 1, 9 runs)" in text
     assert "1 of 2" in text
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import CONF, call, exhibit, legend_texts
+from drawing import CONF, call, captions, exhibit, legend_texts
 from hydra.utils import instantiate
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
@@ -58,7 +58,7 @@ def test_efficiency() -> None:
     figure = call(exhibit("wang2015_are"), "draw", frame)
     rows = frame[frame.kind.eq("sample")]
     assert set(zip(rows.records, rows.value, strict=True)) <= points(figure, 0)
-    assert "0.1: 100, 1: 1000" in figure.texts[0].get_text()
+    assert "0.1: 100, 1: 1000" in captions(figure).replace("\n", " ")
     assert math.isnan(samplers.asymptotic_from(frame[frame.epsilon.eq(0.1)], 1e-3))
 
 

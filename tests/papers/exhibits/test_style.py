@@ -1,8 +1,12 @@
 """Looks of methods, also of those that LOOKS does not know, and figures as bytes."""
 
+import ast
+import re
+from pathlib import Path
+
 import pandas as pd
 import pytest
-from drawing import CONF, legend_texts
+from drawing import CONF, exhibit, legend_texts, outside
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from omegaconf import OmegaConf
@@ -51,12 +55,56 @@ def test_same_input_gives_the_same_bytes(kind: str) -> None:
     assert b"CreationDate" not in drawn[0]
 
 
+@pytest.mark.parametrize("width", [7, 9])
 @pytest.mark.parametrize("letters", [0, 10, 40, 80])
-def test_legend_is_not_wider_than_the_figure(letters: int) -> None:
+def test_legend_is_not_wider_than_the_figure(letters: int, width: int) -> None:
     handles = [Line2D([], [], label="x" * letters) for _ in range(8 if letters else 0)]
-    figure = style.lay_out(Figure(figsize=(9, 6)), "t", "text", handles)
+    figure = style.lay_out(Figure(figsize=(width, 6)), "t", "text", handles)
     assert style.image_bytes(figure, "png")
-    assert figure.legends[0].get_window_extent().width <= 100 * (9 + 0.1)
+    assert figure.legends[0].get_window_extent().width <= 100 * (width + 0.1)
+
+
+def test_a_line_of_a_caption_ends_at_the_edge_or_with_a_sentence() -> None:
+    text = f"{'A sentence of this caption is long. ' * 5}Its last one is broken\nby hand.\nAnother begins a line."
+    figure = style.lay_out(Figure(figsize=(7, 4)), "t", text, [])
+    *lines, last = figure.texts[0].get_text().splitlines()
+    assert "broken by hand." in " ".join(lines)
+    assert last == "Another begins a line."
+    figure.draw_without_rendering()
+    assert outside(figure) == []
+
+
+TITLES = {
+    f"{path.stem} {key}": str(cfg[key])
+    for path in sorted(CONF.glob("exhibit/*.yaml"))
+    if path.stem != "sweep"  # its runs are the reader's
+    for key in ("title", "proven")
+    if (cfg := exhibit(path.stem)).get(key)
+}
+VERBS = """are beats calibrates can cannot costs count counts draw exceed exceeds falls follows grows has helps hold
+holds is leads leaks learns levels reaches samples stay stays"""
+
+
+def test_a_title_is_a_finding() -> None:
+    """It is a sentence, so it has a verb. A verb that is new here is added to the list."""
+    topics = [
+        name for name, title in TITLES.items() if not set(VERBS.split()) & set(re.findall(r"\w+", title))
+    ]
+    assert topics == []
+
+
+def test_figures_speak_of_promised_and_proven_epsilon() -> None:
+    """Not with older words for them, in the configuration or in the code. A CSV may keep an older label."""
+    texts = {path: OmegaConf.to_yaml(exhibit(path.stem).draw) for path in CONF.glob("exhibit/*.yaml")}
+    for path in Path(style.__file__).parent.glob("*.py"):
+        strings = [
+            node.value
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        texts[path] = "\n".join(text for text in strings if " " in text)  # others are names of columns
+    old = re.compile(r"\b(tight|claimed|audited|asked)\b", re.IGNORECASE)
+    assert {path.name: found for path, text in texts.items() if (found := old.findall(text))} == {}
 
 
 def test_no_two_kinds_of_price_share_a_colour() -> None:

@@ -152,6 +152,36 @@ def test_menus_of_the_comparison(browser: Browser) -> None:
         expect(page.locator("#vg-tooltip-element")).to_contain_text("95 % from")
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_legend_shows_lines_and_whole_names(browser: Browser, width: int) -> None:
+    viewport: Any = {"width": width, "height": 740}
+    with opened(browser, "compare.html", viewport=viewport) as page:
+        entries = page.locator("#legend button")
+        assert entries.count() > 10
+        cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.textContent)"
+        assert entries.evaluate_all(cut) == []
+        dashes = "all => all.map(one => one.getAttribute('stroke-dasharray'))"
+        drawn = page.locator(
+            "#compare .mark-line path, #compare .mark-rule line[stroke-dasharray]"
+        ).evaluate_all(dashes)
+        assert len({*drawn}) > 1
+        assert {*drawn} <= {*page.locator("#legend path:first-child").evaluate_all(dashes)}
+        faded, names = (
+            page.locator("#compare .mark-symbol path[opacity='0.12']"),
+            [entries.nth(0), entries.nth(1)],
+        )
+        expect(faded).to_have_count(0)
+        names[0].press("Enter")
+        expect(names[0]).to_have_attribute("aria-pressed", "true")
+        expect(faded).not_to_have_count(0)
+        assert faded.count() < page.locator("#compare .mark-symbol path").count()
+        names[1].click()
+        expect(names[0]).to_have_attribute("aria-pressed", "false")
+        names[1].click()
+        expect(names[1]).to_have_attribute("aria-pressed", "false")
+        expect(faded).to_have_count(0)
+
+
 def test_the_keyboard_reaches_everything(browser: Browser) -> None:
     with opened(browser, "privacy.html") as page:
         page.keyboard.press("Tab")

@@ -226,3 +226,11 @@ def test_a_chart_has_a_point_for_each_budget_and_levels_without_one() -> None:
     assert data["levels"] == [{"label": "Non-private", "mean": 0.95}]
     assert [of["label"] for of in data["methods"]] == [label, "Non-private"]
     assert charts.over_epsilon(table, proven=True)["points"] == [{**first, "eps": 0.5}]
+
+
+def test_methods_of_a_chart_differ_in_colour_mark_or_line() -> None:
+    methods = list(OmegaConf.load(CLAIMS.parent / "exhibit/compare.yaml").methods)
+    rest = {"epsilon": 1.0, "mean": 0.8, "low": 0.7, "high": 0.9, "violated": "", "diverged": 0}
+    data = charts.over_epsilon(pd.DataFrame({"method": methods}).assign(**rest), proven=False)
+    looks = [(of["color"], of["shape"], *of["dash"]) for of in data["methods"]]
+    assert len(looks) == len(set(looks)) == len(methods)

@@ -61,7 +61,7 @@ def over_epsilon(
     panels : Mapping of str to str, optional
         Data set -> title of its panel. None draws the only data set of `runs` in one panel.
     panel_setting : str
-        Setting in the column `variant`. `panels` then maps its values instead of data sets.
+        Setting in the column `variant`. `panels` then maps its values instead of data sets, and has the same axes.
     curve_setting : str
         Setting in the column `variant`. `methods` are then "<method>:<value of the setting>".
     scaling : str
@@ -89,7 +89,7 @@ def over_epsilon(
     table = require(summary(runs), methods)
     drawn = [(name, table[table.dataset.eq(dataset)], methods) for dataset, name in panels.items()]
     figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.3), layout="constrained")
-    return _draw(figure, runs, drawn, title, proven, note)
+    return _draw(figure, runs, drawn, title, proven, note, shared=bool(panel_setting))
 
 
 def against_baseline(
@@ -124,7 +124,7 @@ def against_baseline(
     figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     drawn = [(name, table, group) for name, group in panels.items()]
     spread = "standard deviation (not an interval)"
-    return _draw(figure, runs, drawn, title, proven, note, spread, (mark, mark_label))
+    return _draw(figure, runs, drawn, title, proven, note, spread, (mark, mark_label), shared=True)
 
 
 def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
@@ -148,12 +148,16 @@ def _draw(
     note: str,
     spread: str = "95 % t-interval",
     mark: tuple[float, str] | None = None,
+    shared: bool = False,
 ) -> Figure:
-    """Return the figure with a panel for each title, summary and methods; `mark` is an ε and its label."""
+    """Return the figure with a panel for each title, summary and methods; `mark` is an ε and its label.
+
+    Panels of one data set have the same axes: `shared`.
+    """
     x = "ln_epsilon_tight" if proven else "ln_epsilon"
     methods = list(dict.fromkeys(method for _, _, group in panels for method in group))
     with style.settings():
-        axes = figure.subplots(1, len(panels), squeeze=False, sharex=bool(mark), sharey=bool(mark))[0]
+        axes = figure.subplots(1, len(panels), squeeze=False, sharex=shared, sharey=shared)[0]
         for ax, (name, table, group) in zip(axes, panels, strict=True):
             _curves(ax, table, group, x)
             if mark:
@@ -313,7 +317,7 @@ MAP_LABELS = (
 SENSITIVITY_NOTE = (
     "\nA number is accuracy of OPS − accuracy of ObjPert, in points. Bold: the 95 % t-interval, paired by repeat, "
     "excludes 0. Rows: “unit” scales each to norm 1,\n“global” divides all by one constant. OPS has the paper's bound "
-    "or the tighter one by range. The best is that of highest mean accuracy on these test sets."
+    "or the smaller one by range. The best is that of highest mean accuracy on these test sets."
 )
 
 

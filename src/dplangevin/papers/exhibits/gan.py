@@ -125,8 +125,8 @@ PAGE_COLUMNS: dict[str, Cell] = {
 # Pictures
 
 PICTURES_TEXT = (
-    "Ten images of the first seed's generator, from the same latent variables. Beside them, means over seeds: share of "
-    "1,000 images that a\nclassifier trained on MNIST is 90 % sure of, digits that at least 1 % are recognised as, and "
+    "Ten images of the first seed's generator, from the same latent variables. Above them, means over seeds: share of "
+    "1,000 images that a classifier trained on MNIST is 90 % sure of, digits that at least 1 % are recognised as, and "
     "the entropy of their digits in nats (at most 2.30)."
 )
 
@@ -196,7 +196,7 @@ NOISE_LINES = {
 }
 NOISE_TEXT = (
     "{steps} steps of SGHMC on Poisson samples of {batch} of {records} records, η = {step}, friction {friction}, "
-    "δ = {delta}; nothing is\nclipped. "
+    "δ = {delta}; nothing is clipped. "
     "A network does not bound the gradients of records: no ε holds for all records."
 )
 

@@ -306,7 +306,7 @@ def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]],
         top.set_ylabel("test accuracy (%)")
         _late_accuracies(top, table)
         bottom.set(
-            xlabel="epoch", ylabel="ε spent (tight)", ylim=(0, None), xlim=(0, table.epoch.max() * 1.01)
+            xlabel="epoch", ylabel="proven ε so far", ylim=(0, None), xlim=(0, table.epoch.max() * 1.01)
         )
         bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
         for line, name in NEIGHBOURS.values():
@@ -506,12 +506,12 @@ HEAD_BLOCKS_DRAWN = "code", "published"  # the first of these that a set of feat
 HEADS_TEXT = (
     "DP-Langevin is the paper's DP-SGLD. A bar leads from the attack ε to the proven ε for replaced records with all "
     "iterates visible. The true ε lies on it.\nAttack: on a pair of records that the problem admits, 95 % confidence. "
-    "'<' and '>': beyond the axis. Accuracy: after our last epoch, mean and 95 % t-interval\nover {seeds} seeds. "
+    "'<' and '>': beyond the axis. Accuracy: after our last epoch, mean and 95 % t-interval over {seeds} seeds. "
     "Printed accuracy: the paper's best epoch, by weights that are not public. Where the paper prints it for two other "
     "networks, we draw none."
 )
 FINETUNE_TEXT = (
-    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of a\n"
+    "Accuracy of the last iterate, mean and 95 % t-interval over {seeds} seeds. The paper's accuracies are of a "
     "ResNet-18 trained elsewhere, and of the best epoch on the test set. '<', '>': beyond the axis."
 )
 
@@ -673,7 +673,7 @@ def _write_ends(ax: Axes, table: pd.DataFrame, column: str) -> None:
 # Heads against epsilon
 
 OVER_EPSILON_TEXT = (
-    "Mean and 95 % t-interval over {seeds} seeds on the features of {network}. x: the smallest ε that we can prove\n"
+    "Mean and 95 % t-interval over {seeds} seeds on the features of {network}. x: the smallest ε that we can prove "
     "with all iterates visible, replace-one, δ = {delta}."
 )
 
@@ -747,7 +747,7 @@ RATIOS = {
     "ratio_proof": Look("α, ε of the proof as well", "#009E73", "^", "", 5.5),
 }
 RATIOS_TEXT = (
-    "Below 1 the number of steps of Theorem 4.2 grows as n², above as n⁴. The paper's rows: from its printed β, the λ\n"
+    "Below 1 the number of steps of Theorem 4.2 grows as n², above as n⁴. The paper's rows: from its printed β, the λ "
     "of its commands, n, and the number of features of its networks (its public code)."
 )
 

@@ -281,7 +281,7 @@ def _step_curve(of: Look) -> dict[str, Any]:
 PAIR = {
     "first": Look("θ on the data set", "#0072B2", "", "-"),
     "second": Look("θ with one record replaced", "#E69F00", "", "--"),
-    "claimed": Look("Theorem 3.1 (claimed upper bound)", "#D55E00", "s", "--", 4.0),
+    "claimed": Look("Theorem 3.1 (promised upper bound)", "#D55E00", "s", "--", 4.0),
     "exact": Look("exact", "#000000", "o", "-", 4.0),
     "audit": Look("attack on the theorem's hypotheses (lower bound)", "#009E73", "^", "", 7.0),
 }
@@ -329,8 +329,8 @@ def _counterexample_text(by_kind: Mapping[Any, pd.DataFrame]) -> str:
     delta = 1e-5 if audits.x.eq(1e-5).any() else audits.x.iloc[0]
     at = profile[profile.x.eq(delta)].set_index("quantity").value
     return (
-        f"K = {renyi.x.min():g}: R claimed {first.claimed:.3g}, exact {first.exact:.3g}. "
-        f"ε at δ = {number(delta)}: claimed {at.claimed:.3g}, exact {at.exact:.3g}, "
+        f"K = {renyi.x.min():g}: R promised {first.claimed:.3g}, exact {first.exact:.3g}. "
+        f"ε at δ = {number(delta)}: promised {at.claimed:.3g}, exact {at.exact:.3g}, "
         f"attack at least {at.audit:.3g} ({audits.note.iloc[0]}).\n"
         "The attack is on the theorem's hypotheses (any L-Lipschitz, strongly convex, smooth loss). "
         f"Hypotheses of Theorem 3.1 that hold: {hypotheses.note.eq('holds').sum()} of {len(hypotheses)}. "

@@ -36,7 +36,7 @@ TARGETS = {"exp(−U)": (1.0, "-"), "exp(−2U)": (0.5, "--"), "exp(−4U)": (0.
 PROBLEMS = {"1-d": ("o", 4.5), "2-d, narrow axis": ("^", 3.5), "2-d, wide axis": ("v", 3.5)}
 TEMPERATURE_TEXT = (
     "Exact gradients unless the row says minibatch. Bars (mostly within the markers): 95 % Student intervals over "
-    "chains. Temperature: variance of the chain over\nthat of the posterior, along the coordinate of N(0, 1) and along "
+    "chains. Temperature: variance of the chain over that of the posterior, along the coordinate of N(0, 1) and along "
     "both principal axes of a correlated normal; 1 is the posterior."
 )
 
@@ -254,13 +254,13 @@ def _ratios(rows: pd.DataFrame) -> str:
 
 def _trajectories_text(frame: pd.DataFrame, names: list[str]) -> str:
     private = frame[frame.variant.isin(names) & np.isfinite(frame.epsilon)]
-    tight = " and ".join(short(private[private.variant.eq(name)].epsilon_proven.iloc[0]) for name in names)
+    proven = " and ".join(short(private[private.variant.eq(name)].epsilon_proven.iloc[0]) for name in names)
     return (
         f"Coloured ellipses: {ELLIPSE:g} standard deviations of all chains after half of the steps; points and lines: "
-        "one of them. Ratios along the narrow and the wide axis of the posterior, with half\na 95 % interval over "
+        "one of them. Ratios along the narrow and the wide axis of the posterior, with half a 95 % interval over "
         "chains. Noise by Theorem 4 for gradients whose residual is clipped at a bound that no residual of these data "
-        f"reaches near the posterior; the tight\naccountant prices these chains at ε = {tight} "
-        "(replace-one). As printed, SGLD samples exp(−2U): its standard deviations should be 0.71 of the exact ones."
+        f"reaches near the posterior. The proven ε of these chains is {proven} (replace-one). The data are invented. "
+        "As printed, SGLD samples exp(−2U): its standard deviations should be 0.71 of the exact ones."
     )
 
 
@@ -398,7 +398,7 @@ def _errors_text(frame: pd.DataFrame, first: float) -> str:
     at = frame[frame.panel.eq("steps") & frame.schedule.eq("private_fixed")].epsilon.iloc[0]
     return (
         "Points: mean over independent chains with 95 % Student intervals; lines: closed form. Posterior N(0, v) of a "
-        f"normal mean; private schedules at ε = {number(at)} where not on the axis. Exponents are\nfitted by "
+        f"normal mean; private schedules at ε = {number(at)} where not on the axis. Exponents are fitted by "
         f"weighted least squares to the points with T ≥ {first:g}, ± half a 95 % interval. A chain that samples "
         "exp(−2U) halves the variance, so the error for θ² tends to 1/8 and not to 0."
     )
@@ -495,9 +495,9 @@ def _efficiency_text(frame: pd.DataFrame) -> str:
     ]
     return (
         f"Logistic regression in two dimensions on data drawn at a known θ₀, {draws:,} data sets per n; averages over "
-        "both coordinates of I^(1/2)(θ − θ₀); bars: 95 % Student intervals;\nthe draws by HMC are set a little to the "
+        "both coordinates of I^(1/2)(θ − θ₀); bars: 95 % Student intervals; the draws by HMC are set a little to the "
         "right of their n. Smallest n ρ of the grid from which on the exact error is within 5 % of the formula "
-        f"(grey band),\nby ε: {', '.join(starts)}."
+        f"(grey band), by ε: {', '.join(starts)}."
     )
 
 
@@ -518,8 +518,8 @@ than a cell: **no line of this table bounds the largest log ratio of the distrib
 rests**. The chains stop by R-hat, which bounds neither. For rejection sampling the total variation is at most {tv} by
 construction, and δ pays for it."""
 OPS_TEXT = (
-    "{draws:,} independent draws; {cells}. Left: total variation of the shares of the cells, limits above it at 95 %\n"
-    "confidence (bars), and what exact draws would show (|). Right: largest |log ratio| over cells with simultaneous\n"
+    "{draws:,} independent draws; {cells}. Left: total variation of the shares of the cells, limits above it at 95 % "
+    "confidence (bars), and what exact draws would show (|). Right: largest |log ratio| over cells with simultaneous "
     "95 % limits. No sampler can be told from an exact one here; nothing finer than the cells is bounded."
 )
 

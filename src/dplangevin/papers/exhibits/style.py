@@ -11,6 +11,7 @@ chains have diverged.
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 import zlib
 from collections.abc import Iterable, Sequence
@@ -88,7 +89,7 @@ HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
 GREY = "#888888"
 EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
 BAND_ALPHA = 0.18
-CAPTION_LETTERS = 16  # of a caption in an inch
+CAPTION_LETTERS = 18  # of a caption in an inch
 BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
 CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
 RC: Any = {
@@ -207,12 +208,7 @@ def epsilon_ticks(ax: Axes) -> None:
 
 
 def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
-    """Return how many columns of a legend, at most four, fit into a figure of 8 inches or more.
-
-    A narrower figure has four, because more rows of a legend would leave no room for its panels.
-    """
-    if figure.get_figwidth() < 8:
-        return 4
+    """Return how many columns of a legend, at most four, fit into the width of the figure."""
     for columns in (4, 3, 2):
         legend = figure.legend(handles=handles, ncols=columns)
         width = legend.get_window_extent().width / figure.dpi
@@ -226,11 +222,12 @@ def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], si
     """Return the figure with its title, caption `text` and legend around panels in a constrained layout.
 
     The legend is below the panels, or to their right if `side`. Title and caption wrap at the figure's width.
+    A line break in `text` starts a new line only after a full stop.
     A figure that legend and caption would fill by more than `BELOW` becomes taller.
     """
     columns = _legend_columns(figure, handles)
     width = int(CAPTION_LETTERS * figure.get_figwidth())
-    text = "\n".join(textwrap.fill(line, width) for line in text.splitlines())
+    text = "\n".join(textwrap.fill(line, width) for line in re.split(r"(?<=\.)\n", text))
     caption = 0.10 + 0.14 * (text.count("\n") + 1)  # inches
     legend = 0.0 if side else 0.14 + 0.17 * -(-len(handles) // columns)
     height = max(figure.get_figheight(), (caption + legend) / BELOW)

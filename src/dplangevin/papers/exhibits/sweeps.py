@@ -275,9 +275,7 @@ def figure(
                 _draw(ax, at, rows[other], rows.drop(columns=["low", "high"]), of._replace(size=4), joined)
                 ax.plot(at, line.epsilon_attack, **ATTACK)
             ax.axhline(epsilon, **SAME)
-            ax.set_title(
-                "what these cost: proven ε" if kind == "promised" else "what to ask for: ε", fontsize=8.5
-            )
+            ax.set_title("their proven ε" if kind == "promised" else "their promised ε", fontsize=8.5)
             ax.set_xlabel(_label(layout.x))
         axes[-1][0].set_yscale("log")
         axes[-1][0].set_ylabel("ε")
@@ -382,7 +380,7 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
     budgets = points.epsilon_promised[points.axis.eq("promised") & np.isfinite(points.epsilon_promised)]
     promised = sorted(budgets.unique())
     for epsilon in [e for e in epsilons if e in promised] or promised[len(promised) // 2 :][:1] or [math.inf]:
-        yield "promised", epsilon, f"ε = {number(epsilon)} asked for" if promised else "no privacy"
+        yield "promised", epsilon, f"promised ε = {number(epsilon)}" if promised else "no privacy"
     for epsilon in epsilons:
         if (points.axis.eq("proven") & points.epsilon_proven.eq(epsilon)).any():
             yield "proven", epsilon, f"proven ε = {number(epsilon)}"

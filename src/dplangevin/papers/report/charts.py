@@ -18,12 +18,14 @@ from dplangevin.papers.exhibits.style import FALLBACK_COLOURS, LOOKS, look
 DARK_GROUND = "#16181d"
 CONTRAST = 3.0  # smallest contrast of a mark with its ground, by WCAG 1.4.11
 SHAPES = {  # marker of matplotlib -> shape of Vega; others are circles
-    "s": "square", "D": "diamond", "d": "diamond", "P": "cross", "X": "cross",
+    "s": "square", "D": "diamond", "P": "cross",
     "^": "triangle-up", "v": "triangle-down", "<": "triangle-left", ">": "triangle-right",
     "*": "M0,-1L.24,-.33L.95,-.31L.38,.13L.59,.81L0,.4L-.59,.81L-.38,.13L-.95,-.31L-.24,-.33Z",
     "h": "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z",
     "p": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z",
     "|": "M0,-1.3L0,1.3",
+    "d": "M0,-1.2L.6,0L0,1.2L-.6,0Z",
+    "X": "M0,-.45L.55,-1L1,-.55L.45,0L1,.55L.55,1L0,.45L-.55,1L-1,.55L-.45,0L-1,-.55L-.55,-1Z",
 }  # fmt: skip
 DASHES = {"-": [1, 0], "-.": [6, 2, 1, 2], ":": [2, 2], "": [1, 0]}  # line of matplotlib; others are [6, 3]
 REFERENCES = ("nonprivate", "sgld", "sgd", "majority")  # methods without a budget: horizontal lines
