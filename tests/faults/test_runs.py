@@ -514,7 +514,9 @@ def test_what_another_user_made_is_named_in_one_line(tmp_path: Path, place: str)
         locked.touch()
     else:
         locked.mkdir()
-    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    (tmp_path / "conf/scale").mkdir(parents=True)
+    (tmp_path / "conf/config.yaml").write_text("defaults: [_self_, {scale: small}]\nscale: ???\n")
+    (tmp_path / "conf/scale/small.yaml").write_text("# @package _global_\nscale: small\n")
     locked.chmod(0o500 if locked.is_dir() else 0o400)
     plain: tuple[str, ...] = ()
     if os.getuid() == 0:
