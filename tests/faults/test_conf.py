@@ -14,7 +14,7 @@ from typing import Any
 
 import fingerprint
 import pytest
-from checkout import fresh_clone, run
+from checkout import commit, fresh_clone, run
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from typer.testing import CliRunner
@@ -268,19 +268,7 @@ def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> 
     path = mended / "conf/method/ops.yaml"
     below = len(path.read_text().splitlines())
     path.write_bytes(path.read_bytes() + BROKEN["a stray brace"][0])
-    run(
-        mended,
-        "git",
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@b",
-        "commit",
-        "--quiet",
-        "--all",
-        "--message",
-        "broken",
-    )
+    commit(mended)
     done = dvc(mended, *words)
     run(mended, "git", "reset", "--quiet", "--hard", "HEAD~1")
     assert done.returncode != 0
