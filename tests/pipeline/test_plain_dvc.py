@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import repro
 import summary
-from checkout import fresh_clone, run
+from checkout import commit, fresh_clone, run
 from composed import composed
 from omegaconf import OmegaConf
 from run import at_prices
@@ -32,14 +32,6 @@ def dvc(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[st
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fresh_clone(tmp_path_factory.mktemp("fresh"))
-
-
-def test_a_fresh_clone_is_in_step(clone: Path) -> None:
-    """Without data, without a network."""
-    done = dvc(clone, "status", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {}
-    assert not (clone / "data/raw").exists()
 
 
 def test_an_experiment_with_a_typo_names_the_near_keys(clone: Path) -> None:
@@ -191,19 +183,7 @@ def test_git_sees_what_an_experiment_has_set(experiment: Path, end: str | None, 
     """However it ends; of the size that the file had, and written within the second in which git looked at it."""
     if end:
         (experiment / "there.txt").write_text(end)
-    run(experiment, "git", "add", "--all")
-    run(
-        experiment,
-        "git",
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@b",
-        "commit",
-        "--quiet",
-        "--message",
-        "all",
-    )
+    commit(experiment)
     conf, params = experiment / "conf/config.yaml", experiment / "params.yaml"
     before = params.read_text()
     for _ in range(3):
