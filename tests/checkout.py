@@ -32,6 +32,11 @@ def fresh_clone(folder: Path) -> Path:
     clone = folder / "clone"
     copy_tree(ROOT, clone)
     run(clone, "git", "init", "--quiet")
-    run(clone, "git", "add", "--all")
-    run(clone, "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "all")
+    commit(clone)
     return clone
+
+
+def commit(folder: Path) -> None:
+    """Commit every file of a repository."""
+    run(folder, "git", "add", "--all")
+    run(folder, "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "all")

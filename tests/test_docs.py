@@ -340,6 +340,9 @@ def test_the_sweep_runs_in_a_fresh_clone(tmp_path: Path) -> None:
             run(clone, "git", "restore", ".")
         done = run(clone, "sh", "-c", command, PATH=TOOLS, DVC_STUDIO_OFFLINE="1")
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        if command == "dvc repro":  # in step, without data and without a network
+            assert "Data and pipelines are up to date." in done.stdout
+            assert not (clone / "data/raw").exists()
         if command.startswith("dvc metrics diff"):  # the numbers that the page shows
             rows = [line for text in shown for line in text.splitlines() if " ops.at_" in line]
             assert len(rows) == 4

@@ -22,29 +22,8 @@ from dplangevin.methods.pate import Confident
 from dplangevin.methods.registry import METHODS
 from dplangevin.samplers.posterior import Sampler
 
-# Checks that fail, by method, with the reason.  One that passes is an error: take it out.
-# Not here: pate, which needs public rows, that the checks do not give; dp_sgfs, whose theorem needs more rows.
-FAILS = {
-    "dp_sgld": {
-        "check_classifiers_train": "noise: on 300 rows at epsilon 1 about half of them are right, .83 are asked for"
-    }
-}
 
-
-@parametrize_with_checks(
-    [
-        PrivateClassifier(),
-        PrivateClassifier("objpert", epsilon=math.inf),
-        PrivateClassifier("objpert", epsilon=100.0, row_bound=10.0),
-        PrivateClassifier(ObjPert(ridge=0.1), epsilon=10.0),
-        PrivateClassifier("nonprivate", epsilon=math.inf),
-        PrivateClassifier("dp_sgld"),
-    ],
-    expected_failed_checks=lambda estimator: (
-        FAILS.get(estimator.method, {}) if isinstance(estimator.method, str) else {}
-    ),
-    xfail_strict=True,
-)
+@parametrize_with_checks([PrivateClassifier(), PrivateClassifier(ObjPert(ridge=0.1), epsilon=10.0)])
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     before = np.random.get_state()  # noqa: NPY002
     try:

@@ -216,7 +216,13 @@ FAULTS = {
     "the same noise": Fault(everywhere, the_same_noise, which=RARE, statistic=lean),
     "one step fewer": Fault(everywhere, fewer=1),
 }
-PLANTED = [(*pair, fault) for pair in CHAINED for fault in FAULTS if FAULTS[fault].where(*pair)]
+# Every method on a linear model, and one on networks: their sums of clipped gradients are the same for all methods.
+PLANTED = [
+    (name, kind, fault)
+    for name, kind in CHAINED
+    for fault in FAULTS
+    if FAULTS[fault].where(name, kind) and (kind == "logistic" or (name, kind) == ("dp_sgd", "network"))
+]
 
 
 # the table
@@ -275,10 +281,12 @@ def test_a_planted_fault_is_caught_and_a_sound_chain_is_not(
 def test_half_the_noise_and_a_row_beyond_its_bound_are_caught_and_a_sound_fit_is_not(
     name: str, kind: str, monkeypatch: Patch
 ) -> None:
-    """A vote has no bound on rows: one record may decide its teacher's."""
+    """A vote has no bound on rows: one record may decide its teacher's.  Faults are planted on one kind of problem."""
     found, price, claimed = audited.fitted(name, kind)
     print(f"price {price:.3f}, at least {found:.3f}")
     assert strength(name, kind) * price < found <= price <= claimed * (1 + 1e-3)
+    if kind != "logistic":
+        return
     if name != "pate":
         found, price, _ = audited.fitted(name, kind, times=3.0)
         print(f"price {price:.3f}, at least {found:.3f}")
@@ -310,9 +318,9 @@ def test_half_the_noise_of_a_fit_of_three_classes_shows_in_its_spread(name: str,
 
 
 SEEDS, STEPS, CUT = 3, 5, 2
-RESUMED = [
-    (name, kind) for name, kind in CHAINED if "second" not in CHAINS[name].settings
-]  # hybrids start again
+RESUMED = [  # hybrids start again
+    (name, kind) for name, kind in CHAINED if "second" not in CHAINS[name].settings and kind != "softmax"
+]
 
 
 def pure_noise(name: str, kind: str, folder: Path) -> Tensor:

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from composed import composed
 from omegaconf import OmegaConf
 
 from dplangevin.data import miniature
 from dplangevin.data.miniature import pickled
 from dplangevin.files import sha256
-from dplangevin.pipeline.config import compose
 
 ROOT = Path(__file__).parents[2]
 # sha256 of the list of all files' sha256, in the order of their paths.
@@ -46,7 +46,7 @@ def test_bytes_are_the_same_in_another_process_and_on_any_machine(folder: Path, 
 
 
 def test_the_smoke_scale_asks_for_every_file(folder: Path) -> None:
-    cfg = compose(["scale=smoke", "pipeline=svhn"], ROOT / "conf")
+    cfg = composed("scale=smoke", "pipeline=svhn")
     asked = {key: cfg.dataset[key].files for key in cfg.pipeline.datasets}
     asked["weights"] = [file for name in cfg.pipeline.weights for file in cfg.weights[name].files]
     files = [(key, file) for key, own in asked.items() for file in own if not file.get("bundled")]

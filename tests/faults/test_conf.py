@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fingerprint
 import pytest
-from checkout import fresh_clone, run
+from checkout import commit, fresh_clone, run
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from typer.testing import CliRunner
@@ -49,16 +50,12 @@ def said(text: str, name: str, lines: tuple[int, ...], what: str) -> bool:
     return re.search(rf"{re.escape(name)}, line ({where}): .*({what})", text) is not None
 
 
-def compose(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    env = {"PYTHONPATH": str(ROOT / "src"), **env}
-    return run(folder, sys.executable, "-m", "dplangevin.pipeline.config", *words, **env)
-
-
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """conf/ and its params.yaml, to break."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """conf/ and its params.yaml, to break, in the current folder."""
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
     shutil.copy(ROOT / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -84,32 +81,31 @@ def test_a_broken_file_is_named_with_the_line(
         ("config", "Latin-1"),
     ],
 )
-def test_composing_ends_with_status_2_and_writes_nothing(folder: Path, file: str, fault: str) -> None:
+def test_composing_ends_with_status_2_and_writes_nothing(
+    folder: Path, file: str, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     content, lines, what = BROKEN[fault]
     path = folder / "conf" / f"{file}.yaml"
     before = path.read_text()
     path.write_bytes(before.encode() + content)
     params = (folder / "params.yaml").read_bytes()
-    done = compose(folder, "seed=3")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    below = len(before.splitlines())
-    assert said(done.stderr, f"conf/{file}.yaml", tuple(below + line for line in lines), what), done.stderr
+    assert config.main(["seed=3"]) == 2
+    below, error = len(before.splitlines()), capsys.readouterr().err
+    assert said(error, f"conf/{file}.yaml", tuple(below + line for line in lines), what), error
     assert (folder / "params.yaml").read_bytes() == params
     assert not (folder / "pwned").exists()
 
 
 @pytest.mark.trial("a broken config file")
 def test_a_damaged_params_yaml_is_named_by_a_stage_and_composed_anew(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     right = (folder / "params.yaml").read_bytes()
     (folder / "params.yaml").write_bytes(right + b"\xe9: {\n")
-    done = run(folder, sys.executable, str(ROOT / "pipelines/fingerprint.py"), PYTHONPATH=str(ROOT / "src"))
-    assert done.returncode != 0
-    assert said(done.stderr, "params.yaml", (right.count(b"\n") + 1,), "byte 0xe9"), done.stderr
-    assert "Traceback" not in done.stderr
-    monkeypatch.chdir(folder)
+    assert fingerprint.main() != 0
+    error = capsys.readouterr().err
+    assert said(error, "params.yaml", (right.count(b"\n") + 1,), "byte 0xe9"), error
+    assert "Traceback" not in error
     assert config.main([]) == 0
     assert (folder / "params.yaml").read_bytes() == right
 
@@ -223,12 +219,13 @@ def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
         ("delta=1e-400", "delta=1e-400: 1e-400 is too small for a number: it would be 0"),
     ],
 )
-def test_an_override_is_refused_when_composed(folder: Path, override: str, words: str) -> None:
+def test_an_override_is_refused_when_composed(
+    folder: Path, override: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What `make repro SET=...` does first."""
     params = (folder / "params.yaml").read_bytes()
-    done = compose(folder, override)
-    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
-    assert "Traceback" not in done.stderr
+    assert config.main([override]) == 2
+    assert words in capsys.readouterr().err
     assert (folder / "params.yaml").read_bytes() == params
 
 
@@ -271,19 +268,7 @@ def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> 
     path = mended / "conf/method/ops.yaml"
     below = len(path.read_text().splitlines())
     path.write_bytes(path.read_bytes() + BROKEN["a stray brace"][0])
-    run(
-        mended,
-        "git",
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@b",
-        "commit",
-        "--quiet",
-        "--all",
-        "--message",
-        "broken",
-    )
+    commit(mended)
     done = dvc(mended, *words)
     run(mended, "git", "reset", "--quiet", "--hard", "HEAD~1")
     assert done.returncode != 0
@@ -455,13 +440,14 @@ def test_a_schema_which_comes_with_data_calls_nothing(desk: Path, old: str, new:
     assert not (desk / "pwned").exists()
 
 
-def test_a_place_of_configuration_beside_conf_is_refused(folder: Path) -> None:
+def test_a_place_of_configuration_beside_conf_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     raw = folder / "data/raw/evil"
     (raw / "method").mkdir(parents=True)
     (raw / "method/ops.yaml").write_text("_target_: os.system\ncommand: touch pwned\n")
-    done = compose(folder, f"hydra.searchpath=[file://{raw}]")
-    assert done.returncode == 2
-    assert "conf/ is all that is composed" in done.stderr
+    assert config.main([f"hydra.searchpath=[file://{raw}]"]) == 2
+    assert "conf/ is all that is composed" in capsys.readouterr().err
 
 
 WATCH = """

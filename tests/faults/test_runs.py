@@ -23,7 +23,7 @@ import summary
 import threadpoolctl
 import torch
 import yaml
-from checkout import ROOT, environment, run
+from checkout import ROOT, commit, environment, run
 from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
@@ -429,8 +429,7 @@ def test_the_order_in_which_stages_ran_is_not_in_the_lock_file(
 def test_the_way_back_from_a_worker_that_was_killed(checkout: Checkout) -> None:
     """docs/pipeline.md: the task says Running for ever; `dvc queue kill` until it says Failed, `dvc queue remove`."""
     checkout.run(*CONFIG)
-    run(checkout.folder, "git", "add", "--all")
-    run(checkout.folder, "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
+    commit(checkout.folder)
     tools = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # the queue calls `dvc` by name
     experiment = ("exp", "run", "--queue", "-S", "analysis.first.value=5", "analysis@first")
 
@@ -514,7 +513,9 @@ def test_what_another_user_made_is_named_in_one_line(tmp_path: Path, place: str)
         locked.touch()
     else:
         locked.mkdir()
-    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    (tmp_path / "conf/scale").mkdir(parents=True)
+    (tmp_path / "conf/config.yaml").write_text("defaults: [_self_, {scale: small}]\nscale: ???\n")
+    (tmp_path / "conf/scale/small.yaml").write_text("# @package _global_\nscale: small\n")
     locked.chmod(0o500 if locked.is_dir() else 0o400)
     plain: tuple[str, ...] = ()
     if os.getuid() == 0:

@@ -179,7 +179,9 @@ def same_on(name: str, problem: str, device: torch.device) -> bool:
     return close(theta, wanted.theta) and torch.allclose(probability, given, atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "problem"), CASES)
+@pytest.mark.parametrize(  # of the posterior samplers that are made of OPS, on one problem
+    ("name", "problem"), [case for case in CASES if case[0] not in HMC[1:] or case[1] == "logistic"]
+)
 def test_a_release_is_the_same_on_a_device_that_refuses_tensors_of_the_cpu(name: str, problem: str) -> None:
     with emulated.on(emulated.NAME) as device:
         assert same_on(name, problem, device)

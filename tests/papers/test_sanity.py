@@ -71,19 +71,13 @@ def test_committed_accuracies(name: str, variant: str, expected: dict[float, flo
 
 
 def test_hybrid_with_the_range_bound(tmp_path: Path) -> None:
-    """Adult .777/.834/.847, Abalone .752 at 1; computed here, since the exhibits use the paper's bound."""
-    cfg = load()
-    for name, expected in (("adult", {0.1: 0.777, 1.0: 0.834, 10.0: 0.847}), ("abalone", {1.0: 0.752})):
-        folder = tmp_path / name
-        fetch(name, raw_files(cfg.dataset[name]), folder, mirrors(os.environ.get("DATA_MIRROR", "")))
-        data: Dataset = instantiate(cfg.dataset[name].loader, _partial_=True)(folder=folder)
-        problem = instantiate(cfg.problem.logistic)(data.first(cfg.repeats).scaled("unit"), cfg.repeats)
-        method = instantiate(OmegaConf.merge(cfg.method.hybrid, {"first": {"bound": "range"}}))
-        budgets = [Budget(epsilon, cfg.delta) for epsilon in expected]
-        release, _ = released(
-            method, problem, budgets, cfg.repeats, random.generator(cfg.seed, f"{name}/hybrid")
-        )
-        accuracy = all_scores(predictive(problem, release.theta), problem.y_test)["accuracy"]
-        for e, value in enumerate(expected.values()):
-            found = accuracy[:, e].numpy()
-            assert agrees(found, value), f"{name} {value}: {found.mean():.4f} +- {error(found):.4f}"
+    """On Abalone, the smaller data set; computed here, since the exhibits use the paper's bound."""
+    cfg, name = load(), "abalone"
+    fetch(name, raw_files(cfg.dataset[name]), tmp_path, mirrors(os.environ.get("DATA_MIRROR", "")))
+    data: Dataset = instantiate(cfg.dataset[name].loader, _partial_=True)(folder=tmp_path)
+    problem = instantiate(cfg.problem.logistic)(data.first(cfg.repeats).scaled("unit"), cfg.repeats)
+    method = instantiate(OmegaConf.merge(cfg.method.hybrid, {"first": {"bound": "range"}}))
+    rng = random.generator(cfg.seed, f"{name}/hybrid")
+    release, _ = released(method, problem, [Budget(1.0, cfg.delta)], cfg.repeats, rng)
+    found = all_scores(predictive(problem, release.theta), problem.y_test)["accuracy"][:, 0].numpy()
+    assert agrees(found, 0.752), f"{found.mean():.4f} +- {error(found):.4f}"

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 
 from dplangevin.files import sha256
 from dplangevin.papers.exhibits import compare, read, style
@@ -83,9 +84,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (conf / "method/noisy_mean.yaml").write_text("_target_: noisy_mean.NoisyMean\nscale: 10.0\n")
     (conf / "dataset/wine.yaml").write_text(DATASET.format(sha256=sha256(raw), size=raw.stat().st_size))
     (conf / "experiment/mine.yaml").write_text(EXPERIMENT)
-    default = (conf / "pipeline/default.yaml").read_text()
-    run = "runs:\n  mine-wine: {experiment: mine, dataset: wine, needs: dataset/wine}\n"
-    (conf / "pipeline/default.yaml").write_text(default.replace("runs:\n", run))
+    pipeline = OmegaConf.load(
+        conf / "pipeline/default.yaml"
+    )  # a few stages, since `code` hashes the code of each
+    few = {"mine-wine": {"experiment": "mine", "dataset": "wine", "needs": "dataset/wine"}}
+    pipeline.update(runs=few | {"sweep": pipeline.runs.sweep}, analyses={}, exhibits={}, papers=[])
+    OmegaConf.save(pipeline, conf / "pipeline/default.yaml")
     config.write(config.compose(["repeats=2", "splits=2"], conf), folder / "params.yaml")
     stage(folder, "fingerprint.py")
     stage(folder, "data.py", "dataset", "wine")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from composed import composed
 from omegaconf import DictConfig
 from run import inputs
 
@@ -250,8 +251,8 @@ def task_keys(cfg: DictConfig, name: str, dataset: str, made_of: sweep.Inputs) -
 def test_keys_depend_on_the_parameters_of_a_method_alone() -> None:
     """`dvc exp run -S method.ops.radius=3` computes OPS anew and what is made of it."""
     made = sweep.Inputs(File("d", lambda: Path()))
-    composed = (config.compose(), config.compose(["method.ops.radius=3"]))
-    before, after = (task_keys(cfg, "compare", "adult", made) for cfg in composed)
+    both = (composed(), composed("method.ops.radius=3"))
+    before, after = (task_keys(cfg, "compare", "adult", made) for cfg in both)
     changed = {run for run in before if before[run] != after[run]}
     assert changed == {"ops", "hybrid", "hybrid_sgld"}
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from checkout import run
+from composed import composed
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
@@ -23,15 +24,20 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cfg() -> DictConfig:
-    return config.compose(conf=CONF)
+    return composed()
 
 
-@pytest.fixture(scope="module", params=PIPELINES)
-def chosen(request: pytest.FixtureRequest) -> DictConfig:
-    """With each of the pipelines."""
-    return config.compose([f"pipeline={request.param}"], CONF)
+@pytest.fixture
+def conf_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without overrides: messages about overrides compare with it."""
+    real = config._compose
+    monkeypatch.setattr(config, "_compose", lambda given, at: real(given, at) if given else composed())
+
+
+def with_pipeline(name: str) -> DictConfig:
+    return composed() if name == "default" else composed(f"pipeline={name}")
 
 
 def test_params_are_in_step_with_conf(cfg: DictConfig) -> None:
@@ -46,12 +52,12 @@ def test_composition_is_the_one_of_dvc(tmp_path: Path) -> None:
     code = f"from dvc.utils.hydra import compose_and_dump; compose_and_dump(*{given})"
     done = run(ROOT, sys.executable, "-c", code, PYTHONPATH="src")
     assert done.returncode == 0, done.stderr
-    assert OmegaConf.to_yaml(config.compose(overrides)) == path.read_text()
+    assert OmegaConf.to_yaml(composed(*overrides)) == path.read_text()
 
 
 def test_every_group_file_is_mounted_under_its_name() -> None:
     """SVHN and the weights for ImageNet only in pipelines of their own."""
-    pipelines = {name: config.compose([f"pipeline={name}"]) for name in PIPELINES}
+    pipelines = {name: with_pipeline(name) for name in PIPELINES}
     for group in config.GROUPS:
         names = {name: set(cfg.get(group, {})) for name, cfg in pipelines.items()}
         assert set().union(*names.values()) == set(stems(group))
@@ -66,23 +72,27 @@ def test_every_group_file_is_mounted_under_its_name() -> None:
         assert set().union(*more) == added.get(name, set())
 
 
-def test_every_target_exists(chosen: DictConfig) -> None:
-    for name in targets(OmegaConf.to_container(chosen)):
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_every_target_exists(pipeline: str) -> None:
+    for name in targets(OmegaConf.to_container(with_pipeline(pipeline))):
         get_object(name)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("pipeline", PIPELINES)
+PARTS = {tuple(path.stem.split("_")) for path in (CONF / "scale/pipeline").glob("*.yaml")}
+
+
+@pytest.mark.parametrize(("scale", "pipeline"), sorted(PARTS))
 def test_every_scale_composes_and_has_its_part_for_what_a_pipeline_adds(scale: str, pipeline: str) -> None:
-    cfg = config.compose([f"scale={scale}", f"pipeline={pipeline}"])
+    cfg = composed(f"scale={scale}", f"pipeline={pipeline}")
     assert cfg.scale == scale
     part = CONF / f"scale/pipeline/{scale}_{pipeline}.yaml"
     wanted = config.flatten(OmegaConf.load(part)) if part.exists() else {}
     assert wanted.items() <= {**config.flatten(cfg)}.items()
+    assert {scale for scale, _ in PARTS} == set(SCALES)
 
 
 def test_experiments_and_exhibits_name_what_exists() -> None:
-    cfg = config.compose(["pipeline=svhn"])
+    cfg = composed("pipeline=svhn")
     runs: dict[str, set[str]] = {}  # by folder
     for name, spec in cfg.experiment.items():
         for dataset in spec.datasets:
@@ -120,7 +130,7 @@ def stems(kind: str) -> list[str]:
 
 @pytest.mark.parametrize("choice", PIPELINES)
 def test_the_pipeline_has_a_stage_for_all_that_there_is(choice: str) -> None:
-    cfg = config.compose([f"pipeline={choice}"])
+    cfg = with_pipeline(choice)
     wanted = {f"{name}-{dataset}" for name, spec in cfg.experiment.items() for dataset in spec.datasets}
     assert {f"{run.experiment}-{run.dataset}" for run in cfg.pipeline.runs.values()} == wanted
     assert set(cfg.pipeline.runs) == {*wanted, "sweep"} - {"sweep-abalone"}  # whatever it is swept on
@@ -158,11 +168,12 @@ def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
 
 
 def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> None:
-    lines = config.differences(cfg, config.compose(["method.ops.radius=3"]))
+    lines = config.differences(cfg, composed("method.ops.radius=3"))
     names = [f"method.{name}.radius" for name in ("hybrid.first", "hybrid_sgld.first", "ops")]
     assert [line.split(":")[0] for line in lines] == names
 
 
+@pytest.mark.usefixtures("conf_composed_once")
 @pytest.mark.parametrize(
     ("override", "named"),
     [
@@ -213,6 +224,7 @@ def test_bad_overrides_name_the_fault_in_one_line(override: str, named: str) -> 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("conf_composed_once")
 def test_what_an_experiment_would_set_is_tried_without_writing(
     check: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,7 +235,7 @@ def test_what_an_experiment_would_set_is_tried_without_writing(
     for words, status, said in (
         (["--try", "--try", *replaced], 0, ""),
         (
-            ["--try", "seed=3", "--try", "seed=3", "method.ops.radius=-1"],
+            ["--try", "--try", "seed=3", "method.ops.radius=-1"],
             2,
             "radius must be positive and finite",
         ),
@@ -262,9 +274,11 @@ def check(cfg: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     """`python -m dplangevin.pipeline.config --check` where params.yaml has another value at a key; its exit status."""
     (tmp_path / "conf").symlink_to(CONF)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config, "compose", lambda overrides: composed(*overrides))
 
     def status(key: str, value: object, **env: str) -> int:
         changed = cfg.copy()
+        OmegaConf.set_readonly(changed, False)
         OmegaConf.update(changed, key, value, force_add=True)
         config.write(changed)
         with monkeypatch.context() as patch:

@@ -6,15 +6,15 @@ import re
 
 import pytest
 import torch
+from composed import composed
 from hydra.utils import instantiate
 from one_by_one import problem, with_parameters
 from torch import nn
 
 from dplangevin.engine.recognise import layers_of
-from dplangevin.pipeline.config import compose
 from dplangevin.problems.networks import Network, adversaries, build, generator
 
-PROBLEMS = compose(["pipeline=svhn"]).problem
+PROBLEMS = composed("pipeline=svhn").problem
 NETWORKS = {str(name): spec.network for name, spec in PROBLEMS.items() if "network" in spec}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from composed import composed
 from fake_results import INF, fact, final, finals, run_rows
 from omegaconf import OmegaConf
 
@@ -20,7 +21,6 @@ from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.table import COLUMNS as CLAIM_COLUMNS
 from dplangevin.papers.claims.table import evaluate, expand
 from dplangevin.papers.exhibits import read
-from dplangevin.pipeline import config
 from dplangevin.pipeline.plan import runs
 
 CONF = Path(__file__).parents[3] / "conf" / "claim"
@@ -431,7 +431,7 @@ def test_numbers_of_li2019_are_published(li2019: dict[str, Any]) -> None:
 
 
 def test_li2019_asks_for_settings_that_are_trained(li2019: dict[str, Any]) -> None:
-    cfg = config.compose(["pipeline=svhn"], ROOT / "conf")
+    cfg = composed("pipeline=svhn")
     for claim in expand(li2019):
         (experiment,) = claim["runs"]
         (dataset,) = cfg.experiment[experiment].datasets
