@@ -109,7 +109,8 @@ def shown(
         if isinstance(leaf, PosteriorSampleDpEvent):
             kind = KINDS[PosteriorSampleDpEvent]
             _need(leaf, adjacency, kind)
-            law = max(kind.laws(leaf, adjacency), key=lambda each: epsilon_of(each, delta))
+            rare = delta ** (1 / count)  # what is rare in all samples together is less so in one
+            law = max(kind.laws(leaf, adjacency), key=lambda each: epsilon_of(each, rare))
             pairs[kind.pair] = kind.gap
             for _ in range(count):
                 total += drawn(law, runs, rng)
