@@ -6,7 +6,7 @@ lowest scores are not.  He abstains on the rest.
 
 If the run is (epsilon, 0)-DP under adding or removing a record, the number of right guesses of r is at most
 Binomial(r, e^epsilon/(1 + e^epsilon)), in the sense of upper tails.  delta adds to the tail what `tail` says.
-The bound needs no second run.  It is loose where single runs show much: it cannot exceed about log(2 r), and
+The bound needs no second run.  It is loose where single runs show much: it cannot exceed about log(r/3), and
 abstaining on many canaries costs guesses.
 """
 
