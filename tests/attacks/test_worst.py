@@ -150,7 +150,8 @@ def test_the_linear_posteriors_have_the_bounded_range() -> None:
 def test_draws_from_a_law_show_its_epsilon() -> None:
     law = posterior.linear_laws(PosteriorSampleDpEvent(0.05, 10.0))[20]
     truth = epsilon_of(law, 1e-2)
-    found = known_ratio(*drawn(law, RUNS, random.generator(0, "law")), 1e-2, random.generator(1, "law"))
+    first, second = drawn(law, RUNS, random.generator(0, "law"))
+    found = known_ratio(first, second, 1e-2, random.generator(1, "law"))
     assert 0.95 * truth < found <= truth
 
 

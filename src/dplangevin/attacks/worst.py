@@ -125,7 +125,7 @@ def shown(
             pairs[ONCE if event == leaf else STEPS] = f"{BOTH_WAYS} {FINITE}" if subsets else FINITE
     if steps:
         total += all_iterates(ComposedDpEvent(steps), runs, rng, adjacency)
-    found = known_ratio(*total, delta, rng, confidence)
+    found = known_ratio(total[0], total[1], delta, rng, confidence)
     texts = "; ".join(pairs), "likelihood ratio of all that is released"
     return Shown(found, *texts, runs, confidence, " ".join(dict.fromkeys(pairs.values())))
 

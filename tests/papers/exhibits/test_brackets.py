@@ -55,8 +55,8 @@ def test_every_method_has_a_line_and_every_epsilon_a_mark(frame: pd.DataFrame) -
 def test_the_page_states_pair_runs_statistic_confidence_and_what_is_loose(frame: pd.DataFrame) -> None:
     page = brackets_page(frame, title="t")
     for row in frame.itertuples():
-        assert row.pair in page
-        assert row.gap in page
+        assert str(row.pair) in page
+        assert str(row.gap) in page
     lines = [line for line in page.splitlines() if line.startswith("| ")][2:]
     assert ["exact" in line for line in lines] == [False, True, False, True, False]
     assert ["problem" in line for line in lines] == [False] * 4 + [True]
