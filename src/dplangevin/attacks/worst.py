@@ -98,8 +98,8 @@ def shown(
     """
     check_adjacency(adjacency, who=WHO)
     parts = list(leaves(event))
-    if len(parts) == 1 and parts[0][1] == 1 and (kind := _kind(parts[0][0])):
-        _need(parts[0][0], adjacency, kind)
+    if len(parts) == 1 and parts[0][1] == 1 and (kind := KINDS.get(type(parts[0][0]))):
+        _need(parts[0][0], adjacency, kind.adjacencies)
         exact = max(epsilon_of(law, delta) for law in kind.laws(parts[0][0], adjacency))
         found = exact * (1 - ROUNDED)
         return Shown(found, kind.pair, "likelihood ratio, exact law", 0, 1.0, kind.gap)
@@ -108,14 +108,14 @@ def shown(
     for leaf, count in parts:
         if isinstance(leaf, PosteriorSampleDpEvent):
             kind = KINDS[PosteriorSampleDpEvent]
-            _need(leaf, adjacency, kind)
+            _need(leaf, adjacency, kind.adjacencies)
             rare = delta ** (1 / count)  # what is rare in all samples together is less so in one
             law = max(kind.laws(leaf, adjacency), key=lambda each: epsilon_of(each, rare))
             pairs[kind.pair] = kind.gap
             for _ in range(count):
                 total += drawn(law, runs, rng)
         elif isinstance(leaf, FisherScoringDpEvent):
-            _need(leaf, adjacency, KINDS[PosteriorSampleDpEvent])
+            _need(leaf, adjacency, ("replace_one",))
             multipliers = np.full(leaf.steps, leaf.noise_std * leaf.batch)
             steps.append(SelfComposedDpEvent(composed_steps(leaf.records, leaf.batch, multipliers), count))
             pairs[STEPS] = "The attack is loose: it does not look at the covariance."
@@ -130,13 +130,9 @@ def shown(
     return Shown(found, *texts, runs, confidence, " ".join(dict.fromkeys(pairs.values())))
 
 
-def _kind(leaf: DpEvent) -> Kind | None:
-    return KINDS.get(type(leaf))
-
-
-def _need(leaf: DpEvent, adjacency: Adjacency, kind: Kind) -> None:
+def _need(leaf: DpEvent, adjacency: Adjacency, adjacencies: tuple[str, ...]) -> None:
     """Raise ValueError if the pair is not one of such neighbours."""
-    if adjacency not in kind.adjacencies:
+    if adjacency not in adjacencies:
         raise refuse(WHO, leaf, "the attack replaces a record")
 
 
