@@ -46,7 +46,8 @@ report: $(VENV)/installed  ## make the site results/report/ and what it needs
 	@echo "Open results/report/index.html in a browser; it needs no server and no network."
 
 site: $(VENV)/site-installed  ## make build/site/: docs, API and report in one, with search | installs requirements-site.lock
-	@$(RUN) -m sphinx -q -W --keep-going -c docs -d build/site-doctrees . build/site
+	@rm -rf build/site
+	@$(RUN) -m sphinx -q -E -W --keep-going -c docs -d build/site-doctrees . build/site
 	@echo "Open build/site/index.html in a browser; it needs no server and no network."
 
 $(VENV)/site-installed: requirements-site.lock $(VENV)/installed

@@ -56,7 +56,6 @@ myst_url_schemes = ["http", "https", "mailto", "file-of-repository"]
 suppress_warnings = ["toc.not_included"]  # tables of results: reports and pages link to them
 bibtex_bibfiles = ["references.bib"]
 copybutton_prompt_text = "$ "
-pygments_style = "friendly"
 
 default_role = "py:obj"
 autodoc_default_options = {
@@ -82,7 +81,7 @@ html_js_files = ["site.js"]
 html_sidebars = {
     "**": [
         *(f"sidebar/{name}.html" for name in ("brand", "search", "scroll-start")),
-        "report.html",
-        *(f"sidebar/{name}.html" for name in ("navigation", "scroll-end")),
+        "menu.html",
+        "sidebar/scroll-end.html",
     ]
 }

@@ -165,43 +165,44 @@ class Files:
 
     def pages(self, app: Sphinx) -> Iterator[Page]:
         """Write the report and the files that are linked; yield the pages of folders and of source."""
-        for path in sorted((self.root / REPORT).iterdir()):
-            target = Path(app.outdir) / REPORT / path.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".html":
-                target.write_text(self.report(path), "utf-8")
-            else:
-                copy2(path, target)
-        folders = [path for path in self.linked if (self.root / path).is_dir()]
-        inside = {
-            path: sorted(each for each in (self.root / path).rglob("*") if each.is_file()) for path in folders
-        }
-        hrefs = {
-            path: [
-                (each.relative_to(self.root / path), self.place(each.relative_to(self.root)))
-                for each in files
-            ]
-            for path, files in inside.items()
-        }
-        for path, files in sorted(hrefs.items()):
-            items = "".join(
-                f'<li><a href="{escape(os.path.relpath(place, path))}">{escape(str(name))}</a> '
-                f"{(self.root / path / name).stat().st_size:,} bytes</li>"
-                for name, place in files
-            )
-            body = f"<h1><code>{escape(str(path))}</code></h1><ul>{items}</ul>"
-            yield f"{path}/index", {"title": str(path), "body": body}, "page.html"
-        for path in sorted(self.linked - inside.keys()):
+        for path in sorted((self.root / REPORT).glob("*.html")):
+            self.target(REPORT / path.name).write_text(self.report(path), "utf-8")
+        for path in (self.root / REPORT).iterdir():
+            if path.suffix != ".html":
+                copy2(path, self.target(REPORT / path.name))
+        for path in sorted(self.linked):
+            if (self.root / path).is_dir():
+                yield f"{path}/index", {"title": str(path), "body": self.listing(path)}, "page.html"
+        for path in sorted(self.linked):
+            if (self.root / path).is_dir():
+                continue
             if self.shown(path):
                 text = (self.root / path).read_text("utf-8")
                 code = app.builder.highlighter.highlight_block(text, SHOWN[path.suffix])
-                body = f"<h1><code>{escape(str(path))}</code></h1>{code}"
-                yield str(path), {"title": str(path), "body": body}, "page.html"
+                yield (
+                    str(path),
+                    {"title": str(path), "body": f"<h1>{escape(str(path))}</h1>{code}"},
+                    "page.html",
+                )
             else:
-                target = Path(app.outdir) / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                copy2(self.root / path, target)
+                copy2(self.root / path, self.target(path))
         yield "index", {}, "start.html"
+
+    def target(self, path: Path) -> Path:
+        """Return the place of a file in the site, in a folder that exists."""
+        target = Path(self.app.outdir) / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    def listing(self, folder: Path) -> str:
+        """Return a list of the files of a folder as HTML."""
+        items = []
+        for file in sorted((self.root / folder).rglob("*")):
+            if file.is_file():
+                href = os.path.relpath(self.place(file.relative_to(self.root)), folder)
+                name = escape(str(file.relative_to(self.root / folder)))
+                items.append(f'<li><a href="{escape(href)}">{name}</a> {file.stat().st_size:,} bytes</li>')
+        return f"<h1>{escape(str(folder))}</h1><ul>{''.join(items)}</ul>"
 
     def report(self, path: Path) -> str:
         """Return a page of the report with links into the site, and put it into the index of the search."""
@@ -215,7 +216,7 @@ class Files:
             f'<li><a href="../../{place}.html">{label}</a></li>\n'
             for place, label in (("README", "Documentation"), ("search", "Search"))
         )
-        foot = builder.templates.render("foot.html", builder.globalcontext | {"inside": False})
+        foot = builder.templates.render("foot.html", builder.globalcontext)
         for old, new in (
             ("</ul>\n</nav>\n</header>", f"{entries}</ul>\n</nav>\n</header>"),
             ('<main id="main"', '<main id="main" role="main"'),  # where Sphinx's search reads
@@ -225,7 +226,10 @@ class Files:
                 raise ValueError(f"{page} has {text.count(old)} places like {old!r}, not one")
             text = text.replace(old, new)
         title, tree = outline(text)
-        builder.indexer.feed(str(page.with_suffix("")), str(page), title, tree)
+        name = str(page.with_suffix(""))
+        env = self.app.env  # the search keeps only the pages that are here
+        env.all_docs[name], env.titles[name] = 0, nodes.title(text=title)
+        builder.indexer.feed(name, str(page), title, tree)
         return text
 
 
@@ -240,13 +244,21 @@ def outline(page: str) -> tuple[str, nodes.document]:
         tree += nodes.section(
             "", nodes.title(text=heading.get_text(" ", strip=True)), ids=[anchor] if anchor else []
         )
-    return soup.title.get_text(), tree
+    return soup.title.get_text().removesuffix(" · dplangevin"), tree
+
+
+def plain(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str
+) -> Any:
+    """Return a signature whose defaults can be parsed, so that its types become links."""
+    return (re.sub(r"= ?<[^<>]+>", "=...", signature), returned) if signature else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the parts to Sphinx."""
     files = Files(app)
     app.connect("builder-inited", write_api)
+    app.connect("autodoc-process-signature", plain)
     app.connect("source-read", prepare)
     app.connect("doctree-read", files.in_document)
     app.connect("doctree-read", name_types)
