@@ -166,7 +166,7 @@ def test_every_page_says_what_it_was_made_from_and_how_to_cite(site: Path, pages
             text = (site / name).read_text("utf-8")
             assert "file-of-repository" not in text, name  # how docs/_site/pages.py marks links
             assert re.search(rf"commit <code>{commit}</code> of 20..-..-..", text), name
-            assert text.count("Cite this") == text.count("@software{dplangevin,") == 1, name
+            assert text.count("<summary>Cite this<") == text.count("@software{dplangevin,") == 1, name
             assert re.search(r"data manifests <code>[0-9a-f]{12}</code>", text), name
 
 
