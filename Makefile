@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report verify smoke test test-quick faults lint bench gpu
+.PHONY: help setup repro exhibit report site verify smoke test test-quick faults lint bench gpu
 
 PYTHON ?=
 VENV := .venv
@@ -44,6 +44,15 @@ exhibit: $(VENV)/installed  ## make one exhibit and what it needs: ID=wang2015_f
 report: $(VENV)/installed  ## make the site results/report/ and what it needs
 	@$(REPRO) --target report $(SET)
 	@echo "Open results/report/index.html in a browser; it needs no server and no network."
+
+site: $(VENV)/site-installed  ## make build/site/: docs, API and report in one, with search | installs requirements-site.lock
+	@rm -rf build/site
+	@$(RUN) -m sphinx -q -E -W --keep-going -c docs -d build/site-doctrees . build/site
+	@echo "Open build/site/index.html in a browser; it needs no server and no network."
+
+$(VENV)/site-installed: requirements-site.lock $(VENV)/installed
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-site.lock
+	@touch $@
 
 verify: $(VENV)/installed  ## compute some tasks of each committed result again, | and compare them: an hour or two | NAME=compare-adult: one result; UNITS=1: one task of each
 	@$(RUN) pipelines/verify.py $(NAME) $(if $(UNITS),--units $(UNITS))

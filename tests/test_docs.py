@@ -35,6 +35,7 @@ NOT_RUN = {
         "make repro STRICT=1",
         "make repro CLUSTER=tcp://head:8786",
         "make exhibit ID=wang2015_fig1c",
+        "make site",
         "pip install '.[cluster]'",
         "pip install '.[report]'",
     ],

@@ -37,6 +37,7 @@ def _classes() -> Iterator[tuple[str, Callable[..., Method]]]:
                 yield re.sub(r"(?<!^)(?=[A-Z])", "_", found.__name__).lower() if i else info.name, found
 
 
+#: Name -> class of every method of the package, or a call that makes it with other settings.
 METHODS: Mapping[str, Callable[..., Method]] = {**NAMED, **dict(_classes())}
 
 

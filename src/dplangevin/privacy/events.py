@@ -124,7 +124,7 @@ class PosteriorSampleDpEvent(DpEvent):
     radius : float
         D > 0.
     largest_loss : float
-        Bound on |l| on the ball.
+        Bound on ``|l|`` on the ball.
     loss_range : float
         Bound on how far one record's l can vary over the ball.
 

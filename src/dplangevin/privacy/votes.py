@@ -5,7 +5,7 @@ order lambda is at most lambda/s^2 (Proposition 8). The divergence is smaller wh
 `renyi` computes it from a bound q >= Pr[the noisy winner is not the true winner].
 
 A threshold test at T adds N(0, s1^2) to a count. It is the vote between two classes whose counts differ by 2
-|count - T|, with s = sqrt(2) s1. Both have the same Renyi divergence lambda/(2 s1^2), the same q, and the
+``|count - T|``, with s = sqrt(2) s1. Both have the same Renyi divergence lambda/(2 s1^2), the same q, and the
 same change of q with one vote. So one function prices tests and votes.
 
 The sum over all queries depends on the private votes. To publish it, noise is scaled to its smooth
@@ -165,7 +165,7 @@ def release_cost(order: float, decay: float, multiplier: float) -> float:
 
         (lambda log r - log(v)/2)/(lambda - 1) + lambda min(1, r)^2/(2 multiplier^2 v),
 
-    with v = 1 - lambda + lambda r^2, which is inf where v <= 0. The first term grows with |log r|, the second
+    with v = 1 - lambda + lambda r^2, which is inf where v <= 0. The first term grows with ``|log r|``, the second
     falls with r. So the worst r is one of the two ends.
     Differs: this is exact. The paper (GNSS) bounds it by lambda e^(2 decay)/multiplier^2 + (decay
     lambda - log(1 - 2 lambda decay)/2)/(lambda - 1).

@@ -145,7 +145,7 @@ def huber(threshold: float, label_bound: float) -> Loss:
         phi = (m - y)^2/2 where |m - y| <= h, else h |m - y| - h^2/2
 
     It equals least squares if no residual exceeds h.  Over ``|m| <= t`` phi is at most ``phi(t + Y)``.  For
-    one y, phi has the range ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with |y| because ``phi'``
+    one y, phi has the range ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with ``|y|`` because ``phi'``
     grows.  In these formulas ``phi(r)`` is phi at the residual r.
 
     Parameters

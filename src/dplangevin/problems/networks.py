@@ -58,7 +58,7 @@ class Network:
     def init(self, rng: torch.Generator, seeds: int) -> Tensor:
         """Draw parameters from PyTorch's default law for Conv2d and Linear, (seeds, d) float32.
 
-        This law is kaiming_uniform_ with a = sqrt 5.  Weights and biases are uniform on ``+- 1/sqrt(n)``,
+        This law is ``kaiming_uniform_`` with a = sqrt 5.  Weights and biases are uniform on ``+- 1/sqrt(n)``,
         where each output of the layer has n inputs.  The parameters of any other layer start at the
         template's values.
         """

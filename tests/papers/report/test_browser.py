@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from browsing import chromium, serious, watched
+from playwright.sync_api import Browser, Page, expect
 
 SITE = Path(__file__).parents[3] / "results/report"
-CHROMIUM = Path("/usr/bin/chromium")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 PAGES = [
     "index.html",
     "claims.html",
@@ -25,33 +23,18 @@ PAGES = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"no browser: {CHROMIUM} is not there; install Debian's package chromium")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield chromium
-        chromium.close()
+    with chromium() as started:
+        yield started
 
 
 @contextmanager
 def opened(browser: Browser, name: str, **options: Any) -> Iterator[Page]:
     """A page whose charts are drawn. Fails, when it is left, on what the browser complained of and on requests for
     anything outside of results/."""
-    context = browser.new_context(**options)
-    page = context.new_page()
-    messages: list[str] = []
-    requests: list[str] = []
-    page.on("console", lambda m: messages.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(f"{SITE.as_uri()}/{name}")
-    charts = int(name.startswith("compare.html"))
-    expect(page.locator(".chart[data-drawn]")).to_have_count(charts, timeout=15_000)
-    yield page
-    assert messages == []
-    inside = (SITE.parent.as_uri(), "data:")
-    assert [url for url in requests if not url.startswith(inside)] == []
-    context.close()
+    with watched(browser, f"{SITE.as_uri()}/{name}", SITE.parent.as_uri(), **options) as page:
+        charts = int(name.startswith("compare.html"))
+        expect(page.locator(".chart[data-drawn]")).to_have_count(charts, timeout=15_000)
+        yield page
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -64,10 +47,7 @@ def test_axe_finds_nothing_serious_and_no_page_scrolls_sideways(
     viewport: Any = {"width": width, "height": 740}
     with opened(browser, filtered, color_scheme=scheme, viewport=viewport) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        options = {"resultTypes": ["violations"], "preload": False}
-        violations = Axe().run(page, options=options).response["violations"]
-        serious = [v for v in violations if v["impact"] in ("serious", "critical")]
-        assert [(v["id"], v["nodes"][0]["html"][:200]) for v in serious] == []
+        assert serious(page) == []
 
 
 def shown(page: Page) -> int:

@@ -36,7 +36,7 @@ class Bok2024:
     Notation: a step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k
     L/batch). The noise of the step has variance v_k = 2 eta_k sigma^2. Every record's loss is lambda-strongly
     convex and beta-smooth, so x - eta_k grad L_B(x) is c_k-Lipschitz with
-    c_k = max(|1 - eta_k lambda|, |1 - eta_k beta|). c_k < 1 for lambda > 0 and eta_k < 2/beta. Let
+    ``c_k = max(|1 - eta_k lambda|, |1 - eta_k beta|)``. c_k < 1 for lambda > 0 and eta_k < 2/beta. Let
     w_k = prod_(j > k) c_j. Projections do not expand. If a c_k is above 1, the epsilon is that of all
     iterates.
 

@@ -12,9 +12,9 @@ Wutschitz 2021, section 5, name this saddle point). Tails of any size are then a
 
 The errors of float64 arithmetic are bounded and counted as delta, with u = 2^-53:
 
-- Entry k of a step's pmf has a relative error u (64 + |log p_k| + |tilt_k|). The errors are summed over the
+- Entry k of a step's pmf has a relative error ``u (64 + |log p_k| + |tilt_k|)``. The errors are summed over the
   tilted pmf, times its count.
-- Every loss is moved up by u (64 + 16 |loss| + x^2) before it is split between two multiples of h.
+- Every loss is moved up by ``u (64 + 16 |loss| + x^2)`` before it is split between two multiples of h.
 - A Fourier transform of n numbers has an error of at most 4 u log2(n) of its L2 norm (Higham 2002, section
   24.1, has less for radix 2). A coefficient that is summed up directly, in runs of r, has an error of u
   (4 r + 2 n/r + 64). Powers and products propagate these errors. We count this to first order and double it.

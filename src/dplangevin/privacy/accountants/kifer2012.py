@@ -31,8 +31,8 @@ class Kifer2012:
     I. So both determinants lie in [det A, (1 + beta/Lambda) det A]. Their log-ratio is at most
     log(1 + beta/Lambda) <= eps'/2, as for add_remove.
 
-    Gaussian part: the shift is c u - c' u' with ||u||, ||u'|| <= 1 and |c|, |c'| <= L. With probability at
-    least 1 - delta neither |<b, u>| nor |<b, u'>| exceeds noise_std sqrt(2 l). Then this part is at most
+    Gaussian part: the shift is c u - c' u' with ||u||, ||u'|| <= 1 and ``|c|, |c'| <= L``. With probability at
+    least 1 - delta neither ``|<b, u>|`` nor ``|<b, u'>|`` exceeds noise_std sqrt(2 l). Then this part is at most
     (2 L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 = eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l). With
     w = (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 - w)^2/2 <= 1. Together the parts cost at most 1.5
     eps'.
