@@ -15,6 +15,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import read
+from dplangevin.papers.report import history
 from dplangevin.papers.report.findings import TEXTS
 
 ROOT = Path(__file__).parents[3]
@@ -104,6 +105,13 @@ def test_every_claim_is_there_under_its_id(pages: dict[str, Links], claims: pd.D
     )
     table = claims.reset_index()[["id", "paper", "kind", "verdict"]]
     assert sorted(articles) == sorted(table.itertuples(index=False, name=None))
+
+
+def test_every_claim_shows_the_history_of_its_verdict() -> None:
+    articles = (SITE / "claims.html").read_text("utf-8").split('<article class="claim" id="')[1:]
+    shown = {each.partition('"')[0]: re.findall(r"<time>([-\d]+)</time>", each) for each in articles}
+    entries = history.read(ROOT / history.PATH)
+    assert shown == {name: [change.date for change in changes] for name, changes in entries.items()}
 
 
 def written() -> list[tuple[str, dict[str, Any], str]]:

@@ -24,7 +24,7 @@ from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import compare, privacy, read
 from dplangevin.papers.exhibits.style import look
-from dplangevin.papers.report import charts, claims
+from dplangevin.papers.report import charts, claims, history
 from dplangevin.papers.report.findings import TEXTS, filled, known
 from dplangevin.papers.statistics import sort_by, summary
 from dplangevin.pipeline.config import content
@@ -209,6 +209,7 @@ class Site:
             "exhibits": sorted({name for claim in self.claims.values() for name in claim.exhibits}),
             "open": claims.OPEN,
             "made": self.made,
+            "history": history.read(self.root / history.PATH),
             "total": len(self.table),
         }
 
