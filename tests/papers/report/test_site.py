@@ -61,7 +61,7 @@ def claims() -> pd.DataFrame:
 
 
 def test_another_build_has_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("conf", "data", "benchmarks", "params.yaml", "requirements.lock"):
+    for name in ("conf", "data", "docs", "benchmarks", "params.yaml", "requirements.lock"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "results").mkdir()
     for path in (ROOT / "results").iterdir():
