@@ -82,7 +82,7 @@ def test_the_terms_are_sorted_and_used_and_have_short_meanings() -> None:
         r"(?:\A|\n\n)(\S.*)", (ROOT / glossary.PATH).read_text().partition("{glossary}\n")[2]
     )
     greek = {"δ": "delta", "ε": "epsilon"}
-    assert entries == sorted(entries, key=lambda term: greek.get(term, term).lower())
+    assert entries == sorted(entries, key=lambda term: str(greek.get(term, term)).lower())
     pages = [path for path in (ROOT / "docs").rglob("*.md") if path.name != glossary.PATH.name]
     text = "".join(
         path.read_text() for path in [ROOT / "README.md", *pages, *(ROOT / "conf").rglob("*.yaml")]
@@ -109,5 +109,5 @@ def test_pages_of_sphinx_show_meanings_except_the_glossary() -> None:
         context = {"body": "<p>The sensitivity.</p>"}
         connected["html-page-context"](app, page, "page.html", context, None)
         assert ('<abbr class="term"' in context["body"]) == there
-    connected["html-page-context"](app, "search", "search.html", empty := {}, None)
-    assert empty == {}
+    connected["html-page-context"](app, "search", "search.html", context := {}, None)
+    assert context == {}

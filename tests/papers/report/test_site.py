@@ -107,6 +107,19 @@ def test_every_claim_is_there_under_its_id(pages: dict[str, Links], claims: pd.D
     assert sorted(articles) == sorted(table.itertuples(index=False, name=None))
 
 
+def test_every_exhibit_has_its_picture_its_command_and_its_files() -> None:
+    cards = (SITE / "exhibits.html").read_text("utf-8").split('<li class="card">')[1:]
+    made = {path.name for path in (ROOT / "results/exhibits").iterdir()}
+    shown = {}
+    for card in cards:
+        links = set(re.findall(r'(?:href|src)="\.\./exhibits/([^"]+)"', card))
+        if links:
+            (name,) = {link.partition("/")[0] for link in links}
+            shown[name] = links
+            assert f"<code>make exhibit ID={name} FORCE=1</code>" in card
+    assert shown == {name: {f"{name}/{name}.{kind}" for kind in ("png", "pdf", "csv")} for name in made}
+
+
 def test_every_claim_shows_the_history_of_its_verdict() -> None:
     articles = (SITE / "claims.html").read_text("utf-8").split('<article class="claim" id="')[1:]
     shown = {each.partition('"')[0]: re.findall(r"<time>([-\d]+)</time>", each) for each in articles}
