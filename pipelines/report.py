@@ -1,6 +1,7 @@
-"""Write results/claims.csv (`claims`), the site results/report/ (`page`), or the findings in README.md (`readme`)."""
+"""Write results/claims.csv, the site results/report/, the findings in README.md, or the history of verdicts."""
 
 import argparse
+import datetime
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from stage import stage
 from dplangevin import files
 from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.exhibits import read
+from dplangevin.papers.report import history
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.site import Site
 from dplangevin.pipeline import cache, manifest
@@ -81,18 +83,32 @@ def readme() -> None:
     README.write_text(in_readme(README.read_text("utf-8"), findings, table), "utf-8")
 
 
+def changes(why: str) -> None:
+    """Append every verdict of results/claims.csv that is new to the history, with today's date and the reason."""
+    table = read.read_claims(RESULTS / "claims.csv")
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    found = history.updated(
+        history.read(history.PATH), dict(zip(table.id, table.verdict, strict=True)), today, why
+    )
+    files.write(history.PATH.parent, {history.PATH.name: history.csv_bytes(found)})
+
+
 @stage
 def main() -> None:
-    """Write the claims, the report or the findings of README.md, as the command line says."""
+    """Write what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["claims", "page", "readme"])
-    what = parser.parse_args().what
+    parser.add_argument("what", choices=["claims", "page", "readme", "history"])
+    parser.add_argument("--why", default="", help="of `history`: why verdicts changed, one sentence")
+    asked = parser.parse_args()
+    what = asked.what
     if what == "claims":
         claims(load())
     elif what == "page":
         page()
-    else:
+    elif what == "readme":
         readme()
+    else:
+        changes(asked.why)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import shlex
 import sys
 import tokenize
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import cache
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,8 @@ from dplangevin.cli import app
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), *TUTORIALS]
 CLAIMS = ROOT / "results/report/claims.html"  # has a place for every row of results/claims.csv
 TOOLS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # dvc by name
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -36,6 +39,7 @@ NOT_RUN = {
         "make repro CLUSTER=tcp://head:8786",
         "make exhibit ID=wang2015_fig1c",
         "make site",
+        "pip install .",
         "pip install '.[cluster]'",
         "pip install '.[report]'",
     ],
@@ -304,7 +308,7 @@ def test_tables_name_everything_there_is() -> None:
 
 
 def test_every_command_is_run_or_not_for_a_reason() -> None:
-    runs = {*SWEEP, *TYPED, *(command for command in COMMANDS if command.startswith("make "))}
+    runs = {*SWEEP, *TYPED, *STEPS, *(command for command in COMMANDS if command.startswith("make "))}
     assert not LONG - set(COMMANDS), "commands that no page has any more"
     unknown = set(COMMANDS) - LONG - runs
     assert not unknown, f"run these in a test of this file, or say in NOT_RUN why not: {sorted(unknown)}"
@@ -356,8 +360,9 @@ def test_the_sweep_runs_in_a_fresh_clone(tmp_path: Path) -> None:
     assert run(clone, "git", "status", "--porcelain").stdout == ""
 
 
-# What the pages show of the command line.
-TYPED = [command for command in COMMANDS if command.startswith("dplangevin ")]
+# What the pages show of the command line.  The commands of a tutorial are its steps, in their order.
+STEPS = {command for page in TUTORIALS for command in commands(page) if command.startswith("dplangevin ")}
+TYPED = [command for command in COMMANDS if command.startswith("dplangevin ") and command not in STEPS]
 
 
 @pytest.fixture(scope="module")
@@ -410,19 +415,18 @@ def test_the_command_line_does_what_the_pages_show(
     command: str, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = typed(desk, command, monkeypatch)
-    printed = [" ".join(line.split()) for line in output.splitlines()]
     for page in PAGES:
-        for line in shown(page, command):
-            assert " ".join(line.split()) in printed, output
+        for block in blocks(page):
+            check_output(block, command, output)
 
 
-def shown(page: Path, command: str) -> list[str]:
-    """The output that a page shows for a command, without what it leaves out."""
-    for block in blocks(page):
-        if block.language == "console" and f"$ {command}\n" in block.text:
-            output = block.text.partition(f"$ {command}\n")[2].partition("\n$ ")[0]
-            return [line for line in output.splitlines() if line.strip() and line.strip() != "..."]
-    return []
+def check_output(block: Block, command: str, output: str) -> None:
+    """That a command printed the lines that a block shows after it, except those that it leaves out by `...`."""
+    said = f"\n{block.text}".partition(f"\n$ {command}\n")[2] if block.language == "console" else ""
+    printed = [" ".join(line.split()) for line in output.splitlines()]
+    for line in said.partition("\n$ ")[0].removesuffix("\n").splitlines():
+        if line.strip() not in ("", "..."):
+            assert " ".join(line.split()) in printed, f"{block.place}: {line!r} is not in\n{output}"
 
 
 def check(comment: str, value: Any, place: str) -> None:
@@ -451,7 +455,54 @@ def execute(block: Block, space: dict[str, Any]) -> None:
         check(comments.get(statement.end_lineno or 0, ""), value, f"{block.place}: {source}")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python and commands in one folder, each with the output that the page shows."""
+    follow(blocks(page), tmp_path, monkeypatch)
+
+
+def follow(steps: list[Block], folder: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.chdir(folder)
+    space: dict[str, Any] = {"__name__": "tutorial"}
+    patch.setitem(sys.modules, "tutorial", ModuleType("tutorial"))  # where dataclasses look names up
+    printed = ""
+    for block in steps:
+        if block.language == "python":
+            with redirect_stdout(StringIO()) as stream:
+                execute(block, space)
+            printed = stream.getvalue()
+        elif block.language == "output":
+            assert [line.rstrip() for line in printed.splitlines()] == block.text.splitlines(), block.place
+        elif block.language == "console":
+            for command in re.findall(r"^\$ (dplangevin .*)$", block.text, re.MULTILINE):
+                typed_in, _, name = command.partition(" > ")
+                output = typed(folder, typed_in, patch)
+                if name:
+                    (folder / name).write_text(output)
+                check_output(block, command, output)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ("```python\nprint(1)\n```\n\n```output\n2\n```\n", "page"),
+        ("```python\n1 + 1  # 3\n```\n", "page"),
+        ("```console\n$ dplangevin exhibits --help\nUsage: dplangevin claims [OPTIONS]\n```\n", "claims"),
+        ("```console\n$ dplangevin price --nonsense\n```\n", "nonsense"),
+    ],
+)
+def test_a_tutorial_that_shows_another_output_fails(
+    wrong: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (page := tmp_path / "page.md").write_text(wrong)
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    with pytest.raises(AssertionError, match=error):
+        follow(blocks(page), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("docs/tutorials")])
 def test_python_snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     space: dict[str, Any] = {"__name__": "snippet"}

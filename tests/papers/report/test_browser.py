@@ -170,9 +170,34 @@ def test_the_keyboard_reaches_everything(browser: Browser) -> None:
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")
         assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
-        expect(page.locator("figure a").first).to_be_focused()
-        page.keyboard.press("Tab")
-        expect(page.locator(".scroll").first).to_be_focused()  # a wide table scrolls by arrow keys
+        for place in ("figure a", ".scroll"):  # a wide table scrolls by arrow keys
+            while page.evaluate("document.activeElement.className") == "term":
+                page.keyboard.press("Tab")
+            expect(page.locator(place).first).to_be_focused()
+            page.keyboard.press("Tab")
+
+
+def test_a_button_copies_the_command_of_an_exhibit(browser: Browser) -> None:
+    with opened(browser, "exhibits.html", permissions=["clipboard-read", "clipboard-write"]) as page:
+        card = page.locator(".card", has_text="make exhibit ID=wang2015_fig1c").first
+        button = card.get_by_role("button", name="Copy: make exhibit ID=wang2015_fig1c FORCE=1")
+        button.click()
+        expect(button).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()") == "make exhibit ID=wang2015_fig1c FORCE=1"
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        button.click()
+        expect(button).to_have_text("Press Ctrl-C")
+        assert page.evaluate("getSelection().toString()") == "make exhibit ID=wang2015_fig1c FORCE=1"
+
+
+def test_a_term_shows_its_meaning_when_it_has_the_focus(browser: Browser) -> None:
+    with opened(browser, "index.html", viewport={"width": 360, "height": 740}) as page:
+        term = page.locator("abbr.term", has_text="proven ε").first
+        term.focus()
+        meaning = term.get_attribute("title") or ""
+        assert "upper bound" in meaning
+        assert meaning in page.evaluate("getComputedStyle(document.activeElement, '::after').content")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_charts_follow_the_colours_of_the_page(browser: Browser) -> None:

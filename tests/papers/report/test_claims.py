@@ -231,6 +231,6 @@ def test_a_chart_has_a_point_for_each_budget_and_levels_without_one() -> None:
 def test_methods_of_a_chart_differ_in_colour_mark_or_line() -> None:
     methods = list(OmegaConf.load(CLAIMS.parent / "exhibit/compare.yaml").methods)
     rest = {"epsilon": 1.0, "mean": 0.8, "low": 0.7, "high": 0.9, "violated": "", "diverged": 0}
-    data = charts.over_epsilon(pd.DataFrame({"method": methods}).assign(**rest), proven=False)
+    data = charts.over_epsilon(pd.DataFrame([{"method": method, **rest} for method in methods]), proven=False)
     looks = [(of["color"], of["shape"], *of["dash"]) for of in data["methods"]]
     assert len(looks) == len(set(looks)) == len(methods)

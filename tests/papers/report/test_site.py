@@ -15,6 +15,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import read
+from dplangevin.papers.report import history
 from dplangevin.papers.report.findings import TEXTS
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +61,7 @@ def claims() -> pd.DataFrame:
 
 
 def test_another_build_has_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("conf", "data", "benchmarks", "params.yaml", "requirements.lock"):
+    for name in ("conf", "data", "docs", "benchmarks", "params.yaml", "requirements.lock"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "results").mkdir()
     for path in (ROOT / "results").iterdir():
@@ -104,6 +105,26 @@ def test_every_claim_is_there_under_its_id(pages: dict[str, Links], claims: pd.D
     )
     table = claims.reset_index()[["id", "paper", "kind", "verdict"]]
     assert sorted(articles) == sorted(table.itertuples(index=False, name=None))
+
+
+def test_every_exhibit_has_its_picture_its_command_and_its_files() -> None:
+    cards = (SITE / "exhibits.html").read_text("utf-8").split('<li class="card">')[1:]
+    made = {path.name for path in (ROOT / "results/exhibits").iterdir()}
+    shown = {}
+    for card in cards:
+        links = set(re.findall(r'(?:href|src)="\.\./exhibits/([^"]+)"', card))
+        if links:
+            (name,) = {link.partition("/")[0] for link in links}
+            shown[name] = links
+            assert f"<code>make exhibit ID={name} FORCE=1</code>" in card
+    assert shown == {name: {f"{name}/{name}.{kind}" for kind in ("png", "pdf", "csv")} for name in made}
+
+
+def test_every_claim_shows_the_history_of_its_verdict() -> None:
+    articles = (SITE / "claims.html").read_text("utf-8").split('<article class="claim" id="')[1:]
+    shown = {each.partition('"')[0]: re.findall(r"<time>([-\d]+)</time>", each) for each in articles}
+    entries = history.read(ROOT / history.PATH)
+    assert shown == {name: [change.date for change in changes] for name, changes in entries.items()}
 
 
 def written() -> list[tuple[str, dict[str, Any], str]]:

@@ -24,7 +24,7 @@ from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import compare, privacy, read
 from dplangevin.papers.exhibits.style import look
-from dplangevin.papers.report import charts, claims
+from dplangevin.papers.report import charts, claims, glossary, history
 from dplangevin.papers.report.findings import TEXTS, filled, known
 from dplangevin.papers.statistics import sort_by, summary
 from dplangevin.pipeline.config import content
@@ -105,6 +105,7 @@ class Site:
         self.claims = {claim.id: claim for claim in claims.read(self.table, self.made)}
         findings = self._content("report", "findings")
         self.findings, self.promises = findings["findings"], findings["promises"]
+        self.meanings = glossary.read(root / glossary.PATH)
         self.exhibit_texts = self._content("report", "exhibits")["groups"]
         self.environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
@@ -154,10 +155,13 @@ class Site:
         return {name: text.encode() for name, text in sorted(texts.items())}
 
     def page(self, template: str, **values: Any) -> str:
-        """Return the HTML of one page without empty lines."""
+        """Return the HTML of one page without empty lines, in which terms show their meanings."""
         here = "exhibits.html" if template == "exhibit.html" else template
         text = self.environment.get_template(template).render(here=here, **values)
-        return "\n".join(line for line in map(str.rstrip, text.splitlines()) if line) + "\n"
+        lines = "\n".join(line for line in map(str.rstrip, text.splitlines()) if line)
+        before, main, rest = lines.partition('<main id="main"')
+        body, after, footer = rest.partition("</main>")
+        return f"{before}{main}{glossary.marked(body, self.meanings)}{after}{footer}\n"
 
     def _style(self) -> str:
         """Return the style sheet with the colours of the charts."""
@@ -209,6 +213,7 @@ class Site:
             "exhibits": sorted({name for claim in self.claims.values() for name in claim.exhibits}),
             "open": claims.OPEN,
             "made": self.made,
+            "history": history.read(self.root / history.PATH),
             "total": len(self.table),
         }
 

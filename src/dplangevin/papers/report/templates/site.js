@@ -197,6 +197,19 @@ function comparison() {
   follow();
 }
 
+// A button that copies the command before it and says so for two seconds
+function copies(button) {
+  const command = button.previousElementSibling.textContent;
+  button.hidden = false;
+  button.setAttribute("aria-label", `Copy: ${command}`);
+  button.addEventListener("click", async () => {
+    try { await navigator.clipboard.writeText(command); button.textContent = "Copied"; }
+    catch { getSelection().selectAllChildren(button.previousElementSibling); button.textContent = "Press Ctrl-C"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}
+
 document.documentElement.classList.add("scripted");
+document.querySelectorAll("button.copy").forEach(copies);
 if (document.getElementById("filter")) claims();
 if (document.getElementById("choose")) comparison();
