@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from dplangevin.privacy.accountants import profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, mu_of
@@ -70,7 +71,11 @@ ACCOUNTANTS: Mapping[str, Entry] = {
     "analytic_gaussian": Entry(
         AnalyticGaussian(), "the exact curve of Gaussian noise (Balle and Wang 2018); no sampling"
     ),
-    "rdp": Entry(Rdp(), "Renyi divergences of a step add up; one conversion to epsilon (Mironov 2017)"),
+    "rdp": Entry(
+        Rdp(),
+        "Renyi divergences of a step add up; one conversion to epsilon (Mironov 2017); the best of several runs by "
+        "Theorems 2 and 6 of Papernot and Steinke (2022)",
+    ),
     "li2019": Entry(
         Li2019(), "moments accountant with orders 1 to 32, which cannot report less than ln(1/delta)/32"
     ),
@@ -263,6 +268,8 @@ def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> 
         steps[leaf] += count
     total = 0.0
     for leaf, count in steps.items():
+        if isinstance(leaf, RepeatAndSelectDpEvent):
+            total += grid_bytes(accountant, leaf.event, adjacency)
         if not isinstance(leaf.event if is_subsampled(leaf) else leaf, GaussianDpEvent):
             continue
         rate, multiplier = rate_and_multiplier(leaf)

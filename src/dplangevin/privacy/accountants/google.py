@@ -12,6 +12,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
     UnsupportedEventError,
 )
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
@@ -68,6 +69,9 @@ class DpAccounting:
 
     def _step(self, leaf: DpEvent, share: float) -> DpEvent:
         """Return the step with its noise multiplier multiplied by `share`."""
+        if isinstance(leaf, RepeatAndSelectDpEvent) and self.kind == "RDP":
+            runs = [SelfComposedDpEvent(self._step(one, share), count) for one, count in leaves(leaf.event)]
+            return attr.evolve(leaf, event=ComposedDpEvent(runs))
         inner = leaf.event if is_subsampled(leaf) else leaf
         if not isinstance(inner, GaussianDpEvent):
             raise refuse(self.name, leaf, "it is asked about Gaussian steps only")

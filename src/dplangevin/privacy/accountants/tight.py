@@ -15,6 +15,7 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from scipy.stats import binom
 
 from dplangevin.privacy.accountants import composition, objective, profiles
@@ -38,6 +39,7 @@ from dplangevin.privacy.events import (
     ShuffledEpochsDpEvent,
     check_adjacency,
 )
+from dplangevin.privacy.selection import selected
 from dplangevin.privacy.subsampled_gaussian import coarsened, is_subsampled, rate_and_multiplier
 
 Parts = tuple[tuple[DpEvent, int], ...]
@@ -48,6 +50,7 @@ PLD_BOTH = "PLD, larger of both directions"  # for a step without replacement, s
 ONE_STEP = "exact curve of one sampled step"
 UNSAMPLED = "analytic Gaussian, as without sampling"
 DRAWS = "analytic Gaussian, with a bound on how often a record is drawn"
+BEST = "best of a random number of runs, from the curve of one"
 
 
 class Price(NamedTuple):
@@ -79,6 +82,7 @@ class Tight:
     - DP-SGFS and PATE: the price of their Gaussian steps.
     - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
       iterates.
+    - The best of a random number of runs: `selection.selected`. It is priced alone, not in a composition.
 
     A step without replacement has two directions: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1), and the
     reverse. Neighbours can differ in either. So the step is priced by the pointwise larger of the two. This
@@ -134,6 +138,8 @@ class Tight:
         if close is not None:
             return Price(close, "total variation charged to delta")
         given = list(leaves(event))
+        if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], RepeatAndSelectDpEvent):
+            return Price(selected(given[0][0], delta, lambda one, d: self.epsilon(one, d, adjacency)), BEST)
         last = len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent)
         if last and given[0][0].steps > 1:  # with one step, all iterates are the last iterate
             return _last_iterate(given[0][0], delta, adjacency)
