@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from dplangevin.cli import mechanisms, output
+from dplangevin.cli import curves, mechanisms, output
 from dplangevin.cli.mechanisms import Mechanism, Options
 from dplangevin.cli.options import with_options
 
@@ -39,6 +41,10 @@ STATUS = {  # status of a price -> what the table prints, and what that means
     "reference": ("reference", "an upper bound by another package"),
     "lower bound": ("attack", "an attack shows at least this epsilon (95 % confidence)"),
 }
+TUNING = [
+    "each run draws its setting without looking at the data; the number of runs is drawn first and stays secret",
+    "only the best run leaves, by a score that one run releases too: what the score reads is part of that run's price",
+]
 EVENTS = {  # class of an event -> the mechanism in words
     "LangevinDpEvent": "run of DP-SGLD with hidden iterates",
     "PateDpEvent": "PATE run",
@@ -52,6 +58,25 @@ Attacked = Annotated[
 ]
 Runs = Annotated[int, typer.Option(help="Runs of the attack on each of its two data sets.", min=8)]
 Seed = Annotated[int, typer.Option(help="Seed of the attack.")]
+Law = Annotated[
+    Literal["negative-binomial", "poisson"] | None,
+    typer.Option(
+        help="Also price tuning, the best of a random number of runs with this law (Papernot and Steinke 2022)."
+    ),
+]
+MeanRuns = Annotated[float, typer.Option("--runs", help="With --tuned: the mean number of runs, at least 1.")]
+Shape = Annotated[
+    float, typer.Option(help="With --tuned negative-binomial: its shape, 0 logarithmic, 1 geometric.")
+]
+Traces = Annotated[
+    bool,
+    typer.Option(
+        "--curve", help="Also print epsilon at many delta, and what an attack on a record can reach."
+    ),
+]
+CurveFile = Annotated[
+    Path | None, typer.Option(help="Draw both curves to a .png or .pdf file, or write them to a .csv file.")
+]
 Accountant = Annotated[
     str,
     typer.Option(help="The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ..."),
@@ -90,19 +115,52 @@ class Bound(NamedTuple):
     reason: str = ""
 
 
+class Extra(NamedTuple):
+    """What `price` prints beside the prices of one run.
+
+    Attributes
+    ----------
+    law : str
+        The law of the number of runs, in words; "" without tuning.
+    tuned : Survey or None
+        Prices of the best run.
+    curves, no_curve : mapping
+        By neighbour relation: the curve of what is released, and why there is none.
+    """
+
+    law: str = ""
+    tuned: Survey | None = None
+    curves: Mapping[Adjacency, curves.Traced] = {}
+    no_curve: Mapping[Adjacency, str] = {}
+
+
+NO_EXTRA = Extra()
+
+
 @with_options(Options)
 def price(
     options: Options,
     attack: Attacked = False,
     attack_runs: Runs = 200_000,
     seed: Seed = 0,
+    tuned: Law = None,
+    runs: MeanRuns = 10.0,
+    shape: Shape = 0.0,
+    curve: Traces = False,
+    curve_file: CurveFile = None,
     explain: Explain = False,
     json: Json = False,
 ) -> None:
     """Print the epsilon of a mechanism by every accountant that can price it."""
+    from dp_accounting.dp_event import RepeatAndSelectDpEvent
+
+    from dplangevin.privacy.selection import check_runs
     from dplangevin.privacy.survey import survey
 
     mechanisms.check(options)
+    curves.check(curve_file)
+    shape = math.inf if tuned == "poisson" else shape
+    check_runs(runs, shape)
     with unlogged() as logged:
         if options.method is not None:
             mechanism = mechanisms.planned(options)
@@ -113,7 +171,29 @@ def price(
             mechanism = steps.mechanism(options.noise)
         costs = survey(mechanism.event, options.delta, mechanism.paper)
         bounds = attacked(mechanism, options, attack_runs, seed) if attack else []
-    shown(mechanism, options, costs, bounds, json, logged, explain=explain)
+        extra, event = Extra(), mechanism.event
+        if tuned is not None:
+            event = RepeatAndSelectDpEvent(event, runs, shape)
+            extra = Extra(law(runs, shape), survey(event, options.delta))
+        if curve or curve_file is not None:
+            found, refused = curves.traced(event)
+            extra = extra._replace(curves=found, no_curve=refused)
+            if curve_file is not None:
+                curves.write(
+                    curve_file,
+                    found,
+                    NEIGHBOURS,
+                    "Privacy of the best run" if tuned else "Privacy of the release",
+                )
+    shown(mechanism, options, costs, bounds, json, logged, explain=explain, extra=extra)
+
+
+def law(runs: float, shape: float) -> str:
+    """Return the law of the number of runs, in words."""
+    if shape == math.inf:
+        return f"Poisson with mean {runs:g}"
+    name = {0.0: "logarithmic", 1.0: "geometric"}.get(shape, f"truncated negative binomial, shape {shape:g},")
+    return f"{name} with mean {runs:g}"
 
 
 @with_options(Options)
@@ -219,10 +299,16 @@ def shown(
     logged: list[str],
     goal: str = "",
     explain: bool = False,
+    extra: Extra = NO_EXTRA,
 ) -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
-        output.document(_document(mechanism, options, costs, bounds) | {"remarks": remarks(logged)})
+        found = _document(mechanism, options, costs, bounds) | {"remarks": remarks(logged)}
+        if extra.tuned is not None:
+            found["tuned"] = {"runs": extra.law, **_priced(extra.tuned)}
+        if extra.curves:
+            found["curve"] = curves.document(extra.curves)
+        output.document(found)
         return
     from dplangevin.text import epsilon, number, weak_delta
 
@@ -232,11 +318,22 @@ def shown(
     if mechanism.promised is not None:
         promised, name = mechanism.promised
         output.line(f"Its own theorem ({name}) promises epsilon {epsilon(promised)}.")
+    if extra.tuned is not None:
+        output.line()
+        output.line("One run:", "bold")
     _tables(costs, bounds)
+    if extra.tuned is not None:
+        output.line()
+        output.line(f"The best of a random number of runs, {extra.law}:", "bold")
+        _tables(extra.tuned, [])
+    if extra.curves:
+        curves.shown(extra.curves, NEIGHBOURS)
     notes = {
         "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
         "Assumes": [*mechanism.assumptions],
         "Failed conditions: a number that needs one has the status claim": _failed(mechanism, costs),
+        "Tuning": TUNING if extra.tuned is not None else [],
+        "No curve": [f"{NEIGHBOURS[each]}: {_in_words(reason)}" for each, reason in extra.no_curve.items()],
         "Not attacked": [
             f"{NEIGHBOURS[bound.adjacency]}: {_in_words(bound.reason)}" for bound in bounds if bound.reason
         ],
@@ -341,7 +438,13 @@ def _document(mechanism: Mechanism, options: Options, costs: Survey, bounds: lis
         "settings": mechanism.settings,
         "assumptions": mechanism.assumptions,
         "violated": mechanism.violated,
+        **_priced(costs),
+        "attacks": [bound._asdict() for bound in bounds],
+    }
+
+
+def _priced(costs: Survey) -> dict[str, Any]:
+    return {
         "prices": [{**row._asdict(), "argument": row.argument} for row in costs.prices],
         "refused": [refusal._asdict() for refusal in costs.refusals],
-        "attacks": [bound._asdict() for bound in bounds],
     }

@@ -14,8 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-DECADE = 4  # points for each factor of 10 of delta: linear interpolation then adds up to 8 % to delta
+DECADE = 4  # points for each factor of 10 of delta: linear interpolation then adds up to 20 % to delta
 NEAR = 14  # further points next to the delta at which epsilon reaches 0, each closer to it by a quarter
+WIDTH = 0.01  # relative error of the delta at which epsilon reaches 0; epsilon is slow to compute close to it
 LEAST = 1e-15  # smallest delta of a curve, except 0
 ROUNDING = 1e-9  # relative; covers the rounding of everything here
 
@@ -37,6 +38,8 @@ class Curve:
     def of(cls, price: Callable[[float], float], least: float = LEAST) -> "Curve":
         """Return the curve of a release.
 
+        It asks for prices at the same deltas whatever `least` is, so an accountant that remembers them is fast.
+
         Parameters
         ----------
         price : callable
@@ -44,16 +47,17 @@ class Curve:
         least : float
             Smallest delta besides 0, in (0, 0.1).
         """
-        low, high = np.log(least), 0.0
-        while high - low > 0.002 and price(least) > 0:  # the delta at which epsilon reaches 0
+        low, high = np.log(LEAST), 0.0
+        starts = price(LEAST) > 0
+        while starts and high - low > WIDTH:  # the delta at which epsilon reaches 0
             middle = (low + high) / 2
             low, high = (middle, high) if price(float(np.exp(middle))) > 0 else (low, middle)
-        end = float(np.exp(high if price(least) > 0 else low))
-        number = max(2, round(DECADE * np.log10(end / least)) + 1)
+        end = float(np.exp(high)) if starts else LEAST
+        powers = 10.0 ** (-np.arange(1, np.ceil(-DECADE * np.log10(least)) + 1) / DECADE)
         near = end * (1 - 0.75 ** np.arange(1, NEAR + 1))
-        delta = np.unique(np.concatenate([np.geomspace(least, end, number)[:-1], near[near > least]]))
+        delta = np.unique(np.concatenate([powers[powers < end], near[near > powers[-1]]]))
         epsilon = np.array([price(float(each)) for each in delta])
-        delta, epsilon = np.append(delta, end), np.append(epsilon, 0.0)
+        delta, epsilon = np.append(delta, end), np.append(epsilon, 0.0 if starts else price(end))
         if np.isfinite(pure := price(0.0)):
             delta, epsilon = np.append(0.0, delta), np.append(pure, epsilon)
         finite = np.isfinite(epsilon)

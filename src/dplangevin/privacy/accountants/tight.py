@@ -50,7 +50,7 @@ PLD_BOTH = "PLD, larger of both directions"  # for a step without replacement, s
 ONE_STEP = "exact curve of one sampled step"
 UNSAMPLED = "analytic Gaussian, as without sampling"
 DRAWS = "analytic Gaussian, with a bound on how often a record is drawn"
-BEST = "best of a random number of runs, from the curve of one"
+BEST = "curve of one run"
 
 
 class Price(NamedTuple):
