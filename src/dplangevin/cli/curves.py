@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,16 +42,15 @@ class Traced:
     source: str
 
 
-def traced(event: Any) -> tuple[dict[Adjacency, Traced], dict[Adjacency, str]]:
+def traced(
+    event: Any, neighbours: Sequence[Adjacency]
+) -> tuple[dict[Adjacency, Traced], dict[Adjacency, str]]:
     """Return the curve for each neighbour relation that has a proof, and why the others have none."""
-    from typing import get_args
-
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.privacy.curve import Curve
-    from dplangevin.privacy.events import Adjacency
 
     found, refused = {}, {}
-    for adjacency in get_args(Adjacency)[::-1]:
+    for adjacency in neighbours:
 
         @cache
         def price(delta: float, adjacency: Adjacency = adjacency) -> float:

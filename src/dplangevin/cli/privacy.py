@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -23,11 +23,17 @@ if TYPE_CHECKING:
     from dplangevin.privacy.events import Adjacency
     from dplangevin.privacy.survey import Survey
 
-NEIGHBOURS: dict[Adjacency, str] = {"add_remove": "add/remove", "replace_one": "replace-one"}
+NEIGHBOURS: dict[Adjacency, str] = {
+    "add_remove": "add/remove",
+    "replace_one": "replace-one",
+    "zero_out": "zero-out",
+}
 MEANING: dict[Adjacency, str] = {
     "add_remove": "one data set has a record more",
     "replace_one": "one record is replaced",
+    "zero_out": "one record is replaced by one that contributes nothing",
 }
+USUAL: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 COLUMNS = (
     output.Column("accountant"),
     output.Column("epsilon", number=True, style="bold"),
@@ -82,8 +88,17 @@ Accountant = Annotated[
     typer.Option(help="The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ..."),
 ]
 Neighbours = Annotated[
-    Literal["add_remove", "replace_one"],
-    typer.Option(help="Neighbouring data sets: one has a record more, or one record is another."),
+    Literal["add_remove", "replace_one", "zero_out"],
+    typer.Option(
+        help="Neighbouring data sets: one has a record more, one record is another, or one contributes nothing."
+    ),
+]
+ZeroOut = Annotated[
+    bool,
+    typer.Option(
+        "--zero-out",
+        help="Also price neighbours of which one record is replaced by one that contributes nothing.",
+    ),
 ]
 Explain = Annotated[
     bool,
@@ -99,7 +114,7 @@ class Bound(NamedTuple):
 
     Attributes
     ----------
-    adjacency : {"add_remove", "replace_one"}
+    adjacency : {"add_remove", "replace_one", "zero_out"}
         The neighbour relation.
     epsilon : float or None
         Attack ε (lower bound, 95 %). None: the attack cannot run.
@@ -148,6 +163,7 @@ def price(
     shape: Shape = 0.0,
     curve: Traces = False,
     curve_file: CurveFile = None,
+    zero_out: ZeroOut = False,
     explain: Explain = False,
     json: Json = False,
 ) -> None:
@@ -161,6 +177,7 @@ def price(
     curves.check(curve_file)
     shape = math.inf if tuned == "poisson" else shape
     check_runs(runs, shape)
+    asked = (*USUAL, "zero_out") if zero_out else USUAL
     with unlogged() as logged:
         if options.method is not None:
             mechanism = mechanisms.planned(options)
@@ -169,14 +186,14 @@ def price(
             mechanisms.needed(options, noise=1.1)
             assert options.noise is not None
             mechanism = steps.mechanism(options.noise)
-        costs = survey(mechanism.event, options.delta, mechanism.paper)
-        bounds = attacked(mechanism, options, attack_runs, seed) if attack else []
+        costs = survey(mechanism.event, options.delta, mechanism.paper, asked)
+        bounds = attacked(mechanism, options, attack_runs, seed, asked) if attack else []
         extra, event = Extra(), mechanism.event
         if tuned is not None:
             event = RepeatAndSelectDpEvent(event, runs, shape)
-            extra = Extra(law(runs, shape), survey(event, options.delta))
+            extra = Extra(law(runs, shape), survey(event, options.delta, neighbours=asked))
         if curve or curve_file is not None:
-            found, refused = curves.traced(event)
+            found, refused = curves.traced(event, asked)
             extra = extra._replace(curves=found, no_curve=refused)
             if curve_file is not None:
                 curves.write(
@@ -211,7 +228,8 @@ def calibrate(
     with unlogged() as logged:
         mechanism = mechanisms.calibrated(options, accountant, neighbours)
         logged.clear()  # messages about noises that were only tried
-        costs = survey(mechanism.event, options.delta, mechanism.paper)
+        asked = USUAL if neighbours in USUAL else (*USUAL, neighbours)
+        costs = survey(mechanism.event, options.delta, mechanism.paper, asked)
     goal = (
         f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
         f"{NEIGHBOURS[neighbours]}."
@@ -256,7 +274,13 @@ def remarks(messages: list[str]) -> list[str]:
     return [*others]
 
 
-def attacked(mechanism: Mechanism, options: Options, runs: int, seed: int) -> list[Bound]:
+def attacked(
+    mechanism: Mechanism,
+    options: Options,
+    runs: int,
+    seed: int,
+    neighbours: Sequence[Adjacency] = USUAL,
+) -> list[Bound]:
     """Return attack ε (lower bounds, 95 %) for each neighbour relation.
 
     The attack may choose any loss that the hypotheses of the prices allow.
@@ -281,7 +305,7 @@ def attacked(mechanism: Mechanism, options: Options, runs: int, seed: int) -> li
         return sampled.all_iterates(event, runs, rng, adjacency)
 
     bounds = []
-    for adjacency in NEIGHBOURS:
+    for adjacency in neighbours:
         try:
             first, second = draw(mechanism.event, adjacency)
             bounds.append(Bound(adjacency, audit(first, second, options.delta).epsilon, runs))

@@ -23,6 +23,7 @@ from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multi
 RELATIONS = {
     "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
     "replace_one": NeighboringRelation.REPLACE_ONE,
+    "zero_out": NeighboringRelation.REPLACE_SPECIAL,
 }
 MOST = 10**7  # steps; beyond it the grid takes minutes
 FAINTEST = 0.2  # below this noise multiplier the grid of PLDAccountant takes gigabytes

@@ -29,7 +29,7 @@ EXACT = 256  # up to this order each term of `without_replacement` is the smalle
 class Rdp:
     """Accountant of Gaussian steps by Renyi differential privacy (Mironov 2017).
 
-    add_remove covers full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`.
+    add_remove and zero_out cover full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`.
     replace_one covers full steps and sampling without replacement, by `without_replacement`. All orders are
     computed at once. `dp_accounting.rdp.compute_epsilon` converts them to epsilon. The best of a random number of
     runs has the divergences of `repeated`.
@@ -62,7 +62,7 @@ class Rdp:
                 steps[self._step(leaf, adjacency)] += count
         if any(multiplier == 0 for _, multiplier in steps):
             return np.full(len(ORDERS), math.inf)
-        one = _poisson if adjacency == "add_remove" else _without_replacement
+        one = _without_replacement if adjacency == "replace_one" else _poisson
         return total + sum(count * one(rate, multiplier) for (rate, multiplier), count in steps.items())
 
     def _step(self, leaf: DpEvent, adjacency: Adjacency) -> tuple[float, float]:
@@ -74,7 +74,7 @@ class Rdp:
         multiplier = gaussian.noise_multiplier / sensitivity
         if leaf is gaussian:
             return 1.0, multiplier
-        if isinstance(leaf, Poisson) and adjacency == "add_remove":
+        if isinstance(leaf, Poisson) and adjacency != "replace_one":
             return leaf.sampling_probability, multiplier
         if isinstance(leaf, WithoutReplacement) and adjacency == "replace_one":
             return leaf.sample_size / leaf.source_dataset_size, multiplier
