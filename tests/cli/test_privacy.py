@@ -400,3 +400,19 @@ def test_the_curve_is_that_of_gaussian_noise_and_never_below(tmp_path: Path) -> 
     assert pages[2].read_bytes().startswith(b"%PDF")
     for wrong in ("curve.txt", "nowhere/curve.png"):
         assert "--curve-file" in run(f"price {GAUSSIAN} --noise 4 --curve-file {tmp_path / wrong}").stderr
+
+
+def test_zero_out_neighbours_have_a_table_of_their_own_when_asked_for() -> None:
+    words = f"price {STEPS} --sampling subset --noise 4 --steps 20"
+    assert {row["adjacency"] for row in document(words)["prices"]} == {"replace_one"}
+    found = document(f"{words} --zero-out")
+    assert epsilon(found, "tight", "zero_out") <= epsilon(found, "tight", "replace_one")
+    full = document(f"price {GAUSSIAN} --noise 4 --zero-out")
+    for key in ("tight", "rdp", "dp_accounting_pld"):
+        assert epsilon(full, key, "zero_out") == epsilon(full, key, "add_remove")
+    assert "Neighbours: zero-out (one record is replaced by one that" in run(f"{words} --zero-out").stdout
+    noise = [
+        document(f"calibrate {GAUSSIAN} --epsilon 1 --neighbours {each}")["settings"]["noise_multiplier"]
+        for each in ("add_remove", "zero_out")
+    ]
+    assert noise[0] == noise[1]

@@ -1,6 +1,7 @@
 """The price of the best of a random number of runs, against the exact law of such releases and other people's code."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,17 +15,21 @@ from dp_accounting import (
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import _gamma_truncated_negative_binomial
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import logser, nbinom, poisson
 
 from dplangevin.privacy import selection
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
+from dplangevin.privacy.accountants.google import DpAccounting
 from dplangevin.privacy.accountants.rdp import ORDERS, Rdp
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.curve import Curve
 from dplangevin.privacy.selection import gamma, selected, weight
 
+ROOT = Path(__file__).parents[2]
 LAWS = [(mean, shape) for mean in (3.0, 20.0) for shape in (0.0, 0.5, 1.0, math.inf)]
 
 
@@ -71,7 +76,7 @@ def exact(mu: float, mean: float, shape: float, delta: float) -> float:
                 return float(np.maximum(p - math.exp(e) * q, 0).sum() * (x[1] - x[0])) - delta
 
             if missing(0.0) > 0:
-                found = max(found, float(brentq(missing, 0.0, 200.0)))
+                found = max(found, float(brentq(missing, 0.0, 500.0)))
     return found
 
 
@@ -174,3 +179,28 @@ def test_a_coarse_grid_is_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
     fine = Tight().epsilon(event, 1e-5)
     monkeypatch.setattr(selection, "LEVELS", 300)
     assert fine < Tight().epsilon(event, 1e-5) < 1.1 * fine
+
+
+def test_the_table_of_the_privacy_page_is_what_we_compute() -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text()
+    for name, shape in (("logarithmic (shape 0)", 0.0), ("geometric (shape 1)", 1.0), ("Poisson", math.inf)):
+        event = RepeatAndSelectDpEvent(GaussianDpEvent(1.0), 10.0, shape)
+        prices = [
+            Tight().epsilon(event.event, 1e-5, "add_remove"),
+            exact(1.0, 10.0, shape, 1e-5),
+            Tight().epsilon(event, 1e-5, "add_remove"),
+            DpAccounting("RDP").epsilon(event, 1e-5, "add_remove"),
+        ]
+        row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
+        assert [float(cell) for cell in row.split("|")[2:6]] == [float(f"{each:.3g}") for each in prices]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(0.05, 3), st.floats(1.1, 60), st.sampled_from([0.0, 0.3, 1.0, 3.0, math.inf]), st.floats(-8, -1)
+)
+def test_it_is_never_below_the_exact_law_of_an_order(
+    mu: float, mean: float, shape: float, log: float
+) -> None:
+    event = RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), mean, shape)
+    assert exact(mu, mean, shape, 10.0**log) <= Tight().epsilon(event, 10.0**log, "add_remove") * (1 + 1e-4)
