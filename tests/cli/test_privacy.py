@@ -6,8 +6,10 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from dp_accounting import (
     DpEvent,
@@ -88,6 +90,7 @@ def test_a_delta_that_a_published_record_meets_is_warned_of(delta: str, warned: 
 
 WORDS = [
     f"price {STEPS} --noise 1.1 --epochs 20",
+    f"price {FEW} --noise 3 --epochs 1 --curve --tuned poisson --runs 3",
     "price --method dp_sgld_ryffel2022 --records 50000 --batch 128 --epochs 30 --noise-std 0.0022",
     f"calibrate {FEW} --epochs 1 --epsilon 1 --accountant rdp --neighbours add_remove",
 ]
@@ -367,3 +370,57 @@ def test_wrong_input_is_one_line_that_names_it_and_the_fix(words: str, said: str
 def test_debug_shows_where_an_error_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPL_DEBUG", "1")
     assert isinstance(run(f"{FULL} --epochs 20 --delta 1").exception, ValueError)
+
+
+def test_tuning_costs_between_one_run_and_the_papers_theorem() -> None:
+    found = document(f"price {GAUSSIAN} --noise 4 --tuned negative-binomial --runs 10 --shape 1")
+    tuned = found["tuned"]
+    assert tuned["runs"] == "geometric with mean 10"
+    for adjacency in ("add_remove", "replace_one"):
+        one, best = epsilon(found, "tight", adjacency), epsilon(tuned, "tight", adjacency)
+        assert one < best < epsilon(tuned, "rdp", adjacency)
+        assert epsilon(tuned, "rdp", adjacency) == pytest.approx(
+            epsilon(tuned, "dp_accounting_rdp", adjacency), rel=1e-3
+        )
+    poisson = document(f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 10")["tuned"]
+    assert epsilon(poisson, "tight", "add_remove") > epsilon(tuned, "tight", "add_remove")
+    assert "must be in [1, inf)" in run(f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 0.5").stderr
+
+
+def test_the_curve_is_that_of_gaussian_noise_and_never_below(tmp_path: Path) -> None:
+    pages = [tmp_path / f"curve.{kind}" for kind in ("csv", "png", "pdf")]
+    for page in pages:
+        found = document(f"price {GAUSSIAN} --noise 4 --curve-file {page}")
+    for adjacency, mu in (("add_remove", 0.25), ("replace_one", 0.5)):
+        curve = found["curve"][adjacency]
+        for point in curve["attack"]:
+            exact = norm.cdf(norm.ppf(point["fpr"]) + mu)
+            assert exact <= point["tpr"] < 1.03 * exact
+            assert point["fnr"] == 1 - point["tpr"]
+        assert 1 <= curve["advantage"] / (2 * norm.cdf(mu / 2) - 1) < 1.01
+        for point in curve["epsilon"]:
+            e = point["epsilon"]
+            delta = norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu)
+            assert delta == pytest.approx(point["delta"], rel=1e-4)
+    points = pd.read_csv(pages[0])
+    assert set(points.curve) == {"epsilon at delta", "TPR at FPR"}
+    assert pages[1].read_bytes().startswith(b"\x89PNG")
+    assert pages[2].read_bytes().startswith(b"%PDF")
+    for wrong in ("curve.txt", "nowhere/curve.png"):
+        assert "--curve-file" in run(f"price {GAUSSIAN} --noise 4 --curve-file {tmp_path / wrong}").stderr
+
+
+def test_zero_out_neighbours_have_a_table_of_their_own_when_asked_for() -> None:
+    words = f"price {STEPS} --sampling subset --noise 4 --steps 20"
+    assert {row["adjacency"] for row in document(words)["prices"]} == {"replace_one"}
+    found = document(f"{words} --zero-out")
+    assert epsilon(found, "tight", "zero_out") <= epsilon(found, "tight", "replace_one")
+    full = document(f"price {GAUSSIAN} --noise 4 --zero-out")
+    for key in ("tight", "rdp", "dp_accounting_pld"):
+        assert epsilon(full, key, "zero_out") == epsilon(full, key, "add_remove")
+    assert "Neighbours: zero-out (one record is replaced by one that" in run(f"{words} --zero-out").stdout
+    noise = [
+        document(f"calibrate {GAUSSIAN} --epsilon 1 --neighbours {each}")["settings"]["noise_multiplier"]
+        for each in ("add_remove", "zero_out")
+    ]
+    assert noise[0] == noise[1]

@@ -54,7 +54,7 @@ def chosen(adjacency: Adjacency) -> Chosen:
     first = torch.full((HIDDEN, PIXELS), 1 / PIXELS)
     sides = torch.ones(HIDDEN)
     sides[HIDDEN // 2 :] = -1
-    bias = torch.tensor([CERTAIN if adjacency == "add_remove" else LIKELY, 0.0])
+    bias = torch.tensor([CERTAIN if adjacency != "replace_one" else LIKELY, 0.0])
     theta = torch.cat([first.flatten(), sides, -sides, bias])
     return Chosen(network.module, network.shape, network.classes, theta)
 
@@ -77,7 +77,7 @@ def neighbours(
         y = torch.zeros(records, dtype=torch.long)
         y[0] = label
         if opposed:
-            x[1:], y[1:] = (DARK, 1) if adjacency == "add_remove" else (GREY, 0)
+            x[1:], y[1:] = (DARK, 1) if adjacency != "replace_one" else (GREY, 0)
         made = NetworkProblem(network, x, y, x[:1], y[None, :1])
         problems.append(_pretrained(made, network.theta) if pretrained else made)
     return problems[0], problems[1]

@@ -98,9 +98,9 @@ def _mixtures(leaf: DpEvent, adjacency: Adjacency) -> tuple[float, tuple[Mixture
             f"noise multiplier {inner.noise_multiplier} must be positive: there is nothing to attack"
         )
     rate, noise_std = rate_and_multiplier(leaf)
-    if isinstance(leaf, SampledWithoutReplacementDpEvent) and adjacency != "replace_one":
+    if isinstance(leaf, SampledWithoutReplacementDpEvent) and adjacency == "add_remove":
         raise refuse("attacks.sampled", leaf, "sampling without replacement keeps the number of records")
-    if adjacency == "add_remove":
+    if adjacency != "replace_one":
         return noise_std, ((rate, 1.0), (0.0, 0.0))
     if isinstance(leaf, PoissonSampledDpEvent):
         return noise_std, ((rate, 1.0), (rate, -1.0))

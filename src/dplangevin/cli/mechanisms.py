@@ -216,6 +216,8 @@ class Steps(NamedTuple):
 
     def mechanism(self, noise: float) -> Mechanism:
         """Return the mechanism for a noise multiplier."""
+        from dplangevin.methods.prices import records_public
+
         rows = {"poisson": "Poisson samples of {:,}", "subset": "uniform subsets of {:,}", "full": "all rows"}
         title = (
             f"{self.number:,} Gaussian steps on {rows[self.sampling.scheme].format(self.size)} of {self.records:,} "
@@ -224,7 +226,8 @@ class Steps(NamedTuple):
         if self.schedule == "decreasing":
             title += " at first, growing as t^(1/6)"
         settings = {"noise_multiplier": noise, "steps": self.number, "rate": self.size / self.records}
-        assumptions = "every step's result released", "number of records public"
+        public = records_public(lambda n: self._replace(records=n).event(noise), self.records)
+        assumptions = "every step's result released", *public
         return Mechanism(title, self.event(noise), settings=settings, assumptions=assumptions)
 
 
@@ -387,7 +390,7 @@ def facts_of(options: Options) -> Any:
 def planned(options: Options) -> Mechanism:
     """Return what the method plans for --epsilon; if the options give the noise, nothing is promised."""
     from dplangevin.methods import chain_columns
-    from dplangevin.methods.prices import violated
+    from dplangevin.methods.prices import records_public, violated, what_is_done
     from dplangevin.privacy import Budget
 
     method, facts = method_of(options), facts_of(options)
@@ -408,7 +411,9 @@ def planned(options: Options) -> Mechanism:
         raise ValueError(
             "--public-rows missing: how many unlabelled rows may be asked about, for example --public-rows 10000"
         )
-    plan = method.plan(facts, Budget(options.epsilon or 1.0, options.delta))
+    budget = Budget(options.epsilon or 1.0, options.delta)
+    plan = method.plan(facts, budget)
+    public = records_public(what_is_done(method, facts, budget), facts.n)
     guarantee, event = plan.guarantee, plan.guarantee.event
     of_event = {name: getattr(event, name) for name in OF_EVENTS if hasattr(event, name)}
     return Mechanism(
@@ -417,7 +422,7 @@ def planned(options: Options) -> Mechanism:
         plan.paper,
         {**of_event, **chain_columns(plan, facts.n), **plan.settings},
         None if noise_given else (guarantee.epsilon, method.accountant.name),
-        guarantee.assumptions,
+        (*(text for text in guarantee.assumptions if text != "number of records public"), *public),
         tuple(text for text in violated(method, plan) if text),
     )
 

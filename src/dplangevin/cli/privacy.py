@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from dplangevin.cli import mechanisms, output
+from dplangevin.cli import curves, mechanisms, output
 from dplangevin.cli.mechanisms import Mechanism, Options
 from dplangevin.cli.options import with_options
 
@@ -21,11 +23,17 @@ if TYPE_CHECKING:
     from dplangevin.privacy.events import Adjacency
     from dplangevin.privacy.survey import Survey
 
-NEIGHBOURS: dict[Adjacency, str] = {"add_remove": "add/remove", "replace_one": "replace-one"}
+NEIGHBOURS: dict[Adjacency, str] = {
+    "add_remove": "add/remove",
+    "replace_one": "replace-one",
+    "zero_out": "zero-out",
+}
 MEANING: dict[Adjacency, str] = {
     "add_remove": "one data set has a record more",
     "replace_one": "one record is replaced",
+    "zero_out": "one record is replaced by one that contributes nothing",
 }
+USUAL: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 COLUMNS = (
     output.Column("accountant"),
     output.Column("epsilon", number=True, style="bold"),
@@ -39,6 +47,10 @@ STATUS = {  # status of a price -> what the table prints, and what that means
     "reference": ("reference", "an upper bound by another package"),
     "lower bound": ("attack", "an attack shows at least this epsilon (95 % confidence, or exact for a pair)"),
 }
+TUNING = [
+    "each run draws its setting without looking at the data; the number of runs is drawn first and stays secret",
+    "only the best run leaves, by a score that one run releases too: what the score reads is part of that run's price",
+]
 EVENTS = {  # class of an event -> the mechanism in words
     "LangevinDpEvent": "run of DP-SGLD with hidden iterates",
     "PateDpEvent": "PATE run",
@@ -52,13 +64,41 @@ Attacked = Annotated[
 ]
 Runs = Annotated[int, typer.Option(help="Runs of the attack on each of its two data sets.", min=8)]
 Seed = Annotated[int, typer.Option(help="Seed of the attack.")]
+Law = Annotated[
+    Literal["negative-binomial", "poisson"] | None,
+    typer.Option(
+        help="Also price tuning, the best of a random number of runs with this law (Papernot and Steinke 2022)."
+    ),
+]
+MeanRuns = Annotated[float, typer.Option("--runs", help="With --tuned: the mean number of runs, at least 1.")]
+Shape = Annotated[
+    float, typer.Option(help="With --tuned negative-binomial: its shape, 0 logarithmic, 1 geometric.")
+]
+Traces = Annotated[
+    bool,
+    typer.Option(
+        "--curve", help="Also print epsilon at many delta, and what an attack on a record can reach."
+    ),
+]
+CurveFile = Annotated[
+    Path | None, typer.Option(help="Draw both curves to a .png or .pdf file, or write them to a .csv file.")
+]
 Accountant = Annotated[
     str,
     typer.Option(help="The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ..."),
 ]
 Neighbours = Annotated[
-    Literal["add_remove", "replace_one"],
-    typer.Option(help="Neighbouring data sets: one has a record more, or one record is another."),
+    Literal["add_remove", "replace_one", "zero_out"],
+    typer.Option(
+        help="Neighbouring data sets: one has a record more, one record is another, or one contributes nothing."
+    ),
+]
+ZeroOut = Annotated[
+    bool,
+    typer.Option(
+        "--zero-out",
+        help="Also price neighbours of which one record is replaced by one that contributes nothing.",
+    ),
 ]
 Explain = Annotated[
     bool,
@@ -74,7 +114,7 @@ class Bound(NamedTuple):
 
     Attributes
     ----------
-    adjacency : {"add_remove", "replace_one"}
+    adjacency : {"add_remove", "replace_one", "zero_out"}
         The neighbour relation.
     epsilon : float or None
         Attack ε (lower bound, 95 %). None: the attack cannot run.
@@ -94,19 +134,54 @@ class Bound(NamedTuple):
     statistic: str = ""
 
 
+class Extra(NamedTuple):
+    """What `price` prints beside the prices of one run.
+
+    Attributes
+    ----------
+    law : str
+        The law of the number of runs, in words; "" without tuning.
+    tuned : Survey or None
+        Prices of the best run.
+    curves, no_curve : mapping
+        By neighbour relation: the curve of what is released, and why there is none.
+    """
+
+    law: str = ""
+    tuned: Survey | None = None
+    curves: Mapping[Adjacency, curves.Traced] = {}
+    no_curve: Mapping[Adjacency, str] = {}
+
+
+NO_EXTRA = Extra()
+
+
 @with_options(Options)
 def price(
     options: Options,
     attack: Attacked = False,
     attack_runs: Runs = 200_000,
     seed: Seed = 0,
+    tuned: Law = None,
+    runs: MeanRuns = 10.0,
+    shape: Shape = 0.0,
+    curve: Traces = False,
+    curve_file: CurveFile = None,
+    zero_out: ZeroOut = False,
     explain: Explain = False,
     json: Json = False,
 ) -> None:
     """Print the epsilon of a mechanism by every accountant that can price it."""
+    from dp_accounting.dp_event import RepeatAndSelectDpEvent
+
+    from dplangevin.privacy.selection import check_runs
     from dplangevin.privacy.survey import survey
 
     mechanisms.check(options)
+    curves.check(curve_file)
+    shape = math.inf if tuned == "poisson" else shape
+    check_runs(runs, shape)
+    asked = (*USUAL, "zero_out") if zero_out else USUAL
     with unlogged() as logged:
         if options.method is not None:
             mechanism = mechanisms.planned(options)
@@ -115,9 +190,31 @@ def price(
             mechanisms.needed(options, noise=1.1)
             assert options.noise is not None
             mechanism = steps.mechanism(options.noise)
-        costs = survey(mechanism.event, options.delta, mechanism.paper)
-        bounds = attacked(mechanism, options, attack_runs, seed) if attack else []
-    shown(mechanism, options, costs, bounds, json, logged, explain=explain)
+        costs = survey(mechanism.event, options.delta, mechanism.paper, asked)
+        bounds = attacked(mechanism, options, attack_runs, seed, asked) if attack else []
+        extra, event = Extra(), mechanism.event
+        if tuned is not None:
+            event = RepeatAndSelectDpEvent(event, runs, shape)
+            extra = Extra(law(runs, shape), survey(event, options.delta, neighbours=asked))
+        if curve or curve_file is not None:
+            found, refused = curves.traced(event, asked)
+            extra = extra._replace(curves=found, no_curve=refused)
+            if curve_file is not None:
+                curves.write(
+                    curve_file,
+                    found,
+                    NEIGHBOURS,
+                    "Privacy of the best run" if tuned else "Privacy of the release",
+                )
+    shown(mechanism, options, costs, bounds, json, logged, explain=explain, extra=extra)
+
+
+def law(runs: float, shape: float) -> str:
+    """Return the law of the number of runs, in words."""
+    if shape == math.inf:
+        return f"Poisson with mean {runs:g}"
+    name = {0.0: "logarithmic", 1.0: "geometric"}.get(shape, f"truncated negative binomial, shape {shape:g},")
+    return f"{name} with mean {runs:g}"
 
 
 @with_options(Options)
@@ -135,7 +232,8 @@ def calibrate(
     with unlogged() as logged:
         mechanism = mechanisms.calibrated(options, accountant, neighbours)
         logged.clear()  # messages about noises that were only tried
-        costs = survey(mechanism.event, options.delta, mechanism.paper)
+        asked = USUAL if neighbours in USUAL else (*USUAL, neighbours)
+        costs = survey(mechanism.event, options.delta, mechanism.paper, asked)
     goal = (
         f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
         f"{NEIGHBOURS[neighbours]}."
@@ -180,7 +278,13 @@ def remarks(messages: list[str]) -> list[str]:
     return [*others]
 
 
-def attacked(mechanism: Mechanism, options: Options, runs: int, seed: int) -> list[Bound]:
+def attacked(
+    mechanism: Mechanism,
+    options: Options,
+    runs: int,
+    seed: int,
+    neighbours: Sequence[Adjacency] = USUAL,
+) -> list[Bound]:
     """Return attack ε (lower bounds, 95 %) for each neighbour relation.
 
     The attack may choose any loss that the hypotheses of the prices allow.
@@ -202,7 +306,7 @@ def attacked(mechanism: Mechanism, options: Options, runs: int, seed: int) -> li
         return Bound(adjacency, audit(*values, options.delta).epsilon, runs, "", *words)
 
     bounds = []
-    for adjacency in NEIGHBOURS:
+    for adjacency in neighbours:
         try:
             bounds.append(bound(adjacency))
         except ValueError as error:
@@ -219,10 +323,16 @@ def shown(
     logged: list[str],
     goal: str = "",
     explain: bool = False,
+    extra: Extra = NO_EXTRA,
 ) -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
-        output.document(_document(mechanism, options, costs, bounds) | {"remarks": remarks(logged)})
+        found = _document(mechanism, options, costs, bounds) | {"remarks": remarks(logged)}
+        if extra.tuned is not None:
+            found["tuned"] = {"runs": extra.law, **_priced(extra.tuned)}
+        if extra.curves:
+            found["curve"] = curves.document(extra.curves)
+        output.document(found)
         return
     from dplangevin.text import epsilon, number, weak_delta
 
@@ -232,7 +342,16 @@ def shown(
     if mechanism.promised is not None:
         promised, name = mechanism.promised
         output.line(f"Its own theorem ({name}) promises epsilon {epsilon(promised)}.")
+    if extra.tuned is not None:
+        output.line()
+        output.line("One run:", "bold")
     _tables(costs, bounds)
+    if extra.tuned is not None:
+        output.line()
+        output.line(f"The best of a random number of runs, {extra.law}:", "bold")
+        _tables(extra.tuned, [])
+    if extra.curves:
+        curves.shown(extra.curves, NEIGHBOURS)
     notes = {
         "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
         "Assumes": [*mechanism.assumptions],
@@ -242,6 +361,8 @@ def shown(
             for bound in bounds
             if bound.pair
         ],
+        "Tuning": TUNING if extra.tuned is not None else [],
+        "No curve": [f"{NEIGHBOURS[each]}: {_in_words(reason)}" for each, reason in extra.no_curve.items()],
         "Not attacked": [
             f"{NEIGHBOURS[bound.adjacency]}: {_in_words(bound.reason)}" for bound in bounds if bound.reason
         ],
@@ -348,7 +469,13 @@ def _document(mechanism: Mechanism, options: Options, costs: Survey, bounds: lis
         "settings": mechanism.settings,
         "assumptions": mechanism.assumptions,
         "violated": mechanism.violated,
+        **_priced(costs),
+        "attacks": [bound._asdict() for bound in bounds],
+    }
+
+
+def _priced(costs: Survey) -> dict[str, Any]:
+    return {
         "prices": [{**row._asdict(), "argument": row.argument} for row in costs.prices],
         "refused": [refusal._asdict() for refusal in costs.refusals],
-        "attacks": [bound._asdict() for bound in bounds],
     }

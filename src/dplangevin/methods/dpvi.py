@@ -14,6 +14,7 @@ from dplangevin.methods import Execution, Plan, Release, guaranteed
 from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_scheme
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.events import check_adjacency
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
 from dplangevin.problems import Descent, Facts, Problem, Sums
 from dplangevin.problems.chain import Chain, Kernel, State
@@ -73,7 +74,7 @@ class Dpvi:
     def __post_init__(self) -> None:
         positive(step=self.step, precision=self.precision, spread=self.spread, samples=self.samples)
         require(self.clip > 0, f"clip must be positive, not {self.clip}")
-        require(self.adjacency in ("add_remove", "replace_one"), f"adjacency {self.adjacency!r} is unknown")
+        check_adjacency(self.adjacency, who="DPVI")
         check_scheme("dpvi", self.sampling, "poisson")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:

@@ -20,6 +20,7 @@ import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 
 from dplangevin.methods import Method, Plan, chain_columns
+from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -32,6 +33,7 @@ from dplangevin.problems.chain import Chain
 
 NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 KNOWN = "neighbours", "ryffel2022", "last_iterate"
+N_PUBLIC = "n is taken as public: the steps, the rates, the noise or the prior depend on it (add/remove)"
 # method, plan, problem, delta, generator -> columns
 Attack = Callable[[Method, Plan, Problem, float, torch.Generator], dict[str, Any]]
 
@@ -107,6 +109,32 @@ def violated(method: Method, plan: Plan) -> list[str]:
     if plan.paper is None and check and guarantee.sampling != "shuffled":  # no theorem covers it
         notes += check(guarantee.event, guarantee.delta)
     return notes
+
+
+def records_public(mechanism: Callable[[int], Any], n: int) -> tuple[str, ...]:
+    """Return N_PUBLIC if the mechanism for n records differs from that for n + 1, else nothing.
+
+    Parameters
+    ----------
+    mechanism : Maps a number of records to what is done with them: an event, and settings.
+    """
+    try:
+        return () if repr(mechanism(n)) == repr(mechanism(n + 1)) else (N_PUBLIC,)
+    except ValueError:  # only one of the two numbers can be planned for
+        return (N_PUBLIC,)
+
+
+def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int], Any]:
+    """Return the mechanism of a method as a function of the number of records, for `records_public`."""
+
+    def mechanism(n: int) -> Any:
+        plan = method.plan(facts._replace(n=n), budget)
+        done = {**chain_columns(plan, n), **plan.settings}
+        if "l2" in done:  # a column on the scale of the mean loss; the prior itself is on that of the sum
+            done["l2"] = f"{float(done['l2']) * n:.9g}"
+        return plan.guarantee.event, done
+
+    return mechanism
 
 
 def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float]:

@@ -16,7 +16,7 @@ Positive = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, lt=float("inf"))]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Adjacency = Literal["add_remove", "replace_one"]
+Adjacency = Literal["add_remove", "replace_one", "zero_out"]
 Scaling = Literal["unit", "global", "raw"]
 Epsilons = Sequence[float]
 Settings = Mapping[str, Any]
@@ -147,7 +147,7 @@ class Experiment(Group):
     ----------
     seeds : int or mapping
         Number of repeats: of all data sets, or by data set.
-    price_neighbours : {"add_remove", "replace_one"} or None
+    price_neighbours : {"add_remove", "replace_one", "zero_out"} or None
         Neighbour relation of the proven ε. None: the one of each method's own guarantee.
     paired : bool
         Whether chains with Poisson and with subset sampling see the same rows and noise.

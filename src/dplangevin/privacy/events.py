@@ -24,7 +24,8 @@ from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfCompose
 from dplangevin.checks import count, not_negative, positive, real, require
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 
-Adjacency = Literal["replace_one", "add_remove"]
+Adjacency = Literal["replace_one", "add_remove", "zero_out"]
+CHANGED: tuple[Adjacency, ...] = ("replace_one", "add_remove")  # the relations that results are priced for
 Released = Literal["final", "all_iterates", "sample"]
 SamplingScheme = Literal["poisson", "without_replacement", "shuffled", "full"]
 
@@ -61,8 +62,9 @@ class Guarantee(NamedTuple):
         What the paper's own theorem promises.
     event : DpEvent
         What was done to the data, so that any accountant can price it.
-    adjacency : {"replace_one", "add_remove"}
-        Whether neighbouring data sets differ by replacing one record, or by adding or removing one.
+    adjacency : {"replace_one", "add_remove", "zero_out"}
+        Whether neighbouring data sets differ by replacing one record, by adding or removing one, or by replacing
+        one by a record that contributes nothing. Under "zero_out" the number of records is the same.
     released : {"final", "all_iterates", "sample"}
         What crosses the privacy boundary.
     sampling : {"poisson", "without_replacement", "shuffled", "full"}

@@ -11,11 +11,12 @@ loose it is.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from dplangevin.privacy.accountants import profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, mu_of
@@ -70,7 +71,11 @@ ACCOUNTANTS: Mapping[str, Entry] = {
     "analytic_gaussian": Entry(
         AnalyticGaussian(), "the exact curve of Gaussian noise (Balle and Wang 2018); no sampling"
     ),
-    "rdp": Entry(Rdp(), "Renyi divergences of a step add up; one conversion to epsilon (Mironov 2017)"),
+    "rdp": Entry(
+        Rdp(),
+        "Renyi divergences of a step add up; one conversion to epsilon (Mironov 2017); the best of several runs by "
+        "Theorems 2 and 6 of Papernot and Steinke (2022)",
+    ),
     "li2019": Entry(
         Li2019(), "moments accountant with orders 1 to 32, which cannot report less than ln(1/delta)/32"
     ),
@@ -160,7 +165,7 @@ class Refusal(NamedTuple):
     name : str
         Name of the accountant.
     adjacency : {"replace_one", "add_remove", ""}
-        The neighbour relation that is refused; "" for both.
+        The neighbour relation that is refused; "" for all.
     reason : str
         The reason.
     """
@@ -186,8 +191,13 @@ class Survey:
     refusals: list[Refusal]
 
 
-def survey(event: DpEvent, delta: float, paper: LangevinDpEvent | None = None) -> Survey:
-    """Price the event by all of ACCOUNTANTS, for both neighbour relations.
+def survey(
+    event: DpEvent,
+    delta: float,
+    paper: LangevinDpEvent | None = None,
+    neighbours: Sequence[Adjacency] = ("add_remove", "replace_one"),
+) -> Survey:
+    """Price the event by all of ACCOUNTANTS, for these neighbour relations.
 
     Two variants of one accountant with the same epsilon give one row. An accountant whose grids would take
     more than MOST_BYTES is skipped, and a `Refusal` says so.
@@ -200,11 +210,13 @@ def survey(event: DpEvent, delta: float, paper: LangevinDpEvent | None = None) -
         In (0, 1).
     paper : LangevinDpEvent, optional
         The event that ryffel2022's Theorem 3.1 prices, if it differs from `event`.
+    neighbours : sequence of {"replace_one", "add_remove", "zero_out"}
+        The neighbour relations.
     """
     check_delta(delta)
     rows: list[Row] = []
     refused: dict[tuple[str, Adjacency], ValueError] = {}
-    for adjacency in get_args(Adjacency)[::-1]:
+    for adjacency in neighbours:
         found: list[Row] = []
         for key, scope, priced in _asked(event, paper):
             try:
@@ -214,7 +226,7 @@ def survey(event: DpEvent, delta: float, paper: LangevinDpEvent | None = None) -
         tight = min((row.epsilon for row in found if row.status == "tight"), default=math.nan)
         found = [row._replace(ratio=_ratio(row.epsilon, tight)) for row in found]
         rows += sorted(_distinct(found), key=lambda row: (row.status != "tight", row.epsilon))
-    return Survey(rows, _refusals(refused))
+    return Survey(rows, _refusals(refused, neighbours))
 
 
 def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
@@ -263,6 +275,8 @@ def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> 
         steps[leaf] += count
     total = 0.0
     for leaf, count in steps.items():
+        if isinstance(leaf, RepeatAndSelectDpEvent):
+            total += grid_bytes(accountant, leaf.event, adjacency)
         if not isinstance(leaf.event if is_subsampled(leaf) else leaf, GaussianDpEvent):
             continue
         rate, multiplier = rate_and_multiplier(leaf)
@@ -320,20 +334,18 @@ def _distinct(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row in seen.values()]
 
 
-def _refusals(errors: Mapping[tuple[str, Adjacency], ValueError]) -> list[Refusal]:
+def _refusals(
+    errors: Mapping[tuple[str, Adjacency], ValueError], neighbours: Sequence[Adjacency]
+) -> list[Refusal]:
     """Return one refusal for each reason; variants of an accountant with the same reason share it."""
     found: dict[tuple[object, str], Refusal] = {}
     for (key, adjacency), error in errors.items():
-        accountant, either = ACCOUNTANTS[key].accountant, (key, _other(adjacency)) in errors
-        if either:  # then the event itself is refused; choose the error that says so
-            each = [errors[key, other] for other in get_args(Adjacency)]
+        accountant, every = ACCOUNTANTS[key].accountant, all((key, other) in errors for other in neighbours)
+        if every:  # then the event itself is refused; choose the error that says so
+            each = [errors[key, other] for other in neighbours]
             error = max(each, key=lambda e: ("skipped" in str(e), "cannot price adjacency" not in str(e)))
         reason = str(error).partition("; ")[2] or str(error)  # see `protocol.refuse`
         found.setdefault(
-            (type(accountant), reason), Refusal(accountant.name, "" if either else adjacency, reason)
+            (type(accountant), reason), Refusal(accountant.name, "" if every else adjacency, reason)
         )
     return list(found.values())
-
-
-def _other(adjacency: Adjacency) -> Adjacency:
-    return "replace_one" if adjacency == "add_remove" else "add_remove"

@@ -21,7 +21,7 @@ A promise without settings has no mechanism and no epsilons.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from dplangevin.attacks.audit import audit
 from dplangevin.papers.analyses.mechanisms import described
 from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, LangevinDpEvent
+from dplangevin.privacy.events import CHANGED, Adjacency, FisherScoringDpEvent, LangevinDpEvent
 
 Draw = Callable[[DpEvent, int, torch.Generator], tuple[np.ndarray, np.ndarray]]
 CONFIDENCE = 0.95
@@ -147,7 +147,7 @@ class Promise:
     epsilon: float | None = None
     delta: float | None = None
     event: DpEvent | None = None
-    neighbours: Sequence[Adjacency] = get_args(Adjacency)
+    neighbours: Sequence[Adjacency] = CHANGED
     formulas: Sequence[Formula] = ()
     attack: Attack | ExactPair | None = None
     solve: SmallestBatch | None = None

@@ -12,6 +12,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
     UnsupportedEventError,
 )
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
@@ -22,6 +23,7 @@ from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multi
 RELATIONS = {
     "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
     "replace_one": NeighboringRelation.REPLACE_ONE,
+    "zero_out": NeighboringRelation.REPLACE_SPECIAL,
 }
 MOST = 10**7  # steps; beyond it the grid takes minutes
 FAINTEST = 0.2  # below this noise multiplier the grid of PLDAccountant takes gigabytes
@@ -68,6 +70,9 @@ class DpAccounting:
 
     def _step(self, leaf: DpEvent, share: float) -> DpEvent:
         """Return the step with its noise multiplier multiplied by `share`."""
+        if isinstance(leaf, RepeatAndSelectDpEvent) and self.kind == "RDP":
+            runs = [SelfComposedDpEvent(self._step(one, share), count) for one, count in leaves(leaf.event)]
+            return attr.evolve(leaf, event=ComposedDpEvent(runs))
         inner = leaf.event if is_subsampled(leaf) else leaf
         if not isinstance(inner, GaussianDpEvent):
             raise refuse(self.name, leaf, "it is asked about Gaussian steps only")

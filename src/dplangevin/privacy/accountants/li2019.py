@@ -132,7 +132,7 @@ class Li2019:
 
     Differs: the paper defines neighbours as differing in one record. Its Lemma 2 and the code price the
     addition or removal of one record. With replace_one the sensitivity would be 2. So this accountant
-    supports add_remove only.
+    supports add_remove, and zero_out, which has the same pair of laws.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class Li2019:
         alpha is convex in lambda, because it is a cumulant generating function. So
         (alpha + ln(1/delta))/lambda is quasi-convex, and the search ends where it rises.
         """
-        check_adjacency(adjacency, ("add_remove",), self.name)
+        check_adjacency(adjacency, ("add_remove", "zero_out"), self.name)
         price = trivial(event, delta)
         if price is not None:
             return price, 0

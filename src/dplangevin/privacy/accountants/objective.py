@@ -60,7 +60,7 @@ def epsilon(event: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjace
     if delta == 0:
         return math.inf
     share = event.lipschitz / event.noise_std
-    if adjacency == "add_remove":
+    if adjacency != "replace_one":
         shift = _inverse(event.rank, share, delta)
     else:
         apart = _inverse(event.rank, 2 * share, delta / 2)

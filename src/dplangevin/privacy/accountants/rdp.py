@@ -12,12 +12,14 @@ import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent
 from dp_accounting import PoissonSampledDpEvent as Poisson
 from dp_accounting import SampledWithoutReplacementDpEvent as WithoutReplacement
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.rdp import compute_epsilon
 from scipy.special import gammaln, logsumexp
 
 from dplangevin.privacy.accountants.li2019 import log_moment
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
 from dplangevin.privacy.events import Adjacency, check_adjacency
+from dplangevin.privacy.selection import check_runs, gamma
 
 ORDERS = np.concatenate([np.arange(11, 110) / 10, np.arange(11, 64), [128, 256, 512, 1024]])
 EXACT = 256  # up to this order each term of `without_replacement` is the smaller bound
@@ -27,9 +29,10 @@ EXACT = 256  # up to this order each term of `without_replacement` is the smalle
 class Rdp:
     """Accountant of Gaussian steps by Renyi differential privacy (Mironov 2017).
 
-    add_remove covers full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`.
+    add_remove and zero_out cover full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`.
     replace_one covers full steps and sampling without replacement, by `without_replacement`. All orders are
-    computed at once. `dp_accounting.rdp.compute_epsilon` converts them to epsilon.
+    computed at once. `dp_accounting.rdp.compute_epsilon` converts them to epsilon. The best of a random number of
+    runs has the divergences of `repeated`.
     Differs: dp_accounting's own divergences of Poisson sampling are too large at orders that are not integers
     (18 % at q = .05, multiplier 1, order 1.5), because its series stops early. Its divergences of sampling
     without replacement lose their digits where the noise is large. Elsewhere its divergences equal ours.
@@ -46,14 +49,21 @@ class Rdp:
         price = trivial(event, delta)
         if price is not None:
             return price
+        return float(compute_epsilon(ORDERS, self._divergences(event, adjacency), delta)[0])
+
+    def _divergences(self, event: DpEvent, adjacency: Adjacency) -> np.ndarray:
+        """Return the Renyi divergences of the event, at ORDERS."""
         steps: defaultdict[tuple[float, float], int] = defaultdict(int)
+        total = np.zeros(len(ORDERS))
         for leaf, count in leaves(event):
-            steps[self._step(leaf, adjacency)] += count
+            if isinstance(leaf, RepeatAndSelectDpEvent):
+                total += count * repeated(self._divergences(leaf.event, adjacency), leaf.mean, leaf.shape)
+            else:
+                steps[self._step(leaf, adjacency)] += count
         if any(multiplier == 0 for _, multiplier in steps):
-            return math.inf
-        one = _poisson if adjacency == "add_remove" else _without_replacement
-        total = sum(count * one(rate, multiplier) for (rate, multiplier), count in steps.items())
-        return float(compute_epsilon(ORDERS, total, delta)[0])
+            return np.full(len(ORDERS), math.inf)
+        one = _without_replacement if adjacency == "replace_one" else _poisson
+        return total + sum(count * one(rate, multiplier) for (rate, multiplier), count in steps.items())
 
     def _step(self, leaf: DpEvent, adjacency: Adjacency) -> tuple[float, float]:
         """Return the sampling rate, and the noise multiplier relative to the sensitivity."""
@@ -64,11 +74,41 @@ class Rdp:
         multiplier = gaussian.noise_multiplier / sensitivity
         if leaf is gaussian:
             return 1.0, multiplier
-        if isinstance(leaf, Poisson) and adjacency == "add_remove":
+        if isinstance(leaf, Poisson) and adjacency != "replace_one":
             return leaf.sampling_probability, multiplier
         if isinstance(leaf, WithoutReplacement) and adjacency == "replace_one":
             return leaf.sample_size / leaf.source_dataset_size, multiplier
         raise refuse(self.name, leaf, "Poisson sampling needs add_remove, without replacement replace_one")
+
+
+def repeated(renyi: np.ndarray, mean: float, shape: float) -> np.ndarray:
+    """Return the Renyi divergences of the best of a random number of runs, at ORDERS.
+
+    Negative binomial (Theorem 2): r(a) + (1 + eta) ((1 - 1/b) r(b) + log(1/gamma)/b) + log(mean)/(a - 1), for the
+    best order b. Poisson (Theorem 6): r(a) + mean d + log(mean)/(a - 1), where one run is (e, d)-DP with
+    exp(e) = 1 + 1/(a - 1).
+
+    Parameters
+    ----------
+    renyi : ndarray, shape (K,)
+        r of one run, at ORDERS.
+    mean, shape : float
+        Law of the number of runs, see `selection`.
+
+    References
+    ----------
+    Papernot, Steinke (2022), Theorems 2 and 6.
+    """
+    check_runs(mean, shape)
+    alike = math.log(mean) / (ORDERS - 1)
+    if shape < math.inf:
+        order = (1 - 1 / ORDERS) * renyi - math.log(gamma(mean, shape)) / ORDERS
+        return renyi + alike + (1 + shape) * float(order.min())
+    epsilon = np.log1p(1 / (ORDERS - 1))[:, None]
+    deltas = np.exp(
+        np.minimum((ORDERS - 1) * (renyi - epsilon + np.log1p(-1 / ORDERS)) - np.log(ORDERS), 0.0)
+    )
+    return renyi + alike + mean * deltas.min(axis=1)
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from scipy.stats import binom
 
 from dplangevin.privacy.accountants import composition, objective, profiles
@@ -38,6 +39,7 @@ from dplangevin.privacy.events import (
     ShuffledEpochsDpEvent,
     check_adjacency,
 )
+from dplangevin.privacy.selection import selected
 from dplangevin.privacy.subsampled_gaussian import coarsened, is_subsampled, rate_and_multiplier
 
 Parts = tuple[tuple[DpEvent, int], ...]
@@ -48,6 +50,7 @@ PLD_BOTH = "PLD, larger of both directions"  # for a step without replacement, s
 ONE_STEP = "exact curve of one sampled step"
 UNSAMPLED = "analytic Gaussian, as without sampling"
 DRAWS = "analytic Gaussian, with a bound on how often a record is drawn"
+BEST = "curve of one run"
 
 
 class Price(NamedTuple):
@@ -79,6 +82,8 @@ class Tight:
     - DP-SGFS and PATE: the price of their Gaussian steps.
     - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
       iterates.
+    - Under zero_out: the price of add_remove where the number of records decides nothing, else see `_zeroed`.
+    - The best of a random number of runs: `selection.selected`. It is priced alone, not in a composition.
 
     A step without replacement has two directions: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1), and the
     reverse. Neighbours can differ in either. So the step is priced by the pointwise larger of the two. This
@@ -134,9 +139,14 @@ class Tight:
         if close is not None:
             return Price(close, "total variation charged to delta")
         given = list(leaves(event))
-        last = len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent)
+        if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], RepeatAndSelectDpEvent):
+            return Price(selected(given[0][0], delta, lambda one, d: self.epsilon(one, d, adjacency)), BEST)
+        hidden = adjacency != "zero_out" or all(_whole(leaf) for leaf, _ in given)
+        last = hidden and len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent)
         if last and given[0][0].steps > 1:  # with one step, all iterates are the last iterate
             return _last_iterate(given[0][0], delta, adjacency)
+        if adjacency == "zero_out":
+            return self._zeroed(event, delta)
         event = _visible(event, adjacency)
         parts: Counter[DpEvent] = Counter()
         for leaf, count in leaves(event):
@@ -152,6 +162,54 @@ class Tight:
             if single is not None:
                 return single
         return _composed(tuple(sorted(coarsened(parts).items(), key=repr)), delta, adjacency)
+
+    def _zeroed(self, event: DpEvent, delta: float) -> Price:
+        """Return the price under zero_out, where one record is replaced by one that contributes nothing.
+
+        Gaussian sums, Poisson samples, posterior samples, objective perturbation and votes have the pairs of laws
+        of add_remove. In shuffled epochs no other record moves, so given the orders an epoch is one Gaussian
+        mechanism of sensitivity 1. A batch of fixed size that misses the record has another one in its place. There
+        the price is the smaller of two: that of replace_one, of which this is a case, and that of the steps on all
+        records with sensitivity 1, by joint convexity over the batches.
+        """
+        parts = [(_without_order(leaf), count) for leaf, count in leaves(event)]
+        if not any(isinstance(leaf, FIXED_SIZE) and not _whole(leaf) for leaf, _ in parts):
+            return self.price(_of(parts), delta, "add_remove")
+        replaced = self.price(event, delta, "replace_one")
+        if any(isinstance(leaf, FisherScoringDpEvent) for leaf, _ in parts):
+            return replaced
+        shown = [
+            (step, n * m)
+            for leaf, n in parts
+            for step, m in leaves(leaf.all_iterates() if isinstance(leaf, LangevinDpEvent) else leaf)
+        ]
+        every = [
+            (leaf.event if isinstance(leaf, SampledWithoutReplacementDpEvent) else leaf, n)
+            for leaf, n in shown
+        ]
+        return min(replaced, self.price(_of(every), delta, "add_remove"))
+
+
+FIXED_SIZE = SampledWithoutReplacementDpEvent, LangevinDpEvent, FisherScoringDpEvent
+
+
+def _without_order(leaf: DpEvent) -> DpEvent:
+    """Return the event of shuffled epochs, and of batches of all records, that no order of records enters."""
+    if isinstance(leaf, ShuffledEpochsDpEvent):
+        return leaf.epochs
+    return leaf.event if isinstance(leaf, SampledWithoutReplacementDpEvent) and _whole(leaf) else leaf
+
+
+def _whole(leaf: DpEvent) -> bool:
+    """Return whether each step of an event of FIXED_SIZE uses every record."""
+    if isinstance(leaf, SampledWithoutReplacementDpEvent):
+        return leaf.sample_size == leaf.source_dataset_size
+    return isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records
+
+
+def _of(parts: list[tuple[DpEvent, int]]) -> DpEvent:
+    """Return the composition of events with their counts."""
+    return ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts])
 
 
 def _last_iterate(event: LangevinDpEvent, delta: float, adjacency: Adjacency) -> Price:

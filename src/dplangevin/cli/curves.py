@@ -1,0 +1,180 @@
+"""The whole curve of a mechanism for `dplangevin price --curve`: epsilon(delta), and what attacks can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dplangevin.cli import output
+
+if TYPE_CHECKING:
+    from dplangevin.privacy.curve import Curve
+    from dplangevin.privacy.events import Adjacency
+
+DELTAS = tuple(10.0**-k for k in range(2, 13))
+RATES = (0.001, 0.01, 0.1, 0.25, 0.5)  # false positive rates
+KINDS = ("png", "pdf", "csv")
+MEANING = (
+    "TPR: the most that an attack on one record can have at this false positive rate (FPR), in either direction. "
+    "FNR is 1 - TPR. Advantage: the largest TPR - FPR."
+)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The curve of a mechanism for one neighbour relation.
+
+    Attributes
+    ----------
+    epsilons : sequence of float
+        Proven epsilon at each of DELTAS.
+    curve : Curve
+        The proven curve.
+    source : str
+        The argument that gives it.
+    """
+
+    epsilons: tuple[float, ...]
+    curve: Curve
+    source: str
+
+
+def traced(
+    event: Any, neighbours: Sequence[Adjacency]
+) -> tuple[dict[Adjacency, Traced], dict[Adjacency, str]]:
+    """Return the curve for each neighbour relation that has a proof, and why the others have none."""
+    from dplangevin.privacy.accountants.tight import Tight
+    from dplangevin.privacy.curve import Curve
+
+    found, refused = {}, {}
+    for adjacency in neighbours:
+
+        @cache
+        def price(delta: float, adjacency: Adjacency = adjacency) -> float:
+            return Tight().epsilon(event, delta, adjacency)
+
+        try:
+            source = Tight().price(event, DELTAS[4], adjacency).accountant
+            epsilons = tuple(price(delta) for delta in DELTAS)
+            found[adjacency] = Traced(epsilons, Curve.of(price), source)
+        except ValueError as error:
+            refused[adjacency] = str(error).partition("; ")[2] or str(error)
+    return found, refused
+
+
+def check(path: Path | None) -> None:
+    """Raise ValueError unless the file can be drawn."""
+    if path is not None and path.suffix.removeprefix(".") not in KINDS:
+        raise ValueError(f"--curve-file {path}: its name must end in .png, .pdf or .csv")
+    if path is not None and not path.parent.is_dir():
+        raise ValueError(f"--curve-file {path}: there is no folder {path.parent}")
+
+
+def shown(found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str]) -> None:
+    """Print epsilon(delta), TPR and FNR at some FPR, and the advantage."""
+    from dplangevin.text import epsilon, number, short
+
+    def columns(first: str, *kinds: str) -> list[output.Column]:
+        names = [f"{kind} {words[each]}".strip() for each in found for kind in kinds]
+        return [output.Column(first), *(output.Column(name, number=True) for name in names)]
+
+    output.line()
+    output.line("epsilon at delta", "bold")
+    rows = [
+        [number(delta), *(epsilon(each.epsilons[i]) for each in found.values())]
+        for i, delta in enumerate(DELTAS)
+    ]
+    output.table(columns("delta", ""), rows)
+    output.line()
+    output.line("Trade-off: what an attack can reach", "bold")
+    rows = []
+    for rate in RATES:
+        powers = [float(each.curve.power(rate)) for each in found.values()]
+        rows.append(
+            [f"FPR {number(rate)}", *(short(each) for power in powers for each in (power, 1 - power))]
+        )
+    advantages = [text for each in found.values() for text in (short(each.curve.advantage), "")]
+    output.table(columns("", "TPR", "FNR"), [*rows, ["advantage", *advantages]])
+    output.line(MEANING)
+    for adjacency, each in found.items():
+        output.line(f"Curve for {words[adjacency]}: {each.source}.")
+
+
+def document(found: Mapping[Adjacency, Traced]) -> dict[str, Any]:
+    """Return the curves as plain values."""
+    return {
+        adjacency: {
+            "source": each.source,
+            "epsilon": [{"delta": d, "epsilon": e} for d, e in zip(DELTAS, each.epsilons, strict=True)],
+            "attack": [
+                {"fpr": rate, "tpr": (power := float(each.curve.power(rate))), "fnr": 1 - power}
+                for rate in RATES
+            ],
+            "advantage": each.curve.advantage,
+        }
+        for adjacency, each in found.items()
+    }
+
+
+def write(path: Path, found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str], title: str) -> None:
+    """Draw the curves to a .png or .pdf file, or write their points to a .csv file."""
+    from dplangevin.files import atomic_path
+
+    kind = path.suffix.removeprefix(".")
+    content = _points(found) if kind == "csv" else _figure(found, words, title, kind)
+    with atomic_path(path) as part:
+        part.write_bytes(content)
+
+
+def _grid() -> Any:
+    """Return false positive rates from 0 to 1, denser near 0."""
+    import numpy as np
+
+    return np.concatenate([[0.0], np.geomspace(1e-6, 0.01, 81), np.linspace(0.01, 1, 100)[1:]])
+
+
+def _points(found: Mapping[Adjacency, Traced]) -> bytes:
+    """Return all points as CSV: epsilon over delta, and TPR over FPR."""
+    import pandas as pd
+
+    rows = [
+        {"neighbours": adjacency, "curve": name, "x": x, "y": y}
+        for adjacency, each in found.items()
+        for name, pairs in {
+            "epsilon at delta": zip(each.curve.delta, each.curve.epsilon, strict=True),
+            "TPR at FPR": zip(_grid(), each.curve.power(_grid()), strict=True),
+        }.items()
+        for x, y in pairs
+    ]
+    return pd.DataFrame(rows).to_csv(index=False).encode()
+
+
+def _figure(
+    found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str], title: str, kind: str
+) -> bytes:
+    """Return the figure of both curves as the bytes of a file."""
+    try:
+        from matplotlib.figure import Figure
+
+        from dplangevin.papers.exhibits import style
+    except ImportError as error:
+        raise ImportError(
+            f"--curve-file draws with {error.name}: pip install 'dplangevin[report]'"
+        ) from error
+    looks = ("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-.")
+    with style.settings():
+        figure = Figure(figsize=(8, 3.6))
+        left, right = figure.subplots(1, 2)
+        entries = []
+        for (adjacency, each), (colour, line) in zip(found.items(), looks, strict=False):
+            left.plot(each.curve.delta, each.curve.epsilon, color=colour, ls=line)
+            right.plot(_grid(), 1 - each.curve.power(_grid()), color=colour, ls=line)
+            entries.append(style.entry(style.Look(words[adjacency], colour, "", line)))
+        left.set(xscale="log", xlim=(1e-13, 1), xlabel="δ", ylabel="proven ε")
+        right.plot([0, 1], [1, 0], color="#999999", lw=0.8, ls=":")
+        right.set(xlabel="false positive rate", ylabel="least false negative rate", xlim=(0, 1), ylim=(0, 1))
+        text = "Dotted: an attack that guesses. No attack on one record is below the other curves, in either direction."
+        return style.image_bytes(style.lay_out(figure, title, text, entries), kind)

@@ -1,0 +1,156 @@
+"""Neighbours of which one record is replaced by one that contributes nothing."""
+
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
+
+from dplangevin import random
+from dplangevin.attacks.audit import audit
+from dplangevin.attacks.sampled import all_iterates
+from dplangevin.papers.analyses import promises
+from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
+from dplangevin.privacy.accountants.bok2024 import full_batch_mu
+from dplangevin.privacy.accountants.google import DpAccounting
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.rdp import Rdp
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import (
+    CHANGED,
+    Adjacency,
+    FisherScoringDpEvent,
+    LangevinDpEvent,
+    NearbyDpEvent,
+    ObjectivePerturbationDpEvent,
+    PateDpEvent,
+    PosteriorSampleDpEvent,
+    PureObjectivePerturbationDpEvent,
+    ShuffledEpochsDpEvent,
+)
+
+POISSON = SelfComposedDpEvent(PoissonSampledDpEvent(0.05, GaussianDpEvent(1.5)), 40)
+SUBSETS = SelfComposedDpEvent(SampledWithoutReplacementDpEvent(100, 5, GaussianDpEvent(1.5)), 40)
+MOST = SelfComposedDpEvent(SampledWithoutReplacementDpEvent(100, 99, GaussianDpEvent(1.5)), 4)
+LANGEVIN = LangevinDpEvent(100, 100, 50, 0.1, 0.05, 1.0, 0.1, 1.0)
+ALIKE = [  # the number of records decides nothing
+    GaussianDpEvent(2.0),
+    POISSON,
+    ComposedDpEvent([POISSON, GaussianDpEvent(5.0)]),
+    PosteriorSampleDpEvent(0.1, 3.0),
+    ObjectivePerturbationDpEvent(3.0, 1.0, 0.25, 2.0),
+    ObjectivePerturbationDpEvent(3.0, 1.0, 0.25, 2.0, rank=3, one_sided=False),
+    PureObjectivePerturbationDpEvent(0.4, 1.0, 0.25, 2.0),
+    PateDpEvent(100, 20, 40.0, 20.0),
+    NearbyDpEvent(GaussianDpEvent(2.0), 1e-9),
+    LANGEVIN,
+    RepeatAndSelectDpEvent(POISSON, 5.0, 0.0),
+]
+FIXED = [
+    SUBSETS,
+    MOST,
+    LangevinDpEvent(100, 10, 50, 0.1, 0.05, 1.0, 0.1, 1.0),
+    FisherScoringDpEvent(100, 10, 20, 1.0),
+    ShuffledEpochsDpEvent(SelfComposedDpEvent(GaussianDpEvent(3.0), 4)),
+    RepeatAndSelectDpEvent(SUBSETS, 5.0, 0.0),
+]
+
+
+@pytest.mark.parametrize("event", ALIKE, ids=lambda event: type(event).__name__)
+def test_it_costs_what_adding_a_record_costs_where_n_decides_nothing(event: DpEvent) -> None:
+    for delta in (1e-3, 1e-7):
+        assert Tight().epsilon(event, delta, "zero_out") == Tight().epsilon(event, delta, "add_remove")
+
+
+@pytest.mark.parametrize("event", [*ALIKE, *FIXED], ids=lambda event: type(event).__name__)
+def test_it_never_costs_more_than_replacing_a_record_by_any_other(event: DpEvent) -> None:
+    for delta in (1e-3, 1e-7):
+        replaced = Tight().epsilon(event, delta, "replace_one")
+        assert 0 < Tight().epsilon(event, delta, "zero_out") <= replaced * (1 + 1e-9)
+
+
+def test_a_shuffled_epoch_is_one_gaussian_mechanism_of_sensitivity_1() -> None:
+    event = ShuffledEpochsDpEvent.of(10, np.full(40, 3.0))
+    assert Tight().epsilon(event, 1e-5, "zero_out") == pytest.approx(epsilon_of(2 / 3, 1e-5), rel=1e-9)
+    with pytest.raises(ValueError, match="add_remove"):
+        Tight().epsilon(event, 1e-5, "add_remove")
+
+
+def test_the_last_iterate_of_full_batches_is_its_closed_form() -> None:
+    mu = full_batch_mu(LANGEVIN, "replace_one") / 2
+    assert Tight().epsilon(LANGEVIN, 1e-5, "zero_out") == pytest.approx(epsilon_of(mu, 1e-5), rel=1e-9)
+
+
+def test_large_subsets_cost_at_most_all_records() -> None:
+    price = Tight().epsilon(MOST, 1e-5, "zero_out")
+    assert price <= epsilon_of(2 / 1.5, 1e-5) * (1 + 1e-9)
+    assert price < 0.7 * Tight().epsilon(MOST, 1e-5, "replace_one")
+
+
+def worst_subset(rate: float, multiplier: float, epsilon: float) -> float:
+    """Return delta of one step on a subset by quadrature, for the worst of three pairs of other records."""
+    x = np.linspace(-30, 30, 200_001)
+
+    def bell(mean: float) -> np.ndarray:
+        return np.exp(-((x - mean) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+    found = 0.0
+    for other in (-1.0, 0.0, 1.0):  # the record that takes the place of the zeroed one
+        first = (1 - rate) * bell(other / multiplier) + rate * bell(1 / multiplier)
+        second = (1 - rate) * bell(other / multiplier) + rate * bell(0.0)
+        for p, q in ((first, second), (second, first)):
+            found = max(found, float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0])))
+    return found
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("multiplier", [0.5, 2.0])
+def test_a_step_on_a_subset_is_never_below_the_worst_others(rate: float, multiplier: float) -> None:
+    event = SampledWithoutReplacementDpEvent(100, round(100 * rate), GaussianDpEvent(multiplier))
+    for delta in (1e-2, 1e-5):
+        price = Tight().epsilon(event, delta, "zero_out")
+        assert worst_subset(rate, multiplier, price) <= delta * (1 + 1e-6)
+    # planted: the pair of a Poisson sample is not enough for a subset
+    if rate == 0.5:
+        poisson = Tight().epsilon(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), 1e-2, "zero_out")
+        assert worst_subset(rate, multiplier, poisson) > 1e-2
+
+
+@pytest.mark.parametrize("event", [GaussianDpEvent(2.0), POISSON], ids=["full", "poisson"])
+def test_other_accountants_agree(event: DpEvent) -> None:
+    tight = Tight().epsilon(event, 1e-5, "zero_out")
+    for accountant in (Rdp(), Li2019(2048), DpAccounting("RDP"), DpAccounting("PLD")):
+        assert accountant.epsilon(event, 1e-5, "zero_out") == pytest.approx(
+            accountant.epsilon(event, 1e-5, "add_remove"), rel=1e-9
+        )
+    assert DpAccounting("PLD").epsilon(event, 1e-5, "zero_out") == pytest.approx(tight, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "event", [GaussianDpEvent(2.0), POISSON, SUBSETS], ids=["full", "poisson", "subsets"]
+)
+def test_an_attack_stays_below_the_price_and_finds_half_the_noise(event: DpEvent) -> None:
+    def attacked(event: DpEvent) -> float:
+        return audit(
+            *all_iterates(event, 20_000, random.generator(0, "zero out"), "zero_out"), delta=0.1
+        ).epsilon
+
+    price = Tight().epsilon(GaussianDpEvent(2.0), 0.1, "zero_out")
+    assert attacked(GaussianDpEvent(2.0)) <= price < attacked(GaussianDpEvent(0.5))
+    assert attacked(event) <= Tight().epsilon(event, 0.1, "zero_out")
+    assert delta_of(0.5, price) == pytest.approx(0.1, rel=1e-9)
+
+
+def test_results_are_priced_for_the_two_relations_that_they_were_priced_for() -> None:
+    others: set[Adjacency] = set(get_args(Adjacency)) - set(CHANGED)
+    assert others == {"zero_out"}
+    assert CHANGED in [each.default for each in vars(promises.Promise)["__dataclass_fields__"].values()]
