@@ -37,7 +37,7 @@ def chains(scheme: Scheme, steps: int) -> list[Chain]:
 
 
 @pytest.mark.parametrize("of", list(PROBLEMS))
-@pytest.mark.parametrize("scheme", ["subset", "poisson", "shuffled", "full"])
+@pytest.mark.parametrize("scheme", ["subset", "poisson", "random_allocation", "shuffled", "full"])
 @pytest.mark.parametrize("drawn", ["cpu", "device"])
 def test_a_step_copies_the_batch_that_is_drawn_on_the_cpu_and_nothing_else(
     of: str, scheme: Scheme, drawn: str, here: Device, monkeypatch: pytest.MonkeyPatch
