@@ -444,6 +444,8 @@ def described(event: Any) -> str:
         return f"within total variation {event.total_variation:g} of {described(event.event)}"
     if isinstance(event, events.ShuffledEpochsDpEvent):
         return f"shuffled epochs, one Gaussian mechanism each: {in_words(event.epochs)}"
+    if isinstance(event, events.RandomAllocationDpEvent):
+        return f"epochs of {event.steps:,} randomly allocated steps: {in_words(event.event)}"
     if isinstance(event, events.ObjectivePerturbationDpEvent):
         return (
             f"objective perturbation, noise {event.noise_std:.4g} on the summed loss, ridge {event.ridge:.4g}"
