@@ -74,8 +74,8 @@ class _Sum(NamedTuple):
     Attributes
     ----------
     step : float
-        The grid is exp(step * index).
-    index, mass : ndarray, shape (n,)
+        The grid is exp(step * power).
+    power, mass : ndarray, shape (n,)
         Whole numbers, increasing, and the probabilities there.
     zero : float
         Probability of 0.
@@ -88,7 +88,7 @@ class _Sum(NamedTuple):
     """
 
     step: float
-    index: np.ndarray
+    power: np.ndarray
     mass: np.ndarray
     zero: float
     missing: float
@@ -97,7 +97,7 @@ class _Sum(NamedTuple):
 
     @property
     def value(self) -> np.ndarray:
-        return np.exp(self.step * self.index)
+        return np.exp(self.step * self.power)
 
 
 class _Limits(NamedTuple):
@@ -185,13 +185,13 @@ def _mean(noise_multiplier: float, steps: int, share: float) -> tuple[_Sum, np.n
         total = _added(total, total, limits)
         if bit == "1":
             total = _added(total, one, limits)
-    return total, total.step * total.index - math.log(steps)
+    return total, total.step * total.power - math.log(steps)
 
 
 def _one(limits: _Limits) -> _Sum:
     """Return the law of W on a grid."""
     mu = limits.mu
-    normal = np.linspace(-REACH, REACH, 4001)
+    normal: np.ndarray = np.linspace(-REACH, REACH, 4001)
     # the upper end: E W above it is at most the share
     high = mu**2 / 2 + mu * float(normal[np.argmax(log_ndtr(-normal) <= math.log(limits.share))])
     mass, mean = np.exp(log_ndtr(normal)), np.exp(log_ndtr(normal - mu))
@@ -274,11 +274,11 @@ def replacement(noise_multiplier: float, steps: int, share: float) -> Atoms:
         epsilons.append(min(last, epsilons[-1] + max(min(spread, 1.0), epsilons[-1] / 2) / NODES))
         deltas.append(deltas[-1])
     deltas[-1] = min(deltas[-1], share)
-    ratio, delta = _hull(np.exp(epsilons), np.array(deltas))
-    slope = np.append(-np.diff(delta) / np.diff(ratio), 0.0)
+    ratio, corners = _hull(np.exp(epsilons), np.array(deltas))
+    slope = np.append(-np.diff(corners) / np.diff(ratio), 0.0)
     mass = ratio[1:] * np.maximum(-np.diff(slope), 0.0) * (1 + 1e-9)
     loss = np.log(ratio[1:])
-    mirrored, infinity = mass * np.exp(-loss), float(delta[-1])
+    mirrored, infinity = mass * np.exp(-loss), float(corners[-1])
     zero = max(0.0, 1 - float(mass.sum()) - float(mirrored.sum()) - infinity)
     return Atoms(
         np.concatenate([-loss[::-1], [0.0], loss]),
