@@ -1,5 +1,6 @@
 """Composition of privacy losses: error and time, ours against dp-accounting's PLD, prv-accountant and riskcal."""
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from measure import Options, Row, timed, verdict
 from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
 
+from dplangevin.privacy import RandomAllocationDpEvent
 from dplangevin.privacy.accountants import profiles
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.composition import compose
@@ -22,6 +24,10 @@ GAUSSIAN = [  # mu, T, delta
     (0.1, 3 * 10**7, 1e-10),
     (2.0, 10**8, 1e-9),
     (1.0, 10**8, 1e-14),
+]
+ALLOCATED = [  # noise multiplier, steps of an epoch, epochs, delta
+    (1.1, 50, 5, 1e-5),
+    (1.1, 468, 5, 1e-5),
 ]
 SAMPLED = [  # q, noise multiplier, T, delta
     (0.01, 1.0, 10**3, 1e-5),
@@ -38,7 +44,8 @@ T = TypeVar("T")
 
 def rows(options: Options) -> list[Row]:
     gaussian = [_gaussian(options, *case) for case in GAUSSIAN]
-    return gaussian + [_sampled(options, *case) for case in SAMPLED]
+    sampled = [_sampled(options, *case) for case in SAMPLED]
+    return gaussian + sampled + [_allocated(options, *case) for case in ALLOCATED]
 
 
 def _gaussian(options: Options, mu: float, steps: int, delta: float) -> Row:
@@ -79,6 +86,34 @@ def _sampled(options: Options, rate: float, multiplier: float, steps: int, delta
         verdict(low <= price.epsilon <= high),
         str(options.threads),
         f"median of {options.runs} prices, add_remove; prv-accountant to .3 %, riskcal on a grid of {STEP:g}",
+    )
+
+
+def _allocated(options: Options, noise: float, steps: int, epochs: int, delta: float) -> Row:
+    """Random allocation against pld-accounting, where that is installed."""
+    event = SelfComposedDpEvent(RandomAllocationDpEvent(steps, GaussianDpEvent(noise)), epochs)
+    price, took = repeated(options.runs, delta, lambda delta: Tight().price(event, delta, "add_remove"))
+    replaced, long = repeated(options.runs, delta, lambda delta: Tight().price(event, delta, "replace_one"))
+    peer, within = "pld-accounting: not installed", took < 1 and long < 1
+    with contextlib.suppress(ImportError):
+        from PLD_accounting import gaussian_allocation_epsilon_range
+
+        (high, low), spent = timed(
+            lambda: gaussian_allocation_epsilon_range(
+                delta=delta, sigma=noise, num_steps=steps, num_epochs=epochs
+            )
+        )
+        peer = f"pld-accounting: {low:.4f} to {high:.4f} in {spent:.1f} s"
+        within = within and low <= price.epsilon <= high
+    return Row(
+        f"compose {epochs} epochs of {steps} randomly allocated steps, z {noise:g}, delta {delta:g}",
+        f"{price.epsilon:.5f} in {took:.2f} s",
+        peer,
+        f"replace_one {replaced.epsilon:.5f} in {long:.2f} s",
+        "under 1 s each, within the bracket",
+        verdict(within),
+        str(options.threads),
+        f"median of {options.runs} prices, add_remove; dp-accounting has no such scheme",
     )
 
 

@@ -30,7 +30,7 @@ SHOWN = {".bib": "bibtex", ".cff": "yaml", ".json": "json", ".py": "python", ".y
 LONG = 100_000  # bytes
 SECTIONS = {  # of the menu; the last has the pages that no other names
     "Results": ["findings.md", "accuracy.md", "gan.md", "verdicts.md"],
-    "Methods and privacy": ["methods.md", "privacy.md", "guarantees.md"],
+    "Methods and privacy": ["methods.md", "privacy.md", "attacks.md", "guarantees.md"],
     "Use": ["library.md", "data.md", "tutorials/*.md"],
     "Run": ["pipeline.md", "sweeps.md", "cluster.md", "speed.md"],
     "Build": ["design.md", "adding.md"],

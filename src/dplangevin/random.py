@@ -39,8 +39,8 @@ class Batch(NamedTuple):
     Attributes
     ----------
     rows : Tensor (S, B), row indices, the start of a uniformly random order of the rows.
-    sizes : Tensor (S,), how many of the first `rows` are the seed's Poisson sample; None if no chain uses
-        one.
+    sizes : Tensor (S,), how many of the first `rows` are the seed's minibatch, for chains whose minibatches
+        differ in size; None if no chain has such.
     normals : Tensor (S, 1, d), standard normal.
     """
 
@@ -262,6 +262,29 @@ def epochs(
         epoch, done = epoch + 1, 0
 
 
+def allocations(
+    seed: int, seeds: int, n: int, size: int, first: int, device: torch.device = HOST
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the rows ``(seeds, longest)`` of step `first` and later steps, and their numbers ``(seeds,)``.
+
+    The scheme is "random_allocation" of `problems.sampling`.  Only the first rows of a seed, as many as its
+    number says, are in the minibatch.  Arguments are those of `epochs`.
+    """
+    steps = n // size
+    epoch, done = divmod(first, steps)
+    while True:
+        streams = [generator(seed, f"epoch {epoch} of {s}", device) for s in range(seeds)]
+        places = torch.stack([integers(stream, steps, n) for stream in streams])
+        order = places.argsort(dim=1, stable=True)
+        sizes = torch.zeros(seeds, steps, dtype=torch.long, device=device)
+        sizes.scatter_add_(1, places, torch.ones_like(places))
+        starts, longest = sizes.cumsum(1) - sizes, max(1, int(sizes.max()))
+        for t in range(done, steps):
+            at = starts[:, t, None] + torch.arange(longest, device=device)
+            yield order.gather(1, at.clamp(max=n - 1)), sizes[:, t]
+        epoch, done = epoch + 1, 0
+
+
 def batches(
     rng: torch.Generator,
     schemes: set[str],
@@ -271,7 +294,7 @@ def batches(
     d: int,
     steps: int,
     block: int,
-    shuffled: Iterator[Tensor] | None = None,
+    by_epoch: Iterator[Any] | None = None,
     drawn_in: torch.dtype = NORMALS,
 ) -> Iterator[Batch]:
     """Yield `steps` batches for chains that share rows and normals.
@@ -294,12 +317,14 @@ def batches(
     d : int, normals for each seed.
     steps : int
     block : int, steps whose random numbers are drawn together.
-    shuffled : iterator from `epochs`, the rows of the scheme "shuffled".  No other scheme can share them.
+    by_epoch : iterator from `epochs` or `allocations`, the rows of the schemes "shuffled" and
+        "random_allocation".  No other scheme can share them.
     drawn_in : torch.dtype, precision of the normals before they are rounded to float32, see `noise`.
     """
-    if shuffled is not None:
-        for rows in islice(shuffled, steps):
-            yield Batch(rows, None, noise(rng, seeds, 1, d, dtype=drawn_in).float())
+    if by_epoch is not None:
+        for drawn in islice(by_epoch, steps):
+            rows, sizes = drawn if isinstance(drawn, tuple) else (drawn, None)
+            yield Batch(rows, sizes, noise(rng, seeds, 1, d, dtype=drawn_in).float())
         return
     for first in range(0, steps, block):
         shape = min(block, steps - first), seeds

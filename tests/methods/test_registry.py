@@ -1,6 +1,6 @@
 """What a method is without a YAML file: its class's defaults are the settings of conf/method."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,9 @@ from dplangevin.methods.registry import METHODS, named
 from dplangevin.pipeline.config import load
 from dplangevin.pipeline.plan import plain
 from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems.sampling import Sampling
 
 PARAMS = load()
 
@@ -35,6 +38,17 @@ def test_names_and_methods_are_taken_and_others_refused() -> None:
     assert named(mine) is mine
     with pytest.raises(ValueError, match=r"method 'dpv' is unknown; did you mean dpvi.*known: nonprivate, "):
         named("dpv")
+
+
+def test_random_allocation_is_calibrated_and_needs_an_accountant_that_prices_it() -> None:
+    drawn = {"scheme": "random_allocation", "batch": 100, "epochs": 3}
+    facts, budget = logistic(1, 1000).facts, Budget(1.0, 1e-5)
+    method = replace(named("dp_sgd"), sampling=Sampling(**drawn), accountant=Tight())
+    guarantee = method.plan(facts, budget).guarantee
+    assert guarantee.sampling == "random_allocation"
+    assert 0.999 <= guarantee.epsilon <= 1
+    with pytest.raises(ValueError, match="cannot price RandomAllocationDpEvent"):
+        replace(method, accountant=Li2019(64)).plan(facts, budget)
 
 
 def test_sizes_of_minibatches_fit_few_rows() -> None:

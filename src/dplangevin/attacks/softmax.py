@@ -39,7 +39,7 @@ from dplangevin.problems import Descent, Problem
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import softmax
-from dplangevin.problems.sampling import Sampling
+from dplangevin.problems.sampling import BY_EPOCH, Sampling
 from dplangevin.random import Batch
 
 LENGTHS = (1.0, 0.5)  # lengths of x and x', in row bounds
@@ -108,8 +108,15 @@ class Training:
 
     @property
     def per_epoch(self) -> int:
-        """The number of steps of a shuffled epoch."""
+        """The number of steps of an epoch, for schemes that have epochs."""
         return self.chain.sampling.per_epoch(self.records)
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """The number of places of a record in an epoch, and how many of them make one step."""
+        if self.chain.sampling.scheme == "random_allocation":
+            return self.per_epoch, 1
+        return self.records, self.chain.sampling.size(self.records)
 
     @property
     def noise_std(self) -> np.ndarray:
@@ -379,16 +386,16 @@ def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
     done is one more than the step of the last use.
     """
     rate, steps = training.rate, len(training.chain.step)
-    if training.chain.sampling.scheme != "shuffled":
+    if training.chain.sampling.scheme not in BY_EPOCH:
         uniform = 1 - torch.rand(len(done), generator=rng, dtype=torch.float64)  # in (0, 1]
         gap = (uniform.log() / math.log1p(-rate)).floor() if rate < 1 else torch.zeros_like(uniform)
         return (done + gap.clamp(max=float(steps)).long()).clamp(max=steps)
-    size, per_epoch = training.chain.sampling.size(training.records), training.per_epoch
+    (places, size), per_epoch = training.places, training.per_epoch
     use = torch.full_like(done, steps)
     epoch = (done + per_epoch - 1) // per_epoch  # the first epoch without a use so far
     lacking = torch.arange(len(done))
     while len(lacking):
-        place = torch.randint(training.records, (len(lacking),), generator=rng)  # in the epoch's order
+        place = torch.randint(places, (len(lacking),), generator=rng)  # in the epoch's order
         at = epoch[lacking] * per_epoch + place // size
         found = (place < per_epoch * size) | (at >= steps)
         use[lacking[found]] = at[found].clamp(max=steps)
@@ -404,10 +411,11 @@ def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Ge
     """
     place = torch.empty(0)
     for t in range(len(training.chain.step)):
-        if training.chain.sampling.scheme == "shuffled":
+        if training.chain.sampling.scheme in BY_EPOCH:
+            places, size = training.places
             if t % training.per_epoch == 0:
-                place = torch.randint(training.records, own.shape, generator=rng)
-            used = place // training.chain.sampling.size(training.records) == t % training.per_epoch
+                place = torch.randint(places, own.shape, generator=rng)
+            used = place // size == t % training.per_epoch
         else:
             used = torch.rand(len(own), generator=rng) < training.rate
         normals = torch.randn(len(own), 1, width, generator=rng)

@@ -78,7 +78,7 @@ class Options:
     threshold: Annotated[float, DATA(help="Residual beyond which huber is linear.")] = 1.0
     public_rows: Annotated[int, DATA(help="Unlabelled rows that PATE may ask about.")] = 0
     sampling: Annotated[
-        Literal["poisson", "subset", "full"] | None,
+        Literal["poisson", "subset", "random_allocation", "full"] | None,
         STEPS(help="How a step draws its rows; a method has its own way."),
     ] = None
     batch: Annotated[int | None, STEPS(help="Rows in a step; for Poisson samples their mean.")] = None
@@ -209,6 +209,12 @@ class Steps(NamedTuple):
         if self.sampling.scheme == "poisson":
             rate = self.size / self.records
             return steps_event(noise, rate=rate, steps=self.number, schedule=self.schedule)
+        if self.sampling.scheme == "random_allocation":
+            from dplangevin.privacy.events import RandomAllocationDpEvent
+
+            growth = 1 / 6 if self.schedule == "decreasing" else 0.0
+            noises = noise * np.arange(1, self.number + 1) ** growth
+            return RandomAllocationDpEvent.of(self.sampling.per_epoch(self.records), noises)
         if self.schedule == "fixed":
             step = composed_steps(self.records, self.size, np.array([noise]))
             return SelfComposedDpEvent(step, self.number)
@@ -218,7 +224,12 @@ class Steps(NamedTuple):
         """Return the mechanism for a noise multiplier."""
         from dplangevin.methods.prices import records_public
 
-        rows = {"poisson": "Poisson samples of {:,}", "subset": "uniform subsets of {:,}", "full": "all rows"}
+        rows = {
+            "poisson": "Poisson samples of {:,}",
+            "subset": "uniform subsets of {:,}",
+            "random_allocation": "randomly allocated minibatches of {:,}",
+            "full": "all rows",
+        }
         title = (
             f"{self.number:,} Gaussian steps on {rows[self.sampling.scheme].format(self.size)} of {self.records:,} "
             f"rows, noise multiplier {noise:.6g}"
@@ -268,7 +279,9 @@ def gaussian(options: Options) -> Steps:
 
 def passes(steps: int, sampling: Any, records: int) -> float:
     """Return the number of epochs for which `Sampling.steps` returns `steps`."""
-    each = sampling.per_epoch(records) if sampling.scheme == "shuffled" else records / sampling.size(records)
+    from dplangevin.problems.sampling import BY_EPOCH
+
+    each = sampling.per_epoch(records) if sampling.scheme in BY_EPOCH else records / sampling.size(records)
     epochs = steps / each
     while math.floor(each * epochs) < steps:
         epochs = math.nextafter(epochs, math.inf)
@@ -436,6 +449,8 @@ def described(event: Any) -> str:
         return f"within total variation {event.total_variation:g} of {described(event.event)}"
     if isinstance(event, events.ShuffledEpochsDpEvent):
         return f"shuffled epochs, one Gaussian mechanism each: {in_words(event.epochs)}"
+    if isinstance(event, events.RandomAllocationDpEvent):
+        return f"epochs of {event.steps:,} randomly allocated steps: {in_words(event.event)}"
     if isinstance(event, events.ObjectivePerturbationDpEvent):
         return (
             f"objective perturbation, noise {event.noise_std:.4g} on the summed loss, ridge {event.ridge:.4g}"

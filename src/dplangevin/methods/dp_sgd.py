@@ -10,12 +10,12 @@ from dp_accounting import DpEvent
 
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.methods import ChainMethod, Plan, guaranteed, no_budget
-from dplangevin.privacy import Adjacency, Budget, Guarantee
+from dplangevin.privacy import Adjacency, Budget, Guarantee, calibrate
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import SamplingScheme, ShuffledEpochsDpEvent
-from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
+from dplangevin.privacy.events import RandomAllocationDpEvent, SamplingScheme, ShuffledEpochsDpEvent
+from dplangevin.privacy.stepsize import LARGEST, SMALLEST, steps_event
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import POISSON, Sampling
@@ -37,6 +37,9 @@ class DpSgd(ChainMethod):
 
     S is a Poisson sample with rate q = tau/n.  The clipped gradient of one record has norm at most C.
     Momentum and L2 penalty act on values that are already private.  All iterates are released.
+
+    With random allocation (Chua et al. 2024) each record is in one random minibatch of every epoch.
+    `accountant` must be `Tight`, which prices this scheme.
 
     On shuffled epochs, which much code uses, `noise_multiplier` must be given, because the accountants are
     for Poisson samples.  The proven epsilon of shuffled epochs is the price of the event
@@ -87,7 +90,7 @@ class DpSgd(ChainMethod):
         require(self.full_step_noise > 0, f"full_step_noise must be positive, not {self.full_step_noise}")
         require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
         check_chain(self.l2, self.precision, self.samples, self.burn_in)
-        check_scheme("dp_sgd", self.sampling, "poisson", "shuffled")
+        check_scheme("dp_sgd", self.sampling, "poisson", "random_allocation", "shuffled")
         priced = self.noise_multiplier is not None or self.sampling.scheme != "shuffled"
         require(priced, "dp_sgd on shuffled epochs has no accountant: give noise_multiplier")
         _ = self.steps
@@ -100,12 +103,18 @@ class DpSgd(ChainMethod):
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         steps, rate = self.sampling.steps(facts.n), self.sampling.rate(facts.n)
         l2 = self.l2 + self.precision / facts.n
-        sigma = self.noise_multiplier or 0.0
+        sigma, allocated = self.noise_multiplier or 0.0, self.sampling.scheme == "random_allocation"
+
+        def event_of(sigma: float) -> DpEvent:
+            if allocated:
+                return RandomAllocationDpEvent.of(self.sampling.per_epoch(facts.n), np.full(steps, sigma))
+            return steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
+
         if self.noise_multiplier is None and budget.epsilon < math.inf:
-            sigma = smallest_multiplier(
-                self.accountant, budget, rate=rate, steps=steps, schedule="fixed", adjacency=self.adjacency
+            sigma = calibrate(
+                self.accountant, event_of, budget, low=SMALLEST, high=LARGEST, adjacency=self.adjacency
             )
-        event = steps_event(sigma, rate=rate, steps=steps, schedule="fixed") if sigma > 0 else None
+        event = event_of(sigma) if sigma > 0 else None
         shorter = min(1.0, self.full_step_noise / sigma) if sigma > 0 else 1.0
         chain = Chain(
             step=self.steps.sizes(facts, steps, l2, shorter),
@@ -118,7 +127,13 @@ class DpSgd(ChainMethod):
         )
         assumptions = *CHOSEN, *facts.rows, *self.steps.read(facts)
         guarantee = guaranteed(
-            self.accountant, event, budget, self.adjacency, "all_iterates", "poisson", assumptions
+            self.accountant,
+            event,
+            budget,
+            self.adjacency,
+            "all_iterates",
+            "random_allocation" if allocated else "poisson",
+            assumptions,
         )
         violated: list[str] = []
         if event is not None and self.sampling.scheme == "shuffled":

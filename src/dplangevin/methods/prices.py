@@ -25,7 +25,12 @@ from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency, LangevinDpEvent, ShuffledEpochsDpEvent
+from dplangevin.privacy.events import (
+    Adjacency,
+    LangevinDpEvent,
+    RandomAllocationDpEvent,
+    ShuffledEpochsDpEvent,
+)
 from dplangevin.privacy.stepsize import steps_event
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 from dplangevin.problems import Facts, Problem
@@ -171,6 +176,8 @@ def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
         schedule = "fixed" if bool((multipliers == multipliers[0]).all()) else "decreasing"
         sigma = float(plan.settings["noise_multiplier"])
         return steps_event(sigma, rate=chain.sampling.rate(n), steps=steps, schedule=schedule)  # type: ignore[arg-type]
+    if chain.sampling.scheme == "random_allocation":
+        return RandomAllocationDpEvent.of(chain.sampling.per_epoch(n), multipliers.numpy())
     if chain.sampling.scheme == "shuffled":
         return ShuffledEpochsDpEvent.of(chain.sampling.per_epoch(n), multipliers.numpy())
     return composed_steps(n, chain.sampling.size(n), multipliers.numpy())

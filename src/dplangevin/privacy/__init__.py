@@ -11,6 +11,7 @@ from dplangevin.privacy.events import (
     ObjectivePerturbationDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    RandomAllocationDpEvent,
     Released,
     SamplingScheme,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "ObjectivePerturbationDpEvent",
     "PosteriorSampleDpEvent",
     "PureObjectivePerturbationDpEvent",
+    "RandomAllocationDpEvent",
     "Released",
     "SamplingScheme",
     "calibrate",

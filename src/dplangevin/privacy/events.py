@@ -27,7 +27,7 @@ from dplangevin.privacy.subsampled_gaussian import composed_steps
 Adjacency = Literal["replace_one", "add_remove", "zero_out"]
 CHANGED: tuple[Adjacency, ...] = ("replace_one", "add_remove")  # the relations that results are priced for
 Released = Literal["final", "all_iterates", "sample"]
-SamplingScheme = Literal["poisson", "without_replacement", "shuffled", "full"]
+SamplingScheme = Literal["poisson", "without_replacement", "random_allocation", "shuffled", "full"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Guarantee(NamedTuple):
         one by a record that contributes nothing. Under "zero_out" the number of records is the same.
     released : {"final", "all_iterates", "sample"}
         What crosses the privacy boundary.
-    sampling : {"poisson", "without_replacement", "shuffled", "full"}
+    sampling : {"poisson", "without_replacement", "random_allocation", "shuffled", "full"}
         How minibatches were drawn.
     assumptions : tuple of str
         Conditions that the guarantee needs and the code cannot enforce, e.g. "number of records public".
@@ -408,6 +408,38 @@ class ShuffledEpochsDpEvent(DpEvent):
         """
         starts = np.arange(0, len(multipliers), per_epoch)
         return cls(composed_steps(1, 1, np.minimum.reduceat(multipliers, starts)))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class RandomAllocationDpEvent(DpEvent):
+    """An epoch of Gaussian steps, with every result visible, in which each record is in one random step.
+
+    Every record draws its step uniformly, independently of the other records (balls and bins). An incomplete
+    epoch, of which only the first steps are taken, costs no more.
+
+    Attributes
+    ----------
+    steps : int
+        Number of steps of an epoch, which is public.
+    event : DpEvent
+        The Gaussian mechanism of one step.
+
+    References
+    ----------
+    Chua et al. (2024), "Balls-and-Bins Sampling for DP-SGD". Feldman and Shenfeld (2025), "Privacy
+    amplification by random allocation".
+    """
+
+    steps: int = attr.ib(validator=AT_LEAST_1)
+    event: DpEvent
+
+    @classmethod
+    def of(cls, per_epoch: int, multipliers: np.ndarray) -> DpEvent:
+        """Return the event of given steps, as in `ShuffledEpochsDpEvent.of`."""
+        starts = np.arange(0, len(multipliers), per_epoch)
+        epochs = composed_steps(1, 1, np.minimum.reduceat(multipliers, starts))
+        parts = epochs.events if isinstance(epochs, ComposedDpEvent) else [epochs]
+        return ComposedDpEvent([SelfComposedDpEvent(cls(per_epoch, p.event), p.count) for p in parts])
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -31,6 +31,7 @@ from dplangevin.data import clip_rows
 from dplangevin.engine import memory
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.losses import Loss, huber, named, softmax
+from dplangevin.problems.sampling import RANDOM_SIZE
 from dplangevin.random import Batch
 
 if TYPE_CHECKING:
@@ -560,7 +561,7 @@ class Glm:
     def descent(self, chains: Sequence[Chain]) -> Descent:
         """Return ``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``.
 
-        A step takes one gather and two products.  In `chains`, those that draw Poisson samples come last.
+        A step takes one gather and two products.  In `chains`, those whose minibatches differ in size come last.
 
         If the loss has ``phi'(m, y) = -y u(-y m)``, as the logistic loss has, the gathered rows are
         ``z = -y x``.  Then ``g = u(<z, theta>) z``, and clipping bounds u by ``clip/||x||``.
@@ -569,7 +570,7 @@ class Glm:
         table = self._gathered(signed is not None)
         width = table.shape[1]
         offsets = None if self.shared else self._offsets
-        split = sum(c.sampling.scheme != "poisson" for c in chains)
+        split = sum(c.sampling.scheme not in RANDOM_SIZE for c in chains)
         clips = torch.tensor([[c.clip] for c in chains], device=self.device)
         here = self.device.type == "cpu"  # elsewhere a look at a number would wait for the device
         one = torch.ones(1, device=self.device)

@@ -1,13 +1,15 @@
 """Sampling schemes, which decide the rows that a step uses.
 
-There are four: Poisson samples, uniform subsets, parts of shuffled epochs, and all rows.
+There are five: Poisson samples, uniform subsets, random allocation, parts of shuffled epochs, and all rows.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Scheme = Literal["poisson", "subset", "shuffled", "full"]
+Scheme = Literal["poisson", "subset", "random_allocation", "shuffled", "full"]
+BY_EPOCH = {"random_allocation", "shuffled"}  # schemes whose epochs have a whole number of steps
+RANDOM_SIZE = {"poisson", "random_allocation"}  # schemes whose minibatches differ in size
 
 
 @dataclass(frozen=True)
@@ -16,18 +18,21 @@ class Sampling:
 
     * "poisson": each row is in the minibatch with probability q = batch/n, independently of the others.
     * "subset": each step draws a new uniform subset of `batch` rows, without replacement.
+    * "random_allocation": in each epoch of ``floor(n/batch)`` steps every row is in one random step, uniformly
+      and independently of the others.  The size of a minibatch is random.  Its mean is ``n/floor(n/batch)``,
+      less than one row in ``floor(n/batch)`` rows above `batch`.  Sums are divided by `batch`.
     * "shuffled": each step takes the next `batch` rows of a random order.  Each epoch draws a new order.  The
       rest of an order, fewer than `batch` rows, is left out.
     * "full": each step takes all rows, so the batch size is n.
 
-    A run has ``T = floor(n epochs/tau)`` steps, so it never makes more passes than `epochs`.  With shuffled
-    epochs it has ``T = floor(epochs floor(n/tau))``.
+    A run has ``T = floor(n epochs/tau)`` steps, so it never makes more passes than `epochs`.  With
+    random allocation and with shuffled epochs it has ``T = floor(epochs floor(n/tau))``.
 
     Differs: the code of ryffel2022 uses the rest of an epoch as a smaller minibatch.
 
     Attributes
     ----------
-    scheme : "poisson", "subset", "shuffled" or "full".
+    scheme : "poisson", "subset", "random_allocation", "shuffled" or "full".
     batch : int in 1..n, tau; the expected size of a Poisson sample.  None: round(sqrt(n)).
     epochs : float > 0, passes over the rows.  None: sqrt(n), as in the experiments of wang2015.
 
@@ -70,7 +75,7 @@ class Sampling:
 
     def steps(self, n: int) -> int:
         """Return the number of steps T for n rows; raise ValueError if it is 0."""
-        each = self.per_epoch(n) if self.scheme == "shuffled" else n / self.size(n)
+        each = self.per_epoch(n) if self.scheme in BY_EPOCH else n / self.size(n)
         steps = math.floor(each * self.passes(n))
         if steps < 1:
             raise ValueError(
@@ -83,7 +88,7 @@ class Sampling:
 
         The last step of the run also ends the last epoch, whether that epoch is complete or not.
         """
-        steps, each = self.steps(n), self.per_epoch(n) if self.scheme == "shuffled" else n / self.size(n)
+        steps, each = self.steps(n), self.per_epoch(n) if self.scheme in BY_EPOCH else n / self.size(n)
         return tuple(min(steps, math.floor(each * (k + 1))) for k in range(math.ceil(self.passes(n))))
 
     def per_epoch(self, n: int) -> int:

@@ -27,7 +27,7 @@ from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import SQUARED
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import build
-from dplangevin.problems.sampling import Sampling, Scheme
+from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE, Sampling, Scheme
 from dplangevin.samplers.chains.loop import run, thinned
 from dplangevin.samplers.chains.steps import Steps
 
@@ -70,14 +70,15 @@ def explicit(of: Any, chains: list[Chain], schemes: set[str] | None = None) -> l
     theta = torch.stack([cut(theta[:, e], c.radius) for e, c in enumerate(chains)], 1)
     velocity, out = torch.zeros_like(theta), []
     schemes = schemes or {c.sampling.scheme for c in chains}
-    shuffled = None
-    if "shuffled" in schemes:
-        shuffled = random.epochs(int(torch.randint(2**31, (1,), generator=rng)), SEEDS, N, size, 0)
-    for t, batch in enumerate(random.batches(rng, schemes, SEEDS, N, size, d, STEPS, 64, shuffled)):
+    by_epoch: Any = None
+    if schemes & BY_EPOCH:
+        draw: Any = random.epochs if "shuffled" in schemes else random.allocations
+        by_epoch = draw(int(torch.randint(2**31, (1,), generator=rng)), SEEDS, N, size, 0)
+    for t, batch in enumerate(random.batches(rng, schemes, SEEDS, N, size, d, STEPS, 64, by_epoch)):
         for s in range(SEEDS):
             for e, c in enumerate(chains):
                 count = size
-                if c.sampling.scheme == "poisson":
+                if c.sampling.scheme in RANDOM_SIZE:
                     assert batch.sizes is not None
                     count = int(batch.sizes[s])
                 total = torch.zeros(d)
@@ -104,6 +105,7 @@ CHAINS = {
     ],
     "full": [chain("full", clip=0.4)],
     "shuffled": [chain("shuffled", clip=0.4, l2=0.1), chain("shuffled", start_std=1.0, momentum=0.5)],
+    "random allocation": [chain("random_allocation", clip=0.4), chain("random_allocation", l2=0.1)],
 }
 
 
@@ -130,6 +132,7 @@ FUSED = {
     "subset": [chain("subset", clip=0.3), chain("subset")],
     "full": [chain("full", clip=0.4)],
     "shuffled": [chain("shuffled", clip=0.4, l2=0.1)],
+    "random allocation": [chain("random_allocation", clip=0.4, l2=0.1)],
 }
 
 
@@ -359,7 +362,7 @@ def test_chains_that_cannot_share_batches_are_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"scheme": "bernoulli"}, "scheme must be one of poisson, subset, shuffled, full"),
+        ({"scheme": "bernoulli"}, "scheme must be one of poisson, subset, random_allocation, shuffled, full"),
         ({"scheme": "full", "batch": 3}, "scheme full takes all rows"),
         ({"scheme": "poisson", "batch": 0}, "batch must be a whole number"),
         ({"scheme": "subset", "batch": 2.5}, "batch must be a whole number"),
@@ -380,6 +383,27 @@ def test_one_rounding_of_steps() -> None:
     shuffled = Sampling("shuffled", 128, 30)  # 390 whole minibatches an epoch
     assert (shuffled.steps(50_000), shuffled.ends(50_000)) == (11_700, tuple(range(390, 11_701, 390)))
     assert Sampling("subset", 4, 2.5).ends(10) == (2, 5, 6)
+
+
+def test_each_record_is_in_one_random_minibatch_of_an_epoch() -> None:
+    steps, seeds = N // TAU, 2000
+    drawn = random.allocations(7, seeds, N, TAU, 0)
+    for _ in range(2):
+        seen = torch.zeros(seeds, N, dtype=torch.long)
+        for t in range(steps):
+            rows, sizes = next(drawn)
+            inside = torch.arange(rows.shape[1]) < sizes[:, None]
+            used = torch.zeros(seeds, N, dtype=torch.long).scatter_add_(1, rows, inside.long())
+            seen += used
+            # independent of each other, so that sizes are binomial
+            assert used.float().mean(0).sub(1 / steps).abs().max() < 5 * math.sqrt(1 / steps / seeds)
+            assert float(sizes.float().var()) == pytest.approx(N / steps * (1 - 1 / steps), rel=0.2), t
+        assert bool((seen == 1).all())
+    resumed, _ = next(random.allocations(7, 3, N, TAU, steps + 1))
+    full = list(zip(range(steps + 2), random.allocations(7, 3, N, TAU, 0), strict=False))
+    assert bool((resumed == full[-1][1][0]).all())
+    allocated = Sampling("random_allocation", 128, 30)
+    assert (allocated.steps(50_000), allocated.ends(50_000)[0]) == (11_700, 390)
 
 
 def test_shuffled_epochs_share_no_minibatches_with_samples() -> None:

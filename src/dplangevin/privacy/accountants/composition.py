@@ -34,9 +34,9 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.signal import lfilter
 
-from dplangevin.privacy.accountants.profiles import Pair
+from dplangevin.privacy.accountants.profiles import Atoms, Pair
 
-Parts = Sequence[tuple[Pair, int]]  # pairs, with the number of times that each is composed
+Parts = Sequence[tuple[Pair | Atoms, int]]  # pairs, with the number of times that each is composed
 
 FINEST, COARSEST = 64, 16  # values of (root mean square spread of a step)/h
 FLAT = 512  # multiples of h on either side of 0 that are all used, see `multiples`
@@ -135,7 +135,7 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
     return best
 
 
-def on_a_grid(pair: Pair) -> bool:
+def on_a_grid(pair: Pair | Atoms) -> bool:
     """Return whether a grid resolves the pair's losses, that is, whether they are below LARGEST_LOSS."""
     with np.errstate(all="ignore"):
         low, high = pair.reach(BELOW, SMALLEST_DELTA)
@@ -196,7 +196,7 @@ def multiples(low: float, high: float, flat: int) -> np.ndarray:
     return grid[first : last + 1]
 
 
-def connected(pair: Pair, step: float, flat: int, below: float, above: float) -> Pmf:
+def connected(pair: Pair | Atoms, step: float, flat: int, below: float, above: float) -> Pmf:
     """Return P of a dominating pair with its losses put on multiples of `step` by "connect the dots".
 
     `multiples` chooses the multiples. Of the mass in [a, b], where a and b are neighbouring losses, the share
@@ -214,6 +214,8 @@ def connected(pair: Pair, step: float, flat: int, below: float, above: float) ->
         Probabilities that may be moved at the lower and the upper end.
     """
     low, high = pair.reach(below, above)
+    if isinstance(pair, Atoms):
+        return _placed(pair, step, multiples(low / step, high / step, flat))
     index = multiples(0.0 if pair.symmetric else low / step, high / step, flat)
     loss = step * index
     x = pair.place(loss)
@@ -231,6 +233,22 @@ def connected(pair: Pair, step: float, flat: int, below: float, above: float) ->
         return Pmf(index, np.concatenate([mirrored, [at_zero], grid[1:]]), infinity, split)
     grid[0] += max(0.0, 1 - float(grid.sum()) - infinity)  # the mass of P below the lowest loss
     return Pmf(index, grid, infinity, split)
+
+
+def _placed(pair: Atoms, step: float, index: np.ndarray) -> Pmf:
+    """Return the losses of finitely many values on multiples of `step`; see `connected`."""
+    grid = step * index
+    at = np.searchsorted(grid, pair.loss, "right") - 1
+    floor, inside = np.clip(at, 0, len(grid) - 2), at < len(grid) - 1
+    gap = np.diff(grid)[floor]
+    above = np.clip(pair.loss - grid[floor] + UNIT * (64 + 16 * np.abs(pair.loss)), 0.0, gap)
+    mass = np.where(inside, pair.mass, 0.0)
+    up = mass * np.expm1(-above) / np.expm1(-gap)
+    found = np.bincount(floor, mass - up, len(grid)) + np.bincount(floor + 1, up, len(grid))
+    last = pair.mass[~inside & (pair.loss <= grid[-1])].sum()  # at the highest multiple itself
+    found[-1] += last
+    infinity = pair.infinity + float(pair.mass[pair.loss > grid[-1]].sum())
+    return Pmf(index, found, infinity, np.bincount(floor, mass * above * (gap - above), len(grid)))
 
 
 def _split(pair: Pair, loss: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

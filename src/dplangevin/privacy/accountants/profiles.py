@@ -170,10 +170,10 @@ class GaussianMixtures:
         return ((1 - self.rate) * bells[0] + self.rate * bells[1]) / math.sqrt(2 * math.pi)
 
     def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        bell = _normal(x)
+        bell = normal_masses(x)
         return (
-            (1 - self.rate) * bell + self.rate * _normal(x - self.first),
-            (1 - self.rate) * bell + self.rate * _normal(x - self.second),
+            (1 - self.rate) * bell + self.rate * normal_masses(x - self.first),
+            (1 - self.rate) * bell + self.rate * normal_masses(x - self.second),
         )
 
     def above(self, x: float) -> float:
@@ -231,6 +231,40 @@ class BoundedRange:
         return max(0.0, math.expm1((x - self.eta) / 2) / math.expm1(-self.eta))
 
 
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """A pair whose loss takes finitely many values, which `composition` puts on its own grid.
+
+    Attributes
+    ----------
+    loss : ndarray, shape (n,)
+        The values of L, increasing.
+    mass : ndarray, shape (n,)
+        Their probabilities under P.
+    infinity : float
+        Probability under P of an infinite loss.
+    symmetric : bool
+        False, see `Pair`.
+    """
+
+    loss: np.ndarray
+    mass: np.ndarray
+    infinity: float
+    symmetric: bool = False
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard deviation of the finite losses under P."""
+        weight = self.mass / self.mass.sum()
+        return math.sqrt(float(weight @ (self.loss - float(weight @ self.loss)) ** 2))
+
+    def reach(self, below: float, above: float) -> tuple[float, float]:
+        """Return the losses between which all others are with high probability; see `Pair`."""
+        first = int(np.searchsorted(np.cumsum(self.mass), below, "right"))
+        last = len(self.mass) - int(np.searchsorted(np.cumsum(self.mass[::-1]), above, "right"))
+        return float(self.loss[min(first, len(self.loss) - 1)]), float(self.loss[max(last - 1, 0)])
+
+
 def gaussian(mu: float) -> GaussianMixtures:
     """Return the pair of the Gaussian mechanism with parameter mu."""
     return GaussianMixtures(1.0, mu, 0.0)
@@ -238,6 +272,12 @@ def gaussian(mu: float) -> GaussianMixtures:
 
 def without_replacement(rate: float, mu: float) -> GaussianMixtures:
     """Return the pair of a Gaussian mechanism on a uniform subset of fixed size, under replace_one.
+
+    The pairs (mu, 0) and (0, -mu), each composed alone, cost less together: the larger of two epsilons, by up
+    to 25 %. That is not proven. Composition needs pairs that dominate at every e, also below 0. The records
+    u and -u among records 0 have the pair (mu/2, -mu/2). At e < 0 it exceeds the pair (mu, 0), at e > 0 the
+    pair (0, -mu). So neither dominates, and gradients can take either direction in any step. In a random
+    search over compositions of the three pairs none cost more than (mu, 0) alone.
 
     Parameters
     ----------
@@ -347,7 +387,7 @@ def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
     return math.nextafter(epsilon + rounding, math.inf)
 
 
-def _normal(x: np.ndarray) -> np.ndarray:
+def normal_masses(x: np.ndarray) -> np.ndarray:
     """Return standard normal probabilities between neighbours in x, computed from the smaller tail."""
     low, high = x[:-1], x[1:]
     flip = low > 0

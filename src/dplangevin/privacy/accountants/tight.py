@@ -18,7 +18,7 @@ from dp_accounting import (
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from scipy.stats import binom
 
-from dplangevin.privacy.accountants import composition, objective, profiles
+from dplangevin.privacy.accountants import allocation, composition, objective, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import (
     LARGEST,
     UNIT,
@@ -36,6 +36,7 @@ from dplangevin.privacy.events import (
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    RandomAllocationDpEvent,
     ShuffledEpochsDpEvent,
     check_adjacency,
 )
@@ -79,6 +80,7 @@ class Tight:
     - One sampled step: its exact delta(epsilon), see `profiles.sampled_epsilon`.
     - Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, see
       `composition`.
+    - Epochs of random allocation, alone or with other parts: PLD of the pairs in `allocation`.
     - DP-SGFS and PATE: the price of their Gaussian steps.
     - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
       iterates.
@@ -151,8 +153,7 @@ class Tight:
         parts: Counter[DpEvent] = Counter()
         for leaf, count in leaves(event):
             _check(leaf, adjacency)
-            every = is_subsampled(leaf) and rate_and_multiplier(leaf)[0] == 1  # each step uses every record
-            parts[leaf.event if every else leaf] += count
+            parts[leaf.event if _unsampled(leaf) else leaf] += count
         if all(isinstance(leaf, GaussianDpEvent) for leaf in parts):
             steps = ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts.items()])
             return Price(AnalyticGaussian().epsilon(steps, delta, adjacency), "analytic Gaussian")
@@ -236,9 +237,16 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
     return ComposedDpEvent(shown)
 
 
+def _unsampled(leaf: DpEvent) -> bool:
+    """Return whether each step uses every record, although it is written as a sampled one."""
+    if isinstance(leaf, RandomAllocationDpEvent):
+        return leaf.steps == 1
+    return is_subsampled(leaf) and rate_and_multiplier(leaf)[0] == 1
+
+
 def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
     """Raise ValueError if there is no argument for this leaf under this neighbour relation."""
-    if is_subsampled(leaf):
+    if is_subsampled(leaf) or isinstance(leaf, RandomAllocationDpEvent):
         if not isinstance(leaf.event, GaussianDpEvent):
             raise refuse("tight", leaf, "sampling is priced for Gaussian steps only")
         if isinstance(leaf, SampledWithoutReplacementDpEvent) and adjacency != "replace_one":
@@ -287,11 +295,23 @@ def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
 @lru_cache(maxsize=4096)
 def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
     """Return the price of a composition."""
-    pairs: list[tuple[list[profiles.Pair], int]] = []  # one pair for each part, or one for each direction
+    pairs: list[
+        tuple[list[profiles.Pair | profiles.Atoms], int]
+    ] = []  # a part has one pair, or one a direction
     steps: list[tuple[float, float, int]] = []  # rate, mu, count
     for leaf, count in parts:
         if isinstance(leaf, PosteriorSampleDpEvent):
             pairs.append(([profiles.BoundedRange(_range(leaf, adjacency))], count))
+        elif isinstance(leaf, RandomAllocationDpEvent):
+            multiplier = leaf.event.noise_multiplier
+            steps.append((1.0, mu_of(multiplier, adjacency), count))
+            if steps[-1][1] > LARGEST:
+                return Price(math.inf, PLD)
+            if delta == 0 or not allocation.SMALLEST <= 1 / multiplier <= allocation.LARGEST:
+                pairs.append(([profiles.gaussian(steps[-1][1])], count))
+            else:
+                share = delta / sum(each for _, each in parts)
+                pairs.append((list(allocation.pairs(multiplier, leaf.steps, share, adjacency)), count))
         elif isinstance(leaf, GaussianDpEvent | PoissonSampledDpEvent | SampledWithoutReplacementDpEvent):
             rate, multiplier = rate_and_multiplier(leaf)
             if rate == 0:

@@ -32,7 +32,8 @@ from tqdm import tqdm
 from dplangevin.files import Checkpoint
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer, State
-from dplangevin.random import NORMALS, Batch, batches, epochs, integers, noise
+from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE
+from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, integers, noise
 from dplangevin.samplers.kernels import Dynamics
 
 AT_ONCE = {
@@ -144,8 +145,8 @@ def run(
         kernel is None and observe is None and not any(c.momentum or c.mean_clip < math.inf for c in chains)
     )
     arranged = list(range(len(chains)))
-    if plain:  # `Problem.descent` needs the chains with Poisson samples last
-        arranged.sort(key=lambda e: chains[e].sampling.scheme == "poisson")
+    if plain:  # `Problem.descent` needs the chains whose minibatches differ in size last
+        arranged.sort(key=lambda e: chains[e].sampling.scheme in RANDOM_SIZE)
         chains = [chains[e] for e in arranged]
         start = start if start is None else start[:, arranged]
     n, d, first = problem.facts.n, problem.facts.d, chains[0]
@@ -158,7 +159,7 @@ def run(
         given = [getattr(c, name) for c in chains]
         if not all(value > 0 for value in given):
             raise ValueError(f"{name} {given} must be positive; inf for none")
-    poisson = torch.tensor([c.sampling.scheme == "poisson" for c in chains], device=device)
+    varied = torch.tensor([c.sampling.scheme in RANDOM_SIZE for c in chains], device=device)
     radius, clips = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
     clip = None if bool(clips.isinf().all()) else clips
     step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device)
@@ -174,8 +175,11 @@ def run(
     kernel = problem.around(kernel or Descent(chains, size, device), chains)
 
     paired, schemes = schemes is not None, schemes or {c.sampling.scheme for c in chains}
-    if "shuffled" in schemes and len(schemes) > 1:
-        raise ValueError(f"chains of shuffled epochs cannot share minibatches with others: {sorted(schemes)}")
+    whole = schemes & BY_EPOCH
+    if whole and len(schemes) > 1:
+        raise ValueError(
+            f"chains of random allocation or shuffled epochs cannot share minibatches with others: {sorted(schemes)}"
+        )
     saved = None if checkpoint is None else checkpoint.load()
     if saved is None:
         if start is None:
@@ -185,7 +189,7 @@ def run(
             drawn = noise(rng, seeds, 1, d, dtype=drawn_in).float().to(device)
             theta = theta + columns(chains, "start_std", device) * drawn
         saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta, radius), rng))}
-        saved["order"] = int(integers(rng, 2**31, 1)) if "shuffled" in schemes else 0
+        saved["order"] = int(integers(rng, 2**31, 1)) if whole else 0
     else:
         rng.set_state(saved["rng"])
         if observe is not None:
@@ -200,8 +204,9 @@ def run(
         return found | {"observer": observe.state if observe else None}
 
     block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
-    shuffled = epochs(order, seeds, n, size, done, rng.device) if "shuffled" in schemes else None
-    stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, shuffled, drawn_in)
+    draw = epochs if "shuffled" in schemes else allocations
+    by_epoch = draw(order, seeds, n, size, done, rng.device) if whole else None
+    stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, by_epoch, drawn_in)
     with tqdm(
         total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
     ) as bar:
@@ -212,7 +217,7 @@ def run(
                 descend(theta, batch, step[t], shrunk[t])
                 theta.addcmul_(moved[t], batch.normals, value=-1)
             else:
-                mask = _mask(batch, poisson, size)
+                mask = _mask(batch, varied, size)
                 try:
                     sums = problem.clipped_sum(state[0], batch.rows, mask, clip)
                 except ValueError as error:
@@ -228,7 +233,7 @@ def run(
             if done in wanted:
                 kept.append(state[0].clone())
             if observe is not None:
-                observe(done, state[0], _counts(batch, poisson, size), sums)
+                observe(done, state[0], _counts(batch, varied, size), sums)
                 bar.set_postfix_str(observe.shown())
             bar.update()
             if checkpoint is not None:
@@ -250,18 +255,18 @@ def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
     return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))
 
 
-def _counts(batch: Batch, poisson: Tensor, size: int) -> Tensor:
+def _counts(batch: Batch, varied: Tensor, size: int) -> Tensor:
     """Return how many of `batch.rows`, from the first on, are each chain's minibatch, ``(S, E)``."""
-    fixed = torch.full((len(batch.rows), len(poisson)), size, device=batch.rows.device)
-    return fixed if batch.sizes is None else torch.where(poisson, batch.sizes[:, None], fixed)
+    fixed = torch.full((len(batch.rows), len(varied)), size, device=batch.rows.device)
+    return fixed if batch.sizes is None else torch.where(varied, batch.sizes[:, None], fixed)
 
 
-def _mask(batch: Batch, poisson: Tensor, size: int) -> Tensor | None:
+def _mask(batch: Batch, varied: Tensor, size: int) -> Tensor | None:
     """Return True for the rows in each chain's minibatch, ``(S, E, B)``; None if all rows are in it."""
     if batch.sizes is None and batch.rows.shape[1] == size:
         return None
     place = torch.arange(batch.rows.shape[1], device=batch.rows.device)
-    return place < _counts(batch, poisson, size)[..., None]
+    return place < _counts(batch, varied, size)[..., None]
 
 
 def _projected(theta: Tensor, radius: Tensor) -> Tensor:
