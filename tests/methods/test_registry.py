@@ -41,9 +41,9 @@ def test_names_and_methods_are_taken_and_others_refused() -> None:
 
 
 def test_random_allocation_is_calibrated_and_needs_an_accountant_that_prices_it() -> None:
-    drawn = {"scheme": "random_allocation", "batch": 100, "epochs": 3}
+    drawn, dp_sgd = Sampling("random_allocation", batch=100, epochs=3), METHODS["dp_sgd"]
     facts, budget = logistic(1, 1000).facts, Budget(1.0, 1e-5)
-    method = replace(named("dp_sgd"), sampling=Sampling(**drawn), accountant=Tight())
+    method: Any = dp_sgd(sampling=drawn, accountant=Tight())
     guarantee = method.plan(facts, budget).guarantee
     assert guarantee.sampling == "random_allocation"
     assert 0.999 <= guarantee.epsilon <= 1

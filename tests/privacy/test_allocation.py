@@ -1,7 +1,6 @@
 """Random allocation: its pairs against closed forms, quadrature at 50 digits, simulation and pld-accounting."""
 
 import math
-import time
 
 import mpmath
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_steps import poisson
 
-from dplangevin.privacy import RandomAllocationDpEvent
+from dplangevin.privacy import Adjacency, RandomAllocationDpEvent
 from dplangevin.privacy.accountants import allocation
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
 from dplangevin.privacy.accountants.profiles import Atoms
@@ -137,12 +136,10 @@ def test_prices_are_those_of_simulated_losses(kind: str, noise: float, steps: in
     ("noise", "steps", "epochs", "delta"),
     [(1.1, 50, 5, 1e-5), (1.1, 468, 5, 1e-5), (4.0, 50, 10_000, 1e-5), (1.0, 20, 3, 1e-12)],
 )
-def test_it_costs_less_than_no_sampling_in_a_second(
-    adjacency: str, noise: float, steps: int, epochs: int, delta: float
+def test_it_costs_less_than_no_sampling(
+    adjacency: Adjacency, noise: float, steps: int, epochs: int, delta: float
 ) -> None:
-    start = time.process_time()
     found = TIGHT.epsilon(allocated(noise, steps, epochs), delta, adjacency)
-    assert time.process_time() - start < 3  # a second on an idle machine
     mu = (2 if adjacency == "replace_one" else 1) / noise
     assert 0 < found < 0.7 * epsilon_of(mu * math.sqrt(epochs), delta)
     # many epochs are nearly Gaussian: mu^2 is the variance of A - B
@@ -162,7 +159,7 @@ def test_it_costs_less_than_no_sampling_in_a_second(
     adjacency=st.sampled_from(["add_remove", "replace_one"]),
 )
 def test_more_work_never_costs_less(
-    noise: float, steps: int, epochs: int, log_delta: float, adjacency: str
+    noise: float, steps: int, epochs: int, log_delta: float, adjacency: Adjacency
 ) -> None:
     def price(noise: float, steps: int, epochs: int) -> float:
         return TIGHT.epsilon(allocated(noise, steps, epochs), 10**log_delta, adjacency)
