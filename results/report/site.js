@@ -6,7 +6,6 @@ const STYLE = {
   view: {stroke: null},
   axis: {labelColor: "var(--quiet)", titleColor: "var(--ink)", gridColor: "var(--line)", domainColor: "var(--quiet)", tickColor: "var(--line)",
          labelFontSize: 12, titleFontSize: 12.5, titleFontWeight: "normal", titlePadding: 8},
-  legend: {labelColor: "var(--ink)", labelFontSize: 12, symbolOpacity: 1, titleColor: "var(--ink)", rowPadding: 4, columnPadding: 14},
   text: {color: "var(--ink)"},
 };
 
@@ -14,7 +13,7 @@ const STYLE = {
 function curves({points, levels, methods}, x, y, ln) {
   const all = points.map(point => point.eps), domain = [Math.min(...all) / 1.25, Math.max(...all) * 1.25];
   const look = name => ({domain: methods.map(of => of.label), range: methods.map(of => of[name])});
-  const by = name => ({field: "label", type: "nominal", scale: look(name), legend: {title: null, orient: "bottom", symbolStrokeWidth: 2, symbolSize: 70}});
+  const by = name => ({field: "label", type: "nominal", scale: look(name), legend: null});
   const color = by("color"), strokeDash = by("dash");
   const value = field => ({field, type: "quantitative", title: y, scale: {zero: false, nice: true}});
   const tip = (field, title, format) => ({field, title, format, type: format ? "quantitative" : "nominal"});
@@ -25,31 +24,56 @@ function curves({points, levels, methods}, x, y, ln) {
   const lines = {
     data: {values: points},
     encoding: {
-      x: at({title: x, labelExpr: short, labelOverlap: true, gridColor: line, tickColor: line}), color,
+      x: at({title: x, labelExpr: short, labelOverlap: true, labelSeparation: 8, gridColor: line, tickColor: line}), color,
       tooltip: [method, tip("eps", "ε", ".3~g"), mean, tip("low", "95 % from", ".4~f"), tip("high", "to", ".4~f")],
-      opacity: {condition: {param: "chosen", value: 1}, value: 0.12},
+      opacity: {condition: {test: "!chosen || datum.label == chosen", value: 1}, value: 0.12},
     },
     layer: [
       {mark: {type: "rule", strokeWidth: 1.2}, encoding: {y: value("low"), y2: {field: "high"}}},
       {mark: {type: "line", strokeWidth: 1.8}, encoding: {y: value("mean"), strokeDash}},
-      {mark: {type: "point", size: 55, strokeWidth: 1.6}, params: [{name: "chosen", select: {type: "point", fields: ["label"]}, bind: "legend"}],
-       encoding: {y: value("mean"), shape: by("shape"), fill: {condition: {test: "datum.state == 'hollow'", value: "var(--ground, white)"}, ...color}}},
+      {mark: {type: "point", size: 55, strokeWidth: 1.6}, encoding: {y: value("mean"), shape: by("shape"), fill: {condition: {test: "datum.state == 'hollow'", value: "var(--ground, white)"}, ...color}}},
     ],
   };
   const layer = [{data: {values: levels}, mark: {type: "rule", strokeWidth: 1.4}, encoding: {y: value("mean"), color, strokeDash, tooltip: [method, mean]}}, lines];
-  const spec = {width: "container", height: 340, autosize: {type: "fit-x", contains: "padding"}};
+  const spec = {params: [{name: "chosen", value: ""}], width: "container", height: 340, autosize: {type: "fit-x", contains: "padding"}};
   if (!ln) return {...spec, layer};
   const values = Array.from({length: 13}, (_, k) => Math.exp(k - 7)).filter(e => domain[0] <= e && e <= domain[1]);
   const top = at({orient: "top", title: "ln ε, the paper's axis", values, labelExpr: "format(log(datum.value), '.0f')", grid: false});
   return {...spec, layer: [{layer}, {data: {values: points}, mark: {type: "point", opacity: 0, size: 0}, encoding: {x: top}}], resolve: {axis: {x: "independent"}}};
 }
 
+// The names of Vega's shapes as paths between -1 and 1; other shapes are paths already
+const SHAPES = {
+  circle: "M1,0A1,1,0,1,1,-1,0A1,1,0,1,1,1,0Z", square: "M-.9,-.9H.9V.9H-.9Z", diamond: "M0,-1L1,0L0,1L-1,0Z",
+  cross: "M-.4,-1H.4V-.4H1V.4H.4V1H-.4V.4H-1V-.4H-.4Z", "triangle-up": "M-1,.8H1L0,-.9Z", "triangle-down": "M-1,-.8H1L0,.9Z",
+  "triangle-left": "M.8,-1V1L-.9,0Z", "triangle-right": "M-.8,-1V1L.9,0Z",
+};
+
+// Fills the list with a button for each method: its line, its mark unless it is a level, its name. A button highlights its method
+function legend(list, {levels, methods}, view) {
+  const flat = new Set(levels.map(of => of.label));
+  list.replaceChildren(...methods.map(({label, color, shape, dash}) => {
+    const entry = document.createElement("li"), button = document.createElement("button"), name = document.createElement("span");
+    button.type = "button";
+    button.ariaPressed = "false";
+    button.innerHTML = `<svg viewBox="-18 -6 36 12" aria-hidden="true" style="color: ${color}"><path d="M-18,0H18" stroke-dasharray="${dash}"/>`
+      + (flat.has(label) ? "" : `<path d="${SHAPES[shape] ?? shape}" transform="scale(4.5)" class="mark"/>`) + "</svg>";
+    name.textContent = label;
+    button.append(name);
+    button.addEventListener("click", () => {
+      const pressed = button.ariaPressed === "true" ? "" : label;
+      for (const other of list.querySelectorAll("button")) other.ariaPressed = String(other.textContent === pressed);
+      view.signal("chosen", pressed).runAsync();
+    });
+    entry.append(button);
+    return entry;
+  }));
+}
+
 function draw(place, data, x, y, ln) {
-  const narrow = place.clientWidth < 520, longest = Math.max(...data.methods.map(of => of.label.length));
-  const columns = narrow ? 1 : Math.max(1, Math.min(4, Math.floor(place.clientWidth / (45 + 6.6 * longest))));
-  const config = {...STYLE, legend: {...STYLE.legend, columns, labelLimit: narrow ? place.clientWidth - 60 : 420}, axisY: {labelLimit: narrow ? 125 : 330}};
-  return window.vegaEmbed(place, curves(data, x, y, ln), {actions: false, renderer: "svg", config, tooltip: {theme: "custom"}})
-    .then(() => {
+  return window.vegaEmbed(place, curves(data, x, y, ln), {actions: false, renderer: "svg", config: STYLE, tooltip: {theme: "custom"}})
+    .then(({view}) => {
+      legend(document.getElementById("legend"), data, view);
       place.querySelector("svg").setAttribute("aria-hidden", "true");  // its place has the text
       place.dataset.drawn = "yes";
     });
@@ -173,6 +197,19 @@ function comparison() {
   follow();
 }
 
+// A button that copies the command before it and says so for two seconds
+function copies(button) {
+  const command = button.previousElementSibling.textContent;
+  button.hidden = false;
+  button.setAttribute("aria-label", `Copy: ${command}`);
+  button.addEventListener("click", async () => {
+    try { await navigator.clipboard.writeText(command); button.textContent = "Copied"; }
+    catch { getSelection().selectAllChildren(button.previousElementSibling); button.textContent = "Press Ctrl-C"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}
+
 document.documentElement.classList.add("scripted");
+document.querySelectorAll("button.copy").forEach(copies);
 if (document.getElementById("filter")) claims();
 if (document.getElementById("choose")) comparison();
