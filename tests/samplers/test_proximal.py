@@ -72,6 +72,19 @@ def test_it_draws_from_the_posterior(loss: Any) -> None:
         assert kstest(drawn, lambda at, law=law: np.interp(at, axis.numpy(), law)).pvalue > 1e-3
 
 
+def test_seeds_with_data_of_their_own_draw_from_their_own_posteriors() -> None:
+    """Two data sets with opposite labels, and two budgets with their own priors."""
+    x = torch.ones(2, 400, 1)
+    problem = Glm(x, torch.tensor([[1.0], [-1.0]]).expand(2, 400), LOGISTIC)
+    rho, precision = torch.tensor([1.0, 1.0]), torch.tensor([1.0, 1e3])
+    draws = (
+        Proximal(1e-6, 1.5).sample(problem, rho, precision, math.inf, 2, random.generator(0, "test")).draws
+    )
+    assert draws.shape == (1, 2, 1, 2, 1)
+    (weak, strong), (weak_too, strong_too) = draws[0, :, 0, :, 0].tolist()
+    assert weak > 2 > 0.5 > strong > 0 > strong_too > -0.5 > -2 > weak_too
+
+
 def distance(walk: Walk, steps: int, goal: float, precision: float) -> float:
     """A bound on the total variation of a chain on a linear loss from N(goal, 1/precision), in closed form.
 

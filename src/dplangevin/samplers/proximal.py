@@ -71,9 +71,10 @@ class Proximal:
 
     References
     ----------
-    Lee, Shen and Tian (2021), for the sampler.  Chen, Chewi, Salim and Wibisono (2022), for its rate in
-    other distances.  lin2023 prove a Metropolis-adjusted Langevin algorithm for the same purpose, with
-    constants that they do not state as numbers.
+    lee2021, for the sampler.  chen2022, for its rate in other distances.  lin2023, for the same purpose.
+
+    Differs: lin2023 runs a Metropolis-adjusted Langevin algorithm, bounds the Wasserstein-infinity distance of
+    its draw and adds noise for it.  So its guarantee has no delta.  Here delta pays for a total variation.
     """
 
     total_variation: float = 1e-12
@@ -130,16 +131,13 @@ class Proximal:
         """
         if radius < math.inf:
             raise ValueError("the proximal sampler needs a Gaussian prior, no ball")
-        walks = [
-            self.walk(problem.facts, weight, prior)
-            for weight, prior in zip(rho.tolist(), precision.tolist(), strict=True)
-        ]
+        walks = [self.walk(problem.facts, *of) for of in zip(rho.tolist(), precision.tolist(), strict=True)]
         exact, budgets = problem.to(torch.float64), len(rho)
         chains = seeds if problem.shared else 1  # of one data set, for each budget
-        each = [of.double().to(problem.device).repeat(chains) for of in (rho, precision)]
+        weight, prior = (of.double().to(problem.device).repeat(chains) for of in (rho, precision))
         draws = torch.cat(
             [
-                walked(one_of(exact, r), *each, walks * chains, rng).view(chains, budgets, problem.d)
+                walked(one_of(exact, r), weight, prior, walks * chains, rng).view(chains, budgets, problem.d)
                 for r in range(seeds // chains)
             ]
         )
